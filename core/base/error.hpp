@@ -1,0 +1,87 @@
+// The one error vocabulary of the server: an enum with a stable name an entry, an Error that adds a
+// sentence for the person who reads it, and Result<T>. Expected failures travel as values; exceptions
+// are for start-up configuration and broken invariants. errno belongs to the log line, not to an Error.
+// Not here: what an error is over HTTP (http/problem.hpp has that table).
+#pragma once
+
+#include <boost/system/result.hpp>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace atl::base {
+
+enum class Errc : std::uint8_t {
+    // What a client asked for cannot be done as asked.
+    invalid_json,            // the body is not JSON, or nested deeper than allowed
+    invalid_utf8,            // text that must be UTF-8 is not
+    invalid_request,         // the request is not of the documented form (target, header, query)
+    invalid_field,           // a field has the wrong type or a value outside its range
+    unknown_field,           // a field that the route does not know
+    unknown_agent,           // no agent of that name is configured
+    invalid_env,             // a variable that would override an injected one, LD_*, or is malformed
+    network_not_allowed,     // `host` network asked for, not allowed by configuration
+    not_found,               // no such route, conversation, sandbox
+    method_not_allowed,      // the path exists, the method does not
+    not_acceptable,          // the route cannot answer in the form that Accept asks for
+    unauthorized,            // no key or a wrong one
+    body_too_large,          // over the cap of the route
+    header_too_large,        // request line and fields over their cap
+    unsupported_media_type,  // a body that is not application/json where JSON is read
+    request_timeout,         // header or body did not arrive in time
+    turn_in_progress,        // one turn at a time
+    no_turn,                 // interrupt without an open turn
+    conversation_ended,      // it is being removed or its time is up
+    conversation_starting,   // its first sandbox is not ready yet
+    idempotency_key_reused,  // the same key with another content
+    seq_expired,             // the log no longer holds what `after` asks for
+    // The host or the server cannot do it now.
+    sandbox_failed,       // the sandbox could not be started; detail says why
+    sandbox_gone,         // the sandbox ended while the operation ran
+    capacity,             // a configured bound is reached
+    storage_failed,       // the database or the workspace store refuses writes
+    shutting_down,        // the server is stopping
+    bridge_failed,        // the guest broke the protocol or its connection
+    deadline_exceeded,    // a peer did not answer in time
+    host_unsupported,     // this host lacks what is needed; detail says how to fix it
+    internal,             // a defect of the server
+};
+
+/// The stable snake_case word of an error, as clients see it in `code`.
+std::string_view code_name(Errc code) noexcept;
+
+/// An error with a sentence that says what is wrong and, where one can, what to do.
+class Error {
+  public:
+    Error(Errc code, std::string detail) : code_(code), detail_(std::move(detail)) {}
+    explicit Error(Errc code) : code_(code) {}
+
+    Errc code() const noexcept { return code_; }
+    const std::string& detail() const noexcept { return detail_; }
+
+  private:
+    Errc code_;
+    std::string detail_;
+};
+
+/// Thrown by Result::value() on an error: only ever a broken invariant.
+class BadResult : public std::logic_error {
+  public:
+    explicit BadResult(const Error& error)
+        : std::logic_error(std::string(code_name(error.code())) + ": " + error.detail()) {}
+};
+
+// Found by argument-dependent look-up from boost::system::result::value().
+[[noreturn]] inline void throw_exception_from_error(const Error& error, const boost::source_location&) {
+    throw BadResult(error);
+}
+
+template <class T>
+using Result = boost::system::result<T, Error>;
+
+/// "open /x: Permission denied (EACCES)": how a failed system call is told to an operator.
+std::string errno_text(std::string_view what, int error_number);
+
+}  // namespace atl::base

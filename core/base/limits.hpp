@@ -1,0 +1,85 @@
+// Every constant that bounds something, with the relations between them. Units are in the names.
+// What an operator may change is a default here and a flag in app/config.hpp.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace atl::base {
+
+// HTTP: what a client may send.
+inline constexpr std::size_t k_max_body_bytes = 1024 * 1024;
+inline constexpr std::size_t k_max_header_bytes = 16 * 1024;
+inline constexpr std::size_t k_max_json_depth = 64;
+inline constexpr std::size_t k_max_connections = 16 * 1024;
+inline constexpr std::chrono::seconds k_header_deadline{10};
+inline constexpr std::chrono::seconds k_body_deadline{30};
+inline constexpr std::chrono::seconds k_idle_deadline{75};
+inline constexpr std::chrono::seconds k_write_deadline{30};
+inline constexpr std::chrono::seconds k_heartbeat_interval{15};
+static_assert(k_heartbeat_interval < k_write_deadline);
+inline constexpr std::size_t k_default_page_items = 100;
+inline constexpr std::size_t k_max_page_items = 10'000;
+inline constexpr std::size_t k_max_metadata_bytes = 16 * 1024;
+inline constexpr std::size_t k_max_user_id_bytes = 256;
+inline constexpr std::size_t k_max_idempotency_key_bytes = 256;
+inline constexpr std::size_t k_max_env_entries = 128;
+inline constexpr std::size_t k_max_env_bytes = 32 * 1024;
+
+// The bridge: what a guest may send.
+inline constexpr std::size_t k_max_event_line_bytes = 1024 * 1024;
+inline constexpr std::size_t k_max_event_depth = 64;
+inline constexpr std::size_t k_max_reply_line_bytes = 64 * 1024;
+inline constexpr std::size_t k_bridge_read_bytes = 64 * 1024;
+static_assert(k_max_reply_line_bytes <= k_max_event_line_bytes);
+inline constexpr std::chrono::seconds k_start_deadline{10};
+inline constexpr std::chrono::seconds k_control_reply_deadline{5};
+
+// The death of a sandbox: each step of design.md section 3 has its deadline.
+inline constexpr std::chrono::milliseconds k_shutdown_grace{1500};
+inline constexpr std::chrono::milliseconds k_terminate_grace{500};
+inline constexpr std::chrono::seconds k_kill_deadline{10};
+inline constexpr std::chrono::seconds k_interrupt_deadline{10};
+inline constexpr std::chrono::seconds k_default_turn_limit{3600};
+
+// The event log of a conversation, defaults.
+inline constexpr std::size_t k_max_turn_log_bytes = 16UL * 1024 * 1024;
+inline constexpr std::size_t k_max_conversation_log_bytes = 64UL * 1024 * 1024;
+static_assert(k_max_turn_log_bytes <= k_max_conversation_log_bytes);
+static_assert(k_max_event_line_bytes < k_max_turn_log_bytes);
+// Kept in memory for subscribers that follow live; older events are read back from the store.
+inline constexpr std::size_t k_live_window_bytes = 1024 * 1024;
+inline constexpr std::size_t k_live_window_events = 1024;
+inline constexpr std::size_t k_replay_batch_bytes = 256 * 1024;
+// After truncation a turn's remaining output is read no faster than this, so that it cannot grind the loop.
+inline constexpr std::size_t k_truncated_read_bytes_per_s = 4UL * 1024 * 1024;
+inline constexpr std::size_t k_max_protocol_complaints = 10;
+
+// What a sandbox writes to its stdout and stderr, kept per generation.
+inline constexpr std::size_t k_sandbox_log_bytes = 64 * 1024;
+inline constexpr std::size_t k_log_tail_bytes = 2048;
+inline constexpr std::size_t k_sandbox_log_read_bytes_per_s = 1024 * 1024;
+
+// Sandbox limits, defaults of the API.
+inline constexpr std::uint32_t k_default_memory_mb = 2048;
+inline constexpr std::uint32_t k_default_cpu_percent = 100;
+inline constexpr std::uint32_t k_default_disk_mb = 1024;
+inline constexpr std::uint32_t k_default_max_processes = 64;
+inline constexpr std::size_t k_default_max_sandboxes = 4096;
+
+// Host uids of sandboxes: clear of subordinate uid ranges (subuid(5)) and of systemd's (UIDS-GIDS.md).
+inline constexpr std::uint32_t k_first_host_uid = 1'879'048'192;
+inline constexpr std::uint32_t k_host_uids_per_block = 4096;
+inline constexpr std::uint32_t k_host_uid_blocks = 16 * 1024;
+static_assert(k_first_host_uid + std::uint64_t{k_host_uids_per_block} * k_host_uid_blocks < 2'147'483'648);
+
+// The uid and gid of everything inside a sandbox.
+inline constexpr std::uint32_t k_inner_uid = 1000;
+
+// tmpfs mounts inside a sandbox.
+inline constexpr std::size_t k_tmp_bytes = 256UL * 1024 * 1024;
+inline constexpr std::size_t k_run_bytes = 16UL * 1024 * 1024;
+inline constexpr std::size_t k_shm_bytes = 64UL * 1024 * 1024;
+
+}  // namespace atl::base

@@ -1,0 +1,30 @@
+// The names of all log events: part of the contract, tests assert them.
+#pragma once
+
+#include <string_view>
+
+namespace atl::base::evt {
+
+inline constexpr std::string_view server_start = "server_start";
+inline constexpr std::string_view server_listening = "server_listening";
+inline constexpr std::string_view server_stopping = "server_stopping";
+inline constexpr std::string_view server_stopped = "server_stopped";
+inline constexpr std::string_view task_failed = "task_failed";
+inline constexpr std::string_view request = "request";
+inline constexpr std::string_view sandbox_started = "sandbox_started";
+inline constexpr std::string_view sandbox_ready = "sandbox_ready";
+inline constexpr std::string_view sandbox_failed = "sandbox_failed";
+inline constexpr std::string_view sandbox_exited = "sandbox_exited";
+inline constexpr std::string_view sandbox_removed = "sandbox_removed";
+inline constexpr std::string_view sandbox_cleanup = "sandbox_cleanup";
+inline constexpr std::string_view conversation_created = "conversation_created";
+inline constexpr std::string_view conversation_paused = "conversation_paused";
+inline constexpr std::string_view conversation_removed = "conversation_removed";
+inline constexpr std::string_view turn_started = "turn_started";
+inline constexpr std::string_view turn_ended = "turn_ended";
+inline constexpr std::string_view agent_protocol = "agent_protocol";
+inline constexpr std::string_view store_failed = "store_failed";
+inline constexpr std::string_view helper_failed = "helper_failed";
+inline constexpr std::string_view slow_handler = "slow_handler";
+
+}  // namespace atl::base::evt

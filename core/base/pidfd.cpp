@@ -1,0 +1,34 @@
+#include "core/base/pidfd.hpp"
+
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace atl::base {
+
+Result<UniqueFd> open_pidfd(pid_t pid) {
+    const long fd = ::syscall(SYS_pidfd_open, pid, 0);
+    if (fd < 0)
+        return Error(Errc::internal, errno_text("pidfd_open", errno));
+    return UniqueFd(static_cast<int>(fd));
+}
+
+bool send_signal(const UniqueFd& pidfd, int signal_number) noexcept {
+    return pidfd && ::syscall(SYS_pidfd_send_signal, pidfd.get(), signal_number, nullptr, 0) == 0;
+}
+
+Result<ChildExit> reap(const UniqueFd& pidfd) {
+    siginfo_t info{};
+    if (::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd.get()), &info, WEXITED | WNOHANG) != 0)
+        return Error(Errc::internal, errno_text("waitid", errno));
+    if (info.si_pid == 0)
+        return Error(Errc::internal, "the process still runs");
+    if (info.si_code == CLD_EXITED)
+        return ChildExit{ChildExit::How::exited, info.si_status};
+    return ChildExit{ChildExit::How::signalled, info.si_status};
+}
+
+}  // namespace atl::base

@@ -1,0 +1,37 @@
+// All tasks of a part of the server: every coroutine is spawned through a group, which logs what escapes
+// from it, can cancel all of them, and says when the last is gone. Single-threaded. The group must outlive
+// its tasks: destroy it after the io_context has run out of work.
+#pragma once
+
+#include <boost/asio/cancellation_signal.hpp>
+#include <functional>
+#include <list>
+#include <string>
+
+#include "core/base/task.hpp"
+
+namespace atl::base {
+
+class TaskGroup {
+  public:
+    TaskGroup(Executor executor, std::string name);
+    TaskGroup(const TaskGroup&) = delete;
+    TaskGroup& operator=(const TaskGroup&) = delete;
+    ~TaskGroup();
+
+    /// Starts `task` on the loop. What it throws is logged as task_failed; operation_aborted is silent.
+    void spawn(Task<> task);
+    /// Asks every task to stop (terminal cancellation); each ends at its current co_await.
+    void cancel_all();
+    /// Calls `done` once when no task is left; at once if there is none. One waiter at a time.
+    void on_empty(std::function<void()> done);
+    std::size_t size() const noexcept { return tasks_.size(); }
+
+  private:
+    Executor executor_;
+    std::string name_;
+    std::list<asio::cancellation_signal> tasks_;
+    std::function<void()> on_empty_;
+};
+
+}  // namespace atl::base

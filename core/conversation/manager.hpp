@@ -1,0 +1,124 @@
+// Conversations: each is a log, a sandbox for life, and at most one open turn. Drives one pure Machine
+// (machine.hpp) a conversation and performs its actions through sandbox::Manager, the journal and timers.
+//
+// Invariants: every turn that starts ends with exactly one `done`; nothing is told to a client before it is
+// committed; whatever a sandbox does changes only its own conversation.
+// Not here: HTTP forms, processes, SQL.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.hpp"
+#include "core/base/error.hpp"
+#include "core/conversation/subscription.hpp"
+#include "core/conversation/types.hpp"
+#include "core/sandbox/types.hpp"
+
+namespace atl::sandbox {
+class Manager;
+}
+
+namespace atl::conversation {
+
+class Journal;
+class Store;
+
+/// The bounds of a conversation's log, in bytes of serialised events.
+struct LogBounds {
+    std::size_t turn_bytes = base::k_max_turn_log_bytes;
+    std::size_t conversation_bytes = base::k_max_conversation_log_bytes;
+};
+
+struct ManagerSettings {
+    std::vector<sandbox::AgentSpec> agents;  // shell and echo among them
+    std::string default_agent = "shell";
+    bool allow_host_network = false;
+    LogBounds log_bounds;
+    base::Millis turn_limit = base::k_default_turn_limit;
+};
+
+/// A page of a list; `next` is empty at the end.
+template <class T>
+struct Page {
+    std::vector<T> items;
+    std::string next;
+};
+
+struct ListQuery {
+    std::optional<Status> status;
+    std::optional<std::string> user_id;
+    std::size_t limit = base::k_default_page_items;
+    std::string cursor;  // as a page's `next` gave it
+};
+
+class Manager {
+  public:
+    template <class T>
+    using Reply = std::function<void(base::Result<T>)>;
+
+    Manager(const base::Clock& clock, base::Timers& timers, sandbox::Manager& sandboxes, Journal& journal,
+            Store& store, ManagerSettings settings);
+    ~Manager();
+    Manager(const Manager&) = delete;
+    Manager& operator=(const Manager&) = delete;
+
+    /// Takes over what the store remembers: conversations come back paused (server_restart), open turns get
+    /// their error and their done, sandboxes nobody owns are given to sandbox::Manager. Call once, first.
+    base::Result<void> restore();
+
+    /// `reply` once: the conversation when its sandbox is ready and that is committed; otherwise nothing is left.
+    void create(CreateRequest request, Reply<View> reply);
+    base::Result<View> get(const std::string& id) const;
+    base::Result<Page<View>> list(const ListQuery& query) const;
+    base::Result<View> patch(const std::string& id, const PatchRequest& patch);
+    /// `reply` when sandbox, workspace and log are gone.
+    void remove(const std::string& id, Reply<void> reply);
+
+    /// Starts a turn; resumes a paused conversation first, which the turn waits for. `reply` once, after the
+    /// turn is committed. `idempotency_key` may be empty. Errors: not_found, turn_in_progress,
+    /// conversation_ended, conversation_starting, idempotency_key_reused, storage_failed, shutting_down.
+    void message(const std::string& id, std::string content, std::string idempotency_key, Reply<TurnTicket> reply);
+    /// Asks the agent to stop the open turn, which ends as every turn does. Errors: not_found, no_turn.
+    base::Result<View> interrupt(const std::string& id);
+    /// Ends the sandbox and keeps the workspace; an open turn ends first. `reply` when it is paused.
+    void pause(const std::string& id, Reply<View> reply);
+    /// Starts the sandbox again; `reply` when it is ready.
+    void resume(const std::string& id, Reply<View> reply);
+
+    /// Errors: not_found; seq_expired if `after` lies before the log's beginning and is not 0.
+    base::Result<std::unique_ptr<Subscription>> subscribe(const std::string& id, std::uint64_t after);
+
+    /// Sandboxes without a conversation.
+    struct SandboxRequest {
+        std::string metadata = "{}";
+        sandbox::Environment env;
+        sandbox::Limits limits;
+        sandbox::NetworkMode network = sandbox::NetworkMode::none;
+        std::optional<std::uint32_t> ttl_seconds;
+    };
+    /// A sandbox as the API shows it; `conversation_id` is empty without one.
+    struct SandboxView {
+        sandbox::Record record;
+        sandbox::Status status = sandbox::Status::pending;
+        sandbox::Enforcement enforcement;
+    };
+    void create_sandbox(SandboxRequest request, Reply<SandboxView> reply);
+    base::Result<SandboxView> get_sandbox(const std::string& id) const;
+    base::Result<Page<SandboxView>> list_sandboxes(std::size_t limit, const std::string& cursor) const;
+    /// Refused for a sandbox that belongs to a conversation (invalid_request): that is deleted instead.
+    void remove_sandbox(const std::string& id, Reply<void> reply);
+
+    /// Ends open turns and all sandboxes, commits, then calls `done`. New work is refused from now on.
+    void shut_down(std::function<void()> done);
+
+    const std::vector<sandbox::AgentSpec>& agents() const noexcept;
+
+  private:
+    class Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace atl::conversation

@@ -1,0 +1,130 @@
+// Value types of a conversation: what a client asks for, what it is told, one event of its log.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/base/clock.hpp"
+#include "core/sandbox/types.hpp"
+
+namespace atl::conversation {
+
+enum class Status : std::uint8_t { starting, active, paused, ended, error };
+enum class PauseReason : std::uint8_t { none, user, idle, oom, disk, crash, evicted, server_restart };
+
+std::string_view to_string(Status status) noexcept;
+std::string_view to_string(PauseReason reason) noexcept;  // empty for none
+std::optional<Status> parse_status(std::string_view text) noexcept;
+
+/// The event types of the API, in one list: the store keeps the number, so entries are only ever added.
+enum class EventType : std::uint8_t {
+    session_start = 1,
+    text_delta = 2,
+    thinking_delta = 3,
+    tool_use = 4,
+    tool_result = 5,
+    message = 6,
+    turn_complete = 7,
+    error = 8,
+    done = 9,
+    sandbox_ready = 10,
+    sandbox_paused = 11,
+    sandbox_resumed = 12,
+    sandbox_terminated = 13,
+    output_truncated = 14,
+    resource_warning = 15,
+    port_opened = 16,
+    port_closed = 17,
+};
+
+std::string_view to_string(EventType type) noexcept;
+/// The type of an event that an agent may write; nothing for any other name.
+std::optional<EventType> agent_event_type(std::string_view name) noexcept;
+
+/// One event, serialised once and shared by the store and all subscribers.
+struct Event {
+    std::uint64_t seq = 0;
+    EventType type = EventType::error;
+    std::uint64_t turn = 0;  // 0: not of a turn
+    std::string json;        // the object of the API, one line
+};
+using EventPtr = std::shared_ptr<const Event>;
+
+/// "t12", as the API and agents name a turn.
+std::string turn_name(std::uint64_t turn);
+
+/// Makes the event's text. `data` is the text of a JSON object.
+EventPtr make_event(std::uint64_t seq, EventType type, base::WallTime at, std::uint64_t turn, std::string_view data);
+
+/// What a create request says, already checked by the HTTP layer for form only.
+struct CreateRequest {
+    std::string agent;  // empty: the server's default
+    std::optional<std::string> user_id;
+    std::string metadata = "{}";  // the text of a JSON object
+    sandbox::Environment env;
+    sandbox::Limits limits;
+    sandbox::NetworkMode network = sandbox::NetworkMode::none;
+    std::optional<std::uint32_t> idle_seconds;
+    std::optional<std::uint32_t> ttl_seconds;
+};
+
+/// What a PATCH changes; an empty optional leaves the field alone, 0 seconds switches a timer off.
+struct PatchRequest {
+    std::optional<std::string> metadata;
+    std::optional<sandbox::Limits> limits;
+    std::optional<std::uint32_t> idle_seconds;
+    std::optional<std::uint32_t> ttl_seconds;
+};
+
+/// What is kept of a conversation from start to start of the server.
+struct Record {
+    std::int64_t key = 0;  // the store's own number, never told
+    std::string id;
+    std::string agent;
+    std::optional<std::string> user_id;
+    std::string metadata = "{}";
+    std::string sandbox_id;
+    Status status = Status::starting;
+    PauseReason reason = PauseReason::none;
+    std::uint32_t idle_seconds = 0;  // 0: none
+    std::uint32_t ttl_seconds = 0;   // 0: none
+    base::WallTime created_at{};
+    base::WallTime last_active_at{};
+    std::uint64_t first_seq = 1;
+    std::uint64_t last_seq = 0;
+    std::uint64_t last_turn = 0;
+};
+
+/// What is kept of a turn: for idempotency, for the log's bound, for the end after a crash.
+struct TurnRecord {
+    std::int64_t conversation_key = 0;
+    std::uint64_t turn = 0;
+    std::string idempotency_key;  // empty: none
+    std::string content_digest;   // of the message, to tell a retry from a reuse of the key
+    std::uint64_t first_seq = 0;  // the first event of the turn is > first_seq - 1
+    std::uint64_t last_seq = 0;   // 0: open
+    std::uint64_t bytes = 0;      // of its events in the log
+};
+
+/// A conversation as the API shows it.
+struct View {
+    Record record;
+    std::uint32_t generation = 0;
+    sandbox::Status sandbox_status = sandbox::Status::pending;
+    base::WallTime sandbox_created_at{};
+    sandbox::NetworkMode network = sandbox::NetworkMode::none;
+    sandbox::Limits limits;
+    sandbox::Enforcement enforcement;
+};
+
+/// A turn that was started, or the one that the same Idempotency-Key started before.
+struct TurnTicket {
+    std::uint64_t turn = 0;
+    std::uint64_t after = 0;  // the turn's events come after this seq
+    bool replayed = false;    // true: nothing was started
+};
+
+}  // namespace atl::conversation

@@ -1,0 +1,109 @@
+// All sandboxes of this server and the life of each: workspace, group, process, channel, and the orderly end
+// of all of them. Drives one GenerationMachine (machine.hpp) a running generation and performs its actions
+// through the ports. Writes nothing to the store: who asked for a sandbox does.
+//
+// Invariants: a sandbox has at most one living generation; its uid is released only after its workspace is
+// gone; every start is answered once; every generation that was ready is reported to the observer once when
+// it has ended.
+// Not here: conversations, turns, what a client may ask for.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/clock.hpp"
+#include "core/sandbox/machine.hpp"
+#include "core/sandbox/ports.hpp"
+#include "core/sandbox/types.hpp"
+
+namespace atl::sandbox {
+
+/// What the manager works with; everything outlives it.
+struct ManagerPorts {
+    const base::Clock& clock;
+    base::Timers& timers;
+    Launcher& launcher;
+    ResourceGroups& groups;
+    DiskGuard& disk;
+    Channels& channels;
+    UidLeases& uids;
+};
+
+struct ManagerSettings {
+    std::size_t max_sandboxes = base::k_default_max_sandboxes;  // living generations
+    Environment host_env;  // the allow-list as found on the host (env_policy.hpp)
+};
+
+/// Told of every generation that was ready and is gone, after its processes are.
+class Observer {
+  public:
+    virtual ~Observer() = default;
+    virtual void on_sandbox_exit(const std::string& sandbox_id, std::uint32_t generation, const Exit& exit) = 0;
+};
+
+class Manager {
+  public:
+    using Ready = std::function<void(base::Result<void>)>;
+    using Done = std::function<void()>;
+
+    Manager(ManagerPorts ports, ManagerSettings settings);
+    ~Manager();
+    Manager(const Manager&) = delete;
+    Manager& operator=(const Manager&) = delete;
+
+    /// Set before the first sandbox is made; must outlive the manager's last callback.
+    void set_observer(Observer* observer) { observer_ = observer; }
+
+    /// Makes a sandbox: id, uid, workspace. Nothing runs yet. Errors: capacity, storage_failed.
+    base::Result<Record> create(Record wanted);
+    /// Takes over a sandbox that the store remembers; nothing of it runs.
+    void adopt(Record record);
+
+    /// Starts the next generation. `ready` is called once, from the loop: success, or sandbox_failed
+    /// (with a detail that says why and holds the log's tail), capacity, shutting_down; on an error nothing
+    /// of the generation is left. Precondition: no generation lives.
+    void start(const std::string& id, const AgentSpec& agent, Ready ready);
+    /// Ends the living generation in the steps of design.md section 3, then calls `done`; with none living,
+    /// calls it from the loop. The exit's class is `why`.
+    void stop(const std::string& id, ExitClass why, std::string detail, Done done);
+    /// Ends it, removes the workspace and gives the uid back, then calls `done`. The id is unknown at once.
+    void remove(const std::string& id, Done done);
+    /// Refuses new starts, ends every generation, then calls `done`. Workspaces stay.
+    void shut_down(Done done);
+
+    const Record* find(const std::string& id) const;
+    Record* find(const std::string& id);
+    /// Null unless the sandbox is ready. Valid until control returns to the loop.
+    Channel* channel(const std::string& id);
+    Status status(const std::string& id) const;
+    Enforcement enforcement(NetworkMode network) const;
+    std::size_t living() const noexcept { return living_; }
+    std::vector<std::string> ids() const;
+
+  private:
+    struct Generation;
+    struct Sandbox;
+
+    base::Result<void> launch(Sandbox& sandbox, const AgentSpec& agent);
+    void perform(Sandbox& sandbox, const MachineStep& step);
+    void on_process_exit(const std::string& id, std::uint32_t generation, Exit exit);
+    void on_channel_ready(const std::string& id, std::uint32_t generation, base::Result<void> result);
+    void feed(const std::string& id, std::uint32_t generation, const std::function<MachineStep(GenerationMachine&)>& input);
+    void bury(Sandbox& sandbox);
+    void finish(const std::string& id, std::uint32_t generation);
+    void remove_workspace(const std::string& id, std::uint32_t host_uid, Done done);
+    Environment environment(const Record& record) const;
+
+    ManagerPorts ports_;
+    ManagerSettings settings_;
+    Observer* observer_ = nullptr;
+    std::unordered_map<std::string, std::unique_ptr<Sandbox>> sandboxes_;
+    std::size_t living_ = 0;
+    bool shutting_down_ = false;
+    std::vector<Done> on_quiet_;
+};
+
+}  // namespace atl::sandbox

@@ -1,0 +1,162 @@
+// What the core needs of the world, as small interfaces: real ones live in core/isolation, bridge, cgroup,
+// fs-guard and core/store; the simulation has fakes of each.
+//
+// Rules that hold for every port and that callers rely on:
+// - single-threaded; no method blocks for a peer or a disk;
+// - a callback is never called from inside the call that was given it, and at most once (observers apart);
+// - after an object is destroyed none of its callbacks is called any more.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/sandbox/types.hpp"
+
+namespace atl::sandbox {
+
+/// A group of processes that the kernel accounts and ends together (cgroups(7)).
+class ResourceGroup {
+  public:
+    virtual ~ResourceGroup() = default;
+    /// `cgroup.procs` of each hierarchy, open for writing: a child writes "0" to join before it execs.
+    virtual std::span<const int> procs_fds() const = 0;
+    /// Ends every member; members that fork meanwhile are caught too. Safe to repeat.
+    virtual void kill() = 0;
+    /// Waits until the group is empty, then removes it. An error if it is not within base::k_kill_deadline.
+    virtual void remove(std::function<void(base::Result<void>)> done) = 0;
+};
+
+class ResourceGroups {
+  public:
+    virtual ~ResourceGroups() = default;
+    /// A null pointer where this host has no group to offer; an error where it should have.
+    virtual base::Result<std::unique_ptr<ResourceGroup>> create(const std::string& name, const Limits& limits) = 0;
+    /// Fills in memory, cpu and processes.
+    virtual void describe(Enforcement& enforcement) const = 0;
+};
+
+/// The workspaces on disk: provisioning, removal, later metering (fs-guard).
+class DiskGuard {
+  public:
+    virtual ~DiskGuard() = default;
+    /// Makes the workspace of a new sandbox, owned by `host_uid` (0: by the server), mode 0700.
+    virtual base::Result<std::filesystem::path> provision(const std::string& sandbox_id, std::uint32_t host_uid) = 0;
+    /// Where the workspace is; no look at the disk.
+    virtual std::filesystem::path workspace(const std::string& sandbox_id) const = 0;
+    /// Out of reach at once; `done` when its last byte is freed.
+    virtual void remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) = 0;
+    /// Fills in disk.
+    virtual void describe(Enforcement& enforcement) const = 0;
+};
+
+/// Everything a generation is started with.
+struct LaunchSpec {
+    std::string sandbox_id;
+    std::uint32_t generation = 0;
+    std::uint32_t host_uid = 0;
+    std::filesystem::path workspace;
+    std::optional<std::filesystem::path> agent_dir;
+    Environment env;  // complete: the launcher adds nothing
+    NetworkMode network = NetworkMode::none;
+    Limits limits;
+};
+
+/// One started generation: its processes and its listening bridge socket.
+class Process {
+  public:
+    /// Kills what still runs, without waiting.
+    virtual ~Process() = default;
+    /// A path that connect(2) takes, valid as long as this object lives; at most 107 bytes.
+    virtual const std::string& bridge_path() const = 0;
+    virtual pid_t pid() const = 0;
+    virtual void terminate() = 0;  // SIGTERM
+    virtual void kill() = 0;       // SIGKILL to all of it
+    /// The end of what bwrap, the guest and the agent wrote to stderr: hostile text, not escaped.
+    virtual std::string log_tail() const = 0;
+};
+
+class Launcher {
+  public:
+    virtual ~Launcher() = default;
+    /// Starts a generation. `group` may be null and must live until `on_exit`. `on_exit` is called when every
+    /// process of it is gone, with exit class exited, signalled or setup_failed as the kernel tells it.
+    virtual base::Result<std::unique_ptr<Process>> launch(const LaunchSpec& spec, const ResourceGroup* group,
+                                                          std::function<void(Exit)> on_exit) = 0;
+    /// Fills in filesystem, network, syscalls and uid.
+    virtual void describe(Enforcement& enforcement, NetworkMode network) const = 0;
+};
+
+/// Hands out the host uids of sandboxes; 0 for every sandbox where the server is not root.
+class UidLeases {
+  public:
+    virtual ~UidLeases() = default;
+    virtual base::Result<std::uint32_t> acquire() = 0;
+    /// At start: `host_uid` is in use by a stored sandbox.
+    virtual void adopt(std::uint32_t host_uid) = 0;
+    /// The caller has seen the last file of this uid removed.
+    virtual void release(std::uint32_t host_uid) = 0;
+};
+
+/// One event as an agent wrote it, checked by the host's end of the bridge.
+struct AgentEvent {
+    std::string_view name;  // one of the names an agent may write
+    std::string_view data;  // the text of a JSON object: valid, UTF-8, within k_max_event_depth, one line
+};
+
+/// Why a query's stream ended.
+enum class QueryEnd : std::uint8_t {
+    done,            // the agent said `done`
+    closed,          // the guest closed it before `done`
+    protocol_error,  // the guest broke the protocol
+    connect_failed,  // the guest could not be reached
+};
+
+class QueryObserver {
+  public:
+    virtual ~QueryObserver() = default;
+    /// Views are valid during the call only.
+    virtual void on_event(const AgentEvent& event) = 0;
+    /// A line that was refused; the stream goes on. `what` is a sentence, safe to show.
+    virtual void on_bad_line(std::string_view what) = 0;
+    /// Last call of a stream.
+    virtual void on_end(QueryEnd end, std::string_view detail) = 0;
+    /// True while this turn's output is only counted: the stream is then read slowly.
+    virtual bool truncated() const = 0;
+};
+
+/// An open turn on the bridge. Destroying it closes the stream, which cancels what still runs.
+class Query {
+  public:
+    virtual ~Query() = default;
+};
+
+/// The host's end of one generation's bridge.
+class Channel {
+  public:
+    virtual ~Channel() = default;
+    /// Connects, starts the agent and waits until it is ready, at most base::k_start_deadline.
+    /// `on_ready` once; if it succeeded, `on_agent_exit` at most once, when the agent ends or the control
+    /// stream breaks.
+    virtual void start(const AgentSpec& agent, std::function<void(base::Result<void>)> on_ready,
+                       std::function<void(std::string detail)> on_agent_exit) = 0;
+    /// `options` is the text of a JSON object. `observer` must outlive the Query.
+    virtual std::unique_ptr<Query> query(std::string_view turn, std::string_view prompt, std::string_view options,
+                                         QueryObserver& observer) = 0;
+    virtual void interrupt(std::string_view turn, std::function<void(base::Result<void>)> done) = 0;
+    /// Asks the guest to end the agent and itself.
+    virtual void shutdown(std::function<void(base::Result<void>)> done) = 0;
+};
+
+class Channels {
+  public:
+    virtual ~Channels() = default;
+    /// The channel of `process`, which must outlive it.
+    virtual std::unique_ptr<Channel> open(const std::string& sandbox_id, const Process& process) = 0;
+};
+
+}  // namespace atl::sandbox

@@ -1,0 +1,94 @@
+// Value types of a sandbox: what was asked for, what it is, how it ended. No behaviour, no I/O.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/clock.hpp"
+#include "core/base/limits.hpp"
+
+namespace atl::sandbox {
+
+/// Variables in the order in which they were added; names are unique.
+using Environment = std::vector<std::pair<std::string, std::string>>;
+
+enum class NetworkMode : std::uint8_t { none, host };
+
+/// What a sandbox may use. Whether the host enforces it is told by Enforcement, never assumed.
+struct Limits {
+    std::uint32_t memory_mb = base::k_default_memory_mb;
+    std::uint32_t cpu_percent = base::k_default_cpu_percent;  // 100 is one core
+    std::uint32_t disk_mb = base::k_default_disk_mb;
+    std::uint32_t max_processes = base::k_default_max_processes;
+    bool operator==(const Limits&) const = default;
+};
+
+/// What holds for one sandbox on this host, in the words of the API.
+struct Enforcement {
+    std::string filesystem = "none";
+    std::string network = "none";
+    std::string syscalls = "none";
+    std::string uid = "shared";
+    std::string memory = "none";
+    std::string cpu = "none";
+    std::string processes = "none";
+    std::string disk = "none";
+    bool operator==(const Enforcement&) const = default;
+};
+
+/// A program that an operator configured as an agent, or one built into the guest.
+struct AgentSpec {
+    enum class Kind : std::uint8_t { shell, echo, command, none };  // none: a sandbox without a conversation
+    std::string name;
+    Kind kind = Kind::none;
+    std::vector<std::string> argv;              // command only; as seen inside the sandbox
+    std::optional<std::filesystem::path> dir;   // host folder shown read-only as /agent
+};
+
+/// Of one generation.
+enum class Status : std::uint8_t { pending, ready, failed, terminated };
+
+enum class ExitClass : std::uint8_t {
+    exited,        // the guest ended by itself
+    signalled,     // a signal that the server did not send
+    oom,           // the kernel's memory limit
+    disk_limit,    // killed for its disk use
+    killed,        // the server ended it: pause, delete, shutdown
+    setup_failed,  // it never became ready
+    lost,          // it did not die within its deadline, or its end could not be observed
+};
+
+/// How a generation ended: a value, told to clients as it is.
+struct Exit {
+    ExitClass exit_class = ExitClass::lost;
+    int code = 0;        // exit status or signal number
+    std::string detail;  // a sentence for people; holds no unescaped guest output
+};
+
+std::string_view to_string(NetworkMode mode) noexcept;
+std::string_view to_string(Status status) noexcept;
+std::string_view to_string(ExitClass exit_class) noexcept;
+std::optional<NetworkMode> parse_network(std::string_view text) noexcept;
+
+/// What is kept of a sandbox from start to start of the server.
+struct Record {
+    std::string id;
+    std::string conversation_id;  // empty: a sandbox without a conversation
+    std::uint32_t host_uid = 0;   // 0: rootless, the server's own
+    std::uint32_t generation = 0;
+    NetworkMode network = NetworkMode::none;
+    Limits limits;
+    Environment env;       // what the create request added, already checked
+    std::string metadata;  // JSON object as text; of a sandbox without a conversation
+    base::WallTime created_at{};
+    std::uint32_t ttl_seconds = 0;  // 0: none
+};
+
+}  // namespace atl::sandbox
