@@ -19,6 +19,8 @@ std::string_view code_name(Errc code) noexcept {
         case Errc::method_not_allowed: return "method_not_allowed";
         case Errc::not_acceptable: return "not_acceptable";
         case Errc::unauthorized: return "unauthorized";
+        case Errc::host_not_allowed: return "host_not_allowed";
+        case Errc::origin_not_allowed: return "origin_not_allowed";
         case Errc::body_too_large: return "body_too_large";
         case Errc::header_too_large: return "header_too_large";
         case Errc::unsupported_media_type: return "unsupported_media_type";
@@ -28,6 +30,7 @@ std::string_view code_name(Errc code) noexcept {
         case Errc::conversation_ended: return "conversation_ended";
         case Errc::conversation_starting: return "conversation_starting";
         case Errc::idempotency_key_reused: return "idempotency_key_reused";
+        case Errc::sandbox_in_use: return "sandbox_in_use";
         case Errc::seq_expired: return "seq_expired";
         case Errc::sandbox_failed: return "sandbox_failed";
         case Errc::sandbox_gone: return "sandbox_gone";
@@ -36,6 +39,7 @@ std::string_view code_name(Errc code) noexcept {
         case Errc::shutting_down: return "shutting_down";
         case Errc::bridge_failed: return "bridge_failed";
         case Errc::deadline_exceeded: return "deadline_exceeded";
+        case Errc::listen_failed: return "listen_failed";
         case Errc::host_unsupported: return "host_unsupported";
         case Errc::internal: return "internal";
     }

@@ -27,6 +27,8 @@ enum class Errc : std::uint8_t {
     method_not_allowed,      // the path exists, the method does not
     not_acceptable,          // the route cannot answer in the form that Accept asks for
     unauthorized,            // no key or a wrong one
+    host_not_allowed,        // the Host field names a server that this is not (DNS rebinding)
+    origin_not_allowed,      // a web page of another site asks (cross-site request)
     body_too_large,          // over the cap of the route
     header_too_large,        // request line and fields over their cap
     unsupported_media_type,  // a body that is not application/json where JSON is read
@@ -36,6 +38,7 @@ enum class Errc : std::uint8_t {
     conversation_ended,      // it is being removed or its time is up
     conversation_starting,   // its first sandbox is not ready yet
     idempotency_key_reused,  // the same key with another content
+    sandbox_in_use,          // it belongs to a conversation
     seq_expired,             // the log no longer holds what `after` asks for
     // The host or the server cannot do it now.
     sandbox_failed,       // the sandbox could not be started; detail says why
@@ -45,6 +48,7 @@ enum class Errc : std::uint8_t {
     shutting_down,        // the server is stopping
     bridge_failed,        // the guest broke the protocol or its connection
     deadline_exceeded,    // a peer did not answer in time
+    listen_failed,        // an address cannot be listened on; detail says how to fix it
     host_unsupported,     // this host lacks what is needed; detail says how to fix it
     internal,             // a defect of the server
 };
@@ -57,12 +61,13 @@ class Error {
   public:
     Error(Errc code, std::string detail) : code_(code), detail_(std::move(detail)) {}
     explicit Error(Errc code) : code_(code) {}
+    Error() = default;  // Result<T>::error() of a success
 
     Errc code() const noexcept { return code_; }
     const std::string& detail() const noexcept { return detail_; }
 
   private:
-    Errc code_;
+    Errc code_ = Errc::internal;
     std::string detail_;
 };
 

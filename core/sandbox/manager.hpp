@@ -12,7 +12,6 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
-#include <vector>
 
 #include "core/base/clock.hpp"
 #include "core/sandbox/machine.hpp"
@@ -42,6 +41,8 @@ class Observer {
   public:
     virtual ~Observer() = default;
     virtual void on_sandbox_exit(const std::string& sandbox_id, std::uint32_t generation, const Exit& exit) = 0;
+    /// The agent of a ready generation ended; the generation still lives.
+    virtual void on_agent_exit(const std::string& sandbox_id, std::uint32_t generation, const std::string& detail) = 0;
 };
 
 class Manager {
@@ -75,27 +76,29 @@ class Manager {
     void shut_down(Done done);
 
     const Record* find(const std::string& id) const;
-    Record* find(const std::string& id);
+    /// Changes what the next generation starts with. Precondition: the sandbox is known.
+    void set_limits(const std::string& id, const Limits& limits);
     /// Null unless the sandbox is ready. Valid until control returns to the loop.
     Channel* channel(const std::string& id);
     Status status(const std::string& id) const;
     Enforcement enforcement(NetworkMode network) const;
     std::size_t living() const noexcept { return living_; }
-    std::vector<std::string> ids() const;
+    std::size_t capacity() const noexcept { return settings_.max_sandboxes; }
 
   private:
     struct Generation;
     struct Sandbox;
 
+    Sandbox* lookup(const std::string& id) const;
+    Generation* lookup(const std::string& id, std::uint32_t generation) const;
     base::Result<void> launch(Sandbox& sandbox, const AgentSpec& agent);
+    void connect(Sandbox& sandbox, const AgentSpec& agent);
     void perform(Sandbox& sandbox, const MachineStep& step);
-    void on_process_exit(const std::string& id, std::uint32_t generation, Exit exit);
-    void on_channel_ready(const std::string& id, std::uint32_t generation, base::Result<void> result);
-    void feed(const std::string& id, std::uint32_t generation, const std::function<MachineStep(GenerationMachine&)>& input);
+    void arm(Sandbox& sandbox, base::Millis deadline);
+    void report_ready(Sandbox& sandbox);
     void bury(Sandbox& sandbox);
     void finish(const std::string& id, std::uint32_t generation);
-    void remove_workspace(const std::string& id, std::uint32_t host_uid, Done done);
-    Environment environment(const Record& record) const;
+    void remove_workspace(const std::string& id);
 
     ManagerPorts ports_;
     ManagerSettings settings_;
@@ -103,7 +106,7 @@ class Manager {
     std::unordered_map<std::string, std::unique_ptr<Sandbox>> sandboxes_;
     std::size_t living_ = 0;
     bool shutting_down_ = false;
-    std::vector<Done> on_quiet_;
+    Done on_quiet_;
 };
 
 }  // namespace atl::sandbox

@@ -89,6 +89,7 @@ struct Record {
     std::string metadata;  // JSON object as text; of a sandbox without a conversation
     base::WallTime created_at{};
     std::uint32_t ttl_seconds = 0;  // 0: none
+    bool gone = false;              // only the record is left, of an ended conversation
 };
 
 }  // namespace atl::sandbox

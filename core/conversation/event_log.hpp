@@ -1,0 +1,81 @@
+// The log of one conversation: numbers its events from 1, hands them to the journal, keeps the newest in a
+// window for live readers, and wakes those readers after the commit. Bounded: whole finished turns are cut
+// off at the front when it grows past its bound; first_seq says where it begins.
+//
+// Invariants: seq grows by one; an event is visible to a reader only when committed; a reader sees each
+// event once, in order.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "core/base/clock.hpp"
+#include "core/conversation/journal.hpp"
+#include "core/conversation/subscription.hpp"
+#include "core/conversation/types.hpp"
+
+namespace atl::conversation {
+
+class EventLog : public std::enable_shared_from_this<EventLog> {
+  public:
+    EventLog(Journal& journal, Store& store, const base::Clock& clock, std::int64_t key, std::size_t bound_bytes);
+
+    /// Takes over a log that the store holds.
+    void restore(std::uint64_t first_seq, std::uint64_t last_seq);
+    /// A finished turn that the store holds; in order.
+    void restore_turn(std::uint64_t last_seq, std::uint64_t bytes);
+
+    /// Adds an event; `data` is the text of a JSON object. Visible after the next commit.
+    EventPtr append(EventType type, std::uint64_t turn, std::string_view data);
+    /// The turn whose `done` was appended last is over: the log may be cut behind it from now on.
+    /// Returns the bytes since the turn before ended.
+    std::uint64_t close_turn();
+    /// The conversation is gone: readers are told after what is still committed to them.
+    void close();
+
+    std::uint64_t first_seq() const noexcept { return first_seq_; }
+    std::uint64_t last_seq() const noexcept { return last_seq_; }
+    std::uint64_t committed_seq() const noexcept { return committed_seq_; }
+    /// Bytes of the events since the last finished turn.
+    std::uint64_t open_bytes() const noexcept { return open_bytes_; }
+
+  private:
+    friend class Subscription;
+    struct TurnSpan {
+        std::uint64_t last_seq;
+        std::uint64_t bytes;
+    };
+
+    struct Pending {
+        EventPtr event;
+        std::uint64_t batch;  // of the journal
+    };
+
+    void schedule_publish();
+    base::Result<Batch> read(std::uint64_t after, std::size_t limit_bytes);
+    void publish();
+    void wake_all();
+    void cut();
+
+    Journal& journal_;
+    Store& store_;
+    const base::Clock& clock_;
+    std::int64_t key_;
+    std::size_t bound_bytes_;
+    std::uint64_t first_seq_ = 1;
+    std::uint64_t last_seq_ = 0;
+    std::uint64_t committed_seq_ = 0;
+    std::uint64_t open_bytes_ = 0;
+    std::uint64_t total_bytes_ = 0;  // of finished turns
+    std::deque<TurnSpan> turns_;
+    std::deque<Pending> pending_;    // appended, not yet published
+    std::deque<EventPtr> window_;    // the newest committed ones
+    std::size_t window_bytes_ = 0;
+    std::vector<Subscription*> readers_;
+    bool publish_scheduled_ = false;
+    bool closed_ = false;
+};
+
+}  // namespace atl::conversation

@@ -1,0 +1,63 @@
+// Group commit: writes of one turn of the loop go to the store together, and who waits for them is called
+// after. Nothing that depends on a write happens before. When the store refuses, the batch is kept and tried
+// again until it goes through; meanwhile healthy() is false and callers refuse new work, so that the batch
+// stays small. Also removes the events of cut and deleted logs, a few rows at a time.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <limits>
+#include <vector>
+
+#include "core/base/clock.hpp"
+#include "core/conversation/store.hpp"
+
+namespace atl::conversation {
+
+class Journal {
+  public:
+    Journal(Store& store, base::Timers& timers) : store_(store), timers_(timers) {}
+    Journal(const Journal&) = delete;
+    Journal& operator=(const Journal&) = delete;
+
+    /// Adds a write to the batch of this turn of the loop.
+    void add(Write write);
+    /// Calls `done` when all that was added so far is committed.
+    void after_commit(std::function<void()> done);
+    /// Commits now what is there; for shutdown. An error leaves the batch in place.
+    base::Result<void> flush();
+    /// The number of the batch that add() adds to; those below are committed.
+    std::uint64_t batch_number() const noexcept { return batch_number_; }
+    /// False while the store refuses.
+    bool healthy() const noexcept { return healthy_; }
+
+    /// Has the events of `key` below `below_seq` removed in the background.
+    void purge(std::int64_t key, std::uint64_t below_seq = std::numeric_limits<std::uint64_t>::max());
+    bool idle() const noexcept { return batch_.empty() && waiters_.empty(); }
+
+  private:
+    struct Purge {
+        std::int64_t key;
+        std::uint64_t below_seq;
+    };
+
+    void schedule();
+    void commit_or_retry();
+    void purge_some();
+
+    static constexpr base::Millis k_retry_interval{500};
+    static constexpr base::Millis k_purge_interval{5};
+    static constexpr std::size_t k_purge_rows = 64;
+
+    Store& store_;
+    base::Timers& timers_;
+    std::vector<Write> batch_;
+    std::uint64_t batch_number_ = 1;
+    std::vector<std::function<void()>> waiters_;
+    std::deque<Purge> purges_;
+    bool scheduled_ = false;
+    bool purging_ = false;
+    bool healthy_ = true;
+};
+
+}  // namespace atl::conversation

@@ -1,0 +1,128 @@
+#include "core/conversation/loose_sandboxes.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "core/base/ids.hpp"
+#include "core/sandbox/env_policy.hpp"
+
+namespace atl::conversation {
+
+using base::Errc;
+using base::Error;
+
+void LooseSandboxes::create(Manager::SandboxRequest request, Manager::Reply<SandboxView> reply) {
+    const auto refuse = [&](Error error) {
+        timers_.defer([reply, error = std::move(error)] { reply(error); });
+    };
+    if (!journal_.healthy())
+        return refuse(Error(Errc::storage_failed, "the database refuses writes; see the server's log"));
+    if (request.network == sandbox::NetworkMode::host && !settings_.allow_host_network)
+        return refuse(Error(Errc::network_not_allowed, "network \"host\" is off; the operator allows it with "
+                                                       "--allow-host-network"));
+    if (auto checked = sandbox::check_env(request.env); !checked)
+        return refuse(checked.error());
+    sandbox::Record wanted;
+    wanted.network = request.network;
+    wanted.limits = request.limits;
+    wanted.env = std::move(request.env);
+    wanted.metadata = std::move(request.metadata);
+    wanted.ttl_seconds = request.ttl_seconds.value_or(0);
+    auto made = sandboxes_.create(std::move(wanted));
+    if (!made)
+        return refuse(made.error());
+    const std::string id = made->id;
+    auto ready = [this, id, reply](const base::Result<void>& started) {
+        const sandbox::Record* record = sandboxes_.find(id);
+        if (!started || record == nullptr) {
+            const Error error = started ? Error(Errc::sandbox_gone, "the sandbox was removed") : started.error();
+            sandboxes_.remove(id, [reply, error] { reply(error); });
+            return;
+        }
+        enlist(*record);
+        journal_.add(PutSandbox{*record});
+        journal_.after_commit([this, id, reply] { reply(get(id)); });
+    };
+    sandboxes_.start(id, sandbox::AgentSpec{}, std::move(ready));
+}
+
+void LooseSandboxes::enlist(const sandbox::Record& record) {
+    order_.emplace(Order{record.created_at, record.id}, record.id);
+    if (record.conversation_id.empty() && record.ttl_seconds > 0)
+        arm_time_to_live(record);
+}
+
+void LooseSandboxes::delist(const sandbox::Record& record) {
+    order_.erase(Order{record.created_at, record.id});
+    if (const auto timer = timers_of_.extract(record.id))
+        timers_.cancel(timer.mapped());
+}
+
+void LooseSandboxes::arm_time_to_live(const sandbox::Record& record) {
+    const auto ends = record.created_at + std::chrono::seconds(record.ttl_seconds);
+    const auto left = std::max(base::Millis{0}, ends - clock_.wall_now());
+    timers_of_[record.id] = timers_.arm(left, [this, id = record.id] { remove(id, [](const base::Result<void>&) {}); });
+}
+
+LooseSandboxes::SandboxView LooseSandboxes::view(const sandbox::Record& record) const {
+    SandboxView view;
+    view.record = record;
+    view.status = sandboxes_.status(record.id);
+    view.enforcement = sandboxes_.enforcement(record.network);
+    return view;
+}
+
+base::Result<LooseSandboxes::SandboxView> LooseSandboxes::get(const std::string& id) const {
+    const sandbox::Record* record = sandboxes_.find(id);
+    if (record == nullptr || !order_.contains(Order{record->created_at, id}))
+        return Error(Errc::not_found, "there is no such sandbox");
+    return view(*record);
+}
+
+base::Result<Page<LooseSandboxes::SandboxView>> LooseSandboxes::list(std::size_t limit,
+                                                                     const std::string& cursor) const {
+    auto from = order_.begin();
+    if (!cursor.empty()) {
+        // "milliseconds.id" of the last one seen.
+        const auto dot = cursor.find('.');
+        std::int64_t millis = 0;
+        const auto parsed = std::from_chars(cursor.data(), cursor.data() + std::min(dot, cursor.size()), millis);
+        if (dot == std::string::npos || parsed.ec != std::errc() || parsed.ptr != cursor.data() + dot ||
+            !base::is_id(std::string_view(cursor).substr(dot + 1)))
+            return Error(Errc::invalid_request, "cursor is not one that this route gave out");
+        from = order_.upper_bound(Order{base::WallTime{base::Millis{millis}}, cursor.substr(dot + 1)});
+    }
+    Page<SandboxView> page;
+    for (; from != order_.end() && page.items.size() < limit; ++from) {
+        if (const sandbox::Record* record = sandboxes_.find(from->second))
+            page.items.push_back(view(*record));
+    }
+    if (from != order_.end() && !page.items.empty()) {
+        const auto& last = page.items.back().record;
+        page.next = std::to_string(last.created_at.time_since_epoch().count()) + "." + last.id;
+    }
+    return page;
+}
+
+void LooseSandboxes::remove(const std::string& id, Manager::Reply<void> reply) {
+    const auto found = get(id);
+    if (!found) {
+        timers_.defer([reply, error = found.error()] { reply(error); });
+        return;
+    }
+    if (!found->record.conversation_id.empty()) {
+        timers_.defer([reply, conversation = found->record.conversation_id] {
+            reply(Error(Errc::sandbox_in_use, "this sandbox belongs to conversation " + conversation +
+                                                  "; delete the conversation instead"));
+        });
+        return;
+    }
+    delist(found->record);
+    sandboxes_.remove(id, [this, id, reply] {
+        journal_.add(EraseSandbox{id});
+        journal_.after_commit([reply] { reply(base::Result<void>()); });
+    });
+}
+
+}  // namespace atl::conversation

@@ -1,0 +1,49 @@
+// Sandboxes without a conversation: made, kept in the store, listed, removed, ended when their time is up.
+// Listing and looking up also cover those that belong to conversations. Internal to core/conversation.
+#pragma once
+
+#include <map>
+#include <string>
+#include <unordered_map>
+
+#include "core/base/clock.hpp"
+#include "core/conversation/journal.hpp"
+#include "core/conversation/manager.hpp"
+#include "core/sandbox/manager.hpp"
+
+namespace atl::conversation {
+
+class LooseSandboxes {
+  public:
+    using SandboxView = Manager::SandboxView;
+
+    LooseSandboxes(const base::Clock& clock, base::Timers& timers, sandbox::Manager& sandboxes, Journal& journal,
+                   const ManagerSettings& settings)
+        : clock_(clock), timers_(timers), sandboxes_(sandboxes), journal_(journal), settings_(settings) {}
+
+    void create(Manager::SandboxRequest request, Manager::Reply<SandboxView> reply);
+    base::Result<SandboxView> get(const std::string& id) const;
+    base::Result<Page<SandboxView>> list(std::size_t limit, const std::string& cursor) const;
+    void remove(const std::string& id, Manager::Reply<void> reply);
+
+    /// A sandbox that the store remembers, or one that a conversation just made.
+    void enlist(const sandbox::Record& record);
+    /// It was removed with its conversation.
+    void delist(const sandbox::Record& record);
+
+  private:
+    using Order = std::pair<base::WallTime, std::string>;
+
+    SandboxView view(const sandbox::Record& record) const;
+    void arm_time_to_live(const sandbox::Record& record);
+
+    const base::Clock& clock_;
+    base::Timers& timers_;
+    sandbox::Manager& sandboxes_;
+    Journal& journal_;
+    const ManagerSettings& settings_;
+    std::map<Order, std::string> order_;
+    std::unordered_map<std::string, base::TimerId> timers_of_;
+};
+
+}  // namespace atl::conversation

@@ -1,0 +1,353 @@
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
+#include "core/conversation/manager_impl.hpp"
+
+namespace atl::conversation {
+
+using base::Errc;
+using base::Error;
+using base::LogLine;
+using base::Result;
+using Kind = Action::Kind;
+namespace evt = base::evt;
+
+namespace {
+
+std::string text_of(const nlohmann::json& data) {
+    return data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+
+void Manager::Impl::perform(Conversation& conversation, const Actions& actions) {
+    // An action may be the end of the conversation: look it up again rather than hold on to it.
+    const std::string id = conversation.record.id;
+    for (const Action& action : actions) {
+        Conversation* still = find(id);
+        if (still == nullptr)
+            return;
+        perform(*still, action);
+    }
+}
+
+void Manager::Impl::perform(Conversation& conversation, const Action& action) {
+    switch (action.kind) {
+        case Kind::log_session_start:
+        case Kind::log_sandbox_ready:
+        case Kind::log_sandbox_resumed:
+        case Kind::log_sandbox_paused:
+        case Kind::log_sandbox_terminated:
+        case Kind::log_turn_error:
+        case Kind::log_turn_done: return log_action(conversation, action);
+        case Kind::close_turn: return close_turn(conversation);
+        case Kind::start_sandbox: return start_sandbox(conversation);
+        case Kind::stop_sandbox:
+            return sandboxes_.stop(conversation.record.sandbox_id, sandbox::ExitClass::killed, action.text, [] {});
+        case Kind::remove_sandbox: return remove_sandbox(conversation);
+        case Kind::send_query: {
+            // Only once the turn is committed: a retry of its message must find it.
+            journal_.after_commit([this, id = conversation.record.id, turn = conversation.turn.record.turn] {
+                Conversation* still = find(id);
+                if (still != nullptr && still->turn.record.turn == turn && still->machine.turn_running())
+                    send_query(*still);
+            });
+            return;
+        }
+        case Kind::drop_query: return drop_query(conversation);
+        case Kind::send_interrupt:
+            if (sandbox::Channel* channel = sandboxes_.channel(conversation.record.sandbox_id))
+                channel->interrupt(turn_name(conversation.turn.record.turn), [](const Result<void>&) {});
+            return;
+        case Kind::arm_grace: return arm_grace(conversation);
+        case Kind::disarm_grace:
+            timers_.cancel(std::exchange(conversation.grace_timer, 0));
+            return;
+        case Kind::persist: return persist(conversation);
+        case Kind::answer_started: return answer(conversation, conversation.start_waiters, action);
+        case Kind::answer_paused: return answer(conversation, conversation.pause_waiters, action);
+        case Kind::discard: return discard(conversation, action);
+    }
+}
+
+void Manager::Impl::log_action(Conversation& conversation, const Action& action) {
+    const sandbox::Record* box = sandboxes_.find(conversation.record.sandbox_id);
+    const std::uint32_t generation = box != nullptr ? box->generation : conversation.box.generation;
+    EventLog& log = *conversation.log;
+    switch (action.kind) {
+        case Kind::log_session_start:
+            log.append(EventType::session_start, 0,
+                       text_of({{"agent", conversation.record.agent}, {"sandboxId", conversation.record.sandbox_id}}));
+            return;
+        case Kind::log_sandbox_ready:
+            log.append(EventType::sandbox_ready, 0, text_of({{"generation", generation}}));
+            return;
+        case Kind::log_sandbox_resumed:
+            log.append(EventType::sandbox_resumed, 0, text_of({{"generation", generation}}));
+            return;
+        case Kind::log_sandbox_paused:
+            LogLine(evt::conversation_paused)
+                .field("conv", conversation.record.id)
+                .field("reason", to_string(action.reason))
+                .info();
+            log.append(EventType::sandbox_paused, 0,
+                       text_of({{"reason", to_string(action.reason)}, {"detail", action.text}}));
+            return;
+        case Kind::log_sandbox_terminated:
+            log.append(EventType::sandbox_terminated, 0,
+                       text_of({{"class", to_string(action.exit.exit_class)},
+                                {"code", action.exit.code},
+                                {"detail", action.exit.detail}}));
+            return;
+        case Kind::log_turn_error:
+            return conversation.append_of_turn(EventType::error, error_data(action.code, action.text));
+        case Kind::log_turn_done: return conversation.append_of_turn(EventType::done, "{}");
+        default: return;
+    }
+}
+
+void Manager::Impl::start_sandbox(Conversation& conversation) {
+    const sandbox::AgentSpec* spec = agent(conversation.record.agent);
+    const std::string id = conversation.record.id;
+    if (spec == nullptr) {
+        timers_.defer([this, id] {
+            on_started(id, Error(Errc::unknown_agent, "the conversation's agent is no longer configured"));
+        });
+        return;
+    }
+    // A generation that is still going down ends first; then the machine has been told already.
+    sandboxes_.start(conversation.record.sandbox_id, *spec,
+                     [this, id](const Result<void>& result) { on_started(id, result); });
+}
+
+void Manager::Impl::on_started(const std::string& id, const Result<void>& result) {
+    Conversation* conversation = find(id);
+    if (conversation == nullptr)
+        return;
+    if (const sandbox::Record* box = sandboxes_.find(conversation->record.sandbox_id))
+        conversation->box = *box;
+    if (result) {
+        if (!conversation->machine.created()) {
+            loose_.enlist(conversation->box);
+            LogLine(evt::conversation_created)
+                .field("conv", id)
+                .field("sbx", conversation->record.sandbox_id)
+                .field("agent", conversation->record.agent)
+                .info();
+        }
+        perform(*conversation, conversation->machine.sandbox_started());
+        arm_life(*conversation);
+        return;
+    }
+    perform(*conversation, conversation->machine.sandbox_start_failed(result.error().detail()));
+}
+
+void Manager::Impl::send_query(Conversation& conversation) {
+    sandbox::Channel* channel = sandboxes_.channel(conversation.record.sandbox_id);
+    if (channel == nullptr) {
+        // It went down between the commit and now; its exit ends the turn through the grace timer.
+        query_ended(conversation.record.id, sandbox::QueryEnd::connect_failed, "the sandbox went down");
+        return;
+    }
+    const std::string content = std::exchange(conversation.turn.content, {});
+    conversation.query = channel->query(turn_name(conversation.turn.record.turn), content, "{}", conversation);
+}
+
+void Manager::Impl::drop_query(Conversation& conversation) {
+    if (!conversation.query)
+        return;
+    // Deferred: this may run inside a callback of the query itself.
+    timers_.defer([query = std::shared_ptr<sandbox::Query>(std::move(conversation.query))] {});
+}
+
+void Manager::Impl::close_turn(Conversation& conversation) {
+    OpenTurn& turn = conversation.turn;
+    timers_.cancel(std::exchange(conversation.turn_timer, 0));
+    const std::uint64_t first_seq = conversation.log->first_seq();
+    turn.record.last_seq = conversation.log->last_seq();
+    turn.record.bytes = conversation.log->close_turn();
+    journal_.add(PutTurn{turn.record});
+    if (conversation.log->first_seq() != first_seq)
+        persist(conversation);
+    conversation.last_activity = clock_.steady_now();
+    const auto took = std::chrono::duration_cast<base::Millis>(clock_.steady_now() - turn.started);
+    LogLine(evt::turn_ended)
+        .field("conv", conversation.record.id)
+        .field("turn", turn.record.turn)
+        .field("bytes", static_cast<std::int64_t>(turn.logged_bytes))
+        .field("dur_ms", took.count())
+        .debug();
+    arm_life(conversation);
+}
+
+void Manager::Impl::persist(Conversation& conversation) {
+    conversation.record.status = conversation.machine.status();
+    conversation.record.reason = conversation.machine.reason();
+    conversation.record.first_seq = conversation.log->first_seq();
+    journal_.add(PutConversation{conversation.record});
+    journal_.add(PutSandbox{conversation.box});
+}
+
+void Manager::Impl::arm_grace(Conversation& conversation) {
+    timers_.cancel(conversation.grace_timer);
+    conversation.grace_timer = timers_.arm(base::k_interrupt_deadline, [this, id = conversation.record.id] {
+        if (Conversation* late = find(id)) {
+            late->grace_timer = 0;
+            perform(*late, late->machine.grace_passed());
+        }
+    });
+}
+
+void Manager::Impl::answer(Conversation& conversation, std::vector<Reply<View>>& waiters, const Action& action) {
+    if (waiters.empty())
+        return;
+    // What the answer says is committed before it is told.
+    auto answered = [this, id = conversation.record.id, replies = std::exchange(waiters, {}), code = action.code,
+                     text = action.text] {
+        const auto now = code.empty() ? get(id) : Result<View>(Error(Errc::sandbox_failed, text));
+        for (const auto& reply : replies)
+            reply(now);
+    };
+    journal_.after_commit(std::move(answered));
+}
+
+void Manager::Impl::end(Conversation& conversation, const std::string& code, const std::string& text) {
+    perform(conversation, conversation.machine.end(code, text));
+}
+
+void Manager::Impl::remove_sandbox(Conversation& conversation) {
+    timers_.cancel(std::exchange(conversation.life_timer, 0));
+    timers_.cancel(std::exchange(conversation.grace_timer, 0));
+    if (const sandbox::Record* box = sandboxes_.find(conversation.record.sandbox_id))
+        conversation.box = *box;
+    loose_.delist(conversation.box);
+    if (!journal_.healthy())
+        sandboxes_.stop(conversation.record.sandbox_id, sandbox::ExitClass::killed, "the conversation ended", [] {});
+    // Only once its end is committed: a conversation that comes back after a crash must find its workspace.
+    journal_.after_commit([this, id = conversation.record.id, box = conversation.record.sandbox_id] {
+        sandboxes_.remove(box, [this, id] { on_sandbox_removed(id); });
+    });
+}
+
+void Manager::Impl::on_sandbox_removed(const std::string& id) {
+    Conversation* conversation = find(id);
+    if (conversation == nullptr)
+        return;
+    // The lease is over; the record stays with an ended conversation to be shown.
+    conversation->box.host_uid = 0;
+    conversation->box.gone = true;
+    perform(*conversation, conversation->machine.removed());
+    if (conversation->erasing || !conversation->machine.created())
+        erase(*conversation);
+}
+
+void Manager::Impl::discard(Conversation& conversation, const Action& action) {
+    const Error error(Errc::sandbox_failed, action.text);
+    auto replies = std::exchange(conversation.start_waiters, {});
+    conversation.erasing = true;
+    auto waiting = std::make_shared<std::vector<Reply<View>>>(std::move(replies));
+    sandboxes_.remove(conversation.record.sandbox_id, [this, id = conversation.record.id, error, waiting] {
+        if (Conversation* gone = find(id))
+            erase(*gone);
+        for (const auto& reply : *waiting)
+            reply(error);
+    });
+}
+
+void Manager::Impl::erase(Conversation& conversation) {
+    LogLine(evt::conversation_removed).field("conv", conversation.record.id).info();
+    timers_.cancel(conversation.turn_timer);
+    timers_.cancel(conversation.life_timer);
+    timers_.cancel(conversation.grace_timer);
+    conversation.log->close();
+    if (conversation.machine.created()) {
+        journal_.add(EraseConversation{conversation.record.key});
+        journal_.add(EraseSandbox{conversation.record.sandbox_id});
+        journal_.purge(conversation.record.key);
+    }
+    auto removals = std::exchange(conversation.removal_waiters, {});
+    auto replies = std::exchange(conversation.pause_waiters, {});
+    for (auto& reply : std::exchange(conversation.start_waiters, {}))
+        replies.push_back(std::move(reply));
+    journal_.after_commit([removals = std::move(removals), replies = std::move(replies)] {
+        for (const auto& reply : replies)
+            reply(Error(Errc::not_found, "the conversation was deleted"));
+        for (const auto& reply : removals)
+            reply(Result<void>());
+    });
+    by_key_.erase(conversation.record.key);
+    by_sandbox_.erase(conversation.record.sandbox_id);
+    // Deferred: a callback of its query may be what led here.
+    const auto node = std::make_shared<decltype(by_id_)::node_type>(by_id_.extract(conversation.record.id));
+    timers_.defer([node] {});
+}
+
+void Manager::Impl::arm_life(Conversation& conversation) {
+    timers_.cancel(std::exchange(conversation.life_timer, 0));
+    const Record& record = conversation.record;
+    if (conversation.machine.status() == Status::ended || (record.idle_seconds == 0 && record.ttl_seconds == 0))
+        return;
+    auto wait = base::Millis::max();
+    if (record.idle_seconds > 0 && conversation.machine.sandbox_up() && !conversation.machine.turn_open()) {
+        const auto idle = std::chrono::ceil<base::Millis>(clock_.steady_now() - conversation.last_activity);
+        wait = std::chrono::seconds(record.idle_seconds) - idle;
+    }
+    if (record.ttl_seconds > 0)
+        wait = std::min<base::Millis>(wait, record.created_at + std::chrono::seconds(record.ttl_seconds) -
+                                                clock_.wall_now());
+    if (wait == base::Millis::max())
+        return;
+    conversation.life_timer = timers_.arm(std::max(wait, base::Millis{0}),
+                                          [this, id = record.id] { on_life_timer(id); });
+}
+
+void Manager::Impl::on_life_timer(const std::string& id) {
+    Conversation* conversation = find(id);
+    if (conversation == nullptr || conversation->erasing)
+        return;
+    conversation->life_timer = 0;
+    const Record& record = conversation->record;
+    if (record.ttl_seconds > 0 &&
+        clock_.wall_now() >= record.created_at + std::chrono::seconds(record.ttl_seconds)) {
+        end(*conversation, "conversation_ended", "the conversation's time to live is over");
+        return;
+    }
+    const auto idle = clock_.steady_now() - conversation->last_activity;
+    if (record.idle_seconds > 0 && conversation->machine.sandbox_up() && !conversation->machine.turn_open() &&
+        idle >= std::chrono::seconds(record.idle_seconds)) {
+        perform(*conversation, conversation->machine.pause(PauseReason::idle, "paused",
+                                                           "nothing happened for " +
+                                                               std::to_string(record.idle_seconds) + " s"));
+    }
+    if (Conversation* still = find(id))
+        arm_life(*still);
+}
+
+void Manager::Impl::on_sandbox_exit(const std::string& sandbox_id, std::uint32_t, const sandbox::Exit& exit) {
+    if (Conversation* conversation = find_by_sandbox(sandbox_id))
+        perform(*conversation, conversation->machine.sandbox_exited(exit));
+}
+
+void Manager::Impl::on_agent_exit(const std::string& sandbox_id, std::uint32_t, const std::string& detail) {
+    if (Conversation* conversation = find_by_sandbox(sandbox_id))
+        perform(*conversation, conversation->machine.agent_exited(detail));
+}
+
+void Manager::Impl::turn_done(const std::string& id) {
+    if (Conversation* conversation = find(id))
+        perform(*conversation, conversation->machine.turn_done());
+}
+
+void Manager::Impl::query_ended(const std::string& id, sandbox::QueryEnd end, std::string_view detail) {
+    Conversation* conversation = find(id);
+    if (conversation == nullptr)
+        return;
+    const auto reported = conversation->turn.last_was_error ? Machine::Reported::yes : Machine::Reported::no;
+    const std::string code = end == sandbox::QueryEnd::protocol_error ? "bridge_failed" : "agent_crashed";
+    const std::string text = detail.empty() ? "the agent's stream ended before the turn did" : std::string(detail);
+    perform(*conversation, conversation->machine.query_failed(code, text, reported));
+}
+
+}  // namespace atl::conversation

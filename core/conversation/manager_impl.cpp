@@ -1,0 +1,359 @@
+#include "core/conversation/manager_impl.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "core/base/ids.hpp"
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
+#include "core/conversation/digest.hpp"
+#include "core/sandbox/env_policy.hpp"
+
+namespace atl::conversation {
+
+using base::Errc;
+using base::Error;
+using base::LogLine;
+using base::Result;
+namespace evt = base::evt;
+
+namespace {
+
+Error no_conversation() { return {Errc::not_found, "there is no such conversation"}; }
+
+}  // namespace
+
+Manager::Impl::Impl(const base::Clock& clock, base::Timers& timers, sandbox::Manager& sandboxes, Journal& journal,
+                    Store& store, ManagerSettings settings)
+    : clock_(clock),
+      timers_(timers),
+      sandboxes_(sandboxes),
+      journal_(journal),
+      store_(store),
+      settings_(std::move(settings)),
+      loose_(clock, timers, sandboxes, journal, settings_) {
+    sandboxes_.set_observer(this);
+}
+
+Manager::Impl::~Impl() { sandboxes_.set_observer(nullptr); }
+
+Conversation* Manager::Impl::find(const std::string& id) const {
+    const auto found = by_id_.find(id);
+    return found == by_id_.end() ? nullptr : found->second.get();
+}
+
+Conversation* Manager::Impl::find_by_sandbox(const std::string& sandbox_id) const {
+    const auto found = by_sandbox_.find(sandbox_id);
+    return found == by_sandbox_.end() ? nullptr : found->second;
+}
+
+const sandbox::AgentSpec* Manager::Impl::agent(const std::string& name) const {
+    const auto found = std::find_if(settings_.agents.begin(), settings_.agents.end(),
+                                    [&](const sandbox::AgentSpec& spec) { return spec.name == name; });
+    return found == settings_.agents.end() ? nullptr : &*found;
+}
+
+View Manager::Impl::view(const Conversation& conversation) const {
+    View view;
+    view.record = conversation.record;
+    view.record.status = conversation.machine.status();
+    view.record.reason = conversation.machine.reason();
+    view.record.first_seq = conversation.log->first_seq();
+    view.record.last_seq = conversation.log->committed_seq();
+    const sandbox::Record* living = sandboxes_.find(conversation.record.sandbox_id);
+    const sandbox::Record& box = living != nullptr ? *living : conversation.box;
+    view.generation = box.generation;
+    view.sandbox_status = sandboxes_.status(box.id);
+    view.sandbox_created_at = box.created_at;
+    view.network = box.network;
+    view.limits = box.limits;
+    view.enforcement = sandboxes_.enforcement(box.network);
+    return view;
+}
+
+Result<void> Manager::Impl::accepts_work() const {
+    if (shutting_down_)
+        return Error(Errc::shutting_down, "the server is stopping; try again in a moment");
+    if (!journal_.healthy())
+        return Error(Errc::storage_failed, "the database refuses writes; see the server's log");
+    return {};
+}
+
+Conversation& Manager::Impl::enlist(Record record) {
+    const std::string id = record.id;
+    auto owned = std::make_unique<Conversation>(*this, std::move(record), settings_.log_bounds);
+    Conversation& conversation = *owned;
+    conversation.log = std::make_shared<EventLog>(journal_, store_, clock_, conversation.record.key,
+                                                  settings_.log_bounds.conversation_bytes);
+    conversation.last_activity = clock_.steady_now();
+    by_key_.emplace(conversation.record.key, &conversation);
+    by_sandbox_.emplace(conversation.record.sandbox_id, &conversation);
+    by_id_.emplace(id, std::move(owned));
+    return conversation;
+}
+
+void Manager::Impl::create(CreateRequest request, Reply<View> reply) {
+    const auto refuse = [&](Error error) {
+        timers_.defer([reply, error = std::move(error)] { reply(error); });
+    };
+    if (auto accepted = accepts_work(); !accepted)
+        return refuse(accepted.error());
+    const std::string agent_name = request.agent.empty() ? settings_.default_agent : request.agent;
+    if (agent(agent_name) == nullptr)
+        return refuse(Error(Errc::unknown_agent, "no agent of that name is configured; /v1/system lists them"));
+    if (request.network == sandbox::NetworkMode::host && !settings_.allow_host_network)
+        return refuse(Error(Errc::network_not_allowed,
+                            "network \"host\" is off; the operator allows it with --allow-host-network"));
+    if (auto checked = sandbox::check_env(request.env); !checked)
+        return refuse(checked.error());
+
+    Record record;
+    record.id = base::new_id();
+    record.key = ++last_key_;
+    record.agent = agent_name;
+    record.user_id = std::move(request.user_id);
+    record.metadata = std::move(request.metadata);
+    record.idle_seconds = request.idle_seconds.value_or(0);
+    record.ttl_seconds = request.ttl_seconds.value_or(0);
+    record.created_at = record.last_active_at = clock_.wall_now();
+    sandbox::Record box;
+    box.conversation_id = record.id;
+    box.network = request.network;
+    box.limits = request.limits;
+    box.env = std::move(request.env);
+    auto made = sandboxes_.create(std::move(box));
+    if (!made)
+        return refuse(made.error());
+    record.sandbox_id = made->id;
+    Conversation& conversation = enlist(std::move(record));
+    conversation.box = *made;
+    conversation.start_waiters.push_back(std::move(reply));
+    perform(conversation, conversation.machine.create());
+}
+
+Result<View> Manager::Impl::get(const std::string& id) const {
+    const Conversation* conversation = find(id);
+    if (conversation == nullptr || conversation->erasing)
+        return no_conversation();
+    return view(*conversation);
+}
+
+Result<Page<View>> Manager::Impl::list(const ListQuery& query) const {
+    std::int64_t after = 0;
+    if (!query.cursor.empty()) {
+        const char* end = query.cursor.data() + query.cursor.size();
+        const auto parsed = std::from_chars(query.cursor.data(), end, after);
+        if (parsed.ec != std::errc() || parsed.ptr != end || after < 0)
+            return Error(Errc::invalid_request, "cursor is not one that this route gave out");
+    }
+    Page<View> page;
+    for (auto at = by_key_.upper_bound(after); at != by_key_.end(); ++at) {
+        const Conversation& conversation = *at->second;
+        if (conversation.erasing || (query.status && conversation.machine.status() != *query.status) ||
+            (query.user_id && conversation.record.user_id != query.user_id))
+            continue;
+        if (page.items.size() == query.limit) {
+            page.next = std::to_string(page.items.back().record.key);
+            break;
+        }
+        page.items.push_back(view(conversation));
+    }
+    return page;
+}
+
+Result<View> Manager::Impl::patch(const std::string& id, const PatchRequest& patch) {
+    Conversation* conversation = find(id);
+    if (conversation == nullptr || conversation->erasing)
+        return no_conversation();
+    if (auto accepted = accepts_work(); !accepted)
+        return accepted.error();
+    if (conversation->machine.status() == Status::ended)
+        return Error(Errc::conversation_ended, "the conversation has ended");
+    if (patch.metadata)
+        conversation->record.metadata = *patch.metadata;
+    if (patch.idle_seconds)
+        conversation->record.idle_seconds = *patch.idle_seconds;
+    if (patch.ttl_seconds)
+        conversation->record.ttl_seconds = *patch.ttl_seconds;
+    if (patch.limits && sandboxes_.find(conversation->record.sandbox_id) != nullptr) {
+        sandboxes_.set_limits(conversation->record.sandbox_id, *patch.limits);
+        conversation->box.limits = *patch.limits;
+    }
+    if (conversation->machine.created())
+        persist(*conversation);
+    arm_life(*conversation);
+    return view(*conversation);
+}
+
+void Manager::Impl::remove(const std::string& id, Reply<void> reply) {
+    Conversation* conversation = find(id);
+    if (conversation == nullptr || conversation->erasing) {
+        timers_.defer([reply] { reply(no_conversation()); });
+        return;
+    }
+    conversation->erasing = true;
+    conversation->removal_waiters.push_back(std::move(reply));
+    // One whose time was up has no sandbox any more, or is just losing it.
+    if (conversation->machine.status() != Status::ended)
+        end(*conversation, "conversation_deleted", "the conversation was deleted");
+    else if (conversation->box.gone)
+        erase(*conversation);
+}
+
+Result<TurnTicket> Manager::Impl::repeated(Conversation& conversation, const std::string& key,
+                                           const std::string& digest) {
+    TurnTicket ticket;
+    TurnRecord found = conversation.turn.record;
+    if (found.idempotency_key != key) {
+        auto stored = store_.find_turn(conversation.record.key, key);
+        if (!stored)
+            return stored.error();
+        found = std::move(*stored);
+    }
+    if (found.turn == 0)
+        return ticket;
+    if (found.content_digest != digest)
+        return Error(Errc::idempotency_key_reused, "this Idempotency-Key was used for another message");
+    ticket.turn = found.turn;
+    ticket.after = found.first_seq - 1;
+    ticket.replayed = true;
+    return ticket;
+}
+
+void Manager::Impl::message(const std::string& id, std::string content, std::string idempotency_key,
+                            Reply<TurnTicket> reply) {
+    const auto refuse = [&](Error error) {
+        timers_.defer([reply, error = std::move(error)] { reply(error); });
+    };
+    Conversation* conversation = find(id);
+    if (conversation == nullptr || conversation->erasing)
+        return refuse(no_conversation());
+    std::string content_digest;
+    if (!idempotency_key.empty()) {
+        content_digest = digest(content);
+        const auto ticket = repeated(*conversation, idempotency_key, content_digest);
+        if (!ticket)
+            return refuse(ticket.error());
+        if (ticket->replayed) {
+            journal_.after_commit([reply, ticket = *ticket] { reply(ticket); });
+            return;
+        }
+    }
+    if (auto accepted = accepts_work(); !accepted)
+        return refuse(accepted.error());
+    const Machine& machine = conversation->machine;
+    if (machine.status() == Status::ended)
+        return refuse(Error(Errc::conversation_ended, "the conversation has ended"));
+    if (!machine.created())
+        return refuse(Error(Errc::conversation_starting, "the conversation's first sandbox is not ready yet"));
+    if (!machine.can_open_turn())
+        return refuse(Error(Errc::turn_in_progress,
+                            "a turn is still open; wait for its `done` event or interrupt it"));
+    begin_turn(*conversation, std::move(content), std::move(idempotency_key), std::move(content_digest),
+               std::move(reply));
+}
+
+void Manager::Impl::begin_turn(Conversation& conversation, std::string content, std::string key, std::string digest,
+                               Reply<TurnTicket> reply) {
+    OpenTurn turn;
+    turn.record.conversation_key = conversation.record.key;
+    turn.record.turn = ++conversation.record.last_turn;
+    turn.record.idempotency_key = std::move(key);
+    turn.record.content_digest = std::move(digest);
+    turn.record.first_seq = conversation.log->last_seq() + 1;
+    turn.content = std::move(content);
+    turn.started = clock_.steady_now();
+    conversation.turn = std::move(turn);
+    conversation.record.last_active_at = clock_.wall_now();
+    conversation.last_activity = clock_.steady_now();
+    LogLine(evt::turn_started).field("conv", conversation.record.id).field("turn", conversation.turn.record.turn).debug();
+
+    TurnTicket ticket;
+    ticket.turn = conversation.turn.record.turn;
+    ticket.after = conversation.turn.record.first_seq - 1;
+    journal_.add(PutTurn{conversation.turn.record});
+    journal_.after_commit([reply = std::move(reply), ticket] { reply(ticket); });
+    if (settings_.turn_limit.count() > 0) {
+        conversation.turn_timer = timers_.arm(settings_.turn_limit, [this, id = conversation.record.id] {
+            if (Conversation* late = find(id)) {
+                late->turn_timer = 0;
+                perform(*late, late->machine.turn_timed_out());
+            }
+        });
+    }
+    perform(conversation, conversation.machine.open_turn());
+}
+
+Result<View> Manager::Impl::interrupt(const std::string& id) {
+    Conversation* conversation = find(id);
+    if (conversation == nullptr || conversation->erasing)
+        return no_conversation();
+    if (!conversation->machine.turn_open())
+        return Error(Errc::no_turn, "no turn is open");
+    perform(*conversation, conversation->machine.interrupt());
+    return view(*conversation);
+}
+
+void Manager::Impl::pause(const std::string& id, Reply<View> reply) {
+    Conversation* conversation = find(id);
+    if (conversation == nullptr || conversation->erasing || conversation->machine.status() == Status::ended) {
+        const Error error = conversation == nullptr || conversation->erasing
+                                ? no_conversation()
+                                : Error(Errc::conversation_ended, "the conversation has ended");
+        timers_.defer([reply, error] { reply(error); });
+        return;
+    }
+    conversation->pause_waiters.push_back(std::move(reply));
+    perform(*conversation, conversation->machine.pause(PauseReason::user, "paused", "the conversation was paused"));
+}
+
+void Manager::Impl::resume(const std::string& id, Reply<View> reply) {
+    const auto refuse = [&](Error error) {
+        timers_.defer([reply, error = std::move(error)] { reply(error); });
+    };
+    Conversation* conversation = find(id);
+    if (conversation == nullptr || conversation->erasing)
+        return refuse(no_conversation());
+    if (auto accepted = accepts_work(); !accepted)
+        return refuse(accepted.error());
+    if (conversation->machine.status() == Status::ended)
+        return refuse(Error(Errc::conversation_ended, "the conversation has ended"));
+    conversation->last_activity = clock_.steady_now();
+    conversation->start_waiters.push_back(std::move(reply));
+    perform(*conversation, conversation->machine.resume());
+}
+
+Result<std::unique_ptr<Subscription>> Manager::Impl::subscribe(const std::string& id, std::uint64_t after) {
+    const Conversation* conversation = find(id);
+    if (conversation == nullptr || conversation->erasing)
+        return no_conversation();
+    const EventLog& log = *conversation->log;
+    if (after > log.last_seq())
+        return Error(Errc::invalid_request, "after is " + std::to_string(after) + ", but the log ends at event " +
+                                                std::to_string(log.last_seq()));
+    if (after != 0 && after + 1 < log.first_seq())
+        return Error(Errc::seq_expired, "the log begins at event " + std::to_string(log.first_seq()) +
+                                            "; read it again from after=0");
+    return std::make_unique<Subscription>(conversation->log, after);
+}
+
+void Manager::Impl::shut_down(std::function<void()> done) {
+    shutting_down_ = true;
+    for (auto& [key, conversation] : by_key_) {
+        if (conversation->machine.sandbox_living() || conversation->machine.turn_open())
+            perform(*conversation, conversation->machine.pause(PauseReason::server_restart, "server_shutdown",
+                                                               "the server was stopped"));
+    }
+    sandboxes_.shut_down([this, done = std::move(done)] {
+        // The last events come from the ends of the sandboxes, so the last commit comes after them.
+        timers_.defer([this, done] {
+            const auto flushed = journal_.flush();
+            if (!flushed)
+                LogLine(evt::store_failed).quoted("err", flushed.error().detail()).error();
+            done();
+        });
+    });
+}
+
+}  // namespace atl::conversation

@@ -1,0 +1,95 @@
+// The inside of conversation::Manager. Internal to core/conversation: only manager*.cpp include it.
+// manager_impl.cpp answers requests, manager_actions.cpp performs what the machines ask for,
+// manager_restore.cpp takes over what the store remembers.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "core/conversation/conversation.hpp"
+#include "core/conversation/loose_sandboxes.hpp"
+#include "core/conversation/manager.hpp"
+#include "core/sandbox/manager.hpp"
+
+namespace atl::conversation {
+
+class Manager::Impl final : public sandbox::Observer, public TurnEvents {
+  public:
+    Impl(const base::Clock& clock, base::Timers& timers, sandbox::Manager& sandboxes, Journal& journal, Store& store,
+         ManagerSettings settings);
+    ~Impl() override;
+
+    base::Result<void> restore();
+    void create(CreateRequest request, Reply<View> reply);
+    base::Result<View> get(const std::string& id) const;
+    base::Result<Page<View>> list(const ListQuery& query) const;
+    base::Result<View> patch(const std::string& id, const PatchRequest& patch);
+    void remove(const std::string& id, Reply<void> reply);
+    void message(const std::string& id, std::string content, std::string idempotency_key, Reply<TurnTicket> reply);
+    base::Result<View> interrupt(const std::string& id);
+    void pause(const std::string& id, Reply<View> reply);
+    void resume(const std::string& id, Reply<View> reply);
+    base::Result<std::unique_ptr<Subscription>> subscribe(const std::string& id, std::uint64_t after);
+    void shut_down(std::function<void()> done);
+
+    LooseSandboxes& loose() noexcept { return loose_; }
+    const std::vector<sandbox::AgentSpec>& agents() const noexcept { return settings_.agents; }
+
+    void on_sandbox_exit(const std::string& sandbox_id, std::uint32_t generation, const sandbox::Exit& exit) override;
+    void on_agent_exit(const std::string& sandbox_id, std::uint32_t generation, const std::string& detail) override;
+    void turn_done(const std::string& id) override;
+    void query_ended(const std::string& id, sandbox::QueryEnd end, std::string_view detail) override;
+
+  private:
+    Conversation* find(const std::string& id) const;
+    Conversation* find_by_sandbox(const std::string& sandbox_id) const;
+    const sandbox::AgentSpec* agent(const std::string& name) const;
+    View view(const Conversation& conversation) const;
+    base::Result<void> accepts_work() const;
+    Conversation& enlist(Record record);
+    base::Result<TurnTicket> repeated(Conversation& conversation, const std::string& key, const std::string& digest);
+    void begin_turn(Conversation& conversation, std::string content, std::string key, std::string digest,
+                    Reply<TurnTicket> reply);
+
+    // manager_actions.cpp
+    void perform(Conversation& conversation, const Actions& actions);
+    void perform(Conversation& conversation, const Action& action);
+    void log_action(Conversation& conversation, const Action& action);
+    void start_sandbox(Conversation& conversation);
+    void on_started(const std::string& id, const base::Result<void>& result);
+    void send_query(Conversation& conversation);
+    void drop_query(Conversation& conversation);
+    void close_turn(Conversation& conversation);
+    void persist(Conversation& conversation);
+    void arm_grace(Conversation& conversation);
+    void answer(Conversation& conversation, std::vector<Reply<View>>& waiters, const Action& action);
+    void remove_sandbox(Conversation& conversation);
+    void on_sandbox_removed(const std::string& id);
+    void discard(Conversation& conversation, const Action& action);
+    void erase(Conversation& conversation);
+    void arm_life(Conversation& conversation);
+    void on_life_timer(const std::string& id);
+    void end(Conversation& conversation, const std::string& code, const std::string& text);
+
+    // manager_restore.cpp
+    void restore_conversation(Record record, const Snapshot& snapshot);
+    void restore_turns(Conversation& conversation, const Snapshot& snapshot);
+
+    const base::Clock& clock_;
+    base::Timers& timers_;
+    sandbox::Manager& sandboxes_;
+    Journal& journal_;
+    Store& store_;
+    ManagerSettings settings_;
+    LooseSandboxes loose_;
+    std::unordered_map<std::string, std::unique_ptr<Conversation>> by_id_;
+    std::map<std::int64_t, Conversation*> by_key_;
+    std::unordered_map<std::string, Conversation*> by_sandbox_;
+    std::int64_t last_key_ = 0;
+    bool shutting_down_ = false;
+};
+
+}  // namespace atl::conversation

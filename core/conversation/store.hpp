@@ -1,0 +1,71 @@
+// What conversations need of a database: a batch of writes committed as one, and a few reads. A port: SQLite
+// implements it (core/store), the simulation has one in memory that fails on demand.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/conversation/types.hpp"
+#include "core/sandbox/types.hpp"
+
+namespace atl::conversation {
+
+// The writes. Put replaces what has the same key.
+struct PutConversation {
+    Record record;
+};
+struct EraseConversation {  // with its turns; its events go by purge_events()
+    std::int64_t key;
+};
+struct PutSandbox {
+    sandbox::Record record;
+};
+struct EraseSandbox {
+    std::string id;
+};
+struct PutTurn {
+    TurnRecord record;
+};
+struct ForgetTurns {  // those that ended at or before this seq
+    std::int64_t key;
+    std::uint64_t last_seq;
+};
+struct AppendEvent {
+    std::int64_t key;
+    EventPtr event;
+};
+
+using Write =
+    std::variant<PutConversation, EraseConversation, PutSandbox, EraseSandbox, PutTurn, ForgetTurns, AppendEvent>;
+
+/// Everything that is kept, as a start of the server finds it.
+struct Snapshot {
+    std::vector<Record> conversations;  // first_seq, last_seq and last_turn as the log says
+    std::vector<sandbox::Record> sandboxes;
+    std::vector<TurnRecord> turns;  // per conversation in order; without digests and keys of ended ones
+    std::int64_t last_key = 0;      // the highest key that any row uses
+    std::vector<std::int64_t> orphaned_logs;  // keys of events whose conversation is gone
+};
+
+class Store {
+  public:
+    virtual ~Store() = default;
+
+    /// All or nothing. Errors: storage_failed, with what the database says; the writes may be tried again.
+    virtual base::Result<void> commit(std::span<const Write> writes) = 0;
+    /// Removes events below `below_seq`, at most `max_rows`; returns how many. Not part of any batch.
+    virtual base::Result<std::size_t> purge_events(std::int64_t key, std::uint64_t below_seq, std::size_t max_rows) = 0;
+
+    virtual base::Result<Snapshot> load() = 0;
+    /// Events after `after`, in order: at least one if there is one, then until `limit_bytes` is passed.
+    virtual base::Result<std::vector<EventPtr>> read_events(std::int64_t key, std::uint64_t after,
+                                                            std::size_t limit_bytes) = 0;
+    /// The turn that this Idempotency-Key started; its `turn` is 0 if there is none.
+    virtual base::Result<TurnRecord> find_turn(std::int64_t key, const std::string& idempotency_key) = 0;
+};
+
+}  // namespace atl::conversation

@@ -1,0 +1,76 @@
+#include "core/sandbox/env_policy.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+namespace atl::sandbox {
+namespace {
+
+using base::Errc;
+using base::Error;
+
+constexpr std::array<std::string_view, 6> k_passed_through = {"PATH", "NODE_PATH",         "LANG",
+                                                              "TERM", "ANTHROPIC_API_KEY", "ASH_DEBUG_TIMING"};
+constexpr std::array<std::string_view, 6> k_injected = {"HOME",           "ASH_BRIDGE_SOCKET", "ASH_AGENT_DIR",
+                                                        "ASH_SESSION_ID", "ASH_WORKSPACE_DIR", "ASH_SANDBOX_ID"};
+
+bool contains(const auto& list, std::string_view name) { return std::find(list.begin(), list.end(), name) != list.end(); }
+
+bool is_name(std::string_view name) {
+    const auto letter = [](char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_'; };
+    return !name.empty() && letter(name[0]) && std::all_of(name.begin(), name.end(), [&](char c) {
+        return letter(c) || (c >= '0' && c <= '9');
+    });
+}
+
+}  // namespace
+
+Environment pick_host_env(const char* const* environ_block) {
+    Environment picked;
+    for (const char* const* entry = environ_block; *entry != nullptr; ++entry) {
+        const std::string_view text(*entry);
+        const auto equals = text.find('=');
+        if (equals != std::string_view::npos && contains(k_passed_through, text.substr(0, equals)))
+            picked.emplace_back(text.substr(0, equals), text.substr(equals + 1));
+    }
+    return picked;
+}
+
+base::Result<void> check_env(const Environment& wanted) {
+    if (wanted.size() > base::k_max_env_entries)
+        return Error(Errc::invalid_env,
+                     "env has more than " + std::to_string(base::k_max_env_entries) + " variables");
+    std::size_t bytes = 0;
+    std::set<std::string_view> seen;
+    for (const auto& [name, value] : wanted) {
+        if (!is_name(name))
+            return Error(Errc::invalid_env, "env has a name that is not of the form [A-Za-z_][A-Za-z0-9_]*");
+        if (name.starts_with("LD_"))
+            return Error(Errc::invalid_env, name + " is refused: LD_* would change how programs are loaded");
+        if (contains(k_passed_through, name) || contains(k_injected, name))
+            return Error(Errc::invalid_env, name + " is set by the server and cannot be overridden");
+        if (value.find('\0') != std::string::npos)
+            return Error(Errc::invalid_env, "the value of " + name + " holds a NUL byte");
+        if (!seen.insert(name).second)
+            return Error(Errc::invalid_env, name + " is given twice");
+        bytes += name.size() + value.size() + 2;
+    }
+    if (bytes > base::k_max_env_bytes)
+        return Error(Errc::invalid_env, "env is larger than " + std::to_string(base::k_max_env_bytes) + " bytes");
+    return {};
+}
+
+Environment compose_env(const Environment& host, const Record& record) {
+    Environment env = host;
+    env.emplace_back("HOME", k_inner_workspace);
+    env.emplace_back("ASH_BRIDGE_SOCKET", k_inner_bridge_socket);
+    env.emplace_back("ASH_AGENT_DIR", k_inner_agent);
+    env.emplace_back("ASH_WORKSPACE_DIR", k_inner_workspace);
+    env.emplace_back("ASH_SANDBOX_ID", record.id);
+    env.emplace_back("ASH_SESSION_ID", record.conversation_id);
+    env.insert(env.end(), record.env.begin(), record.env.end());
+    return env;
+}
+
+}  // namespace atl::sandbox

@@ -1,0 +1,126 @@
+#include "core/sandbox/machine.hpp"
+
+#include <utility>
+
+#include "core/base/limits.hpp"
+
+namespace atl::sandbox {
+
+void GenerationMachine::settle_reason(ExitClass why, std::string detail) {
+    if (reason_set_)
+        return;
+    reason_set_ = true;
+    exit_.exit_class = why;
+    exit_.detail = std::move(detail);
+}
+
+MachineStep GenerationMachine::enter_killing() {
+    phase_ = Phase::killing;
+    MachineStep step;
+    step.kill = true;
+    step.deadline = base::k_kill_deadline;
+    return step;
+}
+
+MachineStep GenerationMachine::channel_ready() {
+    if (phase_ != Phase::launching)
+        return {};
+    phase_ = Phase::ready;
+    was_ready_ = true;
+    MachineStep step;
+    step.report_ready = true;
+    step.disarm = true;
+    return step;
+}
+
+MachineStep GenerationMachine::channel_failed(std::string detail) {
+    if (phase_ != Phase::launching)
+        return {};
+    return kill(ExitClass::setup_failed, std::move(detail));
+}
+
+MachineStep GenerationMachine::launch_failed(std::string detail) {
+    if (phase_ == Phase::dead)
+        return {};
+    settle_reason(ExitClass::setup_failed, std::move(detail));
+    phase_ = Phase::dead;
+    MachineStep step;
+    step.bury = true;
+    step.disarm = true;
+    return step;
+}
+
+MachineStep GenerationMachine::stop(ExitClass why, std::string detail) {
+    switch (phase_) {
+        case Phase::launching: return kill(why, std::move(detail));
+        case Phase::ready: {
+            settle_reason(why, std::move(detail));
+            phase_ = Phase::asking;
+            MachineStep step;
+            step.ask_shutdown = true;
+            step.deadline = base::k_shutdown_grace;
+            return step;
+        }
+        case Phase::asking:
+        case Phase::terminating:
+        case Phase::killing:
+        case Phase::dead: return {};
+    }
+    return {};
+}
+
+MachineStep GenerationMachine::kill(ExitClass why, std::string detail) {
+    if (phase_ == Phase::killing || phase_ == Phase::dead)
+        return {};
+    settle_reason(why, std::move(detail));
+    return enter_killing();
+}
+
+MachineStep GenerationMachine::process_exited(const Exit& exit) {
+    if (phase_ == Phase::dead)
+        return {};
+    if (!reason_set_) {
+        exit_ = exit;
+        if (phase_ == Phase::launching)
+            exit_.exit_class = ExitClass::setup_failed;
+        reason_set_ = true;
+    } else {
+        exit_.code = exit.code;
+        // bwrap's own account of a failed setup says more than "the guest was not ready".
+        if (exit_.exit_class == ExitClass::setup_failed && exit.exit_class == ExitClass::setup_failed)
+            exit_.detail = exit.detail;
+    }
+    phase_ = Phase::dead;
+    MachineStep step;
+    step.bury = true;
+    step.disarm = true;
+    return step;
+}
+
+MachineStep GenerationMachine::deadline_passed() {
+    switch (phase_) {
+        case Phase::launching: return kill(ExitClass::setup_failed, "the guest did not become ready in time");
+        case Phase::asking: {
+            phase_ = Phase::terminating;
+            MachineStep step;
+            step.terminate = true;
+            step.deadline = base::k_terminate_grace;
+            return step;
+        }
+        case Phase::terminating: return enter_killing();
+        case Phase::killing: {
+            exit_.exit_class = ExitClass::lost;
+            exit_.detail = "its processes did not die within " + std::to_string(base::k_kill_deadline.count()) +
+                           " s of SIGKILL";
+            phase_ = Phase::dead;
+            MachineStep step;
+            step.bury = true;
+            return step;
+        }
+        case Phase::ready:
+        case Phase::dead: return {};
+    }
+    return {};
+}
+
+}  // namespace atl::sandbox

@@ -1,0 +1,61 @@
+// The life of one generation of a sandbox as a pure state machine: no I/O, no clock. Inputs are what
+// happened; each returns a step: what to do next. Every input is valid in every phase; what comes too
+// late is ignored. Once dead it stays dead.
+//
+//     launching -> ready -> asking -> terminating -> killing -> dead
+//
+// Any phase may go to dead when the processes are gone, and `killing` gives up after its deadline (lost).
+#pragma once
+
+#include <string>
+
+#include "core/base/clock.hpp"
+#include "core/sandbox/types.hpp"
+
+namespace atl::sandbox {
+
+/// What the manager does after an input, in this order.
+struct MachineStep {
+    bool ask_shutdown = false;  // over the bridge
+    bool terminate = false;     // SIGTERM
+    bool kill = false;          // SIGKILL, the whole group
+    bool report_ready = false;
+    bool bury = false;                // it is dead: give everything back, then report
+    bool disarm = false;              // the deadline is no longer wanted
+    base::Millis deadline{0};         // above zero: call deadline_passed() after this time
+};
+
+class GenerationMachine {
+  public:
+    enum class Phase : std::uint8_t { launching, ready, asking, terminating, killing, dead };
+
+    Phase phase() const noexcept { return phase_; }
+    bool was_ready() const noexcept { return was_ready_; }
+    /// How it ended; meaningful once dead.
+    const Exit& exit() const noexcept { return exit_; }
+
+    /// The guest said it is ready.
+    MachineStep channel_ready();
+    /// The guest never got ready, for this reason.
+    MachineStep channel_failed(std::string detail);
+    /// It could not even be spawned.
+    MachineStep launch_failed(std::string detail);
+    /// End it: politely if it is ready, by force otherwise. The first reason given stays.
+    MachineStep stop(ExitClass why, std::string detail);
+    /// End it by force now.
+    MachineStep kill(ExitClass why, std::string detail);
+    /// No process of it is left.
+    MachineStep process_exited(const Exit& exit);
+    MachineStep deadline_passed();
+
+  private:
+    MachineStep enter_killing();
+    void settle_reason(ExitClass why, std::string detail);
+
+    Phase phase_ = Phase::launching;
+    bool was_ready_ = false;
+    bool reason_set_ = false;
+    Exit exit_;
+};
+
+}  // namespace atl::sandbox

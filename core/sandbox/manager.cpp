@@ -1,0 +1,361 @@
+#include "core/sandbox/manager.hpp"
+
+#include <cassert>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/base/ids.hpp"
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
+#include "core/sandbox/env_policy.hpp"
+
+namespace atl::sandbox {
+
+using base::Errc;
+using base::Error;
+using base::LogLine;
+using base::Result;
+namespace evt = base::evt;
+
+// Destroyed in reverse: first the channel, then the process it talks to, then the group both live in.
+struct Manager::Generation {
+    std::uint32_t number = 0;
+    GenerationMachine machine;
+    std::unique_ptr<ResourceGroup> group;
+    std::unique_ptr<Process> process;
+    std::unique_ptr<Channel> channel;
+    base::TimerId timer = 0;
+    base::SteadyTime started{};
+    Ready ready;  // until it has been answered
+    std::vector<Done> waiters;
+    Error start_error{Errc::sandbox_failed, ""};
+};
+
+struct Manager::Sandbox {
+    Record record;
+    Status status = Status::terminated;
+    std::optional<Generation> generation;
+    bool removing = false;
+    std::vector<Done> on_removed;
+};
+
+Manager::Manager(ManagerPorts ports, ManagerSettings settings) : ports_(ports), settings_(std::move(settings)) {}
+
+Manager::~Manager() = default;
+
+Manager::Sandbox* Manager::lookup(const std::string& id) const {
+    const auto found = sandboxes_.find(id);
+    return found == sandboxes_.end() ? nullptr : found->second.get();
+}
+
+Manager::Generation* Manager::lookup(const std::string& id, std::uint32_t generation) const {
+    Sandbox* sandbox = lookup(id);
+    if (sandbox == nullptr || !sandbox->generation || sandbox->generation->number != generation)
+        return nullptr;
+    return &*sandbox->generation;
+}
+
+Result<Record> Manager::create(Record wanted) {
+    if (shutting_down_)
+        return Error(Errc::shutting_down, "the server is stopping; try again in a moment");
+    if (living_ >= settings_.max_sandboxes)
+        return Error(Errc::capacity, "all " + std::to_string(settings_.max_sandboxes) +
+                                         " sandboxes are in use; delete or pause a conversation, or try again later");
+    auto uid = ports_.uids.acquire();
+    if (!uid)
+        return uid.error();
+    wanted.id = base::new_id();
+    wanted.host_uid = *uid;
+    wanted.generation = 0;
+    wanted.created_at = ports_.clock.wall_now();
+    const auto workspace = ports_.disk.provision(wanted.id, wanted.host_uid);
+    if (!workspace) {
+        ports_.uids.release(wanted.host_uid);
+        return workspace.error();
+    }
+    auto sandbox = std::make_unique<Sandbox>();
+    sandbox->record = wanted;
+    sandboxes_.emplace(wanted.id, std::move(sandbox));
+    return wanted;
+}
+
+void Manager::adopt(Record record) {
+    ports_.uids.adopt(record.host_uid);
+    auto sandbox = std::make_unique<Sandbox>();
+    sandbox->record = std::move(record);
+    const std::string id = sandbox->record.id;
+    sandboxes_.emplace(id, std::move(sandbox));
+}
+
+void Manager::start(const std::string& id, const AgentSpec& agent, Ready ready) {
+    const auto refuse = [&](Error error) {
+        ports_.timers.defer([ready = std::move(ready), error = std::move(error)] { ready(error); });
+    };
+    Sandbox* sandbox = lookup(id);
+    if (shutting_down_)
+        return refuse(Error(Errc::shutting_down, "the server is stopping; try again in a moment"));
+    if (sandbox == nullptr || sandbox->removing)
+        return refuse(Error(Errc::sandbox_gone, "the sandbox has been removed"));
+    if (living_ >= settings_.max_sandboxes)
+        return refuse(Error(Errc::capacity, "all " + std::to_string(settings_.max_sandboxes) +
+                                                " sandboxes are in use; try again later"));
+    assert(!sandbox->generation);
+    Generation& generation = sandbox->generation.emplace();
+    generation.number = ++sandbox->record.generation;
+    generation.ready = std::move(ready);
+    generation.started = ports_.clock.steady_now();
+    sandbox->status = Status::pending;
+    ++living_;
+    auto launched = launch(*sandbox, agent);
+    if (!launched) {
+        generation.start_error = launched.error();
+        perform(*sandbox, generation.machine.launch_failed(launched.error().detail()));
+        return;
+    }
+    LogLine(evt::sandbox_started)
+        .field("sbx", id)
+        .field("gen", generation.number)
+        .field("pid", generation.process->pid())
+        .debug();
+    connect(*sandbox, agent);
+}
+
+Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
+    Generation& generation = *sandbox.generation;
+    const Record& record = sandbox.record;
+    auto group = ports_.groups.create(record.id + "-" + std::to_string(generation.number), record.limits);
+    if (!group)
+        return group.error();
+    generation.group = std::move(*group);
+    LaunchSpec spec;
+    spec.sandbox_id = record.id;
+    spec.generation = generation.number;
+    spec.host_uid = record.host_uid;
+    spec.workspace = ports_.disk.workspace(record.id);
+    spec.agent_dir = agent.dir;
+    spec.env = compose_env(settings_.host_env, record);
+    spec.network = record.network;
+    spec.limits = record.limits;
+    auto on_exit = [this, id = record.id, number = generation.number](const Exit& exit) {
+        if (Generation* living = lookup(id, number))
+            perform(*lookup(id), living->machine.process_exited(exit));
+    };
+    auto process = ports_.launcher.launch(spec, generation.group.get(), std::move(on_exit));
+    if (!process)
+        return process.error();
+    generation.process = std::move(*process);
+    return {};
+}
+
+void Manager::connect(Sandbox& sandbox, const AgentSpec& agent) {
+    Generation& generation = *sandbox.generation;
+    const std::string id = sandbox.record.id;
+    const std::uint32_t number = generation.number;
+    generation.channel = ports_.channels.open(id, *generation.process);
+    auto on_ready = [this, id, number](const Result<void>& result) {
+        Generation* living = lookup(id, number);
+        if (living == nullptr)
+            return;
+        perform(*lookup(id), result ? living->machine.channel_ready()
+                                    : living->machine.channel_failed(result.error().detail()));
+    };
+    auto on_agent_exit = [this, id, number](const std::string& detail) {
+        if (lookup(id, number) != nullptr && observer_ != nullptr)
+            observer_->on_agent_exit(id, number, detail);
+    };
+    generation.channel->start(agent, std::move(on_ready), std::move(on_agent_exit));
+}
+
+void Manager::perform(Sandbox& sandbox, const MachineStep& step) {
+    Generation& generation = *sandbox.generation;
+    if (step.disarm || step.deadline.count() > 0) {
+        ports_.timers.cancel(generation.timer);
+        generation.timer = 0;
+    }
+    if (step.deadline.count() > 0)
+        arm(sandbox, step.deadline);
+    if (step.ask_shutdown) {
+        // Whatever it answers, its exit or the deadline decides.
+        generation.channel->shutdown([](const Result<void>&) {});
+    }
+    if (step.terminate)
+        generation.process->terminate();
+    if (step.kill) {
+        if (generation.group)
+            generation.group->kill();
+        if (generation.process)
+            generation.process->kill();
+    }
+    if (step.report_ready)
+        report_ready(sandbox);
+    if (step.bury)
+        bury(sandbox);
+}
+
+void Manager::arm(Sandbox& sandbox, base::Millis deadline) {
+    Generation& generation = *sandbox.generation;
+    auto fire = [this, id = sandbox.record.id, number = generation.number] {
+        if (Generation* living = lookup(id, number)) {
+            living->timer = 0;
+            perform(*lookup(id), living->machine.deadline_passed());
+        }
+    };
+    generation.timer = ports_.timers.arm(deadline, std::move(fire));
+}
+
+void Manager::report_ready(Sandbox& sandbox) {
+    Generation& generation = *sandbox.generation;
+    sandbox.status = Status::ready;
+    const auto took = ports_.clock.steady_now() - generation.started;
+    LogLine(evt::sandbox_ready)
+        .field("sbx", sandbox.record.id)
+        .field("gen", generation.number)
+        .field("dur_ms", std::chrono::duration_cast<base::Millis>(took).count())
+        .info();
+    // Last: the answer may stop or remove this very sandbox.
+    Ready ready = std::move(generation.ready);
+    generation.ready = nullptr;
+    ready(Result<void>());
+}
+
+void Manager::bury(Sandbox& sandbox) {
+    Generation& generation = *sandbox.generation;
+    sandbox.status = generation.machine.was_ready() ? Status::terminated : Status::failed;
+    auto finish_later = [this, id = sandbox.record.id, number = generation.number] {
+        // Deferred: this may run inside a callback of the objects that finish() destroys.
+        ports_.timers.defer([this, id, number] { finish(id, number); });
+    };
+    if (!generation.group)
+        return finish_later();
+    if (generation.machine.exit().exit_class != ExitClass::lost)
+        generation.group->kill();
+    generation.group->remove([id = sandbox.record.id, finish_later](const Result<void>& removed) {
+        if (!removed)
+            LogLine(evt::sandbox_cleanup).field("sbx", id).field("err", removed.error().detail()).error();
+        finish_later();
+    });
+}
+
+void Manager::finish(const std::string& id, std::uint32_t number) {
+    if (lookup(id, number) == nullptr)
+        return;
+    Sandbox& sandbox = *lookup(id);
+    const Exit exit = sandbox.generation->machine.exit();
+    const bool was_ready = sandbox.generation->machine.was_ready();
+    Ready ready = std::move(sandbox.generation->ready);
+    std::vector<Done> waiters = std::move(sandbox.generation->waiters);
+    Error start_error = sandbox.generation->start_error;
+    const std::string tail = sandbox.generation->process ? sandbox.generation->process->log_tail() : "";
+    sandbox.generation.reset();
+    --living_;
+    LogLine line(was_ready ? evt::sandbox_exited : evt::sandbox_failed);
+    line.field("sbx", id).field("gen", number).field("class", to_string(exit.exit_class)).field("code", exit.code);
+    line.quoted("err", exit.detail);
+    if (!tail.empty() && exit.exit_class != ExitClass::killed)
+        line.quoted("log", tail);
+    line.info();
+    const bool removing = sandbox.removing;
+    if (ready) {
+        if (start_error.detail().empty()) {
+            std::string detail = exit.exit_class == ExitClass::killed ? "it was stopped while it started" : exit.detail;
+            if (!tail.empty())
+                detail += "; its log ends: " + base::escaped(tail, base::k_log_tail_bytes);
+            start_error = Error(Errc::sandbox_failed, std::move(detail));
+        }
+        ready(start_error);
+    }
+    if (was_ready && observer_ != nullptr)
+        observer_->on_sandbox_exit(id, number, exit);
+    for (auto& waiter : waiters)
+        waiter();
+    if (removing)
+        remove_workspace(id);
+    if (shutting_down_ && living_ == 0 && on_quiet_)
+        std::exchange(on_quiet_, nullptr)();
+}
+
+void Manager::stop(const std::string& id, ExitClass why, std::string detail, Done done) {
+    Sandbox* sandbox = lookup(id);
+    if (sandbox == nullptr || !sandbox->generation) {
+        ports_.timers.defer(std::move(done));
+        return;
+    }
+    sandbox->generation->waiters.push_back(std::move(done));
+    perform(*sandbox, sandbox->generation->machine.stop(why, std::move(detail)));
+}
+
+void Manager::remove(const std::string& id, Done done) {
+    Sandbox* sandbox = lookup(id);
+    if (sandbox == nullptr) {
+        ports_.timers.defer(std::move(done));
+        return;
+    }
+    sandbox->on_removed.push_back(std::move(done));
+    if (sandbox->removing)
+        return;
+    sandbox->removing = true;
+    if (!sandbox->generation)
+        return remove_workspace(id);
+    // Its workspace goes with it: there is nothing to be polite about.
+    perform(*sandbox, sandbox->generation->machine.kill(ExitClass::killed, "the sandbox was removed"));
+}
+
+void Manager::remove_workspace(const std::string& id) {
+    ports_.disk.remove(id, [this, id](const Result<void>& removed) {
+        const auto node = sandboxes_.extract(id);
+        if (node.empty())
+            return;
+        Sandbox& sandbox = *node.mapped();
+        if (removed)
+            ports_.uids.release(sandbox.record.host_uid);
+        else
+            LogLine(evt::sandbox_cleanup).field("sbx", id).field("err", removed.error().detail()).error();
+        LogLine(evt::sandbox_removed).field("sbx", id).info();
+        for (auto& done : sandbox.on_removed)
+            done();
+    });
+}
+
+void Manager::shut_down(Done done) {
+    shutting_down_ = true;
+    if (living_ == 0) {
+        ports_.timers.defer(std::move(done));
+        return;
+    }
+    on_quiet_ = std::move(done);
+    for (auto& [id, sandbox] : sandboxes_) {
+        if (sandbox->generation)
+            perform(*sandbox, sandbox->generation->machine.stop(ExitClass::killed, "the server is stopping"));
+    }
+}
+
+const Record* Manager::find(const std::string& id) const {
+    const Sandbox* sandbox = lookup(id);
+    return sandbox == nullptr || sandbox->removing ? nullptr : &sandbox->record;
+}
+
+void Manager::set_limits(const std::string& id, const Limits& limits) { lookup(id)->record.limits = limits; }
+
+Channel* Manager::channel(const std::string& id) {
+    Sandbox* sandbox = lookup(id);
+    if (sandbox == nullptr || !sandbox->generation)
+        return nullptr;
+    Generation& generation = *sandbox->generation;
+    return generation.machine.phase() == GenerationMachine::Phase::ready ? generation.channel.get() : nullptr;
+}
+
+Status Manager::status(const std::string& id) const {
+    const Sandbox* sandbox = lookup(id);
+    return sandbox == nullptr ? Status::terminated : sandbox->status;
+}
+
+Enforcement Manager::enforcement(NetworkMode network) const {
+    Enforcement enforcement;
+    ports_.launcher.describe(enforcement, network);
+    ports_.groups.describe(enforcement);
+    ports_.disk.describe(enforcement);
+    return enforcement;
+}
+
+}  // namespace atl::sandbox

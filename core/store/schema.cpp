@@ -1,0 +1,81 @@
+#include "core/store/schema.hpp"
+
+#include <SQLiteCpp/Transaction.h>
+
+#include <array>
+
+namespace atl::store {
+namespace {
+
+constexpr const char* k_version_1 = R"sql(
+CREATE TABLE conversations (
+    key            INTEGER PRIMARY KEY,
+    id             TEXT NOT NULL UNIQUE,
+    agent          TEXT NOT NULL,
+    user_id        TEXT,
+    metadata       TEXT NOT NULL,
+    sandbox_id     TEXT NOT NULL,
+    status         INTEGER NOT NULL,
+    reason         INTEGER NOT NULL,
+    idle_seconds   INTEGER NOT NULL,
+    ttl_seconds    INTEGER NOT NULL,
+    created_at     INTEGER NOT NULL,  -- milliseconds since 1970
+    last_active_at INTEGER NOT NULL,
+    first_seq      INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE sandboxes (
+    id              TEXT PRIMARY KEY,
+    conversation_id TEXT NOT NULL,
+    host_uid        INTEGER NOT NULL,
+    generation      INTEGER NOT NULL,
+    network         INTEGER NOT NULL,
+    memory_mb       INTEGER NOT NULL,
+    cpu_percent     INTEGER NOT NULL,
+    disk_mb         INTEGER NOT NULL,
+    max_processes   INTEGER NOT NULL,
+    env             TEXT NOT NULL,  -- JSON array of [name, value]
+    metadata        TEXT NOT NULL,
+    created_at      INTEGER NOT NULL,
+    ttl_seconds     INTEGER NOT NULL,
+    gone            INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE turns (
+    id              INTEGER PRIMARY KEY,  -- conversation key << 36 | turn
+    idempotency_key TEXT,
+    content_digest  TEXT NOT NULL,
+    first_seq       INTEGER NOT NULL,
+    last_seq        INTEGER NOT NULL,  -- 0: open
+    bytes           INTEGER NOT NULL
+) STRICT;
+CREATE INDEX turns_by_idempotency_key ON turns (idempotency_key) WHERE idempotency_key IS NOT NULL;
+
+CREATE TABLE events (
+    id   INTEGER PRIMARY KEY,  -- conversation key << 36 | seq
+    type INTEGER NOT NULL,
+    turn INTEGER NOT NULL,     -- 0: none
+    json TEXT NOT NULL
+) STRICT;
+)sql";
+
+constexpr std::array<const char*, k_schema_version> k_steps = {k_version_1};
+
+}  // namespace
+
+base::Result<void> migrate(SQLite::Database& database) {
+    const int found = database.execAndGet("PRAGMA user_version").getInt();
+    if (found > k_schema_version)
+        return base::Error(base::Errc::storage_failed,
+                           "the database was written by a newer server (schema " + std::to_string(found) +
+                               ", this one knows " + std::to_string(k_schema_version) + "); start that one");
+    for (int version = found; version < k_schema_version; ++version) {
+        SQLite::Transaction step(database);
+        database.exec(k_steps.at(static_cast<std::size_t>(version)));
+        database.exec("PRAGMA user_version = " + std::to_string(version + 1));
+        step.commit();
+    }
+    return {};
+}
+
+}  // namespace atl::store

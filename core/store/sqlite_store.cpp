@@ -1,0 +1,430 @@
+#include "core/store/sqlite_store.hpp"
+
+#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Statement.h>
+#include <SQLiteCpp/Transaction.h>
+#include <sqlite3.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "core/store/schema.hpp"
+
+namespace atl::store {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+using conversation::AppendEvent;
+using conversation::EraseConversation;
+using conversation::EraseSandbox;
+using conversation::EventPtr;
+using conversation::ForgetTurns;
+using conversation::PutConversation;
+using conversation::PutSandbox;
+using conversation::PutTurn;
+using conversation::Snapshot;
+using conversation::TurnRecord;
+
+namespace {
+
+std::int64_t row_id(std::int64_t key, std::uint64_t low) { return (key << k_seq_bits) | static_cast<std::int64_t>(low); }
+std::uint64_t low_of(std::int64_t id) { return static_cast<std::uint64_t>(id & ((std::int64_t{1} << k_seq_bits) - 1)); }
+std::int64_t key_of(std::int64_t id) { return id >> k_seq_bits; }
+
+std::int64_t millis(base::WallTime time) { return time.time_since_epoch().count(); }
+base::WallTime wall(std::int64_t value) { return base::WallTime{base::Millis{value}}; }
+
+Error storage_error(const SQLite::Exception& error) {
+    return {Errc::storage_failed, std::string("the database: ") + error.what() + " (SQLite result " +
+                                      std::to_string(error.getExtendedErrorCode()) + ")"};
+}
+
+sandbox::Environment parse_env(const std::string& text) {
+    sandbox::Environment env;
+    const auto json = nlohmann::json::parse(text, nullptr, false);
+    if (!json.is_array())
+        return env;
+    for (const auto& entry : json) {
+        if (entry.is_array() && entry.size() == 2 && entry[0].is_string() && entry[1].is_string())
+            env.emplace_back(entry[0].get<std::string>(), entry[1].get<std::string>());
+    }
+    return env;
+}
+
+std::string env_text(const sandbox::Environment& env) {
+    auto json = nlohmann::json::array();
+    for (const auto& [name, value] : env)
+        json.push_back({name, value});
+    return json.dump();
+}
+
+}  // namespace
+
+struct SqliteStore::Impl {
+    explicit Impl(const std::filesystem::path& path)
+        : file(path), database(path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE) {}
+
+    void prepare();
+    void apply(const PutConversation& write);
+    void apply(const EraseConversation& write);
+    void apply(const PutSandbox& write);
+    void apply(const EraseSandbox& write);
+    void apply(const PutTurn& write);
+    void apply(const ForgetTurns& write);
+    void apply(const AppendEvent& write);
+    void load_conversations(Snapshot& snapshot);
+    void load_sandboxes(Snapshot& snapshot);
+    void load_turns(Snapshot& snapshot);
+    void find_orphans(Snapshot& snapshot);
+
+    std::filesystem::path file;
+    SQLite::Database database;
+    std::unique_ptr<SQLite::Statement> begin, end, rollback;
+    std::unique_ptr<SQLite::Statement> put_conversation, erase_conversation, put_sandbox, erase_sandbox, put_turn,
+        forget_turns, append_event, purge, read, find;
+};
+
+void SqliteStore::Impl::prepare() {
+    const auto statement = [&](const char* sql) { return std::make_unique<SQLite::Statement>(database, sql); };
+    begin = statement("BEGIN IMMEDIATE");
+    end = statement("COMMIT");
+    rollback = statement("ROLLBACK");
+    put_conversation = statement("INSERT OR REPLACE INTO conversations VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)");
+    erase_conversation = statement("DELETE FROM conversations WHERE key = ?");
+    put_sandbox = statement("INSERT OR REPLACE INTO sandboxes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+    erase_sandbox = statement("DELETE FROM sandboxes WHERE id = ?");
+    put_turn = statement("INSERT OR REPLACE INTO turns VALUES (?,?,?,?,?,?)");
+    forget_turns = statement("DELETE FROM turns WHERE id >= ? AND id < ? AND last_seq > 0 AND last_seq <= ?");
+    append_event = statement("INSERT INTO events VALUES (?,?,?,?)");
+    purge = statement(
+        "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE id >= ? AND id < ? ORDER BY id LIMIT ?)");
+    read = statement("SELECT id, type, turn, json FROM events WHERE id > ? AND id < ? ORDER BY id");
+    find = statement(
+        "SELECT id, idempotency_key, content_digest, first_seq, last_seq, bytes FROM turns "
+        "WHERE idempotency_key = ? AND id >= ? AND id < ?");
+}
+
+SqliteStore::SqliteStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+SqliteStore::~SqliteStore() = default;
+
+Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::filesystem::path& file) {
+    // SQLite gives its -wal and -shm files the mode of the database.
+    const mode_t old_mask = ::umask(0077);
+    try {
+        auto impl = std::make_unique<Impl>(file);
+        SQLite::Database& database = impl->database;
+        database.exec("PRAGMA journal_mode = WAL");
+        database.exec("PRAGMA synchronous = NORMAL");
+        database.exec("PRAGMA wal_autocheckpoint = 0");
+        database.exec("PRAGMA cache_size = -4096");
+        database.exec("PRAGMA trusted_schema = OFF");
+        database.setBusyTimeout(2000);
+        const std::string checked = database.execAndGet("PRAGMA quick_check(1)").getString();
+        ::umask(old_mask);
+        if (checked != "ok")
+            return Error(Errc::storage_failed, "the database " + file.string() + " is damaged (" + checked +
+                                                   "); restore it from a backup or move it away");
+        if (auto migrated = migrate(database); !migrated)
+            return migrated.error();
+        impl->prepare();
+        return std::unique_ptr<SqliteStore>(new SqliteStore(std::move(impl)));
+    } catch (const SQLite::Exception& error) {
+        ::umask(old_mask);
+        return Error(Errc::storage_failed, "cannot open the database " + file.string() + ": " + error.what() +
+                                               "; check that the folder is writable and the disk not full");
+    }
+}
+
+Result<void> SqliteStore::commit(std::span<const conversation::Write> writes) {
+    const auto run = [](SQLite::Statement& statement) {
+        statement.reset();
+        statement.exec();
+    };
+    try {
+        run(*impl_->begin);
+        for (const auto& write : writes)
+            std::visit([&](const auto& one) { impl_->apply(one); }, write);
+        run(*impl_->end);
+        return {};
+    } catch (const SQLite::Exception& error) {
+        const Error failure = storage_error(error);
+        // SQLite has rolled back by itself after some errors (lang_transaction.html, section 3).
+        if (sqlite3_get_autocommit(impl_->database.getHandle()) == 0)
+            sqlite3_exec(impl_->database.getHandle(), "ROLLBACK", nullptr, nullptr, nullptr);
+        return failure;
+    }
+}
+
+void SqliteStore::Impl::apply(const PutConversation& write) {
+    const auto& record = write.record;
+    SQLite::Statement& s = *put_conversation;
+    s.reset();
+    s.bind(1, record.key);
+    s.bindNoCopy(2, record.id);
+    s.bindNoCopy(3, record.agent);
+    if (record.user_id)
+        s.bindNoCopy(4, *record.user_id);
+    else
+        s.bind(4);
+    s.bindNoCopy(5, record.metadata);
+    s.bindNoCopy(6, record.sandbox_id);
+    s.bind(7, static_cast<int>(record.status));
+    s.bind(8, static_cast<int>(record.reason));
+    s.bind(9, record.idle_seconds);
+    s.bind(10, record.ttl_seconds);
+    s.bind(11, millis(record.created_at));
+    s.bind(12, millis(record.last_active_at));
+    s.bind(13, static_cast<std::int64_t>(record.first_seq));
+    s.exec();
+}
+
+void SqliteStore::Impl::apply(const EraseConversation& write) {
+    erase_conversation->reset();
+    erase_conversation->bind(1, write.key);
+    erase_conversation->exec();
+    apply(ForgetTurns{write.key, std::uint64_t{1} << k_seq_bits});
+}
+
+void SqliteStore::Impl::apply(const PutSandbox& write) {
+    const auto& record = write.record;
+    const std::string env = env_text(record.env);
+    SQLite::Statement& s = *put_sandbox;
+    s.reset();
+    s.bindNoCopy(1, record.id);
+    s.bindNoCopy(2, record.conversation_id);
+    s.bind(3, record.host_uid);
+    s.bind(4, record.generation);
+    s.bind(5, static_cast<int>(record.network));
+    s.bind(6, record.limits.memory_mb);
+    s.bind(7, record.limits.cpu_percent);
+    s.bind(8, record.limits.disk_mb);
+    s.bind(9, record.limits.max_processes);
+    s.bindNoCopy(10, env);
+    s.bind(11, record.metadata.empty() ? std::string("{}") : record.metadata);
+    s.bind(12, millis(record.created_at));
+    s.bind(13, record.ttl_seconds);
+    s.bind(14, record.gone ? 1 : 0);
+    s.exec();
+}
+
+void SqliteStore::Impl::apply(const EraseSandbox& write) {
+    erase_sandbox->reset();
+    erase_sandbox->bindNoCopy(1, write.id);
+    erase_sandbox->exec();
+}
+
+void SqliteStore::Impl::apply(const PutTurn& write) {
+    const auto& record = write.record;
+    SQLite::Statement& s = *put_turn;
+    s.reset();
+    s.bind(1, row_id(record.conversation_key, record.turn));
+    if (record.idempotency_key.empty())
+        s.bind(2);
+    else
+        s.bindNoCopy(2, record.idempotency_key);
+    s.bindNoCopy(3, record.content_digest);
+    s.bind(4, static_cast<std::int64_t>(record.first_seq));
+    s.bind(5, static_cast<std::int64_t>(record.last_seq));
+    s.bind(6, static_cast<std::int64_t>(record.bytes));
+    s.exec();
+}
+
+void SqliteStore::Impl::apply(const ForgetTurns& write) {
+    forget_turns->reset();
+    forget_turns->bind(1, row_id(write.key, 0));
+    forget_turns->bind(2, row_id(write.key + 1, 0));
+    forget_turns->bind(3, static_cast<std::int64_t>(write.last_seq));
+    forget_turns->exec();
+}
+
+void SqliteStore::Impl::apply(const AppendEvent& write) {
+    SQLite::Statement& s = *append_event;
+    s.reset();
+    s.bind(1, row_id(write.key, write.event->seq));
+    s.bind(2, static_cast<int>(write.event->type));
+    s.bind(3, static_cast<std::int64_t>(write.event->turn));
+    s.bindNoCopy(4, write.event->json);
+    s.exec();
+}
+
+Result<std::size_t> SqliteStore::purge_events(std::int64_t key, std::uint64_t below_seq, std::size_t max_rows) {
+    const std::int64_t end = below_seq >> k_seq_bits == 0 ? row_id(key, below_seq) : row_id(key + 1, 0);
+    try {
+        impl_->purge->reset();
+        impl_->purge->bind(1, row_id(key, 0));
+        impl_->purge->bind(2, end);
+        impl_->purge->bind(3, static_cast<std::int64_t>(max_rows));
+        return static_cast<std::size_t>(impl_->purge->exec());
+    } catch (const SQLite::Exception& error) {
+        return storage_error(error);
+    }
+}
+
+Result<Snapshot> SqliteStore::load() {
+    Snapshot snapshot;
+    try {
+        impl_->load_conversations(snapshot);
+        impl_->load_sandboxes(snapshot);
+        impl_->load_turns(snapshot);
+        impl_->find_orphans(snapshot);
+        return snapshot;
+    } catch (const SQLite::Exception& error) {
+        return storage_error(error);
+    }
+}
+
+void SqliteStore::Impl::load_conversations(Snapshot& snapshot) {
+    SQLite::Statement rows(database, "SELECT * FROM conversations ORDER BY key");
+    SQLite::Statement ends(database, "SELECT max(id) FROM events WHERE id >= ? AND id < ?");
+    SQLite::Statement begins(database, "SELECT min(id) FROM events WHERE id >= ? AND id < ?");
+    SQLite::Statement turns(database, "SELECT max(id) FROM turns WHERE id >= ? AND id < ?");
+    const auto extreme = [](SQLite::Statement& query, std::int64_t key) -> std::uint64_t {
+        query.reset();
+        query.bind(1, row_id(key, 0));
+        query.bind(2, row_id(key + 1, 0));
+        query.executeStep();
+        return query.getColumn(0).isNull() ? 0 : low_of(query.getColumn(0).getInt64());
+    };
+    while (rows.executeStep()) {
+        conversation::Record record;
+        record.key = rows.getColumn(0).getInt64();
+        record.id = rows.getColumn(1).getString();
+        record.agent = rows.getColumn(2).getString();
+        if (!rows.getColumn(3).isNull())
+            record.user_id = rows.getColumn(3).getString();
+        record.metadata = rows.getColumn(4).getString();
+        record.sandbox_id = rows.getColumn(5).getString();
+        record.status = static_cast<conversation::Status>(rows.getColumn(6).getInt());
+        record.reason = static_cast<conversation::PauseReason>(rows.getColumn(7).getInt());
+        record.idle_seconds = rows.getColumn(8).getUInt();
+        record.ttl_seconds = rows.getColumn(9).getUInt();
+        record.created_at = wall(rows.getColumn(10).getInt64());
+        record.last_active_at = wall(rows.getColumn(11).getInt64());
+        record.first_seq = static_cast<std::uint64_t>(rows.getColumn(12).getInt64());
+        record.first_seq = std::max(record.first_seq, extreme(begins, record.key));
+        record.last_seq = std::max(extreme(ends, record.key), record.first_seq - 1);
+        record.last_turn = extreme(turns, record.key);
+        snapshot.last_key = std::max(snapshot.last_key, record.key);
+        snapshot.conversations.push_back(std::move(record));
+    }
+}
+
+void SqliteStore::Impl::load_sandboxes(Snapshot& snapshot) {
+    SQLite::Statement rows(database, "SELECT * FROM sandboxes");
+    while (rows.executeStep()) {
+        sandbox::Record record;
+        record.id = rows.getColumn(0).getString();
+        record.conversation_id = rows.getColumn(1).getString();
+        record.host_uid = rows.getColumn(2).getUInt();
+        record.generation = rows.getColumn(3).getUInt();
+        record.network = static_cast<sandbox::NetworkMode>(rows.getColumn(4).getInt());
+        record.limits.memory_mb = rows.getColumn(5).getUInt();
+        record.limits.cpu_percent = rows.getColumn(6).getUInt();
+        record.limits.disk_mb = rows.getColumn(7).getUInt();
+        record.limits.max_processes = rows.getColumn(8).getUInt();
+        record.env = parse_env(rows.getColumn(9).getString());
+        record.metadata = rows.getColumn(10).getString();
+        record.created_at = wall(rows.getColumn(11).getInt64());
+        record.ttl_seconds = rows.getColumn(12).getUInt();
+        record.gone = rows.getColumn(13).getInt() != 0;
+        snapshot.sandboxes.push_back(std::move(record));
+    }
+}
+
+void SqliteStore::Impl::load_turns(Snapshot& snapshot) {
+    SQLite::Statement rows(database,
+                           "SELECT id, first_seq, last_seq, bytes, idempotency_key, content_digest FROM turns ORDER BY id");
+    while (rows.executeStep()) {
+        TurnRecord turn;
+        turn.conversation_key = key_of(rows.getColumn(0).getInt64());
+        turn.turn = low_of(rows.getColumn(0).getInt64());
+        turn.first_seq = static_cast<std::uint64_t>(rows.getColumn(1).getInt64());
+        turn.last_seq = static_cast<std::uint64_t>(rows.getColumn(2).getInt64());
+        turn.bytes = static_cast<std::uint64_t>(rows.getColumn(3).getInt64());
+        if (turn.last_seq == 0) {
+            turn.idempotency_key = rows.getColumn(4).isNull() ? "" : rows.getColumn(4).getString();
+            turn.content_digest = rows.getColumn(5).getString();
+        }
+        snapshot.turns.push_back(std::move(turn));
+    }
+}
+
+void SqliteStore::Impl::find_orphans(Snapshot& snapshot) {
+    // Skips from log to log through the primary key instead of walking every event.
+    SQLite::Statement next(database, "SELECT min(id) FROM events WHERE id >= ?");
+    std::size_t at = 0;
+    for (std::int64_t from = 0;;) {
+        next.reset();
+        next.bind(1, from);
+        next.executeStep();
+        if (next.getColumn(0).isNull())
+            return;
+        const std::int64_t key = key_of(next.getColumn(0).getInt64());
+        while (at < snapshot.conversations.size() && snapshot.conversations[at].key < key)
+            ++at;
+        if (at == snapshot.conversations.size() || snapshot.conversations[at].key != key)
+            snapshot.orphaned_logs.push_back(key);
+        snapshot.last_key = std::max(snapshot.last_key, key);
+        from = row_id(key + 1, 0);
+    }
+}
+
+Result<std::vector<EventPtr>> SqliteStore::read_events(std::int64_t key, std::uint64_t after,
+                                                       std::size_t limit_bytes) {
+    std::vector<EventPtr> events;
+    try {
+        SQLite::Statement& rows = *impl_->read;
+        rows.reset();
+        rows.bind(1, row_id(key, after));
+        rows.bind(2, row_id(key + 1, 0));
+        for (std::size_t bytes = 0; bytes < limit_bytes && rows.executeStep();) {
+            auto event = std::make_shared<conversation::Event>();
+            event->seq = low_of(rows.getColumn(0).getInt64());
+            event->type = static_cast<conversation::EventType>(rows.getColumn(1).getInt());
+            event->turn = static_cast<std::uint64_t>(rows.getColumn(2).getInt64());
+            event->json = rows.getColumn(3).getString();
+            bytes += event->json.size();
+            events.push_back(std::move(event));
+        }
+        // An open read would hold back checkpoints.
+        rows.reset();
+        return events;
+    } catch (const SQLite::Exception& error) {
+        return storage_error(error);
+    }
+}
+
+Result<TurnRecord> SqliteStore::find_turn(std::int64_t key, const std::string& idempotency_key) {
+    TurnRecord turn;
+    try {
+        SQLite::Statement& row = *impl_->find;
+        row.reset();
+        row.bindNoCopy(1, idempotency_key);
+        row.bind(2, row_id(key, 0));
+        row.bind(3, row_id(key + 1, 0));
+        if (row.executeStep()) {
+            turn.conversation_key = key;
+            turn.turn = low_of(row.getColumn(0).getInt64());
+            turn.idempotency_key = row.getColumn(1).getString();
+            turn.content_digest = row.getColumn(2).getString();
+            turn.first_seq = static_cast<std::uint64_t>(row.getColumn(3).getInt64());
+            turn.last_seq = static_cast<std::uint64_t>(row.getColumn(4).getInt64());
+            turn.bytes = static_cast<std::uint64_t>(row.getColumn(5).getInt64());
+        }
+        row.reset();
+        return turn;
+    } catch (const SQLite::Exception& error) {
+        return storage_error(error);
+    }
+}
+
+std::uintmax_t SqliteStore::wal_bytes() const {
+    std::error_code ignored;
+    const auto size = std::filesystem::file_size(impl_->file.string() + "-wal", ignored);
+    return ignored ? 0 : size;
+}
+
+}  // namespace atl::store

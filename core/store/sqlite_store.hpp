@@ -1,0 +1,40 @@
+// The Store of conversations in one SQLite database (WAL, synchronous NORMAL: a commit survives the death
+// of the process at once, and of the machine up to the last checkpoint or sync; sqlite.org/wal.html).
+//
+// Invariants: one connection, one process (the data directory is locked before this is opened); the file is
+// mode 0600; automatic checkpoints are off: app has them made outside the loop.
+// Not here: what the rows mean.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "core/conversation/store.hpp"
+
+namespace atl::store {
+
+class SqliteStore final : public conversation::Store {
+  public:
+    /// Opens or makes the database and brings its schema up to date. Errors: storage_failed, saying what is
+    /// wrong with the file and what to do (also for a schema of a newer server and for a damaged file).
+    static base::Result<std::unique_ptr<SqliteStore>> open(const std::filesystem::path& file);
+    ~SqliteStore() override;
+
+    base::Result<void> commit(std::span<const conversation::Write> writes) override;
+    base::Result<std::size_t> purge_events(std::int64_t key, std::uint64_t below_seq, std::size_t max_rows) override;
+    base::Result<conversation::Snapshot> load() override;
+    base::Result<std::vector<conversation::EventPtr>> read_events(std::int64_t key, std::uint64_t after,
+                                                                  std::size_t limit_bytes) override;
+    base::Result<conversation::TurnRecord> find_turn(std::int64_t key, const std::string& idempotency_key) override;
+
+    /// The size of the write-ahead log in bytes, to decide when a checkpoint is due. No look at the disk
+    /// beyond a stat.
+    std::uintmax_t wal_bytes() const;
+
+  private:
+    struct Impl;
+    explicit SqliteStore(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace atl::store

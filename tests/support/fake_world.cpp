@@ -1,0 +1,295 @@
+#include "tests/support/fake_world.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace atl::test {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+
+base::TimerId FakeTimers::arm(base::Millis delay, std::function<void()> fire) {
+    const base::TimerId id = ++last_;
+    due_.emplace(std::pair{clock_.steady_now() + delay, id}, std::move(fire));
+    return id;
+}
+
+void FakeTimers::cancel(base::TimerId id) {
+    std::erase_if(due_, [&](const auto& entry) { return entry.first.second == id; });
+}
+
+bool FakeTimers::run_deferred() {
+    if (deferred_.empty())
+        return false;
+    const auto run = std::move(deferred_.front());
+    deferred_.pop_front();
+    run();
+    return true;
+}
+
+bool FakeTimers::fire_next() {
+    if (due_.empty())
+        return false;
+    auto node = due_.extract(due_.begin());
+    const auto wait = node.key().first - clock_.steady_now();
+    if (wait.count() > 0)
+        clock_.advance(std::chrono::duration_cast<base::Millis>(wait));
+    node.mapped()();
+    return true;
+}
+
+void FakeTimers::clear() {
+    due_.clear();
+    deferred_.clear();
+}
+
+namespace {
+
+class FakeGroup final : public sandbox::ResourceGroup {
+  public:
+    FakeGroup(FakeWorld& world, std::string name) : world_(world), name_(std::move(name)) {
+        require(world_.groups.insert(name_).second, "a group of this name is there already");
+    }
+    ~FakeGroup() override { *alive_ = false; }
+    std::span<const int> procs_fds() const override { return {}; }
+    void kill() override {}
+    void remove(std::function<void(Result<void>)> done) override {
+        world_.later([this, alive = alive_, done = std::move(done)] {
+            if (!*alive)
+                return;
+            world_.groups.erase(name_);
+            done({});
+        });
+    }
+
+  private:
+    FakeWorld& world_;
+    std::string name_;
+    std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+class FakeProcess final : public sandbox::Process {
+  public:
+    FakeProcess(FakeWorld& world, pid_t pid, std::shared_ptr<FakeProcessState> state)
+        : world_(world), pid_(pid), state_(std::move(state)) {}
+    ~FakeProcess() override {
+        state_->on_exit = nullptr;
+        if (state_->alive)
+            world_.process_dies(state_, {});
+    }
+    const std::string& bridge_path() const override { return path_; }
+    pid_t pid() const override { return pid_; }
+    void terminate() override { request(15); }
+    void kill() override { request(9); }
+    std::string log_tail() const override { return "tail"; }
+    const std::shared_ptr<FakeProcessState>& state() const { return state_; }
+
+  private:
+    void request(int signal_number) {
+        // Now and then something does not die of SIGTERM.
+        if (signal_number == 15 && world_.chance(500))
+            return;
+        state_->asked_to_die = true;
+        world_.later([&world = world_, state = state_, signal_number] {
+            if (state->alive)
+                world.process_dies(state, {sandbox::ExitClass::signalled, signal_number, "killed"});
+        });
+    }
+
+    FakeWorld& world_;
+    pid_t pid_;
+    std::shared_ptr<FakeProcessState> state_;
+    std::string path_ = "/nowhere";
+};
+
+class FakeQuery final : public sandbox::Query {
+  public:
+    explicit FakeQuery(std::shared_ptr<FakeQueryState> state) : state_(std::move(state)) {}
+    ~FakeQuery() override {
+        state_->observer = nullptr;
+        state_->ended = true;
+    }
+
+  private:
+    std::shared_ptr<FakeQueryState> state_;
+};
+
+class FakeChannel final : public sandbox::Channel {
+  public:
+    FakeChannel(FakeWorld& world, std::shared_ptr<FakeProcessState> process)
+        : world_(world), process_(std::move(process)) {}
+    ~FakeChannel() override {
+        process_->on_ready = nullptr;
+        process_->on_agent_exit = nullptr;
+    }
+    void start(const sandbox::AgentSpec&, std::function<void(Result<void>)> on_ready,
+               std::function<void(std::string)> on_agent_exit) override {
+        process_->on_ready = std::move(on_ready);
+        process_->on_agent_exit = std::move(on_agent_exit);
+        const bool fails = world_.chance(world_.failure_per_mille);
+        world_.later([process = process_, fails] {
+            if (auto ready = std::exchange(process->on_ready, nullptr)) {
+                if (fails || !process->alive)
+                    ready(Error(Errc::bridge_failed, "injected"));
+                else
+                    ready({});
+            }
+        });
+    }
+    std::unique_ptr<sandbox::Query> query(std::string_view, std::string_view, std::string_view,
+                                          sandbox::QueryObserver& observer) override {
+        auto state = std::make_shared<FakeQueryState>();
+        state->observer = &observer;
+        state->process = process_;
+        process_->queries.insert(state.get());
+        world_.queries.push_back(state);
+        if (!process_->alive || world_.chance(world_.failure_per_mille))
+            world_.later([&world = world_, state] { world.end_query(*state, sandbox::QueryEnd::connect_failed); });
+        return std::make_unique<FakeQuery>(state);
+    }
+    void interrupt(std::string_view, std::function<void(Result<void>)> done) override {
+        for (const auto& query : world_.queries) {
+            if (query->process == process_)
+                query->interrupted = true;
+        }
+        world_.later([done = std::move(done)] { done({}); });
+    }
+    void shutdown(std::function<void(Result<void>)> done) override {
+        const bool obeys = !world_.chance(200);
+        world_.later([&world = world_, process = process_, obeys, done = std::move(done)] {
+            done({});
+            if (obeys && process->alive)
+                world.process_dies(process, {sandbox::ExitClass::exited, 0, ""});
+        });
+    }
+
+  private:
+    FakeWorld& world_;
+    std::shared_ptr<FakeProcessState> process_;
+};
+
+}  // namespace
+
+bool FakeWorld::run_pending() {
+    if (pending.empty())
+        return false;
+    const std::size_t at = pick(pending.size());
+    const auto run = std::move(pending[at]);
+    pending.erase(pending.begin() + static_cast<std::ptrdiff_t>(at));
+    run();
+    return true;
+}
+
+void FakeWorld::server_killed() {
+    timers.clear();
+    pending.clear();
+    for (auto& query : queries)
+        query->observer = nullptr;
+    queries.clear();
+    for (auto& [pid, process] : processes) {
+        process->alive = false;
+        process->on_exit = nullptr;
+        process->on_ready = nullptr;
+        process->on_agent_exit = nullptr;
+    }
+    processes.clear();
+    groups.clear();  // the next start sweeps them
+    // So it does with workspaces that the store does not know; leases are in the store.
+    std::set<std::string> known;
+    for (const auto& [id, record] : store.sandboxes)
+        known.insert(id);
+    std::erase_if(workspaces, [&](const auto& entry) { return !known.contains(entry.first); });
+    uids.clear();
+}
+
+void FakeWorld::process_dies(const std::shared_ptr<FakeProcessState>& process, sandbox::Exit exit) {
+    require(process->alive, "a process died twice");
+    process->alive = false;
+    std::erase_if(processes, [&](const auto& entry) { return entry.second == process; });
+    for (const auto& query : queries) {
+        if (query->process == process)
+            later([this, query] { end_query(*query, sandbox::QueryEnd::closed); });
+    }
+    later([process, exit = std::move(exit)] {
+        if (auto told = std::exchange(process->on_exit, nullptr))
+            told(exit);
+    });
+}
+
+void FakeWorld::end_query(FakeQueryState& query, sandbox::QueryEnd end) {
+    if (std::exchange(query.ended, true))
+        return;
+    if (query.observer != nullptr)
+        query.observer->on_end(end, "");
+    std::erase_if(queries, [&](const auto& candidate) { return candidate.get() == &query; });
+}
+
+Result<std::unique_ptr<sandbox::Process>> FakeWorld::launch(const sandbox::LaunchSpec& spec,
+                                                            const sandbox::ResourceGroup*,
+                                                            std::function<void(sandbox::Exit)> on_exit) {
+    require(workspaces.contains(spec.sandbox_id), "started without a workspace");
+    for (const auto& [pid, process] : processes)
+        require(process->sandbox_id != spec.sandbox_id, "a sandbox has two living processes");
+    if (chance(failure_per_mille))
+        return Error(Errc::sandbox_failed, "injected");
+    auto state = std::make_shared<FakeProcessState>();
+    state->sandbox_id = spec.sandbox_id;
+    state->generation = spec.generation;
+    state->on_exit = std::move(on_exit);
+    const pid_t pid = ++last_pid;
+    processes.emplace(pid, state);
+    return std::unique_ptr<sandbox::Process>(std::make_unique<FakeProcess>(*this, pid, state));
+}
+
+Result<std::unique_ptr<sandbox::ResourceGroup>> FakeWorld::create(const std::string& name, const sandbox::Limits&) {
+    if (chance(failure_per_mille))
+        return Error(Errc::sandbox_failed, "injected");
+    return std::unique_ptr<sandbox::ResourceGroup>(std::make_unique<FakeGroup>(*this, name));
+}
+
+Result<std::filesystem::path> FakeWorld::provision(const std::string& sandbox_id, std::uint32_t host_uid) {
+    if (chance(failure_per_mille))
+        return Error(Errc::storage_failed, "injected");
+    for (const auto& [id, uid] : workspaces)
+        require(uid != host_uid, "two workspaces share a uid");
+    workspaces.emplace(sandbox_id, host_uid);
+    return workspace(sandbox_id);
+}
+
+std::filesystem::path FakeWorld::workspace(const std::string& sandbox_id) const {
+    return "/workspaces/" + sandbox_id;
+}
+
+void FakeWorld::remove(const std::string& sandbox_id, std::function<void(Result<void>)> done) {
+    for (const auto& [pid, process] : processes)
+        require(process->sandbox_id != sandbox_id, "a workspace was removed under a living process");
+    later([this, sandbox_id, done = std::move(done)] {
+        workspaces.erase(sandbox_id);
+        done({});
+    });
+}
+
+std::unique_ptr<sandbox::Channel> FakeWorld::open(const std::string&, const sandbox::Process& process) {
+    return std::make_unique<FakeChannel>(*this, dynamic_cast<const FakeProcess&>(process).state());
+}
+
+Result<std::uint32_t> FakeWorld::acquire() {
+    if (chance(failure_per_mille))
+        return Error(Errc::capacity, "injected");
+    std::uint32_t uid = 1;
+    while (uids.contains(uid))
+        ++uid;
+    uids.insert(uid);
+    return uid;
+}
+
+void FakeWorld::adopt(std::uint32_t host_uid) { require(uids.insert(host_uid).second, "a uid was adopted twice"); }
+
+void FakeWorld::release(std::uint32_t host_uid) {
+    require(uids.erase(host_uid) == 1, "a uid was released that was not leased");
+    for (const auto& [id, uid] : workspaces)
+        require(uid != host_uid, "a uid was released before its workspace was removed");
+}
+
+}  // namespace atl::test

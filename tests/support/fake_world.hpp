@@ -1,0 +1,164 @@
+// A world in memory for the core: a clock that stands still, timers that a test fires, and a fake of every
+// port. Nothing happens by itself: what a port would do later is a pending completion that the test runs,
+// in any order. Failures are injected by a chance that the test sets.
+//
+// Invariants checked here: no callback after the destruction of its object, one answer a request, one
+// living process a sandbox, a workspace's uid is unique.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.hpp"
+#include "core/conversation/store.hpp"
+#include "core/sandbox/ports.hpp"
+
+namespace atl::test {
+
+/// Thrown when an invariant does not hold.
+class Violation : public std::logic_error {
+  public:
+    using std::logic_error::logic_error;
+};
+
+inline void require(bool holds, const std::string& what) {
+    if (!holds)
+        throw Violation(what);
+}
+
+class FakeClock final : public base::Clock {
+  public:
+    base::SteadyTime steady_now() const override { return base::SteadyTime{now_}; }
+    base::WallTime wall_now() const override { return base::WallTime{base::Millis{1'700'000'000'000} + now_}; }
+    void advance(base::Millis by) { now_ += by; }
+
+  private:
+    base::Millis now_{1000};
+};
+
+class FakeTimers final : public base::Timers {
+  public:
+    explicit FakeTimers(FakeClock& clock) : clock_(clock) {}
+    base::TimerId arm(base::Millis delay, std::function<void()> fire) override;
+    void cancel(base::TimerId id) override;
+    void defer(std::function<void()> run) override { deferred_.push_back(std::move(run)); }
+
+    /// Runs the oldest deferred call; false if there is none.
+    bool run_deferred();
+    /// Moves the clock to the next timer and fires it; false if there is none.
+    bool fire_next();
+    bool idle() const { return deferred_.empty() && due_.empty(); }
+    std::size_t armed() const { return due_.size(); }
+    void clear();
+
+  private:
+    FakeClock& clock_;
+    std::map<std::pair<base::SteadyTime, base::TimerId>, std::function<void()>> due_;
+    std::deque<std::function<void()>> deferred_;
+    base::TimerId last_ = 0;
+};
+
+/// The store of a server that may be killed: only what was committed is there for the next one.
+class FakeStore final : public conversation::Store {
+  public:
+    base::Result<void> commit(std::span<const conversation::Write> writes) override;
+    base::Result<std::size_t> purge_events(std::int64_t key, std::uint64_t below_seq, std::size_t max_rows) override;
+    base::Result<conversation::Snapshot> load() override;
+    base::Result<std::vector<conversation::EventPtr>> read_events(std::int64_t key, std::uint64_t after,
+                                                                  std::size_t limit_bytes) override;
+    base::Result<conversation::TurnRecord> find_turn(std::int64_t key, const std::string& idempotency_key) override;
+
+    std::function<bool()> fails = [] { return false; };
+    std::map<std::int64_t, conversation::Record> conversations;
+    std::map<std::string, sandbox::Record> sandboxes;
+    std::map<std::pair<std::int64_t, std::uint64_t>, conversation::TurnRecord> turns;
+    std::map<std::pair<std::int64_t, std::uint64_t>, conversation::EventPtr> events;
+
+  private:
+    void apply(const conversation::Write& write);
+};
+
+struct FakeWorld;
+
+/// What the outside sees of a generation: a process that the test can end, and its agent.
+struct FakeProcessState {
+    std::string sandbox_id;
+    std::uint32_t generation = 0;
+    bool alive = true;
+    bool asked_to_die = false;
+    std::function<void(sandbox::Exit)> on_exit;           // empty once the Process object is gone
+    std::function<void(base::Result<void>)> on_ready;     // until answered
+    std::function<void(std::string)> on_agent_exit;       // empty once the Channel is gone
+    std::set<struct FakeQueryState*> queries;
+};
+
+struct FakeQueryState {
+    sandbox::QueryObserver* observer = nullptr;  // null once the Query is gone
+    bool ended = false;
+    bool interrupted = false;
+    std::shared_ptr<FakeProcessState> process;
+};
+
+struct FakeWorld final : sandbox::Launcher,
+                         sandbox::ResourceGroups,
+                         sandbox::DiskGuard,
+                         sandbox::Channels,
+                         sandbox::UidLeases {
+    explicit FakeWorld(std::uint64_t seed) : random(seed), timers(clock) {}
+
+    /// True with this chance in a thousand.
+    bool chance(unsigned per_mille) { return random() % 1000 < per_mille; }
+    std::size_t pick(std::size_t count) { return static_cast<std::size_t>(random() % count); }
+    /// Something that a port does later.
+    void later(std::function<void()> completion) { pending.push_back(std::move(completion)); }
+    /// Runs one pending completion, whichever; false if there is none.
+    bool run_pending();
+    /// The server is gone: nobody listens any more; every process dies, as the kernel sees to it.
+    void server_killed();
+
+    /// The process dies, its streams end.
+    void process_dies(const std::shared_ptr<FakeProcessState>& process, sandbox::Exit exit);
+    void end_query(FakeQueryState& query, sandbox::QueryEnd end);
+
+    // Launcher
+    base::Result<std::unique_ptr<sandbox::Process>> launch(const sandbox::LaunchSpec& spec,
+                                                           const sandbox::ResourceGroup* group,
+                                                           std::function<void(sandbox::Exit)> on_exit) override;
+    void describe(sandbox::Enforcement&, sandbox::NetworkMode) const override {}
+    // ResourceGroups
+    base::Result<std::unique_ptr<sandbox::ResourceGroup>> create(const std::string& name,
+                                                                 const sandbox::Limits& limits) override;
+    void describe(sandbox::Enforcement&) const override {}
+    // DiskGuard
+    base::Result<std::filesystem::path> provision(const std::string& sandbox_id, std::uint32_t host_uid) override;
+    std::filesystem::path workspace(const std::string& sandbox_id) const override;
+    void remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) override;
+    // Channels
+    std::unique_ptr<sandbox::Channel> open(const std::string& sandbox_id, const sandbox::Process& process) override;
+    // UidLeases
+    base::Result<std::uint32_t> acquire() override;
+    void adopt(std::uint32_t host_uid) override;
+    void release(std::uint32_t host_uid) override;
+
+    std::mt19937_64 random;
+    FakeClock clock;
+    FakeTimers timers;
+    FakeStore store;
+    unsigned failure_per_mille = 0;
+    std::vector<std::function<void()>> pending;
+    std::map<pid_t, std::shared_ptr<FakeProcessState>> processes;  // living ones
+    std::vector<std::shared_ptr<FakeQueryState>> queries;          // open ones
+    std::map<std::string, std::uint32_t> workspaces;               // id -> uid
+    std::set<std::string> groups;
+    std::set<std::uint32_t> uids;
+    pid_t last_pid = 1;
+};
+
+}  // namespace atl::test

@@ -1,0 +1,383 @@
+// Scripted histories of the whole core over fake ports: random client requests, completions in any order,
+// deaths, injected failures, a store that refuses, servers killed and started again. Invariants are checked
+// after every step, and at the end everything must have come to rest.
+// ATOLL_SIM_HISTORIES sets how many; ATOLL_SIM_SEED runs one.
+#include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "core/base/log.hpp"
+#include "core/conversation/journal.hpp"
+#include "core/conversation/manager.hpp"
+#include "core/sandbox/manager.hpp"
+#include "tests/support/fake_world.hpp"
+
+namespace atl::test {
+namespace {
+
+using conversation::EventType;
+
+/// A client that follows one conversation and remembers what it was told, across reconnects and servers.
+struct Follower {
+    std::string id;
+    std::int64_t key = 0;
+    std::uint64_t cursor = 0;
+    std::unique_ptr<conversation::Subscription> subscription;
+};
+
+/// What a client knows of a conversation that it made.
+struct Known {
+    std::string id;
+    bool deleted = false;
+};
+
+class History {
+  public:
+    explicit History(std::uint64_t seed) : world_(seed) {
+        world_.failure_per_mille = world_.chance(500) ? 60 : 0;
+        flaky_store_ = world_.chance(200);
+        world_.store.fails = [this] { return flaky_store_ && world_.chance(100); };
+        start_server();
+    }
+
+    void run(std::size_t steps) {
+        for (std::size_t at = 0; at < steps; ++at) {
+            step();
+            check();
+        }
+        world_.failure_per_mille = 0;
+        flaky_store_ = false;
+        settle();
+        for (std::size_t round = 0; round < 1000; ++round)
+            follow();
+        check_rest();
+        delete_everything();
+    }
+
+  private:
+    void start_server() {
+        sandboxes_.emplace(sandbox::ManagerPorts{world_.clock, world_.timers, world_, world_, world_, world_, world_},
+                           sandbox::ManagerSettings{3, {}});
+        journal_.emplace(world_.store, world_.timers);
+        conversation::ManagerSettings settings;
+        settings.agents = {sandbox::AgentSpec{"shell", sandbox::AgentSpec::Kind::shell, {}, {}}};
+        settings.turn_limit = base::Millis{60'000};
+        settings.log_bounds = {2000, 6000};
+        const bool store_was_flaky = std::exchange(flaky_store_, false);
+        manager_.emplace(world_.clock, world_.timers, *sandboxes_, *journal_, world_.store, settings);
+        require(manager_->restore().has_value(), "restore failed");
+        flaky_store_ = store_was_flaky;
+    }
+
+    void kill_server() {
+        for (auto& follower : followers_)
+            follower.subscription.reset();
+        world_.server_killed();
+        manager_.reset();
+        journal_.reset();
+        sandboxes_.reset();
+        world_.server_killed();  // what the destructors queued was never run
+        start_server();
+        ++kills_;
+        open_answers_ = 0;  // those it had not given will not come
+        for (const auto& [key, turn] : world_.store.turns)
+            require(turn.last_seq != 0, "a turn stayed open over a restart");
+        for (const auto& [key, record] : world_.store.conversations)
+            require(record.status != conversation::Status::active, "a conversation came back active");
+    }
+
+    void step() {
+        const std::size_t kind = world_.pick(100);
+        if (kind < 30) {
+            if (!world_.timers.run_deferred())
+                world_.run_pending();
+        } else if (kind < 55) {
+            world_.run_pending();
+        } else if (kind < 58) {
+            world_.timers.fire_next();
+        } else if (kind < 76) {
+            agent_acts();
+        } else if (kind < 77) {
+            kill_server();
+        } else {
+            client_acts();
+        }
+        follow();
+    }
+
+    void client_acts() {
+        const std::size_t kind = world_.pick(20);
+        if (known_.empty() || kind < 2)
+            return create();
+        const Known& target = known_[world_.pick(known_.size())];
+        if (kind < 10)
+            return message(target.id);
+        if (kind < 13)
+            return static_cast<void>(manager_->interrupt(target.id));
+        if (kind < 15)
+            return manager_->pause(target.id, counted<conversation::View>());
+        if (kind < 17)
+            return manager_->resume(target.id, counted<conversation::View>());
+        if (kind < 18)
+            return manager_->remove(target.id, counted<void>());
+        conversation::PatchRequest patch;
+        patch.idle_seconds = static_cast<std::uint32_t>(world_.pick(3) * 30);
+        if (world_.chance(100))
+            patch.ttl_seconds = 600;
+        static_cast<void>(manager_->patch(target.id, patch));
+    }
+
+    void create() {
+        if (known_.size() >= 4)
+            return;
+        if (world_.chance(200))
+            return manager_->create_sandbox({}, counted<conversation::Manager::SandboxView>());
+        auto answered = count();
+        manager_->create({}, [this, answered](base::Result<conversation::View> made) {
+            answered();
+            if (!made)
+                return;
+            known_.push_back({made->record.id});
+            followers_.push_back({made->record.id, made->record.key, 0, nullptr});
+            require(made->record.status == conversation::Status::active ||
+                        made->record.status != conversation::Status::starting,
+                    "a conversation was answered before it was ready");
+        });
+    }
+
+    void message(const std::string& id) {
+        auto answered = count();
+        const std::string key = world_.chance(300) ? "key" + std::to_string(world_.pick(3)) : "";
+        manager_->message(id, "hello", key, [this, answered](base::Result<conversation::TurnTicket> ticket) {
+            answered();
+            if (ticket && !ticket->replayed)
+                ++turns_;
+        });
+    }
+
+    /// Some agent says something, or something of it dies.
+    void agent_acts() {
+        if (world_.queries.empty() || world_.chance(100))
+            return process_acts();
+        const auto query = world_.queries[world_.pick(world_.queries.size())];
+        if (query->observer == nullptr || query->ended)
+            return;
+        const std::size_t kind = world_.pick(10);
+        const std::string text(world_.pick(400), 'x');
+        if (kind < 5)
+            query->observer->on_event({"text_delta", "{\"delta\":\"" + text + "\"}"});
+        else if (kind < 6)
+            query->observer->on_bad_line("garbage");
+        else if (kind < 7)
+            world_.end_query(*query, sandbox::QueryEnd::closed);
+        else if (kind < 8)
+            query->observer->on_event({"error", "{\"code\":\"x\",\"message\":\"y\"}"});
+        else
+            agent_ends_turn(*query);
+    }
+
+    void agent_ends_turn(FakeQueryState& query) {
+        query.observer->on_event({"done", "{}"});
+        if (query.observer != nullptr)
+            world_.end_query(query, sandbox::QueryEnd::done);
+    }
+
+    void process_acts() {
+        if (world_.processes.empty())
+            return;
+        const auto process = std::next(world_.processes.begin(),
+                                       static_cast<std::ptrdiff_t>(world_.pick(world_.processes.size())))->second;
+        if (world_.chance(500)) {
+            const auto exit_class = world_.chance(300) ? sandbox::ExitClass::oom : sandbox::ExitClass::signalled;
+            world_.process_dies(process, {exit_class, 9, "died"});
+        } else if (const auto told = process->on_agent_exit) {
+            process->on_agent_exit = nullptr;
+            told("exited 1");
+        }
+    }
+
+    /// Every follower reads what there is: each event once, in order.
+    void follow() {
+        for (auto& follower : followers_) {
+            if (!follower.subscription) {
+                auto subscription = manager_->subscribe(follower.id, follower.cursor);
+                if (!subscription) {
+                    const auto code = subscription.error().code();
+                    require(code == base::Errc::not_found || code == base::Errc::seq_expired,
+                            "a reconnect was refused: " + subscription.error().detail());
+                    if (code == base::Errc::seq_expired)
+                        follower.cursor = 0;
+                    continue;
+                }
+                follower.subscription = std::move(*subscription);
+            }
+            read(follower);
+        }
+    }
+
+    void read(Follower& follower) {
+        const auto batch = follower.subscription->next(world_.chance(500) ? 1 : 100'000);
+        if (!batch) {
+            require(batch.error().code() == base::Errc::seq_expired, "reading failed: " + batch.error().detail());
+            follower.subscription.reset();
+            follower.cursor = 0;
+            return;
+        }
+        for (const auto& event : batch->events) {
+            const bool next = event->seq == follower.cursor + 1;
+            require(next || follower.cursor == 0, "an event was lost or doubled");
+            require(world_.store.events.contains({follower.key, event->seq}) || batch->gone ||
+                        !world_.store.conversations.contains(follower.key) ||
+                        event->seq < world_.store.conversations[follower.key].first_seq,
+                    "an event was told before it was committed");
+            follower.cursor = event->seq;
+        }
+        if (batch->gone)
+            follower.subscription.reset();
+        else if (world_.chance(20))
+            follower.subscription.reset();
+    }
+
+    void check() {
+        require(sandboxes_->living() <= 3, "more sandboxes live than allowed");
+        check_log();
+    }
+
+    /// The committed log: numbers without gaps, turns that begin and end once.
+    void check_log() {
+        std::int64_t key = -1;
+        std::uint64_t seq = 0;
+        std::uint64_t open_turn = 0;
+        std::set<std::uint64_t> done;
+        for (const auto& [id, event] : world_.store.events) {
+            if (id.first != key) {
+                key = id.first;
+                seq = id.second - 1;
+                open_turn = 0;
+                done.clear();
+            }
+            require(id.second == ++seq, "the log has a gap");
+            if (event->turn == 0)
+                continue;
+            require(!done.contains(event->turn), "an event of a turn follows its done");
+            require(open_turn == 0 || open_turn == event->turn, "two turns are open");
+            open_turn = event->turn;
+            if (event->type == EventType::done) {
+                done.insert(event->turn);
+                open_turn = 0;
+            }
+        }
+    }
+
+    /// Runs until nothing is left to happen; agents end their turns.
+    void settle() {
+        for (std::size_t rounds = 0;; ++rounds) {
+            require(rounds < 5000, "it does not come to rest");
+            follow();
+            if (world_.timers.run_deferred() || world_.run_pending())
+                continue;
+            if (!world_.queries.empty()) {
+                const auto query = world_.queries.front();
+                if (query->observer != nullptr && !query->ended)
+                    agent_ends_turn(*query);
+                else
+                    std::erase(world_.queries, query);
+                continue;
+            }
+            if (open_answers_ == 0 && journal_->idle() && world_.timers.armed() == 0)
+                return;
+            if (!world_.timers.fire_next())
+                break;
+        }
+        require(open_answers_ == 0, std::to_string(open_answers_) + " requests were never answered");
+    }
+
+    void check_rest() {
+        check();
+        for (const auto& [key, turn] : world_.store.turns)
+            require(turn.last_seq != 0, "a turn was never closed");
+        for (const auto& [id, event] : world_.store.events) {
+            if (event->type == EventType::done)
+                ++dones_;
+        }
+        for (const auto& follower : followers_) {
+            if (follower.subscription && world_.store.conversations.contains(follower.key)) {
+                const auto last = std::prev(world_.store.events.lower_bound({follower.key + 1, 0}));
+                require(follower.cursor == last->first.second, "a follower was not told everything");
+            }
+        }
+    }
+
+    void delete_everything() {
+        const auto page = manager_->list({});
+        for (const auto& view : page->items)
+            manager_->remove(view.record.id, counted<void>());
+        settle();
+        const auto boxes = manager_->list_sandboxes(100, "");
+        for (const auto& view : boxes->items)
+            manager_->remove_sandbox(view.record.id, counted<void>());
+        settle();
+        require(world_.processes.empty(), "a process is left");
+        require(world_.groups.empty(), "a group is left");
+        require(world_.workspaces.empty(), "a workspace is left");
+        require(world_.uids.empty(), "a uid is left");
+        require(world_.store.conversations.empty() && world_.store.sandboxes.empty(), "rows are left");
+        require(world_.store.turns.empty() && world_.store.events.empty(), "a log is left");
+        require(sandboxes_->living() == 0, "the count of the living is wrong");
+    }
+
+    std::function<void()> count() {
+        ++open_answers_;
+        auto once = std::make_shared<bool>(false);
+        return [this, once, generation = kills_] {
+            require(!std::exchange(*once, true), "a request was answered twice");
+            require(generation == kills_, "a dead server answered");
+            --open_answers_;
+        };
+    }
+
+    template <class T>
+    std::function<void(base::Result<T>)> counted() {
+        auto answered = count();
+        return [answered](const base::Result<T>&) { answered(); };
+    }
+
+    FakeWorld world_;
+    std::optional<sandbox::Manager> sandboxes_;
+    std::optional<conversation::Journal> journal_;
+    std::optional<conversation::Manager> manager_;
+    std::vector<Known> known_;
+    std::vector<Follower> followers_;
+    bool flaky_store_ = false;
+    int open_answers_ = 0;
+    int kills_ = 0;
+    std::size_t turns_ = 0;
+    std::size_t dones_ = 0;
+};
+
+std::size_t number_from(const char* name, std::size_t otherwise) {
+    const char* text = std::getenv(name);
+    return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
+}
+
+}  // namespace
+
+TEST_CASE("Whatever happens in whatever order, the lifecycle keeps its invariants", "[simulation]") {
+    spdlog::set_level(spdlog::level::off);
+    const std::size_t histories = number_from("ATOLL_SIM_HISTORIES", 100'000);
+    const std::size_t only = number_from("ATOLL_SIM_SEED", 0);
+    for (std::size_t seed = only != 0 ? only : 1; seed <= (only != 0 ? only : histories); ++seed) {
+        INFO("ATOLL_SIM_SEED=" << seed);
+        try {
+            History history(seed);
+            history.run(20 + seed % 60);
+        } catch (const std::exception& violation) {
+            FAIL(violation.what());
+        }
+    }
+    SUCCEED();
+    spdlog::set_level(spdlog::level::info);
+}
+
+}  // namespace atl::test
