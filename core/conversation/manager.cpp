@@ -39,6 +39,7 @@ base::Result<Page<Manager::SandboxView>> Manager::list_sandboxes(std::size_t lim
 }
 void Manager::remove_sandbox(const std::string& id, Reply<void> reply) { impl_->loose().remove(id, std::move(reply)); }
 
+base::Result<void> Manager::ready() const { return impl_->accepts_work(); }
 void Manager::shut_down(std::function<void()> done) { impl_->shut_down(std::move(done)); }
 const std::vector<sandbox::AgentSpec>& Manager::agents() const noexcept { return impl_->agents(); }
 

@@ -111,6 +111,8 @@ class Manager {
     /// Refused for a sandbox that belongs to a conversation (invalid_request): that is deleted instead.
     void remove_sandbox(const std::string& id, Reply<void> reply);
 
+    /// Whether new work is accepted now. Errors: shutting_down, storage_failed.
+    base::Result<void> ready() const;
     /// Ends open turns and all sandboxes, commits, then calls `done`. New work is refused from now on.
     void shut_down(std::function<void()> done);
 

@@ -33,6 +33,7 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     void pause(const std::string& id, Reply<View> reply);
     void resume(const std::string& id, Reply<View> reply);
     base::Result<std::unique_ptr<Subscription>> subscribe(const std::string& id, std::uint64_t after);
+    base::Result<void> accepts_work() const;
     void shut_down(std::function<void()> done);
 
     LooseSandboxes& loose() noexcept { return loose_; }
@@ -48,7 +49,6 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     Conversation* find_by_sandbox(const std::string& sandbox_id) const;
     const sandbox::AgentSpec* agent(const std::string& name) const;
     View view(const Conversation& conversation) const;
-    base::Result<void> accepts_work() const;
     Conversation& enlist(Record record);
     base::Result<TurnTicket> repeated(Conversation& conversation, const std::string& key, const std::string& digest);
     void begin_turn(Conversation& conversation, std::string content, std::string key, std::string digest,

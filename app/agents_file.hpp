@@ -1,0 +1,20 @@
+// The file in which an operator configures agents:
+//     {"agents": [{"name": "claude", "argv": ["node", "/agent/index.js"], "dir": "/opt/claude-agent"}]}
+// `argv` is as seen inside the sandbox; `dir` (optional) is a host folder, shown there read-only as /agent.
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/sandbox/types.hpp"
+
+namespace atl::app {
+
+/// `shell` and `echo`, which are part of every server.
+std::vector<sandbox::AgentSpec> built_in_agents();
+
+/// The built-in agents and those of `file`. Errors: invalid_field, naming file and entry.
+base::Result<std::vector<sandbox::AgentSpec>> read_agents(const std::filesystem::path& file);
+
+}  // namespace atl::app

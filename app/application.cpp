@@ -1,0 +1,344 @@
+#include "app/application.hpp"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <boost/asio/basic_waitable_timer.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <csignal>
+#include <cstdlib>
+
+#include "app/agents_file.hpp"
+#include "app/data_dir.hpp"
+#include "app/host.hpp"
+#include "bridge/unix_channel.hpp"
+#include "cgroup/groups.hpp"
+#include "core/base/asio_timers.hpp"
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
+#include "core/conversation/journal.hpp"
+#include "core/conversation/manager.hpp"
+#include "core/isolation/bubblewrap_launcher.hpp"
+#include "core/isolation/host_probe.hpp"
+#include "core/isolation/uid_leases.hpp"
+#include "core/sandbox/env_policy.hpp"
+#include "core/sandbox/manager.hpp"
+#include "core/store/sqlite_store.hpp"
+#include "fs-guard/helper_client.hpp"
+#include "fs-guard/workspaces.hpp"
+#include "http/api.hpp"
+#include "http/server.hpp"
+
+namespace atl::app {
+
+using base::Errc;
+using base::Error;
+using base::LogLine;
+using base::Millis;
+using base::Result;
+namespace evt = base::evt;
+
+namespace {
+
+constexpr Millis k_http_grace{3'000};
+constexpr Millis k_checkpoint_interval{1'000};
+constexpr std::uintmax_t k_checkpoint_wal_bytes = 8UL * 1024 * 1024;
+
+/// Many sandboxes need many descriptors: takes what the hard limit gives (getrlimit(2)).
+void raise_descriptor_limit() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        ::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& config) {
+    auto file = config.agents_file;
+    if (file.empty()) {
+        std::error_code ignored;
+        if (std::filesystem::exists(config.data_dir / "agents.json", ignored))
+            file = config.data_dir / "agents.json";
+    }
+    auto agents = file.empty() ? Result<std::vector<sandbox::AgentSpec>>(built_in_agents()) : read_agents(file);
+    if (!agents)
+        return agents.error();
+    for (const auto& agent : *agents) {
+        if (agent.name == config.default_agent)
+            return agents;
+    }
+    return Error(Errc::unknown_agent, "--default-agent names " + config.default_agent + ", which is not configured");
+}
+
+http::Settings http_settings(const Config& config) {
+    http::Settings settings;
+    settings.allowed_hosts = config.allowed_hosts;
+    settings.allowed_origins = config.allowed_origins;
+    settings.access_log = config.access_log == "all" ? http::AccessLog::all : http::AccessLog::failures;
+    return settings;
+}
+
+conversation::ManagerSettings conversation_settings(const Config& config, std::vector<sandbox::AgentSpec> agents) {
+    conversation::ManagerSettings settings;
+    settings.agents = std::move(agents);
+    settings.default_agent = config.default_agent;
+    settings.allow_host_network = config.allow_host_network;
+    settings.log_bounds = {config.turn_log_bytes, config.conversation_log_bytes};
+    settings.turn_limit = std::chrono::seconds(config.turn_limit_seconds);
+    return settings;
+}
+
+}  // namespace
+
+// In the order in which they are made; they go in the opposite one.
+struct Application::Parts {
+    Parts(boost::asio::io_context& with, const Config& configured, DataDir&& dir)
+        : loop(with), config(configured), data(std::move(dir)), timers(with.get_executor()), signals(with, SIGTERM, SIGINT) {}
+
+    Result<void> open();
+    Result<void> open_host();
+    Result<void> open_core();
+    Result<void> open_disk();
+    Result<void> open_http(const std::string& key);
+    void arm_checkpoint();
+    void await_signal();
+    void stop();
+    void let_go();
+
+    boost::asio::io_context& loop;
+    Config config;
+    DataDir data;
+    base::SystemClock clock;
+    base::AsioTimers timers;
+    boost::asio::basic_signal_set<base::Executor> signals;
+    std::vector<sandbox::AgentSpec> agents;
+    std::unique_ptr<store::SqliteStore> store;
+    std::unique_ptr<fs_guard::HelperClient> remover;
+    std::unique_ptr<fs_guard::HelperClient> checkpointer;
+    std::unique_ptr<fs_guard::Workspaces> workspaces;
+    std::unique_ptr<cgroup::Groups> groups;
+    std::unique_ptr<sandbox::UidLeases> uids;
+    std::unique_ptr<isolation::BubblewrapLauncher> launcher;
+    std::unique_ptr<bridge::UnixChannels> channels;
+    std::unique_ptr<sandbox::Manager> sandboxes;
+    std::unique_ptr<conversation::Journal> journal;
+    std::unique_ptr<conversation::Manager> conversations;
+    std::unique_ptr<http::KeyAuthenticator> authenticator;
+    std::unique_ptr<http::Api> api;
+    std::unique_ptr<http::Server> server;
+    std::vector<std::string> addresses;
+    bool key_from_environment = false;
+    bool checkpointing = false;
+    bool stopping = false;
+};
+
+Result<void> Application::Parts::open() {
+    std::string key;
+    if (const char* given = std::getenv("ATOLL_API_KEY"); given != nullptr && *given != '\0') {
+        key = given;
+        key_from_environment = true;
+        if (key.size() < 16)
+            return Error(Errc::invalid_field, "ATOLL_API_KEY is shorter than 16 characters; choose a longer one");
+    } else {
+        auto kept = data.api_key();
+        if (!kept)
+            return kept.error();
+        key = std::move(*kept);
+    }
+    auto read = configured_agents(config);
+    if (!read)
+        return read.error();
+    agents = std::move(*read);
+    auto opened = store::SqliteStore::open(data.database());
+    if (!opened)
+        return opened.error();
+    store = std::move(*opened);
+    if (auto ok = open_host(); !ok)
+        return ok;
+    if (auto ok = open_core(); !ok)
+        return ok;
+    return open_http(key);
+}
+
+Result<void> Application::Parts::open_host() {
+    auto launcher_config = make_launcher_config(config, data);
+    if (!launcher_config)
+        return launcher_config.error();
+    if (auto probed = isolation::probe_host(*launcher_config); !probed)
+        return probed;
+    auto found_groups = cgroup::Groups::open(loop.get_executor(), timers, data.instance_id());
+    if (!found_groups)
+        return found_groups.error();
+    groups = std::move(*found_groups);
+    auto made = isolation::BubblewrapLauncher::create(loop.get_executor(), timers, *launcher_config);
+    if (!made)
+        return made.error();
+    launcher = std::move(*made);
+    if (launcher_config->uid_mode == isolation::UidMode::shared) {
+        uids = std::make_unique<isolation::SharedUid>();
+        return {};
+    }
+    isolation::UidLeaseConfig leases;
+    leases.lease_dir = config.uid_lease_dir;
+    leases.data_dir = data.path();
+    leases.instance_id = data.instance_id();
+    auto leased = isolation::HostUidLeases::open(std::move(leases));
+    if (!leased)
+        return leased.error();
+    uids = std::move(*leased);
+    return {};
+}
+
+Result<void> Application::Parts::open_core() {
+    if (auto ok = open_disk(); !ok)
+        return ok;
+    channels = std::make_unique<bridge::UnixChannels>(loop.get_executor(), timers);
+    sandbox::ManagerSettings sandbox_settings;
+    sandbox_settings.max_sandboxes = config.max_sandboxes;
+    sandbox_settings.host_env = sandbox::pick_host_env(environ);
+    sandboxes = std::make_unique<sandbox::Manager>(
+        sandbox::ManagerPorts{clock, timers, *launcher, *groups, *workspaces, *channels, *uids}, sandbox_settings);
+    journal = std::make_unique<conversation::Journal>(*store, timers);
+    conversations = std::make_unique<conversation::Manager>(clock, timers, *sandboxes, *journal, *store,
+                                                            conversation_settings(config, agents));
+    return conversations->restore();
+}
+
+Result<void> Application::Parts::open_disk() {
+    const fs_guard::HelperConfig helper{config.helper, data.path()};
+    auto removing = fs_guard::HelperClient::start(loop.get_executor(), timers, helper);
+    if (!removing)
+        return removing.error();
+    remover = std::move(*removing);
+    // A second one: a long removal must not hold up a checkpoint.
+    auto checking = fs_guard::HelperClient::start(loop.get_executor(), timers, helper);
+    if (!checking)
+        return checking.error();
+    checkpointer = std::move(*checking);
+    auto provisioned = fs_guard::Workspaces::open(data.path(), *remover, timers);
+    if (!provisioned)
+        return provisioned.error();
+    workspaces = std::move(*provisioned);
+    // What the store does not know of was half-made when the last server ended.
+    const auto snapshot = store->load();
+    if (!snapshot)
+        return snapshot.error();
+    std::vector<std::string> known;
+    for (const auto& box : snapshot->sandboxes) {
+        if (!box.gone)
+            known.push_back(box.id);
+    }
+    workspaces->sweep(known, [](const Result<void>& swept) {
+        if (!swept)
+            LogLine(evt::sandbox_cleanup).quoted("err", swept.error().detail()).error();
+    });
+    return {};
+}
+
+Result<void> Application::Parts::open_http(const std::string& key) {
+    authenticator = std::make_unique<http::KeyAuthenticator>(key);
+    http::SystemInfo system;
+    system.version = ATOLL_VERSION;
+    system.default_agent = config.default_agent;
+    system.networks = {"none"};
+    if (config.allow_host_network)
+        system.networks.emplace_back("host");
+    system.enforcement = [this] { return sandboxes->enforcement(sandbox::NetworkMode::none); };
+    system.capacity = [this] { return http::Capacity{sandboxes->living(), sandboxes->capacity()}; };
+    system.ready = [this] { return conversations->ready(); };
+    api = std::make_unique<http::Api>(http::Api{*conversations, std::move(system)});
+    server = std::make_unique<http::Server>(loop.get_executor(), http_settings(config), http::make_router(*api),
+                                            *authenticator);
+    for (const auto& address : config.listen) {
+        auto bound = server->listen(address);
+        if (!bound)
+            return bound.error();
+        addresses.push_back(std::move(*bound));
+    }
+    return {};
+}
+
+void Application::Parts::arm_checkpoint() {
+    timers.arm(k_checkpoint_interval, [this] {
+        if (stopping)
+            return;
+        if (!checkpointing && store->wal_bytes() > k_checkpoint_wal_bytes) {
+            checkpointing = true;
+            checkpointer->checkpoint(data.database(), fs_guard::CheckpointMode::passive,
+                                     [this](const Result<void>&) { checkpointing = false; });
+        }
+        arm_checkpoint();
+    });
+}
+
+void Application::Parts::await_signal() {
+    signals.async_wait([this](const boost::system::error_code& error, int signal_number) {
+        if (error)
+            return;
+        if (stopping) {
+            // Asked twice: at once. Every sandbox dies with this process.
+            LogLine(evt::server_stopped).field("err", "forced").warn();
+            ::_exit(130);
+        }
+        LogLine(evt::server_stopping).field("signal", signal_number).info();
+        stop();
+        await_signal();
+    });
+}
+
+void Application::Parts::stop() {
+    stopping = true;
+    // Turns end and sandboxes go down while clients still listen; then the streams have said all there is.
+    conversations->shut_down([this] { server->stop(k_http_grace, [this] { let_go(); }); });
+}
+
+void Application::Parts::let_go() {
+    workspaces.reset();
+    remover.reset();
+    checkpointer.reset();
+    timers.stop();
+    signals.cancel();
+    LogLine(evt::server_stopped).info();
+}
+
+Application::Application(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+Application::~Application() = default;
+
+Result<std::unique_ptr<Application>> Application::open(boost::asio::io_context& loop, const Config& config) {
+    raise_descriptor_limit();
+    auto data = DataDir::open(config.data_dir);
+    if (!data)
+        return data.error();
+    auto parts = std::make_unique<Parts>(loop, config, std::move(*data));
+    if (auto opened = parts->open(); !opened)
+        return opened.error();
+    return std::unique_ptr<Application>(new Application(std::move(parts)));
+}
+
+void Application::start() {
+    parts_->server->start();
+    parts_->arm_checkpoint();
+    parts_->await_signal();
+}
+
+std::string Application::usage() const {
+    const std::string& address = parts_->addresses.front();
+    const bool unix_socket = address.starts_with("unix:");
+    const std::string url = unix_socket ? "http://localhost" : "http://" + address;
+    const std::string curl = unix_socket ? "curl -N --unix-socket " + address.substr(5) : "curl -N";
+    const std::string key_file = parts_->data.api_key_file().string();
+    std::string text = "Atoll " + std::string(ATOLL_VERSION) + " serves on " + (unix_socket ? address : url) + "\n\n";
+    text += "  data directory  " + parts_->data.path().string() + "\n";
+    text += "  API key         " + (parts_->key_from_environment ? std::string("from ATOLL_API_KEY") : "in " + key_file);
+    text += "\n\nTry it:\n\n";
+    if (!parts_->key_from_environment)
+        text += "  export ATOLL_API_KEY=$(cat " + key_file + ")\n";
+    const std::string auth = " -H \"Authorization: Bearer $ATOLL_API_KEY\" ";
+    text += "  " + curl + auth + "-X POST " + url + "/v1/conversations\n";
+    text += "  " + curl + auth + "-H 'Content-Type: application/json' -H 'Accept: text/event-stream' \\\n";
+    text += "       -d '{\"content\": \"uname -a; ps aux\"}' " + url + "/v1/conversations/ID/messages\n\n";
+    text += "GET " + url + "/openapi.json describes every route. Ctrl-C ends the server.\n";
+    return text;
+}
+
+}  // namespace atl::app

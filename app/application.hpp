@@ -1,0 +1,38 @@
+// The server put together: every part made in the order of its dependencies, started, and ended in the
+// opposite order. Holds no logic of its own beyond that order.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/config.hpp"
+#include "core/base/error.hpp"
+
+namespace atl::app {
+
+class Application {
+  public:
+    /// Opens everything: data directory, database, listeners, what the last run left. Errors say what is
+    /// wrong with the host or the configuration and how to fix it. `loop` must outlive the application.
+    static base::Result<std::unique_ptr<Application>> open(boost::asio::io_context& loop, const Config& config);
+    ~Application();
+    Application(const Application&) = delete;
+    Application& operator=(const Application&) = delete;
+
+    /// Serves. SIGTERM and SIGINT begin the graceful end, after which the loop has no work left.
+    void start();
+    /// The addresses as bound, and how to use the server: for the person who started it.
+    std::string usage() const;
+
+  private:
+    struct Parts;
+    explicit Application(std::unique_ptr<Parts> parts);
+    std::unique_ptr<Parts> parts_;
+};
+
+/// The isolation profile that this host and configuration give a sandbox, as text.
+base::Result<std::string> print_profile(boost::asio::io_context& loop, const Config& config);
+
+}  // namespace atl::app

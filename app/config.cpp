@@ -1,0 +1,121 @@
+#include "app/config.hpp"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+
+namespace atl::app {
+namespace {
+
+std::filesystem::path default_data_dir() {
+    if (::geteuid() == 0)
+        return "/var/lib/atoll/data";
+    if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state != '\0')
+        return std::filesystem::path(state) / "atoll";
+    if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
+        return std::filesystem::path(home) / ".local/state/atoll";
+    return "atoll-data";
+}
+
+std::filesystem::path program_dir() {
+    std::error_code ignored;
+    return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
+}
+
+void add_server_options(CLI::App& cli, Config& config) {
+    cli.add_option("--listen", config.listen, "Address to serve on: HOST:PORT, [V6]:PORT or unix:PATH; may be repeated")
+        ->envname("ATOLL_LISTEN")
+        ->capture_default_str();
+    cli.add_option("--data-dir", config.data_dir, "Where everything is kept; made if it is not there")
+        ->envname("ATOLL_DATA_DIR")
+        ->capture_default_str();
+    cli.add_option("--allowed-host", config.allowed_hosts, "A name that clients may use in Host besides localhost")
+        ->envname("ATOLL_ALLOWED_HOSTS");
+    cli.add_option("--allowed-origin", config.allowed_origins, "An origin whose web pages may use the API")
+        ->envname("ATOLL_ALLOWED_ORIGINS");
+    cli.add_option("--log-level", config.log_level, "debug, info, warn or error")
+        ->envname("ATOLL_LOG_LEVEL")
+        ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
+        ->capture_default_str();
+    cli.add_option("--access-log", config.access_log, "Requests to log at level info: failures or all")
+        ->envname("ATOLL_ACCESS_LOG")
+        ->check(CLI::IsMember({"failures", "all"}))
+        ->capture_default_str();
+}
+
+void add_sandbox_options(CLI::App& cli, Config& config) {
+    cli.add_option("--agents-file", config.agents_file, "JSON file with configured agents [<data-dir>/agents.json]")
+        ->envname("ATOLL_AGENTS_FILE")
+        ->check(CLI::ExistingFile);
+    cli.add_option("--default-agent", config.default_agent, "The agent of a conversation that names none")
+        ->envname("ATOLL_DEFAULT_AGENT")
+        ->capture_default_str();
+    cli.add_flag("--allow-host-network", config.allow_host_network,
+                 "Let requests ask for network \"host\": it opens the host's loopback to the sandbox")
+        ->envname("ATOLL_ALLOW_HOST_NETWORK");
+    cli.add_option("--hide", config.hidden_paths, "A path below /usr that sandboxes must not see; may be repeated")
+        ->envname("ATOLL_HIDE");
+    cli.add_option("--max-sandboxes", config.max_sandboxes, "How many sandboxes may live at the same time")
+        ->envname("ATOLL_MAX_SANDBOXES")
+        ->check(CLI::Range(1, 65536))
+        ->capture_default_str();
+    cli.add_option("--turn-limit", config.turn_limit_seconds, "Seconds that a turn may take; 0: no limit")
+        ->envname("ATOLL_TURN_LIMIT")
+        ->check(CLI::Range(0, 31'536'000))
+        ->capture_default_str();
+    cli.add_option("--turn-log-bytes", config.turn_log_bytes, "Bytes of events that a turn may log")
+        ->envname("ATOLL_TURN_LOG_BYTES")
+        ->check(CLI::Range(std::size_t{4096}, std::size_t{1} << 32))
+        ->capture_default_str();
+    cli.add_option("--conversation-log-bytes", config.conversation_log_bytes,
+                   "Bytes of events kept of a conversation; the oldest turns go first")
+        ->envname("ATOLL_CONVERSATION_LOG_BYTES")
+        ->check(CLI::Range(std::size_t{4096}, std::size_t{1} << 36))
+        ->capture_default_str();
+}
+
+void add_host_options(CLI::App& cli, Config& config) {
+    cli.add_option("--bwrap", config.bwrap, "The bubblewrap program [found on PATH]")->envname("ATOLL_BWRAP");
+    cli.add_option("--guest", config.guest, "The guest program")->envname("ATOLL_GUEST")->capture_default_str();
+    cli.add_option("--helper", config.helper, "The helper program")->envname("ATOLL_HELPER")->capture_default_str();
+    cli.add_option("--uid-lease-dir", config.uid_lease_dir, "Where servers of this host agree on sandbox uids")
+        ->envname("ATOLL_UID_LEASE_DIR")
+        ->capture_default_str();
+    cli.add_flag("--print-profile", config.print_profile, "Print the isolation profile of this host and exit");
+}
+
+}  // namespace
+
+ParsedConfig parse_config(int argc, const char* const* argv) {
+    Config config;
+    config.data_dir = default_data_dir();
+    config.guest = program_dir() / "atoll-guest";
+    config.helper = program_dir() / "atoll-helper";
+    CLI::App cli("atolld: gives every conversation of a chat product its own locked-down sandbox", "atolld");
+    cli.set_version_flag("--version", std::string("atolld ") + ATOLL_VERSION);
+    cli.set_config("--config", "", "A configuration file (INI or TOML) with the names of these flags");
+    cli.footer("The API key comes from ATOLL_API_KEY, or is made at the first start in <data-dir>/api-key.");
+    add_server_options(cli, config);
+    add_sandbox_options(cli, config);
+    add_host_options(cli, config);
+    ParsedConfig parsed;
+    try {
+        cli.parse(argc, argv);
+        if (config.turn_log_bytes > config.conversation_log_bytes)
+            throw CLI::ValidationError("--turn-log-bytes", "must not be above --conversation-log-bytes");
+        config.data_dir = std::filesystem::absolute(config.data_dir).lexically_normal();
+        parsed.config = std::move(config);
+    } catch (const CLI::Success& wanted) {
+        std::ostringstream text;
+        std::ostringstream unused;
+        parsed.exit_code = cli.exit(wanted, text, unused);
+        parsed.text = text.str();
+    } catch (const CLI::Error& error) {
+        parsed.exit_code = 2;
+        parsed.text = std::string("atolld: ") + error.what() + "\nRun atolld --help for what it takes.\n";
+    }
+    return parsed;
+}
+
+}  // namespace atl::app

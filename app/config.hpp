@@ -1,0 +1,48 @@
+// What an operator can set: flags, ATOLL_* variables and a config file, in that order of precedence.
+// Everything is checked here, so that the rest of the server meets only valid values.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.hpp"
+#include "core/base/limits.hpp"
+
+namespace atl::app {
+
+struct Config {
+    std::vector<std::string> listen{"127.0.0.1:4100"};
+    std::filesystem::path data_dir;
+    std::filesystem::path agents_file;  // empty: <data-dir>/agents.json if it is there
+    std::string default_agent = "shell";
+    bool allow_host_network = false;
+    std::vector<std::string> hidden_paths;
+    std::size_t max_sandboxes = base::k_default_max_sandboxes;
+    std::uint32_t turn_limit_seconds = base::k_default_turn_limit.count();
+    std::size_t turn_log_bytes = base::k_max_turn_log_bytes;
+    std::size_t conversation_log_bytes = base::k_max_conversation_log_bytes;
+    std::vector<std::string> allowed_hosts;
+    std::vector<std::string> allowed_origins;
+    std::string log_level = "info";
+    std::string access_log = "failures";
+    std::filesystem::path bwrap;   // empty: found on PATH
+    std::filesystem::path guest;   // the programs beside this one
+    std::filesystem::path helper;
+    std::filesystem::path uid_lease_dir = "/var/lib/atoll/uids";
+    bool print_profile = false;
+};
+
+/// What the command line came to: a configuration to run with, or an exit code and a text to print.
+struct ParsedConfig {
+    std::optional<Config> config;
+    int exit_code = 0;
+    std::string text;
+};
+
+/// Reads flags, the environment and the config file. Precondition: argv as main() got it.
+ParsedConfig parse_config(int argc, const char* const* argv);
+
+}  // namespace atl::app

@@ -1,0 +1,39 @@
+// The server's folder: made with mode 0700, locked against a second server, with the identity of this
+// installation and its API key. Layout:
+//     lock  instance-id  api-key  atoll.db  workspaces/  trash/  run/  etc/
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "core/base/error.hpp"
+#include "core/base/unique_fd.hpp"
+
+namespace atl::app {
+
+class DataDir {
+  public:
+    /// Opens or makes the folder and takes its lock for as long as the object lives. Errors: storage_failed,
+    /// saying what is wrong and how to fix it (not writable, locked by another server and which).
+    static base::Result<DataDir> open(const std::filesystem::path& path);
+
+    const std::filesystem::path& path() const noexcept { return path_; }
+    /// Identifies what this folder's servers leave on the host; stays for the life of the folder.
+    const std::string& instance_id() const noexcept { return instance_id_; }
+    /// The key that is kept here, made if there is none: 32 characters. Mode 0600.
+    base::Result<std::string> api_key() const;
+
+    std::filesystem::path database() const { return path_ / "atoll.db"; }
+    std::filesystem::path run() const { return path_ / "run"; }
+    std::filesystem::path etc() const { return path_ / "etc"; }
+    std::filesystem::path api_key_file() const { return path_ / "api-key"; }
+
+  private:
+    DataDir(std::filesystem::path path, base::UniqueFd lock) : path_(std::move(path)), lock_(std::move(lock)) {}
+
+    std::filesystem::path path_;
+    base::UniqueFd lock_;
+    std::string instance_id_;
+};
+
+}  // namespace atl::app

@@ -1,0 +1,46 @@
+#include "app/host.hpp"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <sstream>
+
+#include "core/isolation/etc_template.hpp"
+#include "core/isolation/host_layout.hpp"
+
+namespace atl::app {
+namespace {
+
+/// The first executable `name` on PATH; the usual place if there is none, where the probe then misses it.
+std::filesystem::path find_program(const std::string& name) {
+    const char* path = std::getenv("PATH");
+    std::istringstream folders(path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin");
+    for (std::string folder; std::getline(folders, folder, ':');) {
+        const auto candidate = std::filesystem::path(folder) / name;
+        if (!folder.empty() && ::access(candidate.c_str(), X_OK) == 0)
+            return candidate;
+    }
+    return "/usr/bin/" + name;
+}
+
+}  // namespace
+
+base::Result<isolation::LauncherConfig> make_launcher_config(const Config& config, const DataDir& data) {
+    std::vector<std::filesystem::path> hidden(config.hidden_paths.begin(), config.hidden_paths.end());
+    auto layout = isolation::probe_layout(hidden);
+    if (!layout)
+        return layout.error();
+    if (auto written = isolation::write_etc(data.etc(), *layout); !written)
+        return written.error();
+    isolation::LauncherConfig launcher;
+    launcher.bwrap = config.bwrap.empty() ? find_program("bwrap").string() : config.bwrap.string();
+    launcher.guest = config.guest;
+    launcher.run_dir = data.run();
+    launcher.etc_dir = data.etc();
+    launcher.layout = std::move(*layout);
+    launcher.uid_mode = ::geteuid() == 0 ? isolation::UidMode::private_uid : isolation::UidMode::shared;
+    launcher.host_network = config.allow_host_network ? isolation::HostNetwork::allowed : isolation::HostNetwork::refused;
+    return launcher;
+}
+
+}  // namespace atl::app

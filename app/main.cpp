@@ -1,0 +1,67 @@
+// atolld: see application.hpp. Exit status 0 after a graceful end, 1 if the server cannot start, 2 for a wrong
+// command line.
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <boost/asio/io_context.hpp>
+#include <csignal>
+#include <cstdio>
+#include <exception>
+
+#include "app/application.hpp"
+#include "app/config.hpp"
+
+namespace {
+
+using atl::app::Application;
+using atl::app::Config;
+
+void set_up_logging(const Config& config) {
+    auto logger = spdlog::stderr_color_st("atolld");
+    logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+    logger->set_level(spdlog::level::from_str(config.log_level));
+    spdlog::set_default_logger(std::move(logger));
+}
+
+int fail(const atl::base::Error& error) {
+    std::fprintf(stderr, "atolld cannot start: %s\n", error.detail().c_str());
+    return 1;
+}
+
+int run(const Config& config) {
+    // A peer that goes away is an error of the write, not a signal (signal(7)).
+    std::signal(SIGPIPE, SIG_IGN);
+    boost::asio::io_context loop(1);
+    if (config.print_profile) {
+        const auto profile = atl::app::print_profile(loop, config);
+        if (!profile)
+            return fail(profile.error());
+        std::fputs(profile->c_str(), stdout);
+        return 0;
+    }
+    auto application = Application::open(loop, config);
+    if (!application)
+        return fail(application.error());
+    (*application)->start();
+    std::fputs((*application)->usage().c_str(), stdout);
+    std::fflush(stdout);
+    loop.run();
+    return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const auto parsed = atl::app::parse_config(argc, argv);
+    if (!parsed.config) {
+        std::fputs(parsed.text.c_str(), parsed.exit_code == 0 ? stdout : stderr);
+        return parsed.exit_code;
+    }
+    set_up_logging(*parsed.config);
+    try {
+        return run(*parsed.config);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "atolld ended by a defect: %s\n", error.what());
+        return 70;
+    }
+}

@@ -1,0 +1,16 @@
+#include "bridge/agents/echo_agent.hpp"
+
+#include "bridge/protocol.hpp"
+
+namespace atl::guest {
+
+void EchoAgent::begin(TurnRequest request, TurnSink& sink) {
+    std::string lines;
+    lines.reserve(request.prompt.size() + request.prompt.size() / 8 + 128);
+    bridge::append_text_deltas(lines, request.prompt);
+    lines += bridge::k_done_line;
+    sink.write(lines);
+    sink.finish();
+}
+
+}  // namespace atl::guest

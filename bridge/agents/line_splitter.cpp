@@ -1,0 +1,39 @@
+#include "bridge/agents/line_splitter.hpp"
+
+#include "core/base/limits.hpp"
+
+namespace atl::guest {
+
+void LineSplitter::feed(std::string_view bytes) {
+    while (!bytes.empty()) {
+        const std::size_t newline = bytes.find('\n');
+        const std::string_view piece = bytes.substr(0, newline);
+        const bool whole = partial_.empty() && !discarding_ && newline != std::string_view::npos;
+        if (whole && piece.size() <= base::k_max_event_line_bytes) {
+            sink_.on_line(piece);
+        } else {
+            keep(piece);
+            if (newline == std::string_view::npos)
+                return;
+            if (!discarding_)
+                sink_.on_line(partial_);
+            partial_ = {};
+            discarding_ = false;
+        }
+        bytes.remove_prefix(newline + 1);
+    }
+}
+
+void LineSplitter::keep(std::string_view bytes) {
+    if (discarding_)
+        return;
+    if (partial_.size() + bytes.size() <= base::k_max_event_line_bytes) {
+        partial_.append(bytes);
+        return;
+    }
+    partial_ = {};
+    discarding_ = true;
+    sink_.on_long_line();
+}
+
+}  // namespace atl::guest

@@ -1,0 +1,33 @@
+// Cuts an agent's output into lines. A line beyond base::k_max_event_line_bytes is discarded up to its
+// newline and told once; what it held is freed.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace atl::guest {
+
+class LineSplitter {
+  public:
+    class Sink {
+      public:
+        /// Without its newline; valid during the call.
+        virtual void on_line(std::string_view line) = 0;
+        virtual void on_long_line() = 0;
+
+      protected:
+        ~Sink() = default;
+    };
+
+    explicit LineSplitter(Sink& sink) : sink_(sink) {}
+    void feed(std::string_view bytes);
+
+  private:
+    void keep(std::string_view bytes);
+
+    Sink& sink_;
+    std::string partial_;
+    bool discarding_ = false;
+};
+
+}  // namespace atl::guest

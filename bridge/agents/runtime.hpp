@@ -1,0 +1,72 @@
+// What the guest needs of an agent, and what an agent may use of the guest. Everything runs on the guest's
+// loop; nothing blocks. A turn's sink is the host's stream: an agent uses it from begin() until it calls
+// finish() or is told abandon(), whichever is first, and never after.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "bridge/guest/children.hpp"
+#include "bridge/guest/leftovers.hpp"
+#include "bridge/guest/loop.hpp"
+
+namespace atl::guest {
+
+/// Where the events of one turn go.
+class TurnSink {
+  public:
+    /// Complete lines with their newlines. Never refused: what the host does not read is queued.
+    virtual void write(std::string_view lines) = 0;
+    /// False while much is queued: then produce no more until resume().
+    virtual bool wants_more() const = 0;
+    /// Closes the stream behind what was written.
+    virtual void finish() = 0;
+
+  protected:
+    ~TurnSink() = default;
+};
+
+struct TurnRequest {
+    std::string turn;
+    std::string prompt;
+    std::string_view line;  // the host's command as it came, without the newline; valid during begin()
+};
+
+/// What every agent is made of.
+struct Services {
+    Loop& loop;
+    Children& children;
+    Leftovers& leftovers;
+    std::string workspace;
+};
+
+class AgentRuntime {
+  public:
+    using OnReady = std::function<void(std::string error)>;  // empty: ready
+    using OnExit = std::function<void(std::string detail)>;  // follows "the agent"
+
+    virtual ~AgentRuntime() = default;
+    /// Once, first. `on_ready` is called once, possibly at once; `on_exit` at most once, after a good ready.
+    virtual void start(OnReady on_ready, OnExit on_exit) = 0;
+    /// A turn begins; it may be over when this returns.
+    virtual void begin(TurnRequest request, TurnSink& sink) = 0;
+    /// The host has read what was queued for `sink`.
+    virtual void resume(TurnSink& sink) = 0;
+    /// The host closed the stream: what the turn still runs is interrupted, its output dropped.
+    virtual void abandon(TurnSink& sink) = 0;
+    /// False if no turn of that name runs. It still ends with `done`.
+    virtual bool interrupt(std::string_view turn) = 0;
+    /// Ends what runs, forcibly within k_stop_grace + k_kill_grace, then calls `on_stopped`, possibly at
+    /// once.
+    virtual void stop(std::function<void()> on_stopped) = 0;
+};
+
+/// An agent that is told to stop has this long before SIGTERM,
+inline constexpr base::Millis k_stop_grace{500};
+/// and this long from there until SIGKILL.
+inline constexpr base::Millis k_kill_grace{1000};
+/// An interrupted command has this long from SIGINT to SIGTERM, and again to SIGKILL.
+inline constexpr base::Millis k_interrupt_grace{2000};
+
+}  // namespace atl::guest

@@ -1,0 +1,213 @@
+#include "bridge/agents/shell_run.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "bridge/guest/spawn.hpp"
+#include "bridge/protocol.hpp"
+
+namespace atl::guest {
+namespace {
+
+bool write_all(int fd, std::string_view text) {
+    while (!text.empty()) {
+        const ssize_t size = write(fd, text.data(), text.size());
+        if (size < 0)
+            return false;
+        text.remove_prefix(static_cast<std::size_t>(size));
+    }
+    return true;
+}
+
+/// `script` in memory, for bash to read as its file 3; the first command closes that for everything it
+/// starts, while bash itself reads on through a descriptor of its own.
+base::UniqueFd script_file(std::string_view script) {
+    base::UniqueFd file(memfd_create("message", MFD_CLOEXEC));
+    if (!file || !write_all(file.get(), "exec 3<&-\n") || !write_all(file.get(), script))
+        return {};
+    return file;
+}
+
+}  // namespace
+
+ShellRun::ShellRun(Services& services, std::string turn, TurnSink& sink, OnEnd on_end)
+    : services_(services), turn_(std::move(turn)), sink_(&sink), on_end_(std::move(on_end)) {}
+
+ShellRun::~ShellRun() {
+    services_.loop.cancel(timer_);
+    pause();
+    if (pid_ > 0)
+        services_.children.forget(pid_);
+}
+
+std::string ShellRun::start(std::string_view script) {
+    if (script.find('\0') != std::string_view::npos)
+        return "a message with a NUL character cannot be run";
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return std::string("no pipe for the command: ") + strerrordesc_np(errno);
+    pipe_.reset(ends[0]);
+    const base::UniqueFd output(ends[1]);
+    // Only the guest's end: each end of a pipe has a file description of its own.
+    fcntl(pipe_.get(), F_SETFL, O_NONBLOCK);
+    std::string error = spawn_shell(script, output.get());
+    if (!error.empty())
+        return error;
+    services_.children.watch(pid_, [this](const Ending& ending) { on_exit(ending); });
+    buffer_ = std::make_unique_for_overwrite<char[]>(bridge::k_max_delta_bytes);
+    listen();
+    return {};
+}
+
+std::string ShellRun::spawn_shell(std::string_view script, int output_fd) {
+    SpawnRequest request;
+    request.directory = services_.workspace;
+    request.output_fd = output_fd;
+    request.error_fd = output_fd;
+    base::UniqueFd file;
+    if (script.size() <= k_max_inline_script_bytes) {
+        request.argv = {"/bin/bash", "-c", "--", std::string(script)};
+    } else {
+        file = script_file(script);
+        if (!file)
+            return std::string("no memory for the message: ") + strerrordesc_np(errno);
+        request.argv = {"/bin/bash", "/proc/self/fd/3"};
+        request.script_fd = file.get();
+    }
+    pid_ = spawn(request);
+    if (pid_ == -ENOENT) {
+        request.argv[0] = "/bin/sh";
+        pid_ = spawn(request);
+    }
+    return pid_ > 0 ? std::string() : spawn_error(request, -pid_);
+}
+
+void ShellRun::interrupt() {
+    if (last_signal_ == 0)
+        escalate(SIGINT);
+}
+
+void ShellRun::terminate() {
+    if (last_signal_ != SIGTERM && last_signal_ != SIGKILL)
+        escalate(SIGTERM);
+}
+
+void ShellRun::abandon() {
+    sink_ = nullptr;
+    listen();
+    interrupt();
+}
+
+void ShellRun::escalate(int signal_number) {
+    last_signal_ = signal_number;
+    kill(-pid_, signal_number);
+    services_.loop.cancel(timer_);
+    timer_ = 0;
+    if (signal_number == SIGINT)
+        timer_ = services_.loop.arm(k_interrupt_grace, [this] { escalate(SIGTERM); });
+    if (signal_number == SIGTERM)
+        timer_ = services_.loop.arm(k_kill_grace, [this] { escalate(SIGKILL); });
+}
+
+void ShellRun::resume() {
+    listen();
+}
+
+void ShellRun::listen() {
+    if (!listening_ && pipe_)
+        listening_ = services_.loop.add(pipe_.get(), EPOLLIN, *this);
+}
+
+// Out of the loop altogether: epoll reports a hang-up also to those who wait for nothing.
+void ShellRun::pause() {
+    if (listening_)
+        services_.loop.remove(pipe_.get());
+    listening_ = false;
+}
+
+void ShellRun::on_ready(std::uint32_t) {
+    const ssize_t size = read_some(bridge::k_max_delta_bytes);
+    if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) {
+        pause();
+        pipe_.reset();  // everyone closed it; the exit is still to come
+    } else if (sink_ != nullptr && !sink_->wants_more()) {
+        pause();
+    }
+}
+
+/// One read, sent on; returns what read(2) did.
+ssize_t ShellRun::read_some(std::size_t limit_bytes) {
+    const ssize_t size = read(pipe_.get(), buffer_.get(), std::min(limit_bytes, bridge::k_max_delta_bytes));
+    if (size > 0) {
+        std::string text;
+        repair_.feed({buffer_.get(), static_cast<std::size_t>(size)}, text);
+        emit(text);
+    }
+    return size;
+}
+
+// The zombie still holds its number, so the group can be signalled for certain: once it took SIGTERM to end
+// the command, what the group left behind ends as well.
+void ShellRun::on_exit(const Ending& ending) {
+    if (last_signal_ == SIGTERM || last_signal_ == SIGKILL)
+        kill(-pid_, SIGKILL);
+    pid_ = -1;
+    pause();
+    drain();
+    report(ending);
+    if (pipe_)
+        services_.leftovers.adopt(std::move(pipe_));
+    const OnEnd on_end = std::move(on_end_);
+    on_end(*this);  // destroys this
+}
+
+/// Sends what is in the pipe now, and no more: leftovers may write for ever. A pipe holds at most
+/// /proc/sys/fs/pipe-max-size, so this may go beyond what the sink wants.
+void ShellRun::drain() {
+    int left_bytes = 0;
+    if (!pipe_ || ioctl(pipe_.get(), FIONREAD, &left_bytes) != 0)
+        return;
+    while (left_bytes > 0) {
+        const ssize_t size = read_some(static_cast<std::size_t>(left_bytes));
+        if (size <= 0)
+            return;
+        left_bytes -= static_cast<int>(size);
+    }
+}
+
+void ShellRun::report(const Ending& ending) {
+    if (sink_ == nullptr)
+        return;
+    std::string text;
+    repair_.finish(text);
+    emit(text);
+    std::string lines = "{\"ev\":\"turn_complete\",\"data\":{\"result\":";
+    const char* result = ending.exit_code() == 0 ? "success" : "error";
+    bridge::append_json_string(lines, last_signal_ != 0 ? "interrupted" : result);
+    lines += ",\"exitCode\":" + std::to_string(ending.exit_code());
+    if (ending.signalled)
+        lines += ",\"signal\":\"" + signal_name(ending.code) + "\"";
+    lines += "}}\n";
+    lines += bridge::k_done_line;
+    sink_->write(lines);
+    std::exchange(sink_, nullptr)->finish();
+}
+
+void ShellRun::emit(std::string_view text) {
+    if (sink_ == nullptr || text.empty())
+        return;
+    std::string lines;
+    bridge::append_text_deltas(lines, text);
+    sink_->write(lines);
+}
+
+}  // namespace atl::guest

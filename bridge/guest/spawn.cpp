@@ -1,0 +1,103 @@
+#include "bridge/guest/spawn.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+namespace atl::guest {
+namespace {
+
+std::vector<char*> child_environment() {
+    std::vector<char*> result;
+    for (char** entry = environ; *entry != nullptr; ++entry) {
+        const std::string_view text = *entry;
+        if (!text.starts_with("PWD=") && !text.starts_with("OLDPWD=") && !text.starts_with("_="))
+            result.push_back(*entry);
+    }
+    result.push_back(nullptr);
+    return result;
+}
+
+/// The child's descriptors and directory, as posix_spawn(3) file actions.
+class FileActions {
+  public:
+    explicit FileActions(const SpawnRequest& request) {
+        posix_spawn_file_actions_init(&actions_);
+        if (request.input_fd >= 0)
+            posix_spawn_file_actions_adddup2(&actions_, request.input_fd, STDIN_FILENO);
+        else
+            posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+        posix_spawn_file_actions_adddup2(&actions_, request.output_fd, STDOUT_FILENO);
+        if (request.error_fd >= 0)
+            posix_spawn_file_actions_adddup2(&actions_, request.error_fd, STDERR_FILENO);
+        if (request.script_fd >= 0)
+            posix_spawn_file_actions_adddup2(&actions_, request.script_fd, STDERR_FILENO + 1);
+        const int first_closed = STDERR_FILENO + (request.script_fd >= 0 ? 2 : 1);
+        posix_spawn_file_actions_addclosefrom_np(&actions_, first_closed);
+        posix_spawn_file_actions_addchdir_np(&actions_, request.directory.c_str());
+    }
+    FileActions(const FileActions&) = delete;
+    FileActions& operator=(const FileActions&) = delete;
+    ~FileActions() { posix_spawn_file_actions_destroy(&actions_); }
+    const posix_spawn_file_actions_t* get() const { return &actions_; }
+
+  private:
+    posix_spawn_file_actions_t actions_;
+};
+
+/// New session, no signal blocked, every signal at its default.
+class Attributes {
+  public:
+    Attributes() {
+        posix_spawnattr_init(&attributes_);
+        sigset_t set;
+        sigemptyset(&set);
+        posix_spawnattr_setsigmask(&attributes_, &set);
+        // Not sigfillset(3): it leaves out the two that libc keeps for itself, which would then be ignored.
+        memset(&set, 0xff, sizeof set);
+        posix_spawnattr_setsigdefault(&attributes_, &set);
+        posix_spawnattr_setflags(&attributes_,
+                                 POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    }
+    Attributes(const Attributes&) = delete;
+    Attributes& operator=(const Attributes&) = delete;
+    ~Attributes() { posix_spawnattr_destroy(&attributes_); }
+    const posix_spawnattr_t* get() const { return &attributes_; }
+
+  private:
+    posix_spawnattr_t attributes_;
+};
+
+}  // namespace
+
+pid_t spawn(const SpawnRequest& request) {
+    std::vector<char*> argv;
+    for (const std::string& argument : request.argv)
+        argv.push_back(const_cast<char*>(argument.c_str()));
+    argv.push_back(nullptr);
+    const std::vector<char*> environment = child_environment();
+    const FileActions actions(request);
+    const Attributes attributes;
+    pid_t pid = -1;
+    const int error =
+        posix_spawnp(&pid, argv[0], actions.get(), attributes.get(), argv.data(), environment.data());
+    return error == 0 ? pid : -error;
+}
+
+std::string workspace_directory() {
+    const char* configured = getenv("ASH_WORKSPACE_DIR");
+    return configured != nullptr && *configured == '/' ? configured : "/workspace";
+}
+
+std::string spawn_error(const SpawnRequest& request, int error_number) {
+    return "cannot run " + request.argv[0] + " in " + request.directory + ": " +
+           strerrordesc_np(error_number);
+}
+
+}  // namespace atl::guest

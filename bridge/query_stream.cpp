@@ -1,0 +1,53 @@
+#include "bridge/query_stream.hpp"
+
+#include "bridge/event_line.hpp"
+#include "bridge/protocol.hpp"
+
+namespace atl::bridge {
+
+QueryStream::QueryStream(std::shared_ptr<StreamContext> context, const std::string& path, std::string command,
+                         sandbox::QueryObserver& observer)
+    : observer_(observer),
+      stream_(LineStream::open(std::move(context), path, std::move(command), base::k_max_event_line_bytes,
+                               *this)) {}
+
+QueryStream::~QueryStream() {
+    stream_->close();
+}
+
+void QueryStream::on_line(std::string_view line) {
+    const auto event = parse_event_line(line);
+    if (!event) {
+        ++bad_lines_;
+        return observer_.on_bad_line(event.error().detail());
+    }
+    if (event->name != ev::done)
+        return observer_.on_event(*event);
+    // The turn is over for the guest: what it may still send is not looked at. The observer may destroy this
+    // in the first call and must not get the second one then.
+    const auto stream = stream_;
+    observer_.on_event(*event);
+    if (stream->is_open()) {
+        stream->close();
+        observer_.on_end(sandbox::QueryEnd::done, {});
+    }
+}
+
+void QueryStream::on_end(LineStream::End end, std::string_view detail) {
+    switch (end) {
+        case LineStream::End::connect_failed:
+            return observer_.on_end(sandbox::QueryEnd::connect_failed, detail);
+        case LineStream::End::closed:
+            return observer_.on_end(sandbox::QueryEnd::closed, detail);
+        case LineStream::End::line_too_long:
+            return observer_.on_end(sandbox::QueryEnd::protocol_error, detail);
+    }
+}
+
+// Refused lines count for no bound of the event log, so they have this one.
+LineStream::Pace QueryStream::pace() const {
+    const bool slow = bad_lines_ > base::k_max_protocol_complaints || observer_.truncated();
+    return slow ? LineStream::Pace::slow : LineStream::Pace::full;
+}
+
+}  // namespace atl::bridge

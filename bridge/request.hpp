@@ -1,0 +1,34 @@
+// A command with one reply, on a connection of its own, within base::k_control_reply_deadline.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "bridge/line_stream.hpp"
+#include "core/base/error.hpp"
+
+namespace atl::bridge {
+
+class Request final : private LineStream::Sink {
+  public:
+    /// Called once, from the loop: no value for {"ok":true}, `refused` with the guest's reason for
+    /// {"ok":false}, bridge_failed or deadline_exceeded. May destroy this.
+    using Done = std::function<void(base::Result<void>)>;
+
+    Request(std::shared_ptr<StreamContext> context, const std::string& path, std::string command,
+            base::Errc refused, Done done);
+    ~Request();
+
+  private:
+    void on_line(std::string_view line) override;
+    void on_end(LineStream::End end, std::string_view detail) override;
+    void finish(base::Result<void> result);
+
+    std::shared_ptr<StreamContext> context_;
+    base::Errc refused_;
+    Done done_;
+    base::TimerId deadline_ = 0;
+    std::shared_ptr<LineStream> stream_;
+};
+
+}  // namespace atl::bridge

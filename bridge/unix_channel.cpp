@@ -1,0 +1,82 @@
+#include "bridge/unix_channel.hpp"
+
+#include <utility>
+
+#include "bridge/protocol.hpp"
+#include "bridge/query_stream.hpp"
+
+namespace atl::bridge {
+namespace {
+
+std::string_view kind_name(sandbox::AgentSpec::Kind kind) {
+    switch (kind) {
+        case sandbox::AgentSpec::Kind::shell:
+            return agent_kind::shell;
+        case sandbox::AgentSpec::Kind::echo:
+            return agent_kind::echo;
+        case sandbox::AgentSpec::Kind::command:
+            return agent_kind::command;
+        case sandbox::AgentSpec::Kind::none:
+            break;
+    }
+    return agent_kind::none;
+}
+
+}  // namespace
+
+std::string encode_start(const sandbox::AgentSpec& agent) {
+    std::string line = "{\"cmd\":\"start\",\"agent\":{\"kind\":";
+    append_json_string(line, kind_name(agent.kind));
+    line += ",\"argv\":[";
+    for (const std::string& argument : agent.argv) {
+        if (line.back() != '[')
+            line += ',';
+        append_json_string(line, argument);
+    }
+    line += "]}}\n";
+    return line;
+}
+
+UnixChannel::UnixChannel(std::shared_ptr<StreamContext> context, std::string path)
+    : context_(std::move(context)), path_(std::move(path)) {}
+
+void UnixChannel::start(const sandbox::AgentSpec& agent, std::function<void(base::Result<void>)> on_ready,
+                        std::function<void(std::string detail)> on_agent_exit) {
+    control_ = std::make_unique<ControlStream>(context_, path_, encode_start(agent), std::move(on_ready),
+                                               std::move(on_agent_exit));
+}
+
+std::unique_ptr<sandbox::Query> UnixChannel::query(std::string_view turn, std::string_view prompt,
+                                                   std::string_view options,
+                                                   sandbox::QueryObserver& observer) {
+    return std::make_unique<QueryStream>(context_, path_, encode_query(turn, prompt, options), observer);
+}
+
+void UnixChannel::interrupt(std::string_view turn, std::function<void(base::Result<void>)> done) {
+    request(encode_command(cmd::interrupt, turn), base::Errc::no_turn, std::move(done));
+}
+
+void UnixChannel::shutdown(std::function<void(base::Result<void>)> done) {
+    request(encode_command(cmd::shutdown), base::Errc::bridge_failed, std::move(done));
+}
+
+void UnixChannel::request(std::string command, base::Errc refused,
+                          std::function<void(base::Result<void>)> done) {
+    const auto place = requests_.emplace(requests_.end());
+    // The request goes before its answer is told: the callback may destroy the channel.
+    place->emplace(context_, path_, std::move(command), refused,
+                   [this, place, done = std::move(done)](base::Result<void> result) mutable {
+                       const auto tell = std::move(done);
+                       requests_.erase(place);
+                       tell(std::move(result));
+                   });
+}
+
+UnixChannels::UnixChannels(base::Executor executor, base::Timers& timers)
+    : context_(std::make_shared<StreamContext>(executor, timers)) {}
+
+std::unique_ptr<sandbox::Channel> UnixChannels::open(const std::string&, const sandbox::Process& process) {
+    return std::make_unique<UnixChannel>(context_, process.bridge_path());
+}
+
+}  // namespace atl::bridge

@@ -1,0 +1,57 @@
+// The Channel port over the guest's Unix socket: one connection an operation, so closing is cancelling and no
+// answer can reach the wrong request. Connecting and writing happen in the initiating call, which never
+// blocks; everything else follows from the loop. Destroying a channel closes its control stream, upon which
+// the guest ends.
+#pragma once
+
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "bridge/control_stream.hpp"
+#include "bridge/line_stream.hpp"
+#include "bridge/request.hpp"
+#include "core/sandbox/ports.hpp"
+
+namespace atl::bridge {
+
+class UnixChannel final : public sandbox::Channel {
+  public:
+    /// `path` as connect(2) takes it, at most 107 bytes.
+    UnixChannel(std::shared_ptr<StreamContext> context, std::string path);
+
+    void start(const sandbox::AgentSpec& agent, std::function<void(base::Result<void>)> on_ready,
+               std::function<void(std::string detail)> on_agent_exit) override;
+    std::unique_ptr<sandbox::Query> query(std::string_view turn, std::string_view prompt,
+                                          std::string_view options,
+                                          sandbox::QueryObserver& observer) override;
+    /// Fails with no_turn if the guest runs no such turn.
+    void interrupt(std::string_view turn, std::function<void(base::Result<void>)> done) override;
+    void shutdown(std::function<void(base::Result<void>)> done) override;
+
+  private:
+    void request(std::string command, base::Errc refused, std::function<void(base::Result<void>)> done);
+
+    std::shared_ptr<StreamContext> context_;
+    std::string path_;
+    std::unique_ptr<ControlStream> control_;
+    std::list<std::optional<Request>> requests_;
+};
+
+class UnixChannels final : public sandbox::Channels {
+  public:
+    /// `timers` must outlive all channels and queries.
+    UnixChannels(base::Executor executor, base::Timers& timers);
+
+    std::unique_ptr<sandbox::Channel> open(const std::string& sandbox_id,
+                                           const sandbox::Process& process) override;
+
+  private:
+    std::shared_ptr<StreamContext> context_;
+};
+
+/// The start command's line.
+std::string encode_start(const sandbox::AgentSpec& agent);
+
+}  // namespace atl::bridge

@@ -1,0 +1,232 @@
+#include "core/isolation/bubblewrap_launcher.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "core/isolation/bridge_socket.hpp"
+#include "core/isolation/running_sandbox.hpp"
+
+namespace atl::isolation {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Any folder that every Linux has and in which nothing lies that bwrap needs.
+constexpr const char* k_staging_dirs[] = {"/mnt", "/media", "/srv", "/opt"};
+
+class BubblewrapProcess final : public sandbox::Process {
+  public:
+    BubblewrapProcess(std::shared_ptr<RunningSandbox> running, std::weak_ptr<Orphans> orphans)
+        : running_(std::move(running)), orphans_(std::move(orphans)) {}
+    ~BubblewrapProcess() override {
+        running_->tell_instead(nullptr);
+        if (const auto orphans = orphans_.lock(); orphans && !running_->has_ended())
+            orphans->adopt(running_);
+        else
+            running_->kill();
+    }
+    const std::string& bridge_path() const override { return running_->bridge_path(); }
+    pid_t pid() const override { return running_->pid(); }
+    void terminate() override { running_->terminate(); }
+    void kill() override { running_->kill(); }
+    std::string log_tail() const override { return running_->log_tail(); }
+
+  private:
+    std::shared_ptr<RunningSandbox> running_;
+    std::weak_ptr<Orphans> orphans_;
+};
+
+struct Pipe {
+    base::UniqueFd read_end;
+    base::UniqueFd write_end;
+};
+
+base::Error failed(const char* what) {
+    return base::Error(base::Errc::sandbox_failed, base::errno_text(what, errno));
+}
+
+// Only the reading end is ours alone: its flags are out of the sandbox's reach.
+base::Result<Pipe> make_pipe() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+        return failed("pipe");
+    Pipe made{base::UniqueFd(ends[0]), base::UniqueFd(ends[1])};
+    if (::fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0)
+        return failed("fcntl");
+    return made;
+}
+
+base::Result<base::UniqueFd> in_memory(const std::vector<std::string>& arguments) {
+    std::string text;
+    for (const auto& word : arguments) {
+        text += word;
+        text += '\0';
+    }
+    base::UniqueFd memory(::memfd_create("atoll-arguments", MFD_CLOEXEC));
+    if (!memory || ::pwrite(memory.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
+        return failed("memfd_create");
+    return memory;
+}
+
+std::string staging_dir() {
+    for (const char* folder : k_staging_dirs) {
+        std::error_code error;
+        if (fs::is_directory(fs::symlink_status(folder, error)))
+            return folder;
+    }
+    return "/tmp";
+}
+
+// What an earlier run of this server left: it holds the data directory's lock, so none of it is in use.
+base::Result<base::UniqueFd> prepare_run_dir(const fs::path& path) {
+    std::error_code error;
+    fs::remove_all(path, error);
+    fs::create_directories(path, error);
+    base::UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!folder || ::fchmod(folder.get(), 0700) != 0)
+        return base::Error(base::Errc::storage_failed, base::errno_text("open " + path.string(), errno));
+    return folder;
+}
+
+std::string folder_name(const sandbox::LaunchSpec& spec) {
+    return spec.sandbox_id + "-" + std::to_string(spec.generation);
+}
+
+}  // namespace
+
+/// The descriptors of one launch, all close-on-exec.
+struct BubblewrapLauncher::Descriptors {
+    base::UniqueFd null;
+    base::UniqueFd listener;
+    base::UniqueFd arguments;
+    base::UniqueFd calls;
+    base::UniqueFd argument_rules;
+    Pipe log;
+    Pipe status;
+};
+
+base::Result<std::unique_ptr<BubblewrapLauncher>> BubblewrapLauncher::create(base::Executor executor,
+                                                                             base::Timers& timers,
+                                                                             LauncherConfig config) {
+    auto filters = SeccompFilters::compile();
+    if (!filters)
+        return filters.error();
+    auto run_dir = prepare_run_dir(config.run_dir);
+    if (!run_dir)
+        return run_dir.error();
+    return std::unique_ptr<BubblewrapLauncher>(
+        new BubblewrapLauncher(executor, timers, std::move(config), std::move(*filters), std::move(*run_dir)));
+}
+
+BubblewrapLauncher::BubblewrapLauncher(base::Executor executor, base::Timers& timers, LauncherConfig config,
+                                       SeccompFilters filters, base::UniqueFd run_dir)
+    : executor_(executor),
+      timers_(timers),
+      config_(std::move(config)),
+      filters_(std::move(filters)),
+      run_dir_(std::make_shared<base::UniqueFd>(std::move(run_dir))),
+      staging_dir_(staging_dir()),
+      orphans_(std::make_shared<Orphans>()) {}
+
+BubblewrapLauncher::~BubblewrapLauncher() = default;
+
+ProfileSources BubblewrapLauncher::sources(const sandbox::LaunchSpec& spec, const std::string& folder) const {
+    if (config_.uid_mode == UidMode::private_uid) {
+        const std::string& at = staging_dir_;
+        return {at + "/workspace", spec.agent_dir ? at + "/agent" : "", at + "/guest", at + "/bridge", at + "/etc"};
+    }
+    return {spec.workspace, spec.agent_dir ? spec.agent_dir->string() : "", config_.guest,
+            config_.run_dir / folder, config_.etc_dir};
+}
+
+ChildPlan BubblewrapLauncher::plan(const sandbox::LaunchSpec& spec, const sandbox::ResourceGroup* group,
+                                   const std::string& folder, const Descriptors& fds) const {
+    ChildPlan plan;
+    plan.fds = {fds.null.get(),      fds.log.write_end.get(), fds.log.write_end.get(),
+                fds.listener.get(),  fds.arguments.get(),     fds.calls.get(),
+                fds.argument_rules.get(), fds.status.write_end.get()};
+    if (group) {
+        plan.group_fd = group->clone_into_fd();
+        const auto join = group->procs_fds();
+        plan.join_fds.assign(join.begin(), join.end());
+    }
+    if (config_.uid_mode == UidMode::shared)
+        return plan;
+    using Kind = StagedMount::Kind;
+    const ProfileSources staged = sources(spec, folder);
+    plan.uid = spec.host_uid;
+    plan.staging_dir = staging_dir_;
+    plan.staged = {{Kind::folder, spec.workspace, staged.workspace},
+                   {Kind::file, config_.guest, staged.guest},
+                   {Kind::folder, config_.run_dir / folder, staged.bridge_dir},
+                   {Kind::folder, config_.etc_dir, staged.etc}};
+    if (spec.agent_dir)
+        plan.staged.push_back({Kind::folder, *spec.agent_dir, staged.agent_dir});
+    return plan;
+}
+
+base::Result<BubblewrapLauncher::Descriptors> BubblewrapLauncher::open_descriptors(const sandbox::LaunchSpec& spec,
+                                                                                   const std::string& folder) const {
+    auto log = make_pipe();
+    if (!log)
+        return log.error();
+    auto status = make_pipe();
+    if (!status)
+        return status.error();
+    auto arguments = in_memory(profile_arguments(config_.layout, spec, sources(spec, folder)));
+    if (!arguments)
+        return arguments.error();
+    Descriptors fds;
+    fds.log = std::move(*log);
+    fds.status = std::move(*status);
+    fds.arguments = std::move(*arguments);
+    fds.null.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    fds.calls = filters_.open_calls();
+    fds.argument_rules = filters_.open_arguments();
+    if (!fds.null || !fds.calls || !fds.argument_rules)
+        return failed("opening what bubblewrap reads");
+    return fds;
+}
+
+base::Result<std::unique_ptr<sandbox::Process>> BubblewrapLauncher::launch(
+    const sandbox::LaunchSpec& spec, const sandbox::ResourceGroup* group,
+    std::function<void(sandbox::Exit)> on_exit) {
+    if (spec.network == sandbox::NetworkMode::host && config_.host_network == HostNetwork::refused)
+        return base::Error(base::Errc::network_not_allowed, "this server does not allow the host's network");
+    const bool has_own_uid = spec.host_uid != 0;
+    if (has_own_uid != (config_.uid_mode == UidMode::private_uid))
+        return base::Error(base::Errc::internal, "the sandbox's uid does not fit the server's uid mode");
+    const std::string folder = folder_name(spec);
+    auto fds = open_descriptors(spec, folder);
+    if (!fds)
+        return fds.error();
+    auto socket = BridgeSocket::listen(run_dir_, folder, fds->listener);
+    if (!socket)
+        return socket.error();
+    auto spawned = spawn(executor_, config_.bwrap, command_line(), plan(spec, group, folder, *fds));
+    if (!spawned)
+        return spawned.error();
+    Started started{std::move(*spawned), std::move(*socket), std::move(fds->log.read_end),
+                    std::move(fds->status.read_end)};
+    auto running =
+        std::make_shared<RunningSandbox>(executor_, timers_, std::move(started), std::move(on_exit));
+    running->watch();
+    return std::unique_ptr<sandbox::Process>(std::make_unique<BubblewrapProcess>(std::move(running), orphans_));
+}
+
+void BubblewrapLauncher::describe(sandbox::Enforcement& enforcement, sandbox::NetworkMode network) const {
+    enforcement.filesystem = "bubblewrap";
+    enforcement.network = network == sandbox::NetworkMode::none ? "netns" : "host";
+    enforcement.syscalls = "seccomp";
+    enforcement.uid = config_.uid_mode == UidMode::private_uid ? "private" : "shared";
+}
+
+std::string BubblewrapLauncher::profile(const sandbox::LaunchSpec& spec) const {
+    return profile_text(profile_arguments(config_.layout, spec, sources(spec, folder_name(spec))));
+}
+
+}  // namespace atl::isolation

@@ -1,0 +1,75 @@
+// The Launcher of the server: starts each generation of a sandbox in bubblewrap. As root every sandbox is a
+// host uid of its own and its sources are staged where that uid can reach them; rootless all share the
+// server's uid. The profile is the same.
+// Invariants: a launch that fails leaves nothing; whoever dies first, server, bwrap or guest, takes the
+// others along (prctl(2) PR_SET_PDEATHSIG, pid_namespaces(7)); on_exit means that no process is left.
+// Not here: what the profile is (profile.hpp), when to start and end (core/sandbox), the bridge protocol.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "core/base/clock.hpp"
+#include "core/base/task.hpp"
+#include "core/base/unique_fd.hpp"
+#include "core/isolation/host_layout.hpp"
+#include "core/isolation/profile.hpp"
+#include "core/isolation/seccomp.hpp"
+#include "core/isolation/spawn.hpp"
+#include "core/sandbox/ports.hpp"
+
+namespace atl::isolation {
+
+class Orphans;
+
+enum class UidMode : std::uint8_t { shared, private_uid };
+enum class HostNetwork : std::uint8_t { refused, allowed };
+
+/// What the launcher works with. Paths are absolute; nothing of it changes while the server runs.
+struct LauncherConfig {
+    std::string bwrap = "/usr/bin/bwrap";
+    std::filesystem::path guest;    // the guest's binary, readable and executable by everyone
+    std::filesystem::path run_dir;  // holds the bridge sockets; nobody else's, emptied at start
+    std::filesystem::path etc_dir;  // write_etc() made it
+    HostLayout layout;
+    UidMode uid_mode = UidMode::shared;
+    HostNetwork host_network = HostNetwork::refused;
+};
+
+class BubblewrapLauncher final : public sandbox::Launcher {
+  public:
+    ~BubblewrapLauncher() override;
+    /// Makes or empties the run directory and compiles the filters. `timers` outlives the launcher and all
+    /// its processes. Errors: host_unsupported, storage_failed.
+    static base::Result<std::unique_ptr<BubblewrapLauncher>> create(base::Executor executor, base::Timers& timers,
+                                                                    LauncherConfig config);
+
+    base::Result<std::unique_ptr<sandbox::Process>> launch(const sandbox::LaunchSpec& spec,
+                                                           const sandbox::ResourceGroup* group,
+                                                           std::function<void(sandbox::Exit)> on_exit) override;
+    void describe(sandbox::Enforcement& enforcement, sandbox::NetworkMode network) const override;
+
+    /// The profile as launch() would apply it, as text.
+    std::string profile(const sandbox::LaunchSpec& spec) const;
+
+  private:
+    struct Descriptors;
+
+    BubblewrapLauncher(base::Executor executor, base::Timers& timers, LauncherConfig config,
+                       SeccompFilters filters, base::UniqueFd run_dir);
+    base::Result<Descriptors> open_descriptors(const sandbox::LaunchSpec& spec, const std::string& folder) const;
+    ProfileSources sources(const sandbox::LaunchSpec& spec, const std::string& folder) const;
+    ChildPlan plan(const sandbox::LaunchSpec& spec, const sandbox::ResourceGroup* group, const std::string& folder,
+                   const Descriptors& fds) const;
+
+    base::Executor executor_;
+    base::Timers& timers_;
+    LauncherConfig config_;
+    SeccompFilters filters_;
+    std::shared_ptr<base::UniqueFd> run_dir_;
+    std::string staging_dir_;
+    std::shared_ptr<Orphans> orphans_;
+};
+
+}  // namespace atl::isolation

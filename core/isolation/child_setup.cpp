@@ -1,0 +1,200 @@
+#include "core/isolation/child_setup.hpp"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <linux/ioprio.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace atl::isolation {
+namespace {
+
+constexpr int k_first_spare_fd = 64;
+constexpr rlim_t k_soft_open_files = 1024;
+
+// The kernel's struct of rt_sigaction(2), not libc's.
+struct KernelSigaction {
+    void (*handler)(int);
+    unsigned long flags;
+    void (*restorer)();
+    unsigned long mask;
+};
+
+ATL_CHILD void fd_path(int fd, char (&out)[32]) noexcept {
+    constexpr char prefix[] = "/proc/self/fd/";
+    std::size_t at = 0;
+    for (; prefix[at] != 0; ++at)
+        out[at] = prefix[at];
+    char digits[12];
+    std::size_t count = 0;
+    for (int rest = fd; count == 0 || rest > 0; rest /= 10)
+        digits[count++] = static_cast<char>('0' + rest % 10);
+    while (count > 0)
+        out[at++] = digits[--count];
+    out[at] = 0;
+}
+
+}  // namespace
+
+ChildSetup::ChildSetup(const ChildPlan& plan) : plan_(plan), parent_(::getpid()) {}
+
+ATL_CHILD void ChildSetup::note(ChildStage stage, int error_number, std::size_t index) noexcept {
+    failure_.stage = stage;
+    failure_.error_number = error_number;
+    failure_.index = index;
+}
+
+ATL_CHILD bool ChildSetup::check(long result, ChildStage stage, std::size_t index) noexcept {
+    if (result >= 0)
+        return true;
+    note(stage, errno, index);
+    return false;
+}
+
+ATL_CHILD bool ChildSetup::run() noexcept {
+    // The umask is what mkdir and mount in here and bwrap later start from.
+    ::syscall(SYS_umask, 022);
+    return join_groups() && check(::syscall(SYS_setsid), ChildStage::session) && stage_mounts() &&
+           check(::syscall(SYS_chdir, plan_.cwd.c_str()), ChildStage::working_directory) &&
+           arrange_descriptors() && set_limits() && lower_priority() && change_identity() &&
+           bind_to_parent() &&
+           check(::syscall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), ChildStage::no_new_privileges) &&
+           reset_signals();
+}
+
+ATL_CHILD bool ChildSetup::join_groups() noexcept {
+    if (joins_by_write_ && !check(::syscall(SYS_write, group_procs_, "0", 1), ChildStage::join_group))
+        return false;
+    for (std::size_t i = 0; i < plan_.join_fds.size(); ++i) {
+        if (!check(::syscall(SYS_write, plan_.join_fds[i], "0", 1), ChildStage::join_group, i))
+            return false;
+    }
+    return true;
+}
+
+// After the last new descriptor: the server may hold more than the child is allowed to have.
+ATL_CHILD bool ChildSetup::set_limits() noexcept {
+    rlimit limit{0, 0};
+    if (!check(::syscall(SYS_prlimit64, 0, RLIMIT_CORE, &limit, nullptr), ChildStage::limits))
+        return false;
+    if (!check(::syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, nullptr, &limit), ChildStage::limits))
+        return false;
+    if (limit.rlim_cur > k_soft_open_files)
+        limit.rlim_cur = k_soft_open_files;
+    return check(::syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &limit, nullptr), ChildStage::limits);
+}
+
+ATL_CHILD bool ChildSetup::stage_mounts() noexcept {
+    if (plan_.staged.empty())
+        return true;
+    if (!check(::syscall(SYS_unshare, CLONE_NEWNS), ChildStage::mount_namespace))
+        return false;
+    // Slave, not private: what the host unmounts later must not be kept alive by a sandbox.
+    if (!check(::syscall(SYS_mount, nullptr, "/", nullptr, MS_SLAVE | MS_REC, nullptr),
+               ChildStage::mount_namespace))
+        return false;
+    std::array<int, k_max_staged> sources;
+    if (!open_sources(sources))
+        return false;
+    if (!check(::syscall(SYS_mount, "atoll", plan_.staging_dir.c_str(), "tmpfs", MS_NOSUID | MS_NODEV,
+                         "mode=0755,size=64k,nr_inodes=32"),
+               ChildStage::mount_namespace))
+        return false;
+    for (std::size_t i = 0; i < plan_.staged.size(); ++i) {
+        if (!stage_one(i, sources[i]))
+            return false;
+    }
+    return true;
+}
+
+// Opened in the new mount namespace, since mount(2) binds nothing that belongs to another, and before the
+// staging tmpfs could hide one of them.
+ATL_CHILD bool ChildSetup::open_sources(std::array<int, k_max_staged>& sources) noexcept {
+    for (std::size_t i = 0; i < plan_.staged.size(); ++i) {
+        const long fd = ::syscall(SYS_openat, AT_FDCWD, plan_.staged[i].source.c_str(),
+                                  O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
+        if (!check(fd, ChildStage::staging_source, i))
+            return false;
+        sources[i] = static_cast<int>(fd);
+    }
+    return true;
+}
+
+ATL_CHILD bool ChildSetup::stage_one(std::size_t index, int source) noexcept {
+    const char* target = plan_.staged[index].target.c_str();
+    const long made = plan_.staged[index].kind == StagedMount::Kind::folder
+                          ? ::syscall(SYS_mkdirat, AT_FDCWD, target, 0755)
+                          : ::syscall(SYS_mknodat, AT_FDCWD, target, S_IFREG | 0444, 0);
+    char source_path[32];
+    fd_path(source, source_path);
+    return check(made, ChildStage::staging_mount, index) &&
+           check(::syscall(SYS_mount, source_path, target, nullptr, MS_BIND, nullptr),
+                 ChildStage::staging_mount, index);
+}
+
+// First out of the way of the numbers to be filled, then into place; dup3(2) clears close-on-exec.
+ATL_CHILD bool ChildSetup::arrange_descriptors() noexcept {
+    std::array<int, k_max_fds> spare;
+    const std::size_t count = plan_.fds.size();
+    for (std::size_t i = 0; i < count; ++i) {
+        const long fd = ::syscall(SYS_fcntl, plan_.fds[i], F_DUPFD_CLOEXEC, k_first_spare_fd);
+        if (!check(fd, ChildStage::descriptors, i))
+            return false;
+        spare[i] = static_cast<int>(fd);
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+        if (!check(::syscall(SYS_dup3, spare[i], static_cast<int>(i), 0), ChildStage::descriptors, i))
+            return false;
+    }
+    return check(::syscall(SYS_close_range, static_cast<unsigned>(count), ~0U, 0), ChildStage::descriptors);
+}
+
+ATL_CHILD bool ChildSetup::lower_priority() noexcept {
+    if (plan_.priority == Priority::normal)
+        return true;
+    // A kernel without I/O priorities may refuse the second: that costs speed, nothing else.
+    ::syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0));
+    return check(::syscall(SYS_setpriority, PRIO_PROCESS, 0, 19), ChildStage::priority);
+}
+
+ATL_CHILD bool ChildSetup::change_identity() noexcept {
+    if (plan_.uid == 0)
+        return true;
+    const auto id = static_cast<unsigned>(plan_.uid);
+    return check(::syscall(SYS_setgroups, 0, nullptr), ChildStage::identity) &&
+           check(::syscall(SYS_setresgid, id, id, id), ChildStage::identity) &&
+           check(::syscall(SYS_setresuid, id, id, id), ChildStage::identity);
+}
+
+// After the change of identity, which clears the setting (prctl(2), PR_SET_PDEATHSIG).
+ATL_CHILD bool ChildSetup::bind_to_parent() noexcept {
+    if (!check(::syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0), ChildStage::parent_death))
+        return false;
+    if (::syscall(SYS_getppid) == parent_)
+        return true;
+    note(ChildStage::parent_death, ESRCH);
+    return false;
+}
+
+ATL_CHILD bool ChildSetup::reset_signals() noexcept {
+    KernelSigaction action{};
+    action.handler = SIG_DFL;
+    for (int number = 1; number < 32; ++number) {
+        if (number != SIGKILL && number != SIGSTOP &&
+            !check(::syscall(SYS_rt_sigaction, number, &action, nullptr, sizeof action.mask),
+                   ChildStage::signals))
+            return false;
+    }
+    const unsigned long nothing = 0;
+    return check(::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &nothing, nullptr, sizeof nothing),
+                 ChildStage::signals);
+}
+
+}  // namespace atl::isolation

@@ -1,0 +1,83 @@
+// What a child does between clone and exec. It runs in the server's memory on a stack of its own: raw system
+// calls only, no allocation, no lock, no libc wrapper that looks at threads (setresuid(3) of libc would
+// signal the server's). Everything it needs is laid out before the clone.
+// Not here: the clone itself (spawn.cpp).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/isolation/spawn.hpp"
+
+// The sanitizer's shadow of the child's stack would outlive the child.
+#if defined(__SANITIZE_ADDRESS__)
+#define ATL_CHILD [[gnu::no_sanitize("address", "undefined")]]
+#else
+#define ATL_CHILD
+#endif
+
+namespace atl::isolation {
+
+/// The step that a child was at when it failed.
+enum class ChildStage : std::uint8_t {
+    none,
+    join_group,
+    session,
+    limits,
+    mount_namespace,
+    staging_source,
+    staging_mount,
+    working_directory,
+    descriptors,
+    identity,
+    parent_death,
+    no_new_privileges,
+    priority,
+    signals,
+    exec,
+};
+
+struct ChildFailure {
+    ChildStage stage = ChildStage::none;
+    int error_number = 0;
+    std::size_t index = 0;  // of the staged mount or descriptor
+};
+
+/// A child's plan as plain memory. Lives in the parent's frame until the child has exec'd.
+class ChildSetup {
+  public:
+    static constexpr std::size_t k_max_fds = 16;
+    static constexpr std::size_t k_max_staged = 8;
+
+    /// `plan` must outlive this object. Precondition: at most k_max_fds and k_max_staged entries.
+    explicit ChildSetup(const ChildPlan& plan);
+
+    /// Before the clone: the child also joins by `procs_fd` (cgroup.procs; negative: it fails).
+    void join_by_write(int procs_fd) noexcept { group_procs_ = procs_fd, joins_by_write_ = true; }
+    /// Runs in the child. False: failure() says at what; the caller ends the child.
+    bool run() noexcept;
+    void note(ChildStage stage, int error_number, std::size_t index = 0) noexcept;
+    const ChildFailure& failure() const noexcept { return failure_; }
+
+  private:
+    bool join_groups() noexcept;
+    bool set_limits() noexcept;
+    bool stage_mounts() noexcept;
+    bool open_sources(std::array<int, k_max_staged>& sources) noexcept;
+    bool stage_one(std::size_t index, int source) noexcept;
+    bool arrange_descriptors() noexcept;
+    bool change_identity() noexcept;
+    bool bind_to_parent() noexcept;
+    bool lower_priority() noexcept;
+    bool reset_signals() noexcept;
+    bool check(long result, ChildStage stage, std::size_t index = 0) noexcept;
+
+    const ChildPlan& plan_;
+    pid_t parent_;
+    int group_procs_ = -1;
+    bool joins_by_write_ = false;
+    ChildFailure failure_;
+};
+
+}  // namespace atl::isolation

@@ -1,0 +1,40 @@
+// One descriptor in the reactor: owned here, waited for here (pidfds, pipes, cgroup.events). A callback is
+// called at most once a wait, from the loop, and never after the watch has been stopped or destroyed.
+// Not here: reading.
+#pragma once
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "core/base/task.hpp"
+#include "core/base/unique_fd.hpp"
+
+namespace atl::isolation {
+
+class FdWatch {
+  public:
+    enum class Event { readable, exceptional };
+
+    /// Takes `fd` over. Throws boost::system::system_error if epoll cannot watch it or is out of memory.
+    FdWatch(const base::Executor& executor, base::UniqueFd fd);
+    ~FdWatch();
+    FdWatch(const FdWatch&) = delete;
+    FdWatch& operator=(const FdWatch&) = delete;
+
+    const base::UniqueFd& fd() const noexcept { return fd_; }
+    /// One wait at a time. `ready` is dropped uncalled when the watch is stopped.
+    void wait(Event event, std::function<void()> ready);
+    /// Ends the wait; the descriptor stays open.
+    void stop();
+
+  private:
+    using Descriptor = base::asio::posix::basic_stream_descriptor<base::Executor>;
+
+    base::UniqueFd fd_;
+    Descriptor descriptor_;
+    std::shared_ptr<char> alive_ = std::make_shared<char>();
+};
+
+}  // namespace atl::isolation

@@ -1,0 +1,70 @@
+#include "core/isolation/host_layout.hpp"
+
+namespace atl::isolation {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* k_program_folders[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"};
+constexpr const char* k_etc[] = {"etc/ssl/certs", "etc/ssl/openssl.cnf", 
+                                 "etc/alternatives", "etc/ld.so.cache"};
+
+void find_program_folders(const fs::path& root, HostLayout& layout) {
+    for (const char* name : k_program_folders) {
+        std::error_code error;
+        const fs::path path = root / name;
+        const auto status = fs::symlink_status(path, error);
+        if (fs::is_symlink(status)) {
+            const fs::path target = fs::read_symlink(path, error);
+            if (!error)
+                layout.links.emplace_back("/" + std::string(name), target.string());
+        } else if (fs::is_directory(status)) {
+            layout.folders.push_back("/" + std::string(name));
+        }
+    }
+}
+
+void find_etc(const fs::path& root, HostLayout& layout) {
+    for (const char* name : k_etc) {
+        std::error_code error;
+        const auto status = fs::status(root / name, error);
+        if (fs::is_directory(status))
+            layout.etc_folders.push_back("/" + std::string(name));
+        else if (fs::is_regular_file(status))
+            layout.etc_files.push_back("/" + std::string(name));
+    }
+    std::error_code error;
+    const fs::path resolv = fs::canonical(root / "etc/resolv.conf", error);
+    if (!error && fs::is_regular_file(resolv, error))
+        layout.resolv_conf = resolv.string();
+}
+
+base::Result<void> add_hidden(const fs::path& root, const fs::path& wanted, HostLayout& layout) {
+    std::error_code error;
+    const fs::path real = fs::canonical(root / wanted.relative_path(), error);
+    if (error)
+        return base::Error(base::Errc::invalid_field, "--hide " + wanted.string() + ": there is no such path");
+    const fs::path usr = fs::weakly_canonical(root / "usr", error);
+    const fs::path below = real.lexically_relative(usr);
+    if (below.empty() || below == "." || *below.begin() == "..")
+        return base::Error(base::Errc::invalid_field,
+                           "--hide " + wanted.string() + ": only what lies below /usr is shown, and can be hidden");
+    const std::string inside = "/usr/" + below.string();
+    (fs::is_directory(real, error) ? layout.hidden_folders : layout.hidden_files).push_back(inside);
+    return {};
+}
+
+}  // namespace
+
+base::Result<HostLayout> probe_layout(const std::vector<fs::path>& hidden, const fs::path& root) {
+    HostLayout layout;
+    find_program_folders(root, layout);
+    find_etc(root, layout);
+    for (const auto& path : hidden) {
+        if (auto added = add_hidden(root, path, layout); !added)
+            return added.error();
+    }
+    return layout;
+}
+
+}  // namespace atl::isolation

@@ -1,0 +1,34 @@
+// What of this host's file system a sandbox gets to see, looked up once at the start of the server.
+// Not here: bwrap's arguments made from it (profile.hpp).
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.hpp"
+
+namespace atl::isolation {
+
+struct HostLayout {
+    /// Top-level names that are symlinks on this host (/bin -> usr/bin), with their targets.
+    std::vector<std::pair<std::string, std::string>> links;
+    /// Top-level folders of programs and libraries that are not symlinks (a host without merged /usr).
+    std::vector<std::string> folders;
+    /// Host files and folders shown in /etc: certificates, alternatives, the linker's cache.
+    std::vector<std::string> etc_files;
+    std::vector<std::string> etc_folders;
+    /// Masked parts of /usr: resolved, existing.
+    std::vector<std::string> hidden_files;
+    std::vector<std::string> hidden_folders;
+    /// The host's resolver configuration with symlinks resolved; empty if it has none.
+    std::string resolv_conf;
+};
+
+/// Looks at the host. `hidden` are the operator's paths: each must exist and lie below /usr, otherwise
+/// invalid_field. `root` stands for "/" (tests).
+base::Result<HostLayout> probe_layout(const std::vector<std::filesystem::path>& hidden,
+                                      const std::filesystem::path& root = "/");
+
+}  // namespace atl::isolation

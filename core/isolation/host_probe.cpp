@@ -1,0 +1,109 @@
+#include "core/isolation/host_probe.hpp"
+
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <cerrno>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <system_error>
+
+#include "core/base/asio_timers.hpp"
+#include "core/base/limits.hpp"
+#include "core/base/log.hpp"
+
+namespace atl::isolation {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::chrono::seconds k_probe_deadline{10};
+// Just behind the range that is leased: no sandbox ever has it.
+constexpr std::uint32_t k_probe_uid =
+    base::k_first_host_uid + base::k_host_uids_per_block * base::k_host_uid_blocks;
+
+struct Trial {
+    std::optional<sandbox::Exit> exit;
+    std::string log;
+};
+
+base::Error unsupported(std::string detail) { return base::Error(base::Errc::host_unsupported, std::move(detail)); }
+
+std::string setting(const fs::path& proc_sys, const char* name) {
+    std::ifstream in(proc_sys / name);
+    std::string value;
+    in >> value;
+    return value;
+}
+
+std::string reason(const ProbePaths& paths, const std::string& log) {
+    if (log.find("Unknown option") != std::string::npos)
+        return "bubblewrap is older than 0.8: install a newer one";
+    if (setting(paths.proc_sys, "kernel/apparmor_restrict_unprivileged_userns") == "1")
+        return "AppArmor restricts unprivileged user namespaces and has no profile that lets bubblewrap make one: "
+               "install one for /usr/bin/bwrap (see the README), or set "
+               "sysctl kernel.apparmor_restrict_unprivileged_userns=0";
+    if (setting(paths.proc_sys, "user/max_user_namespaces") == "0")
+        return "user namespaces are switched off: set sysctl user.max_user_namespaces=15000";
+    if (setting(paths.proc_sys, "kernel/unprivileged_userns_clone") == "0")
+        return "unprivileged user namespaces are switched off: set sysctl kernel.unprivileged_userns_clone=1";
+    return "a trial sandbox failed";
+}
+
+// Everything in it is the launcher's own, so that what passes here passes later.
+base::Result<Trial> run_trial(LauncherConfig config, const fs::path& workspace) {
+    boost::asio::io_context loop(1);
+    base::AsioTimers timers(loop.get_executor());
+    auto launcher = BubblewrapLauncher::create(loop.get_executor(), timers, std::move(config));
+    if (!launcher)
+        return launcher.error();
+    sandbox::LaunchSpec spec;
+    spec.sandbox_id = "probe";
+    spec.host_uid = ::geteuid() == 0 ? k_probe_uid : 0;
+    spec.workspace = workspace;
+    Trial trial;
+    auto process =
+        (*launcher)->launch(spec, nullptr, [&trial](sandbox::Exit exit) { trial.exit = std::move(exit); });
+    if (!process)
+        return process.error();
+    const auto deadline = std::chrono::steady_clock::now() + k_probe_deadline;
+    while (!trial.exit && loop.run_one_until(deadline) > 0) {
+    }
+    trial.log = (*process)->log_tail();
+    process->reset();
+    timers.stop();
+    loop.run_for(std::chrono::seconds(1));
+    return trial;
+}
+
+bool succeeded(const Trial& trial) {
+    return trial.exit && trial.exit->exit_class == sandbox::ExitClass::exited && trial.exit->code == 0;
+}
+
+}  // namespace
+
+base::Result<void> probe_host(const LauncherConfig& config, const ProbePaths& paths) {
+    if (::access(config.bwrap.c_str(), X_OK) != 0)
+        return unsupported(base::errno_text(config.bwrap, errno) +
+                           ": install bubblewrap 0.8 or newer (apt-get install bubblewrap)");
+    LauncherConfig trial_config = config;
+    trial_config.guest = paths.guest;
+    trial_config.run_dir = config.run_dir / "probe";
+    const fs::path workspace = config.run_dir / "probe-workspace";
+    std::error_code error;
+    fs::create_directories(workspace, error);
+    auto trial = run_trial(std::move(trial_config), workspace);
+    fs::remove_all(workspace, error);
+    fs::remove_all(config.run_dir / "probe", error);
+    if (!trial)
+        return unsupported("a trial sandbox could not be started: " + trial.error().detail());
+    if (succeeded(*trial))
+        return {};
+    std::string detail = reason(paths, trial->log);
+    if (!trial->log.empty())
+        detail += "; bubblewrap said: " + base::escaped(trial->log);
+    return unsupported(std::move(detail));
+}
+
+}  // namespace atl::isolation

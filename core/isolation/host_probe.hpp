@@ -1,0 +1,24 @@
+// Whether this host can run sandboxes, found out at start by running one: bwrap with the whole profile and
+// `true` as its guest, as the uid that sandboxes get. If it fails, the reason is looked up where the kernel
+// tells it, so that the operator learns which switch to turn.
+// Not here: what the host can limit (cgroup), the profile itself.
+#pragma once
+
+#include <filesystem>
+
+#include "core/base/error.hpp"
+#include "core/isolation/bubblewrap_launcher.hpp"
+
+namespace atl::isolation {
+
+/// Where the probe looks. Tests inject other places.
+struct ProbePaths {
+    std::filesystem::path proc_sys = "/proc/sys";
+    std::filesystem::path guest = "/usr/bin/true";  // stands in for the guest; leaves at once with status 0
+};
+
+/// Runs one sandbox to its end, at most 10 s, on a loop of its own; makes and removes a folder below
+/// `config.run_dir`. Call before create(). Errors: host_unsupported with what is missing and how to fix it.
+base::Result<void> probe_host(const LauncherConfig& config, const ProbePaths& paths = {});
+
+}  // namespace atl::isolation

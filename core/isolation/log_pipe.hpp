@@ -1,0 +1,40 @@
+// What a sandbox writes to its stdout and stderr: hostile bytes, read no faster than
+// base::k_sandbox_log_read_bytes_per_s so that a writer cannot grind the loop; the last
+// base::k_sandbox_log_bytes are kept. A writer that is faster than that waits in its own write(2).
+// Not here: showing it to anyone, which takes escaping.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "core/base/clock.hpp"
+#include "core/base/limits.hpp"
+#include "core/isolation/fd_watch.hpp"
+
+namespace atl::isolation {
+
+class LogPipe {
+  public:
+    /// Takes over the reading end, which must not block. `timers` outlives this.
+    LogPipe(const base::Executor& executor, base::Timers& timers, base::UniqueFd read_end);
+    ~LogPipe();
+    LogPipe(const LogPipe&) = delete;
+    LogPipe& operator=(const LogPipe&) = delete;
+
+    /// Takes what is in the pipe now, at most what the pipe holds. For the end of the writers.
+    void drain();
+    /// The last base::k_log_tail_bytes, as written.
+    std::string tail() const;
+
+  private:
+    void await();
+    ssize_t read_chunk();
+
+    base::Timers& timers_;
+    FdWatch watch_;
+    base::TimerId pause_ = 0;
+    std::string kept_;
+};
+
+}  // namespace atl::isolation

@@ -1,0 +1,122 @@
+#include "core/isolation/profile.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "core/base/limits.hpp"
+
+namespace atl::isolation {
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+template <class... Words>
+void add(Arguments& out, const Words&... words) {
+    (out.emplace_back(words), ...);
+}
+
+void add_namespaces(Arguments& out, sandbox::NetworkMode network) {
+    add(out, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup");
+    if (network == sandbox::NetworkMode::none)
+        add(out, "--unshare-net");
+    add(out, "--disable-userns", "--cap-drop", "ALL", "--new-session", "--die-with-parent", "--as-pid-1");
+    const std::string uid = std::to_string(base::k_inner_uid);
+    add(out, "--uid", uid, "--gid", uid, "--hostname", k_inner_hostname);
+}
+
+void add_environment(Arguments& out, const sandbox::Environment& env) {
+    add(out, "--clearenv");
+    for (const auto& [name, value] : env)
+        add(out, "--setenv", name, value);
+}
+
+void add_programs(Arguments& out, const HostLayout& layout) {
+    add(out, "--ro-bind", "/usr", "/usr");
+    for (const auto& path : layout.hidden_folders)
+        add(out, "--tmpfs", path, "--remount-ro", path);
+    for (const auto& path : layout.hidden_files)
+        add(out, "--ro-bind", "/dev/null", path);
+    for (const auto& [name, target] : layout.links)
+        add(out, "--symlink", target, name);
+    for (const auto& path : layout.folders)
+        add(out, "--ro-bind", path, path);
+}
+
+void add_etc(Arguments& out, const HostLayout& layout, const std::string& etc, sandbox::NetworkMode network) {
+    add(out, "--ro-bind", etc, "/etc");
+    for (const auto& path : layout.etc_folders)
+        add(out, "--ro-bind", path, path);
+    for (const auto& path : layout.etc_files)
+        add(out, "--ro-bind", path, path);
+    if (network == sandbox::NetworkMode::host && !layout.resolv_conf.empty())
+        add(out, "--ro-bind", layout.resolv_conf, "/etc/resolv.conf");
+}
+
+void add_tmpfs(Arguments& out, std::size_t limit_bytes, const char* permissions, const char* path) {
+    add(out, "--size", std::to_string(limit_bytes), "--perms", permissions, "--tmpfs", path);
+}
+
+void add_kernel_mounts(Arguments& out) {
+    add(out, "--proc", "/proc", "--dev", "/dev");
+    add_tmpfs(out, base::k_shm_bytes, "1777", "/dev/shm");
+    // bwrap makes /dev on a writable tmpfs without a size of its own.
+    add(out, "--remount-ro", "/dev");
+    add_tmpfs(out, base::k_tmp_bytes, "1777", "/tmp");
+    add_tmpfs(out, base::k_run_bytes, "0755", "/run");
+}
+
+void add_own_mounts(Arguments& out, const ProfileSources& sources) {
+    add(out, "--bind", sources.workspace, k_inner_workspace);
+    if (!sources.agent_dir.empty())
+        add(out, "--ro-bind", sources.agent_dir, k_inner_agent_dir);
+    add(out, "--dir", "/atoll", "--ro-bind", sources.guest, k_inner_guest);
+    // Read-only, so that no one inside can swap the socket for a link to another.
+    add(out, "--ro-bind", sources.bridge_dir, k_inner_bridge_dir);
+    add(out, "--remount-ro", "/", "--chdir", k_inner_workspace);
+}
+
+std::size_t operand_count(std::string_view option) {
+    if (option.starts_with("--unshare-") || option == "--disable-userns" || option == "--new-session" ||
+        option == "--die-with-parent" || option == "--as-pid-1" || option == "--clearenv")
+        return 0;
+    const bool two = option == "--setenv" || option == "--ro-bind" || option == "--bind" || option == "--symlink";
+    return two ? 2 : 1;
+}
+
+/// Belongs to the mount that follows it.
+bool is_modifier(std::string_view option) { return option == "--size" || option == "--perms"; }
+
+}  // namespace
+
+Arguments profile_arguments(const HostLayout& layout, const sandbox::LaunchSpec& spec,
+                            const ProfileSources& sources) {
+    Arguments out;
+    add_namespaces(out, spec.network);
+    add_environment(out, spec.env);
+    add_programs(out, layout);
+    add_etc(out, layout, sources.etc, spec.network);
+    add_kernel_mounts(out);
+    add_own_mounts(out, sources);
+    add(out, "--json-status-fd", std::to_string(k_status_fd));
+    // The later filter is asked first, and of two equally strict answers the first counts.
+    add(out, "--add-seccomp-fd", std::to_string(k_seccomp_calls_fd));
+    add(out, "--add-seccomp-fd", std::to_string(k_seccomp_arguments_fd));
+    return out;
+}
+
+Arguments command_line() { return {"--args", std::to_string(k_arguments_fd), "--", k_inner_guest}; }
+
+std::string profile_text(const Arguments& arguments) {
+    std::string text;
+    for (std::size_t at = 0; at < arguments.size();) {
+        const std::string& option = arguments[at];
+        const std::size_t end = std::min(at + 1 + operand_count(option), arguments.size());
+        text += option;
+        while (++at < end)
+            text += ' ' + arguments[at];
+        text += is_modifier(option) ? ' ' : '\n';
+    }
+    return text;
+}
+
+}  // namespace atl::isolation

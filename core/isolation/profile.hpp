@@ -1,0 +1,55 @@
+// The isolation profile: the one place that decides what a sandbox is made of. A pure function from what
+// was looked up at start and what is launched to bwrap's arguments (bwrap(1)).
+// Invariants: everything not named here is absent; everything but /workspace and the tmpfs mounts is
+// read-only; the order matters, a later mount lies on top of an earlier one.
+// Not here: seccomp's rules (seccomp.hpp), how the arguments reach bwrap (bubblewrap_launcher.cpp).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/isolation/host_layout.hpp"
+#include "core/sandbox/ports.hpp"
+
+namespace atl::isolation {
+
+// Where things are inside every sandbox.
+inline constexpr const char* k_inner_workspace = "/workspace";
+inline constexpr const char* k_inner_agent_dir = "/agent";
+inline constexpr const char* k_inner_guest = "/atoll/guest";
+inline constexpr const char* k_inner_bridge_dir = "/run/atoll";
+inline constexpr const char* k_inner_bridge_socket = "/run/atoll/bridge.sock";
+inline constexpr const char* k_inner_hostname = "sandbox";
+inline constexpr const char* k_inner_user = "user";
+
+/// Descriptors that bwrap is started with. 0 is /dev/null, 1 and 2 are the log; the guest inherits
+/// 0 to k_listener_fd, bwrap closes the others.
+enum ProfileFd : int {
+    k_listener_fd = 3,
+    k_arguments_fd = 4,
+    k_seccomp_calls_fd = 5,
+    k_seccomp_arguments_fd = 6,
+    k_status_fd = 7,
+};
+
+/// Where bwrap finds the sources on the host.
+struct ProfileSources {
+    std::string workspace;
+    std::string agent_dir;  // empty: none
+    std::string guest;
+    std::string bridge_dir;
+    std::string etc;
+};
+
+/// bwrap's options, without the program. Handed over through --args: a command line and an environment are
+/// visible to every user of the host.
+std::vector<std::string> profile_arguments(const HostLayout& layout, const sandbox::LaunchSpec& spec,
+                                           const ProfileSources& sources);
+
+/// bwrap's command line: reads the options above, then runs the guest as process 1.
+std::vector<std::string> command_line();
+
+/// The options as text, one a line, for `atolld --print-profile`.
+std::string profile_text(const std::vector<std::string>& arguments);
+
+}  // namespace atl::isolation

@@ -1,0 +1,186 @@
+#include "core/isolation/running_sandbox.hpp"
+
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <fstream>
+#include <string_view>
+
+namespace atl::isolation {
+namespace {
+
+constexpr std::size_t k_max_status_bytes = 4096;
+// bwrap names its child within a few milliseconds of its start and ends as fast after it, or it is stuck.
+constexpr base::Millis k_bwrap_deadline{1000};
+constexpr int k_signal_status_base = 128;
+constexpr int k_highest_signal = 64;
+
+/// The number after `"key": ` in bwrap's own JSON lines; the sandbox cannot write to that pipe.
+std::optional<int> number_after(std::string_view text, std::string_view key) {
+    const std::size_t at = text.find(key);
+    if (at == std::string_view::npos)
+        return std::nullopt;
+    std::string_view rest = text.substr(at + key.size());
+    rest.remove_prefix(std::min(rest.find_first_of("-0123456789"), rest.size()));
+    int value = 0;
+    const auto parsed = std::from_chars(rest.data(), rest.data() + rest.size(), value);
+    // A number at the very end may still be growing.
+    if (parsed.ec != std::errc() || parsed.ptr == rest.data() + rest.size())
+        return std::nullopt;
+    return value;
+}
+
+/// The parent of `pid`, from /proc/pid/stat (proc(5)); negative if it is gone.
+pid_t parent_of(pid_t pid) {
+    std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
+    std::string text;
+    std::getline(in, text);
+    // pid (name) state ppid: the name may hold anything, so start behind its last parenthesis.
+    const std::size_t end = text.rfind(')');
+    int parent = -1;
+    if (end != std::string::npos && end + 4 < text.size())
+        std::from_chars(text.data() + end + 4, text.data() + text.size(), parent);
+    return parent;
+}
+
+bool has_exited(const base::UniqueFd& pidfd) {
+    pollfd entry{pidfd.get(), POLLIN, 0};
+    return ::poll(&entry, 1, 0) == 1;
+}
+
+}  // namespace
+
+RunningSandbox::RunningSandbox(const base::Executor& executor, base::Timers& timers, Started started,
+                               std::function<void(sandbox::Exit)> on_exit)
+    : executor_(executor),
+      timers_(timers),
+      on_exit_(std::move(on_exit)),
+      bwrap_pid_(started.bwrap.pid),
+      bwrap_(executor, std::move(started.bwrap.pidfd)),
+      log_(executor, timers, std::move(started.log)),
+      socket_(std::move(started.socket)) {
+    status_.emplace(executor, std::move(started.status));
+}
+
+RunningSandbox::~RunningSandbox() { timers_.cancel(kill_timer_); }
+
+void RunningSandbox::watch() {
+    bwrap_.wait(FdWatch::Event::readable, [this] { on_bwrap_gone(); });
+    await_status();
+}
+
+void RunningSandbox::await_status() {
+    status_->wait(FdWatch::Event::readable, [this] { read_status(); });
+}
+
+void RunningSandbox::read_status() {
+    std::array<char, 1024> chunk;
+    const ssize_t count = ::read(status_->fd().get(), chunk.data(), chunk.size());
+    if (count > 0 && status_text_.size() < k_max_status_bytes) {
+        status_text_.append(chunk.data(), static_cast<std::size_t>(count));
+        parse_status();
+        await_status();
+        return;
+    }
+    if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
+        await_status();
+        return;
+    }
+    status_.reset();
+    end_if_gone();
+}
+
+void RunningSandbox::parse_status() {
+    if (!init_) {
+        if (const auto pid = number_after(status_text_, "\"child-pid\":"))
+            adopt_init(*pid);
+    }
+    if (const auto status = number_after(status_text_, "\"exit-code\":"))
+        guest_status_ = *status;
+}
+
+// The pid may be reused once bwrap has reaped its child. A pidfd that is taken first and whose process is
+// then seen to be a child of bwrap, which has only one, cannot mean another.
+void RunningSandbox::adopt_init(pid_t pid) {
+    auto pidfd = base::open_pidfd(pid);
+    if (!pidfd || parent_of(pid) != bwrap_pid_ || has_exited(*pidfd))
+        return;
+    init_pid_ = pid;
+    init_.emplace(executor_, std::move(*pidfd));
+    init_->wait(FdWatch::Event::readable, [this] { on_init_gone(); });
+    if (terminate_wanted_)
+        terminate();
+    if (kill_wanted_)
+        kill();
+}
+
+void RunningSandbox::on_bwrap_gone() {
+    auto how = base::reap(bwrap_.fd());
+    bwrap_exit_ = how ? *how : base::ChildExit{base::ChildExit::How::signalled, SIGKILL};
+    end_if_gone();
+}
+
+// Whoever killed bwrap first made process 1 an orphan: it is ours to reap if this server is process 1 of a
+// container, else another's, and the call fails.
+void RunningSandbox::on_init_gone() {
+    init_gone_ = true;
+    (void)base::reap(init_->fd());
+    end_if_gone();
+}
+
+void RunningSandbox::end_if_gone() {
+    // Process 1 ends after every other process of its namespace (pid_namespaces(7)).
+    if (ended_ || !bwrap_exit_ || status_ || (init_ && !init_gone_))
+        return;
+    const auto self = shared_from_this();  // whoever is told may drop the last reference
+    ended_ = true;
+    timers_.cancel(kill_timer_);
+    log_.drain();
+    if (auto tell = std::exchange(on_exit_, nullptr))
+        tell(describe_exit());
+}
+
+sandbox::Exit RunningSandbox::describe_exit() const {
+    using sandbox::ExitClass;
+    const bool by_signal = bwrap_exit_->how == base::ChildExit::How::signalled;
+    if (!guest_status_ && !(by_signal && init_pid_ > 0))
+        return {ExitClass::setup_failed, bwrap_exit_->code, "bubblewrap ended before the guest ran"};
+    const int code = by_signal ? bwrap_exit_->code : *guest_status_;
+    if (by_signal)
+        return {ExitClass::signalled, code, "bubblewrap was ended by signal " + std::to_string(code)};
+    const int signal_number = code - k_signal_status_base;
+    if (signal_number > 0 && signal_number <= k_highest_signal)
+        return {ExitClass::signalled, signal_number, "the guest was ended by signal " + std::to_string(signal_number)};
+    return {ExitClass::exited, code, "the guest exited with status " + std::to_string(code)};
+}
+
+void RunningSandbox::terminate() {
+    terminate_wanted_ = true;
+    if (init_)
+        base::send_signal(init_->fd(), SIGTERM);
+}
+
+// Process 1 alone: bwrap then reaps it and ends by itself. Were bwrap killed, too, process 1 would be left to
+// the host's init as a zombie; were it killed while it sets up, its child would go on without it.
+void RunningSandbox::kill() {
+    kill_wanted_ = true;
+    if (init_)
+        base::send_signal(init_->fd(), SIGKILL);
+    if (!bwrap_exit_ && kill_timer_ == 0)
+        kill_timer_ = timers_.arm(k_bwrap_deadline, [this] { base::send_signal(bwrap_.fd(), SIGKILL); });
+}
+
+void Orphans::adopt(const std::shared_ptr<RunningSandbox>& running) {
+    kept_.insert(running);
+    running->tell_instead([orphans = weak_from_this(), key = running.get()](const sandbox::Exit&) {
+        if (const auto self = orphans.lock())
+            std::erase_if(self->kept_, [key](const auto& kept) { return kept.get() == key; });
+    });
+    running->kill();
+}
+
+}  // namespace atl::isolation

@@ -1,0 +1,93 @@
+// One started generation until its last process is gone: bwrap (our child) and process 1 of the sandbox
+// (bwrap's child), each by pidfd. bwrap's status pipe says who process 1 is and whether the guest ever ran
+// (bwrap(1), --json-status-fd).
+// One that nobody wants any more is killed and kept by the launcher (Orphans) until its processes are reaped
+// and its socket is removed.
+// Not here: starting it (bubblewrap_launcher.cpp).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "core/base/clock.hpp"
+#include "core/base/pidfd.hpp"
+#include "core/isolation/bridge_socket.hpp"
+#include "core/isolation/fd_watch.hpp"
+#include "core/isolation/log_pipe.hpp"
+#include "core/isolation/spawn.hpp"
+#include "core/sandbox/types.hpp"
+
+namespace atl::isolation {
+
+/// What a running sandbox is made from.
+struct Started {
+    Spawned bwrap;
+    BridgeSocket socket;
+    base::UniqueFd log;     // reading end, non-blocking
+    base::UniqueFd status;  // reading end, non-blocking
+};
+
+class RunningSandbox : public std::enable_shared_from_this<RunningSandbox> {
+  public:
+    /// Calls `on_exit` once, when the last process is gone.
+    RunningSandbox(const base::Executor& executor, base::Timers& timers, Started started,
+                   std::function<void(sandbox::Exit)> on_exit);
+    ~RunningSandbox();
+
+    /// Starts watching. Call once, right after construction.
+    void watch();
+    /// From now on `on_exit` is called instead of what was given at first.
+    void tell_instead(std::function<void(sandbox::Exit)> on_exit) { on_exit_ = std::move(on_exit); }
+    bool has_ended() const noexcept { return ended_; }
+    void terminate();
+    void kill();
+
+    const std::string& bridge_path() const noexcept { return socket_.path(); }
+    /// Process 1 of the sandbox as the host numbers it; bwrap while that is not known yet.
+    pid_t pid() const noexcept { return init_pid_ > 0 ? init_pid_ : bwrap_pid_; }
+    std::string log_tail() const { return log_.tail(); }
+
+  private:
+    void await_status();
+    void read_status();
+    void parse_status();
+    void adopt_init(pid_t pid);
+    void on_bwrap_gone();
+    void on_init_gone();
+    void end_if_gone();
+    sandbox::Exit describe_exit() const;
+
+    base::Executor executor_;
+    base::Timers& timers_;
+    std::function<void(sandbox::Exit)> on_exit_;
+    pid_t bwrap_pid_;
+    pid_t init_pid_ = -1;
+    FdWatch bwrap_;
+    std::optional<FdWatch> status_;
+    std::optional<FdWatch> init_;
+    LogPipe log_;
+    BridgeSocket socket_;
+    std::string status_text_;
+    std::optional<base::ChildExit> bwrap_exit_;
+    std::optional<int> guest_status_;  // as bwrap tells it: the guest ran
+    base::TimerId kill_timer_ = 0;
+    bool kill_wanted_ = false;
+    bool terminate_wanted_ = false;
+    bool init_gone_ = false;
+    bool ended_ = false;
+};
+
+/// Sandboxes whose Process object is gone while processes of them were left.
+class Orphans : public std::enable_shared_from_this<Orphans> {
+  public:
+    /// Kills `running` and keeps it to its end.
+    void adopt(const std::shared_ptr<RunningSandbox>& running);
+
+  private:
+    std::set<std::shared_ptr<RunningSandbox>> kept_;
+};
+
+}  // namespace atl::isolation

@@ -1,0 +1,68 @@
+// The host uids of sandboxes. As root each sandbox has one of its own, so that two sandboxes are strangers
+// to the kernel, also when two servers run on one host: blocks of uids are leased host-wide by files in a
+// lease directory, and each server hands out what is in its blocks.
+// A lease file `block-N` names its holder: the data directory and the instance id that lies in it. It stays
+// when the server stops, since the workspaces stay. A block is taken over only when its holder's data
+// directory no longer has that id, and only when no fresh block is left.
+// Invariants: a uid is handed out to one sandbox at a time; a lease file appears whole or not at all
+// (link(2)); taking a block over happens under a lock (flock(2)).
+// Not here: what lives where the ids are (the store), who made the instance id (app).
+#pragma once
+
+#include <filesystem>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/base/limits.hpp"
+#include "core/sandbox/ports.hpp"
+
+namespace atl::isolation {
+
+inline constexpr const char* k_instance_id_file = "instance-id";
+
+struct UidLeaseConfig {
+    std::filesystem::path lease_dir = "/var/lib/atoll/uids";
+    std::filesystem::path data_dir;  // absolute; holds k_instance_id_file with `instance_id`
+    std::string instance_id;
+    std::uint32_t blocks = base::k_host_uid_blocks;
+    std::uint32_t uids_per_block = base::k_host_uids_per_block;
+};
+
+/// For a server that is root.
+class HostUidLeases final : public sandbox::UidLeases {
+  public:
+    /// Finds the blocks that this server holds already. Errors: storage_failed with how to fix it.
+    static base::Result<std::unique_ptr<HostUidLeases>> open(UidLeaseConfig config);
+
+    /// Errors: capacity when the whole range is leased, storage_failed.
+    base::Result<std::uint32_t> acquire() override;
+    /// A uid of a block that another server holds by now is logged: that block's file was removed by hand.
+    void adopt(std::uint32_t host_uid) override;
+    void release(std::uint32_t host_uid) override;
+
+  private:
+    explicit HostUidLeases(UidLeaseConfig config) : config_(std::move(config)) {}
+    std::filesystem::path file_of(std::uint32_t block) const;
+    std::string holder_text() const;
+    base::Result<std::uint32_t> lease_block();
+    base::Result<std::uint32_t> reclaim_block();
+    bool try_lease(std::uint32_t block) const;
+    bool is_abandoned(std::uint32_t block) const;
+    std::optional<std::uint32_t> next_free();
+
+    UidLeaseConfig config_;
+    std::vector<std::uint32_t> blocks_;
+    std::set<std::uint32_t> used_;
+    std::uint32_t last_ = 0;
+};
+
+/// For a rootless server: every sandbox has the server's uid.
+class SharedUid final : public sandbox::UidLeases {
+  public:
+    base::Result<std::uint32_t> acquire() override { return 0U; }
+    void adopt(std::uint32_t) override {}
+    void release(std::uint32_t) override {}
+};
+
+}  // namespace atl::isolation

@@ -1,0 +1,34 @@
+#include "fs-guard/helper/checkpoint.hpp"
+
+#include <sqlite3.h>
+
+#include <memory>
+
+namespace atl::helper {
+namespace {
+
+constexpr int k_busy_timeout_ms = 1000;
+
+struct CloseDatabase {
+    void operator()(sqlite3* database) const { ::sqlite3_close_v2(database); }
+};
+
+}  // namespace
+
+CheckpointResult checkpoint(const std::string& database, CheckpointMode mode) {
+    CheckpointResult result;
+    sqlite3* raw = nullptr;
+    int code = ::sqlite3_open_v2(database.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
+    const std::unique_ptr<sqlite3, CloseDatabase> handle(raw);
+    if (code == SQLITE_OK) {
+        ::sqlite3_busy_timeout(raw, k_busy_timeout_ms);
+        const int how = mode == CheckpointMode::truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
+        code = ::sqlite3_wal_checkpoint_v2(raw, nullptr, how, &result.log_frames, &result.written_frames);
+    }
+    result.done = code == SQLITE_OK;
+    if (!result.done)
+        result.error = raw ? ::sqlite3_errmsg(raw) : "out of memory";
+    return result;
+}
+
+}  // namespace atl::helper

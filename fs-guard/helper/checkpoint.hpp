@@ -1,0 +1,22 @@
+// Writes what SQLite's write-ahead log holds back into the database, so that the server's own commits never
+// have to (https://sqlite.org/c3ref/wal_checkpoint_v2.html).
+#pragma once
+
+#include <string>
+
+namespace atl::helper {
+
+enum class CheckpointMode { passive, truncate };
+
+struct CheckpointResult {
+    bool done = false;
+    int log_frames = 0;      // in the log
+    int written_frames = 0;  // of these, written back
+    std::string error;
+};
+
+/// Passive never makes the server wait. Truncate empties the log's file and holds writers off meanwhile: for
+/// a server that is idle.
+CheckpointResult checkpoint(const std::string& database, CheckpointMode mode);
+
+}  // namespace atl::helper

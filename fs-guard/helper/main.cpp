@@ -1,0 +1,64 @@
+// atoll-helper: slow work on the disk for the server, at the lowest priority. Reads one request a line on
+// stdin, answers each with one line on stdout, in order, and ends with stdin or with the server.
+//   {"id":N,"op":"remove","path":P}                          P relative to the working directory
+//   {"id":N,"op":"checkpoint","path":P,"mode":"passive"|"truncate"}
+//   -> {"id":N,"ok":true, …} | {"id":N,"ok":false,"error":S}
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "fs-guard/helper/checkpoint.hpp"
+#include "fs-guard/helper/tree_remover.hpp"
+
+namespace {
+
+using nlohmann::json;
+
+json answer_remove(const std::string& path) {
+    atl::helper::TreeRemover remover;
+    if (remover.remove(path))
+        return {{"ok", true}, {"removed", remover.removed()}};
+    return {{"ok", false}, {"error", remover.error()}};
+}
+
+json answer_checkpoint(const std::string& path, const std::string& mode) {
+    using atl::helper::CheckpointMode;
+    const auto result =
+        atl::helper::checkpoint(path, mode == "truncate" ? CheckpointMode::truncate : CheckpointMode::passive);
+    if (result.done)
+        return {{"ok", true}, {"logFrames", result.log_frames}, {"writtenFrames", result.written_frames}};
+    return {{"ok", false}, {"error", result.error}};
+}
+
+json answer(const json& request) {
+    const std::string op = request.at("op");
+    const std::string path = request.at("path");
+    if (op == "remove")
+        return answer_remove(path);
+    if (op == "checkpoint")
+        return answer_checkpoint(path, request.value("mode", "passive"));
+    return {{"ok", false}, {"error", "unknown op"}};
+}
+
+json handle(const std::string& line) {
+    json reply;
+    json id = nullptr;
+    try {
+        const json request = json::parse(line);
+        id = request.value("id", json());
+        reply = answer(request);
+    } catch (const std::exception& error) {
+        reply = {{"ok", false}, {"error", error.what()}};
+    }
+    reply["id"] = id;
+    return reply;
+}
+
+}  // namespace
+
+int main() {
+    std::string line;
+    while (std::getline(std::cin, line))
+        std::cout << handle(line).dump(-1, ' ', true, json::error_handler_t::replace) << '\n' << std::flush;
+    return 0;
+}

@@ -1,0 +1,85 @@
+// The server's end of one atoll-helper process (helper/README.md): a queue of requests, answered in order. A
+// helper that dies is started again and gets what it had not answered once more; a request that ends
+// k_max_attempts helpers is given up.
+// Invariants: one request is on its way at a time, so that a write never blocks; callbacks come from the loop
+// and never after the client is gone.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/base/clock.hpp"
+#include "core/base/error.hpp"
+#include "core/base/task.hpp"
+#include "core/isolation/fd_watch.hpp"
+
+namespace atl::fs_guard {
+
+struct HelperConfig {
+    std::filesystem::path program;      // atoll-helper
+    std::filesystem::path working_dir;  // the data directory
+};
+
+enum class CheckpointMode : std::uint8_t { passive, truncate };
+
+class HelperClient {
+  public:
+    using Done = std::function<void(base::Result<void>)>;
+
+    /// Starts the helper. `timers` outlives the client. Errors: host_unsupported if it cannot be started.
+    static base::Result<std::unique_ptr<HelperClient>> start(base::Executor executor, base::Timers& timers,
+                                                             HelperConfig config);
+    /// Ends the helper; requests without an answer are dropped.
+    ~HelperClient();
+    HelperClient(const HelperClient&) = delete;
+    HelperClient& operator=(const HelperClient&) = delete;
+
+    /// Removes a tree; `path` is relative to the working directory, ASCII. Errors: storage_failed.
+    void remove(const std::string& path, Done done);
+    /// Writes a database's log back. Errors: storage_failed.
+    void checkpoint(const std::filesystem::path& database, CheckpointMode mode, Done done);
+    /// Requests without an answer.
+    std::size_t pending() const noexcept { return queue_.size(); }
+    /// Of the helper as it runs now; -1 between two of them.
+    pid_t pid() const noexcept { return pid_; }
+
+  private:
+    struct Request {
+        std::uint64_t id;
+        std::string line;
+        Done done;
+        int attempts = 0;
+    };
+
+    HelperClient(base::Executor executor, base::Timers& timers, HelperConfig config);
+    base::Result<void> spawn_helper();
+    void enqueue(std::string body, Done done);
+    void send_next();
+    void await_answers();
+    void read_answers();
+    void take_answer(const std::string& line);
+    void lose_helper(const char* why);
+    void restart_later();
+    void end_helper() noexcept;
+
+    base::Executor executor_;
+    base::Timers& timers_;
+    HelperConfig config_;
+    std::deque<Request> queue_;
+    bool on_its_way_ = false;
+    std::uint64_t last_id_ = 0;
+    base::UniqueFd requests_;
+    std::optional<isolation::FdWatch> answers_;
+    base::UniqueFd pidfd_;
+    pid_t pid_ = -1;
+    std::string input_;
+    base::TimerId restart_timer_ = 0;
+    int failures_ = 0;  // in a row
+};
+
+}  // namespace atl::fs_guard

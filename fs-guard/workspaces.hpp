@@ -1,0 +1,50 @@
+// The workspaces on disk: `DATA/workspaces/ID`, mode 0700, owned by the sandbox's uid. A removed one is first
+// renamed into `DATA/trash`, out of everybody's reach at once, and then taken apart by the helper process.
+// Invariants: host code never opens a file in a workspace; what a crash leaves in the trash, or in a workspace
+// that nobody knows, is removed at the next start.
+// Not here: how much a workspace may hold. Nothing is metered yet, and describe() says so.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.hpp"
+#include "core/base/unique_fd.hpp"
+#include "core/sandbox/ports.hpp"
+#include "fs-guard/helper_client.hpp"
+
+namespace atl::fs_guard {
+
+class Workspaces final : public sandbox::DiskGuard {
+  public:
+    /// Makes the folders where they are missing. `data_dir` is the working directory of `remover`; `remover`
+    /// and `timers` outlive this. Errors: storage_failed.
+    static base::Result<std::unique_ptr<Workspaces>> open(const std::filesystem::path& data_dir,
+                                                          HelperClient& remover, base::Timers& timers);
+
+    base::Result<std::filesystem::path> provision(const std::string& sandbox_id, std::uint32_t host_uid) override;
+    std::filesystem::path workspace(const std::string& sandbox_id) const override;
+    void remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) override;
+    void describe(sandbox::Enforcement& enforcement) const override;
+
+    /// At start, once the store has told which sandboxes exist: removes every other workspace and all that
+    /// is in the trash. `done` is called when their last byte is freed, with the first error there was.
+    /// Until then the uids of the files may not be handed out again.
+    void sweep(const std::vector<std::string>& known_ids, std::function<void(base::Result<void>)> done);
+
+  private:
+    Workspaces(std::filesystem::path data_dir, HelperClient& remover, base::Timers& timers,
+               base::UniqueFd workspaces, base::UniqueFd trash);
+    /// False with errno.
+    bool move_to_trash(const std::string& name, std::string& trash_name);
+
+    std::filesystem::path data_dir_;
+    HelperClient& remover_;
+    base::Timers& timers_;
+    base::UniqueFd workspaces_;
+    base::UniqueFd trash_;
+};
+
+}  // namespace atl::fs_guard

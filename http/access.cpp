@@ -1,0 +1,111 @@
+#include "http/access.hpp"
+
+#include <arpa/inet.h>
+#include <openssl/crypto.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "core/base/log.hpp"
+#include "http/text.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+
+// "host:80" and "[::1]:80" without their port; nothing if the port is not a number.
+std::optional<std::string_view> host_without_port(std::string_view authority) {
+    const auto bracket = authority.rfind(']');
+    const auto colon = authority.rfind(':');
+    if (colon == std::string_view::npos || (bracket != std::string_view::npos && colon < bracket))
+        return authority;
+    const auto port = authority.substr(colon + 1);
+    if (!port.empty() && !parse_decimal(port))
+        return std::nullopt;
+    return authority.substr(0, colon);
+}
+
+enum class Literal : std::uint8_t { none, loopback, other };
+
+Literal ip_literal(std::string_view host) {
+    in_addr v4{};
+    if (::inet_pton(AF_INET, std::string(host).c_str(), &v4) == 1)
+        return (ntohl(v4.s_addr) >> 24U) == 127 ? Literal::loopback : Literal::other;
+    if (host.size() < 2 || host.front() != '[' || host.back() != ']')
+        return Literal::none;
+    in6_addr v6{};
+    if (::inet_pton(AF_INET6, std::string(host.substr(1, host.size() - 2)).c_str(), &v6) != 1)
+        return Literal::none;
+    return IN6_IS_ADDR_LOOPBACK(&v6) ? Literal::loopback : Literal::other;
+}
+
+bool is_localhost(std::string_view host) {
+    constexpr std::string_view k_name = "localhost";
+    constexpr std::string_view k_below = ".localhost";  // RFC 6761 section 6.3
+    return iequals(host, k_name) ||
+           (host.size() > k_below.size() && iequals(host.substr(host.size() - k_below.size()), k_below));
+}
+
+bool contains(const std::vector<std::string>& list, std::string_view text) {
+    return std::any_of(list.begin(), list.end(), [&](const std::string& entry) { return iequals(entry, text); });
+}
+
+}  // namespace
+
+KeyAuthenticator::KeyAuthenticator(std::string key) : key_(std::move(key)) {
+    if (key_.empty())
+        throw std::invalid_argument("the API key is empty");
+}
+
+base::Result<Principal> KeyAuthenticator::authenticate(const Request& request) const {
+    const auto given = credential(request);
+    // The length of the key is no secret; CRYPTO_memcmp(3) takes the same time wherever the bytes differ.
+    if (given.size() != key_.size() || CRYPTO_memcmp(given.data(), key_.data(), key_.size()) != 0)
+        return Error(Errc::unauthorized);
+    return Principal{"api-key", std::nullopt};
+}
+
+std::string_view credential(const Request& request) noexcept {
+    constexpr std::string_view k_scheme = "Bearer ";
+    const auto authorization = request.header("Authorization");
+    if (authorization.size() > k_scheme.size() && iequals(authorization.substr(0, k_scheme.size()), k_scheme))
+        return trimmed(authorization.substr(k_scheme.size()));
+    return request.header("X-API-Key");
+}
+
+base::Result<void> check_host(std::string_view authority, Reach reach, const std::vector<std::string>& allowed) {
+    if (reach == Reach::unix_socket || (reach == Reach::network && allowed.empty()))
+        return {};
+    const auto host = host_without_port(authority);
+    const bool absent = authority.empty();  // HTTP/1.0; a browser always sends it
+    if (absent || (host && contains(allowed, *host)))
+        return {};
+    if (host) {
+        const Literal literal = ip_literal(*host);
+        if (literal == Literal::loopback || (literal == Literal::other && reach == Reach::network))
+            return {};
+        if (is_localhost(*host))
+            return {};
+    }
+    return Error(Errc::host_not_allowed, "The Host `" + base::escaped(authority) +
+                                             "` is not a name of this server; the operator can allow it.");
+}
+
+base::Result<void> check_origin(const Request& request, const std::vector<std::string>& allowed) {
+    const auto origin = request.header("Origin");
+    if (origin.empty() && !request.has_header("Origin"))
+        return {};
+    if (contains(allowed, origin))
+        return {};
+    // A proxy that ends TLS changes the scheme, so that only host and port tell the site.
+    const auto scheme_end = origin.find("://");
+    if (scheme_end != std::string_view::npos && !request.authority.empty() &&
+        iequals(origin.substr(scheme_end + 3), request.authority))
+        return {};
+    return Error(Errc::origin_not_allowed,
+                 "Pages of `" + base::escaped(origin) + "` may not ask here; the operator can allow that origin.");
+}
+
+}  // namespace atl::http

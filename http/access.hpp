@@ -1,0 +1,55 @@
+// Who may ask: API keys, the Host field, the Origin field. Pure functions of a request's head.
+// An API key is compared in constant time. Not here: which routes are open (router.hpp).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "http/message.hpp"
+
+namespace atl::http {
+
+/// Who asks, as far as a handler has to know.
+struct Principal {
+    std::string label;                   // of the key, for logs; never the key
+    std::optional<std::string> user_id;  // set: sees only what belongs to this user
+};
+
+/// Tells a request's principal. Implementations must not tell a wrong key from none.
+class Authenticator {
+  public:
+    virtual ~Authenticator() = default;
+    /// Errors: unauthorized.
+    virtual base::Result<Principal> authenticate(const Request& request) const = 0;
+};
+
+/// One key for everything, from `Authorization: Bearer KEY` or `X-API-Key: KEY`.
+class KeyAuthenticator final : public Authenticator {
+  public:
+    /// `key` must not be empty.
+    explicit KeyAuthenticator(std::string key);
+    base::Result<Principal> authenticate(const Request& request) const override;
+
+  private:
+    std::string key_;
+};
+
+/// The credential that a request carries, empty if none. Authorization counts before X-API-Key.
+std::string_view credential(const Request& request) noexcept;
+
+/// Whether a listener can be reached from other machines.
+enum class Reach : std::uint8_t { loopback, network, unix_socket };
+
+/// DNS rebinding makes a browser send requests for the attacker's name to this server. On the loopback only its own
+/// names, IP addresses of it, and `allowed` are served; on a network `allowed` and IP addresses if `allowed` is
+/// not empty; on a Unix socket anything. Errors: host_not_allowed.
+base::Result<void> check_host(std::string_view authority, Reach reach, const std::vector<std::string>& allowed);
+
+/// Refuses a request that a page of another site makes: its Origin is neither this server's own nor in `allowed`.
+/// Errors: origin_not_allowed.
+base::Result<void> check_origin(const Request& request, const std::vector<std::string>& allowed);
+
+}  // namespace atl::http

@@ -1,0 +1,53 @@
+// The routes of the API and what they need from the rest of the server. Handlers are free functions over Api and
+// RequestContext: they read the form, call the core, write the view. Where to look: conversations.cpp, turns.cpp
+// (messages and events), sandboxes.cpp, system.cpp.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/conversation/manager.hpp"
+#include "core/sandbox/types.hpp"
+#include "http/router.hpp"
+
+namespace atl::http {
+
+/// Living sandboxes, and how many there may be.
+struct Capacity {
+    std::size_t living = 0;
+    std::size_t max = 0;
+};
+
+/// What the server tells of itself; given by app. Every function must be set.
+struct SystemInfo {
+    std::string version;
+    std::string default_agent;
+    std::vector<std::string> networks;  // modes that a request may ask for: "none", perhaps "host"
+    std::function<sandbox::Enforcement()> enforcement;
+    std::function<Capacity()> capacity;
+    std::function<base::Result<void>()> ready;  // an error says why no work can be taken now
+};
+
+struct Api {
+    conversation::Manager& conversations;
+    SystemInfo system;
+};
+
+/// All routes, /openapi.json among them. `api` must outlive the router.
+Router make_router(Api& api);
+
+std::vector<Route> conversation_routes(Api& api);
+std::vector<Route> turn_routes(Api& api);
+std::vector<Route> sandbox_routes(Api& api);
+std::vector<Route> system_routes(Api& api);
+
+/// A route's handler, bound to what it needs. `api` must outlive it.
+using ApiHandler = base::Task<base::Result<Response>> (*)(Api&, RequestContext&);
+Handler bind_handler(Api& api, ApiHandler handler);
+
+/// The `{id}` of the path. Errors: not_found for what can be no id.
+base::Result<std::string> id_param(const RequestContext& context);
+
+}  // namespace atl::http

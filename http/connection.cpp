@@ -1,0 +1,184 @@
+#include "http/connection.hpp"
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
+#include <cstring>
+
+namespace atl::http {
+namespace {
+
+namespace asio = boost::asio;
+
+constexpr std::size_t k_first_buffer_bytes = 4096;
+constexpr std::size_t k_least_room_bytes = 1024;
+constexpr std::size_t k_write_slice_bytes = 64UL * 1024;
+
+}  // namespace
+
+Connection::Connection(Socket socket, DeadlineWheel& wheel, const Settings& settings)
+    : socket_(std::move(socket)),
+      wheel_(wheel),
+      settings_(settings),
+      wake_(std::make_shared<WakeEvent>(socket_.get_executor())) {}
+
+void Connection::consume(std::size_t count) noexcept {
+    begin_ += count;
+    if (begin_ != end_ || read_pending_)
+        return;
+    begin_ = end_ = 0;
+    if (buffer_.size() > k_first_buffer_bytes)
+        std::vector<char>().swap(buffer_);
+}
+
+void Connection::set_deadline(base::Millis from_now) {
+    deadline_passed_ = false;
+    wheel_.set(*this, std::chrono::steady_clock::now() + from_now);
+}
+
+void Connection::clear_deadline() noexcept {
+    deadline_passed_ = false;
+    wheel_.clear(*this);
+}
+
+void Connection::on_deadline() {
+    deadline_passed_ = true;
+    wake_->post();
+}
+
+// Room for a read, within the cap. Only while no read is under way: it may move the buffer.
+bool Connection::make_room() {
+    const std::size_t limit = settings_.max_header_bytes + k_write_slice_bytes;
+    if (begin_ > 0 && begin_ == end_)
+        begin_ = end_ = 0;
+    if (buffer_.size() - end_ >= k_least_room_bytes)
+        return true;
+    if (begin_ > 0) {
+        std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+        end_ -= begin_;
+        begin_ = 0;
+        if (buffer_.size() - end_ >= k_least_room_bytes)
+            return true;
+    }
+    if (buffer_.size() >= limit)
+        return buffer_.size() > end_;
+    buffer_.resize(std::min(limit, std::max(k_first_buffer_bytes, buffer_.size() * 2)));
+    return true;
+}
+
+void Connection::start_read() {
+    if (read_pending_ || eof_ || failed_ || aborted_ || !make_room())
+        return;
+    read_pending_ = true;
+    socket_.async_read_some(asio::buffer(buffer_.data() + end_, buffer_.size() - end_),
+                            [self = shared_from_this()](const boost::system::error_code& error, std::size_t count) {
+                                self->read_pending_ = false;
+                                self->end_ += count;
+                                self->eof_ = self->eof_ || error == asio::error::eof;
+                                self->failed_ = self->failed_ || (error && error != asio::error::eof);
+                                self->wake_->notify();
+                            });
+}
+
+void Connection::start_write_wait() {
+    write_pending_ = true;
+    socket_.async_wait(Socket::wait_write, [self = shared_from_this()](const boost::system::error_code& error) {
+        self->write_pending_ = false;
+        self->failed_ = self->failed_ || error;
+        self->wake_->notify();
+    });
+}
+
+base::Task<Io> Connection::async_fill() {
+    const std::size_t before = input().size();
+    for (;;) {
+        if (aborted_ || interrupted_)
+            co_return Io::stopped;
+        if (input().size() > before)
+            co_return Io::ok;
+        if (eof_ || failed_)
+            co_return eof_ ? Io::eof : Io::failed;
+        if (std::exchange(deadline_passed_, false))
+            co_return Io::deadline;
+        start_read();
+        co_await wake_->async_wait();
+    }
+}
+
+base::Task<Io> Connection::async_send(std::string_view bytes) {
+    std::size_t slice_left = 0;
+    bool waited = false;
+    while (!bytes.empty()) {
+        if (aborted_ || failed_)
+            co_return aborted_ ? Io::stopped : Io::failed;
+        boost::system::error_code error;
+        const auto sent = socket_.write_some(asio::buffer(bytes.data(), bytes.size()), error);
+        if (error && error != asio::error::would_block && error != asio::error::try_again)
+            co_return Io::failed;
+        bytes.remove_prefix(sent);
+        if (bytes.empty())
+            break;
+        if (sent >= slice_left || !waited) {
+            slice_left = k_write_slice_bytes;
+            set_deadline(settings_.write_deadline);
+        } else {
+            slice_left -= sent;
+        }
+        waited = true;
+        start_write_wait();
+        while (write_pending_ && !aborted_) {
+            if (std::exchange(deadline_passed_, false))
+                co_return Io::deadline;
+            co_await wake_->async_wait();
+        }
+    }
+    if (waited)
+        clear_deadline();
+    co_return Io::ok;
+}
+
+base::Task<Io> Connection::async_idle() {
+    if (!aborted_ && !eof_ && !failed_ && !deadline_passed_) {
+        start_read();
+        co_await wake_->async_wait();
+    }
+    if (aborted_)
+        co_return Io::stopped;
+    if (std::exchange(deadline_passed_, false))
+        co_return Io::deadline;
+    if (eof_ || failed_)
+        co_return eof_ ? Io::eof : Io::failed;
+    co_return Io::ok;
+}
+
+base::Task<> Connection::async_linger() {
+    boost::system::error_code ignored;
+    socket_.shutdown(Socket::shutdown_send, ignored);
+    set_deadline(settings_.linger_deadline);
+    for (;;) {
+        consume(input().size());
+        if (eof_ || failed_ || aborted_ || std::exchange(deadline_passed_, false))
+            co_return;
+        start_read();
+        co_await wake_->async_wait();
+    }
+}
+
+void Connection::interrupt() {
+    interrupted_ = true;
+    wake_->post();
+}
+
+void Connection::abort() {
+    aborted_ = true;
+    close();
+    wake_->post();
+}
+
+void Connection::close() {
+    boost::system::error_code ignored;
+    socket_.close(ignored);
+    clear_deadline();
+}
+
+}  // namespace atl::http

@@ -1,0 +1,85 @@
+// The byte stream of one client: an input buffer that at most one read fills, writes that try the socket at once and
+// wait only when it is full, one deadline, and one event that wakes the session for all of them. TCP and Unix
+// sockets alike; TLS belongs in here. Not here: HTTP.
+#pragma once
+
+#include <boost/asio/basic_stream_socket.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/task.hpp"
+#include "http/deadline_wheel.hpp"
+#include "http/settings.hpp"
+#include "http/wake_event.hpp"
+
+namespace atl::http {
+
+using Socket = boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, base::Executor>;
+
+/// Why a wait ended.
+enum class Io : std::uint8_t {
+    ok,
+    eof,       // the peer sends nothing more
+    deadline,  // the deadline passed and is cleared
+    stopped,   // interrupt() was called, or abort()
+    failed,    // the connection is broken
+};
+
+class Connection final : public DeadlineWheel::Entry, public std::enable_shared_from_this<Connection> {
+  public:
+    Connection(Socket socket, DeadlineWheel& wheel, const Settings& settings);
+
+    /// What has arrived and was not consumed. The view is valid until the next wait.
+    std::string_view input() const noexcept { return {buffer_.data() + begin_, end_ - begin_}; }
+    void consume(std::size_t count) noexcept;
+
+    void set_deadline(base::Millis from_now);
+    void clear_deadline() noexcept;
+
+    /// Waits until more input is there than before. ok, eof, deadline, stopped, failed.
+    base::Task<Io> async_fill();
+    /// Sends all of `bytes`, which must live until then; each 64 KiB has the write deadline. What was sent after a
+    /// failure is unknown. ok, deadline, stopped (abort only), failed.
+    base::Task<Io> async_send(std::string_view bytes);
+    /// Waits for a wake, and meanwhile reads ahead so that a client that goes away is noticed. ok (something woke
+    /// us, perhaps for nothing), eof, deadline, stopped (abort only), failed.
+    base::Task<Io> async_idle();
+    /// Ends the sending side and reads on, dropping input, until the peer closes or the linger deadline passes: an
+    /// answer before the end of a request would otherwise be lost to a reset (RFC 9112 section 9.6).
+    base::Task<> async_linger();
+
+    /// Ends async_fill() with `stopped`, now and later.
+    void interrupt();
+    /// Ends every wait with `stopped` and closes the socket.
+    void abort();
+    void close();
+    bool is_interrupted() const noexcept { return interrupted_; }
+    const bool& is_aborted() const noexcept { return aborted_; }
+    const std::shared_ptr<WakeEvent>& wake() const noexcept { return wake_; }
+
+  private:
+    void on_deadline() override;
+    void start_read();
+    void start_write_wait();
+    bool make_room();
+
+    Socket socket_;
+    DeadlineWheel& wheel_;
+    const Settings& settings_;
+    std::shared_ptr<WakeEvent> wake_;
+    std::vector<char> buffer_;
+    std::size_t begin_ = 0;
+    std::size_t end_ = 0;
+    bool read_pending_ = false;
+    bool write_pending_ = false;
+    bool eof_ = false;
+    bool failed_ = false;
+    bool deadline_passed_ = false;
+    bool interrupted_ = false;
+    bool aborted_ = false;
+};
+
+}  // namespace atl::http

@@ -1,0 +1,169 @@
+#include "http/forms.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+
+std::optional<std::uint32_t> read_u32(ObjectReader& reader, std::string_view name, IntRange range) {
+    const auto value = reader.integer(name, range);
+    return value ? std::optional<std::uint32_t>(static_cast<std::uint32_t>(*value)) : std::nullopt;
+}
+
+void keep_error(ObjectReader& reader, const base::Result<void>& result) {
+    if (result.has_error())
+        reader.fail(result.error());
+}
+
+std::optional<std::string> read_metadata(ObjectReader& reader) {
+    const Json* metadata = reader.object("metadata");
+    if (metadata == nullptr)
+        return std::nullopt;
+    auto text = metadata->dump();
+    if (text.size() > base::k_max_metadata_bytes) {
+        reader.fail("metadata", "at most " + std::to_string(base::k_max_metadata_bytes) + " bytes as JSON");
+        return std::nullopt;
+    }
+    return text;
+}
+
+std::optional<LimitChanges> read_limits(ObjectReader& reader) {
+    const Json* value = reader.object("limits");
+    if (value == nullptr)
+        return std::nullopt;
+    ObjectReader limits(*value, "limits.");
+    LimitChanges changes;
+    changes.memory_mb = read_u32(limits, "memoryMb", k_memory_mb_range);
+    changes.cpu_percent = read_u32(limits, "cpuPercent", k_cpu_percent_range);
+    changes.disk_mb = read_u32(limits, "diskMb", k_disk_mb_range);
+    changes.max_processes = read_u32(limits, "maxProcesses", k_max_processes_range);
+    keep_error(reader, limits.finish());
+    return changes;
+}
+
+sandbox::Environment read_env(ObjectReader& reader) {
+    sandbox::Environment env;
+    const Json* value = reader.object("env");
+    if (value == nullptr)
+        return env;
+    if (value->size() > base::k_max_env_entries) {
+        reader.fail("env", "at most " + std::to_string(base::k_max_env_entries) + " variables");
+        return env;
+    }
+    for (const auto& [name, text] : value->items()) {
+        if (!text.is_string()) {
+            reader.fail("env", "an object of strings");
+            return env;
+        }
+        env.emplace_back(name, text.get<std::string>());
+    }
+    return env;
+}
+
+sandbox::NetworkMode read_network(ObjectReader& reader) {
+    const auto text = reader.string("network", k_max_agent_name_bytes);
+    if (!text)
+        return sandbox::NetworkMode::none;
+    const auto mode = sandbox::parse_network(*text);
+    if (!mode)
+        reader.fail("network", "\"none\" or \"host\"");
+    return mode.value_or(sandbox::NetworkMode::none);
+}
+
+// A string without NUL, which C programs down the line would take for its end.
+std::optional<std::string> read_text(ObjectReader& reader, std::string_view name, std::size_t limit_bytes) {
+    auto text = reader.string(name, limit_bytes);
+    if (text && (text->empty() || text->find('\0') != std::string::npos)) {
+        reader.fail(name, "text that is not empty and has no NUL character");
+        return std::nullopt;
+    }
+    return text;
+}
+
+std::string read_parts(ObjectReader& reader, const Json& parts) {
+    std::string content;
+    std::size_t index = 0;
+    for (const Json& part : parts) {
+        ObjectReader fields(part, "content[" + std::to_string(index) + "].");
+        const auto type = fields.string("type", k_max_agent_name_bytes);
+        if (!fields.failed() && type != "text")
+            fields.fail("type", "\"text\"");
+        const auto text = read_text(fields, "text", base::k_max_body_bytes);
+        if (!text)
+            fields.fail("text", "a string");
+        keep_error(reader, fields.finish());
+        if (reader.failed())
+            return {};
+        content.append(index++ == 0 ? "" : "\n").append(*text);
+    }
+    return content;
+}
+
+}  // namespace
+
+sandbox::Limits LimitChanges::applied_to(sandbox::Limits limits) const noexcept {
+    limits.memory_mb = memory_mb.value_or(limits.memory_mb);
+    limits.cpu_percent = cpu_percent.value_or(limits.cpu_percent);
+    limits.disk_mb = disk_mb.value_or(limits.disk_mb);
+    limits.max_processes = max_processes.value_or(limits.max_processes);
+    return limits;
+}
+
+base::Result<conversation::CreateRequest> read_create_form(const Json& body) {
+    ObjectReader reader(body);
+    conversation::CreateRequest request;
+    request.agent = read_text(reader, "agent", k_max_agent_name_bytes).value_or("");
+    request.user_id = read_text(reader, "userId", base::k_max_user_id_bytes);
+    request.metadata = read_metadata(reader).value_or("{}");
+    request.env = read_env(reader);
+    request.limits = read_limits(reader).value_or(LimitChanges{}).applied_to(request.limits);
+    request.network = read_network(reader);
+    request.idle_seconds = read_u32(reader, "idleSeconds", k_seconds_range);
+    request.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
+    if (auto result = reader.finish(); result.has_error())
+        return result.error();
+    return request;
+}
+
+base::Result<PatchForm> read_patch_form(const Json& body) {
+    ObjectReader reader(body);
+    PatchForm form;
+    form.metadata = read_metadata(reader);
+    form.limits = read_limits(reader);
+    form.idle_seconds = read_u32(reader, "idleSeconds", k_seconds_range);
+    form.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
+    if (auto result = reader.finish(); result.has_error())
+        return result.error();
+    return form;
+}
+
+base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json& body) {
+    ObjectReader reader(body);
+    conversation::Manager::SandboxRequest request;
+    request.metadata = read_metadata(reader).value_or("{}");
+    request.env = read_env(reader);
+    request.limits = read_limits(reader).value_or(LimitChanges{}).applied_to(request.limits);
+    request.network = read_network(reader);
+    request.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
+    if (auto result = reader.finish(); result.has_error())
+        return result.error();
+    return request;
+}
+
+base::Result<std::string> read_message_form(const Json& body) {
+    ObjectReader reader(body);
+    std::string content;
+    const Json* value = reader.any("content");
+    if (value != nullptr && value->is_string())
+        content = read_text(reader, "content", base::k_max_body_bytes).value_or("");
+    else if (value != nullptr && value->is_array() && !value->empty())
+        content = read_parts(reader, *value);
+    else
+        reader.fail("content", "a string, or an array of {type: \"text\", text} with at least one part");
+    if (auto result = reader.finish(); result.has_error())
+        return result.error();
+    return content;
+}
+
+}  // namespace atl::http

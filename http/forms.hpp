@@ -1,0 +1,49 @@
+// The forms of request bodies: JSON to the request types of the core. Checks form only (types, ranges, unknown
+// names); what is allowed is the core's to say. Errors: invalid_field, unknown_field, naming the field.
+// The ranges are what schemas.cpp tells clients.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/base/limits.hpp"
+#include "core/conversation/manager.hpp"
+#include "core/conversation/types.hpp"
+#include "http/json_reader.hpp"
+
+namespace atl::http {
+
+inline constexpr IntRange k_memory_mb_range{16, 1'048'576};
+inline constexpr IntRange k_cpu_percent_range{1, 6'400};
+inline constexpr IntRange k_disk_mb_range{1, 1'048'576};
+inline constexpr IntRange k_max_processes_range{1, 65'536};
+inline constexpr IntRange k_seconds_range{0, 1'000'000'000};
+inline constexpr IntRange k_page_range{1, base::k_max_page_items};
+inline constexpr IntRange k_seq_range{0, INT64_MAX};
+inline constexpr std::size_t k_max_agent_name_bytes = 64;
+
+/// Limits as far as a request names them.
+struct LimitChanges {
+    std::optional<std::uint32_t> memory_mb;
+    std::optional<std::uint32_t> cpu_percent;
+    std::optional<std::uint32_t> disk_mb;
+    std::optional<std::uint32_t> max_processes;
+
+    sandbox::Limits applied_to(sandbox::Limits limits) const noexcept;
+};
+
+struct PatchForm {
+    std::optional<std::string> metadata;
+    std::optional<LimitChanges> limits;
+    std::optional<std::uint32_t> idle_seconds;
+    std::optional<std::uint32_t> ttl_seconds;
+};
+
+base::Result<conversation::CreateRequest> read_create_form(const Json& body);
+base::Result<PatchForm> read_patch_form(const Json& body);
+base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json& body);
+/// The text of `{content: string | [{type:"text", text}]}`; several parts are joined by line ends.
+base::Result<std::string> read_message_form(const Json& body);
+
+}  // namespace atl::http

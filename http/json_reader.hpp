@@ -1,0 +1,58 @@
+// JSON from clients: parsed with a bound on depth, UTF-8 checked, repeated names refused, and read by name with
+// nothing coerced. Recursion never follows the input's nesting. Not here: what the fields of a route are (forms.hpp).
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/error.hpp"
+
+namespace atl::http {
+
+using Json = nlohmann::json;
+
+/// One JSON value. Errors: invalid_utf8, invalid_json (also for nesting beyond k_max_json_depth and for a name
+/// that comes twice in an object).
+base::Result<Json> parse_json(std::string_view text);
+
+/// Inclusive range of an integer field; the schemas tell the same numbers.
+struct IntRange {
+    std::uint64_t least;
+    std::uint64_t most;
+};
+
+/// Reads the members of an object by name and keeps the first error. Ask finish() at the end: it also refuses
+/// members that nobody asked for. `path` prefixes names in details: "limits." for limits.memoryMb.
+class ObjectReader {
+  public:
+    /// `value` must outlive the reader; anything but an object is an invalid_field error.
+    explicit ObjectReader(const Json& value, std::string path = "");
+
+    /// Nothing if absent; nothing and an error if it is of another type or out of range.
+    std::optional<std::string> string(std::string_view name, std::size_t limit_bytes);
+    std::optional<std::uint64_t> integer(std::string_view name, IntRange range);
+    /// An object or array member as it is; a null pointer if absent or (with an error) of another type.
+    const Json* object(std::string_view name);
+    /// Any member, unchecked; a null pointer if absent.
+    const Json* any(std::string_view name);
+
+    /// Adds an error about `name` unless there is one already.
+    void fail(std::string_view name, std::string_view what_it_must_be);
+    void fail(base::Error error);
+    bool failed() const noexcept { return error_.has_value(); }
+    /// The first error; else unknown_field for the first member that was not asked for.
+    base::Result<void> finish();
+
+  private:
+    const Json* find(std::string_view name);
+
+    const Json* object_ = nullptr;
+    std::string path_;
+    std::vector<std::string> known_;
+    std::optional<base::Error> error_;
+};
+
+}  // namespace atl::http

@@ -1,0 +1,97 @@
+// Requests and responses as handlers see them: plain values, free of the parser and the socket.
+// A Request's views live as long as the parser that made it is not reset. Not here: JSON, routing.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/error.hpp"
+
+namespace atl::http {
+
+enum class Method : std::uint8_t { get, head, post, put, patch, delete_, options, other };
+
+/// As in a request line; "" for other.
+std::string_view to_string(Method method) noexcept;
+
+struct HeaderField {
+    std::string_view name;
+    std::string_view value;
+};
+
+/// The head of a request, and its body once that is complete.
+struct Request {
+    Method method = Method::other;
+    unsigned version = 11;        // 10 or 11
+    std::string_view path;        // as sent, still percent-encoded; begins with '/'
+    std::string_view query;       // without the '?'
+    std::string_view authority;   // of the target in absolute form, else of the Host field; may be empty
+    std::vector<HeaderField> fields;
+    std::string body;
+
+    /// The value of the first field of that name, empty if there is none.
+    std::string_view header(std::string_view name) const noexcept;
+    bool has_header(std::string_view name) const noexcept;
+};
+
+/// The body of a response that is made while it is sent: the session pulls, sends what it got, and pulls again.
+/// Single-threaded; destroyed when it is finished or the client is gone.
+class BodyStream {
+  public:
+    enum class State : std::uint8_t {
+        more,      // pull again as soon as this is sent
+        waiting,   // pull again after a wake
+        finished,  // this was the last
+    };
+    virtual ~BodyStream() = default;
+    /// Appends what there is to `out`, about `limit_bytes` of it at most.
+    virtual State pull(std::string& out, std::size_t limit_bytes) = 0;
+    /// `wake` is called when a pull that said `waiting` is worth repeating. It only sets something off.
+    virtual void on_wake(std::function<void()> wake) = 0;
+    /// Appends what keeps an idle connection alive in proxies.
+    virtual void heartbeat(std::string& out) = 0;
+    /// Appends a last word that says why the stream ends before it is finished.
+    virtual void end_early(base::Errc reason, std::string& out) = 0;
+};
+
+/// What a handler answers. With a `stream` the body is not used and the length is not told.
+struct Response {
+    unsigned status = 200;
+    std::string_view content_type = "application/json";  // of static storage; empty with an empty body
+    std::string body;
+    std::vector<std::pair<std::string_view, std::string>> headers;  // names of static storage
+    std::unique_ptr<BodyStream> stream;
+};
+
+/// A 200, or another status, with the text of a JSON value.
+Response json_response(std::string body, unsigned status = 200);
+
+/// What becomes of the connection; an HTTP/1.0 client has to be told that it persists.
+enum class KeepAlive : std::uint8_t { no, implied, told };
+enum class Framing : std::uint8_t {
+    length,     // Content-Length and the body
+    head_only,  // the answer to HEAD: Content-Length as for GET, no body
+    chunked,    // Transfer-Encoding: chunked, the caller sends chunks
+    until_close  // HTTP/1.0 stream: the end of the connection ends the body
+};
+
+/// Appends the head of `response`, and with Framing::length the body, ready for the wire. `date` is an IMF-fixdate.
+void write_response(std::string& out, const Response& response, std::string_view request_id, std::string_view date,
+                    KeepAlive keep_alive, Framing framing);
+
+/// Appends one chunk (RFC 9112 section 7.1); nothing for an empty payload, which would end the body.
+void write_chunk(std::string& out, std::string_view payload);
+inline constexpr std::string_view k_last_chunk = "0\r\n\r\n";
+
+/// IMF-fixdate of RFC 9110 section 5.6.7, in UTC.
+std::string http_date(std::int64_t unix_seconds);
+
+/// The reason phrase of a status that this server uses.
+std::string_view reason_phrase(unsigned status) noexcept;
+
+}  // namespace atl::http

@@ -1,0 +1,278 @@
+#include "http/request_parser.hpp"
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http/basic_parser.hpp>
+#include <boost/beast/http/error.hpp>
+#include <optional>
+
+#include "http/text.hpp"
+
+namespace atl::http {
+namespace {
+
+namespace beast_http = boost::beast::http;
+using base::Errc;
+using base::Error;
+using boost::beast::string_view;
+using ErrorCode = boost::beast::error_code;
+
+constexpr std::size_t k_kept_arena_bytes = 4096;
+
+std::string_view std_view(string_view text) { return {text.data(), text.size()}; }
+
+Method to_method(beast_http::verb verb) {
+    switch (verb) {
+        case beast_http::verb::get: return Method::get;
+        case beast_http::verb::head: return Method::head;
+        case beast_http::verb::post: return Method::post;
+        case beast_http::verb::put: return Method::put;
+        case beast_http::verb::patch: return Method::patch;
+        case beast_http::verb::delete_: return Method::delete_;
+        case beast_http::verb::options: return Method::options;
+        default: return Method::other;
+    }
+}
+
+// A piece of the arena; views are made once the arena has stopped growing.
+struct Piece {
+    std::size_t offset = 0;
+    std::size_t size = 0;
+};
+
+}  // namespace
+
+// Receives what Beast's parser finds. A refusal of ours is kept in `refusal` and told to Beast as bad_value.
+class RequestParser::Sink {
+  public:
+    // Beast's parser cannot be used twice, so it is made anew for each message.
+    class Parser final : public beast_http::basic_parser<true> {
+      public:
+        explicit Parser(Sink& sink) : sink_(sink) {}
+
+      private:
+        void on_request_impl(beast_http::verb verb, string_view, string_view target, int version,
+                             ErrorCode& ec) override {
+            sink_.on_line(to_method(verb), std_view(target), version, ec);
+        }
+        void on_field_impl(beast_http::field field, string_view name, string_view value, ErrorCode& ec) override {
+            sink_.on_field(field, std_view(name), std_view(value), ec);
+        }
+        void on_header_impl(ErrorCode& ec) override { sink_.on_head_end(ec); }
+        void on_body_init_impl(const boost::optional<std::uint64_t>& length, ErrorCode&) override {
+            if (length)
+                sink_.request.body.reserve(std::min<std::uint64_t>(*length, sink_.body_limit));
+        }
+        std::size_t on_body_impl(string_view body, ErrorCode& ec) override {
+            return sink_.on_body(std_view(body), ec);
+        }
+        void on_chunk_header_impl(std::uint64_t, string_view, ErrorCode&) override {}
+        std::size_t on_chunk_body_impl(std::uint64_t, string_view body, ErrorCode& ec) override {
+            return sink_.on_body(std_view(body), ec);
+        }
+        void on_finish_impl(ErrorCode&) override {}
+        void on_response_impl(int, string_view, int, ErrorCode&) override {}
+
+        Sink& sink_;
+    };
+
+    void start(const ParserLimits& limits) {
+        parser.emplace(*this);
+        // Beast's header limit restarts with each field, so the cap on the head is kept by feed().
+        parser->header_limit(static_cast<std::uint32_t>(limits.head_bytes));
+        // Beast's body limit would end a message before its head is told: on_body() keeps ours.
+        parser->body_limit(boost::none);
+        body_limit = limits.body_bytes;
+        parser->eager(false);
+    }
+
+    void clear() {
+        parser.reset();
+        request = Request{};
+        if (arena.capacity() > k_kept_arena_bytes)
+            std::string().swap(arena);
+        arena.clear();
+        fields.clear();
+        refusal.reset();
+        target = host = Piece{};
+        hosts = lengths = codings = 0;
+        head_bytes = 0;
+        expects_continue = false;
+    }
+
+    void refuse(ErrorCode& ec, std::string detail) {
+        refusal.emplace(Errc::invalid_request, std::move(detail));
+        ec = beast_http::error::bad_value;
+    }
+
+    void on_line(Method method, std::string_view text, int version, ErrorCode& ec) {
+        request.method = method;
+        request.version = static_cast<unsigned>(version);
+        target = keep(text);
+        if (!std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f && c != '#'; }))
+            refuse(ec, "The request target holds characters that a URI cannot have; percent-encode them.");
+    }
+
+    void on_field(beast_http::field field, std::string_view name, std::string_view value, ErrorCode& ec) {
+        if (parser->is_header_done())
+            return;  // a trailer: nothing here may change the request
+        fields.emplace_back(keep(name), keep(value));
+        switch (field) {
+            case beast_http::field::host:
+                host = fields.back().second;
+                ++hosts;
+                break;
+            case beast_http::field::content_length:
+                if (++lengths > 1 || !parse_decimal(value))
+                    refuse(ec, "Content-Length must be one decimal number, given once.");
+                break;
+            case beast_http::field::transfer_encoding:
+                if (++codings > 1 || !iequals(value, "chunked") || request.version < 11)
+                    refuse(ec, "The only Transfer-Encoding is chunked, given once, over HTTP/1.1.");
+                break;
+            case beast_http::field::expect:
+                if (!iequals(value, "100-continue"))
+                    refuse(ec, "The only expectation is 100-continue.");
+                expects_continue = request.version >= 11;
+                break;
+            default: break;
+        }
+    }
+
+    void on_head_end(ErrorCode& ec) {
+        for (const auto& [name, value] : fields)
+            request.fields.push_back({view(name), view(value)});
+        if (lengths > 0 && codings > 0)
+            return refuse(ec, "Content-Length and Transfer-Encoding cannot be given together.");
+        // RFC 9112 section 3.2: 400 to an HTTP/1.1 request without Host, and to any with more than one.
+        if (hosts > 1 || (hosts == 0 && request.version >= 11))
+            return refuse(ec, "There must be one Host field.");
+        split_target(ec);
+    }
+
+    std::size_t on_body(std::string_view bytes, ErrorCode& ec) {
+        if (bytes.size() > body_limit - request.body.size()) {
+            ec = beast_http::error::body_limit;
+            return 0;
+        }
+        request.body.append(bytes);
+        return bytes.size();
+    }
+
+    bool parsing() const noexcept { return parser.has_value(); }
+
+    std::optional<Parser> parser;
+    Request request;
+    std::string arena;
+    std::vector<std::pair<Piece, Piece>> fields;
+    std::optional<Error> refusal;
+    Piece target;
+    Piece host;
+    int hosts = 0;
+    int lengths = 0;
+    int codings = 0;
+    std::size_t head_bytes = 0;
+    std::size_t body_limit = 0;
+    bool expects_continue = false;
+
+  private:
+    Piece keep(std::string_view text) {
+        const Piece piece{arena.size(), text.size()};
+        arena.append(text);
+        return piece;
+    }
+    std::string_view view(Piece piece) const { return std::string_view(arena).substr(piece.offset, piece.size); }
+
+    // RFC 9112 section 3.2: origin-form, or absolute-form, whose authority then counts instead of Host.
+    void split_target(ErrorCode& ec) {
+        auto text = view(target);
+        request.authority = view(host);
+        for (const std::string_view scheme : {"http://", "https://"}) {
+            if (text.size() > scheme.size() && iequals(text.substr(0, scheme.size()), scheme)) {
+                text.remove_prefix(scheme.size());
+                const auto end = std::min(text.find_first_of("/?"), text.size());
+                request.authority = text.substr(0, end);
+                text.remove_prefix(end);
+                if (text.empty() || text.front() == '?')
+                    return refuse(ec, "The request target needs a path.");
+                break;
+            }
+        }
+        if (text.empty() || text.front() != '/')
+            return refuse(ec, "The request target must be a path that begins with '/'.");
+        const auto mark = text.find('?');
+        request.path = text.substr(0, mark);
+        request.query = mark == std::string_view::npos ? std::string_view{} : text.substr(mark + 1);
+    }
+};
+
+RequestParser::RequestParser(ParserLimits limits) : sink_(std::make_unique<Sink>()), limits_(limits) {}
+RequestParser::~RequestParser() = default;
+RequestParser::RequestParser(RequestParser&&) noexcept = default;
+
+namespace {
+
+Error told_error(const ErrorCode& ec, std::optional<Error>& refusal) {
+    if (refusal)
+        return std::move(*refusal);
+    if (ec == beast_http::error::header_limit)
+        return Error(Errc::header_too_large, "The request line and header fields are too long.");
+    if (ec == beast_http::error::body_limit)
+        return Error(Errc::body_too_large, "The body is longer than this route takes.");
+    return Error(Errc::invalid_request, "This is not well-formed HTTP/1.1: " + ec.message() + '.');
+}
+
+// RFC 9112 section 2.2: empty lines before a request line are ignored.
+std::size_t leading_empty_lines(std::string_view bytes) {
+    std::size_t count = 0;
+    while (bytes.substr(count, 2) == "\r\n")
+        count += 2;
+    return count;
+}
+
+}  // namespace
+
+base::Result<std::size_t> RequestParser::feed(std::string_view bytes) {
+    std::size_t used = 0;
+    if (!sink_->parsing()) {
+        used = leading_empty_lines(bytes);
+        if (used == bytes.size() || bytes.substr(used) == "\r")
+            return used;
+        sink_->start(limits_);
+    }
+    auto& parser = *sink_->parser;
+    const bool in_head = !parser.is_header_done();
+    while (used < bytes.size() && !parser.is_done() && in_head == !parser.is_header_done()) {
+        ErrorCode ec;
+        const auto rest = bytes.substr(used);
+        const auto count = parser.put(boost::asio::const_buffer(rest.data(), rest.size()), ec);
+        used += count;
+        if (in_head)
+            sink_->head_bytes += count;
+        if (ec == beast_http::error::need_more)
+            break;
+        if (ec)
+            return told_error(ec, sink_->refusal);
+    }
+    // What is neither consumed nor complete is a line that still grows: of the head, of a chunk, of a trailer.
+    const bool growing = in_head ? !parser.is_header_done() : !parser.is_done();
+    const std::size_t pending = growing ? bytes.size() - used : 0;
+    if ((in_head ? sink_->head_bytes : 0) + pending > limits_.head_bytes)
+        return Error(Errc::header_too_large, "The request line and header fields are too long.");
+    return used;
+}
+
+bool RequestParser::started() const noexcept { return sink_->parsing(); }
+bool RequestParser::head_done() const noexcept { return sink_->parsing() && sink_->parser->is_header_done(); }
+bool RequestParser::done() const noexcept { return sink_->parsing() && sink_->parser->is_done(); }
+std::optional<std::uint64_t> RequestParser::content_length() const {
+    const auto length = sink_->parser->content_length();
+    return length ? std::optional<std::uint64_t>(*length) : std::nullopt;
+}
+bool RequestParser::wants_keep_alive() const { return sink_->parser->keep_alive(); }
+bool RequestParser::expects_continue() const noexcept { return sink_->expects_continue; }
+Request& RequestParser::request() noexcept { return sink_->request; }
+const Request& RequestParser::request() const noexcept { return sink_->request; }
+void RequestParser::reset() { sink_->clear(); }
+
+}  // namespace atl::http

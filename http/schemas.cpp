@@ -1,0 +1,191 @@
+// The component schemas of the OpenAPI document. Ranges come from forms.hpp and core/base/limits.hpp, so that what is
+// told is what is checked; tests compare the fields with the forms and the views.
+#include "http/forms.hpp"
+#include "http/openapi.hpp"
+
+namespace atl::http {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+enum class Members : std::uint8_t { optional, required };
+
+OrderedJson integer(IntRange range) {
+    return OrderedJson{{"type", "integer"}, {"minimum", range.least}, {"maximum", range.most}};
+}
+
+OrderedJson counter() { return OrderedJson{{"type", "integer"}, {"minimum", 0}}; }
+OrderedJson text() { return OrderedJson{{"type", "string"}}; }
+OrderedJson nullable_text() { return OrderedJson{{"type", {"string", "null"}}}; }
+OrderedJson time() { return OrderedJson{{"type", "string"}, {"format", "date-time"}}; }
+OrderedJson any_object() { return OrderedJson{{"type", "object"}}; }
+OrderedJson list_of(OrderedJson items) { return OrderedJson{{"type", "array"}, {"items", std::move(items)}}; }
+OrderedJson ref(const std::string& name) { return OrderedJson{{"$ref", "#/components/schemas/" + name}}; }
+
+OrderedJson text_up_to(std::size_t bytes) {
+    return OrderedJson{{"type", "string"}, {"minLength", 1}, {"maxLength", bytes}};
+}
+
+OrderedJson one_of(std::initializer_list<const char*> words) {
+    OrderedJson list = OrderedJson::array();
+    for (const char* word : words)
+        list.push_back(word);
+    return OrderedJson{{"enum", std::move(list)}};
+}
+
+OrderedJson object(Members members, std::initializer_list<std::pair<const char*, OrderedJson>> properties) {
+    OrderedJson out{{"type", "object"}};
+    OrderedJson names = OrderedJson::array();
+    for (const auto& [name, schema] : properties) {
+        out["properties"][name] = schema;
+        names.push_back(name);
+    }
+    if (members == Members::required)
+        out["required"] = std::move(names);
+    else
+        out["additionalProperties"] = false;
+    return out;
+}
+
+OrderedJson network() { return one_of({"none", "host"}); }
+
+OrderedJson environment() {
+    return OrderedJson{{"type", "object"},
+                       {"maxProperties", base::k_max_env_entries},
+                       {"propertyNames", {{"pattern", "^[A-Za-z_][A-Za-z0-9_]*$"}}},
+                       {"additionalProperties", text()}};
+}
+
+void add_requests(OrderedJson& out) {
+    out["LimitChanges"] = object(Members::optional, {{"memoryMb", integer(k_memory_mb_range)},
+                                                     {"cpuPercent", integer(k_cpu_percent_range)},
+                                                     {"diskMb", integer(k_disk_mb_range)},
+                                                     {"maxProcesses", integer(k_max_processes_range)}});
+    out["CreateConversation"] = object(Members::optional, {{"agent", text_up_to(k_max_agent_name_bytes)},
+                                                           {"userId", text_up_to(base::k_max_user_id_bytes)},
+                                                           {"metadata", any_object()},
+                                                           {"env", environment()},
+                                                           {"limits", ref("LimitChanges")},
+                                                           {"network", network()},
+                                                           {"idleSeconds", integer(k_seconds_range)},
+                                                           {"ttlSeconds", integer(k_seconds_range)}});
+    out["PatchConversation"] = object(Members::optional, {{"metadata", any_object()},
+                                                          {"limits", ref("LimitChanges")},
+                                                          {"idleSeconds", integer(k_seconds_range)},
+                                                          {"ttlSeconds", integer(k_seconds_range)}});
+    out["CreateSandbox"] = object(Members::optional, {{"metadata", any_object()},
+                                                      {"env", environment()},
+                                                      {"limits", ref("LimitChanges")},
+                                                      {"network", network()},
+                                                      {"ttlSeconds", integer(k_seconds_range)}});
+    OrderedJson part = object(Members::optional, {{"type", OrderedJson{{"const", "text"}}}, {"text", text()}});
+    part["required"] = {"type", "text"};
+    OrderedJson parts = list_of(std::move(part));
+    parts["minItems"] = 1;
+    OrderedJson content;
+    content["oneOf"] = {text_up_to(base::k_max_body_bytes), std::move(parts)};
+    out["PostMessage"] = object(Members::optional, {{"content", std::move(content)}});
+    out["PostMessage"]["required"] = OrderedJson::array({"content"});
+}
+
+void add_parts(OrderedJson& out) {
+    out["Limits"] = object(Members::required, {{"memoryMb", integer(k_memory_mb_range)},
+                                               {"cpuPercent", integer(k_cpu_percent_range)},
+                                               {"diskMb", integer(k_disk_mb_range)},
+                                               {"maxProcesses", integer(k_max_processes_range)}});
+    out["Enforcement"] = object(Members::required, {{"filesystem", text()},
+                                                    {"network", text()},
+                                                    {"syscalls", text()},
+                                                    {"uid", text()},
+                                                    {"memory", text()},
+                                                    {"cpu", text()},
+                                                    {"processes", text()},
+                                                    {"disk", text()}});
+    out["ConversationStatus"] = one_of({"starting", "active", "paused", "ended", "error"});
+    out["SandboxStatus"] = one_of({"pending", "ready", "failed", "terminated"});
+    out["StatusReason"] = one_of({"user", "idle", "oom", "disk", "crash", "evicted", "server_restart"});
+    out["StatusReason"]["enum"].push_back(nullptr);
+}
+
+void add_resources(OrderedJson& out) {
+    out["Conversation"] = object(Members::required, {{"id", text()},
+                                                     {"agent", text()},
+                                                     {"status", ref("ConversationStatus")},
+                                                     {"statusReason", ref("StatusReason")},
+                                                     {"userId", nullable_text()},
+                                                     {"sandboxId", text()},
+                                                     {"generation", counter()},
+                                                     {"sandboxStatus", ref("SandboxStatus")},
+                                                     {"sandboxCreatedAt", time()},
+                                                     {"sandboxPublicUrl", nullable_text()},
+                                                     {"limits", ref("Limits")},
+                                                     {"network", network()},
+                                                     {"metadata", any_object()},
+                                                     {"idleSeconds", integer(k_seconds_range)},
+                                                     {"ttlSeconds", integer(k_seconds_range)},
+                                                     {"createdAt", time()},
+                                                     {"lastActiveAt", time()},
+                                                     {"firstSeq", counter()},
+                                                     {"lastSeq", counter()},
+                                                     {"enforcement", ref("Enforcement")}});
+    out["Sandbox"] = object(Members::required, {{"id", text()},
+                                                {"conversationId", nullable_text()},
+                                                {"generation", counter()},
+                                                {"status", ref("SandboxStatus")},
+                                                {"sandboxPublicUrl", nullable_text()},
+                                                {"limits", ref("Limits")},
+                                                {"network", network()},
+                                                {"metadata", any_object()},
+                                                {"ttlSeconds", integer(k_seconds_range)},
+                                                {"createdAt", time()},
+                                                {"enforcement", ref("Enforcement")}});
+    out["ConversationPage"] =
+        object(Members::required, {{"conversations", list_of(ref("Conversation"))}, {"next", nullable_text()}});
+    out["SandboxPage"] =
+        object(Members::required, {{"sandboxes", list_of(ref("Sandbox"))}, {"next", nullable_text()}});
+}
+
+void add_events(OrderedJson& out) {
+    out["Event"] = object(Members::required, {{"seq", counter()},
+                                              {"type", text()},
+                                              {"at", time()},
+                                              {"turn", nullable_text()},
+                                              {"data", any_object()}});
+    out["EventPage"] = object(Members::required, {{"events", list_of(ref("Event"))}, {"next", counter()}});
+    out["EventStream"] = text();
+    out["EventStream"]["description"] =
+        "Server-Sent Events: `id` is the event's seq, `event` its type, `data` the Event. A stream that ends early "
+        "says so in a `stream_closed` {code, detail, after} without an id.";
+    out["TurnTicket"] = object(Members::required, {{"turn", text()}, {"after", counter()}});
+}
+
+void add_server(OrderedJson& out) {
+    out["Problem"] = object(Members::required, {{"title", text()},
+                                                {"status", counter()},
+                                                {"detail", text()},
+                                                {"code", text()},
+                                                {"requestId", text()}});
+    out["Health"] = object(Members::required, {{"status", text()}});
+    out["Capacity"] = object(Members::required, {{"livingSandboxes", counter()}, {"maxSandboxes", counter()}});
+    out["System"] = object(Members::required, {{"version", text()},
+                                               {"agents", list_of(text())},
+                                               {"defaultAgent", text()},
+                                               {"networks", list_of(network())},
+                                               {"enforcement", ref("Enforcement")},
+                                               {"capacity", ref("Capacity")}});
+    out["AnyObject"] = any_object();
+}
+
+}  // namespace
+
+OrderedJson component_schemas() {
+    OrderedJson out = OrderedJson::object();
+    add_requests(out);
+    add_parts(out);
+    add_resources(out);
+    add_events(out);
+    add_server(out);
+    return out;
+}
+
+}  // namespace atl::http

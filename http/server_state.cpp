@@ -1,0 +1,36 @@
+#include "http/server_state.hpp"
+
+#include <chrono>
+
+#include "core/base/ids.hpp"
+#include "http/message.hpp"
+
+namespace atl::http {
+namespace {
+
+constexpr base::Millis k_wheel_tick{20};
+constexpr std::size_t k_id_prefix_length = 10;
+
+}  // namespace
+
+ServerState::ServerState(base::Executor executor, Settings settings_in, Router router_in,
+                         const Authenticator& authenticator_in)
+    : settings(std::move(settings_in)),
+      router(std::move(router_in)),
+      authenticator(authenticator_in),
+      wheel(executor, k_wheel_tick),
+      id_prefix_(base::new_id().substr(0, k_id_prefix_length) + '-') {}
+
+const std::string& ServerState::date() {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    const auto second = std::chrono::duration_cast<std::chrono::seconds>(now).count();
+    if (second != date_second_) {
+        date_second_ = second;
+        date_ = http_date(second);
+    }
+    return date_;
+}
+
+std::string ServerState::new_request_id() { return id_prefix_ + std::to_string(++last_request_); }
+
+}  // namespace atl::http

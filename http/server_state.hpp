@@ -1,0 +1,36 @@
+// What all sessions of a server share. Owned by the Server; sessions only refer to it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "http/access.hpp"
+#include "http/deadline_wheel.hpp"
+#include "http/router.hpp"
+#include "http/settings.hpp"
+
+namespace atl::http {
+
+class ServerState {
+  public:
+    ServerState(base::Executor executor, Settings settings, Router router, const Authenticator& authenticator);
+
+    const Settings settings;
+    const Router router;
+    const Authenticator& authenticator;
+    DeadlineWheel wheel;
+    bool stopping = false;
+
+    /// The Date field of now, made once a second.
+    const std::string& date();
+    /// Unique over all starts of the server, cheap to make.
+    std::string new_request_id();
+
+  private:
+    std::string date_;
+    std::int64_t date_second_ = -1;
+    std::string id_prefix_;
+    std::uint64_t last_request_ = 0;
+};
+
+}  // namespace atl::http

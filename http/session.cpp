@@ -1,0 +1,260 @@
+#include "http/session.hpp"
+
+#include <algorithm>
+
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
+#include "http/problem.hpp"
+#include "http/stream_sender.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+
+constexpr std::size_t k_max_request_id_bytes = 128;
+constexpr std::size_t k_kept_output_bytes = 8192;
+
+}  // namespace
+
+Session::Session(ServerState& state, Socket socket, Reach reach)
+    : state_(state),
+      connection_(std::make_shared<Connection>(std::move(socket), state.wheel, state.settings)),
+      parser_({state.settings.max_header_bytes, state.settings.max_body_bytes}),
+      reach_(reach) {}
+
+void Session::stop() {
+    if (idle_)
+        connection_->interrupt();
+    else
+        connection_->wake()->post();
+}
+
+void Session::abort() { connection_->abort(); }
+
+base::Task<> Session::async_run() {
+    auto next = Next::again;
+    while (next == Next::again)
+        next = co_await async_serve_one();
+    if (next == Next::linger)
+        co_await connection_->async_linger();
+    connection_->close();
+}
+
+base::Task<Session::Next> Session::async_serve_one() {
+    parser_.reset();
+    const auto head = co_await async_read_head();
+    began_ = std::chrono::steady_clock::now();
+    if (head.has_error())
+        co_return co_await async_refuse_unread(head.error());
+    if (!*head)
+        co_return Next::close;
+    RequestContext context(parser_.request(), connection_->wake(), connection_->is_aborted());
+    std::string allow;
+    const auto route = admit(context, allow);
+    if (route.has_error()) {
+        Response refusal = problem(route.error(), context.request_id);
+        if (!allow.empty())
+            refusal.headers.emplace_back("Allow", allow);
+        co_return co_await async_respond(context, refusal);
+    }
+    const auto body = co_await async_read_body();
+    if (body.has_error()) {
+        Response refusal = problem(body.error(), context.request_id);
+        co_return co_await async_respond(context, refusal);
+    }
+    if (!*body)
+        co_return Next::close;
+    Response response = co_await async_handle(**route, context);
+    co_return co_await async_respond(context, response);
+}
+
+// False: the connection ended, or is to end, without a request.
+base::Task<base::Result<bool>> Session::async_read_head() {
+    bool begun = false;
+    connection_->set_deadline(state_.settings.idle_deadline);
+    for (;;) {
+        const auto used = parser_.feed(connection_->input());
+        if (used.has_error())
+            co_return used.error();
+        connection_->consume(*used);
+        if (parser_.head_done())
+            break;
+        if (!begun && (parser_.started() || !connection_->input().empty())) {
+            begun = true;
+            connection_->set_deadline(state_.settings.header_deadline);
+        }
+        if (state_.stopping && !begun)
+            co_return false;
+        idle_ = !begun;
+        const Io io = co_await connection_->async_fill();
+        idle_ = false;
+        if (io == Io::deadline && begun)
+            co_return Error(Errc::request_timeout, "The head of the request did not arrive in time.");
+        if (io != Io::ok)
+            co_return false;
+    }
+    connection_->clear_deadline();
+    co_return true;
+}
+
+// False: the connection ended before the body did.
+base::Task<base::Result<bool>> Session::async_read_body() {
+    if (parser_.done())
+        co_return true;
+    connection_->set_deadline(state_.settings.body_deadline);
+    if (parser_.expects_continue() && connection_->input().empty()) {
+        const Io io = co_await connection_->async_send("HTTP/1.1 100 Continue\r\n\r\n");
+        if (io != Io::ok)
+            co_return false;
+    }
+    for (;;) {
+        const auto used = parser_.feed(connection_->input());
+        if (used.has_error())
+            co_return used.error();
+        connection_->consume(*used);
+        if (parser_.done())
+            break;
+        const Io io = co_await connection_->async_fill();
+        if (io == Io::deadline)
+            co_return Error(Errc::request_timeout, "The body of the request did not arrive in time.");
+        if (io != Io::ok)
+            co_return false;
+    }
+    connection_->clear_deadline();
+    co_return true;
+}
+
+base::Result<const Route*> Session::admit(RequestContext& context, std::string& allow) {
+    const Request& request = context.request;
+    const auto given_id = request.header("X-Request-Id");
+    const bool echo = is_visible_ascii(given_id, k_max_request_id_bytes);
+    context.request_id = echo ? std::string(given_id) : state_.new_request_id();
+    if (auto host = check_host(request.authority, reach_, state_.settings.allowed_hosts); host.has_error())
+        return host.error();
+    if (auto origin = check_origin(request, state_.settings.allowed_origins); origin.has_error())
+        return origin.error();
+    auto match = state_.router.match(request.method, request.path);
+    if (match.route == nullptr || match.route->auth == Auth::required) {
+        auto principal = state_.authenticator.authenticate(request);
+        if (principal.has_error())
+            return principal.error();
+        context.principal = std::move(*principal);
+    }
+    if (match.route == nullptr) {
+        allow = std::move(match.allow);
+        if (allow.empty())
+            return Error(Errc::not_found, "There is no such route; /openapi.json lists them all.");
+        return Error(Errc::method_not_allowed, "This route has other methods: " + allow + '.');
+    }
+    if (match.malformed)
+        return Error(Errc::invalid_request, "The path is not percent-encoded UTF-8.");
+    context.params = std::move(match.params);
+    if (auto query = admit_query(*match.route, context); query.has_error())
+        return query.error();
+    if (parser_.content_length().value_or(0) > state_.settings.max_body_bytes)
+        return Error(Errc::body_too_large,
+                     "The body may have " + std::to_string(state_.settings.max_body_bytes) + " bytes.");
+    return match.route;
+}
+
+base::Result<void> Session::admit_query(const Route& route, RequestContext& context) const {
+    auto items = parse_query(context.request.query);
+    if (!items)
+        return Error(Errc::invalid_request, "The query is not percent-encoded UTF-8.");
+    for (auto item = items->begin(); item != items->end(); ++item) {
+        const auto& name = item->first;
+        const auto same_name = [&](const auto& other) { return other.first == name; };
+        if (std::any_of(items->begin(), item, same_name))
+            return Error(Errc::invalid_request,
+                         "The query parameter `" + base::escaped(name) + "` is given twice.");
+        const auto declared = [&](const QueryParameter& parameter) { return parameter.name == name; };
+        if (std::none_of(route.query.begin(), route.query.end(), declared) && route.auth == Auth::required)
+            return Error(Errc::unknown_field, "There is no query parameter `" + base::escaped(name) + "` here.");
+    }
+    context.query = std::move(*items);
+    return {};
+}
+
+base::Task<Response> Session::async_handle(const Route& route, RequestContext& context) {
+    std::string failure;
+    try {
+        auto result = co_await route.handler(context);
+        if (result.has_error())
+            co_return problem(result.error(), context.request_id);
+        co_return std::move(*result);
+    } catch (const std::exception& error) {
+        failure = error.what();
+    }
+    base::LogLine(base::evt::task_failed).field("req", context.request_id).quoted("err", failure).error();
+    co_return problem(Error(Errc::internal), context.request_id);
+}
+
+KeepAlive Session::keep_alive() const {
+    if (state_.stopping || !parser_.done() || !parser_.wants_keep_alive())
+        return KeepAlive::no;
+    return parser_.request().version < 11 ? KeepAlive::told : KeepAlive::implied;
+}
+
+Session::Next Session::after_response(Io io, KeepAlive kept) const {
+    if (io != Io::ok)
+        return Next::close;
+    if (kept != KeepAlive::no)
+        return Next::again;
+    return parser_.done() && connection_->input().empty() ? Next::close : Next::linger;
+}
+
+base::Task<Session::Next> Session::async_respond(RequestContext& context, Response& response) {
+    const bool head_only = context.request.method == Method::head;
+    KeepAlive kept = keep_alive();
+    auto framing = head_only ? Framing::head_only : Framing::length;
+    if (response.stream)
+        framing = context.request.version >= 11 ? Framing::chunked : Framing::until_close;
+    if (framing == Framing::until_close)
+        kept = KeepAlive::no;
+    out_.clear();
+    write_response(out_, response, context.request_id, state_.date(), kept, framing);
+    Io io = Io::ok;
+    if (response.stream && !head_only) {
+        StreamJob job{std::move(out_), framing, *response.stream};
+        io = co_await async_send_stream(*connection_, job, state_);
+        response.stream.reset();
+    } else {
+        io = co_await connection_->async_send(out_);
+    }
+    log_request(context.request_id, response.status);
+    if (out_.capacity() > k_kept_output_bytes)
+        std::string().swap(out_);
+    co_return after_response(io, kept);
+}
+
+// An answer to what could not be read as a request; nothing is known of it but the error.
+base::Task<Session::Next> Session::async_refuse_unread(const Error& error) {
+    const std::string request_id = state_.new_request_id();
+    const Response response = problem(error, request_id);
+    out_.clear();
+    write_response(out_, response, request_id, state_.date(), KeepAlive::no, Framing::length);
+    const Io io = co_await connection_->async_send(out_);
+    log_request(request_id, response.status);
+    co_return io == Io::ok ? Next::linger : Next::close;
+}
+
+void Session::log_request(std::string_view request_id, unsigned status) const {
+    const bool told = status >= 400 || state_.settings.access_log == AccessLog::all;
+    if (!spdlog::should_log(told ? spdlog::level::info : spdlog::level::debug))
+        return;
+    const Request& request = parser_.request();
+    const auto taken = std::chrono::steady_clock::now() - began_;
+    base::LogLine line(base::evt::request);
+    line.field("method", to_string(request.method)).quoted("path", request.path);
+    line.field("status", static_cast<std::int64_t>(status));
+    line.field("dur_ms", std::chrono::duration_cast<std::chrono::milliseconds>(taken).count());
+    line.field("req", request_id);
+    if (told)
+        line.info();
+    else
+        line.debug();
+}
+
+}  // namespace atl::http

@@ -1,0 +1,59 @@
+// One client's connection: reads requests, admits them, runs their handlers one after the other in the order in
+// which they came (pipelining, RFC 9112 section 9.3.2), and sends the answers.
+// Invariants: a request that cannot be told apart from the next closes the connection; every wait on the
+// client has a deadline; a handler's exception becomes a problem. Not here: sockets (connection.hpp), routes.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/base/error.hpp"
+#include "core/base/task.hpp"
+#include "http/connection.hpp"
+#include "http/context.hpp"
+#include "http/request_parser.hpp"
+#include "http/server_state.hpp"
+
+namespace atl::http {
+
+class Session {
+  public:
+    /// `state` must outlive the session.
+    Session(ServerState& state, Socket socket, Reach reach);
+
+    /// Serves until the connection ends. The session must live until then. Not cancellable: use stop() and abort().
+    base::Task<> async_run();
+
+    /// ServerState::stopping has been set: an idle session ends now, a stream with its last word, any other one after
+    /// its current response.
+    void stop();
+    /// Ends now, whatever is under way.
+    void abort();
+
+  private:
+    enum class Next : std::uint8_t { again, close, linger };
+
+    base::Task<Next> async_serve_one();
+    base::Task<base::Result<bool>> async_read_head();
+    base::Task<base::Result<bool>> async_read_body();
+    base::Task<Response> async_handle(const Route& route, RequestContext& context);
+    base::Task<Next> async_respond(RequestContext& context, Response& response);
+    base::Task<Next> async_refuse_unread(const base::Error& error);
+    base::Result<const Route*> admit(RequestContext& context, std::string& allow);
+    base::Result<void> admit_query(const Route& route, RequestContext& context) const;
+    KeepAlive keep_alive() const;
+    Next after_response(Io io, KeepAlive kept) const;
+    void log_request(std::string_view request_id, unsigned status) const;
+
+    ServerState& state_;
+    std::shared_ptr<Connection> connection_;
+    RequestParser parser_;
+    Reach reach_;
+    bool idle_ = false;
+    base::SteadyTime began_{};
+    std::string out_;
+};
+
+}  // namespace atl::http

@@ -1,0 +1,67 @@
+// Routes that tell of the server itself.
+#include "http/api.hpp"
+#include "http/json_writer.hpp"
+#include "http/views.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Result;
+using base::Task;
+
+Task<Result<Response>> async_health(Api&, RequestContext&) { co_return json_response(R"({"status":"ok"})"); }
+
+Task<Result<Response>> async_ready(Api& api, RequestContext&) {
+    const auto ready = api.system.ready();
+    if (ready.has_error())
+        co_return ready.error();
+    co_return json_response(R"({"status":"ready"})");
+}
+
+Task<Result<Response>> async_system(Api& api, RequestContext&) {
+    std::string out;
+    JsonWriter json(out);
+    json.begin_object();
+    json.key("version").string(api.system.version);
+    json.key("agents").begin_array();
+    for (const auto& agent : api.conversations.agents())
+        json.string(agent.name);
+    json.end_array();
+    json.key("defaultAgent").string(api.system.default_agent);
+    json.key("networks").begin_array();
+    for (const auto& network : api.system.networks)
+        json.string(network);
+    json.end_array();
+    write_enforcement(json.key("enforcement"), api.system.enforcement());
+    const Capacity capacity = api.system.capacity();
+    json.key("capacity").begin_object();
+    json.key("livingSandboxes").number(capacity.living);
+    json.key("maxSandboxes").number(capacity.max);
+    json.end_object();
+    json.end_object();
+    co_return json_response(std::move(out));
+}
+
+}  // namespace
+
+std::vector<Route> system_routes(Api& api) {
+    std::vector<Route> routes;
+    Route health{Method::get, "/healthz", "getHealth", "The server runs.", bind_handler(api, async_health), Auth::open};
+    health.responses = {{200, "It runs.", "Health"}};
+    routes.push_back(std::move(health));
+
+    Route ready{Method::get, "/readyz", "getReadiness", "The server takes work.", bind_handler(api, async_ready),
+                Auth::open};
+    ready.responses = {{200, "It takes work.", "Health"}};
+    ready.errors = {Errc::shutting_down, Errc::storage_failed, Errc::host_unsupported};
+    routes.push_back(std::move(ready));
+
+    Route system{Method::get, "/v1/system", "getSystem", "Version, agents, what this host enforces, capacity.",
+                 bind_handler(api, async_system)};
+    system.responses = {{200, "What the server is.", "System"}};
+    routes.push_back(std::move(system));
+    return routes;
+}
+
+}  // namespace atl::http

@@ -1,0 +1,94 @@
+#include "http/views.hpp"
+
+namespace atl::http {
+namespace {
+
+void write_limits(JsonWriter& json, const sandbox::Limits& limits) {
+    json.begin_object();
+    json.key("memoryMb").number(limits.memory_mb);
+    json.key("cpuPercent").number(limits.cpu_percent);
+    json.key("diskMb").number(limits.disk_mb);
+    json.key("maxProcesses").number(limits.max_processes);
+    json.end_object();
+}
+
+void write_text_or_null(JsonWriter& json, std::string_view text) {
+    if (text.empty())
+        json.null();
+    else
+        json.string(text);
+}
+
+}  // namespace
+
+void write_enforcement(JsonWriter& json, const sandbox::Enforcement& enforcement) {
+    json.begin_object();
+    json.key("filesystem").string(enforcement.filesystem);
+    json.key("network").string(enforcement.network);
+    json.key("syscalls").string(enforcement.syscalls);
+    json.key("uid").string(enforcement.uid);
+    json.key("memory").string(enforcement.memory);
+    json.key("cpu").string(enforcement.cpu);
+    json.key("processes").string(enforcement.processes);
+    json.key("disk").string(enforcement.disk);
+    json.end_object();
+}
+
+void write_conversation(JsonWriter& json, const conversation::View& view) {
+    const auto& record = view.record;
+    json.begin_object();
+    json.key("id").string(record.id);
+    json.key("agent").string(record.agent);
+    json.key("status").string(to_string(record.status));
+    write_text_or_null(json.key("statusReason"), to_string(record.reason));
+    json.key("userId").string_or_null(record.user_id);
+    json.key("sandboxId").string(record.sandbox_id);
+    json.key("generation").number(view.generation);
+    json.key("sandboxStatus").string(to_string(view.sandbox_status));
+    json.key("sandboxCreatedAt").string(base::rfc3339(view.sandbox_created_at));
+    json.key("sandboxPublicUrl").null();
+    write_limits(json.key("limits"), view.limits);
+    json.key("network").string(to_string(view.network));
+    json.key("metadata").raw(record.metadata.empty() ? "{}" : record.metadata);
+    json.key("idleSeconds").number(record.idle_seconds);
+    json.key("ttlSeconds").number(record.ttl_seconds);
+    json.key("createdAt").string(base::rfc3339(record.created_at));
+    json.key("lastActiveAt").string(base::rfc3339(record.last_active_at));
+    json.key("firstSeq").number(record.first_seq);
+    json.key("lastSeq").number(record.last_seq);
+    write_enforcement(json.key("enforcement"), view.enforcement);
+    json.end_object();
+}
+
+void write_sandbox(JsonWriter& json, const conversation::Manager::SandboxView& view) {
+    const auto& record = view.record;
+    json.begin_object();
+    json.key("id").string(record.id);
+    write_text_or_null(json.key("conversationId"), record.conversation_id);
+    json.key("generation").number(record.generation);
+    json.key("status").string(to_string(view.status));
+    json.key("sandboxPublicUrl").null();
+    write_limits(json.key("limits"), record.limits);
+    json.key("network").string(to_string(record.network));
+    json.key("metadata").raw(record.metadata.empty() ? "{}" : record.metadata);
+    json.key("ttlSeconds").number(record.ttl_seconds);
+    json.key("createdAt").string(base::rfc3339(record.created_at));
+    write_enforcement(json.key("enforcement"), view.enforcement);
+    json.end_object();
+}
+
+std::string conversation_json(const conversation::View& view) {
+    std::string out;
+    JsonWriter json(out);
+    write_conversation(json, view);
+    return out;
+}
+
+std::string sandbox_json(const conversation::Manager::SandboxView& view) {
+    std::string out;
+    JsonWriter json(out);
+    write_sandbox(json, view);
+    return out;
+}
+
+}  // namespace atl::http

@@ -1,0 +1,98 @@
+"""Which skipped tests this host excuses: a reason given by a test, and proof that the host lacks what it names.
+
+A skip whose reason matches no entry, or whose entry finds the facility present, counts as a failure.
+"""
+
+import ctypes
+import mmap
+import os
+import platform
+import re
+import socket
+import subprocess
+import sys
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def lacks_syscall(number, *arguments):
+    """True if the kernel does not know the call, or an administrator switched it off for everybody."""
+    ctypes.set_errno(0)
+    result = LIBC.syscall(number, *arguments)
+    if result >= 0:
+        return False
+    return ctypes.get_errno() == 38 or (os.geteuid() == 0 and ctypes.get_errno() == 1)
+
+
+def lacks_socket_family(family):
+    try:
+        socket.socket(family, socket.SOCK_STREAM).close()
+    except OSError as error:
+        return error.errno == 97
+    return False
+
+
+def lacks_user_namespaces():
+    command = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "true"]
+    if os.geteuid() == 0:
+        command = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"] + command
+    return subprocess.run(command, capture_output=True).returncode != 0
+
+
+def lacks_cgroups():
+    """No hierarchy in which this user could make a group."""
+    if os.path.exists("/sys/fs/cgroup/cgroup.controllers"):
+        return not os.access("/sys/fs/cgroup", os.W_OK)
+    controllers = ("memory", "pids", "freezer", "unified")
+    return not any(os.access(f"/sys/fs/cgroup/{name}", os.W_OK) for name in controllers)
+
+
+INT80 = b"\xb8\x14\x00\x00\x00\xcd\x80\xc3"  # mov eax, getpid; int 0x80; ret
+
+
+def call_int80():
+    page = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+    page.write(INT80)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    sys.exit(0 if ctypes.CFUNCTYPE(ctypes.c_int)(address)() == os.getpid() else 1)
+
+
+def lacks_i386():
+    if platform.machine() != "x86_64":
+        return True
+    return subprocess.run([sys.executable, __file__, "int80"], capture_output=True).returncode != 0
+
+
+def lacks_x32():
+    return platform.machine() != "x86_64" or LIBC.syscall(0x40000000 + 39) < 0
+
+
+
+X86_64 = platform.machine() == "x86_64"
+# (what the reason of the skip says, whether the host excuses it)
+EXCUSES = (
+    (r"\broot\b", lambda build: os.geteuid() != 0),
+    (r"user namespaces?|rootless", lambda build: lacks_user_namespaces()),
+    (r"cgroup", lambda build: lacks_cgroups()),
+    (r"vsock", lambda build: lacks_socket_family(40)),
+    (r"ipv6", lambda build: not os.path.exists("/proc/net/if_inet6")),
+    (r"i386|32-bit|int 0x80", lambda build: lacks_i386()),
+    (r"\bx32\b", lambda build: lacks_x32()),
+    (r"x86", lambda build: not X86_64),
+    (r"io_uring", lambda build: lacks_syscall(425, 0, None) if X86_64 else False),
+    (r"userfaultfd", lambda build: lacks_syscall(323, -1) if X86_64 else False),
+    (r"\bbpf\b", lambda build: lacks_syscall(321, -1, None, 0) if X86_64 else False),
+    (r"keyctl", lambda build: lacks_syscall(250, -1) if X86_64 else False),
+    (r"TIOCSTI", lambda build: os.path.exists("/proc/sys/dev/tty/legacy_tiocsti")
+        and open("/proc/sys/dev/tty/legacy_tiocsti").read().strip() == "0"),
+    (r"saniti[sz]er|\basan\b", lambda build: build == "asan"),
+)
+
+
+def excused(reason, build):
+    """True if this host, or the kind of build, explains the skip."""
+    return any(re.search(pattern, reason, re.I) and holds(build) for pattern, holds in EXCUSES)
+
+
+if __name__ == "__main__" and sys.argv[1:] == ["int80"]:
+    call_int80()

@@ -1,0 +1,157 @@
+"""Runs the tests of one build folder through ctest and tells how many test cases passed, failed and were skipped.
+
+Called by scripts/test: run_tests.py BUILD --build NAME --suites A,B --jobs N --tally FILE [--filter REGEX]
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+from excuses import excused  # noqa: E402
+
+SUITES = ("unit", "simulation", "isolation", "integration")
+# They own sandboxes, ports and deadlines: two at once on a small machine would measure each other.
+SERIAL = ("isolation", "integration")
+# For a whole program of tests, under sanitizers too.
+TIMEOUT_SECONDS = 900
+
+SUMMARY = re.compile(r"^test cases:(.*)$|^All tests passed \(.* in (\d+) test cases?\)", re.M)
+SKIPPED = re.compile(r"SKIPPED:\n(?:explicitly with messages?:\n)?((?:[ \t]+\S.*\n)*)")
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def suite_of(test, build):
+    """The suite that a test belongs to, by the folder or name of its program, then by label and name."""
+    program = os.path.relpath(test["command"][0], build) if test.get("command") else ""
+    labels = [p["value"] for p in test.get("properties", ()) if p["name"] == "LABELS"]
+    for text in [program] + [" ".join(label) for label in labels] + [test["name"]]:
+        for suite in SUITES:
+            if re.search(rf"\b{suite}|[_-]{suite}", text):
+                return suite
+    return "other"
+
+
+def catch_counts(output):
+    """(passed, failed, skipped) test cases by the summary of a Catch2 program, or None."""
+    found = list(SUMMARY.finditer(output))
+    if not found:
+        return None
+    if found[-1][2]:
+        return int(found[-1][2]), 0, 0
+    count = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped)", found[-1][1])}
+    return count.get("passed", 0), count.get("failed", 0), count.get("skipped", 0)
+
+
+class Case:
+    """What ctest says of one test, which may be a program of many test cases."""
+
+    def __init__(self, element):
+        self.name = element.get("name")
+        status = element.get("status")
+        self.output = ANSI.sub("", element.findtext("system-out") or "")
+        failure = element.find("failure")
+        self.message = failure.get("message", "") if failure is not None else ""
+        passed, failed, skipped = catch_counts(self.output) or (None, None, None)
+        if status == "run":
+            self.counts = [1, 0, 0] if passed is None else [passed, failed, skipped]
+        elif status == "notrun" and element.find("skipped") is not None and passed is None:
+            self.counts = [0, 0, 1]
+        elif skipped and not failed and self.ends_in_summary():
+            self.counts = [passed, 0, skipped]
+        else:
+            self.counts = [passed or 0, max(failed or 0, 1), skipped or 0]
+
+    def ends_in_summary(self):
+        """False if something spoke after Catch2's last line: a crash at exit, a sanitizer's report."""
+        return self.output.rstrip().rpartition("\n")[2].startswith("assertions:")
+
+    def skip_reasons(self):
+        reasons = [" ".join(text.split()) for text in SKIPPED.findall(self.output)]
+        return (reasons + ["no reason given"] * self.counts[2])[: self.counts[2]]
+
+
+def run_ctest(build, indices, jobs, name):
+    """Runs the tests of these indices; returns their cases. A missing result file is a failure of its own."""
+    report = build / "Testing" / f"atoll-{name}.xml"
+    report.unlink(missing_ok=True)
+    chosen = ["-I", "0,0,0," + ",".join(map(str, indices))]
+    command = ["ctest", "--test-dir", str(build), *chosen, "-j", str(jobs), "--output-on-failure",
+               "--timeout", str(TIMEOUT_SECONDS), "--output-junit", str(report),
+               "--test-output-size-passed", "4000000", "--test-output-size-failed", "4000000"]
+    subprocess.run(command, stdin=subprocess.DEVNULL)
+    if not report.exists():
+        sys.exit(f"test: ctest wrote no results for {name}")
+    return [Case(element) for element in ElementTree.parse(report).getroot().iter("testcase")]
+
+
+def select(build, suites, pattern):
+    """suite -> indices of its tests."""
+    listing = subprocess.run(["ctest", "--test-dir", str(build), "--show-only=json-v1"], capture_output=True, text=True)
+    if listing.returncode != 0:
+        sys.exit(f"test: ctest cannot list the tests of {build}: {listing.stderr.strip()}")
+    chosen = {}
+    for index, test in enumerate(json.loads(listing.stdout)["tests"], 1):
+        suite = suite_of(test, build)
+        if suite in suites and (pattern is None or re.search(pattern, test["name"])):
+            chosen.setdefault(suite, []).append(index)
+    return chosen
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build_dir", type=Path)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--suites", required=True)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--tally", type=Path, required=True)
+    parser.add_argument("--filter")
+    return parser.parse_args()
+
+
+def main():
+    given = arguments()
+    suites = given.suites.split(",")
+    chosen = select(given.build_dir.resolve(), suites, given.filter)
+    totals = [0, 0, 0]
+    notes = []
+    for suite in suites:
+        if suite not in chosen:
+            # Simulations may live in the unit tests' program; a filter may leave nothing of a suite.
+            if suite not in ("simulation", "other") and given.filter is None:
+                totals[1] += 1
+                notes.append(f"FAILED {given.build}: the suite {suite} has no tests")
+            continue
+        print(f"== {given.build}: {suite}", flush=True)
+        jobs = 1 if suite in SERIAL else given.jobs
+        cases = run_ctest(given.build_dir.resolve(), chosen[suite], jobs, suite)
+        if len(cases) != len(chosen[suite]):
+            totals[1] += 1
+            notes.append(f"FAILED {given.build} {suite}: {len(chosen[suite])} tests chosen, {len(cases)} reported")
+        for case in cases:
+            reasons = case.skip_reasons()
+            refused = [reason for reason in reasons if not excused(reason, given.build)]
+            passed, failed, skipped = case.counts
+            for total, number in enumerate((passed, failed + len(refused), skipped - len(refused))):
+                totals[total] += number
+            if failed:
+                notes.append(f"FAILED {given.build} {suite}: {case.name} {case.message}")
+            for reason in reasons:
+                word = "SKIPPED WITHOUT AN EXCUSE" if reason in refused else "skipped"
+                notes.append(f"{word} {given.build} {suite}: {case.name}: {reason}")
+    if sum(totals) == 0:
+        totals[1] = 1
+        notes.append(f"FAILED {given.build}: no test was run")
+    for note in notes:
+        print(note)
+    with given.tally.open("a") as tally:
+        print(*totals, file=tally)
+    sys.exit(1 if totals[1] else 0)
+
+
+main()

@@ -1,0 +1,148 @@
+"""The self-test of scripts/check: each rule gets samples that it must refuse and samples that it must accept."""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import rules
+from source import Tree
+
+# (rule, {path: text}): each must be refused by that rule.
+BAD = [
+    ("format", {"core/base/a.hpp": "int   f( );\n"}),
+    ("layers", {"core/base/a.hpp": '#include "core/sandbox/types.hpp"\n'}),
+    ("layers", {"core/sandbox/a.cpp": '#include "core/isolation/launcher.hpp"\n'}),
+    ("layers", {"core/conversation/a.cpp": '#include "core/store/store.hpp"\n'}),
+    ("layers", {"core/store/a.cpp": '#include "core/isolation/a.hpp"\n'}),
+    ("layers", {"core/isolation/a.cpp": '#include "core/conversation/a.hpp"\n'}),
+    ("layers", {"core/sandbox/a.cpp": '#include "bridge/protocol.hpp"\n'}),
+    ("layers", {"core/sandbox/a.cpp": "#include <unistd.h>\n"}),
+    ("layers", {"core/conversation/a.cpp": "#include <sys/socket.h>\n"}),
+    ("layers", {"bridge/a.cpp": '#include "http/server.hpp"\n'}),
+    ("layers", {"bridge/a.cpp": '#include "bridge/guest/guest.hpp"\n'}),
+    ("layers", {"bridge/guest/a.cpp": '#include "core/base/error.hpp"\n'}),
+    ("layers", {"bridge/agents/a.cpp": '#include "bridge/p.hpp"\n', "bridge/p.hpp": '#include "core/base/log.hpp"\n'}),
+    ("layers", {"cgroup/a.cpp": '#include "bridge/protocol.hpp"\n'}),
+    ("layers", {"fs-guard/a.cpp": '#include "cgroup/cgroup.hpp"\n'}),
+    ("layers", {"http/a.cpp": '#include "app/config.hpp"\n'}),
+    ("layers", {"http/a.cpp": '#include "cgroup/cgroup.hpp"\n'}),
+    ("layers", {"app/a.cpp": '#include "tests/support/a.hpp"\n'}),
+    ("layers", {"app/a.cpp": '#include "config.hpp"\n'}),
+    ("layers", {"core/base/a.cpp": '#include "../sandbox/b.hpp"\n', "core/sandbox/b.hpp": ""}),
+    ("beast", {"http/a.hpp": "#include <boost/beast/http/message.hpp>\n"}),
+    ("beast", {"bridge/a.cpp": "#include <boost/beast/core/flat_buffer.hpp>\n"}),
+    ("beast", {f"http/a{n}.cpp": "#include <boost/beast/http/read.hpp>\n" for n in range(6)}),
+    ("whole-library", {"http/a.cpp": "#include <boost/asio.hpp>\n"}),
+    ("detached", {"http/a.cpp": "void f() { asio::co_spawn(ex, g(), asio::detached); }\n"}),
+    ("context-stop", {"app/a.cpp": "void f() { io_context.stop(); }\n"}),
+    ("context-stop", {"app/a.cpp": "void f() { context_->stop(); }\n"}),
+    ("sleep", {"tests/unit/a.cpp": "void f() { std::this_thread::sleep_for(10ms); }\n"}),
+    ("sleep", {"tests/unit/a.cpp": "void f() { usleep(10); }\n"}),
+    ("sleep", {"tests/unit/a.cpp": "void f() { ::sleep(1); }\n"}),
+    ("python-sleep", {"tests/integration/a.py": "time.sleep(1)\n"}),
+    ("mutex", {"core/base/a.hpp": "std::mutex m;\n"}),
+    ("mutex", {"http/a.cpp": "auto s = asio::make_strand(ex);\n"}),
+    ("co-await-temporary", {"http/a.cpp": "Task<> f() { co_await send(Message{text}); }\n"}),
+    ("co-await-temporary", {"http/a.cpp": "Task<> f() { co_await send({.text = text}); }\n"}),
+    ("co-await-temporary", {"http/a.cpp": "Task<> f() { co_await Timer{ex}; }\n"}),
+    ("co-await-temporary", {"http/a.cpp": "Task<> f() { co_await asio::co_spawn(ex, [x]() { return g(x); }); }\n"}),
+    ("co-await-temporary", {"http/a.cpp": "Task<> f() { co_await g([s = std::move(s)] { h(s); }); }\n"}),
+    ("co-await-temporary", {"http/a.cpp": "Task<> f() { co_await g(a ? b : c); }\n"}),
+    ("co-await-temporary", {"http/a.cpp": "Task<> f() { auto x = a ? co_await b() : std::string(); }\n"}),
+    ("co-await-temporary", {"http/a.cpp": "Task<> f() { auto x = (co_await b()) ? std::string() : c; }\n"}),
+    ("co-await-temporary", {"http/a.cpp": "Task<> f() { auto x = Pair{co_await a(), co_await b()}; }\n"}),
+    ("co-await-operator", {"http/a.cpp": "Task<> f() { if (co_await a() && co_await b()) g(); }\n"}),
+    ("co-await-operator", {"http/a.cpp": "#include <boost/asio/experimental/awaitable_operators.hpp>\n"}),
+    ("long-file", {"core/base/a.cpp": "// line\n" * 601}),
+    ("readme", {"cgroup/a.cpp": ""}),
+    ("readme", {"tests/unit/a.cpp": "", "tests/README.md": "Tests.\n"}),
+    ("script-usage", {"scripts/a": "#!/bin/sh\nexit 0\n"}),
+    ("script-usage", {"scripts/a": "#!/bin/sh\necho Usage:; exit 1\n"}),
+    ("files", {"README.md": "no sources\n"}),
+]
+
+# Each must be accepted by every rule that is named.
+GOOD = [
+    (["layers"], {
+        "core/base/a.hpp": "#include <string>\n",
+        "core/sandbox/a.hpp": '#include <sys/types.h>\n#include "core/base/a.hpp"\n',
+        "core/conversation/a.hpp": '#include "core/sandbox/a.hpp"\n',
+        "core/store/a.hpp": '#include "core/conversation/a.hpp"\n',
+        "core/isolation/a.hpp": '#include "core/sandbox/a.hpp"\n',
+        "bridge/a.hpp": '#include "core/base/limits.hpp"\n',
+        "bridge/guest/a.cpp": '#include "bridge/a.hpp"\n#include "bridge/agents/a.hpp"\n',
+        "http/a.cpp": '#include "bridge/a.hpp"\n#include "core/store/a.hpp"\n',
+        "app/a.cpp": '#include "http/a.hpp"\n#include "cgroup/a.hpp"\n#include "fs-guard/a.hpp"\n',
+        "tests/unit/a.cpp": '#include "app/config.hpp"\n#include "../support/b.hpp"\n#include "c.hpp"\n',
+        "tests/unit/c.hpp": "",
+        "tests/support/b.hpp": "",
+    }),
+    (["beast", "whole-library"], {
+        "http/a.cpp": "#include <boost/beast/http/read.hpp>\n#include <boost/asio/awaitable.hpp>\n",
+        "core/base/boost_src.cpp": "#include <boost/beast/src.hpp>\n",
+    }),
+    (["sleep", "detached", "mutex"], {
+        "tests/unit/a.cpp": '// never sleep_for(1ms) or asio::detached\nauto s = "sleep(1)"; auto r = R"(std::mutex)";\n',
+        "core/base/a.hpp": "void f(int fd); int asleep(int n); auto n = 10'000; char c = '\"'; int g();\n",
+    }),
+    (["sleep"], {"tests/unit/a.cpp": "// check-allow: sleep shows how long the kernel takes\nusleep(1);\n"}),
+    (["context-stop"], {"app/a.cpp": "void f() { timers_.stop(); session.stop(); }\n"}),
+    (["co-await-temporary", "co-await-operator"], {
+        "http/a.cpp": "Task<Result<int>> Server::f() {\n"
+                      "    auto x = co_await g(named, std::move(other));\n"
+                      "    if (auto y = co_await g(1); y && x) {\n        use(Message{y});\n    }\n"
+                      "    while (!co_await h(this, [this] { return done_; })) {\n        n = a ? b : c;\n    }\n"
+                      "    auto [ec, n] = co_await s.async_read_some(asio::buffer(data_), asio::as_tuple(token));\n"
+                      "    if (co_await g(this, [&] { return 1; }))\n        use(a ? b : c);\n"
+                      "    if (!(co_await g()))\n        co_return Message{};\n"
+                      "    auto z = a ? b : c;\n    auto f = [x] { return x; };\n    co_await g(f);\n"
+                      "    co_return std::string{};\n}\n",
+    }),
+    (["readme", "long-file"], {"cgroup/a.cpp": "// line\n" * 600, "cgroup/README.md": "Groups.\n"}),
+    (["script-usage"], {"scripts/a": "#!/bin/sh\necho Usage: a\n", "scripts/README.md": "Scripts.\n"}),
+    (["format", "files"], {"core/base/a.hpp": "int f();\n"}),
+]
+
+
+def refused(files, names):
+    """What the named rules find in a tree of these files."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path, text in files.items():
+            file = Path(folder, path)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+            if path.startswith("scripts/") and not path.endswith(".md"):
+                os.chmod(file, 0o755)
+        Path(folder, ".clang-format").write_text("BasedOnStyle: Google\nIndentWidth: 4\n")
+        return list(rules.findings(Tree(folder), names))
+
+
+def run():
+    failed = 0
+    for name, files in BAD:
+        if name == "format" and not judged_here():
+            continue
+        if not refused(files, [name]):
+            failed += 1
+            print(f"self-test: {name} accepts what it must refuse: {files}")
+    for names, files in GOOD:
+        for finding in refused(files, names):
+            failed += 1
+            print(f"self-test: {finding[0]} refuses what it must accept: {finding}")
+    untested = set(rules.RULES) - {name for name, _ in BAD}
+    for name in sorted(untested):
+        failed += 1
+        print(f"self-test: {name} has no sample that it must refuse")
+    print(f"check --self-test: {len(BAD)} bad and {len(GOOD)} good samples, {failed} wrong", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def judged_here():
+    """Whether this machine has the clang-format that decides; the rule prints a note where it has not."""
+    import shutil
+    import subprocess
+    program = shutil.which(f"clang-format-{rules.CLANG_FORMAT}") or shutil.which("clang-format")
+    if program is None:
+        return True
+    return f"version {rules.CLANG_FORMAT}." in subprocess.run([program, "--version"], capture_output=True, text=True).stdout

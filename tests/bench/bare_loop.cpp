@@ -1,0 +1,311 @@
+#include "tests/bench/bare_loop.hpp"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sqlite3.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "core/base/unique_fd.hpp"
+
+namespace atl::bench {
+namespace {
+
+using base::UniqueFd;
+
+constexpr std::size_t k_read_bytes = 16 * 1024;
+constexpr int k_max_events = 64;
+constexpr int k_seq_bits = 36;
+constexpr std::string_view k_event_lines = R"({"ev":"message","data":{"role":"assistant","content":"hello"}})"
+                                           "\n"
+                                           R"({"ev":"done","data":{}})"
+                                           "\n";
+
+[[noreturn]] void fail(const char* what) {
+    throw std::system_error(errno, std::generic_category(), what);
+}
+
+void add(int poller, int fd, std::uint64_t tag) {
+    epoll_event event{.events = EPOLLIN, .data = {.u64 = tag}};
+    if (::epoll_ctl(poller, EPOLL_CTL_ADD, fd, &event) != 0)
+        fail("epoll_ctl");
+}
+
+void send_all(int fd, std::string_view text) {
+    if (::send(fd, text.data(), text.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(text.size()))
+        fail("send");
+}
+
+/// The process at the other end of the Unix sockets: answers each line with two.
+void run_peer(const std::vector<UniqueFd>& sockets) {
+    const UniqueFd poller(::epoll_create1(EPOLL_CLOEXEC));
+    for (std::size_t i = 0; i < sockets.size(); ++i)
+        add(poller.get(), sockets[i].get(), i);
+    std::array<epoll_event, k_max_events> events;
+    std::array<char, k_read_bytes> buffer;
+    for (;;) {
+        const int count = ::epoll_wait(poller.get(), events.data(), k_max_events, -1);
+        for (int i = 0; i < count; ++i) {
+            const int fd = sockets[events[static_cast<std::size_t>(i)].data.u64].get();
+            if (::recv(fd, buffer.data(), buffer.size(), 0) <= 0)
+                return;
+            send_all(fd, k_event_lines);
+        }
+    }
+}
+
+/// The least that a client can resume from: events found by conversation and number through their row id, so
+/// no second index; turns in the order in which they ended. Prepared statements, no checkpoints while
+/// measuring.
+class Log {
+  public:
+    explicit Log(const std::filesystem::path& file) {
+        if (sqlite3_open(file.c_str(), &db_) != SQLITE_OK)
+            throw std::runtime_error("sqlite3_open");
+        execute(
+            "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=0;"
+            "CREATE TABLE event(id INTEGER PRIMARY KEY, turn INTEGER, type TEXT, at INTEGER, data TEXT);"
+            "CREATE TABLE turn(conversation INTEGER, number INTEGER, status TEXT);");
+        begin_ = prepare("BEGIN");
+        commit_ = prepare("COMMIT");
+        event_ = prepare("INSERT INTO event VALUES(?, ?, ?, ?, ?)");
+        turn_ = prepare("INSERT INTO turn VALUES(?, ?, 'done')");
+    }
+    Log(const Log&) = delete;
+    Log& operator=(const Log&) = delete;
+    ~Log() {
+        for (sqlite3_stmt* statement : {begin_, commit_, event_, turn_})
+            sqlite3_finalize(statement);
+        sqlite3_close(db_);
+    }
+
+    void begin() { step(begin_); }
+    void commit() { step(commit_); }
+
+    void turn(std::int64_t conversation, std::int64_t number, std::string_view lines) {
+        const std::size_t middle = lines.find('\n');
+        event(conversation, number * 2 + 1, number, "message", lines.substr(0, middle));
+        event(conversation, number * 2 + 2, number, "done", lines.substr(middle + 1));
+        sqlite3_bind_int64(turn_, 1, conversation);
+        sqlite3_bind_int64(turn_, 2, number);
+        step(turn_);
+    }
+
+  private:
+    void execute(const char* sql) {
+        if (sqlite3_exec(db_, sql, nullptr, nullptr, nullptr) != SQLITE_OK)
+            throw std::runtime_error(sqlite3_errmsg(db_));
+    }
+    sqlite3_stmt* prepare(const char* sql) {
+        sqlite3_stmt* statement = nullptr;
+        if (sqlite3_prepare_v2(db_, sql, -1, &statement, nullptr) != SQLITE_OK)
+            throw std::runtime_error(sqlite3_errmsg(db_));
+        return statement;
+    }
+    void step(sqlite3_stmt* statement) {
+        if (sqlite3_step(statement) != SQLITE_DONE)
+            throw std::runtime_error(sqlite3_errmsg(db_));
+        sqlite3_reset(statement);
+    }
+    void event(std::int64_t conversation, std::int64_t seq, std::int64_t turn, std::string_view type,
+               std::string_view data) {
+        sqlite3_bind_int64(event_, 1, conversation << k_seq_bits | seq);
+        sqlite3_bind_int64(event_, 2, turn);
+        sqlite3_bind_text(event_, 3, type.data(), static_cast<int>(type.size()), SQLITE_STATIC);
+        sqlite3_bind_int64(event_, 4, now_ms());
+        sqlite3_bind_text(event_, 5, data.data(), static_cast<int>(data.size()), SQLITE_STATIC);
+        step(event_);
+    }
+    static std::int64_t now_ms() {
+        return std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now())
+            .time_since_epoch()
+            .count();
+    }
+
+    sqlite3* db_ = nullptr;
+    sqlite3_stmt* begin_ = nullptr;
+    sqlite3_stmt* commit_ = nullptr;
+    sqlite3_stmt* event_ = nullptr;
+    sqlite3_stmt* turn_ = nullptr;
+};
+
+/// True when `request` holds a whole request: the head and as much body as it announces.
+bool complete(std::string_view request) {
+    const std::size_t end = request.find("\r\n\r\n");
+    if (end == std::string_view::npos)
+        return false;
+    constexpr std::string_view name = "Content-Length: ";
+    const std::size_t field = request.find(name);
+    std::size_t length = 0;
+    if (field < end)
+        std::from_chars(request.data() + field + name.size(), request.data() + end, length);
+    return request.size() - end - 4 >= length;
+}
+
+class Loop {
+  public:
+    Loop(UniqueFd listener, const std::vector<UniqueFd>& peers, const std::filesystem::path& database)
+        : poller_(::epoll_create1(EPOLL_CLOEXEC)),
+          listener_(std::move(listener)),
+          peers_(peers),
+          clients_(peers.size()),
+          turns_(peers.size()) {
+        if (!database.empty())
+            log_ = std::make_unique<Log>(database);
+        add(poller_.get(), listener_.get(), k_listener);
+        for (std::size_t i = 0; i < peers.size(); ++i)
+            add(poller_.get(), peers[i].get(), k_peer | i);
+    }
+
+    [[noreturn]] void run() {
+        std::array<epoll_event, k_max_events> events;
+        for (;;) {
+            const int count = ::epoll_wait(poller_.get(), events.data(), k_max_events, -1);
+            for (int i = 0; i < count; ++i)
+                handle(events[static_cast<std::size_t>(i)].data.u64);
+            finish();
+        }
+    }
+
+  private:
+    static constexpr std::uint64_t k_listener = 1ULL << 32;
+    static constexpr std::uint64_t k_peer = 1ULL << 33;
+
+    struct Client {
+        UniqueFd fd;
+        std::string request;
+        std::string lines;
+    };
+
+    void handle(std::uint64_t tag) {
+        if (tag == k_listener)
+            accept();
+        else if (tag & k_peer)
+            read_peer(tag & ~k_peer);
+        else
+            read_client(tag);
+    }
+
+    void accept() {
+        for (std::size_t i = 0; i < clients_.size(); ++i) {
+            if (clients_[i].fd)
+                continue;
+            clients_[i].fd.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+            const int on = 1;
+            ::setsockopt(clients_[i].fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+            add(poller_.get(), clients_[i].fd.get(), i);
+            return;
+        }
+        throw std::runtime_error("more clients than places");
+    }
+
+    void read_client(std::size_t index) {
+        Client& client = clients_[index];
+        const ssize_t count = ::recv(client.fd.get(), buffer_.data(), buffer_.size(), 0);
+        if (count <= 0) {
+            client.fd.reset();
+            return;
+        }
+        client.request.append(buffer_.data(), static_cast<std::size_t>(count));
+        if (!complete(client.request))
+            return;
+        const std::size_t body = client.request.find("\r\n\r\n") + 4;
+        std::string line = R"({"cmd":"query","prompt":)";
+        line.append(client.request, body).append("}\n");
+        client.request.clear();
+        send_all(peers_[index].get(), line);
+    }
+
+    void read_peer(std::size_t index) {
+        Client& client = clients_[index];
+        const ssize_t count = ::recv(peers_[index].get(), buffer_.data(), buffer_.size(), 0);
+        if (count <= 0)
+            throw std::runtime_error("the peer is gone");
+        client.lines.append(buffer_.data(), static_cast<std::size_t>(count));
+        if (client.lines.size() < k_event_lines.size())
+            return;
+        if (log_ && finished_.empty())
+            log_->begin();
+        if (log_)
+            log_->turn(static_cast<std::int64_t>(index), turns_[index]++, client.lines);
+        finished_.push_back(index);
+    }
+
+    /// What this turn of the loop has brought: committed, then delivered.
+    void finish() {
+        if (log_ && !finished_.empty())
+            log_->commit();
+        for (const std::size_t index : finished_) {
+            Client& client = clients_[index];
+            std::array<char, 16> size;
+            const auto [end, error] =
+                std::to_chars(size.data(), size.data() + size.size(), client.lines.size(), 16);
+            std::string response =
+                "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+                "Transfer-Encoding: chunked\r\n\r\n";
+            response.append(size.data(), end).append("\r\n").append(client.lines).append("\r\n0\r\n\r\n");
+            client.lines.clear();
+            send_all(client.fd.get(), response);
+        }
+        finished_.clear();
+    }
+
+    UniqueFd poller_;
+    UniqueFd listener_;
+    const std::vector<UniqueFd>& peers_;
+    std::vector<Client> clients_;
+    std::vector<std::int64_t> turns_;
+    std::vector<std::size_t> finished_;
+    std::unique_ptr<Log> log_;
+    std::array<char, k_read_bytes> buffer_;
+};
+
+UniqueFd listen_on_loopback(std::uint16_t& port) {
+    UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
+        ::listen(fd.get(), 128) != 0 ||
+        ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+        fail("listen");
+    port = ntohs(address.sin_port);
+    return fd;
+}
+
+}  // namespace
+
+BareLoop::BareLoop(std::size_t connections, Persist persist) {
+    std::vector<UniqueFd> ours;
+    std::vector<UniqueFd> theirs;
+    for (std::size_t i = 0; i < connections; ++i) {
+        std::array<int, 2> pair;
+        if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0)
+            fail("socketpair");
+        ours.emplace_back(pair[0]);
+        theirs.emplace_back(pair[1]);
+    }
+    UniqueFd listener = listen_on_loopback(port_);
+    peer_ = std::make_unique<Child>([&] {
+        ours.clear();
+        run_peer(theirs);
+    });
+    loop_ = std::make_unique<Child>([&] {
+        theirs.clear();
+        Loop loop(std::move(listener), ours, persist == Persist::sqlite ? dir_.path() / "floor.db" : "");
+        loop.run();
+    });
+}
+
+}  // namespace atl::bench

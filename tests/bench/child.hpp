@@ -1,0 +1,25 @@
+// A process of ours that runs a function: the floors' servers and their peers. It ends with its parent.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+
+namespace atl::bench {
+
+class Child {
+  public:
+    /// Forks. The child never returns from here: it exits when `run` does, or throws.
+    explicit Child(const std::function<void()>& run);
+    Child(Child&& other) noexcept;
+    Child(const Child&) = delete;
+    Child& operator=(const Child&) = delete;
+    Child& operator=(Child&&) = delete;
+    /// Kills and reaps it.
+    ~Child();
+
+  private:
+    pid_t pid_ = -1;
+};
+
+}  // namespace atl::bench

@@ -1,0 +1,113 @@
+// atoll-bench: the numbers that README.md promises, measured on this machine against floors of this machine.
+#include <algorithm>
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <functional>
+
+#include "tests/bench/measures.hpp"
+
+namespace {
+
+using namespace atl::bench;
+
+struct Options {
+    std::vector<std::string> only;
+    std::string json;
+    std::string markdown;
+    Scope scope = Scope::product_and_floor;
+    std::size_t sandboxes = 1000;
+};
+
+/// A measurement that fills in one key or several.
+struct Measure {
+    std::vector<std::string> keys;
+    bool has_floor;
+    std::function<std::vector<Result>(const Options&)> run;
+};
+
+std::vector<Measure> measures() {
+    const auto one = [](Result result) { return std::vector<Result>{std::move(result)}; };
+    return {
+        {{"create_cold_ms"}, true, [=](const Options& o) { return one(measure_create(o.scope)); }},
+        {{"message_ms"}, true, [=](const Options& o) { return one(measure_message(o.scope)); }},
+        {{"turns_per_s"}, true, [=](const Options& o) { return one(measure_turns(o.scope)); }},
+        {{"idle_sandbox_pss_kb", "idle_sandbox_memavail_kb", "server_rss_kb"},
+         false,
+         [](const Options&) { return measure_idle(); }},
+        {{"concurrent_sandboxes"},
+         false,
+         [=](const Options& o) { return one(measure_concurrent(o.sandboxes)); }},
+    };
+}
+
+std::vector<std::string> all_keys() {
+    std::vector<std::string> keys;
+    for (const Measure& measure : measures())
+        keys.insert(keys.end(), measure.keys.begin(), measure.keys.end());
+    return keys;
+}
+
+/// Runs what was asked for; a measurement that fails has its reason instead of numbers.
+std::vector<Result> run(const Options& options) {
+    std::vector<Result> results;
+    for (const Measure& measure : measures()) {
+        const auto wanted = [&](const std::string& key) {
+            return options.only.empty() ||
+                   std::find(options.only.begin(), options.only.end(), key) != options.only.end();
+        };
+        if (std::none_of(measure.keys.begin(), measure.keys.end(), wanted))
+            continue;
+        if (options.scope == Scope::floor_only && !measure.has_floor)
+            continue;
+        std::fprintf(stderr, "bench: %s\n", measure.keys.front().c_str());
+        std::vector<Result> found;
+        try {
+            found = measure.run(options);
+        } catch (const std::exception& error) {
+            for (const std::string& key : measure.keys)
+                found.push_back({.key = key, .error = error.what()});
+        }
+        std::copy_if(found.begin(), found.end(), std::back_inserter(results),
+                     [&](const Result& result) { return wanted(result.key); });
+    }
+    return results;
+}
+
+int measure_and_tell(const Options& options) {
+    const std::vector<Result> results = run(options);
+    std::fputs(table(results).c_str(), stdout);
+    if (!options.json.empty())
+        write_json(results, options.json);
+    const bool failed = std::any_of(results.begin(), results.end(),
+                                    [](const Result& result) { return !result.error.empty(); });
+    return failed || results.empty() ? 1 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    Options options;
+    bool floors_only = false;
+    CLI::App app("Measures atolld of this build. Exit status 1 if something could not be measured.",
+                 "scripts/bench");
+    app.add_option("--only", options.only, "Only these, separated by commas")
+        ->delimiter(',')
+        ->check(CLI::IsMember(all_keys()));
+    app.add_option("--json", options.json, "Also write the results to this file");
+    app.add_option("--markdown", options.markdown, "Print the results in this file as a table for README.md");
+    app.add_option("--sandboxes", options.sandboxes, "How many for concurrent_sandboxes")
+        ->capture_default_str();
+    app.add_flag("--floors-only", floors_only, "Only the floors, without the server");
+    CLI11_PARSE(app, argc, argv);
+    if (floors_only)
+        options.scope = Scope::floor_only;
+    try {
+        if (options.markdown.empty())
+            return measure_and_tell(options);
+        std::fputs(markdown(options.markdown).c_str(), stdout);
+        return 0;
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "bench: %s\n", error.what());
+        return 1;
+    }
+}

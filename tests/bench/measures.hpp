@@ -1,0 +1,24 @@
+// The measurements of README.md, each in a file of its own. Each starts a server of its own, takes at most
+// 50 s, and measures its floor in the same run, alternating with the product so that noise meets both.
+#pragma once
+
+#include <vector>
+
+#include "tests/bench/result.hpp"
+
+namespace atl::bench {
+
+enum class Scope { product_and_floor, floor_only };
+
+/// Milliseconds from POST of an `echo` conversation to its 201.
+Result measure_create(Scope scope);
+/// Milliseconds of a message to `echo`, until the end of its turn's event stream.
+Result measure_message(Scope scope);
+/// Turns per second of 20 conversations at once.
+Result measure_turns(Scope scope);
+/// Memory of 50 idle `shell` conversations: idle_sandbox_pss_kb, idle_sandbox_memavail_kb, server_rss_kb.
+std::vector<Result> measure_idle();
+/// How many of `sandboxes` conversations answer at the same time.
+Result measure_concurrent(std::size_t sandboxes);
+
+}  // namespace atl::bench

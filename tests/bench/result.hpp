@@ -1,0 +1,34 @@
+// What a measurement found, and the three forms in which it is told: a table, JSON, Markdown.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace atl::bench {
+
+struct Result {
+    std::string key;
+    std::string unit;
+    std::string target;           // as text
+    std::optional<double> value;  // of a single number
+    std::optional<double> p50;    // of a distribution
+    std::optional<double> p95;
+    std::optional<double> floor;  // compares with value, or with p50
+    std::optional<double> ratio;  // to the floor
+    std::optional<bool> reached;  // the target
+    std::map<std::string, double> more;
+    std::string error;  // why there is no number
+};
+
+std::string table(const std::vector<Result>& results);
+
+/// One object a key, written to `file`. Throws if it cannot be written.
+void write_json(const std::vector<Result>& results, const std::filesystem::path& file);
+
+/// The file that write_json() made, as a table for README.md.
+std::string markdown(const std::filesystem::path& file);
+
+}  // namespace atl::bench

@@ -1,0 +1,57 @@
+// An atolld of this build, started for one measurement on a free port with an empty data directory.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "core/base/unique_fd.hpp"
+#include "tests/bench/http_client.hpp"
+#include "tests/bench/temp_dir.hpp"
+
+namespace atl::bench {
+
+/// The programs of this build: the folder of the running program.
+std::filesystem::path bin_dir();
+
+class Server {
+  public:
+    /// Starts it and waits until /readyz answers 200; throws with the end of its log if it does not.
+    Server();
+    Server(const Server&) = delete;
+    Server& operator=(const Server&) = delete;
+    /// Stops it if stop() has not.
+    ~Server();
+
+    pid_t pid() const { return pid_; }
+    std::uint16_t port() const { return port_; }
+    std::string request(std::string_view method, std::string_view target, std::string_view body = {},
+                        Accept accept = Accept::json) const;
+
+    /// POST of a conversation with `agent`; returns its id, throws unless 201.
+    std::string create_conversation(Connection& connection, std::string_view agent) const;
+    void remove_conversation(Connection& connection, const std::string& id) const;
+    /// The request that sends a message and takes the turn's events.
+    std::string message_request(const std::string& id) const;
+    /// Throws unless the response is a turn that ended with `done` and without `error`.
+    static void check_turn(int status, const std::string& body);
+
+    /// SIGTERM, and SIGKILL if it has not ended after 20 s, which throws.
+    void stop();
+
+  private:
+    void spawn();
+    void wait_ready();
+    bool wait_end(int timeout_ms);
+    std::string log_tail() const;
+
+    TempDir dir_;
+    std::string key_;
+    std::uint16_t port_ = 0;
+    pid_t pid_ = -1;
+    base::UniqueFd pidfd_;
+};
+
+}  // namespace atl::bench

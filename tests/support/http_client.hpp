@@ -1,0 +1,91 @@
+// A small blocking HTTP/1.1 client for tests: kept-alive requests, raw bytes in and out, Server-Sent Events one by one.
+// Every wait has a deadline and throws std::runtime_error when it passes; nothing sleeps.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/unique_fd.hpp"
+
+namespace atl::test {
+
+inline constexpr std::chrono::seconds k_client_deadline{10};
+
+using HeaderList = std::vector<std::pair<std::string, std::string>>;
+
+struct HttpResponse {
+    int status = 0;
+    HeaderList headers;  // names in lower case
+    std::string body;    // empty for an open stream
+
+    /// The value of the first header of that lower-case name, empty if there is none.
+    std::string header(std::string_view lower_name) const;
+};
+
+struct SseEvent {
+    std::string id;     // empty: the frame had none
+    std::string event;  // empty: the frame had none
+    std::string data;
+};
+
+class HttpClient {
+  public:
+    /// `address` is "127.0.0.1:PORT", "[::1]:PORT" or "unix:PATH". Connects at the first use and again after a close.
+    explicit HttpClient(std::string address, HeaderList default_headers = {});
+
+    /// Sends a request and reads its response. A body makes the request JSON unless a Content-Type is given. The
+    /// connection is kept when the server keeps it.
+    HttpResponse request(std::string_view method, std::string_view target, std::string_view body = "",
+                         const HeaderList& headers = {});
+    /// Sends a request and reads only the head of the response; then next_event() reads its body.
+    HttpResponse open_stream(std::string_view method, std::string_view target, std::string_view body = "",
+                             const HeaderList& headers = {});
+    /// The next event of the open stream; nothing at its end.
+    std::optional<SseEvent> next_event(std::chrono::milliseconds deadline = k_client_deadline);
+    /// Comment lines (heartbeats) seen so far on the open stream.
+    std::size_t comments() const noexcept { return comments_; }
+
+    /// Bytes as they are.
+    void send_raw(std::string_view bytes);
+    enum class Body { read, none };  // none: the answer to HEAD
+    /// Reads one response to a request sent raw; of a 100 only its head.
+    HttpResponse read_response(Body body = Body::read);
+    /// Everything up to the end of the connection. A reset counts as its end.
+    std::string read_until_close(std::chrono::milliseconds deadline = k_client_deadline);
+    /// True if the server closes within the deadline without sending anything more.
+    bool closes(std::chrono::milliseconds deadline = k_client_deadline);
+
+    void connect();
+    void close();
+    /// Ends the sending side only.
+    void shutdown_send();
+    bool connected() const noexcept { return static_cast<bool>(fd_); }
+    int fd() const noexcept { return fd_.get(); }
+
+  private:
+    std::string format(std::string_view method, std::string_view target, std::string_view body,
+                       const HeaderList& headers) const;
+    HttpResponse read_head();
+    bool fill(std::chrono::steady_clock::time_point deadline);
+    std::string read_line(std::chrono::steady_clock::time_point deadline);
+    std::string read_exactly(std::size_t count, std::chrono::steady_clock::time_point deadline);
+    bool read_body_piece(std::chrono::steady_clock::time_point deadline);
+
+    enum class Framing { none, length, chunked, until_close };
+
+    std::string address_;
+    HeaderList default_headers_;
+    base::UniqueFd fd_;
+    std::string buffer_;  // read and not yet consumed
+    Framing framing_ = Framing::none;
+    std::size_t left_ = 0;  // of a body with a length
+    std::string stream_;    // body bytes of the open stream, not yet made events
+    std::size_t comments_ = 0;
+    bool keep_ = true;
+};
+
+}  // namespace atl::test

@@ -1,0 +1,285 @@
+#include "tests/support/server_process.hpp"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+
+#include "core/base/pidfd.hpp"
+
+namespace atl::test {
+namespace fs = std::filesystem;
+using base::UniqueFd;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr std::chrono::seconds k_start_deadline{20};
+
+std::string read_file(const fs::path& path) {
+    std::ifstream stream(path);
+    std::ostringstream text;
+    text << stream.rdbuf();
+    return text.str();
+}
+
+struct Child {
+    pid_t pid;
+    UniqueFd pidfd;
+    UniqueFd output;
+};
+
+/// Forks and execs; stdout goes to the returned pipe, stderr to `log` (or the pipe as well, if empty).
+Child spawn(const std::vector<std::string>& command, const std::vector<std::string>& environment, const fs::path& log,
+            Privilege privilege) {
+    std::vector<char*> argv;
+    for (const auto& argument : command)
+        argv.push_back(const_cast<char*>(argument.c_str()));
+    argv.push_back(nullptr);
+    std::vector<char*> envp;
+    for (const auto& entry : environment)
+        envp.push_back(const_cast<char*>(entry.c_str()));
+    envp.push_back(nullptr);
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+        throw std::runtime_error("pipe2");
+    const int log_fd = log.empty() ? ::dup(ends[1]) : ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        ::dup2(ends[1], 1);
+        ::dup2(log_fd, 2);
+        ::close(0);
+        ::open("/dev/null", O_RDONLY);
+        ::syscall(SYS_close_range, 3U, ~0U, 0U);
+        if (privilege == Privilege::rootless && ::geteuid() == 0 &&
+            (::setgroups(0, nullptr) != 0 || ::setresgid(k_rootless_uid, k_rootless_uid, k_rootless_uid) != 0 ||
+             ::setresuid(k_rootless_uid, k_rootless_uid, k_rootless_uid) != 0))
+            ::_exit(126);
+        ::execve(argv[0], argv.data(), envp.data());
+        ::_exit(127);
+    }
+    ::close(log_fd);
+    ::close(ends[1]);
+    auto pidfd = base::open_pidfd(pid);
+    if (!pidfd)
+        throw std::runtime_error("pidfd_open");
+    return {pid, std::move(*pidfd), UniqueFd(ends[0])};
+}
+
+std::vector<std::string> full_environment(const std::vector<std::pair<std::string, std::string>>& added) {
+    std::vector<std::string> out{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"};
+    for (const char* name : {"ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"}) {
+        if (const char* value = std::getenv(name))
+            out.push_back(std::string(name) + "=" + value);
+    }
+    for (const auto& [name, value] : added)
+        out.push_back(name + "=" + value);
+    return out;
+}
+
+/// Reaps `child`; exit status or 128 + signal. -1 if it does not end in time.
+int wait_exit(const UniqueFd& pidfd, std::chrono::milliseconds deadline) {
+    pollfd waiting{pidfd.get(), POLLIN, 0};
+    if (::poll(&waiting, 1, static_cast<int>(deadline.count())) != 1)
+        return -1;
+    const auto ended = base::reap(pidfd);
+    if (!ended)
+        return -1;
+    return ended->how == base::ChildExit::How::exited ? ended->code : 128 + ended->code;
+}
+
+}  // namespace
+
+TempDir::TempDir() {
+    std::string pattern = (fs::temp_directory_path() / "atoll-test-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr)
+        throw std::runtime_error("mkdtemp");
+    path_ = pattern;
+    fs::permissions(path_, fs::perms::owner_all | fs::perms::group_read | fs::perms::group_exec |
+                               fs::perms::others_read | fs::perms::others_exec);
+}
+
+TempDir::~TempDir() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+}
+
+bool is_root() { return ::geteuid() == 0; }
+
+fs::path binaries(Privilege privilege) {
+    const fs::path built = ATOLL_BIN_DIR;
+    if (privilege != Privilege::rootless || !is_root())
+        return built;
+    // The checkout may lie where only root can go.
+    static const TempDir copies;
+    static const bool copied = [&] {
+        for (const char* name : {"atolld", "atoll-guest", "atoll-helper"})
+            fs::copy_file(built / name, copies.path() / name);
+        return true;
+    }();
+    static_cast<void>(copied);
+    return copies.path();
+}
+
+ServerProcess::ServerProcess(ServerOptions options) {
+    const bool own_dir = options.data_dir.empty();
+    data_dir_ = own_dir ? temp_.path() / "data" : options.data_dir;
+    if (own_dir)
+        fs::create_directory(data_dir_);
+    if (options.privilege == Privilege::rootless && is_root()) {
+        for (const auto& path : {temp_.path(), data_dir_}) {
+            if (::chown(path.c_str(), k_rootless_uid, k_rootless_uid) != 0)
+                throw std::runtime_error("chown");
+        }
+    }
+    fs::permissions(data_dir_, fs::perms::owner_all);
+    start(options);
+    await_ready();
+}
+
+void ServerProcess::start(const ServerOptions& options) {
+    std::vector<std::string> command{(binaries(options.privilege) / "atolld").string(), "--listen", "127.0.0.1:0",
+                                     "--data-dir", data_dir_.string()};
+    command.insert(command.end(), options.arguments.begin(), options.arguments.end());
+    auto environment = options.environment;
+    environment.emplace_back("ATOLL_API_KEY", key_);
+    Child child = spawn(command, full_environment(environment), temp_.path() / "log", options.privilege);
+    pid_ = child.pid;
+    pidfd_ = std::move(child.pidfd);
+    output_ = std::move(child.output);
+}
+
+void ServerProcess::await_ready() {
+    constexpr std::string_view mark = "http://127.0.0.1:";
+    std::string text;
+    const auto deadline = Clock::now() + k_start_deadline;
+    while (true) {
+        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+        pollfd waiting{output_.get(), POLLIN, 0};
+        std::array<char, 4096> buffer{};
+        if (left.count() <= 0 || ::poll(&waiting, 1, static_cast<int>(left.count())) != 1)
+            break;
+        const ssize_t got = ::read(output_.get(), buffer.data(), buffer.size());
+        if (got <= 0)
+            break;
+        text.append(buffer.data(), static_cast<std::size_t>(got));
+        const auto at = text.find(mark);
+        if (at == std::string::npos || text.find('\n', at) == std::string::npos)
+            continue;
+        const char* digits = text.data() + at + mark.size();
+        std::from_chars(digits, text.data() + text.size(), port_);
+        return;
+    }
+    throw std::runtime_error("the server did not start:\n" + text + log());
+}
+
+std::string ServerProcess::log() const { return read_file(temp_.path() / "log"); }
+
+int ServerProcess::stop() {
+    base::send_signal(pidfd_, SIGTERM);
+    const int status = wait_exit(pidfd_, std::chrono::seconds(30));
+    if (status >= 0)
+        pidfd_.reset();
+    return status;
+}
+
+void ServerProcess::kill_hard() {
+    base::send_signal(pidfd_, SIGKILL);
+    wait_exit(pidfd_, std::chrono::seconds(10));
+    pidfd_.reset();
+}
+
+ServerProcess::~ServerProcess() {
+    if (pidfd_ && stop() < 0)
+        kill_hard();
+}
+
+RunResult run_server(const std::vector<std::string>& arguments,
+                     const std::vector<std::pair<std::string, std::string>>& environment, Privilege privilege) {
+    std::vector<std::string> command{(binaries(privilege) / "atolld").string()};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    const Child child = spawn(command, full_environment(environment), {}, privilege);
+    RunResult result;
+    std::array<char, 4096> buffer{};
+    const auto deadline = Clock::now() + k_start_deadline;
+    while (true) {
+        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+        pollfd waiting{child.output.get(), POLLIN, 0};
+        if (left.count() <= 0 || ::poll(&waiting, 1, static_cast<int>(left.count())) != 1)
+            break;
+        const ssize_t got = ::read(child.output.get(), buffer.data(), buffer.size());
+        if (got <= 0)
+            break;
+        result.output.append(buffer.data(), static_cast<std::size_t>(got));
+    }
+    result.status = wait_exit(child.pidfd, std::chrono::seconds(5));
+    if (result.status < 0) {
+        base::send_signal(child.pidfd, SIGKILL);
+        wait_exit(child.pidfd, std::chrono::seconds(5));
+    }
+    return result;
+}
+
+std::vector<pid_t> descendants(pid_t ancestor) {
+    std::vector<std::pair<pid_t, pid_t>> parents;
+    for (const auto& entry : fs::directory_iterator("/proc")) {
+        pid_t pid = 0;
+        const std::string name = entry.path().filename();
+        if (std::from_chars(name.data(), name.data() + name.size(), pid).ec != std::errc())
+            continue;
+        const std::string stat = read_file(entry.path() / "stat");
+        const auto after_name = stat.rfind(')');
+        if (after_name == std::string::npos)
+            continue;
+        std::istringstream fields(stat.substr(after_name + 1));
+        char state = 0;
+        pid_t parent = 0;
+        fields >> state >> parent;
+        parents.emplace_back(pid, parent);
+    }
+    std::vector<pid_t> found{ancestor};
+    for (std::size_t at = 0; at < found.size(); ++at) {
+        for (const auto& [pid, parent] : parents) {
+            if (parent == found[at])
+                found.push_back(pid);
+        }
+    }
+    found.erase(found.begin());
+    return found;
+}
+
+std::vector<UniqueFd> open_pidfds(const std::vector<pid_t>& pids) {
+    std::vector<UniqueFd> opened;
+    for (const pid_t pid : pids) {
+        if (auto pidfd = base::open_pidfd(pid))
+            opened.push_back(std::move(*pidfd));
+    }
+    return opened;
+}
+
+bool await_gone(const std::vector<UniqueFd>& processes, std::chrono::milliseconds deadline) {
+    const auto until = Clock::now() + deadline;
+    for (const auto& process : processes) {
+        const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now());
+        pollfd waiting{process.get(), POLLIN, 0};
+        if (::poll(&waiting, 1, std::max(0, static_cast<int>(left.count()))) != 1)
+            return false;
+    }
+    return true;
+}
+
+}  // namespace atl::test

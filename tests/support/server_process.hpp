@@ -1,0 +1,96 @@
+// A real atolld for a test: its own data directory, a free port, root or rootless. Dies with the test.
+// What it logs is in log(); a failing test should show it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/base/unique_fd.hpp"
+
+namespace atl::test {
+
+/// A folder that is removed with the object. Everyone may traverse it.
+class TempDir {
+  public:
+    TempDir();
+    ~TempDir();
+    TempDir(const TempDir&) = delete;
+    TempDir& operator=(const TempDir&) = delete;
+    const std::filesystem::path& path() const noexcept { return path_; }
+
+  private:
+    std::filesystem::path path_;
+};
+
+enum class Privilege { as_started, rootless };
+
+/// True if the tests run as root, so that both privileges can be had.
+bool is_root();
+
+/// The unprivileged user that rootless servers of the tests run as; names nobody.
+inline constexpr uid_t k_rootless_uid = 1'234'567;
+
+struct ServerOptions {
+    Privilege privilege = Privilege::as_started;
+    std::vector<std::string> arguments;                               // besides --listen and --data-dir
+    std::vector<std::pair<std::string, std::string>> environment;     // added to a minimal one
+    std::filesystem::path data_dir;                                   // empty: one of its own
+};
+
+class ServerProcess {
+  public:
+    /// Starts it and waits until it serves. Throws std::runtime_error with its log if it does not within 20 s.
+    explicit ServerProcess(ServerOptions options = {});
+    ~ServerProcess();
+    ServerProcess(const ServerProcess&) = delete;
+    ServerProcess& operator=(const ServerProcess&) = delete;
+
+    pid_t pid() const noexcept { return pid_; }
+    unsigned short port() const noexcept { return port_; }
+    const std::string& key() const noexcept { return key_; }
+    const std::filesystem::path& data_dir() const noexcept { return data_dir_; }
+    std::string log() const;
+
+    /// SIGTERM, then waits; returns the exit status, or 128 + signal.
+    int stop();
+    /// SIGKILL, and waits for it.
+    void kill_hard();
+
+  private:
+    void start(const ServerOptions& options);
+    void await_ready();
+
+    TempDir temp_;
+    std::filesystem::path data_dir_;
+    pid_t pid_ = -1;
+    base::UniqueFd pidfd_;
+    base::UniqueFd output_;
+    unsigned short port_ = 0;
+    std::string key_ = "test-key-0123456789abcdef";
+};
+
+/// Runs the server to its end, for start-up failures: exit status and everything it printed.
+struct RunResult {
+    int status = 0;
+    std::string output;
+};
+RunResult run_server(const std::vector<std::string>& arguments,
+                     const std::vector<std::pair<std::string, std::string>>& environment = {},
+                     Privilege privilege = Privilege::as_started);
+
+/// Folder with atolld, atoll-guest and atoll-helper that every user can execute.
+std::filesystem::path binaries(Privilege privilege);
+
+/// Every process below `ancestor` now, without it.
+std::vector<pid_t> descendants(pid_t ancestor);
+
+/// Waits until all of `processes` (pidfds) are gone; false if one is not by then.
+bool await_gone(const std::vector<base::UniqueFd>& processes, std::chrono::milliseconds deadline);
+std::vector<base::UniqueFd> open_pidfds(const std::vector<pid_t>& pids);
+
+}  // namespace atl::test

@@ -1,0 +1,91 @@
+// A guest under test: the Guest class in a forked child, in a pid namespace of its own where the host allows
+// that (then it is process 1, checks its peers for real, and takes everything it started along when it
+// dies), else next to the test. And a plain blocking client for it.
+#pragma once
+
+#include <sys/types.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bridge/guest/guest.hpp"
+#include "core/base/unique_fd.hpp"
+
+namespace atl::test {
+
+/// A connection of the host. Every read has a deadline; running into it throws.
+class Client {
+  public:
+    explicit Client(const std::string& path);
+    void send(std::string_view text) const;
+    /// The next line without its newline; nothing at the end of the stream.
+    std::optional<std::string> line();
+    /// All lines until the end of the stream.
+    std::vector<std::string> rest();
+    void close() { socket_.reset(); }
+    int fd() const { return socket_.get(); }
+
+  private:
+    base::UniqueFd socket_;
+    std::string buffer_;
+};
+
+/// What a shell or process agent said in one turn.
+struct Transcript {
+    std::vector<nlohmann::json> events;
+    std::string text;  // all deltas
+
+    static Transcript of(const std::vector<std::string>& lines);
+    /// "text_delta done", runs of one name told once.
+    std::string names() const;
+    const nlohmann::json& data(std::string_view event) const;
+};
+
+class GuestProcess {
+  public:
+    enum class Space { own, shared };  // pid namespace
+
+    GuestProcess() : GuestProcess(Space::own, guest::Peers::outside) {}
+    GuestProcess(Space space, guest::Peers peers, std::string workspace = "/tmp");
+    /// The program instead of the class; needs a pid namespace.
+    static GuestProcess program(const std::string& file);
+    GuestProcess(GuestProcess&&) = default;
+    ~GuestProcess();
+
+    /// False where the host allows no pid namespace: the guest then trusts every peer.
+    static bool can_isolate();
+
+    Client connect() const { return Client(path_); }
+    Client send(std::string_view command_line) const;
+    /// Starts the agent and returns the control connection; `agent` is JSON.
+    Client start(std::string_view agent) const;
+    Client start_command(const std::string& bash_script) const;
+    Client query(std::string_view prompt, std::string_view turn = "t1") const;
+    Transcript run(std::string_view prompt, std::string_view turn = "t1") const;
+    /// The one reply to a command.
+    nlohmann::json ask(std::string_view command_line) const;
+
+    const std::string& path() const { return path_; }
+    pid_t pid() const { return pid_; }
+    void signal(int number) const;
+    /// Waits for the guest's end, with a deadline; returns its exit status, or -1 for a signal.
+    int wait();
+
+  private:
+    struct Unstarted {};
+    explicit GuestProcess(Unstarted) {}
+    void listen();
+    template <class Run>
+    void fork_guest(Space space, Run run);
+
+    std::string directory_;
+    std::string path_;
+    base::UniqueFd listener_;
+    base::UniqueFd pidfd_;
+    pid_t pid_ = -1;
+};
+
+}  // namespace atl::test

@@ -1,0 +1,221 @@
+#include "bridge/agents/process_agent.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <chrono>
+
+#include "bridge/agents/line_splitter.hpp"
+#include "bridge/protocol.hpp"
+#include "core/base/limits.hpp"
+#include "guest_process.hpp"
+
+namespace atl::test {
+namespace {
+
+const std::string k_ready = "echo '{\"ev\":\"ready\"}'\n";
+
+/// An agent that runs `on_query` for each query with the command's line in $line.
+std::string agent(const std::string& on_query, const std::string& on_other = ":") {
+    return k_ready + "while IFS= read -r line; do case $line in '{\"cmd\":\"query\"'*) " + on_query +
+           ";; '{\"cmd\":\"shutdown\"'*) exit 0;; *) " + on_other + ";; esac; done";
+}
+
+nlohmann::json refusal(const GuestProcess& guest, const nlohmann::json& argv) {
+    const nlohmann::json command = {{"cmd", "start"}, {"agent", {{"kind", "command"}, {"argv", argv}}}};
+    Client control = guest.send(command.dump());
+    return nlohmann::json::parse(control.line().value());
+}
+
+}  // namespace
+
+TEST_CASE("an agent's lines are relayed as it wrote them") {
+    const GuestProcess guest;
+    const Client control = guest.start_command(agent(
+        R"(echo '{ "ev" : "message" , "data":{"b":1.0,"a":"\u00e9"} }'; echo garbage; echo; echo '{"data":{},"ev":"done"}')"));
+    for (int i = 0; i < 3; ++i)
+        CHECK(guest.query("hi").rest() ==
+              std::vector<std::string>{R"({ "ev" : "message" , "data":{"b":1.0,"a":"\u00e9"} })", "garbage",
+                                       "", R"({"data":{},"ev":"done"})"});
+}
+
+TEST_CASE("an agent gets the host's command as it is") {
+    const GuestProcess guest;
+    const Client control =
+        guest.start_command(agent(R"(printf '{"ev":"message","data":%s}\n{"ev":"done"}\n' "$line")"));
+    Client client = guest.connect();
+    client.send(bridge::encode_query("t7", "a \"b\"", R"({"model":"m","n":1.0})"));
+    const auto lines = client.rest();
+    REQUIRE(lines.size() == 2);
+    CHECK(
+        lines[0] ==
+        R"({"ev":"message","data":{"cmd":"query","turn":"t7","prompt":"a \"b\"","options":{"model":"m","n":1.0}}})");
+}
+
+TEST_CASE("an agent that cannot be started is refused with the reason") {
+    const GuestProcess missing;
+    CHECK(refusal(missing, {"/nonexistent/agent"}).at("error") ==
+          "cannot run /nonexistent/agent in /tmp: No such file or directory");
+    const GuestProcess empty;
+    CHECK(refusal(empty, nlohmann::json::array()).at("error") == "the agent has no command");
+    const GuestProcess early;
+    CHECK(refusal(early, {"/bin/sh", "-c", "echo hello; exit 3"}).at("error") ==
+          "the agent exited with status 3 before it was ready");
+    const GuestProcess by_path;
+    CHECK(refusal(by_path, {"sh", "-c", "kill -9 $$"}).at("error") ==
+          "the agent was killed by SIGKILL before it was ready");
+}
+
+TEST_CASE("what an agent says before it is ready is no event") {
+    const GuestProcess guest;
+    const Client control = guest.start_command(
+        "echo starting; echo '{\"ev\":\"done\"}'; echo '{\"ev\":1}'\n" + agent("echo '{\"ev\":\"done\"}'"));
+    CHECK(guest.run("x").names() == "done");
+}
+
+TEST_CASE("an agent that dies in a turn ends it with an error, without done, and is reported once") {
+    const GuestProcess guest;
+    Client control =
+        guest.start_command(agent("echo '{\"ev\":\"text_delta\",\"data\":{\"delta\":\"x\"}}'; exit 3"));
+    const Transcript turn = guest.run("x");
+    CHECK(turn.names() == "text_delta error");
+    CHECK(turn.data("error") ==
+          nlohmann::json{{"code", "agent_crashed"}, {"message", "the agent exited with status 3"}});
+    CHECK(control.line() == R"({"ev":"agent_exit","detail":"exited with status 3"})");
+    const Transcript later = guest.run("x");
+    CHECK(later.names() == "error");
+    CHECK(later.data("error").at("code") == "agent_crashed");
+}
+
+TEST_CASE("an agent that dies between turns is reported") {
+    const GuestProcess guest;
+    Client control = guest.start_command(agent("echo '{\"ev\":\"done\"}'; kill -9 $$"));
+    CHECK(guest.run("x").names() == "done");
+    CHECK(control.line() == R"({"ev":"agent_exit","detail":"was killed by SIGKILL"})");
+}
+
+TEST_CASE("children that hold a dead agent's pipes hold up nothing") {
+    GuestProcess guest;
+    Client control = guest.start_command(agent("sleep 1000 & (yes | tr -d y) & exit 4"));
+    CHECK(guest.run("x").names() == "error");
+    CHECK(control.line() == R"({"ev":"agent_exit","detail":"exited with status 4"})");
+    CHECK(guest.ask(R"({"cmd":"shutdown"})").at("ok") == true);
+    CHECK(guest.wait() == 0);
+}
+
+TEST_CASE("a line of 100 MB is replaced by an error, and the turn goes on") {
+    const GuestProcess guest;
+    const Client control = guest.start_command(
+        agent("head -c 104857600 /dev/zero | tr '\\0' '['; echo; echo '{\"ev\":\"done\"}'"));
+    const Transcript turn = guest.run("x");
+    CHECK(turn.names() == "error done");
+    CHECK(turn.data("error").at("code") == "line_too_long");
+}
+
+TEST_CASE("JSON nested 100,000 deep passes the guest unharmed") {
+    const GuestProcess guest;
+    const Client control = guest.start_command(agent(
+        "printf '{\"data\":'; head -c 100000 /dev/zero | tr '\\0' '['; echo; echo '{\"ev\":\"done\"}'"));
+    const auto lines = guest.query("x").rest();
+    REQUIRE(lines.size() == 2);
+    CHECK(lines[0].size() == 100'008);
+}
+
+TEST_CASE("what an agent says after done belongs to no turn") {
+    const GuestProcess guest;
+    const Client control = guest.start_command(agent(
+        R"(env printf '{"ev":"done"}\n{"ev":"text_delta","data":{"delta":"stray"}}\n{"ev":"done"}\n')"));
+    for (int i = 0; i < 3; ++i)
+        CHECK(guest.run("x").names() == "done");
+}
+
+TEST_CASE("closing the stream interrupts the agent, and what it still says is not the next turn's") {
+    const GuestProcess guest;
+    const Client control = guest.start_command(
+        agent(R"(printf '{"ev":"message","data":%s}\n' "$line")",
+              R"(printf '{"ev":"message","data":{"late":%s}}\n{"ev":"done"}\n' "$line")"));
+    Client first = guest.query("x", "t1");
+    CHECK(first.line().has_value());
+    first.close();
+    Client second = guest.query("x", "t2");
+    CHECK(nlohmann::json::parse(second.line().value()).at("data").at("turn") == "t2");
+    CHECK(guest.ask(R"({"cmd":"interrupt","turn":"t1"})").at("ok") == false);
+    CHECK(guest.ask(R"({"cmd":"interrupt","turn":"t2"})").at("ok") == true);
+    const auto lines = second.rest();
+    REQUIRE(lines.size() == 2);
+    CHECK(lines[0] == R"({"ev":"message","data":{"late":{"cmd":"interrupt","turn":"t2"}}})");
+}
+
+TEST_CASE("a second turn at the same time is refused") {
+    const GuestProcess guest;
+    const Client control = guest.start_command(agent(R"(printf '{"ev":"message","data":%s}\n' "$line")"));
+    Client first = guest.query("x", "t1");
+    CHECK(first.line().has_value());
+    const Transcript second = guest.run("x", "t2");
+    CHECK(second.names() == "error done");
+    CHECK(second.data("error").at("code") == "turn_in_progress");
+}
+
+TEST_CASE("an agent that obeys ends at once, one that does not is killed") {
+    GuestProcess obedient;
+    const Client control = obedient.start_command(agent(":"));
+    CHECK(obedient.ask(R"({"cmd":"shutdown"})").at("ok") == true);
+    CHECK(obedient.wait() == 0);
+
+    GuestProcess stubborn;
+    Client other =
+        stubborn.start_command("trap '' TERM HUP INT\n" + k_ready + "while :; do sleep 1000; done");
+    const auto before = std::chrono::steady_clock::now();
+    CHECK(stubborn.ask(R"({"cmd":"shutdown"})").at("ok") == true);
+    CHECK(stubborn.wait() == 0);
+    CHECK(std::chrono::steady_clock::now() - before >= guest::k_stop_grace + guest::k_kill_grace);
+    CHECK(other.line() == R"({"ev":"agent_exit","detail":"was killed by SIGKILL"})");
+}
+
+TEST_CASE("an agent that does not read its commands is given up when their queue is full") {
+    const GuestProcess guest;
+    Client control = guest.start_command(k_ready + "exec sleep 1000");
+    const std::string prompt(base::k_max_body_bytes, 'x');
+    for (std::size_t sent = 0; sent <= guest::k_max_agent_input_bytes; sent += prompt.size())
+        guest.query(prompt).close();
+    CHECK(control.line() == R"({"ev":"agent_exit","detail":"did not read its input"})");
+}
+
+TEST_CASE("an agent that closes its output or input is given up") {
+    const GuestProcess mute;
+    Client control = mute.start_command(k_ready + "exec >&-; exec sleep 1000");
+    CHECK(control.line() == R"({"ev":"agent_exit","detail":"closed its output"})");
+    const GuestProcess deaf;
+    Client other = deaf.start_command("exec <&-\n" + k_ready + "exec sleep 1000");
+    CHECK(deaf.run("x").data("error").at("message") == "the agent closed its input");
+    CHECK(other.line() == R"({"ev":"agent_exit","detail":"closed its input"})");
+}
+
+TEST_CASE("a host that does not read stops the agent, not the guest, and loses nothing") {
+    const GuestProcess guest;
+    const Client control =
+        guest.start_command(agent("yes '{\"ev\":\"text_delta\",\"data\":{\"delta\":\"0123456789\"}}' | head "
+                                  "-200000; echo '{\"ev\":\"done\"}'"));
+    Client slow = guest.query("x");
+    CHECK(guest.ask("{}").at("error") == "not a command");
+    CHECK(slow.rest().size() == 200'001);
+}
+
+TEST_CASE("a stream cut anywhere gives the same lines") {
+    struct Recorder final : guest::LineSplitter::Sink {
+        std::vector<std::string> lines;
+        void on_line(std::string_view line) override { lines.emplace_back(line); }
+        void on_long_line() override { lines.emplace_back("LONG"); }
+    };
+    const std::string bytes = "one\n\ntwo\r\n" + std::string(base::k_max_event_line_bytes, 'x') + "\n" +
+                              std::string(base::k_max_event_line_bytes + 1, 'y') + "\nlast\nopen";
+    const std::vector<std::string> expected = {
+        "one", "", "two\r", std::string(base::k_max_event_line_bytes, 'x'), "LONG", "last"};
+    for (const std::size_t piece : {std::size_t{1}, std::size_t{3}, std::size_t{4096}, bytes.size()}) {
+        Recorder recorder;
+        guest::LineSplitter splitter(recorder);
+        for (std::size_t at = 0; at < bytes.size(); at += piece)
+            splitter.feed(std::string_view(bytes).substr(at, piece));
+        CHECK((recorder.lines == expected));  // not worth printing
+    }
+}
+
+}  // namespace atl::test

@@ -1,0 +1,183 @@
+#include "cgroup/groups.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <optional>
+
+#include "../isolation/fixture.hpp"
+#include "core/base/ids.hpp"
+#include "core/isolation/spawn.hpp"
+
+namespace {
+
+using namespace atl;
+namespace fs = std::filesystem;
+
+struct Bench {
+    test::Loop loop;
+    std::string instance = "test" + base::new_id();
+    std::unique_ptr<cgroup::Groups> groups;
+
+    Bench() { reopen(); }
+    void reopen() {
+        groups.reset();
+        auto opened = cgroup::Groups::open(loop.context.get_executor(), loop.timers, instance);
+        REQUIRE(opened.has_value());
+        groups = std::move(*opened);
+        if (groups->parent().empty())
+            SKIP("no cgroup v2 hierarchy on this host that this user may write to");
+    }
+    std::unique_ptr<sandbox::ResourceGroup> make(const std::string& name) const {
+        auto group = groups->create(name, {});
+        REQUIRE(group.has_value());
+        REQUIRE(*group);
+        return std::move(*group);
+    }
+    isolation::Spawned start_in(const sandbox::ResourceGroup& group, const std::string& script) {
+        const base::UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+        isolation::ChildPlan plan;
+        plan.fds = {null.get(), null.get(), null.get()};
+        plan.group_fd = group.clone_into_fd();
+        auto spawned =
+            isolation::spawn(loop.context.get_executor(), "/bin/sh", {"-c", "PATH=/usr/bin:/bin\n" + script}, plan);
+        REQUIRE(spawned.has_value());
+        return std::move(*spawned);
+    }
+    std::size_t members(const std::string& name) const {
+        const std::string text = test::read_text(groups->parent() / name / "cgroup.procs");
+        return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+    }
+    std::optional<base::Result<void>> remove(sandbox::ResourceGroup& group) {
+        std::optional<base::Result<void>> result;
+        group.remove([&result](const base::Result<void>& how) { result = how; });
+        CHECK_FALSE(result.has_value());
+        (void)loop.run_until([&result] { return result.has_value(); });
+        return result;
+    }
+};
+
+void reap(const isolation::Spawned& spawned) { ::waitpid(spawned.pid, nullptr, 0); }
+
+}  // namespace
+
+TEST_CASE("cgroup: a child is born in its group") {
+    Bench bench;
+    const auto group = bench.make("a-1");
+    const auto child = bench.start_in(*group, "sleep 1000");
+    CHECK(test::read_text("/proc/" + std::to_string(child.pid) + "/cgroup").find("/atoll-" + bench.instance + "/a-1\n") !=
+          std::string::npos);
+    group->kill();
+    reap(child);
+}
+
+TEST_CASE("cgroup: kill ends members that left their session and their parent") {
+    Bench bench;
+    const auto group = bench.make("a-1");
+    const auto child = bench.start_in(*group, "setsid sleep 1000 & (sleep 1000 &) ; sleep 1000");
+    REQUIRE(bench.loop.run_until([&] {
+        bench.loop.context.poll();
+        return bench.members("a-1") == 4;
+    }));
+    group->kill();
+    reap(child);
+    const auto removed = bench.remove(*group);
+    REQUIRE(removed.has_value());
+    CHECK(removed->has_value());
+    CHECK_FALSE(fs::exists(bench.groups->parent() / "a-1"));
+}
+
+TEST_CASE("cgroup: remove waits until the last member is gone") {
+    Bench bench;
+    const auto group = bench.make("a-1");
+    const auto child = bench.start_in(*group, "sleep 0.1");
+    const auto removed = bench.remove(*group);
+    REQUIRE(removed.has_value());
+    CHECK(removed->has_value());
+    reap(child);
+}
+
+TEST_CASE("cgroup: an empty group is removed, but never from inside the call") {
+    Bench bench;
+    const auto group = bench.make("a-1");
+    const auto removed = bench.remove(*group);
+    REQUIRE(removed.has_value());
+    CHECK(removed->has_value());
+}
+
+TEST_CASE("cgroup: a group that is dropped takes its members along") {
+    Bench bench;
+    auto group = bench.make("a-1");
+    const auto child = bench.start_in(*group, "sleep 1000");
+    group.reset();
+    int status = 0;
+    REQUIRE(::waitpid(child.pid, &status, 0) == child.pid);
+    CHECK(WIFSIGNALED(status));
+    bench.reopen();
+    CHECK_FALSE(fs::exists(bench.groups->parent() / "a-1"));
+}
+
+TEST_CASE("cgroup: a start ends and removes what an earlier run of the same instance left, and nothing else") {
+    Bench bench;
+    Bench other;
+    const auto theirs = other.make("b-1");
+    const auto their_child = other.start_in(*theirs, "sleep 1000");
+    const fs::path leftover = bench.groups->parent() / "old-3";
+    REQUIRE(::mkdir(leftover.c_str(), 0755) == 0);
+    const pid_t orphan = ::fork();
+    if (orphan == 0) {
+        ::pause();
+        ::_exit(0);
+    }
+    std::ofstream(leftover / "cgroup.procs") << orphan;
+    bench.reopen();
+    int status = 0;
+    CHECK(::waitpid(orphan, &status, 0) == orphan);
+    CHECK(WIFSIGNALED(status));
+    CHECK_FALSE(fs::exists(leftover));
+    CHECK(other.members("b-1") == 1);
+    theirs->kill();
+    reap(their_child);
+}
+
+TEST_CASE("cgroup: two groups of one name are refused") {
+    Bench bench;
+    const auto group = bench.make("a-1");
+    CHECK(bench.groups->create("a-1", {}).error().code() == base::Errc::sandbox_failed);
+}
+
+TEST_CASE("cgroup: a host that offers no place gives null groups") {
+    test::Loop loop;
+    auto groups = cgroup::Groups::open(loop.context.get_executor(), loop.timers, "x", {"/proc/nowhere"});
+    REQUIRE(groups.has_value());
+    auto group = (*groups)->create("a-1", {});
+    REQUIRE(group.has_value());
+    CHECK(*group == nullptr);
+}
+
+TEST_CASE("cgroup: nothing is claimed that is not enforced") {
+    test::Loop loop;
+    const auto groups = cgroup::Groups::open(loop.context.get_executor(), loop.timers, "x", {});
+    sandbox::Enforcement enforcement;
+    (*groups)->describe(enforcement);
+    CHECK(enforcement == sandbox::Enforcement{});
+}
+
+TEST_CASE("cgroup: the v2 hierarchy is found by itself, beside v1, and as a part") {
+    using cgroup::Candidates;
+    const char* pure = "30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
+    const char* hybrid =
+        "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+        "41 31 0:38 / /sys/fs/cgroup/uni\\040fied rw,relatime shared:9 - cgroup2 cgroup2 rw\n";
+    const char* part = "30 24 0:26 /user.slice /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+    CHECK(cgroup::parse_candidates(pure, "0::/\n") == Candidates{"/sys/fs/cgroup"});
+    CHECK(cgroup::parse_candidates(pure, "0::/user.slice/a.scope\n") ==
+          Candidates{"/sys/fs/cgroup", "/sys/fs/cgroup/user.slice/a.scope"});
+    CHECK(cgroup::parse_candidates(hybrid, "4:memory:/x\n0::/\n") == Candidates{"/sys/fs/cgroup/uni fied"});
+    CHECK(cgroup::parse_candidates(part, "0::/user.slice/a\n") == Candidates{"/sys/fs/cgroup", "/sys/fs/cgroup/a"});
+    CHECK(cgroup::parse_candidates(part, "0::/other\n") == Candidates{"/sys/fs/cgroup"});
+    CHECK(cgroup::parse_candidates("1 1 0:1 / / rw - ext4 /dev/vda rw\n", "0::/\n").empty());
+}

@@ -1,0 +1,45 @@
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+
+#include "tests/support/result_printer.hpp"
+#include "core/sandbox/env_policy.hpp"
+
+using namespace atl::sandbox;
+
+TEST_CASE("Only the allow-list of the server's environment is passed on") {
+    const std::array<const char*, 6> block = {"AWS_SECRET_ACCESS_KEY=s", "PATH=/bin:/usr/bin", "LD_PRELOAD=x",
+                                              "ANTHROPIC_API_KEY=k=v", "NOEQUALS", nullptr};
+    const Environment picked = pick_host_env(block.data());
+    CHECK(picked == Environment{{"PATH", "/bin:/usr/bin"}, {"ANTHROPIC_API_KEY", "k=v"}});
+}
+
+TEST_CASE("A request cannot override what the server sets, nor change how programs load") {
+    for (const char* name : {"PATH", "HOME", "LD_PRELOAD", "LD_LIBRARY_PATH", "ASH_SANDBOX_ID", "ANTHROPIC_API_KEY", "",
+                             "1X", "A=B", "A B", "A-B", "\xc3\xa4"}) {
+        INFO(name);
+        const auto checked = check_env({{name, "x"}});
+        REQUIRE_FALSE(checked);
+        CHECK(checked.error().code() == atl::base::Errc::invalid_env);
+    }
+    CHECK(check_env({{"_OK1", "any value = fine\n"}}));
+    CHECK_FALSE(check_env({{"A", "1"}, {"A", "2"}}));
+    CHECK_FALSE(check_env({{"A", std::string("x\0y", 3)}}));
+    CHECK_FALSE(check_env({{"A", std::string(40'000, 'x')}}));
+    CHECK_FALSE(check_env(Environment(129, {"A", "x"})));
+}
+
+TEST_CASE("A sandbox gets the allow-list, the injected variables and its own, and nothing else") {
+    Record record;
+    record.id = "box";
+    record.conversation_id = "conv";
+    record.env = {{"MINE", "1"}};
+    const Environment env = compose_env({{"PATH", "/bin"}}, record);
+    CHECK(env == Environment{{"PATH", "/bin"},
+                             {"HOME", "/workspace"},
+                             {"ASH_BRIDGE_SOCKET", "/run/atoll/bridge.sock"},
+                             {"ASH_AGENT_DIR", "/agent"},
+                             {"ASH_WORKSPACE_DIR", "/workspace"},
+                             {"ASH_SANDBOX_ID", "box"},
+                             {"ASH_SESSION_ID", "conv"},
+                             {"MINE", "1"}});
+}

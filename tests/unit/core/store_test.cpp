@@ -1,0 +1,143 @@
+#include <sys/stat.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <fstream>
+
+#include "tests/support/result_printer.hpp"
+#include "core/store/sqlite_store.hpp"
+#include "tests/support/server_process.hpp"
+
+using namespace atl;
+using namespace atl::conversation;
+using store::SqliteStore;
+
+namespace {
+
+conversation::Record conversation_record(std::int64_t key) {
+    conversation::Record record;
+    record.key = key;
+    record.id = "conversation" + std::to_string(key);
+    record.agent = "shell";
+    record.user_id = "user \xc3\xa4";
+    record.metadata = R"({"a":1})";
+    record.sandbox_id = "box" + std::to_string(key);
+    record.status = conversation::Status::active;
+    record.idle_seconds = 5;
+    record.ttl_seconds = 4'000'000'000;
+    record.created_at = base::WallTime{base::Millis{123}};
+    return record;
+}
+
+EventPtr event(std::uint64_t seq, const std::string& text = "x") {
+    return make_event(seq, EventType::text_delta, base::WallTime{}, 1, "{\"delta\":\"" + text + "\"}");
+}
+
+std::unique_ptr<SqliteStore> open(const std::filesystem::path& file) {
+    auto opened = SqliteStore::open(file);
+    REQUIRE(opened);
+    return std::move(*opened);
+}
+
+}  // namespace
+
+TEST_CASE("What was committed is there after the store is opened again") {
+    const test::TempDir dir;
+    sandbox::Record box;
+    box.id = "box1";
+    box.conversation_id = "conversation1";
+    box.host_uid = 1'879'048'200;
+    box.generation = 3;
+    box.env = {{"A", "x=y\n"}};
+    TurnRecord turn{1, 1, "key", "digest", 1, 0, 7};
+    {
+        const auto store = open(dir.path() / "db");
+        REQUIRE(store->commit(std::vector<Write>{PutConversation{conversation_record(1)}, PutSandbox{box}, PutTurn{turn},
+                                                 AppendEvent{1, event(1)}, AppendEvent{1, event(2)}}));
+    }
+    const auto store = open(dir.path() / "db");
+    const auto snapshot = store->load();
+    REQUIRE(snapshot);
+    REQUIRE(snapshot->conversations.size() == 1);
+    const auto& record = snapshot->conversations[0];
+    CHECK(record.user_id == "user \xc3\xa4");
+    CHECK(record.ttl_seconds == 4'000'000'000);
+    CHECK(record.last_seq == 2);
+    CHECK(record.last_turn == 1);
+    REQUIRE(snapshot->sandboxes.size() == 1);
+    CHECK(snapshot->sandboxes[0].env == box.env);
+    CHECK(snapshot->sandboxes[0].host_uid == box.host_uid);
+    REQUIRE(snapshot->turns.size() == 1);
+    CHECK(snapshot->turns[0].idempotency_key == "key");
+    CHECK(store->find_turn(1, "key")->turn == 1);
+    CHECK(store->find_turn(2, "key")->turn == 0);
+    const auto events = store->read_events(1, 0, 1'000'000);
+    REQUIRE(events);
+    REQUIRE(events->size() == 2);
+    CHECK((*events)[1]->json == event(2)->json);
+    CHECK((*events)[1]->type == EventType::text_delta);
+}
+
+TEST_CASE("A batch that fails leaves nothing and can be tried again") {
+    const test::TempDir dir;
+    const auto store = open(dir.path() / "db");
+    REQUIRE(store->commit(std::vector<Write>{AppendEvent{1, event(2)}}));
+    const std::vector<Write> clash{AppendEvent{1, event(1)}, AppendEvent{1, event(2)}};
+    const auto failed = store->commit(clash);
+    REQUIRE_FALSE(failed);
+    CHECK(failed.error().code() == base::Errc::storage_failed);
+    CHECK(store->read_events(1, 0, 1'000'000)->size() == 1);
+    REQUIRE(store->commit(std::vector<Write>{AppendEvent{1, event(1)}}));
+}
+
+TEST_CASE("Logs of neighbours do not mix, and reading is bounded") {
+    const test::TempDir dir;
+    const auto store = open(dir.path() / "db");
+    std::vector<Write> writes;
+    for (std::uint64_t seq = 1; seq <= 100; ++seq) {
+        writes.emplace_back(AppendEvent{1, event(seq, std::string(1000, 'a'))});
+        writes.emplace_back(AppendEvent{2, event(seq, "b")});
+    }
+    REQUIRE(store->commit(writes));
+    const auto some = store->read_events(1, 10, 5000);
+    REQUIRE(some);
+    CHECK(some->size() == 5);
+    CHECK(some->front()->seq == 11);
+    CHECK(store->read_events(1, 10, 1)->size() == 1);
+    CHECK(store->read_events(1, 100, 5000)->empty());
+    CHECK(store->purge_events(1, 51, 20).value() == 20);
+    CHECK(store->purge_events(1, 51, 100).value() == 30);
+    CHECK(store->read_events(1, 0, 1)->front()->seq == 51);
+    CHECK(store->read_events(2, 0, 1)->front()->seq == 1);
+}
+
+TEST_CASE("Events whose conversation is gone are found without reading every event") {
+    const test::TempDir dir;
+    const auto store = open(dir.path() / "db");
+    REQUIRE(store->commit(std::vector<Write>{PutConversation{conversation_record(2)}, AppendEvent{1, event(1)},
+                                             AppendEvent{2, event(1)}, AppendEvent{7, event(1)}}));
+    const auto snapshot = store->load();
+    REQUIRE(snapshot);
+    CHECK(snapshot->orphaned_logs == std::vector<std::int64_t>{1, 7});
+    CHECK(snapshot->last_key == 7);
+}
+
+TEST_CASE("The database is readable by its owner alone") {
+    const test::TempDir dir;
+    const auto store = open(dir.path() / "db");
+    REQUIRE(store->commit(std::vector<Write>{AppendEvent{1, event(1)}}));
+    for (const char* name : {"db", "db-wal", "db-shm"}) {
+        struct stat status {};
+        REQUIRE(::stat((dir.path() / name).c_str(), &status) == 0);
+        CHECK((status.st_mode & 0777) == 0600);
+    }
+    CHECK(store->wal_bytes() > 0);
+}
+
+TEST_CASE("A damaged database and a newer schema are refused in clear words") {
+    const test::TempDir dir;
+    std::ofstream(dir.path() / "garbage") << std::string(10'000, 'g');
+    const auto garbage = SqliteStore::open(dir.path() / "garbage");
+    REQUIRE_FALSE(garbage);
+    CHECK(garbage.error().detail().find("garbage") != std::string::npos);
+    CHECK_FALSE(SqliteStore::open(dir.path() / "no" / "such" / "folder"));
+}

@@ -1,0 +1,288 @@
+// Workspaces and the helper process, with the real program.
+#include <fcntl.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <optional>
+
+#include "../isolation/fixture.hpp"
+#include "fs-guard/helper_client.hpp"
+#include "fs-guard/workspaces.hpp"
+
+namespace {
+
+using namespace atl;
+namespace fs = std::filesystem;
+using Outcome = std::optional<base::Result<void>>;
+
+struct Bench {
+    test::TempFolder data;
+    test::Loop loop;
+    std::unique_ptr<fs_guard::HelperClient> helper;
+    std::unique_ptr<fs_guard::Workspaces> workspaces;
+
+    Bench() {
+        auto started = fs_guard::HelperClient::start(loop.context.get_executor(), loop.timers,
+                                                     {ATOLL_BIN_DIR "/atoll-helper", data.path()});
+        REQUIRE(started.has_value());
+        helper = std::move(*started);
+        auto opened = fs_guard::Workspaces::open(data.path(), *helper, loop.timers);
+        REQUIRE(opened.has_value());
+        workspaces = std::move(*opened);
+    }
+    base::Result<void> settle(const Outcome& outcome) {
+        REQUIRE(loop.run_until([&outcome] { return outcome.has_value(); }, std::chrono::seconds(60)));
+        return *outcome;
+    }
+    base::Result<void> remove_tree(const std::string& path) {
+        Outcome outcome;
+        helper->remove(path, [&outcome](const base::Result<void>& result) { outcome = result; });
+        CHECK_FALSE(outcome.has_value());
+        return settle(outcome);
+    }
+    bool removes(const std::string& path) {
+        const auto result = remove_tree(path);
+        INFO((result ? std::string("removed") : result.error().detail()));
+        CHECK(result.has_value());
+        return result.has_value() && !fs::exists(fs::symlink_status(data / path));
+    }
+};
+
+/// Folders below one another, each in the last; -1 or the innermost.
+int nest(int at, int depth) {
+    for (int i = 0; i < depth; ++i) {
+        if (::mkdirat(at, "deep", 0755) != 0)
+            return -1;
+        const int next = ::openat(at, "deep", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        ::close(at);
+        at = next;
+    }
+    return at;
+}
+
+}  // namespace
+
+TEST_CASE("helper: a tree with hostile names, links and closed folders is removed and nothing beyond it") {
+    Bench bench;
+    test::write_text(bench.data / "outside/file", "keep");
+    const fs::path tree = bench.data / "trash/t";
+    test::write_text(tree / "a\nb \"\\ \x01\xff", "x");
+    test::write_text(tree / std::string(255, 'n'), "x");
+    test::write_text(tree / "-rf", "x");
+    fs::create_directory_symlink(bench.data / "outside", tree / "link");
+    fs::create_symlink("/", tree / "root");
+    fs::create_symlink("..", tree / "up");
+    REQUIRE(::mkfifo((tree / "fifo").c_str(), 0) == 0);
+    test::write_text(tree / "closed/inner/file", "x", 0);
+    ::chmod((tree / "closed/inner").c_str(), 0);
+    ::chmod((tree / "closed").c_str(), 0);
+    CHECK(bench.removes("trash/t"));
+    CHECK(test::read_text(bench.data / "outside/file") == "keep");
+}
+
+TEST_CASE("helper: an unprivileged owner's closed folders are removed too") {
+    if (!test::is_root())
+        SKIP("the test above has run it unprivileged already");
+    Bench bench;
+    // The same program as an unprivileged user, driven by hand.
+    constexpr uid_t k_uid = 1'950'000'000;
+    const fs::path tree = bench.data / "t";
+    test::write_text(tree / "closed/inner/file", "x", 0);
+    test::write_text(tree / "readonly/file", "x", 0);
+    REQUIRE(::chown(bench.data.path().c_str(), k_uid, k_uid) == 0);
+    for (const char* name : {"", "closed", "closed/inner", "closed/inner/file", "readonly", "readonly/file"})
+        REQUIRE(::chown((tree / name).c_str(), k_uid, k_uid) == 0);
+    ::chmod((tree / "closed/inner").c_str(), 0);
+    ::chmod((tree / "closed").c_str(), 0);
+    ::chmod((tree / "readonly").c_str(), 0555);
+    const std::string command = "cd '" + bench.data.path().string() +
+                                "' && echo '{\"id\":1,\"op\":\"remove\",\"path\":\"t\"}' | setpriv --reuid " +
+                                std::to_string(k_uid) + " --clear-groups '" ATOLL_BIN_DIR "/atoll-helper' >/dev/null";
+    if (::access("/usr/bin/setpriv", X_OK) != 0)
+        FAIL("setpriv is missing (package util-linux)");
+    REQUIRE(std::system(command.c_str()) == 0);
+    CHECK_FALSE(fs::exists(tree));
+}
+
+TEST_CASE("helper: a tree of five thousand levels is removed with few descriptors and little memory") {
+    Bench bench;
+    fs::create_directories(bench.data / "trash/t");
+    const int bottom = nest(::open((bench.data / "trash/t").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), 5000);
+    REQUIRE(bottom >= 0);
+    ::close(::openat(bottom, "file", O_CREAT | O_WRONLY | O_CLOEXEC, 0644));
+    ::close(bottom);
+    rlimit few{48, 48};
+    REQUIRE(::prlimit(bench.helper->pid(), RLIMIT_NOFILE, &few, nullptr) == 0);
+    CHECK(bench.removes("trash/t"));
+    const std::string status = test::read_text("/proc/" + std::to_string(bench.helper->pid()) + "/status");
+    const std::size_t at = status.find("VmHWM:");
+    REQUIRE(at != std::string::npos);
+    CHECK(std::stol(status.substr(at + 6)) < 20'000);
+}
+
+TEST_CASE("helper: a wide tree with many folders deep down is removed") {
+    Bench bench;
+    for (int i = 0; i < 20; ++i) {
+        std::string path = "trash/t/b" + std::to_string(i);
+        for (int depth = 0; depth < 40; ++depth)
+            path += "/d";
+        for (int file = 0; file < 20; ++file)
+            test::write_text(bench.data / (path + "/f" + std::to_string(file) + "/leaf"), "x");
+    }
+    for (int i = 0; i < 20'000; ++i)
+        ::close(::open((bench.data / ("trash/t/file" + std::to_string(i))).c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    CHECK(bench.removes("trash/t"));
+}
+
+TEST_CASE("helper: a mount inside a tree is not entered") {
+    if (!test::is_root())
+        SKIP("only root can mount");
+    Bench bench;
+    fs::create_directories(bench.data / "trash/t/m");
+    test::write_text(bench.data / "outside/file", "keep");
+    if (::mount((bench.data / "outside").c_str(), (bench.data / "trash/t/m").c_str(), nullptr, MS_BIND, nullptr) != 0)
+        SKIP("this root may not mount: " << std::strerror(errno));
+    CHECK_FALSE(bench.remove_tree("trash/t").has_value());
+    REQUIRE(::umount((bench.data / "trash/t/m").c_str()) == 0);
+    CHECK(test::read_text(bench.data / "outside/file") == "keep");
+    CHECK(bench.removes("trash/t"));
+}
+
+TEST_CASE("helper: no path leads out of the working directory") {
+    Bench bench;
+    const test::TempFolder outside;
+    test::write_text(outside / "file", "keep");
+    CHECK_FALSE(bench.remove_tree(outside.path().string()).has_value());
+    CHECK_FALSE(bench.remove_tree("../" + outside.path().filename().string()).has_value());
+    fs::create_directory_symlink(outside.path(), bench.data / "link");
+    CHECK_FALSE(bench.remove_tree("link/file").has_value());
+    CHECK(test::read_text(outside / "file") == "keep");
+}
+
+TEST_CASE("helper: what is not there is removed already") {
+    Bench bench;
+    CHECK(bench.remove_tree("trash/nothing").has_value());
+}
+
+TEST_CASE("helper: runs at the lowest priority with nothing open but its pipes and the log") {
+    Bench bench;
+    const std::string proc = "/proc/" + std::to_string(bench.helper->pid());
+    CHECK(::getpriority(PRIO_PROCESS, static_cast<id_t>(bench.helper->pid())) == 19);
+    CHECK(test::read_text(proc + "/environ").empty());
+    CHECK(std::distance(fs::directory_iterator(proc + "/fd"), fs::directory_iterator()) == 3);
+}
+
+TEST_CASE("helper: one that is killed is replaced and its request repeated") {
+    Bench bench;
+    const pid_t first = bench.helper->pid();
+    for (int i = 0; i < 3000; ++i)
+        test::write_text(bench.data / ("trash/t/f" + std::to_string(i)), "x");
+    Outcome outcome;
+    bench.helper->remove("trash/t", [&outcome](const base::Result<void>& result) { outcome = result; });
+    REQUIRE(::kill(first, SIGKILL) == 0);
+    CHECK(bench.settle(outcome).has_value());
+    CHECK(bench.helper->pid() != first);
+    CHECK_FALSE(fs::exists(bench.data / "trash/t"));
+}
+
+TEST_CASE("helper: ends with its client") {
+    Bench bench;
+    const pid_t pid = bench.helper->pid();
+    bench.helper.reset();
+    CHECK(::kill(pid, 0) != 0);
+}
+
+TEST_CASE("helper: a program that is missing is an error that names it") {
+    test::Loop loop;
+    const auto started =
+        fs_guard::HelperClient::start(loop.context.get_executor(), loop.timers, {"/there/is/no/helper", "/"});
+    REQUIRE_FALSE(started.has_value());
+    CHECK(started.error().code() == base::Errc::host_unsupported);
+    CHECK(started.error().detail().find("/there/is/no/helper") != std::string::npos);
+}
+
+TEST_CASE("helper: a checkpoint writes the log back while the database is in use") {
+    Bench bench;
+    const fs::path database = bench.data / "test.db";
+    sqlite3* raw = nullptr;
+    REQUIRE(::sqlite3_open(database.c_str(), &raw) == SQLITE_OK);
+    const std::unique_ptr<sqlite3, int (*)(sqlite3*)> server(raw, &::sqlite3_close);
+    const auto run = [raw](const char* sql) { return ::sqlite3_exec(raw, sql, nullptr, nullptr, nullptr) == SQLITE_OK; };
+    REQUIRE(run("PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0; CREATE TABLE t(x);"));
+    REQUIRE(run("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<5000)"
+                " INSERT INTO t SELECT randomblob(100) FROM n"));
+    const auto database_bytes = fs::file_size(database);
+    Outcome outcome;
+    bench.helper->checkpoint(database, fs_guard::CheckpointMode::passive,
+                             [&outcome](const base::Result<void>& result) { outcome = result; });
+    CHECK(bench.settle(outcome).has_value());
+    CHECK(fs::file_size(database) > database_bytes);
+    CHECK(run("INSERT INTO t VALUES(1)"));
+    Outcome missing;
+    bench.helper->checkpoint(bench.data / "missing.db", fs_guard::CheckpointMode::truncate,
+                             [&missing](const base::Result<void>& result) { missing = result; });
+    CHECK_FALSE(bench.settle(missing).has_value());
+}
+
+TEST_CASE("workspaces: one is made for its owner alone, and removed at once") {
+    Bench bench;
+    const std::string id = base::new_id();
+    const std::uint32_t uid = test::is_root() ? 1'950'000'001 : 0;
+    const auto made = bench.workspaces->provision(id, uid);
+    REQUIRE(made.has_value());
+    CHECK(*made == bench.workspaces->workspace(id));
+    struct stat about {};
+    REQUIRE(::stat(made->c_str(), &about) == 0);
+    CHECK((about.st_mode & 07777) == 0700);
+    CHECK(about.st_uid == (uid == 0 ? ::geteuid() : uid));
+    CHECK(about.st_gid == (uid == 0 ? ::getegid() : uid));
+    test::write_text(*made / "a/b", "x");
+    Outcome outcome;
+    bench.workspaces->remove(id, [&outcome](const base::Result<void>& result) { outcome = result; });
+    CHECK_FALSE(fs::exists(*made));
+    CHECK(bench.settle(outcome).has_value());
+    CHECK(fs::is_empty(bench.data / "trash"));
+}
+
+TEST_CASE("workspaces: a second one of the same id is refused, removing none is done at once") {
+    Bench bench;
+    const std::string id = base::new_id();
+    REQUIRE(bench.workspaces->provision(id, 0).has_value());
+    CHECK(bench.workspaces->provision(id, 0).error().code() == base::Errc::storage_failed);
+    CHECK_FALSE(bench.workspaces->provision("../x", 0).has_value());
+    Outcome outcome;
+    bench.workspaces->remove(base::new_id(), [&outcome](const base::Result<void>& result) { outcome = result; });
+    CHECK_FALSE(outcome.has_value());
+    CHECK(bench.settle(outcome).has_value());
+}
+
+TEST_CASE("workspaces: a start removes what nobody knows and what lies in the trash") {
+    Bench bench;
+    const std::string kept = base::new_id();
+    const std::string stray = base::new_id();
+    REQUIRE(bench.workspaces->provision(kept, 0).has_value());
+    REQUIRE(bench.workspaces->provision(stray, 0).has_value());
+    test::write_text(bench.data / "workspaces/not an id/x", "x");
+    test::write_text(bench.data / "trash/old.1/x", "x");
+    Outcome outcome;
+    bench.workspaces->sweep({kept}, [&outcome](const base::Result<void>& result) { outcome = result; });
+    CHECK(bench.settle(outcome).has_value());
+    CHECK(fs::exists(bench.workspaces->workspace(kept)));
+    CHECK(std::distance(fs::directory_iterator(bench.data / "workspaces"), fs::directory_iterator()) == 1);
+    CHECK(fs::is_empty(bench.data / "trash"));
+    Outcome again;
+    bench.workspaces->sweep({kept}, [&again](const base::Result<void>& result) { again = result; });
+    CHECK(bench.settle(again).has_value());
+}
+
+TEST_CASE("workspaces: a data directory that cannot be written is an error that names it") {
+    Bench bench;
+    const auto opened = fs_guard::Workspaces::open("/proc/nowhere", *bench.helper, bench.loop.timers);
+    REQUIRE_FALSE(opened.has_value());
+    CHECK(opened.error().detail().find("/proc/nowhere") != std::string::npos);
+}

@@ -1,0 +1,112 @@
+#include "http/event_stream.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <deque>
+
+using namespace atl::http;
+using atl::base::Errc;
+using atl::base::Error;
+using atl::conversation::Batch;
+using atl::conversation::Event;
+using atl::conversation::EventType;
+using State = BodyStream::State;
+
+namespace {
+
+atl::conversation::EventPtr event(std::uint64_t seq, EventType type, std::uint64_t turn) {
+    return std::make_shared<Event>(Event{seq, type, turn, "{\"seq\":" + std::to_string(seq) + "}"});
+}
+
+class ScriptedFeed final : public EventFeed {
+  public:
+    explicit ScriptedFeed(std::deque<atl::base::Result<Batch>> script) : script_(std::move(script)) {}
+    atl::base::Result<Batch> next(std::size_t) override {
+        if (script_.empty())
+            return Batch{};
+        auto batch = std::move(script_.front());
+        script_.pop_front();
+        if (batch && !batch->events.empty())
+            cursor_ = batch->events.back()->seq;
+        return batch;
+    }
+    void on_wake(std::function<void()>) override {}
+    std::uint64_t cursor() const noexcept override { return cursor_; }
+
+  private:
+    std::deque<atl::base::Result<Batch>> script_;
+    std::uint64_t cursor_ = 0;
+};
+
+EventStream stream(std::deque<atl::base::Result<Batch>> script, std::uint64_t turn) {
+    return EventStream(std::make_unique<ScriptedFeed>(std::move(script)), turn);
+}
+
+}  // namespace
+
+TEST_CASE("an event is one frame with its number, type and text") {
+    std::string out;
+    write_sse_event(out, *event(17, EventType::text_delta, 1));
+    CHECK(out == "id: 17\nevent: text_delta\ndata: {\"seq\":17}\n\n");
+}
+
+TEST_CASE("a turn's stream has that turn's events only and ends with its done") {
+    auto turn = stream({Batch{{event(1, EventType::done, 1), event(2, EventType::message, 2)}},
+                        Batch{{event(3, EventType::sandbox_ready, 0), event(4, EventType::done, 2),
+                               event(5, EventType::message, 3)}}},
+                       2);
+    std::string out;
+    CHECK(turn.pull(out, 4096) == State::finished);
+    CHECK(out == "id: 2\nevent: message\ndata: {\"seq\":2}\n\nid: 4\nevent: done\ndata: {\"seq\":4}\n\n");
+}
+
+TEST_CASE("a conversation's stream goes on, with a hint when to reconnect") {
+    auto all = stream({Batch{{event(1, EventType::done, 1)}}}, 0);
+    std::string out;
+    CHECK(all.pull(out, 4096) == State::waiting);
+    CHECK(out == "retry: 1000\n\nid: 1\nevent: done\ndata: {\"seq\":1}\n\n");
+    out.clear();
+    CHECK(all.pull(out, 4096) == State::waiting);
+    CHECK(out.empty());
+}
+
+TEST_CASE("a long replay gives way at the bound") {
+    auto all = stream({Batch{{event(1, EventType::message, 1)}}, Batch{{event(2, EventType::message, 1)}}}, 0);
+    std::string out;
+    CHECK(all.pull(out, 1) == State::more);
+    CHECK(out.find("id: 2") == std::string::npos);
+    CHECK(all.pull(out, 1) == State::more);
+    CHECK(all.pull(out, 1) == State::waiting);
+}
+
+TEST_CASE("a stream that ends early says why and where to go on, without an id") {
+    auto gone = stream({Batch{{event(7, EventType::message, 1)}, true}}, 0);
+    std::string out;
+    CHECK(gone.pull(out, 4096) == State::finished);
+    CHECK(out.find("id: 7\n") != std::string::npos);
+    CHECK(out.find("event: stream_closed\ndata: {\"code\":\"conversation_ended\"") != std::string::npos);
+
+    auto cut = stream({Error(Errc::seq_expired, "the log begins at 9")}, 0);
+    out.clear();
+    CHECK(cut.pull(out, 4096) == State::finished);
+    CHECK(out.find("\"code\":\"seq_expired\"") != std::string::npos);
+
+    auto stopped = stream({Batch{{event(3, EventType::message, 1)}}}, 0);
+    out.clear();
+    CHECK(stopped.pull(out, 4096) == State::waiting);
+    out.clear();
+    stopped.end_early(Errc::shutting_down, out);
+    CHECK(out.find("\"code\":\"shutting_down\"") != std::string::npos);
+    CHECK(out.find("\"after\":3") != std::string::npos);
+    CHECK(out.find("id:") == std::string::npos);
+}
+
+TEST_CASE("Last-Event-ID counts before the query, and must be a number") {
+    Request request;
+    CHECK(resume_point(request, 5).value() == 5);
+    request.fields = {{"Last-Event-ID", "17"}};
+    CHECK(resume_point(request, 5).value() == 17);
+    for (const char* bad : {"x", "-1", "1 2", "18446744073709551615"}) {
+        request.fields = {{"last-event-id", bad}};
+        CHECK(resume_point(request, 5).error().code() == Errc::invalid_request);
+    }
+}

@@ -1,0 +1,125 @@
+#include "http/forms.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "http/openapi.hpp"
+
+using namespace atl::http;
+using atl::base::Errc;
+
+namespace {
+
+template <class Read>
+Errc refusal(Read read, const std::string& text) {
+    const auto body = parse_json(text);
+    REQUIRE(body.has_value());
+    const auto result = read(*body);
+    INFO(text);
+    REQUIRE(result.has_error());
+    return result.error().code();
+}
+
+// A value that fits a property's type, so that only its name is at stake.
+Json sample_of(const nlohmann::ordered_json& schema) {
+    if (schema.contains("$ref") || schema.value("type", "") == "object")
+        return Json::object();
+    if (schema.contains("enum"))
+        return Json(schema["enum"][0].get<std::string>());
+    if (schema.value("type", "") == "integer")
+        return Json(schema["minimum"].get<std::uint64_t>());
+    return Json("text");
+}
+
+template <class Read>
+void check_against_schema(Read read, const std::string& name) {
+    const auto schema = component_schemas()[name];
+    Json body = Json::object();
+    for (const auto& [property, rule] : schema["properties"].items())
+        body[property] = sample_of(rule);
+    INFO(name << ": " << body.dump());
+    CHECK(read(body).has_value());
+    body["surprise"] = 1;
+    CHECK(read(body).error().code() == Errc::unknown_field);
+}
+
+}  // namespace
+
+TEST_CASE("the forms know exactly the fields that the schemas tell") {
+    check_against_schema(read_create_form, "CreateConversation");
+    check_against_schema(read_patch_form, "PatchConversation");
+    check_against_schema(read_sandbox_form, "CreateSandbox");
+    check_against_schema(read_message_form, "PostMessage");
+}
+
+TEST_CASE("a create request is read whole") {
+    const auto body = parse_json(R"({"agent":"echo","userId":"u1","metadata":{"a":[1]},"env":{"A":"1"},
+        "limits":{"memoryMb":64},"network":"host","idleSeconds":0,"ttlSeconds":60})");
+    const auto request = read_create_form(*body);
+    REQUIRE(request.has_value());
+    CHECK(request->agent == "echo");
+    CHECK(request->user_id == "u1");
+    CHECK(request->metadata == R"({"a":[1]})");
+    CHECK(request->env == atl::sandbox::Environment{{"A", "1"}});
+    CHECK(request->limits.memory_mb == 64);
+    CHECK(request->limits.cpu_percent == atl::base::k_default_cpu_percent);
+    CHECK(request->network == atl::sandbox::NetworkMode::host);
+    CHECK(request->idle_seconds == 0U);
+    CHECK(request->ttl_seconds == 60U);
+    const auto empty = read_create_form(Json::object());
+    REQUIRE(empty.has_value());
+    CHECK(empty->agent.empty());
+    CHECK(empty->metadata == "{}");
+    CHECK_FALSE(empty->idle_seconds);
+}
+
+TEST_CASE("a create request of another form is refused and names the field") {
+    for (const char* text :
+         {R"([])", R"("x")", R"({"agent":1})", R"({"agent":""})", R"({"userId":null})", R"({"metadata":[]})",
+          R"({"metadata":"{}"})", R"({"env":{"A":1}})", R"({"env":[]})", R"({"limits":1})",
+          R"({"limits":{"memoryMb":15}})", R"({"limits":{"memoryMb":1048577}})", R"({"limits":{"memoryMb":"64"}})",
+          R"({"limits":{"cpuPercent":0}})", R"({"limits":{"cpuPercent":6401}})", R"({"limits":{"diskMb":0}})",
+          R"({"limits":{"maxProcesses":0}})", R"({"network":"bridge"})", R"({"network":true})",
+          R"({"idleSeconds":-1})", R"({"idleSeconds":1.5})", R"({"ttlSeconds":1000000001})"})
+        CHECK(refusal(read_create_form, text) == Errc::invalid_field);
+    CHECK(refusal(read_create_form, R"({"limits":{"memoryMB":64}})") == Errc::unknown_field);
+    CHECK(refusal(read_create_form, R"({"userid":"x"})") == Errc::unknown_field);
+    const auto body = parse_json(R"({"limits":{"memoryMb":1}})");
+    CHECK(read_create_form(*body).error().detail() == "`limits.memoryMb` must be an integer from 16 to 1048576.");
+}
+
+TEST_CASE("sizes of user ids and metadata are bounded") {
+    Json body;
+    body["userId"] = std::string(atl::base::k_max_user_id_bytes, 'u');
+    CHECK(read_create_form(body).has_value());
+    body["userId"] = std::string(atl::base::k_max_user_id_bytes + 1, 'u');
+    CHECK_FALSE(read_create_form(body).has_value());
+    Json large;
+    large["metadata"]["a"] = std::string(atl::base::k_max_metadata_bytes, 'm');
+    CHECK_FALSE(read_create_form(large).has_value());
+}
+
+TEST_CASE("a patch changes only the limits that it names") {
+    const auto body = parse_json(R"({"limits":{"diskMb":5}})");
+    const auto form = read_patch_form(*body);
+    REQUIRE(form.has_value());
+    REQUIRE(form->limits);
+    atl::sandbox::Limits before;
+    before.memory_mb = 99;
+    const auto after = form->limits->applied_to(before);
+    CHECK(after.memory_mb == 99);
+    CHECK(after.disk_mb == 5);
+    CHECK_FALSE(form->metadata);
+}
+
+TEST_CASE("a message is a string or text parts") {
+    const auto read = [](const char* text) { return read_message_form(*parse_json(text)); };
+    CHECK(read(R"({"content":"hi"})").value() == "hi");
+    CHECK(read(R"({"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]})").value() == "a\nb");
+    for (const char* text :
+         {R"({})", R"({"content":1})", R"({"content":null})", R"({"content":[]})", R"({"content":""})",
+          R"({"content":"a\u0000b"})", R"({"content":["a"]})", R"({"content":[{"type":"image","text":"a"}]})",
+          R"({"content":[{"type":"text"}]})", R"({"content":[{"text":"a"}]})", R"({"content":[{"type":"text","text":1}]})"})
+        CHECK(refusal(read_message_form, text) == Errc::invalid_field);
+    CHECK(refusal(read_message_form, R"({"content":[{"type":"text","text":"a","x":1}]})") == Errc::unknown_field);
+    CHECK(refusal(read_message_form, R"({"content":"a","role":"user"})") == Errc::unknown_field);
+}

@@ -1,0 +1,84 @@
+#include <catch2/catch_test_macros.hpp>
+
+#include "core/base/limits.hpp"
+#include "http/json_reader.hpp"
+#include "http/json_writer.hpp"
+
+using namespace atl::http;
+using atl::base::Errc;
+
+TEST_CASE("JSON nested 100,000 deep is refused without recursion") {
+    for (const char* open : {"[", "{\"a\":"}) {
+        std::string text;
+        for (int i = 0; i < 100'000; ++i)
+            text += open;
+        CHECK(parse_json(text).error().code() == Errc::invalid_json);
+    }
+    const auto depth = atl::base::k_max_json_depth;
+    CHECK(parse_json(std::string(depth, '[') + std::string(depth, ']')).has_value());
+    CHECK_FALSE(parse_json(std::string(depth + 1, '[') + std::string(depth + 1, ']')).has_value());
+}
+
+TEST_CASE("what is not JSON is refused with its place") {
+    for (const char* text : {"", " ", "{", "{]", "nul", "{\"a\":1,}", "'a'", "1 2", "{\"a\":1}x", "NaN", "\"\\ud800\""}) {
+        INFO(text);
+        REQUIRE(parse_json(text).has_error());
+        CHECK(parse_json(text).error().code() == Errc::invalid_json);
+    }
+    CHECK(parse_json("[1,x]").error().detail().find("byte") != std::string::npos);
+}
+
+TEST_CASE("text that is not UTF-8 and names that come twice are refused") {
+    CHECK(parse_json("\"\xFF\"").error().code() == Errc::invalid_utf8);
+    CHECK(parse_json(R"({"a":1,"a":2})").error().code() == Errc::invalid_json);
+    CHECK(parse_json(R"({"a":{"b":1},"c":{"b":2}})").has_value());
+}
+
+TEST_CASE("a value is built as written") {
+    const auto value = parse_json(R"({"a":[1,-2,3.5,"x",true,null,{"b":[]}],"c":{}})");
+    CHECK(value->dump() == R"({"a":[1,-2,3.5,"x",true,null,{"b":[]}],"c":{}})");
+}
+
+TEST_CASE("nothing is coerced") {
+    const auto value = parse_json(R"({"s":1,"i":"1","f":1.0,"n":-1,"big":18446744073709551616,"b":true,"z":null})");
+    const auto fails = [&](auto read) {
+        ObjectReader reader(*value);
+        read(reader);
+        return reader.failed();
+    };
+    CHECK(fails([](auto& r) { r.string("s", 10); }));
+    for (const char* name : {"i", "f", "n", "big", "b", "z"})
+        CHECK(fails([&](auto& r) { r.integer(name, {0, 100}); }));
+    CHECK(fails([](auto& r) { r.object("s"); }));
+}
+
+TEST_CASE("unknown fields are refused by name, the first error is told") {
+    const auto value = parse_json(R"({"known":1,"surprise":2})");
+    ObjectReader reader(*value);
+    CHECK(reader.integer("known", {0, 10}) == 1U);
+    const auto result = reader.finish();
+    CHECK(result.error().code() == Errc::unknown_field);
+    CHECK(result.error().detail().find("`surprise`") != std::string::npos);
+
+    ObjectReader strict(*value);
+    strict.integer("known", {5, 10});
+    CHECK(strict.finish().error().detail() == "`known` must be an integer from 5 to 10.");
+
+    const auto list = parse_json("[]");
+    CHECK(ObjectReader(*list).finish().error().code() == Errc::invalid_field);
+}
+
+TEST_CASE("what is written is valid JSON whatever the text holds") {
+    std::string out;
+    JsonWriter json(out);
+    json.begin_object();
+    json.key("text").string("a\"\\\n\x01\xFF\xE2\x82\xC3\xA9");
+    json.key("list").begin_array().number(1).null().begin_object().end_object().end_array();
+    json.key("raw").raw("{}");
+    json.end_object();
+    const auto parsed = parse_json(out);
+    REQUIRE(parsed.has_value());
+    CHECK((*parsed)["text"] == "a\"\\\n\x01\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xC3\xA9");
+    CHECK((*parsed)["list"].size() == 3);
+    CHECK(out.starts_with(R"({"text":"a\"\\\n\u0001)"));
+}

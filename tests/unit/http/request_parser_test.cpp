@@ -1,0 +1,191 @@
+#include "http/request_parser.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+
+using namespace atl::http;
+using atl::base::Errc;
+
+namespace {
+
+constexpr ParserLimits k_limits{1024, 100};
+
+// Feeds `bytes` in pieces of `step` and keeps what is not consumed, as a session does.
+atl::base::Result<std::size_t> feed_all(RequestParser& parser, std::string_view bytes, std::size_t step) {
+    std::string kept;
+    std::size_t used_total = 0;
+    while (!parser.done() && (!bytes.empty() || !kept.empty())) {
+        kept += bytes.substr(0, step);
+        bytes.remove_prefix(std::min(step, bytes.size()));
+        for (std::size_t used = 1; used > 0 && !kept.empty() && !parser.done();) {
+            const auto result = parser.feed(kept);
+            if (result.has_error())
+                return result.error();
+            used = *result;
+            used_total += used;
+            kept.erase(0, used);
+        }
+        if (bytes.empty())
+            break;
+    }
+    return used_total;
+}
+
+Errc refusal(std::string_view bytes, std::size_t step = 4096) {
+    RequestParser parser(k_limits);
+    const auto result = feed_all(parser, bytes, step);
+    INFO(bytes);
+    REQUIRE(result.has_error());
+    return result.error().code();
+}
+
+}  // namespace
+
+TEST_CASE("a request is read whatever pieces it comes in") {
+    const auto step = GENERATE(1U, 2U, 3U, 7U, 64U, 4096U);
+    const std::string_view bytes =
+        "POST /v1/things/a%20b?x=1&y=2 HTTP/1.1\r\nHost: localhost:4100\r\nContent-Type: application/json\r\n"
+        "Content-Length: 7\r\n\r\n{\"a\":1}";
+    RequestParser parser(k_limits);
+    CHECK(feed_all(parser, bytes, step).value() == bytes.size());
+    REQUIRE(parser.done());
+    const auto& request = parser.request();
+    CHECK(request.method == Method::post);
+    CHECK(request.path == "/v1/things/a%20b");
+    CHECK(request.query == "x=1&y=2");
+    CHECK(request.authority == "localhost:4100");
+    CHECK(request.header("content-TYPE") == "application/json");
+    CHECK(request.body == "{\"a\":1}");
+    CHECK(parser.wants_keep_alive());
+}
+
+TEST_CASE("a chunked body with extensions and trailers is read in any pieces") {
+    const auto step = GENERATE(1U, 2U, 5U, 4096U);
+    const std::string_view bytes =
+        "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        "3;name=value\r\nabc\r\n4\r\ndefg\r\n0\r\nTrailer: hidden\r\n\r\n";
+    RequestParser parser(k_limits);
+    CHECK(feed_all(parser, bytes, step).value() == bytes.size());
+    REQUIRE(parser.done());
+    CHECK(parser.request().body == "abcdefg");
+    CHECK_FALSE(parser.request().has_header("Trailer"));
+}
+
+TEST_CASE("what follows a request is left for the next one") {
+    RequestParser parser(k_limits);
+    const std::string_view first = "GET /a HTTP/1.1\r\nHost: x\r\n\r\n";
+    const std::string both = std::string(first) + "GET /b HTTP/1.1\r\nHost: x\r\n\r\n";
+    CHECK(parser.feed(both).value() == first.size());
+    REQUIRE(parser.done());
+    CHECK(parser.request().path == "/a");
+    parser.reset();
+    CHECK_FALSE(parser.started());
+    CHECK(parser.feed(std::string_view(both).substr(first.size())).value() == both.size() - first.size());
+    CHECK(parser.request().path == "/b");
+}
+
+TEST_CASE("empty lines before a request are skipped") {
+    RequestParser parser(k_limits);
+    const std::string_view bytes = "\r\n\r\nGET /a HTTP/1.1\r\nHost: x\r\n\r\n";
+    CHECK(feed_all(parser, bytes, 1).value() == bytes.size());
+    CHECK(parser.request().path == "/a");
+}
+
+TEST_CASE("ambiguous framing is refused, since another reader may see another request") {
+    const auto step = GENERATE(1U, 4096U);
+    const auto with = [&](const std::string& fields) {
+        return refusal("POST / HTTP/1.1\r\nHost: x\r\n" + fields + "\r\nabcdefghij0\r\n\r\n", step);
+    };
+    CHECK(with("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n") == Errc::invalid_request);
+    CHECK(with("Transfer-Encoding: chunked\r\nContent-Length: 5\r\n") == Errc::invalid_request);
+    CHECK(with("Content-Length: 5\r\nContent-Length: 6\r\n") == Errc::invalid_request);
+    CHECK(with("Content-Length: 5\r\nContent-Length: 5\r\n") == Errc::invalid_request);
+    CHECK(with("Content-Length: 5, 5\r\n") == Errc::invalid_request);
+    CHECK(with("Content-Length: +5\r\n") == Errc::invalid_request);
+    CHECK(with("Content-Length: 0x5\r\n") == Errc::invalid_request);
+    CHECK(with("Content-Length: -1\r\n") == Errc::invalid_request);
+    CHECK(with("Content-Length: \r\n") == Errc::invalid_request);
+    CHECK(with("Content-Length : 5\r\n") == Errc::invalid_request);
+    CHECK(with("Content-Length: 99999999999999999999999\r\n") == Errc::invalid_request);
+    CHECK(with("Transfer-Encoding: gzip, chunked\r\n") == Errc::invalid_request);
+    CHECK(with("Transfer-Encoding: identity\r\n") == Errc::invalid_request);
+    CHECK(with("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n") == Errc::invalid_request);
+    CHECK(with("Transfer-Encoding: xchunked\r\n") == Errc::invalid_request);
+    CHECK(with("Transfer-Encoding\r\n") == Errc::invalid_request);
+    CHECK(refusal("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n") == Errc::invalid_request);
+}
+
+TEST_CASE("bad chunks are refused") {
+    const auto chunked = [](const std::string& body) {
+        return refusal("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + body);
+    };
+    CHECK(chunked("zz\r\nabc\r\n0\r\n\r\n") == Errc::invalid_request);
+    CHECK(chunked("3\r\nabcX\r\n0\r\n\r\n") == Errc::invalid_request);
+    CHECK(chunked("-3\r\nabc\r\n0\r\n\r\n") == Errc::invalid_request);
+    CHECK(chunked("ffffffffffffffffff\r\n") == Errc::invalid_request);
+    CHECK(chunked("ffffffff\r\n" + std::string(200, 'a')) == Errc::body_too_large);
+}
+
+TEST_CASE("malformed requests are refused") {
+    CHECK(refusal("GET  / HTTP/1.1\r\nHost: x\r\n\r\n") == Errc::invalid_request);
+    CHECK(refusal("GET / HTTP/2.0\r\nHost: x\r\n\r\n") == Errc::invalid_request);
+    CHECK(refusal("GET / HTTP/1.1\nHost: x\n\n") == Errc::invalid_request);
+    CHECK(refusal("GET / HTTP/1.1\r\nHost: x\r\nBad Name: 1\r\n\r\n") == Errc::invalid_request);
+    CHECK(refusal("GET / HTTP/1.1\r\nHost: x\r\nA: \x01\r\n\r\n") == Errc::invalid_request);
+    CHECK(refusal("GET / HTTP/1.1\r\n\r\n") == Errc::invalid_request);
+    CHECK(refusal("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n") == Errc::invalid_request);
+    CHECK(refusal("GET relative HTTP/1.1\r\nHost: x\r\n\r\n") == Errc::invalid_request);
+    CHECK(refusal("GET /a#b HTTP/1.1\r\nHost: x\r\n\r\n") == Errc::invalid_request);
+    CHECK(refusal("GET /\xC3\xA9 HTTP/1.1\r\nHost: x\r\n\r\n") == Errc::invalid_request);
+    CHECK(refusal("CONNECT host:443 HTTP/1.1\r\nHost: x\r\n\r\n") == Errc::invalid_request);
+    CHECK(refusal("GET / HTTP/1.1\r\nHost: x\r\nExpect: payment\r\n\r\n") == Errc::invalid_request);
+    CHECK(refusal("\x16\x03\x01\x02") == Errc::invalid_request);  // a TLS hello
+}
+
+TEST_CASE("an absolute target names the host") {
+    RequestParser parser(k_limits);
+    REQUIRE(parser.feed("GET http://real.example:80/path?q HTTP/1.1\r\nHost: other\r\n\r\n").has_value());
+    CHECK(parser.request().authority == "real.example:80");
+    CHECK(parser.request().path == "/path");
+    CHECK(parser.request().query == "q");
+    CHECK(refusal("GET http://host HTTP/1.1\r\nHost: x\r\n\r\n") == Errc::invalid_request);
+}
+
+TEST_CASE("a head over its cap is refused however it is cut") {
+    const auto step = GENERATE(1U, 100U, 4096U);
+    CHECK(refusal("GET /" + std::string(2000, 'a') + " HTTP/1.1\r\nHost: x\r\n\r\n", step) == Errc::header_too_large);
+    CHECK(refusal("GET / HTTP/1.1\r\nHost: x\r\nA: " + std::string(2000, 'a') + "\r\n\r\n", step) ==
+          Errc::header_too_large);
+    std::string many = "GET / HTTP/1.1\r\nHost: x\r\n";
+    for (int i = 0; i < 200; ++i)
+        many += "Name-" + std::to_string(i) + ": value\r\n";
+    CHECK(refusal(many + "\r\n", step) == Errc::header_too_large);
+}
+
+TEST_CASE("a chunk line or trailer that never ends is refused") {
+    const std::string head = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+    CHECK(refusal(head + "3;" + std::string(4000, 'a'), 10) == Errc::header_too_large);
+    CHECK(refusal(head + "0\r\nA: " + std::string(4000, 'a'), 10) == Errc::header_too_large);
+}
+
+TEST_CASE("a body over its cap is refused, its announced length told before") {
+    RequestParser parser(k_limits);
+    const std::string head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 101\r\n\r\n";
+    REQUIRE(parser.feed(head).has_value());
+    REQUIRE(parser.head_done());
+    CHECK(parser.content_length() == 101U);
+    CHECK(parser.feed(std::string(101, 'a')).error().code() == Errc::body_too_large);
+}
+
+TEST_CASE("what a request says about its connection is understood") {
+    const auto keeps = [](const std::string& head) {
+        RequestParser parser(k_limits);
+        REQUIRE(parser.feed(head).has_value());
+        REQUIRE(parser.done());
+        return parser.wants_keep_alive();
+    };
+    CHECK(keeps("GET / HTTP/1.1\r\nHost: x\r\n\r\n"));
+    CHECK_FALSE(keeps("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
+    CHECK_FALSE(keeps("GET / HTTP/1.0\r\n\r\n"));
+    CHECK(keeps("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"));
+}

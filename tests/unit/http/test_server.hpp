@@ -1,0 +1,187 @@
+// A server with a trivial routing table on a real loopback socket, its loop in a thread of its own.
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include <boost/asio/post.hpp>
+#include <cstring>
+#include <deque>
+#include <future>
+#include <thread>
+
+#include "http/json_writer.hpp"
+#include "http/server.hpp"
+#include "tests/support/http_client.hpp"
+
+namespace atl::test {
+
+inline constexpr const char* k_test_key = "test-key";
+
+/// A socket file that nobody listens on, as a server leaves it that was killed.
+inline void leave_dead_socket(const std::string& path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+    const base::UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+        throw std::runtime_error("bind " + path);
+}
+
+/// A stream that a test feeds.
+class FedStream final : public http::BodyStream {
+  public:
+    struct Feed {
+        std::deque<std::string> payloads;
+        bool finished = false;
+        bool destroyed = false;
+        std::function<void()> wake;
+    };
+    explicit FedStream(Feed& feed) : feed_(feed) { feed_.destroyed = false; }
+    ~FedStream() override {
+        feed_.destroyed = true;
+        feed_.wake = nullptr;
+    }
+    State pull(std::string& out, std::size_t limit_bytes) override {
+        while (!feed_.payloads.empty() && out.size() < limit_bytes) {
+            out += feed_.payloads.front();
+            feed_.payloads.pop_front();
+        }
+        if (!feed_.payloads.empty())
+            return State::more;
+        return feed_.finished ? State::finished : State::waiting;
+    }
+    void on_wake(std::function<void()> wake) override { feed_.wake = std::move(wake); }
+    void heartbeat(std::string& out) override { out += ": heartbeat\n\n"; }
+    void end_early(base::Errc reason, std::string& out) override {
+        out.append("event: stream_closed\ndata: ").append(base::code_name(reason)).append("\n\n");
+    }
+
+  private:
+    Feed& feed_;
+};
+
+class TestServer {
+  public:
+    explicit TestServer(http::Settings settings = {}, const std::string& listen = "127.0.0.1:0")
+        : authenticator(k_test_key),
+          server_(io_.get_executor(), std::move(settings), http::Router(routes()), authenticator) {
+        address = server_.listen(listen).value();
+        server_.start();
+        thread_ = std::thread([this] { io_.run(); });
+    }
+    ~TestServer() {
+        stop(std::chrono::seconds{2});
+        thread_.join();
+    }
+
+    /// Runs `work` on the loop and waits for it. Not once the server has stopped: the loop has ended then.
+    template <class Work>
+    auto on_loop(Work work) {
+        std::packaged_task<decltype(work())()> task(std::move(work));
+        auto result = task.get_future();
+        boost::asio::post(io_, [&task] { task(); });
+        return result.get();
+    }
+    void begin_stop(base::Millis grace) {
+        if (!std::exchange(stopping_, true))
+            on_loop([&] { server_.stop(grace, [this] { stopped_.set_value(); }); });
+    }
+    void stop(base::Millis grace) {
+        begin_stop(grace);
+        done_.wait();
+    }
+    bool is_stopped() { return done_.wait_for(std::chrono::seconds{0}) == std::future_status::ready; }
+    void push(std::string payload) {
+        on_loop([&] {
+            feed.payloads.push_back(std::move(payload));
+            if (feed.wake)
+                feed.wake();
+        });
+    }
+    /// Waits until `condition`, asked on the loop, holds.
+    template <class Condition>
+    bool eventually(Condition condition) {
+        const auto deadline = std::chrono::steady_clock::now() + k_client_deadline;
+        while (std::chrono::steady_clock::now() < deadline) {
+            if (on_loop(condition))
+                return true;
+            std::this_thread::yield();
+        }
+        return false;
+    }
+    std::size_t connections() {
+        return on_loop([&] { return server_.connections(); });
+    }
+    /// The same, asked from the loop.
+    std::size_t connections_now() const { return server_.connections(); }
+    HttpClient client() { return HttpClient(address, {{"X-API-Key", k_test_key}}); }
+
+    std::string address;
+    FedStream::Feed feed;                                  // of GET /stream
+    std::function<void(base::Result<std::string>)> reply;  // of GET /slow, once it waits
+
+  private:
+    static base::Task<base::Result<http::Response>> async_hello(http::RequestContext&) {
+        co_return http::json_response(R"("hello")");
+    }
+    static base::Task<base::Result<http::Response>> async_echo(http::RequestContext& context) {
+        std::string out;
+        http::JsonWriter(out).string(context.request.body);
+        co_return http::json_response(std::move(out));
+    }
+    static base::Task<base::Result<http::Response>> async_big(http::RequestContext& context) {
+        const auto bytes = context.query_integer("bytes", {0, 100'000'000});
+        co_return http::json_response(std::string(bytes->value_or(0), 'x'));
+    }
+    static base::Task<base::Result<http::Response>> async_thing(http::RequestContext& context) {
+        std::string out;
+        http::JsonWriter(out).string(context.param("id"));
+        co_return http::json_response(std::move(out));
+    }
+    static base::Task<base::Result<http::Response>> async_throw(http::RequestContext&) {
+        throw std::runtime_error("a defect with a secret");
+        co_return http::Response{};
+    }
+    static base::Task<base::Result<http::Response>> async_slow(TestServer& self, http::RequestContext& context) {
+        auto start = [&](std::function<void(base::Result<std::string>)> given) { self.reply = std::move(given); };
+        auto text = co_await context.async_reply<std::string>(start);
+        if (text.has_error())
+            co_return text.error();
+        co_return http::json_response(std::move(*text));
+    }
+    static base::Task<base::Result<http::Response>> async_stream(TestServer& self, http::RequestContext&) {
+        http::Response response;
+        response.content_type = "text/event-stream";
+        response.stream = std::make_unique<FedStream>(self.feed);
+        co_return response;
+    }
+
+    std::vector<http::Route> routes() {
+        using http::Method;
+        std::vector<http::Route> all;
+        all.push_back({Method::get, "/hello", "hello", "", async_hello});
+        all.push_back({Method::get, "/open", "open", "", async_hello, http::Auth::open});
+        all.push_back({Method::post, "/echo", "echo", "", async_echo});
+        all.push_back({Method::get, "/throw", "throw", "", async_throw});
+        all.push_back({Method::get, "/things/{id}", "thing", "", async_thing});
+        all.push_back({Method::delete_, "/things/{id}", "removeThing", "", async_thing});
+        all.push_back({Method::get, "/big", "big", "", async_big});
+        all.back().query = {{"bytes", "{}", ""}};
+        all.push_back({Method::get, "/slow", "slow", "", [this](auto& context) { return async_slow(*this, context); }});
+        all.push_back(
+            {Method::get, "/stream", "stream", "", [this](auto& context) { return async_stream(*this, context); }});
+        return all;
+    }
+
+    boost::asio::io_context io_{1};
+    http::KeyAuthenticator authenticator;
+    http::Server server_;
+    std::promise<void> stopped_;
+    std::shared_future<void> done_ = stopped_.get_future().share();
+    bool stopping_ = false;
+    std::thread thread_;
+};
+
+}  // namespace atl::test

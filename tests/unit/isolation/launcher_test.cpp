@@ -1,0 +1,341 @@
+// The launcher with the real bubblewrap and a script as the guest.
+#include "core/isolation/bubblewrap_launcher.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <cstring>
+#include <optional>
+
+#include "core/isolation/etc_template.hpp"
+#include "core/isolation/host_probe.hpp"
+#include "fixture.hpp"
+
+namespace {
+
+using namespace atl;
+using sandbox::ExitClass;
+namespace fs = std::filesystem;
+
+constexpr std::uint32_t k_test_uid = base::k_first_host_uid + 60'000'000;
+
+/// A data directory of mode 0700 with a launcher on it.
+struct Bench {
+    test::TempFolder folder;
+    test::Loop loop;
+    isolation::LauncherConfig config;
+    std::unique_ptr<isolation::BubblewrapLauncher> launcher;
+    std::unique_ptr<sandbox::Process> process;
+    std::optional<sandbox::Exit> exit;
+
+    explicit Bench(const std::string& guest_script = "exit 0") {
+        ::chmod(folder.path().c_str(), 0700);
+        test::write_text(folder / "guest", "#!/bin/bash\n" + guest_script + "\n", 0755);
+        fs::create_directory(folder / "workspace");
+        if (test::is_root())
+            REQUIRE(::chown((folder / "workspace").c_str(), k_test_uid, k_test_uid) == 0);
+        config.guest = folder / "guest";
+        config.run_dir = folder / "run";
+        config.etc_dir = folder / "etc";
+        config.layout = isolation::probe_layout({}).value();
+        config.uid_mode = test::is_root() ? isolation::UidMode::private_uid : isolation::UidMode::shared;
+        REQUIRE(isolation::write_etc(config.etc_dir, config.layout).has_value());
+        if (auto usable = isolation::probe_host(config); !usable)
+            SKIP("no sandboxes on this host: " << usable.error().detail());
+        reopen();
+    }
+    void reopen() {
+        auto made = isolation::BubblewrapLauncher::create(loop.context.get_executor(), loop.timers, config);
+        REQUIRE(made.has_value());
+        launcher = std::move(*made);
+    }
+    sandbox::LaunchSpec spec() const {
+        sandbox::LaunchSpec spec;
+        spec.sandbox_id = "abcdefghij0123456789";
+        spec.generation = 1;
+        spec.host_uid = test::is_root() ? k_test_uid : 0;
+        spec.workspace = folder / "workspace";
+        spec.env = {{"PATH", "/usr/bin:/bin"}};
+        return spec;
+    }
+    base::Result<void> launch(const sandbox::LaunchSpec& wanted) {
+        auto started = launcher->launch(wanted, nullptr, [this](sandbox::Exit how) { exit = std::move(how); });
+        if (!started)
+            return started.error();
+        process = std::move(*started);
+        return {};
+    }
+    sandbox::Exit run() {
+        REQUIRE(launch(spec()).has_value());
+        REQUIRE(loop.run_until([this] { return exit.has_value(); }));
+        return *exit;
+    }
+    std::string wrote(const std::string& name) const { return test::read_text(folder / "workspace" / name); }
+    bool run_dir_is_empty() const { return fs::is_empty(folder / "run"); }
+    /// Waits until the guest has made a file of that name.
+    bool await_file(const std::string& name) {
+        return loop.run_until([this, &name] {
+            loop.context.poll();
+            return fs::exists(folder / "workspace" / name);
+        });
+    }
+};
+
+bool is_gone(pid_t pid) { return ::kill(pid, 0) != 0 && errno == ESRCH; }
+
+/// Gone, or a zombie that waits for the host's init.
+bool is_dead(pid_t pid) {
+    const std::string stat = test::read_text("/proc/" + std::to_string(pid) + "/stat");
+    return stat.empty() || stat.substr(stat.rfind(')')).starts_with(") Z");
+}
+
+}  // namespace
+
+TEST_CASE("launcher: a guest's exit status is told, and nothing is left") {
+    Bench bench("exit 7");
+    const auto exit = bench.run();
+    CHECK(exit.exit_class == ExitClass::exited);
+    CHECK(exit.code == 7);
+    bench.process.reset();
+    CHECK(bench.run_dir_is_empty());
+}
+
+TEST_CASE("launcher: a guest that dies of a signal is told as such") {
+    Bench bench("bash -c 'kill -SEGV $$'; exit $?");
+    const auto exit = bench.run();
+    CHECK(exit.exit_class == ExitClass::signalled);
+    CHECK(exit.code == SIGSEGV);
+}
+
+TEST_CASE("launcher: a guest that cannot run is a failed set-up with a reason in the log") {
+    Bench bench;
+    test::write_text(bench.folder / "guest", "#!/bin/bash\n", 0644);
+    const auto exit = bench.run();
+    CHECK(exit.exit_class == ExitClass::setup_failed);
+    CHECK(bench.process->log_tail().find("Permission denied") != std::string::npos);
+}
+
+TEST_CASE("launcher: a source that is missing is an error that names it, or a failed set-up") {
+    Bench bench;
+    auto spec = bench.spec();
+    spec.workspace = bench.folder / "missing";
+    if (auto started = bench.launch(spec); !started) {
+        CHECK(started.error().code() == base::Errc::sandbox_failed);
+        CHECK(started.error().detail().find("missing: No such file or directory") != std::string::npos);
+    } else {
+        REQUIRE(bench.loop.run_until([&] { return bench.exit.has_value(); }));
+        CHECK(bench.exit->exit_class == ExitClass::setup_failed);
+        bench.process.reset();
+    }
+    CHECK(bench.run_dir_is_empty());
+}
+
+TEST_CASE("launcher: a bwrap that is missing is an error that names it") {
+    Bench bench;
+    bench.config.bwrap = "/there/is/no/bwrap";
+    bench.reopen();
+    const auto started = bench.launch(bench.spec());
+    REQUIRE_FALSE(started.has_value());
+    CHECK(started.error().detail().find("/there/is/no/bwrap: No such file") != std::string::npos);
+    CHECK(bench.run_dir_is_empty());
+}
+
+TEST_CASE("launcher: exactly descriptors 0 to 3 are open in the guest") {
+    const base::UniqueFd leaked(::open("/dev/null", O_RDONLY));  // not close-on-exec
+    REQUIRE(leaked);
+    Bench bench("ls /proc/self/fd > /workspace/fds");
+    (void)bench.run();
+    CHECK(bench.wrote("fds") == "0\n1\n2\n3\n4\n");  // 4 is ls reading the folder
+}
+
+TEST_CASE("launcher: the guest has exactly the given environment") {
+    ::setenv("DATABASE_URL", "secret", 1);
+    Bench bench("tr '\\0' '\\n' < /proc/1/environ > /workspace/env");
+    (void)bench.run();
+    CHECK(bench.wrote("env") == "PATH=/usr/bin:/bin\nPWD=/workspace\n");
+    ::unsetenv("DATABASE_URL");
+}
+
+TEST_CASE("launcher: the guest is process 1, without privileges, with both filters") {
+    Bench bench("cat /proc/self/status > /workspace/status; echo $$ > /workspace/pid");
+    (void)bench.run();
+    const std::string status = bench.wrote("status");
+    CHECK(bench.wrote("pid") == "1\n");
+    for (const char* line : {"CapInh:\t0000000000000000\n", "CapPrm:\t0000000000000000\n", "NoNewPrivs:\t1\n",
+                             "CapEff:\t0000000000000000\n", "CapBnd:\t0000000000000000\n", "Seccomp:\t2\n",
+                             "Seccomp_filters:\t2\n", "Uid:\t1000\t1000\t1000\t1000\n", "Groups:\t"})
+        CHECK(status.find(line) != std::string::npos);
+}
+
+TEST_CASE("launcher: only the workspace and the tmpfs mounts can be written") {
+    Bench bench("for at in / /usr /etc /dev /atoll /run/atoll /proc /workspace /tmp /run /dev/shm; do\n"
+                "  if touch $at/x 2>/dev/null; then echo $at; fi\ndone > /workspace/writable");
+    (void)bench.run();
+    CHECK(bench.wrote("writable") == "/workspace\n/tmp\n/run\n/dev/shm\n");
+}
+
+TEST_CASE("launcher: the bridge's listener reaches the guest as descriptor 3") {
+    Bench bench("exec /usr/bin/sleep 30");
+    REQUIRE(bench.launch(bench.spec()).has_value());
+    const std::string path = bench.process->bridge_path();
+    CHECK(path.size() < sizeof(sockaddr_un::sun_path));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path.c_str(), path.size());
+    const base::UniqueFd client(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    CHECK(::connect(client.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+    bench.process->kill();
+    REQUIRE(bench.loop.run_until([&] { return bench.exit.has_value(); }));
+    // The guest held the only listener: with it the connection ends.
+    char byte = 0;
+    CHECK(::recv(client.get(), &byte, 1, MSG_DONTWAIT) <= 0);
+}
+
+TEST_CASE("launcher: kill ends every process at whatever moment it comes") {
+    Bench bench("sleep 1000 & setsid sleep 1000 & touch /workspace/up; wait");
+    for (const int wait_ms : {0, 1, 2, 3, 5, 8, 30}) {
+        bench.exit.reset();
+        REQUIRE(bench.launch(bench.spec()).has_value());
+        (void)bench.loop.run_until([] { return false; }, std::chrono::milliseconds(wait_ms));
+        bench.process->kill();
+        REQUIRE(bench.loop.run_until([&] { return bench.exit.has_value(); }));
+        const pid_t pid = bench.process->pid();
+        CHECK(is_gone(pid));
+        bench.process.reset();
+    }
+    CHECK(bench.run_dir_is_empty());
+}
+
+TEST_CASE("launcher: SIGTERM reaches the guest") {
+    Bench bench("trap 'exit 5' TERM; touch /workspace/up; while :; do sleep 0.01; done");
+    REQUIRE(bench.launch(bench.spec()).has_value());
+    REQUIRE(bench.await_file("up"));
+    bench.process->terminate();
+    REQUIRE(bench.loop.run_until([&] { return bench.exit.has_value(); }));
+    CHECK(bench.exit->code == 5);
+}
+
+TEST_CASE("launcher: whoever kills bwrap kills the whole sandbox") {
+    Bench bench("sleep 1000 & touch /workspace/up; wait");
+    REQUIRE(bench.launch(bench.spec()).has_value());
+    REQUIRE(bench.await_file("up"));
+    const pid_t init = bench.process->pid();
+    std::ifstream stat("/proc/" + std::to_string(init) + "/stat");
+    std::string text;
+    std::getline(stat, text);
+    const pid_t bwrap = std::stoi(text.substr(text.rfind(')') + 4));
+    REQUIRE(bwrap > 1);
+    REQUIRE(::kill(bwrap, SIGKILL) == 0);
+    REQUIRE(bench.loop.run_until([&] { return bench.exit.has_value(); }));
+    CHECK(is_dead(init));
+    CHECK(bench.exit->exit_class == ExitClass::signalled);
+}
+
+TEST_CASE("launcher: a process object that is dropped takes its sandbox along and calls nobody") {
+    Bench bench("sleep 1000");
+    REQUIRE(bench.launch(bench.spec()).has_value());
+    bench.process.reset();
+    CHECK(bench.loop.run_until([&] { return bench.run_dir_is_empty(); }));
+    CHECK_FALSE(bench.exit.has_value());
+}
+
+TEST_CASE("launcher: the log keeps the end of what was written") {
+    Bench bench("head -c 200000 /dev/zero | tr '\\0' x; echo; echo the end");
+    (void)bench.run();
+    const std::string tail = bench.process->log_tail();
+    CHECK(tail.size() == base::k_log_tail_bytes);
+    CHECK(tail.ends_with("x\nthe end\n"));
+}
+
+TEST_CASE("launcher: a guest that floods its log does not grind the loop") {
+    Bench bench("exec cat /dev/zero");
+    REQUIRE(bench.launch(bench.spec()).has_value());
+    std::size_t handlers = 0;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+    while (std::chrono::steady_clock::now() < deadline) {
+        bench.loop.context.restart();
+        handlers += bench.loop.context.run_one_until(deadline);
+    }
+    CHECK(handlers < 150);
+    CHECK(bench.process->log_tail().size() == base::k_log_tail_bytes);
+}
+
+TEST_CASE("launcher: the host's network must be allowed by configuration") {
+    Bench bench;
+    auto spec = bench.spec();
+    spec.network = sandbox::NetworkMode::host;
+    CHECK(bench.launch(spec).error().code() == base::Errc::network_not_allowed);
+    bench.config.host_network = isolation::HostNetwork::allowed;
+    bench.reopen();
+    CHECK(bench.launch(spec).has_value());
+    REQUIRE(bench.loop.run_until([&] { return bench.exit.has_value(); }));
+}
+
+TEST_CASE("launcher: what an earlier run left in the run directory is gone") {
+    Bench bench;
+    test::write_text(bench.folder / "run/old-1/bridge.sock", "");
+    bench.reopen();
+    CHECK(bench.run_dir_is_empty());
+}
+
+TEST_CASE("launcher: one hundred launches leave no descriptor behind") {
+    Bench bench("exit 0");
+    const auto count = [] {
+        return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
+    };
+    (void)bench.run();
+    bench.process.reset();
+    const auto before = count();
+    for (int i = 0; i < 100; ++i) {
+        bench.exit.reset();
+        (void)bench.run();
+        bench.process.reset();
+    }
+    CHECK(count() == before);
+}
+
+TEST_CASE("launcher: enforcement is told in the words of the API") {
+    Bench bench;
+    sandbox::Enforcement enforcement;
+    bench.launcher->describe(enforcement, sandbox::NetworkMode::none);
+    CHECK(enforcement.filesystem == "bubblewrap");
+    CHECK(enforcement.network == "netns");
+    CHECK(enforcement.syscalls == "seccomp");
+    CHECK(enforcement.uid == (test::is_root() ? "private" : "shared"));
+}
+
+TEST_CASE("host probe: what is missing is named, with what to do") {
+    Bench bench;
+    SECTION("no bwrap") {
+        bench.config.bwrap = "/there/is/no/bwrap";
+        const auto result = isolation::probe_host(bench.config);
+        CHECK(result.error().code() == base::Errc::host_unsupported);
+        CHECK(result.error().detail().find("install bubblewrap") != std::string::npos);
+    }
+    SECTION("a bwrap that fails, and the kernel's switches") {
+        test::write_text(bench.folder / "bwrap", "#!/bin/sh\necho no can do >&2\nexit 1\n", 0755);
+        ::chmod(bench.folder.path().c_str(), 0755);
+        bench.config.bwrap = bench.folder / "bwrap";
+        const auto said = [&](const char* setting, const char* value) {
+            test::write_text(bench.folder / "sys" / setting, value);
+            const auto result = isolation::probe_host(bench.config, {bench.folder / "sys", "/usr/bin/true"});
+            REQUIRE_FALSE(result.has_value());
+            fs::remove_all(bench.folder / "sys");
+            return result.error().detail();
+        };
+        CHECK(said("user/other", "1").find("bubblewrap said: no can do") != std::string::npos);
+        CHECK(said("kernel/apparmor_restrict_unprivileged_userns", "1\n").find("AppArmor") != std::string::npos);
+        CHECK(said("user/max_user_namespaces", "0\n").find("user.max_user_namespaces") != std::string::npos);
+        CHECK(said("kernel/unprivileged_userns_clone", "0\n").find("unprivileged_userns_clone") != std::string::npos);
+    }
+    SECTION("a bwrap that is too old") {
+        test::write_text(bench.folder / "bwrap", "#!/bin/sh\necho 'bwrap: Unknown option --disable-userns' >&2\nexit 1\n",
+                         0755);
+        ::chmod(bench.folder.path().c_str(), 0755);
+        bench.config.bwrap = bench.folder / "bwrap";
+        CHECK(isolation::probe_host(bench.config).error().detail().find("older than 0.8") != std::string::npos);
+    }
+}

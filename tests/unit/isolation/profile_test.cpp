@@ -1,0 +1,130 @@
+#include "core/isolation/profile.hpp"
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+
+#include "fixture.hpp"
+
+namespace {
+
+using namespace atl;
+using Arguments = std::vector<std::string>;
+
+isolation::HostLayout merged_usr_host() {
+    isolation::HostLayout layout;
+    layout.links = {{"/bin", "usr/bin"}, {"/lib64", "usr/lib64"}};
+    layout.etc_folders = {"/etc/ssl/certs"};
+    layout.etc_files = {"/etc/ld.so.cache"};
+    layout.resolv_conf = "/run/resolv.conf";
+    return layout;
+}
+
+const isolation::ProfileSources k_sources{"/s/workspace", "/s/agent", "/s/guest", "/s/bridge", "/s/etc"};
+
+std::size_t position(const Arguments& arguments, const Arguments& words) {
+    return static_cast<std::size_t>(
+        std::search(arguments.begin(), arguments.end(), words.begin(), words.end()) - arguments.begin());
+}
+
+bool holds(const Arguments& arguments, const Arguments& words) {
+    return position(arguments, words) < arguments.size();
+}
+
+}  // namespace
+
+TEST_CASE("the profile is exactly this list of arguments") {
+    sandbox::LaunchSpec spec;
+    spec.env = {{"PATH", "/usr/bin"}, {"HOME", "/workspace"}};
+    const Arguments expected = {
+        "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup", "--unshare-net",
+        "--disable-userns", "--cap-drop", "ALL", "--new-session", "--die-with-parent", "--as-pid-1",
+        "--uid", "1000", "--gid", "1000", "--hostname", "sandbox",
+        "--clearenv", "--setenv", "PATH", "/usr/bin", "--setenv", "HOME", "/workspace",
+        "--ro-bind", "/usr", "/usr", "--symlink", "usr/bin", "/bin", "--symlink", "usr/lib64", "/lib64",
+        "--ro-bind", "/s/etc", "/etc", "--ro-bind", "/etc/ssl/certs", "/etc/ssl/certs",
+        "--ro-bind", "/etc/ld.so.cache", "/etc/ld.so.cache",
+        "--proc", "/proc", "--dev", "/dev",
+        "--size", "67108864", "--perms", "1777", "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
+        "--size", "268435456", "--perms", "1777", "--tmpfs", "/tmp",
+        "--size", "16777216", "--perms", "0755", "--tmpfs", "/run",
+        "--bind", "/s/workspace", "/workspace", "--ro-bind", "/s/agent", "/agent",
+        "--dir", "/atoll", "--ro-bind", "/s/guest", "/atoll/guest", "--ro-bind", "/s/bridge", "/run/atoll",
+        "--remount-ro", "/", "--chdir", "/workspace",
+        "--json-status-fd", "7", "--add-seccomp-fd", "5", "--add-seccomp-fd", "6"};
+    CHECK(isolation::profile_arguments(merged_usr_host(), spec, k_sources) == expected);
+}
+
+TEST_CASE("with the host's network the net namespace is shared and the host's resolver is shown") {
+    sandbox::LaunchSpec spec;
+    spec.network = sandbox::NetworkMode::host;
+    const auto arguments = isolation::profile_arguments(merged_usr_host(), spec, k_sources);
+    CHECK_FALSE(holds(arguments, {"--unshare-net"}));
+    CHECK(holds(arguments, {"--ro-bind", "/run/resolv.conf", "/etc/resolv.conf"}));
+    spec.network = sandbox::NetworkMode::none;
+    CHECK_FALSE(holds(isolation::profile_arguments(merged_usr_host(), spec, k_sources),
+                      {"--ro-bind", "/run/resolv.conf", "/etc/resolv.conf"}));
+}
+
+TEST_CASE("a host without merged /usr shows its program folders as folders") {
+    isolation::HostLayout layout;
+    layout.folders = {"/bin", "/lib"};
+    const auto arguments = isolation::profile_arguments(layout, {}, k_sources);
+    CHECK(holds(arguments, {"--ro-bind", "/bin", "/bin"}));
+    CHECK_FALSE(holds(arguments, {"--symlink"}));
+}
+
+TEST_CASE("hidden parts of /usr are masked on top of it") {
+    auto layout = merged_usr_host();
+    layout.hidden_folders = {"/usr/local"};
+    layout.hidden_files = {"/usr/bin/gcc"};
+    const auto arguments = isolation::profile_arguments(layout, {}, k_sources);
+    const std::size_t usr = position(arguments, {"--ro-bind", "/usr", "/usr"});
+    CHECK(position(arguments, {"--tmpfs", "/usr/local", "--remount-ro", "/usr/local"}) > usr);
+    CHECK(holds(arguments, {"--tmpfs", "/usr/local", "--remount-ro", "/usr/local"}));
+    CHECK(holds(arguments, {"--ro-bind", "/dev/null", "/usr/bin/gcc"}));
+}
+
+TEST_CASE("without an agent folder there is no /agent") {
+    auto sources = k_sources;
+    sources.agent_dir.clear();
+    CHECK_FALSE(holds(isolation::profile_arguments(merged_usr_host(), {}, sources), {"/agent"}));
+}
+
+TEST_CASE("the command line that every user of the host can see holds no argument of the profile") {
+    CHECK(isolation::command_line() == Arguments{"--args", "4", "--", "/atoll/guest"});
+}
+
+TEST_CASE("the profile as text has one mount or option a line") {
+    const std::string text = isolation::profile_text(
+        {"--unshare-pid", "--setenv", "A", "--proc", "--size", "5", "--perms", "1777", "--tmpfs", "/tmp"});
+    CHECK(text == "--unshare-pid\n--setenv A --proc\n--size 5 --perms 1777 --tmpfs /tmp\n");
+}
+
+TEST_CASE("the host's layout tells links from folders and finds what /etc shows") {
+    const test::TempFolder root;
+    namespace fs = std::filesystem;
+    fs::create_directories(root / "usr/bin");
+    fs::create_directories(root / "usr/local/lib");
+    fs::create_symlink("usr/bin", root / "bin");
+    fs::create_directory(root / "lib");
+    fs::create_directories(root / "etc/ssl/certs");
+    test::write_text(root / "etc/ld.so.cache", "x");
+    test::write_text(root / "usr/bin/tool", "x");
+    test::write_text(root / "run/resolv.conf", "nameserver 127.0.0.53\n");
+    fs::create_symlink("../run/resolv.conf", root / "etc/resolv.conf");
+    const auto layout = isolation::probe_layout({"/usr/local", "/bin/tool"}, root.path());
+    REQUIRE(layout.has_value());
+    CHECK(layout->links == std::vector<std::pair<std::string, std::string>>{{"/bin", "usr/bin"}});
+    CHECK(layout->folders == Arguments{"/lib"});
+    CHECK(layout->etc_folders == Arguments{"/etc/ssl/certs"});
+    CHECK(layout->etc_files == Arguments{"/etc/ld.so.cache"});
+    CHECK(layout->hidden_folders == Arguments{"/usr/local"});
+    CHECK(layout->hidden_files == Arguments{"/usr/bin/tool"});
+    CHECK(layout->resolv_conf == (root / "run/resolv.conf").string());
+}
+
+TEST_CASE("a path to hide must exist and be one that is shown") {
+    CHECK(isolation::probe_layout({"/usr/there-is-no-such-path"}).error().code() == base::Errc::invalid_field);
+    CHECK(isolation::probe_layout({"/etc"}).error().code() == base::Errc::invalid_field);
+    CHECK(isolation::probe_layout({"/usr"}).error().code() == base::Errc::invalid_field);
+}

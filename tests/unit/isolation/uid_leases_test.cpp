@@ -1,0 +1,118 @@
+#include "core/isolation/uid_leases.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <set>
+
+#include "fixture.hpp"
+
+namespace {
+
+using namespace atl;
+using isolation::HostUidLeases;
+
+struct Host {
+    test::TempFolder folder;
+
+    std::unique_ptr<HostUidLeases> server(const std::string& name, const std::string& instance,
+                                          std::uint32_t blocks = 4, std::uint32_t uids = 4) const {
+        test::write_text(folder / name / "instance-id", instance + "\n");
+        auto leases = HostUidLeases::open({folder / "leases", folder / name, instance, blocks, uids});
+        REQUIRE(leases.has_value());
+        return std::move(*leases);
+    }
+    std::size_t lease_files() const {
+        std::size_t count = 0;
+        for (const auto& entry : std::filesystem::directory_iterator(folder / "leases"))
+            count += entry.path().filename().string().starts_with("block-") ? 1 : 0;
+        return count;
+    }
+};
+
+}  // namespace
+
+TEST_CASE("two servers on one host never hand out the same uid") {
+    const Host host;
+    const auto a = host.server("a", "ia");
+    const auto b = host.server("b", "ib");
+    std::set<std::uint32_t> seen;
+    for (int i = 0; i < 8; ++i) {
+        CHECK(seen.insert(a->acquire().value()).second);
+        CHECK(seen.insert(b->acquire().value()).second);
+    }
+    CHECK(*seen.begin() == base::k_first_host_uid);
+    CHECK(*seen.rbegin() < base::k_first_host_uid + 16);
+}
+
+TEST_CASE("a restarted server finds its blocks and hands out no uid that is in use") {
+    const Host host;
+    const std::uint32_t first = host.server("a", "ia")->acquire().value();
+    const auto again = host.server("a", "ia");
+    again->adopt(first);
+    for (int i = 0; i < 3; ++i)
+        CHECK(again->acquire().value() != first);
+    CHECK(host.lease_files() == 1);
+}
+
+TEST_CASE("a uid that was given back is handed out again, but not at once") {
+    const Host host;
+    const auto leases = host.server("a", "ia");
+    const std::uint32_t uid = leases->acquire().value();
+    leases->release(uid);
+    CHECK(leases->acquire().value() != uid);
+    for (int i = 0; i < 3; ++i)
+        (void)leases->acquire();
+    CHECK(host.lease_files() == 1);
+}
+
+TEST_CASE("a full host refuses another uid") {
+    const Host host;
+    const auto leases = host.server("a", "ia", 1, 2);
+    CHECK(leases->acquire().has_value());
+    CHECK(leases->acquire().has_value());
+    CHECK(leases->acquire().error().code() == base::Errc::capacity);
+}
+
+TEST_CASE("a block is taken over once its holder's data directory has another instance") {
+    const Host host;
+    (void)host.server("old", "io", 1)->acquire();
+    const auto fresh = host.server("new", "in", 1);
+    CHECK(fresh->acquire().error().code() == base::Errc::capacity);
+    test::write_text(host.folder / "old/instance-id", "another\n");
+    CHECK(fresh->acquire().has_value());
+    CHECK(test::read_text(host.folder / "leases/block-0") == (host.folder / "new").string() + "\nin\n");
+}
+
+TEST_CASE("a block of a data directory that is gone is taken over only when no fresh one is left") {
+    const Host host;
+    (void)host.server("old", "io", 2)->acquire();
+    std::filesystem::remove_all(host.folder / "old");
+    const auto fresh = host.server("new", "in", 2);
+    CHECK(fresh->acquire().value() >= base::k_first_host_uid + 4);
+    for (int i = 0; i < 3; ++i)
+        (void)fresh->acquire();
+    CHECK(fresh->acquire().value() < base::k_first_host_uid + 4);
+}
+
+TEST_CASE("an adopted uid whose lease file is missing is leased again") {
+    const Host host;
+    const auto leases = host.server("a", "ia");
+    leases->adopt(base::k_first_host_uid + 5);
+    CHECK(std::filesystem::exists(host.folder / "leases/block-1"));
+    for (int i = 0; i < 3; ++i)
+        CHECK(leases->acquire().value() != base::k_first_host_uid + 5);
+}
+
+TEST_CASE("leftovers of a lease that was cut short do no harm") {
+    const Host host;
+    test::write_text(host.folder / "leases/new-abc", "half");
+    test::write_text(host.folder / "leases/block-x", "not a number");
+    test::write_text(host.folder / "leases/block-99", "beyond the range");
+    CHECK(host.server("a", "ia")->acquire().value() == base::k_first_host_uid);
+}
+
+TEST_CASE("a lease directory that cannot be made is an error with its name") {
+    const auto leases = HostUidLeases::open({"/proc/atoll-uids", "/tmp", "i", 1, 1});
+    REQUIRE_FALSE(leases.has_value());
+    CHECK(leases.error().code() == base::Errc::storage_failed);
+    CHECK(leases.error().detail().find("/proc/atoll-uids") != std::string::npos);
+}
