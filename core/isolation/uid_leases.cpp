@@ -104,13 +104,13 @@ base::Result<std::unique_ptr<HostUidLeases>> HostUidLeases::open(UidLeaseConfig 
 std::optional<std::uint32_t> HostUidLeases::next_free() {
     // A uid that was just given back is taken last: stray references to it have time to go.
     const auto total = static_cast<std::uint32_t>(blocks_.size()) * config_.uids_per_block;
-    for (std::uint32_t step = 1; step <= total; ++step) {
-        const std::uint32_t at = (last_ + step) % total;
+    for (std::uint32_t step = 0; step < total; ++step) {
+        const std::uint32_t at = (next_ + step) % total;
         const std::uint32_t uid = base::k_first_host_uid +
                                   blocks_[at / config_.uids_per_block] * config_.uids_per_block +
                                   at % config_.uids_per_block;
         if (!used_.contains(uid)) {
-            last_ = at;
+            next_ = at + 1;
             return uid;
         }
     }

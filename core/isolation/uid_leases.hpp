@@ -54,7 +54,7 @@ class HostUidLeases final : public sandbox::UidLeases {
     UidLeaseConfig config_;
     std::vector<std::uint32_t> blocks_;
     std::set<std::uint32_t> used_;
-    std::uint32_t last_ = 0;
+    std::uint32_t next_ = 0;  // where the search for a free one starts
 };
 
 /// For a rootless server: every sandbox has the server's uid.

@@ -22,6 +22,10 @@ CheckpointResult checkpoint(const std::string& database, CheckpointMode mode) {
     const std::unique_ptr<sqlite3, CloseDatabase> handle(raw);
     if (code == SQLITE_OK) {
         ::sqlite3_busy_timeout(raw, k_busy_timeout_ms);
+        // A connection knows of the log only once it has read: a checkpoint before that does nothing.
+        code = ::sqlite3_exec(raw, "SELECT 1 FROM sqlite_schema LIMIT 1", nullptr, nullptr, nullptr);
+    }
+    if (code == SQLITE_OK) {
         const int how = mode == CheckpointMode::truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
         code = ::sqlite3_wal_checkpoint_v2(raw, nullptr, how, &result.log_frames, &result.written_frames);
     }

@@ -161,10 +161,13 @@ std::string Server::request(std::string_view method, std::string_view target, st
 std::string Server::create_conversation(Connection& connection, std::string_view agent) const {
     const nlohmann::json body{{"agent", agent}};
     const Response response = connection.exchange(request("POST", "/v1/conversations", body.dump()));
-    if (response.status != 201)
-        throw std::runtime_error("creating a conversation: " + std::to_string(response.status) + " " +
-                                 response.body);
-    return nlohmann::json::parse(response.body).at("id");
+    return created_id(response.status, response.body);
+}
+
+std::string Server::created_id(int status, const std::string& body) {
+    if (status != 201)
+        throw std::runtime_error("creating a conversation: " + std::to_string(status) + " " + body);
+    return nlohmann::json::parse(body).at("id");
 }
 
 void Server::remove_conversation(Connection& connection, const std::string& id) const {

@@ -32,6 +32,8 @@ class Server {
 
     /// POST of a conversation with `agent`; returns its id, throws unless 201.
     std::string create_conversation(Connection& connection, std::string_view agent) const;
+    /// The id in the response to a create request; throws unless it is 201.
+    static std::string created_id(int status, const std::string& body);
     void remove_conversation(Connection& connection, const std::string& id) const;
     /// The request that sends a message and takes the turn's events.
     std::string message_request(const std::string& id) const;

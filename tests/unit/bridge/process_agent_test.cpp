@@ -94,7 +94,7 @@ TEST_CASE("an agent that dies between turns is reported") {
 
 TEST_CASE("children that hold a dead agent's pipes hold up nothing") {
     GuestProcess guest;
-    Client control = guest.start_command(agent("sleep 1000 & (yes | tr -d y) & exit 4"));
+    Client control = guest.start_command(agent("sleep 1000 & (yes | tr -d '\\n') & exit 4"));
     CHECK(guest.run("x").names() == "error");
     CHECK(control.line() == R"({"ev":"agent_exit","detail":"exited with status 4"})");
     CHECK(guest.ask(R"({"cmd":"shutdown"})").at("ok") == true);

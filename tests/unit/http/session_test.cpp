@@ -284,8 +284,7 @@ TEST_CASE("a stream's events arrive as they come, then the connection goes on") 
     CHECK(client.next_event()->id == "1");
     server.push("id: 2\nevent: a\ndata: y\n\n");
     CHECK(client.next_event()->data == "y");
-    server.feed.finished = true;
-    server.push("id: 3\nevent: done\ndata: z\n\n");
+    server.push("id: 3\nevent: done\ndata: z\n\n", TestServer::Piece::last);
     CHECK(client.next_event()->event == "done");
     CHECK_FALSE(client.next_event());
     CHECK(client.request("GET", "/hello").status == 200);
@@ -299,8 +298,7 @@ TEST_CASE("a request pipelined behind a stream is answered after it") {
     client.send_raw(k_get_hello);
     server.push("data: x\n\n");
     CHECK(client.next_event()->data == "x");
-    server.feed.finished = true;
-    server.push("data: y\n\n");
+    server.push("data: y\n\n", TestServer::Piece::last);
     CHECK(client.next_event()->data == "y");
     CHECK_FALSE(client.next_event());
     CHECK(client.read_response().body == R"("hello")");
@@ -340,8 +338,7 @@ TEST_CASE("a client that never reads is cut off at the write deadline") {
 TEST_CASE("an HTTP/1.0 client gets a stream that ends with the connection") {
     TestServer server;
     auto client = server.client();
-    server.feed.finished = true;
-    server.push("data: x\n\n");
+    server.push("data: x\n\n", TestServer::Piece::last);
     client.send_raw("GET /stream HTTP/1.0\r\nX-API-Key: test-key\r\n\r\n");
     const auto all = client.read_until_close();
     CHECK(all.ends_with("\r\n\r\ndata: x\n\n"));

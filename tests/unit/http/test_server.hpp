@@ -93,8 +93,11 @@ class TestServer {
         done_.wait();
     }
     bool is_stopped() { return done_.wait_for(std::chrono::seconds{0}) == std::future_status::ready; }
-    void push(std::string payload) {
+    enum class Piece { one_of_more, last };
+    /// Gives the stream a piece of its body.
+    void push(std::string payload, Piece piece = Piece::one_of_more) {
         on_loop([&] {
+            feed.finished = piece == Piece::last;
             feed.payloads.push_back(std::move(payload));
             if (feed.wake)
                 feed.wake();

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
@@ -232,6 +233,31 @@ TEST_CASE("launcher: whoever kills bwrap kills the whole sandbox") {
     REQUIRE(bench.loop.run_until([&] { return bench.exit.has_value(); }));
     CHECK(is_dead(init));
     CHECK(bench.exit->exit_class == ExitClass::signalled);
+}
+
+TEST_CASE("launcher: a server that is killed leaves no process") {
+    test::TempFolder shared;
+    const fs::path note = shared / "init";
+    const pid_t server = ::fork();
+    if (server == 0) {
+        Bench bench("sleep 1000 & touch /workspace/up; wait");
+        if (!bench.launch(bench.spec()) || !bench.await_file("up"))
+            ::_exit(1);
+        test::write_text(shared / "new", std::to_string(bench.process->pid()));
+        fs::rename(shared / "new", note);
+        ::pause();
+        ::_exit(0);
+    }
+    test::Loop loop;
+    int status = 0;
+    REQUIRE(loop.run_until([&] { return fs::exists(note) || ::waitpid(server, &status, WNOHANG) == server; }));
+    if (!fs::exists(note))
+        SKIP("no sandboxes on this host");
+    const pid_t init = std::stoi(test::read_text(note));
+    CHECK_FALSE(is_dead(init));
+    REQUIRE(::kill(server, SIGKILL) == 0);
+    REQUIRE(::waitpid(server, &status, 0) == server);
+    CHECK(loop.run_until([init] { return is_dead(init); }));
 }
 
 TEST_CASE("launcher: a process object that is dropped takes its sandbox along and calls nobody") {

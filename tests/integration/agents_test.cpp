@@ -1,0 +1,158 @@
+// Configured agents that misbehave: their own conversation reports it, the neighbour notices nothing.
+#include <catch2/catch_test_macros.hpp>
+#include <fstream>
+
+#include "tests/support/api_client.hpp"
+
+using namespace atl::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// A server with the hostile agent under several names, and a neighbour that must stay well.
+struct Hostile {
+    Hostile() : server(options()), api(server), neighbour(api.create()["id"]) {}
+    ~Hostile() { CHECK(api.message(neighbour, "echo well").output == "well\n"); }
+    Hostile(const Hostile&) = delete;
+    Hostile& operator=(const Hostile&) = delete;
+
+    ServerOptions options() {
+        const auto agent = [](const std::string& name, const std::string& argument) {
+            Json argv = {"/agent/hostile_agent"};
+            if (!argument.empty())
+                argv.push_back(argument);
+            return Json{{"name", name}, {"argv", argv}, {"dir", ATOLL_AGENTS_DIR}};
+        };
+        const Json agents = {{"agents",
+                              {agent("hostile", ""), agent("never-ready", "never-ready"),
+                               agent("exit-at-start", "exit-at-start"), agent("ignore-shutdown", "ignore-shutdown"),
+                               Json{{"name", "missing"}, {"argv", {"/no/such/program"}}}}}};
+        std::ofstream(folder.path() / "agents.json") << agents.dump();
+        ServerOptions made;
+        made.arguments = {"--agents-file", (folder.path() / "agents.json").string()};
+        return made;
+    }
+    std::string hostile() { return api.create({{"agent", "hostile"}})["id"]; }
+
+    TempDir folder;
+    ServerProcess server;
+    ApiClient api;
+    std::string neighbour;
+};
+
+std::size_t count(const Turn& turn, const std::string& type) {
+    std::size_t found = 0;
+    for (const auto& event : turn.events)
+        found += event["type"] == type ? 1 : 0;
+    return found;
+}
+
+}  // namespace
+
+TEST_CASE("A well-behaved configured agent runs its turn") {
+    Hostile world;
+    const std::string id = world.hostile();
+    const Turn turn = world.api.message(id, "ok");
+    CHECK(turn.output == "after");
+    CHECK(types(turn.events) == "text_delta turn_complete done");
+}
+
+TEST_CASE("An agent that dies in a turn ends it with an error and one done, and a message starts it afresh") {
+    Hostile world;
+    for (const std::string how : {"crash", "segv", "silent-exit", "children"}) {
+        INFO(how);
+        const std::string id = world.hostile();
+        const Turn turn = world.api.message(id, how);
+        CHECK(turn.errors == std::vector<std::string>{"agent_crashed"});
+        CHECK(count(turn, "done") == 1);
+        CHECK(world.api.await_status(id, "paused")["statusReason"] == "crash");
+        CHECK(world.api.message(id, "ok").output == "after");
+        CHECK(world.api.get(id)["generation"] == 2);
+    }
+}
+
+TEST_CASE("Garbage from an agent is refused line by line and the turn goes on") {
+    Hostile world;
+    const std::string id = world.hostile();
+    for (const std::string how : {"garbage", "binary", "unknown", "deep", "long-line"}) {
+        INFO(how);
+        const Turn turn = world.api.message(id, how, 60s);
+        CHECK(turn.output == "after");
+        CHECK_FALSE(turn.errors.empty());
+        CHECK(turn.errors.size() <= 10);
+        CHECK(count(turn, "done") == 1);
+        CHECK(count(turn, "sandbox_terminated") == 0);
+    }
+    CHECK(world.api.get(id)["generation"] == 1);
+}
+
+TEST_CASE("A million events are cut at the turn's bound, which says how much was dropped") {
+    Hostile world;
+    const std::string id = world.hostile();
+    const Turn turn = world.api.message(id, "flood 1000000", 120s);
+    REQUIRE(count(turn, "output_truncated") == 1);
+    CHECK(count(turn, "done") == 1);
+    std::size_t bytes = 0;
+    for (const auto& event : turn.events)
+        bytes += event.dump().size();
+    CHECK(bytes < 17UL * 1024 * 1024);
+    CHECK(bytes > 15UL * 1024 * 1024);
+    const auto& truncated = turn.events[turn.events.size() - 2];
+    CHECK(truncated["data"]["droppedBytes"].get<std::size_t>() > 1'000'000);
+}
+
+TEST_CASE("An agent that ignores an interrupt loses its sandbox after the deadline") {
+    Hostile world;
+    const std::string id = world.hostile();
+    HttpClient client = world.api.connect();
+    const std::string target = "/v1/conversations/" + id;
+    world.api.call(202, "POST", target + "/messages", R"({"content":"deaf"})");
+    client.open_stream("GET", target + "/events?after=2", "", {{"Accept", "text/event-stream"}});
+    world.api.call(200, "POST", target + "/interrupt");
+    const Turn turn = summarise(read_until(client, "done"));
+    CHECK(turn.errors == std::vector<std::string>{"interrupt_ignored"});
+    CHECK(world.api.await_status(id, "paused")["statusReason"] == "crash");
+}
+
+TEST_CASE("An agent that cannot be started leaves nothing but a reason") {
+    Hostile world;
+    for (const std::string name : {"exit-at-start", "missing"}) {
+        INFO(name);
+        const Json problem =
+            world.api.call(503, "POST", "/v1/conversations", Json{{"agent", name}}.dump());
+        CHECK(problem["code"] == "sandbox_failed");
+        if (name == "exit-at-start")
+            CHECK(problem["detail"].get<std::string>().find("cannot find my model") != std::string::npos);
+    }
+    CHECK(world.api.call(200, "GET", "/v1/conversations")["conversations"].size() == 1);
+    CHECK(world.api.call(200, "GET", "/v1/sandboxes")["sandboxes"].size() == 1);
+}
+
+TEST_CASE("A conversation whose agent never gets ready can be deleted, which answers its creator") {
+    Hostile world;
+    HttpClient creator = world.api.connect();
+    const std::string body = R"({"agent":"never-ready"})";
+    creator.send_raw("POST /v1/conversations HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                     "Authorization: Bearer " +
+                     world.server.key() + "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+    std::string id;
+    for (int attempt = 0; attempt < 1000 && id.empty(); ++attempt) {
+        const Json list = world.api.call(200, "GET", "/v1/conversations?status=starting");
+        if (!list["conversations"].empty())
+            id = list["conversations"][0]["id"];
+    }
+    REQUIRE_FALSE(id.empty());
+    CHECK(world.api.call(409, "POST", "/v1/conversations/" + id + "/messages", R"({"content":"x"})")["code"] ==
+          "conversation_starting");
+    world.api.remove(id);
+    CHECK(creator.read_response().status == 503);
+}
+
+TEST_CASE("An agent that ignores its shutdown does not outlive a deletion") {
+    Hostile world;
+    const std::string id = world.api.create({{"agent", "ignore-shutdown"}})["id"];
+    const auto paused = world.api.call(200, "POST", "/v1/conversations/" + id + "/pause");
+    CHECK(paused["status"] == "paused");
+    CHECK(world.api.message(id, "ok").output == "after");
+    world.api.remove(id);
+}

@@ -1,0 +1,112 @@
+// An agent that does what its prompt says, most of it wrong. Speaks the JSON-lines vocabulary otherwise.
+// Prompts: ok, crash, segv, garbage, long-line, flood N, deep, deaf (never answers, ignores interrupts),
+// children (dies and leaves a child with its pipes), silent-exit, binary, unknown, stderr.
+// Argument "never-ready": says nothing. Argument "exit-at-start": exits 3 with a word on stderr.
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace {
+
+void say(const std::string& line) {
+    std::fputs((line + "\n").c_str(), stdout);
+    std::fflush(stdout);
+}
+
+void event(const std::string& name, const std::string& data) {
+    say("{\"ev\":\"" + name + "\",\"data\":" + data + "}");
+}
+
+std::string prompt_of(const std::string& line) {
+    const std::string mark = "\"prompt\":\"";
+    const auto at = line.find(mark);
+    if (at == std::string::npos)
+        return "";
+    return line.substr(at + mark.size(), line.find('"', at + mark.size()) - at - mark.size());
+}
+
+void leave_a_child() {
+    if (::fork() == 0) {
+        ::pause();
+        ::_exit(0);
+    }
+    ::_exit(9);
+}
+
+void flood(unsigned long count) {
+    for (unsigned long at = 0; at < count; ++at)
+        std::fputs("{\"ev\":\"text_delta\",\"data\":{\"delta\":\"x\"}}\n", stdout);
+    std::fflush(stdout);
+}
+
+void long_line() {
+    std::fputs("{\"ev\":\"text_delta\",\"data\":{\"delta\":\"", stdout);
+    const std::string piece(1 << 20, 'x');
+    for (int at = 0; at < 100; ++at)
+        std::fputs(piece.c_str(), stdout);
+    std::fputs("\"}}\n", stdout);
+}
+
+void deaf() {
+    ::signal(SIGINT, SIG_IGN);
+    ::signal(SIGTERM, SIG_IGN);
+    while (true)
+        ::pause();
+}
+
+void obey(const std::string& prompt) {
+    if (prompt == "crash")
+        ::_exit(3);
+    if (prompt == "segv")
+        ::kill(::getpid(), SIGSEGV);
+    if (prompt == "silent-exit")
+        ::_exit(0);
+    if (prompt == "children")
+        leave_a_child();
+    if (prompt == "deaf")
+        deaf();
+    if (prompt == "garbage")
+        say("this is not JSON\n{\"ev\":\"text_delta\"\n[]\n\"x\"\n{}\n{\"ev\":5}\nnull");
+    if (prompt == "binary")
+        say("{\"ev\":\"text_delta\",\"data\":{\"delta\":\"\xff\xfe\"}}");
+    if (prompt == "unknown")
+        say("{\"ev\":\"sandbox_terminated\",\"data\":{\"class\":\"oom\"}}\n{\"ev\":\"session_start\",\"data\":{}}");
+    if (prompt == "long-line")
+        long_line();
+    if (prompt == "deep")
+        say("{\"ev\":\"message\",\"data\":{\"a\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}}");
+    if (prompt == "stderr")
+        std::fputs("a word on stderr\n", stderr);
+    if (prompt.rfind("flood ", 0) == 0)
+        flood(std::strtoul(prompt.c_str() + 6, nullptr, 10));
+    event("text_delta", "{\"delta\":\"after\"}");
+    event("turn_complete", "{\"result\":\"success\"}");
+    event("done", "{}");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc > 1 && std::strcmp(argv[1], "never-ready") == 0)
+        deaf();
+    if (argc > 1 && std::strcmp(argv[1], "exit-at-start") == 0) {
+        std::fputs("cannot find my model\n", stderr);
+        return 3;
+    }
+    event("ready", "{}");
+    char* line = nullptr;
+    std::size_t capacity = 0;
+    while (::getline(&line, &capacity, stdin) > 0) {
+        const std::string text(line);
+        if (text.find("\"cmd\":\"query\"") != std::string::npos)
+            obey(prompt_of(text));
+        else if (text.find("\"cmd\":\"shutdown\"") != std::string::npos && argc > 1 &&
+                 std::strcmp(argv[1], "ignore-shutdown") == 0)
+            deaf();
+    }
+    return 0;
+}
