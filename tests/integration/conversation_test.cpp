@@ -92,6 +92,7 @@ TEST_CASE("A retried message with the same Idempotency-Key runs once") {
     streaming.emplace_back("Accept", "text/event-stream");
     client.open_stream("POST", target, body, streaming);
     CHECK(summarise(read_until(client, "done")).output == "1\n");
+    CHECK_FALSE(client.next_event().has_value());
     client.open_stream("POST", target, body, streaming);
     CHECK(summarise(read_until(client, "done")).output == "1\n");
     CHECK(api.call(422, "POST", target, R"({"content":"other"})", key)["code"] == "idempotency_key_reused");
@@ -172,7 +173,10 @@ TEST_CASE("Deleting a conversation takes sandbox, workspace and log, and ends it
     CHECK(cut.errors == std::vector<std::string>{"conversation_deleted"});
     const auto seen = read_until(reader, "sandbox_terminated");
     CHECK(types(seen).ends_with("error done sandbox_terminated"));
-    CHECK_FALSE(reader.next_event());
+    const auto last_word = reader.next_event();
+    REQUIRE(last_word.has_value());
+    CHECK(last_word->event == "stream_closed");
+    CHECK_FALSE(reader.next_event().has_value());
     CHECK_FALSE(std::filesystem::exists(workspace));
     CHECK(std::filesystem::is_empty(server.data_dir() / "trash"));
     CHECK(std::filesystem::is_empty(server.data_dir() / "run"));

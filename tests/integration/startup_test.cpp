@@ -1,0 +1,174 @@
+// What an operator meets: a server that starts, one that cannot and says why, one that ends as it should.
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <fstream>
+
+#include "tests/support/api_client.hpp"
+
+using namespace atl::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+void check_refusal(const RunResult& result, const std::vector<std::string>& words) {
+    INFO(result.output);
+    CHECK(result.status == 1);
+    for (const auto& word : words)
+        CHECK(result.output.find(word) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("A data directory of another server is refused, naming that server") {
+    const ServerProcess server;
+    check_refusal(run_server({"--data-dir", server.data_dir().string(), "--listen", "127.0.0.1:0"}),
+                  {"in use by another server", std::to_string(server.pid()), "--data-dir"});
+}
+
+TEST_CASE("A port that is taken is refused, naming it") {
+    const ServerProcess server;
+    const TempDir dir;
+    const std::string address = "127.0.0.1:" + std::to_string(server.port());
+    check_refusal(run_server({"--data-dir", (dir.path() / "data").string(), "--listen", address}), {address, "--listen"});
+}
+
+TEST_CASE("A data directory that cannot be written is refused") {
+    check_refusal(run_server({"--data-dir", "/proc/atoll", "--listen", "127.0.0.1:0"}), {"/proc/atoll", "--data-dir"});
+}
+
+TEST_CASE("A host without bubblewrap is told what to install") {
+    const TempDir dir;
+    check_refusal(run_server({"--data-dir", (dir.path() / "data").string(), "--listen", "127.0.0.1:0", "--bwrap",
+                              "/no/such/bwrap"}),
+                  {"/no/such/bwrap", "bubblewrap"});
+}
+
+TEST_CASE("A wrong command line is refused and --help tells the right one") {
+    CHECK(run_server({"--no-such-flag"}).status == 2);
+    CHECK(run_server({"--max-sandboxes", "-5"}).status == 2);
+    const RunResult help = run_server({"--help"});
+    CHECK(help.status == 0);
+    CHECK(help.output.find("--listen") != std::string::npos);
+    CHECK(run_server({"--version"}).output.starts_with("atolld "));
+}
+
+TEST_CASE("A wrong agents file is refused, naming what is wrong") {
+    const TempDir dir;
+    const auto refused = [&](const std::string& content, const std::string& word) {
+        std::ofstream(dir.path() / "agents.json") << content;
+        const auto file = (dir.path() / "agents.json").string();
+        check_refusal(run_server({"--data-dir", (dir.path() / "data").string(), "--listen", "127.0.0.1:0",
+                                  "--agents-file", file}),
+                      {word});
+    };
+    refused("not json", "not a JSON object");
+    refused(R"({"agents":[{"name":"shell","argv":["x"]}]})", "taken");
+    refused(R"({"agents":[{"name":"a b","argv":["x"]}]})", "name");
+    refused(R"({"agents":[{"name":"a","argv":[]}]})", "argv");
+    refused(R"({"agents":[{"name":"a","argv":["x"],"dir":"/no/such"}]})", "/no/such");
+    refused(R"({"agents":[{"name":"a","argv":["x"],"other":1}]})", "other");
+}
+
+TEST_CASE("The profile is printed without touching a data directory, with nothing of the environment's values") {
+    const RunResult printed = run_server({"--print-profile"}, {{"ANTHROPIC_API_KEY", "sk-secret"}});
+    INFO(printed.output);
+    CHECK(printed.status == 0);
+    for (const char* word : {"--unshare-net", "--disable-userns", "--cap-drop", "--die-with-parent", "--remount-ro"})
+        CHECK(printed.output.find(word) != std::string::npos);
+    CHECK(printed.output.find("sk-secret") == std::string::npos);
+}
+
+TEST_CASE("The key is made at the first start, kept, and readable by its owner alone") {
+    const TempDir dir;
+    ServerOptions options;
+    options.data_dir = dir.path();
+    {
+        const ServerProcess server(options);
+        HttpClient client("127.0.0.1:" + std::to_string(server.port()));
+        CHECK(client.request("GET", "/healthz").status == 200);
+        CHECK(client.request("GET", "/v1/system").status == 401);
+    }
+    for (const char* name : {"atoll.db", "instance-id", "lock"}) {
+        struct stat status {};
+        REQUIRE(::stat((dir.path() / name).c_str(), &status) == 0);
+        CHECK((status.st_mode & 0777) == 0600);
+    }
+}
+
+TEST_CASE("SIGTERM ends open turns, sandboxes and the server, and a restart goes on from there") {
+    const TempDir dir;
+    ServerOptions options;
+    options.data_dir = dir.path();
+    std::string id;
+    {
+        ServerProcess server(options);
+        ApiClient api(server);
+        id = api.create()["id"];
+        HttpClient client = api.connect();
+        client.open_stream("POST", "/v1/conversations/" + id + "/messages", R"({"content":"echo on; sleep 1000"})",
+                           {{"Accept", "text/event-stream"}});
+        REQUIRE(client.next_event().has_value());
+        const auto processes = open_pidfds(descendants(server.pid()));
+        CHECK(server.stop() == 0);
+        CHECK(await_gone(processes, 1s));
+        const Turn turn = summarise(read_until(client, "done"));
+        CHECK(turn.errors == std::vector<std::string>{"server_shutdown"});
+        CHECK(std::filesystem::is_empty(dir.path() / "run"));
+        CHECK(server.log().find("evt=server_stopped") != std::string::npos);
+    }
+    const ServerProcess server(options);
+    ApiClient api(server);
+    const Json back = api.get(id);
+    CHECK(back["status"] == "paused");
+    CHECK(back["statusReason"] == "server_restart");
+    CHECK(api.message(id, "echo back").output == "back\n");
+}
+
+TEST_CASE("A rootless server runs sandboxes too and says that they share a uid") {
+    if (!is_root())
+        SKIP("needs root to start a server as another user; every other test here is rootless then");
+    ServerOptions options;
+    options.privilege = Privilege::rootless;
+    const ServerProcess server(options);
+    ApiClient api(server);
+    const Json made = api.create();
+    CHECK(made["enforcement"]["uid"] == "shared");
+    CHECK(made["enforcement"]["filesystem"] == "bubblewrap");
+    CHECK(made["enforcement"]["memory"] == "none");
+    CHECK(api.message(made["id"], "id -u").output == "1000\n");
+    api.remove(made["id"]);
+}
+
+TEST_CASE("The server that runs in a data directory below /root serves sandboxes from there") {
+    if (!is_root())
+        SKIP("needs root");
+    const TempDir outer;
+    std::filesystem::create_directories(outer.path() / "closed");
+    std::filesystem::permissions(outer.path() / "closed", std::filesystem::perms::owner_all);
+    ServerOptions options;
+    options.data_dir = outer.path() / "closed" / "data";
+    std::filesystem::create_directory(options.data_dir);
+    const ServerProcess server(options);
+    ApiClient api(server);
+    CHECK(api.message(api.create()["id"], "echo fine > f && cat f").output == "fine\n");
+}
+
+TEST_CASE("A workspace that nobody knows and a half-removed one are gone after the next start") {
+    const TempDir dir;
+    ServerOptions options;
+    options.data_dir = dir.path();
+    std::string kept;
+    { const ServerProcess server(options); kept = ApiClient(server).create()["sandboxId"]; }
+    const auto orphan = dir.path() / "workspaces" / "abcdefghijkmnpqrstuv";
+    std::filesystem::create_directories(orphan / "deep" / "er");
+    std::filesystem::create_directories(dir.path() / "trash" / "left" / "over");
+    const ServerProcess server(options);
+    ApiClient api(server);
+    // A removal that goes through the same helper comes after the sweep.
+    api.remove(api.create()["id"]);
+    CHECK_FALSE(std::filesystem::exists(orphan));
+    CHECK(std::filesystem::is_empty(dir.path() / "trash"));
+    CHECK(std::filesystem::exists(dir.path() / "workspaces" / kept));
+}
