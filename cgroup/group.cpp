@@ -66,8 +66,8 @@ void kill_members(int group) {
 bool is_populated(int events_fd) {
     char text[256];
     const ssize_t count = ::pread(events_fd, text, sizeof text, 0);
-    return count > 0 &&
-           std::string_view(text, static_cast<std::size_t>(count)).find("populated 1") != std::string_view::npos;
+    return count > 0 && std::string_view(text, static_cast<std::size_t>(count)).find("populated 1") !=
+                            std::string_view::npos;
 }
 
 base::Result<std::unique_ptr<Group>> Group::open(base::Executor executor, base::Timers& timers,
@@ -77,10 +77,11 @@ base::Result<std::unique_ptr<Group>> Group::open(base::Executor executor, base::
     if (!events) {
         const int error_number = errno;
         ::unlinkat(parent->get(), name.c_str(), AT_REMOVEDIR);
-        return base::Error(base::Errc::sandbox_failed, base::errno_text("opening the cgroup " + name, error_number));
+        return base::Error(base::Errc::sandbox_failed,
+                           base::errno_text("opening the cgroup " + name, error_number));
     }
-    return std::unique_ptr<Group>(
-        new Group(executor, timers, std::move(parent), std::move(name), std::move(folder), std::move(events)));
+    return std::unique_ptr<Group>(new Group(executor, timers, std::move(parent), std::move(name),
+                                            std::move(folder), std::move(events)));
 }
 
 Group::Group(base::Executor executor, base::Timers& timers, std::shared_ptr<base::UniqueFd> parent,

@@ -23,7 +23,8 @@ class Group final : public sandbox::ResourceGroup {
   public:
     /// Takes over the group `name` that was just made below `parent`. Errors: sandbox_failed.
     static base::Result<std::unique_ptr<Group>> open(base::Executor executor, base::Timers& timers,
-                                                     std::shared_ptr<base::UniqueFd> parent, std::string name);
+                                                     std::shared_ptr<base::UniqueFd> parent,
+                                                     std::string name);
     /// Kills what is left and removes the group if that empties it at once; else the next start does.
     ~Group() override;
 
@@ -33,8 +34,8 @@ class Group final : public sandbox::ResourceGroup {
     void remove(std::function<void(base::Result<void>)> done) override;
 
   private:
-    Group(base::Executor executor, base::Timers& timers, std::shared_ptr<base::UniqueFd> parent, std::string name,
-          base::UniqueFd folder, base::UniqueFd events);
+    Group(base::Executor executor, base::Timers& timers, std::shared_ptr<base::UniqueFd> parent,
+          std::string name, base::UniqueFd folder, base::UniqueFd events);
     void try_remove();
     void await_empty();
     void await_retry();

@@ -36,7 +36,8 @@ class Groups final : public sandbox::ResourceGroups {
     const std::filesystem::path& parent() const noexcept { return parent_; }
 
   private:
-    Groups(base::Executor executor, base::Timers& timers, std::filesystem::path parent, base::UniqueFd folder);
+    Groups(base::Executor executor, base::Timers& timers, std::filesystem::path parent,
+           base::UniqueFd folder);
 
     base::Executor executor_;
     base::Timers& timers_;

@@ -32,7 +32,8 @@ std::string unescaped(std::string_view text) {
     for (std::size_t at = 0; at < text.size(); ++at) {
         unsigned code = 0;
         if (text[at] == '\\' && at + 3 < text.size() &&
-            std::from_chars(text.data() + at + 1, text.data() + at + 4, code, 8).ptr == text.data() + at + 4) {
+            std::from_chars(text.data() + at + 1, text.data() + at + 4, code, 8).ptr ==
+                text.data() + at + 4) {
             out += static_cast<char>(code);
             at += 3;
         } else {
@@ -52,7 +53,8 @@ std::optional<Mount> find_v2_mount(std::string_view mountinfo) {
     for (const auto line : split(mountinfo, '\n')) {
         const std::size_t dash = line.find(" - ");
         const auto fields = split(line, ' ');
-        if (dash != std::string_view::npos && fields.size() > 5 && line.substr(dash + 3).starts_with("cgroup2 "))
+        if (dash != std::string_view::npos && fields.size() > 5 &&
+            line.substr(dash + 3).starts_with("cgroup2 "))
             return Mount{unescaped(fields[3]), unescaped(fields[4])};
     }
     return std::nullopt;

@@ -37,7 +37,9 @@ base::Result<Ends> make_pipe() {
     return Ends{base::UniqueFd(ends[0]), base::UniqueFd(ends[1])};
 }
 
-void set_nonblocking(const base::UniqueFd& fd) { ::fcntl(fd.get(), F_SETFL, O_NONBLOCK); }
+void set_nonblocking(const base::UniqueFd& fd) {
+    ::fcntl(fd.get(), F_SETFL, O_NONBLOCK);
+}
 
 }  // namespace
 

@@ -74,15 +74,17 @@ base::Result<std::unique_ptr<Workspaces>> Workspaces::open(const fs::path& data_
         new Workspaces(data_dir, remover, timers, std::move(*workspaces), std::move(*trash)));
 }
 
-Workspaces::Workspaces(fs::path data_dir, HelperClient& remover, base::Timers& timers, base::UniqueFd workspaces,
-                       base::UniqueFd trash)
+Workspaces::Workspaces(fs::path data_dir, HelperClient& remover, base::Timers& timers,
+                       base::UniqueFd workspaces, base::UniqueFd trash)
     : data_dir_(std::move(data_dir)),
       remover_(remover),
       timers_(timers),
       workspaces_(std::move(workspaces)),
       trash_(std::move(trash)) {}
 
-fs::path Workspaces::workspace(const std::string& sandbox_id) const { return data_dir_ / k_workspaces / sandbox_id; }
+fs::path Workspaces::workspace(const std::string& sandbox_id) const {
+    return data_dir_ / k_workspaces / sandbox_id;
+}
 
 base::Result<fs::path> Workspaces::provision(const std::string& sandbox_id, std::uint32_t host_uid) {
     const char* name = sandbox_id.c_str();
@@ -115,7 +117,8 @@ void Workspaces::remove(const std::string& sandbox_id, std::function<void(base::
     timers_.defer([done = std::move(done), result] { done(result); });
 }
 
-void Workspaces::sweep(const std::vector<std::string>& known_ids, std::function<void(base::Result<void>)> done) {
+void Workspaces::sweep(const std::vector<std::string>& known_ids,
+                       std::function<void(base::Result<void>)> done) {
     const std::unordered_set<std::string> known(known_ids.begin(), known_ids.end());
     std::size_t strays = 0;
     std::string unused;
@@ -139,6 +142,8 @@ void Workspaces::sweep(const std::vector<std::string>& known_ids, std::function<
                         [countdown](const base::Result<void>& result) { countdown->step(result); });
 }
 
-void Workspaces::describe(sandbox::Enforcement& enforcement) const { enforcement.disk = "none"; }
+void Workspaces::describe(sandbox::Enforcement& enforcement) const {
+    enforcement.disk = "none";
+}
 
 }  // namespace atl::fs_guard

@@ -1,8 +1,8 @@
 // The workspaces on disk: `DATA/workspaces/ID`, mode 0700, owned by the sandbox's uid. A removed one is first
 // renamed into `DATA/trash`, out of everybody's reach at once, and then taken apart by the helper process.
-// Invariants: host code never opens a file in a workspace; what a crash leaves in the trash, or in a workspace
-// that nobody knows, is removed at the next start.
-// Not here: how much a workspace may hold. Nothing is metered yet, and describe() says so.
+// Invariants: host code never opens a file in a workspace; what a crash leaves in the trash, or in a
+// workspace that nobody knows, is removed at the next start. Not here: how much a workspace may hold. Nothing
+// is metered yet, and describe() says so.
 #pragma once
 
 #include <filesystem>
@@ -24,7 +24,8 @@ class Workspaces final : public sandbox::DiskGuard {
     static base::Result<std::unique_ptr<Workspaces>> open(const std::filesystem::path& data_dir,
                                                           HelperClient& remover, base::Timers& timers);
 
-    base::Result<std::filesystem::path> provision(const std::string& sandbox_id, std::uint32_t host_uid) override;
+    base::Result<std::filesystem::path> provision(const std::string& sandbox_id,
+                                                  std::uint32_t host_uid) override;
     std::filesystem::path workspace(const std::string& sandbox_id) const override;
     void remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) override;
     void describe(sandbox::Enforcement& enforcement) const override;

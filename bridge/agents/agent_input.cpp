@@ -64,7 +64,7 @@ void AgentInput::wait() {
 
 void AgentInput::broken(const char* why) {
     close();
-    broken_timer_ = loop_.arm(base::Millis{0}, [this, why] { on_broken_(why); });
+    broken_timer_ = loop_.arm(Millis{0}, [this, why] { on_broken_(why); });
 }
 
 }  // namespace atl::guest

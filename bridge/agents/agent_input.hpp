@@ -42,7 +42,7 @@ class AgentInput final : private FdHandler {
     std::size_t sent_bytes_ = 0;  // of queue_
     bool waiting_ = false;
     bool closing_ = false;
-    base::TimerId broken_timer_ = 0;
+    TimerId broken_timer_ = 0;
 };
 
 }  // namespace atl::guest

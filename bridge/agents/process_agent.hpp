@@ -61,7 +61,7 @@ class ProcessAgent final : public AgentRuntime, private FdHandler, private LineS
     std::size_t dropped_lines_ = 0;     // written outside a turn since the last one
 
     std::string end_reason_;  // once it has ended or been given up; follows "the agent"
-    base::TimerId timer_ = 0;
+    TimerId timer_ = 0;
     OnReady on_started_;
     OnExit on_ended_;
     std::function<void()> on_stopped_;

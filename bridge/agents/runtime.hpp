@@ -63,10 +63,10 @@ class AgentRuntime {
 };
 
 /// An agent that is told to stop has this long before SIGTERM,
-inline constexpr base::Millis k_stop_grace{500};
+inline constexpr Millis k_stop_grace{500};
 /// and this long from there until SIGKILL.
-inline constexpr base::Millis k_kill_grace{1000};
+inline constexpr Millis k_kill_grace{1000};
 /// An interrupted command has this long from SIGINT to SIGTERM, and again to SIGKILL.
-inline constexpr base::Millis k_interrupt_grace{2000};
+inline constexpr Millis k_interrupt_grace{2000};
 
 }  // namespace atl::guest

@@ -60,7 +60,7 @@ class ShellRun final : public FdHandler {
     bool listening_ = false;
     std::unique_ptr<char[]> buffer_;
     Utf8Repair repair_;
-    base::TimerId timer_ = 0;
+    TimerId timer_ = 0;
     int last_signal_ = 0;  // the strongest one sent so far
 };
 

@@ -19,7 +19,7 @@ namespace atl::guest {
 namespace {
 
 constexpr int k_exit_set_up_failed = 70;  // EX_SOFTWARE of sysexits.h
-constexpr base::Millis k_accept_pause{50};
+constexpr Millis k_accept_pause{50};
 
 sigset_t served_signals() {
     sigset_t set;

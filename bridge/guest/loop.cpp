@@ -27,12 +27,12 @@ void Loop::remove(int fd) {
     epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
 }
 
-base::TimerId Loop::arm(base::Millis delay, std::function<void()> fire) {
+TimerId Loop::arm(Millis delay, std::function<void()> fire) {
     timers_.push_back({++last_id_, std::chrono::steady_clock::now() + delay, std::move(fire)});
     return last_id_;
 }
 
-void Loop::cancel(base::TimerId id) {
+void Loop::cancel(TimerId id) {
     std::erase_if(timers_, [id](const Timer& timer) { return timer.id == id; });
 }
 
@@ -64,12 +64,12 @@ int Loop::timeout_ms() const {
         return -1;
     const auto first = std::min_element(timers_.begin(), timers_.end(),
                                         [](const Timer& a, const Timer& b) { return a.at < b.at; });
-    const auto left = std::chrono::ceil<base::Millis>(first->at - std::chrono::steady_clock::now()).count();
+    const auto left = std::chrono::ceil<Millis>(first->at - std::chrono::steady_clock::now()).count();
     return static_cast<int>(std::clamp<long long>(left, 0, std::numeric_limits<int>::max()));
 }
 
 void Loop::fire_due() {
-    const base::SteadyTime now = std::chrono::steady_clock::now();
+    const auto now = std::chrono::steady_clock::now();
     for (;;) {
         const auto due = std::find_if(timers_.begin(), timers_.end(),
                                       [now](const Timer& timer) { return timer.at <= now; });

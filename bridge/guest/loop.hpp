@@ -3,11 +3,12 @@
 // rotates its ready list, so nobody starves. Not here: signals (guest.cpp), children (children.hpp).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <vector>
 
-#include "core/base/clock.hpp"
+// check-allow: layers header-only, so the guest still links nothing of the host's
 #include "core/base/unique_fd.hpp"
 
 namespace atl::guest {
@@ -22,7 +23,11 @@ class FdHandler {
     ~FdHandler() = default;
 };
 
-class Loop final : public base::Timers {
+using Millis = std::chrono::milliseconds;
+/// Zero names no timer.
+using TimerId = std::uint64_t;
+
+class Loop {
   public:
     Loop();
     /// False if the kernel refused the epoll descriptor: nothing else may be called then.
@@ -34,9 +39,12 @@ class Loop final : public base::Timers {
     /// Before the descriptor is closed; harmless if it was not added.
     void remove(int fd);
 
-    base::TimerId arm(base::Millis delay, std::function<void()> fire) override;
-    void cancel(base::TimerId id) override;
-    void defer(std::function<void()> run) override;
+    /// Calls `fire` once after `delay`, from the loop. Never once cancelled.
+    TimerId arm(Millis delay, std::function<void()> fire);
+    /// Unknown and already fired ids are ignored.
+    void cancel(TimerId id);
+    /// Calls `run` before the next wait.
+    void defer(std::function<void()> run);
 
     /// Runs until stop(); returns its argument.
     int run();
@@ -44,8 +52,8 @@ class Loop final : public base::Timers {
 
   private:
     struct Timer {
-        base::TimerId id;
-        base::SteadyTime at;
+        TimerId id;
+        std::chrono::steady_clock::time_point at;
         std::function<void()> fire;
     };
 
@@ -56,7 +64,7 @@ class Loop final : public base::Timers {
     base::UniqueFd epoll_;
     std::vector<Timer> timers_;  // a handful: a scan is cheaper than an order
     std::vector<std::function<void()>> deferred_;
-    base::TimerId last_id_ = 0;
+    TimerId last_id_ = 0;
     int status_ = 0;
     bool stopped_ = false;
 };

@@ -48,7 +48,8 @@ base::Result<BridgeSocket> BridgeSocket::listen(std::shared_ptr<base::UniqueFd> 
                                                 base::UniqueFd& listener) {
     if (make_folder(run_dir->get(), name.c_str()) != 0)
         return failed("making the folder of the bridge socket");
-    base::UniqueFd folder(::openat(run_dir->get(), name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    base::UniqueFd folder(
+        ::openat(run_dir->get(), name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!folder)
         return failed("opening the folder of the bridge socket");
     BridgeSocket made(std::move(run_dir), std::move(name), std::move(folder));
@@ -58,7 +59,8 @@ base::Result<BridgeSocket> BridgeSocket::listen(std::shared_ptr<base::UniqueFd> 
     std::memcpy(address.sun_path, made.path_.c_str(), made.path_.size() + 1);
     if (!socket || ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
         return failed("binding the bridge socket");
-    if (::fchmodat(made.folder_.get(), k_bridge_socket_name, 0600, 0) != 0 || ::listen(socket.get(), k_backlog) != 0)
+    if (::fchmodat(made.folder_.get(), k_bridge_socket_name, 0600, 0) != 0 ||
+        ::listen(socket.get(), k_backlog) != 0)
         return failed("listening on the bridge socket");
     listener = std::move(socket);
     return made;

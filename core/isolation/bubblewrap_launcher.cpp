@@ -118,8 +118,8 @@ base::Result<std::unique_ptr<BubblewrapLauncher>> BubblewrapLauncher::create(bas
     auto run_dir = prepare_run_dir(config.run_dir);
     if (!run_dir)
         return run_dir.error();
-    return std::unique_ptr<BubblewrapLauncher>(
-        new BubblewrapLauncher(executor, timers, std::move(config), std::move(*filters), std::move(*run_dir)));
+    return std::unique_ptr<BubblewrapLauncher>(new BubblewrapLauncher(
+        executor, timers, std::move(config), std::move(*filters), std::move(*run_dir)));
 }
 
 BubblewrapLauncher::BubblewrapLauncher(base::Executor executor, base::Timers& timers, LauncherConfig config,
@@ -137,7 +137,8 @@ BubblewrapLauncher::~BubblewrapLauncher() = default;
 ProfileSources BubblewrapLauncher::sources(const sandbox::LaunchSpec& spec, const std::string& folder) const {
     if (config_.uid_mode == UidMode::private_uid) {
         const std::string& at = staging_dir_;
-        return {at + "/workspace", spec.agent_dir ? at + "/agent" : "", at + "/guest", at + "/bridge", at + "/etc"};
+        return {at + "/workspace", spec.agent_dir ? at + "/agent" : "", at + "/guest", at + "/bridge",
+                at + "/etc"};
     }
     return {spec.workspace, spec.agent_dir ? spec.agent_dir->string() : "", config_.guest,
             config_.run_dir / folder, config_.etc_dir};
@@ -146,8 +147,8 @@ ProfileSources BubblewrapLauncher::sources(const sandbox::LaunchSpec& spec, cons
 ChildPlan BubblewrapLauncher::plan(const sandbox::LaunchSpec& spec, const sandbox::ResourceGroup* group,
                                    const std::string& folder, const Descriptors& fds) const {
     ChildPlan plan;
-    plan.fds = {fds.null.get(),      fds.log.write_end.get(), fds.log.write_end.get(),
-                fds.listener.get(),  fds.arguments.get(),     fds.calls.get(),
+    plan.fds = {fds.null.get(),           fds.log.write_end.get(),   fds.log.write_end.get(),
+                fds.listener.get(),       fds.arguments.get(),       fds.calls.get(),
                 fds.argument_rules.get(), fds.status.write_end.get()};
     if (group) {
         plan.group_fd = group->clone_into_fd();
@@ -169,8 +170,8 @@ ChildPlan BubblewrapLauncher::plan(const sandbox::LaunchSpec& spec, const sandbo
     return plan;
 }
 
-base::Result<BubblewrapLauncher::Descriptors> BubblewrapLauncher::open_descriptors(const sandbox::LaunchSpec& spec,
-                                                                                   const std::string& folder) const {
+base::Result<BubblewrapLauncher::Descriptors> BubblewrapLauncher::open_descriptors(
+    const sandbox::LaunchSpec& spec, const std::string& folder) const {
     auto log = make_pipe();
     if (!log)
         return log.error();
@@ -215,7 +216,8 @@ base::Result<std::unique_ptr<sandbox::Process>> BubblewrapLauncher::launch(
     auto running =
         std::make_shared<RunningSandbox>(executor_, timers_, std::move(started), std::move(on_exit));
     running->watch();
-    return std::unique_ptr<sandbox::Process>(std::make_unique<BubblewrapProcess>(std::move(running), orphans_));
+    return std::unique_ptr<sandbox::Process>(
+        std::make_unique<BubblewrapProcess>(std::move(running), orphans_));
 }
 
 void BubblewrapLauncher::describe(sandbox::Enforcement& enforcement, sandbox::NetworkMode network) const {

@@ -42,12 +42,13 @@ class BubblewrapLauncher final : public sandbox::Launcher {
     ~BubblewrapLauncher() override;
     /// Makes or empties the run directory and compiles the filters. `timers` outlives the launcher and all
     /// its processes. Errors: host_unsupported, storage_failed.
-    static base::Result<std::unique_ptr<BubblewrapLauncher>> create(base::Executor executor, base::Timers& timers,
+    static base::Result<std::unique_ptr<BubblewrapLauncher>> create(base::Executor executor,
+                                                                    base::Timers& timers,
                                                                     LauncherConfig config);
 
-    base::Result<std::unique_ptr<sandbox::Process>> launch(const sandbox::LaunchSpec& spec,
-                                                           const sandbox::ResourceGroup* group,
-                                                           std::function<void(sandbox::Exit)> on_exit) override;
+    base::Result<std::unique_ptr<sandbox::Process>> launch(
+        const sandbox::LaunchSpec& spec, const sandbox::ResourceGroup* group,
+        std::function<void(sandbox::Exit)> on_exit) override;
     void describe(sandbox::Enforcement& enforcement, sandbox::NetworkMode network) const override;
 
     /// The profile as launch() would apply it, as text.
@@ -58,10 +59,11 @@ class BubblewrapLauncher final : public sandbox::Launcher {
 
     BubblewrapLauncher(base::Executor executor, base::Timers& timers, LauncherConfig config,
                        SeccompFilters filters, base::UniqueFd run_dir);
-    base::Result<Descriptors> open_descriptors(const sandbox::LaunchSpec& spec, const std::string& folder) const;
+    base::Result<Descriptors> open_descriptors(const sandbox::LaunchSpec& spec,
+                                               const std::string& folder) const;
     ProfileSources sources(const sandbox::LaunchSpec& spec, const std::string& folder) const;
-    ChildPlan plan(const sandbox::LaunchSpec& spec, const sandbox::ResourceGroup* group, const std::string& folder,
-                   const Descriptors& fds) const;
+    ChildPlan plan(const sandbox::LaunchSpec& spec, const sandbox::ResourceGroup* group,
+                   const std::string& folder, const Descriptors& fds) const;
 
     base::Executor executor_;
     base::Timers& timers_;

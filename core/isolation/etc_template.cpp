@@ -20,14 +20,16 @@ std::vector<EtcFile> generated_files() {
     const std::string user = k_inner_user;
     const std::string uid = std::to_string(base::k_inner_uid);
     return {
-        {"passwd", "root:x:0:0:root:/:/usr/sbin/nologin\n" + user + ":x:" + uid + ":" + uid + ":" + user + ":" +
-                       k_inner_workspace + ":/bin/bash\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n"},
+        {"passwd", "root:x:0:0:root:/:/usr/sbin/nologin\n" + user + ":x:" + uid + ":" + uid + ":" + user +
+                       ":" + k_inner_workspace +
+                       ":/bin/bash\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n"},
         {"group", "root:x:0:\n" + user + ":x:" + uid + ":\nnogroup:x:65534:\n"},
         {"hosts", std::string("127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n127.0.1.1 ") +
                       k_inner_hostname + "\n"},
         {"hostname", std::string(k_inner_hostname) + "\n"},
-        {"nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n"
-                          "protocols: files\nservices: files\n"},
+        {"nsswitch.conf",
+         "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n"
+         "protocols: files\nservices: files\n"},
         // An empty resolv.conf means the resolver on the loopback (resolv.conf(5)), which refuses at once.
         {"resolv.conf", ""},
     };

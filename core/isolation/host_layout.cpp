@@ -6,8 +6,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* k_program_folders[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"};
-constexpr const char* k_etc[] = {"etc/ssl/certs", "etc/ssl/openssl.cnf", 
-                                 "etc/alternatives", "etc/ld.so.cache"};
+constexpr const char* k_etc[] = {"etc/ssl/certs", "etc/ssl/openssl.cnf", "etc/alternatives",
+                                 "etc/ld.so.cache"};
 
 void find_program_folders(const fs::path& root, HostLayout& layout) {
     for (const char* name : k_program_folders) {
@@ -43,12 +43,14 @@ base::Result<void> add_hidden(const fs::path& root, const fs::path& wanted, Host
     std::error_code error;
     const fs::path real = fs::canonical(root / wanted.relative_path(), error);
     if (error)
-        return base::Error(base::Errc::invalid_field, "--hide " + wanted.string() + ": there is no such path");
+        return base::Error(base::Errc::invalid_field,
+                           "--hide " + wanted.string() + ": there is no such path");
     const fs::path usr = fs::weakly_canonical(root / "usr", error);
     const fs::path below = real.lexically_relative(usr);
     if (below.empty() || below == "." || *below.begin() == "..")
-        return base::Error(base::Errc::invalid_field,
-                           "--hide " + wanted.string() + ": only what lies below /usr is shown, and can be hidden");
+        return base::Error(
+            base::Errc::invalid_field,
+            "--hide " + wanted.string() + ": only what lies below /usr is shown, and can be hidden");
     const std::string inside = "/usr/" + below.string();
     (fs::is_directory(real, error) ? layout.hidden_folders : layout.hidden_files).push_back(inside);
     return {};

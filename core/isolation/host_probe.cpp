@@ -28,7 +28,9 @@ struct Trial {
     std::string log;
 };
 
-base::Error unsupported(std::string detail) { return base::Error(base::Errc::host_unsupported, std::move(detail)); }
+base::Error unsupported(std::string detail) {
+    return base::Error(base::Errc::host_unsupported, std::move(detail));
+}
 
 std::string setting(const fs::path& proc_sys, const char* name) {
     std::ifstream in(proc_sys / name);
@@ -41,7 +43,8 @@ std::string reason(const ProbePaths& paths, const std::string& log) {
     if (log.find("Unknown option") != std::string::npos)
         return "bubblewrap is older than 0.8: install a newer one";
     if (setting(paths.proc_sys, "kernel/apparmor_restrict_unprivileged_userns") == "1")
-        return "AppArmor restricts unprivileged user namespaces and has no profile that lets bubblewrap make one: "
+        return "AppArmor restricts unprivileged user namespaces and has no profile that lets bubblewrap make "
+               "one: "
                "install one for /usr/bin/bwrap (see the README), or set "
                "sysctl kernel.apparmor_restrict_unprivileged_userns=0";
     if (setting(paths.proc_sys, "user/max_user_namespaces") == "0")

@@ -22,7 +22,9 @@ LogPipe::LogPipe(const base::Executor& executor, base::Timers& timers, base::Uni
     await();
 }
 
-LogPipe::~LogPipe() { timers_.cancel(pause_); }
+LogPipe::~LogPipe() {
+    timers_.cancel(pause_);
+}
 
 void LogPipe::await() {
     watch_.wait(FdWatch::Event::readable, [this] {

@@ -79,12 +79,15 @@ std::size_t operand_count(std::string_view option) {
     if (option.starts_with("--unshare-") || option == "--disable-userns" || option == "--new-session" ||
         option == "--die-with-parent" || option == "--as-pid-1" || option == "--clearenv")
         return 0;
-    const bool two = option == "--setenv" || option == "--ro-bind" || option == "--bind" || option == "--symlink";
+    const bool two =
+        option == "--setenv" || option == "--ro-bind" || option == "--bind" || option == "--symlink";
     return two ? 2 : 1;
 }
 
 /// Belongs to the mount that follows it.
-bool is_modifier(std::string_view option) { return option == "--size" || option == "--perms"; }
+bool is_modifier(std::string_view option) {
+    return option == "--size" || option == "--perms";
+}
 
 }  // namespace
 
@@ -104,7 +107,9 @@ Arguments profile_arguments(const HostLayout& layout, const sandbox::LaunchSpec&
     return out;
 }
 
-Arguments command_line() { return {"--args", std::to_string(k_arguments_fd), "--", k_inner_guest}; }
+Arguments command_line() {
+    return {"--args", std::to_string(k_arguments_fd), "--", k_inner_guest};
+}
 
 std::string profile_text(const Arguments& arguments) {
     std::string text;

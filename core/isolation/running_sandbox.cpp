@@ -66,7 +66,9 @@ RunningSandbox::RunningSandbox(const base::Executor& executor, base::Timers& tim
     status_.emplace(executor, std::move(started.status));
 }
 
-RunningSandbox::~RunningSandbox() { timers_.cancel(kill_timer_); }
+RunningSandbox::~RunningSandbox() {
+    timers_.cancel(kill_timer_);
+}
 
 void RunningSandbox::watch() {
     bwrap_.wait(FdWatch::Event::readable, [this] { on_bwrap_gone(); });
@@ -154,7 +156,8 @@ sandbox::Exit RunningSandbox::describe_exit() const {
         return {ExitClass::signalled, code, "bubblewrap was ended by signal " + std::to_string(code)};
     const int signal_number = code - k_signal_status_base;
     if (signal_number > 0 && signal_number <= k_highest_signal)
-        return {ExitClass::signalled, signal_number, "the guest was ended by signal " + std::to_string(signal_number)};
+        return {ExitClass::signalled, signal_number,
+                "the guest was ended by signal " + std::to_string(signal_number)};
     return {ExitClass::exited, code, "the guest exited with status " + std::to_string(code)};
 }
 

@@ -94,7 +94,8 @@ base::Result<base::UniqueFd> compile_calls() {
     for (const char* call : k_refused_calls)
         filter.add(SCMP_ACT_ERRNO(EPERM), call);
     // clone3 passes its flags in memory, which no filter can read: it stays ENOSYS and libc takes clone.
-    constexpr std::uint32_t k_personalities[] = {PER_LINUX, PER_LINUX32, ADDR_NO_RANDOMIZE, UNAME26, 0xffff'ffff};
+    constexpr std::uint32_t k_personalities[] = {PER_LINUX, PER_LINUX32, ADDR_NO_RANDOMIZE, UNAME26,
+                                                 0xffff'ffff};
     for (const std::uint32_t value : k_personalities)
         filter.add(SCMP_ACT_ALLOW, "personality", {low_half_is(0, value)});
     return filter.export_to_memory("atoll-seccomp-calls");
@@ -113,8 +114,8 @@ void refuse_families(Filter& filter, const char* call) {
 void refuse_types(Filter& filter, const char* call) {
     for (const int family : {AF_INET, AF_INET6, AF_UNIX}) {
         for (int type = 0; type < k_small_types; ++type) {
-            const bool wanted = type == SOCK_STREAM || type == SOCK_DGRAM ||
-                                (family == AF_UNIX && type == SOCK_SEQPACKET);
+            const bool wanted =
+                type == SOCK_STREAM || type == SOCK_DGRAM || (family == AF_UNIX && type == SOCK_SEQPACKET);
             if (!wanted)
                 filter.add(SCMP_ACT_ERRNO(EPERM), call,
                            {low_half_is(0, static_cast<unsigned>(family)),
@@ -136,8 +137,8 @@ void refuse_protocols(Filter& filter, const char* call) {
 
 base::Result<base::UniqueFd> compile_arguments() {
     Filter filter(SCMP_ACT_ALLOW);
-    constexpr unsigned k_namespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
-                                      CLONE_NEWPID | CLONE_NEWNET;
+    constexpr unsigned k_namespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
+                                      CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
     for (unsigned bit = 0; bit < 32; ++bit) {
         if ((k_namespaces >> bit & 1U) != 0)
             filter.add(SCMP_ACT_ERRNO(EPERM), "clone", {bit_is_set(0, bit)});
@@ -170,7 +171,11 @@ base::Result<SeccompFilters> SeccompFilters::compile() {
     return SeccompFilters(std::move(*calls), std::move(*arguments));
 }
 
-base::UniqueFd SeccompFilters::open_calls() const { return reopen(calls_); }
-base::UniqueFd SeccompFilters::open_arguments() const { return reopen(arguments_); }
+base::UniqueFd SeccompFilters::open_calls() const {
+    return reopen(calls_);
+}
+base::UniqueFd SeccompFilters::open_arguments() const {
+    return reopen(arguments_);
+}
 
 }  // namespace atl::isolation

@@ -58,8 +58,8 @@ long clone3_into(clone_args& args, ChildEntry& entry) noexcept {
         "hlt\n"
         "1:"
         : "=a"(result)
-        : "a"(static_cast<long>(SYS_clone3)), "D"(&args), "S"(sizeof args), [main] "r"(&child_main),
-          [entry] "r"(&entry)
+        : "a"(static_cast<long>(SYS_clone3)), "D"(&args),
+          "S"(sizeof args), [main] "r"(&child_main), [entry] "r"(&entry)
         : "rcx", "r11", "memory", "cc");
     if (result < 0) {
         errno = static_cast<int>(-result);
@@ -163,25 +163,39 @@ std::string staged_source(const ChildPlan& plan, std::size_t index) {
 
 std::string what_failed(const ChildFailure& failure, const ChildPlan& plan, const std::string& program) {
     switch (failure.stage) {
-        case ChildStage::join_group: return "joining the cgroup";
-        case ChildStage::session: return "setsid";
-        case ChildStage::limits: return "setting resource limits";
+        case ChildStage::join_group:
+            return "joining the cgroup";
+        case ChildStage::session:
+            return "setsid";
+        case ChildStage::limits:
+            return "setting resource limits";
         case ChildStage::mount_namespace:
             return "a mount namespace with a tmpfs on " + plan.staging_dir +
                    " (root needs CAP_SYS_ADMIN for it: give it, or run the server as an unprivileged user)";
-        case ChildStage::staging_source: return "open " + staged_source(plan, failure.index);
-        case ChildStage::staging_mount: return "binding " + staged_source(plan, failure.index);
-        case ChildStage::working_directory: return "chdir " + plan.cwd;
-        case ChildStage::descriptors: return "arranging file descriptors";
+        case ChildStage::staging_source:
+            return "open " + staged_source(plan, failure.index);
+        case ChildStage::staging_mount:
+            return "binding " + staged_source(plan, failure.index);
+        case ChildStage::working_directory:
+            return "chdir " + plan.cwd;
+        case ChildStage::descriptors:
+            return "arranging file descriptors";
         case ChildStage::identity:
             return "changing to uid " + std::to_string(plan.uid) +
-                   " (root needs CAP_SETUID and CAP_SETGID for it, and this uid must exist in its user namespace)";
-        case ChildStage::parent_death: return "tying the process to the server's life";
-        case ChildStage::no_new_privileges: return "PR_SET_NO_NEW_PRIVS";
-        case ChildStage::priority: return "lowering the priority";
-        case ChildStage::signals: return "resetting signals";
-        case ChildStage::exec: return "exec " + program;
-        case ChildStage::none: break;
+                   " (root needs CAP_SETUID and CAP_SETGID for it, and this uid must exist in its user "
+                   "namespace)";
+        case ChildStage::parent_death:
+            return "tying the process to the server's life";
+        case ChildStage::no_new_privileges:
+            return "PR_SET_NO_NEW_PRIVS";
+        case ChildStage::priority:
+            return "lowering the priority";
+        case ChildStage::signals:
+            return "resetting signals";
+        case ChildStage::exec:
+            return "exec " + program;
+        case ChildStage::none:
+            break;
     }
     return "starting " + program;
 }

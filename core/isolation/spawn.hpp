@@ -35,11 +35,11 @@ enum class Priority : std::uint8_t { normal, background };
 
 /// What the child does between clone and exec. Descriptors are borrowed.
 struct ChildPlan {
-    std::vector<int> fds;          // fds[i] becomes descriptor i; every other one is closed
-    int group_fd = -1;             // directory of a cgroup v2 group to start in
-    std::vector<int> join_fds;     // cgroup.procs files to write "0" to (see the cost above)
-    std::uint32_t uid = 0;         // also the gid, without supplementary groups; 0 keeps the server's
-    std::string staging_dir;       // with `staged`: any folder that exists
+    std::vector<int> fds;       // fds[i] becomes descriptor i; every other one is closed
+    int group_fd = -1;          // directory of a cgroup v2 group to start in
+    std::vector<int> join_fds;  // cgroup.procs files to write "0" to (see the cost above)
+    std::uint32_t uid = 0;      // also the gid, without supplementary groups; 0 keeps the server's
+    std::string staging_dir;    // with `staged`: any folder that exists
     std::vector<StagedMount> staged;
     std::string cwd = "/";
     Priority priority = Priority::normal;

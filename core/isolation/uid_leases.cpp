@@ -33,7 +33,9 @@ std::string read_text(const fs::path& path) {
     return {std::istreambuf_iterator<char>(in), {}};
 }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+std::string first_line(const std::string& text) {
+    return text.substr(0, text.find('\n'));
+}
 
 /// Holds the lock of a lease directory.
 class DirectoryLock {
@@ -156,7 +158,8 @@ base::Result<std::uint32_t> HostUidLeases::reclaim_block() {
             return block;
         return failed(config_.lease_dir, errno);
     }
-    return base::Error(base::Errc::capacity, "every block of host uids is leased, see " + config_.lease_dir.string());
+    return base::Error(base::Errc::capacity,
+                       "every block of host uids is leased, see " + config_.lease_dir.string());
 }
 
 // False with errno; EEXIST: another server was faster.
@@ -196,6 +199,8 @@ void HostUidLeases::adopt(std::uint32_t host_uid) {
         .error();
 }
 
-void HostUidLeases::release(std::uint32_t host_uid) { used_.erase(host_uid); }
+void HostUidLeases::release(std::uint32_t host_uid) {
+    used_.erase(host_uid);
+}
 
 }  // namespace atl::isolation

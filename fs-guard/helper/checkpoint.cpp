@@ -18,7 +18,8 @@ struct CloseDatabase {
 CheckpointResult checkpoint(const std::string& database, CheckpointMode mode) {
     CheckpointResult result;
     sqlite3* raw = nullptr;
-    int code = ::sqlite3_open_v2(database.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
+    int code =
+        ::sqlite3_open_v2(database.c_str(), &raw, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
     const std::unique_ptr<sqlite3, CloseDatabase> handle(raw);
     if (code == SQLITE_OK) {
         ::sqlite3_busy_timeout(raw, k_busy_timeout_ms);
@@ -26,7 +27,8 @@ CheckpointResult checkpoint(const std::string& database, CheckpointMode mode) {
         code = ::sqlite3_exec(raw, "SELECT 1 FROM sqlite_schema LIMIT 1", nullptr, nullptr, nullptr);
     }
     if (code == SQLITE_OK) {
-        const int how = mode == CheckpointMode::truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
+        const int how =
+            mode == CheckpointMode::truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
         code = ::sqlite3_wal_checkpoint_v2(raw, nullptr, how, &result.log_frames, &result.written_frames);
     }
     result.done = code == SQLITE_OK;

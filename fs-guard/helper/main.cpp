@@ -23,8 +23,8 @@ json answer_remove(const std::string& path) {
 
 json answer_checkpoint(const std::string& path, const std::string& mode) {
     using atl::helper::CheckpointMode;
-    const auto result =
-        atl::helper::checkpoint(path, mode == "truncate" ? CheckpointMode::truncate : CheckpointMode::passive);
+    const auto result = atl::helper::checkpoint(
+        path, mode == "truncate" ? CheckpointMode::truncate : CheckpointMode::passive);
     if (result.done)
         return {{"ok", true}, {"logFrames", result.log_frames}, {"writtenFrames", result.written_frames}};
     return {{"ok", false}, {"error", result.error}};

@@ -39,7 +39,9 @@ int open_folder(int folder, const char* name) {
     return open_beneath(folder, name, O_RDONLY | O_DIRECTORY);
 }
 
-bool is_dot(const char* name) { return std::strcmp(name, ".") == 0 || std::strcmp(name, "..") == 0; }
+bool is_dot(const char* name) {
+    return std::strcmp(name, ".") == 0 || std::strcmp(name, "..") == 0;
+}
 
 }  // namespace
 

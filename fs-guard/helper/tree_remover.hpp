@@ -31,7 +31,7 @@ class TreeRemover {
   private:
     struct Level {
         DIR* stream;
-        std::string name;        // in the folder above
+        std::string name;         // in the folder above
         bool progressed = false;  // since the stream's start
     };
 

@@ -42,8 +42,8 @@ struct Bench {
         isolation::ChildPlan plan;
         plan.fds = {null.get(), null.get(), null.get()};
         plan.group_fd = group.clone_into_fd();
-        auto spawned =
-            isolation::spawn(loop.context.get_executor(), "/bin/sh", {"-c", "PATH=/usr/bin:/bin\n" + script}, plan);
+        auto spawned = isolation::spawn(loop.context.get_executor(), "/bin/sh",
+                                        {"-c", "PATH=/usr/bin:/bin\n" + script}, plan);
         REQUIRE(spawned.has_value());
         return std::move(*spawned);
     }
@@ -60,7 +60,9 @@ struct Bench {
     }
 };
 
-void reap(const isolation::Spawned& spawned) { ::waitpid(spawned.pid, nullptr, 0); }
+void reap(const isolation::Spawned& spawned) {
+    ::waitpid(spawned.pid, nullptr, 0);
+}
 
 }  // namespace
 
@@ -68,8 +70,8 @@ TEST_CASE("cgroup: a child is born in its group") {
     Bench bench;
     const auto group = bench.make("a-1");
     const auto child = bench.start_in(*group, "sleep 1000");
-    CHECK(test::read_text("/proc/" + std::to_string(child.pid) + "/cgroup").find("/atoll-" + bench.instance + "/a-1\n") !=
-          std::string::npos);
+    CHECK(test::read_text("/proc/" + std::to_string(child.pid) + "/cgroup")
+              .find("/atoll-" + bench.instance + "/a-1\n") != std::string::npos);
     group->kill();
     reap(child);
 }
@@ -120,7 +122,8 @@ TEST_CASE("cgroup: a group that is dropped takes its members along") {
     CHECK_FALSE(fs::exists(bench.groups->parent() / "a-1"));
 }
 
-TEST_CASE("cgroup: a start ends and removes what an earlier run of the same instance left, and nothing else") {
+TEST_CASE(
+    "cgroup: a start ends and removes what an earlier run of the same instance left, and nothing else") {
     Bench bench;
     Bench other;
     const auto theirs = other.make("b-1");
@@ -171,14 +174,16 @@ TEST_CASE("cgroup: the v2 hierarchy is found by itself, beside v1, and as a part
     using cgroup::Candidates;
     const char* pure = "30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
     const char* hybrid =
-        "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+        "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup "
+        "rw,cpu\n"
         "41 31 0:38 / /sys/fs/cgroup/uni\\040fied rw,relatime shared:9 - cgroup2 cgroup2 rw\n";
     const char* part = "30 24 0:26 /user.slice /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
     CHECK(cgroup::parse_candidates(pure, "0::/\n") == Candidates{"/sys/fs/cgroup"});
     CHECK(cgroup::parse_candidates(pure, "0::/user.slice/a.scope\n") ==
           Candidates{"/sys/fs/cgroup", "/sys/fs/cgroup/user.slice/a.scope"});
     CHECK(cgroup::parse_candidates(hybrid, "4:memory:/x\n0::/\n") == Candidates{"/sys/fs/cgroup/uni fied"});
-    CHECK(cgroup::parse_candidates(part, "0::/user.slice/a\n") == Candidates{"/sys/fs/cgroup", "/sys/fs/cgroup/a"});
+    CHECK(cgroup::parse_candidates(part, "0::/user.slice/a\n") ==
+          Candidates{"/sys/fs/cgroup", "/sys/fs/cgroup/a"});
     CHECK(cgroup::parse_candidates(part, "0::/other\n") == Candidates{"/sys/fs/cgroup"});
     CHECK(cgroup::parse_candidates("1 1 0:1 / / rw - ext4 /dev/vda rw\n", "0::/\n").empty());
 }

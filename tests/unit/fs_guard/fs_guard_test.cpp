@@ -102,7 +102,8 @@ TEST_CASE("helper: an unprivileged owner's closed folders are removed too") {
     ::chmod((tree / "readonly").c_str(), 0555);
     const std::string command = "cd '" + bench.data.path().string() +
                                 "' && echo '{\"id\":1,\"op\":\"remove\",\"path\":\"t\"}' | setpriv --reuid " +
-                                std::to_string(k_uid) + " --clear-groups '" ATOLL_BIN_DIR "/atoll-helper' >/dev/null";
+                                std::to_string(k_uid) +
+                                " --clear-groups '" ATOLL_BIN_DIR "/atoll-helper' >/dev/null";
     if (::access("/usr/bin/setpriv", X_OK) != 0)
         FAIL("setpriv is missing (package util-linux)");
     REQUIRE(std::system(command.c_str()) == 0);
@@ -112,7 +113,8 @@ TEST_CASE("helper: an unprivileged owner's closed folders are removed too") {
 TEST_CASE("helper: a tree of five thousand levels is removed with few descriptors and little memory") {
     Bench bench;
     fs::create_directories(bench.data / "trash/t");
-    const int bottom = nest(::open((bench.data / "trash/t").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), 5000);
+    const int bottom =
+        nest(::open((bench.data / "trash/t").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), 5000);
     REQUIRE(bottom >= 0);
     ::close(::openat(bottom, "file", O_CREAT | O_WRONLY | O_CLOEXEC, 0644));
     ::close(bottom);
@@ -135,7 +137,8 @@ TEST_CASE("helper: a wide tree with many folders deep down is removed") {
             test::write_text(bench.data / (path + "/f" + std::to_string(file) + "/leaf"), "x");
     }
     for (int i = 0; i < 20'000; ++i)
-        ::close(::open((bench.data / ("trash/t/file" + std::to_string(i))).c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+        ::close(::open((bench.data / ("trash/t/file" + std::to_string(i))).c_str(),
+                       O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     CHECK(bench.removes("trash/t"));
 }
 
@@ -145,7 +148,8 @@ TEST_CASE("helper: a mount inside a tree is not entered") {
     Bench bench;
     fs::create_directories(bench.data / "trash/t/m");
     test::write_text(bench.data / "outside/file", "keep");
-    if (::mount((bench.data / "outside").c_str(), (bench.data / "trash/t/m").c_str(), nullptr, MS_BIND, nullptr) != 0)
+    if (::mount((bench.data / "outside").c_str(), (bench.data / "trash/t/m").c_str(), nullptr, MS_BIND,
+                nullptr) != 0)
         SKIP("this root may not mount: " << std::strerror(errno));
     CHECK_FALSE(bench.remove_tree("trash/t").has_value());
     REQUIRE(::umount((bench.data / "trash/t/m").c_str()) == 0);
@@ -213,10 +217,13 @@ TEST_CASE("helper: a checkpoint writes the log back while the database is in use
     sqlite3* raw = nullptr;
     REQUIRE(::sqlite3_open(database.c_str(), &raw) == SQLITE_OK);
     const std::unique_ptr<sqlite3, int (*)(sqlite3*)> server(raw, &::sqlite3_close);
-    const auto run = [raw](const char* sql) { return ::sqlite3_exec(raw, sql, nullptr, nullptr, nullptr) == SQLITE_OK; };
+    const auto run = [raw](const char* sql) {
+        return ::sqlite3_exec(raw, sql, nullptr, nullptr, nullptr) == SQLITE_OK;
+    };
     REQUIRE(run("PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0; CREATE TABLE t(x);"));
-    REQUIRE(run("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<5000)"
-                " INSERT INTO t SELECT randomblob(100) FROM n"));
+    REQUIRE(
+        run("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<5000)"
+            " INSERT INTO t SELECT randomblob(100) FROM n"));
     const auto database_bytes = fs::file_size(database);
     Outcome outcome;
     bench.helper->checkpoint(database, fs_guard::CheckpointMode::passive,
@@ -257,7 +264,8 @@ TEST_CASE("workspaces: a second one of the same id is refused, removing none is 
     CHECK(bench.workspaces->provision(id, 0).error().code() == base::Errc::storage_failed);
     CHECK_FALSE(bench.workspaces->provision("../x", 0).has_value());
     Outcome outcome;
-    bench.workspaces->remove(base::new_id(), [&outcome](const base::Result<void>& result) { outcome = result; });
+    bench.workspaces->remove(base::new_id(),
+                             [&outcome](const base::Result<void>& result) { outcome = result; });
     CHECK_FALSE(outcome.has_value());
     CHECK(bench.settle(outcome).has_value());
 }

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <deque>
 #include <future>
+#include <optional>
 #include <thread>
 
 #include "http/json_writer.hpp"
@@ -62,19 +63,12 @@ class FedStream final : public http::BodyStream {
     Feed& feed_;
 };
 
-class TestServer {
+/// A server whose loop runs in a thread of its own.
+class ServerThread {
   public:
-    explicit TestServer(http::Settings settings = {}, const std::string& listen = "127.0.0.1:0")
-        : authenticator(k_test_key),
-          server_(io_.get_executor(), std::move(settings), http::Router(routes()), authenticator) {
-        address = server_.listen(listen).value();
-        server_.start();
-        thread_ = std::thread([this] { io_.run(); });
-    }
-    ~TestServer() {
-        stop(std::chrono::seconds{2});
-        thread_.join();
-    }
+    ServerThread() : authenticator_(k_test_key) {}
+    ServerThread(const ServerThread&) = delete;
+    ServerThread& operator=(const ServerThread&) = delete;
 
     /// Runs `work` on the loop and waits for it. Not once the server has stopped: the loop has ended then.
     template <class Work>
@@ -83,25 +77,6 @@ class TestServer {
         auto result = task.get_future();
         boost::asio::post(io_, [&task] { task(); });
         return result.get();
-    }
-    void begin_stop(base::Millis grace) {
-        if (!std::exchange(stopping_, true))
-            on_loop([&] { server_.stop(grace, [this] { stopped_.set_value(); }); });
-    }
-    void stop(base::Millis grace) {
-        begin_stop(grace);
-        done_.wait();
-    }
-    bool is_stopped() { return done_.wait_for(std::chrono::seconds{0}) == std::future_status::ready; }
-    enum class Piece { one_of_more, last };
-    /// Gives the stream a piece of its body.
-    void push(std::string payload, Piece piece = Piece::one_of_more) {
-        on_loop([&] {
-            feed.finished = piece == Piece::last;
-            feed.payloads.push_back(std::move(payload));
-            if (feed.wake)
-                feed.wake();
-        });
     }
     /// Waits until `condition`, asked on the loop, holds.
     template <class Condition>
@@ -114,14 +89,67 @@ class TestServer {
         }
         return false;
     }
+    void begin_stop(base::Millis grace) {
+        if (!std::exchange(stopping_, true))
+            on_loop([&] { server_->stop(grace, [this] { stopped_.set_value(); }); });
+    }
+    void stop(base::Millis grace) {
+        begin_stop(grace);
+        done_.wait();
+    }
+    bool is_stopped() { return done_.wait_for(std::chrono::seconds{0}) == std::future_status::ready; }
     std::size_t connections() {
-        return on_loop([&] { return server_.connections(); });
+        return on_loop([&] { return connections_now(); });
     }
     /// The same, asked from the loop.
-    std::size_t connections_now() const { return server_.connections(); }
+    std::size_t connections_now() const { return server_->connections(); }
     HttpClient client() { return HttpClient(address, {{"X-API-Key", k_test_key}}); }
 
     std::string address;
+
+  protected:
+    ~ServerThread() = default;
+    void start(http::Settings settings, http::Router router, const std::string& listen) {
+        server_.emplace(io_.get_executor(), std::move(settings), std::move(router), authenticator_);
+        address = server_->listen(listen).value();
+        server_->start();
+        thread_ = std::thread([this] { io_.run(); });
+    }
+    /// To be called first by the destructor of what the routes refer to.
+    void finish() {
+        stop(std::chrono::seconds{2});
+        thread_.join();
+    }
+
+    boost::asio::io_context io_{1};
+
+  private:
+    http::KeyAuthenticator authenticator_;
+    std::optional<http::Server> server_;
+    std::promise<void> stopped_;
+    std::shared_future<void> done_ = stopped_.get_future().share();
+    bool stopping_ = false;
+    std::thread thread_;
+};
+
+class TestServer final : public ServerThread {
+  public:
+    explicit TestServer(http::Settings settings = {}, const std::string& listen = "127.0.0.1:0") {
+        start(std::move(settings), http::Router(routes()), listen);
+    }
+    ~TestServer() { finish(); }
+
+    enum class Piece { one_of_more, last };
+    /// Gives the stream a piece of its body.
+    void push(std::string payload, Piece piece = Piece::one_of_more) {
+        on_loop([&] {
+            feed.finished = piece == Piece::last;
+            feed.payloads.push_back(std::move(payload));
+            if (feed.wake)
+                feed.wake();
+        });
+    }
+
     FedStream::Feed feed;                                  // of GET /stream
     std::function<void(base::Result<std::string>)> reply;  // of GET /slow, once it waits
 
@@ -177,14 +205,6 @@ class TestServer {
             {Method::get, "/stream", "stream", "", [this](auto& context) { return async_stream(*this, context); }});
         return all;
     }
-
-    boost::asio::io_context io_{1};
-    http::KeyAuthenticator authenticator;
-    http::Server server_;
-    std::promise<void> stopped_;
-    std::shared_future<void> done_ = stopped_.get_future().share();
-    bool stopping_ = false;
-    std::thread thread_;
 };
 
 }  // namespace atl::test

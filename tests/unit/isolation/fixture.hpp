@@ -54,7 +54,8 @@ struct Loop {
     base::AsioTimers timers{context.get_executor()};
 
     /// Runs handlers until `done` holds; false if it does not within the deadline.
-    bool run_until(const std::function<bool()>& done, std::chrono::milliseconds limit = std::chrono::seconds(20)) {
+    bool run_until(const std::function<bool()>& done,
+                   std::chrono::milliseconds limit = std::chrono::seconds(20)) {
         const auto deadline = std::chrono::steady_clock::now() + limit;
         while (!done()) {
             context.restart();
@@ -65,6 +66,8 @@ struct Loop {
     }
 };
 
-inline bool is_root() { return ::geteuid() == 0; }
+inline bool is_root() {
+    return ::geteuid() == 0;
+}
 
 }  // namespace atl::test

@@ -63,7 +63,8 @@ struct Bench {
         return spec;
     }
     base::Result<void> launch(const sandbox::LaunchSpec& wanted) {
-        auto started = launcher->launch(wanted, nullptr, [this](sandbox::Exit how) { exit = std::move(how); });
+        auto started =
+            launcher->launch(wanted, nullptr, [this](sandbox::Exit how) { exit = std::move(how); });
         if (!started)
             return started.error();
         process = std::move(*started);
@@ -85,7 +86,9 @@ struct Bench {
     }
 };
 
-bool is_gone(pid_t pid) { return ::kill(pid, 0) != 0 && errno == ESRCH; }
+bool is_gone(pid_t pid) {
+    return ::kill(pid, 0) != 0 && errno == ESRCH;
+}
 
 /// Gone, or a zombie that waits for the host's init.
 bool is_dead(pid_t pid) {
@@ -172,8 +175,9 @@ TEST_CASE("launcher: the guest is process 1, without privileges, with both filte
 }
 
 TEST_CASE("launcher: only the workspace and the tmpfs mounts can be written") {
-    Bench bench("for at in / /usr /etc /dev /atoll /run/atoll /proc /workspace /tmp /run /dev/shm; do\n"
-                "  if touch $at/x 2>/dev/null; then echo $at; fi\ndone > /workspace/writable");
+    Bench bench(
+        "for at in / /usr /etc /dev /atoll /run/atoll /proc /workspace /tmp /run /dev/shm; do\n"
+        "  if touch $at/x 2>/dev/null; then echo $at; fi\ndone > /workspace/writable");
     (void)bench.run();
     CHECK(bench.wrote("writable") == "/workspace\n/tmp\n/run\n/dev/shm\n");
 }
@@ -250,7 +254,8 @@ TEST_CASE("launcher: a server that is killed leaves no process") {
     }
     test::Loop loop;
     int status = 0;
-    REQUIRE(loop.run_until([&] { return fs::exists(note) || ::waitpid(server, &status, WNOHANG) == server; }));
+    REQUIRE(
+        loop.run_until([&] { return fs::exists(note) || ::waitpid(server, &status, WNOHANG) == server; }));
     if (!fs::exists(note))
         SKIP("no sandboxes on this host");
     const pid_t init = std::stoi(test::read_text(note));
@@ -353,15 +358,18 @@ TEST_CASE("host probe: what is missing is named, with what to do") {
             return result.error().detail();
         };
         CHECK(said("user/other", "1").find("bubblewrap said: no can do") != std::string::npos);
-        CHECK(said("kernel/apparmor_restrict_unprivileged_userns", "1\n").find("AppArmor") != std::string::npos);
+        CHECK(said("kernel/apparmor_restrict_unprivileged_userns", "1\n").find("AppArmor") !=
+              std::string::npos);
         CHECK(said("user/max_user_namespaces", "0\n").find("user.max_user_namespaces") != std::string::npos);
-        CHECK(said("kernel/unprivileged_userns_clone", "0\n").find("unprivileged_userns_clone") != std::string::npos);
+        CHECK(said("kernel/unprivileged_userns_clone", "0\n").find("unprivileged_userns_clone") !=
+              std::string::npos);
     }
     SECTION("a bwrap that is too old") {
-        test::write_text(bench.folder / "bwrap", "#!/bin/sh\necho 'bwrap: Unknown option --disable-userns' >&2\nexit 1\n",
-                         0755);
+        test::write_text(bench.folder / "bwrap",
+                         "#!/bin/sh\necho 'bwrap: Unknown option --disable-userns' >&2\nexit 1\n", 0755);
         ::chmod(bench.folder.path().c_str(), 0755);
         bench.config.bwrap = bench.folder / "bwrap";
-        CHECK(isolation::probe_host(bench.config).error().detail().find("older than 0.8") != std::string::npos);
+        CHECK(isolation::probe_host(bench.config).error().detail().find("older than 0.8") !=
+              std::string::npos);
     }
 }

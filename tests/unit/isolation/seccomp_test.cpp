@@ -95,7 +95,9 @@ long raw_clone(unsigned long flags) {
     return child;
 }
 
-long raw_socket(long family, long type, long protocol) { return ::syscall(SYS_socket, family, type, protocol); }
+long raw_socket(long family, long type, long protocol) {
+    return ::syscall(SYS_socket, family, type, protocol);
+}
 
 constexpr long k_high_half = 1L << 32;
 
@@ -129,8 +131,9 @@ TEST_CASE("seccomp: namespaces and mounts are refused") {
     CHECK(is_refused(EPERM, [] { return ::unshare(CLONE_NEWUSER); }));
     CHECK(is_refused(EPERM, [] { return ::syscall(SYS_setns, -1, 0); }));
     CHECK(is_refused(EPERM, [] { return ::syscall(SYS_chroot, "/nowhere"); }));
-    CHECK(run(Filters::on, [] { return ::syscall(SYS_mount, "a", "/nowhere", "tmpfs", 0, nullptr); }).error_number ==
-          EPERM);
+    CHECK(run(Filters::on, [] {
+              return ::syscall(SYS_mount, "a", "/nowhere", "tmpfs", 0, nullptr);
+          }).error_number == EPERM);
     CHECK(run(Filters::on, [] { return ::syscall(SYS_pivot_root, "/a", "/b"); }).error_number == EPERM);
 }
 
@@ -152,7 +155,8 @@ TEST_CASE("seccomp: the large attack surfaces are refused") {
 }
 
 TEST_CASE("seccomp: socket families that no namespace isolates are refused") {
-    for (const long family : {AF_VSOCK, AF_PACKET, AF_KEY, AF_ALG, AF_BLUETOOTH, AF_TIPC, AF_XDP, AF_RDS, 45, 1000})
+    for (const long family :
+         {AF_VSOCK, AF_PACKET, AF_KEY, AF_ALG, AF_BLUETOOTH, AF_TIPC, AF_XDP, AF_RDS, 45, 1000})
         for (const long type : {SOCK_STREAM, SOCK_DGRAM, SOCK_RAW, SOCK_SEQPACKET})
             CHECK(run(Filters::on, [=] { return raw_socket(family, type, 0); }).error_number == EPERM);
     CHECK(is_refused(EPERM, [] { return raw_socket(AF_VSOCK, SOCK_STREAM, 0); }));
@@ -160,21 +164,27 @@ TEST_CASE("seccomp: socket families that no namespace isolates are refused") {
 
 TEST_CASE("seccomp: raw sockets and other netlink protocols are refused") {
     CHECK(is_refused(EPERM, [] { return raw_socket(AF_NETLINK, SOCK_RAW, NETLINK_GENERIC); }));
-    CHECK(run(Filters::on, [] { return raw_socket(AF_NETLINK, SOCK_DGRAM, NETLINK_AUDIT); }).error_number == EPERM);
+    CHECK(run(Filters::on, [] { return raw_socket(AF_NETLINK, SOCK_DGRAM, NETLINK_AUDIT); }).error_number ==
+          EPERM);
     for (const long family : {AF_INET, AF_INET6}) {
-        CHECK(run(Filters::on, [=] { return raw_socket(family, SOCK_RAW, IPPROTO_ICMP); }).error_number == EPERM);
+        CHECK(run(Filters::on, [=] { return raw_socket(family, SOCK_RAW, IPPROTO_ICMP); }).error_number ==
+              EPERM);
         CHECK(run(Filters::on, [=] { return raw_socket(family, SOCK_PACKET, 0); }).error_number == EPERM);
         CHECK(run(Filters::on, [=] { return raw_socket(family, SOCK_STREAM, 132); }).error_number == EPERM);
     }
 }
 
 TEST_CASE("seccomp: a set upper half of an argument is no way around") {
-    CHECK(run(Filters::on, [] { return raw_socket(AF_VSOCK | k_high_half, SOCK_STREAM, 0); }).error_number == EPERM);
-    CHECK(run(Filters::on, [] { return raw_socket(AF_INET, SOCK_RAW | k_high_half, 0); }).error_number == EPERM);
-    CHECK(run(Filters::on, [] { return raw_socket(AF_NETLINK | k_high_half, SOCK_RAW, NETLINK_GENERIC); })
-              .error_number == EPERM);
-    CHECK(run(Filters::on, [] { return ::syscall(SYS_ioctl, 0, TIOCSTI | k_high_half, nullptr); }).error_number ==
+    CHECK(run(Filters::on, [] { return raw_socket(AF_VSOCK | k_high_half, SOCK_STREAM, 0); }).error_number ==
           EPERM);
+    CHECK(run(Filters::on, [] { return raw_socket(AF_INET, SOCK_RAW | k_high_half, 0); }).error_number ==
+          EPERM);
+    CHECK(run(Filters::on, [] {
+              return raw_socket(AF_NETLINK | k_high_half, SOCK_RAW, NETLINK_GENERIC);
+          }).error_number == EPERM);
+    CHECK(run(Filters::on, [] {
+              return ::syscall(SYS_ioctl, 0, TIOCSTI | k_high_half, nullptr);
+          }).error_number == EPERM);
 }
 
 TEST_CASE("seccomp: nobody types into a terminal for others") {

@@ -1,0 +1,369 @@
+// The routes of the API over the real managers and a world of fakes, through real sockets. Every response is checked
+// against the server's OpenAPI document.
+#include <boost/asio/basic_waitable_timer.hpp>
+#include <catch2/catch_test_macros.hpp>
+#include <optional>
+
+#include "core/conversation/journal.hpp"
+#include "core/conversation/manager.hpp"
+#include "core/sandbox/manager.hpp"
+#include "http/api.hpp"
+#include "tests/support/fake_world.hpp"
+#include "tests/unit/http/openapi_checker.hpp"
+#include "tests/unit/http/test_server.hpp"
+
+using namespace atl;
+using namespace atl::test;
+using nlohmann::json;
+
+namespace {
+
+class ApiServer final : public ServerThread {
+  public:
+    ApiServer() {
+        sandboxes_.emplace(sandbox::ManagerPorts{world.clock, world.timers, world, world, world, world, world},
+                           sandbox::ManagerSettings{2, {}});
+        journal_.emplace(world.store, world.timers);
+        conversation::ManagerSettings settings;
+        settings.agents = {{"shell", sandbox::AgentSpec::Kind::shell, {}, {}},
+                           {"echo", sandbox::AgentSpec::Kind::echo, {}, {}}};
+        manager_.emplace(world.clock, world.timers, *sandboxes_, *journal_, world.store, settings);
+        manager_->restore().value();
+        http::SystemInfo system;
+        system.version = "1.2.3";
+        system.default_agent = "shell";
+        system.networks = {"none"};
+        system.enforcement = [] { return sandbox::Enforcement{}; };
+        system.capacity = [this] { return http::Capacity{sandboxes_->living(), sandboxes_->capacity()}; };
+        system.ready = [this] { return ready; };
+        api_.emplace(http::Api{*manager_, std::move(system)});
+        pump();
+        start({}, http::make_router(*api_), "127.0.0.1:0");
+        checker_.emplace(client().request("GET", "/openapi.json").body);
+    }
+    ~ApiServer() {
+        on_loop([this] {
+            pumping_ = false;
+            pump_timer_.cancel();
+        });
+        finish();
+    }
+
+    /// One request on a connection of its own, checked against the document.
+    HttpResponse call(const std::string& method, const std::string& path, const std::string& body = "",
+                      const HeaderList& headers = {}) {
+        auto response = client().request(method, path, body, headers);
+        CHECK(checker_->check(method, path, response) == "");
+        return response;
+    }
+    json call_json(const std::string& method, const std::string& path, const std::string& body = "") {
+        return json::parse(call(method, path, body).body);
+    }
+    std::string code(const std::string& method, const std::string& path, const std::string& body = "") {
+        return call_json(method, path, body)["code"];
+    }
+    std::string create(const std::string& body = "{}") { return call_json("POST", "/v1/conversations", body)["id"]; }
+
+    /// The agent of the one open turn says something, or ends the turn.
+    void agent_says(std::string_view name, std::string_view data) {
+        REQUIRE(eventually([&] { return !world.queries.empty(); }));
+        on_loop([&] { world.queries.front()->observer->on_event({name, data}); });
+    }
+    void agent_ends_turn() {
+        agent_says("done", "{}");
+        on_loop([&] {
+            const auto query = world.queries.front();
+            if (query->observer != nullptr)
+                world.end_query(*query, sandbox::QueryEnd::done);
+            std::erase(world.queries, query);
+        });
+    }
+    const OpenApiChecker& checker() const { return *checker_; }
+
+    FakeWorld world{1};
+    base::Result<void> ready;
+    std::atomic<bool> time_passes = false;  // timers fire as soon as nothing else is to do
+
+  private:
+    // Does what the ports have to do, in whatever order.
+    void pump() {
+        while (world.timers.run_deferred() || world.run_pending()) {
+        }
+        if (time_passes)
+            world.timers.fire_next();
+        if (!pumping_)
+            return;
+        pump_timer_.expires_after(std::chrono::milliseconds{1});
+        pump_timer_.async_wait([this](const boost::system::error_code& error) {
+            if (!error)
+                pump();
+        });
+    }
+
+    std::optional<sandbox::Manager> sandboxes_;
+    std::optional<conversation::Journal> journal_;
+    std::optional<conversation::Manager> manager_;
+    std::optional<http::Api> api_;
+    std::optional<OpenApiChecker> checker_;
+    bool pumping_ = true;
+    boost::asio::basic_waitable_timer<std::chrono::steady_clock> pump_timer_{io_};
+};
+
+const std::string k_no_id(20, 'a');
+
+}  // namespace
+
+TEST_CASE("the document tells every route of the table") {
+    ApiServer server;
+    std::size_t operations = 0;
+    for (const auto& [path, item] : server.checker().document()["paths"].items()) {
+        for (const auto& [method, operation] : item.items()) {
+            ++operations;
+            INFO(method << ' ' << path);
+            CHECK(operation.contains("operationId"));
+            CHECK_FALSE(operation["summary"].get<std::string>().empty());
+            CHECK(operation["responses"].size() > 3);
+        }
+    }
+    CHECK(operations == 18);
+    for (const auto& [name, schema] : server.checker().document()["components"]["schemas"].items())
+        CHECK_FALSE(schema.empty());
+}
+
+TEST_CASE("health and readiness answer without a key, the system with one") {
+    ApiServer server;
+    HttpClient anyone(server.address);
+    CHECK(anyone.request("GET", "/healthz").status == 200);
+    CHECK(anyone.request("GET", "/readyz").status == 200);
+    CHECK(anyone.request("GET", "/v1/system").status == 401);
+    CHECK(anyone.request("GET", "/openapi.json").status == 401);
+    const auto system = server.call_json("GET", "/v1/system");
+    CHECK(system["version"] == "1.2.3");
+    CHECK(system["agents"] == json({"shell", "echo"}));
+    CHECK(system["capacity"]["maxSandboxes"] == 2);
+    server.on_loop([&] { server.ready = base::Error(base::Errc::storage_failed, "the disk is full"); });
+    const auto unready = server.call("GET", "/readyz");
+    CHECK(unready.status == 503);
+    CHECK(unready.body.find("the disk is full") != std::string::npos);
+}
+
+TEST_CASE("a conversation is created, read, listed, changed and deleted") {
+    ApiServer server;
+    const auto made = server.call("POST", "/v1/conversations",
+                                  R"({"agent":"echo","userId":"u","metadata":{"k":1},"limits":{"diskMb":9}})");
+    REQUIRE(made.status == 201);
+    const auto conversation = json::parse(made.body);
+    const std::string path = "/v1/conversations/" + conversation["id"].get<std::string>();
+    CHECK(made.header("location") == path);
+    CHECK(conversation["agent"] == "echo");
+    CHECK(conversation["status"] == "active");
+    CHECK(conversation["sandboxStatus"] == "ready");
+    CHECK(conversation["sandboxPublicUrl"] == nullptr);
+    CHECK(conversation["limits"]["diskMb"] == 9);
+    CHECK(conversation["metadata"] == json{{"k", 1}});
+    CHECK(server.call_json("GET", path)["id"] == conversation["id"]);
+
+    const auto patched = server.call_json("PATCH", path, R"({"limits":{"memoryMb":64},"idleSeconds":60})");
+    CHECK(patched["limits"]["memoryMb"] == 64);
+    CHECK(patched["limits"]["diskMb"] == 9);
+    CHECK(patched["idleSeconds"] == 60);
+
+    CHECK(server.call_json("GET", "/v1/conversations?userId=u")["conversations"].size() == 1);
+    CHECK(server.call_json("GET", "/v1/conversations?userId=other")["conversations"].empty());
+    CHECK(server.call_json("GET", "/v1/conversations?status=paused")["conversations"].empty());
+
+    server.time_passes = true;
+    CHECK(server.call("DELETE", path).status == 204);
+    CHECK(server.code("GET", path) == "not_found");
+    CHECK(server.code("DELETE", path) == "not_found");
+}
+
+TEST_CASE("a list goes on where its cursor says") {
+    ApiServer server;
+    const auto first = server.create();
+    const auto second = server.create();
+    const auto page = server.call_json("GET", "/v1/conversations?limit=1");
+    REQUIRE(page["conversations"].size() == 1);
+    const auto rest = server.call_json("GET", "/v1/conversations?limit=1&cursor=" + page["next"].get<std::string>());
+    REQUIRE(rest["conversations"].size() == 1);
+    CHECK(rest["conversations"][0]["id"] != page["conversations"][0]["id"]);
+    CHECK(rest["next"] == nullptr);
+    CHECK(server.code("GET", "/v1/conversations?limit=0") == "invalid_field");
+    CHECK(server.code("GET", "/v1/conversations?limit=10001") == "invalid_field");
+    CHECK(server.code("GET", "/v1/conversations?limit=x") == "invalid_field");
+    CHECK(server.code("GET", "/v1/conversations?status=busy") == "invalid_field");
+    CHECK(server.code("GET", "/v1/conversations?cursor=x") == "invalid_request");
+    CHECK(server.code("GET", "/v1/conversations?statu=active") == "unknown_field");
+}
+
+TEST_CASE("bad requests change nothing and have their codes") {
+    ApiServer server;
+    const std::string path = "/v1/conversations";
+    CHECK(server.code("POST", path, "{") == "invalid_json");
+    CHECK(server.code("POST", path, "\"\xFF\"") == "invalid_utf8");
+    CHECK(server.code("POST", path, std::string(100'000, '[')) == "invalid_json");
+    CHECK(server.code("POST", path, R"({"surprise":1})") == "unknown_field");
+    CHECK(server.code("POST", path, R"({"agent":1})") == "invalid_field");
+    CHECK(server.code("POST", path, R"({"agent":"nobody"})") == "unknown_agent");
+    CHECK(server.code("POST", path, R"({"env":{"LD_PRELOAD":"x"}})") == "invalid_env");
+    CHECK(server.code("POST", path, R"({"env":{"a-b":"x"}})") == "invalid_env");
+    CHECK(server.code("POST", path, R"({"network":"host"})") == "network_not_allowed");
+    CHECK(server.call("POST", path, "{}", {{"Content-Type", "text/plain"}}).status == 415);
+    for (const std::string& id : {std::string("x"), k_no_id, std::string("..%2f.."), std::string(500, 'a')})
+        CHECK(server.code("GET", path + '/' + id) == "not_found");
+    CHECK(server.code("PATCH", path + '/' + k_no_id, "{}") == "not_found");
+    for (const char* action : {"/interrupt", "/pause", "/resume"})
+        CHECK(server.code("POST", path + '/' + k_no_id + action) == "not_found");
+    CHECK(server.call_json("GET", path)["conversations"].empty());
+}
+
+TEST_CASE("a full server refuses with Retry-After") {
+    ApiServer server;
+    server.create();
+    server.create();
+    const auto refused = server.call("POST", "/v1/conversations", "{}");
+    CHECK(refused.status == 503);
+    CHECK(json::parse(refused.body)["code"] == "capacity");
+    CHECK_FALSE(refused.header("retry-after").empty());
+}
+
+TEST_CASE("a message starts a turn; a second one has to wait; its key makes a retry safe") {
+    ApiServer server;
+    const std::string path = "/v1/conversations/" + server.create();
+    const HeaderList key{{"Idempotency-Key", "k1"}};
+    const auto started = server.call("POST", path + "/messages", R"({"content":"hi"})", key);
+    CHECK(started.status == 202);
+    const auto ticket = json::parse(started.body);
+    CHECK(ticket["turn"] == "t1");
+    CHECK(server.code("POST", path + "/messages", R"({"content":"hi"})") == "turn_in_progress");
+    CHECK(server.call("POST", path + "/messages", R"({"content":"hi"})", key).body == started.body);
+    CHECK(server.call("POST", path + "/messages", R"({"content":"other"})", key).status == 422);
+    CHECK(server.call("POST", path + "/messages", R"({"content":"hi"})", {{"Idempotency-Key", ""}}).status == 400);
+    CHECK(server.call("POST", path + "/interrupt").status == 200);
+    server.agent_ends_turn();
+    CHECK(server.eventually([&] { return true; }));
+    const auto page = server.call_json("GET", path + "/events");
+    CHECK(page["events"].back()["type"] == "done");
+    CHECK(server.code("POST", path + "/interrupt") == "no_turn");
+}
+
+TEST_CASE("a message's own stream has its turn and ends with done") {
+    ApiServer server;
+    const std::string path = "/v1/conversations/" + server.create();
+    auto client = server.client();
+    for (int turn = 1; turn <= 2; ++turn) {
+        const auto head = client.open_stream("POST", path + "/messages", R"({"content":"hi"})");
+        CHECK(head.status == 200);
+        CHECK(head.header("content-type") == "text/event-stream");
+        server.agent_says("text_delta", R"({"delta":"x"})");
+        server.agent_ends_turn();
+        std::vector<std::string> types;
+        while (const auto event = client.next_event()) {
+            types.push_back(event->event);
+            CHECK(json::parse(event->data)["turn"] == "t" + std::to_string(turn));
+            CHECK(json::parse(event->data)["seq"] == std::stoull(event->id));
+        }
+        CHECK(types.back() == "done");
+        CHECK(std::count(types.begin(), types.end(), "text_delta") == 1);
+    }
+}
+
+TEST_CASE("a reader that reconnects gets every later event once") {
+    ApiServer server;
+    const std::string path = "/v1/conversations/" + server.create();
+    server.call("POST", path + "/messages", R"({"content":"hi"})");
+    for (int i = 0; i < 5; ++i)
+        server.agent_says("text_delta", R"({"delta":"x"})");
+    auto client = server.client();
+    REQUIRE(client.open_stream("GET", path + "/events").status == 200);
+    std::uint64_t last = 0;
+    for (int i = 0; i < 4; ++i) {
+        const auto seq = std::stoull(client.next_event()->id);
+        CHECK(seq == last + 1);
+        last = seq;
+    }
+    client.close();
+    server.agent_ends_turn();
+    // The browser sends the URL that it had and the last id that it saw.
+    client.open_stream("GET", path + "/events?after=0", "", {{"Last-Event-ID", std::to_string(last)}});
+    for (std::string type; type != "done";) {
+        const auto event = client.next_event();
+        CHECK(std::stoull(event->id) == ++last);
+        type = event->event;
+    }
+    client.close();
+    client.open_stream("GET", path + "/events?after=" + std::to_string(last - 1));
+    CHECK(std::stoull(client.next_event()->id) == last);
+    CHECK(server.call("GET", path + "/events", "", {{"Accept", "text/event-stream"}, {"Last-Event-ID", "x"}}).status ==
+          400);
+}
+
+TEST_CASE("events come in pages") {
+    ApiServer server;
+    const std::string path = "/v1/conversations/" + server.create();
+    server.call("POST", path + "/messages", R"({"content":"hi"})");
+    for (int i = 0; i < 5; ++i)
+        server.agent_says("text_delta", R"({"delta":"x"})");
+    server.agent_ends_turn();
+    std::uint64_t after = 0;
+    std::string type;
+    while (type != "done") {
+        const auto page = server.call_json("GET", path + "/events?limit=2&after=" + std::to_string(after));
+        REQUIRE_FALSE(page["events"].empty());
+        REQUIRE(page["events"].size() <= 2);
+        for (const auto& event : page["events"]) {
+            CHECK(event["seq"] == ++after);
+            type = event["type"];
+        }
+        CHECK(page["next"] == after);
+    }
+    const auto end = server.call_json("GET", path + "/events?after=" + std::to_string(after));
+    CHECK(end["events"].empty());
+    CHECK(end["next"] == after);
+    CHECK(server.code("GET", path + "/events?after=-1") == "invalid_field");
+    CHECK(server.code("GET", "/v1/conversations/" + k_no_id + "/events") == "not_found");
+}
+
+TEST_CASE("a live stream ends when its conversation is deleted") {
+    ApiServer server;
+    const std::string path = "/v1/conversations/" + server.create();
+    auto client = server.client();
+    client.open_stream("GET", path + "/events");
+    server.time_passes = true;
+    CHECK(server.call("DELETE", path).status == 204);
+    std::string last;
+    while (const auto event = client.next_event())
+        last = event->event;
+    CHECK(last == "stream_closed");
+}
+
+TEST_CASE("a conversation is paused and resumed") {
+    ApiServer server;
+    const std::string path = "/v1/conversations/" + server.create();
+    server.time_passes = true;
+    const auto paused = server.call_json("POST", path + "/pause");
+    CHECK(paused["status"] == "paused");
+    CHECK(paused["statusReason"] == "user");
+    server.time_passes = false;
+    const auto resumed = server.call_json("POST", path + "/resume");
+    CHECK(resumed["status"] == "active");
+    CHECK(resumed["generation"] == 2);
+}
+
+TEST_CASE("a sandbox without a conversation is created, listed and deleted") {
+    ApiServer server;
+    const auto made = server.call("POST", "/v1/sandboxes", R"({"metadata":{"a":1},"ttlSeconds":100})");
+    REQUIRE(made.status == 201);
+    const auto box = json::parse(made.body);
+    CHECK(box["conversationId"] == nullptr);
+    CHECK(box["status"] == "ready");
+    const std::string path = "/v1/sandboxes/" + box["id"].get<std::string>();
+    CHECK(server.call_json("GET", path)["metadata"] == json{{"a", 1}});
+    const auto owned = server.call_json("GET", "/v1/conversations/" + server.create())["sandboxId"].get<std::string>();
+    CHECK(server.call_json("GET", "/v1/sandboxes")["sandboxes"].size() == 2);
+    CHECK(server.code("DELETE", "/v1/sandboxes/" + owned) == "sandbox_in_use");
+    CHECK(server.code("POST", "/v1/sandboxes", R"({"agent":"shell"})") == "unknown_field");
+    server.time_passes = true;
+    CHECK(server.call("DELETE", path).status == 204);
+    CHECK(server.code("GET", path) == "not_found");
+}

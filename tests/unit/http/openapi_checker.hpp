@@ -1,0 +1,28 @@
+// Checks a response against the server's own OpenAPI document: path, status, media type and the body's schema.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/support/http_client.hpp"
+
+namespace atl::test {
+
+class OpenApiChecker {
+  public:
+    explicit OpenApiChecker(const std::string& document);
+
+    /// Empty if the document describes that `method` on `path` may be answered so; else what is wrong.
+    std::string check(const std::string& method, const std::string& path, const HttpResponse& response) const;
+    const nlohmann::json& document() const noexcept { return document_; }
+
+  private:
+    std::string check_value(const nlohmann::json& schema, const nlohmann::json& value, const std::string& where) const;
+    std::string check_object(const nlohmann::json& schema, const nlohmann::json& value,
+                             const std::string& where) const;
+    const nlohmann::json* find_path(const std::string& path) const;
+
+    nlohmann::json document_;
+};
+
+}  // namespace atl::test
