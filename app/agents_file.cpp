@@ -45,7 +45,8 @@ Result<AgentSpec> read_agent(const nlohmann::json& entry) {
     const std::filesystem::path dir = entry["dir"].get<std::string>();
     std::error_code ignored;
     if (!dir.is_absolute() || !std::filesystem::is_directory(dir, ignored))
-        return invalid("agent " + agent.name + ": dir " + dir.string() + " is not an absolute path of a folder");
+        return invalid("agent " + agent.name + ": dir " + dir.string() +
+                       " is not an absolute path of a folder");
     agent.dir = dir;
     return agent;
 }
@@ -77,8 +78,8 @@ Result<std::vector<AgentSpec>> read_agents(const std::filesystem::path& file) {
         auto agent = read_agent(entry);
         if (!agent)
             return invalid(agent.error().detail());
-        const bool taken =
-            std::any_of(agents.begin(), agents.end(), [&](const AgentSpec& other) { return other.name == agent->name; });
+        const bool taken = std::any_of(agents.begin(), agents.end(),
+                                       [&](const AgentSpec& other) { return other.name == agent->name; });
         if (taken)
             return invalid("the name " + agent->name + " is taken");
         agents.push_back(std::move(*agent));

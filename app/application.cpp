@@ -60,14 +60,16 @@ Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& config) 
         if (std::filesystem::exists(config.data_dir / "agents.json", ignored))
             file = config.data_dir / "agents.json";
     }
-    auto agents = file.empty() ? Result<std::vector<sandbox::AgentSpec>>(built_in_agents()) : read_agents(file);
+    auto agents =
+        file.empty() ? Result<std::vector<sandbox::AgentSpec>>(built_in_agents()) : read_agents(file);
     if (!agents)
         return agents.error();
     for (const auto& agent : *agents) {
         if (agent.name == config.default_agent)
             return agents;
     }
-    return Error(Errc::unknown_agent, "--default-agent names " + config.default_agent + ", which is not configured");
+    return Error(Errc::unknown_agent,
+                 "--default-agent names " + config.default_agent + ", which is not configured");
 }
 
 http::Settings http_settings(const Config& config) {
@@ -78,7 +80,8 @@ http::Settings http_settings(const Config& config) {
     return settings;
 }
 
-conversation::ManagerSettings conversation_settings(const Config& config, std::vector<sandbox::AgentSpec> agents) {
+conversation::ManagerSettings conversation_settings(const Config& config,
+                                                    std::vector<sandbox::AgentSpec> agents) {
     conversation::ManagerSettings settings;
     settings.agents = std::move(agents);
     settings.default_agent = config.default_agent;
@@ -93,7 +96,11 @@ conversation::ManagerSettings conversation_settings(const Config& config, std::v
 // In the order in which they are made; they go in the opposite one.
 struct Application::Parts {
     Parts(boost::asio::io_context& with, const Config& configured, DataDir&& dir)
-        : loop(with), config(configured), data(std::move(dir)), timers(with.get_executor()), signals(with, SIGTERM, SIGINT) {}
+        : loop(with),
+          config(configured),
+          data(std::move(dir)),
+          timers(with.get_executor()),
+          signals(with, SIGTERM, SIGINT) {}
 
     Result<void> open();
     Result<void> open_host();
@@ -138,7 +145,8 @@ Result<void> Application::Parts::open() {
         key = given;
         key_from_environment = true;
         if (key.size() < 16)
-            return Error(Errc::invalid_field, "ATOLL_API_KEY is shorter than 16 characters; choose a longer one");
+            return Error(Errc::invalid_field,
+                         "ATOLL_API_KEY is shorter than 16 characters; choose a longer one");
     } else {
         auto kept = data.api_key();
         if (!kept)
@@ -197,7 +205,8 @@ Result<void> Application::Parts::open_core() {
     sandbox_settings.max_sandboxes = config.max_sandboxes;
     sandbox_settings.host_env = sandbox::pick_host_env(environ);
     sandboxes = std::make_unique<sandbox::Manager>(
-        sandbox::ManagerPorts{clock, timers, *launcher, *groups, *workspaces, *channels, *uids}, sandbox_settings);
+        sandbox::ManagerPorts{clock, timers, *launcher, *groups, *workspaces, *channels, *uids},
+        sandbox_settings);
     journal = std::make_unique<conversation::Journal>(*store, timers);
     conversations = std::make_unique<conversation::Manager>(clock, timers, *sandboxes, *journal, *store,
                                                             conversation_settings(config, agents));
@@ -247,8 +256,8 @@ Result<void> Application::Parts::open_http(const std::string& key) {
     system.capacity = [this] { return http::Capacity{sandboxes->living(), sandboxes->capacity()}; };
     system.ready = [this] { return conversations->ready(); };
     api = std::make_unique<http::Api>(http::Api{*conversations, std::move(system)});
-    server = std::make_unique<http::Server>(loop.get_executor(), http_settings(config), http::make_router(*api),
-                                            *authenticator);
+    server = std::make_unique<http::Server>(loop.get_executor(), http_settings(config),
+                                            http::make_router(*api), *authenticator);
     for (const auto& address : config.listen) {
         auto bound = server->listen(address);
         if (!bound)
@@ -327,9 +336,11 @@ std::string Application::usage() const {
     const std::string url = unix_socket ? "http://localhost" : "http://" + address;
     const std::string curl = unix_socket ? "curl -N --unix-socket " + address.substr(5) : "curl -N";
     const std::string key_file = parts_->data.api_key_file().string();
-    std::string text = "Atoll " + std::string(ATOLL_VERSION) + " serves on " + (unix_socket ? address : url) + "\n\n";
+    std::string text =
+        "Atoll " + std::string(ATOLL_VERSION) + " serves on " + (unix_socket ? address : url) + "\n\n";
     text += "  data directory  " + parts_->data.path().string() + "\n";
-    text += "  API key         " + (parts_->key_from_environment ? std::string("from ATOLL_API_KEY") : "in " + key_file);
+    text += "  API key         " +
+            (parts_->key_from_environment ? std::string("from ATOLL_API_KEY") : "in " + key_file);
     text += "\n\nTry it:\n\n";
     if (!parts_->key_from_environment)
         text += "  export ATOLL_API_KEY=$(cat " + key_file + ")\n";

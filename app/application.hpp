@@ -16,7 +16,8 @@ class Application {
   public:
     /// Opens everything: data directory, database, listeners, what the last run left. Errors say what is
     /// wrong with the host or the configuration and how to fix it. `loop` must outlive the application.
-    static base::Result<std::unique_ptr<Application>> open(boost::asio::io_context& loop, const Config& config);
+    static base::Result<std::unique_ptr<Application>> open(boost::asio::io_context& loop,
+                                                           const Config& config);
     ~Application();
     Application(const Application&) = delete;
     Application& operator=(const Application&) = delete;

@@ -24,13 +24,15 @@ std::filesystem::path program_dir() {
 }
 
 void add_server_options(CLI::App& cli, Config& config) {
-    cli.add_option("--listen", config.listen, "Address to serve on: HOST:PORT, [V6]:PORT or unix:PATH; may be repeated")
+    cli.add_option("--listen", config.listen,
+                   "Address to serve on: HOST:PORT, [V6]:PORT or unix:PATH; may be repeated")
         ->envname("ATOLL_LISTEN")
         ->capture_default_str();
     cli.add_option("--data-dir", config.data_dir, "Where everything is kept; made if it is not there")
         ->envname("ATOLL_DATA_DIR")
         ->capture_default_str();
-    cli.add_option("--allowed-host", config.allowed_hosts, "A name that clients may use in Host besides localhost")
+    cli.add_option("--allowed-host", config.allowed_hosts,
+                   "A name that clients may use in Host besides localhost")
         ->envname("ATOLL_ALLOWED_HOSTS");
     cli.add_option("--allowed-origin", config.allowed_origins, "An origin whose web pages may use the API")
         ->envname("ATOLL_ALLOWED_ORIGINS");
@@ -45,7 +47,8 @@ void add_server_options(CLI::App& cli, Config& config) {
 }
 
 void add_sandbox_options(CLI::App& cli, Config& config) {
-    cli.add_option("--agents-file", config.agents_file, "JSON file with configured agents [<data-dir>/agents.json]")
+    cli.add_option("--agents-file", config.agents_file,
+                   "JSON file with configured agents [<data-dir>/agents.json]")
         ->envname("ATOLL_AGENTS_FILE")
         ->check(CLI::ExistingFile);
     cli.add_option("--default-agent", config.default_agent, "The agent of a conversation that names none")
@@ -54,7 +57,8 @@ void add_sandbox_options(CLI::App& cli, Config& config) {
     cli.add_flag("--allow-host-network", config.allow_host_network,
                  "Let requests ask for network \"host\": it opens the host's loopback to the sandbox")
         ->envname("ATOLL_ALLOW_HOST_NETWORK");
-    cli.add_option("--hide", config.hidden_paths, "A path below /usr that sandboxes must not see; may be repeated")
+    cli.add_option("--hide", config.hidden_paths,
+                   "A path below /usr that sandboxes must not see; may be repeated")
         ->envname("ATOLL_HIDE");
     cli.add_option("--max-sandboxes", config.max_sandboxes, "How many sandboxes may live at the same time")
         ->envname("ATOLL_MAX_SANDBOXES")
@@ -77,12 +81,18 @@ void add_sandbox_options(CLI::App& cli, Config& config) {
 
 void add_host_options(CLI::App& cli, Config& config) {
     cli.add_option("--bwrap", config.bwrap, "The bubblewrap program [found on PATH]")->envname("ATOLL_BWRAP");
-    cli.add_option("--guest", config.guest, "The guest program")->envname("ATOLL_GUEST")->capture_default_str();
-    cli.add_option("--helper", config.helper, "The helper program")->envname("ATOLL_HELPER")->capture_default_str();
-    cli.add_option("--uid-lease-dir", config.uid_lease_dir, "Where servers of this host agree on sandbox uids")
+    cli.add_option("--guest", config.guest, "The guest program")
+        ->envname("ATOLL_GUEST")
+        ->capture_default_str();
+    cli.add_option("--helper", config.helper, "The helper program")
+        ->envname("ATOLL_HELPER")
+        ->capture_default_str();
+    cli.add_option("--uid-lease-dir", config.uid_lease_dir,
+                   "Where servers of this host agree on sandbox uids")
         ->envname("ATOLL_UID_LEASE_DIR")
         ->capture_default_str();
-    cli.add_flag("--print-profile", config.print_profile, "Print the isolation profile of this host and exit");
+    cli.add_flag("--print-profile", config.print_profile,
+                 "Print the isolation profile of this host and exit");
 }
 
 }  // namespace

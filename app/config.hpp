@@ -28,8 +28,8 @@ struct Config {
     std::vector<std::string> allowed_origins;
     std::string log_level = "info";
     std::string access_log = "failures";
-    std::filesystem::path bwrap;   // empty: found on PATH
-    std::filesystem::path guest;   // the programs beside this one
+    std::filesystem::path bwrap;  // empty: found on PATH
+    std::filesystem::path guest;  // the programs beside this one
     std::filesystem::path helper;
     std::filesystem::path uid_lease_dir = "/var/lib/atoll/uids";
     bool print_profile = false;

@@ -43,7 +43,8 @@ Result<std::string> read_or_make(const std::filesystem::path& file, const std::s
         return storage("cannot read " + file.string(), errno);
     }
     const std::filesystem::path temporary = file.string() + ".new";
-    const UniqueFd made(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+    const UniqueFd made(
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
     const std::string line = fresh + "\n";
     if (!made || ::write(made.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()) ||
         ::fsync(made.get()) != 0 || ::rename(temporary.c_str(), file.c_str()) != 0)
@@ -58,12 +59,14 @@ Result<UniqueFd> take_lock(const std::filesystem::path& dir) {
         const std::string hint = errno == EROFS || errno == EACCES
                                      ? "; choose a folder that this user can write to with --data-dir"
                                      : "";
-        return Error(Errc::storage_failed,
-                     base::errno_text("the data directory " + dir.string() + " is not writable", errno) + hint);
+        return Error(
+            Errc::storage_failed,
+            base::errno_text("the data directory " + dir.string() + " is not writable", errno) + hint);
     }
     if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
         const std::string holder = read_small(lock.get());
-        return Error(Errc::storage_failed, "the data directory " + dir.string() + " is in use by another server" +
+        return Error(Errc::storage_failed, "the data directory " + dir.string() +
+                                               " is in use by another server" +
                                                (holder.empty() ? "" : " (pid " + holder + ")") +
                                                "; stop that one or choose another with --data-dir");
     }
@@ -92,7 +95,8 @@ Result<DataDir> DataDir::open(const std::filesystem::path& path) {
     if (!instance)
         return instance.error();
     if (!base::is_id(*instance))
-        return Error(Errc::storage_failed, (path / "instance-id").string() + " does not hold an id; restore it");
+        return Error(Errc::storage_failed,
+                     (path / "instance-id").string() + " does not hold an id; restore it");
     dir.instance_id_ = std::move(*instance);
     for (const auto& folder : {dir.run(), dir.etc()}) {
         if (::mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST)
@@ -104,8 +108,9 @@ Result<DataDir> DataDir::open(const std::filesystem::path& path) {
 Result<std::string> DataDir::api_key() const {
     auto key = read_or_make(api_key_file(), base::new_id() + base::new_id().substr(0, 12));
     if (key && key->size() < 16)
-        return Error(Errc::storage_failed, api_key_file().string() + " holds a key of less than 16 characters; "
-                                                                     "delete it to have a new one made");
+        return Error(Errc::storage_failed, api_key_file().string() +
+                                               " holds a key of less than 16 characters; "
+                                               "delete it to have a new one made");
     return key;
 }
 

@@ -29,7 +29,8 @@ class DataDir {
     std::filesystem::path api_key_file() const { return path_ / "api-key"; }
 
   private:
-    DataDir(std::filesystem::path path, base::UniqueFd lock) : path_(std::move(path)), lock_(std::move(lock)) {}
+    DataDir(std::filesystem::path path, base::UniqueFd lock)
+        : path_(std::move(path)), lock_(std::move(lock)) {}
 
     std::filesystem::path path_;
     base::UniqueFd lock_;

@@ -39,7 +39,8 @@ base::Result<isolation::LauncherConfig> make_launcher_config(const Config& confi
     launcher.etc_dir = data.etc();
     launcher.layout = std::move(*layout);
     launcher.uid_mode = ::geteuid() == 0 ? isolation::UidMode::private_uid : isolation::UidMode::shared;
-    launcher.host_network = config.allow_host_network ? isolation::HostNetwork::allowed : isolation::HostNetwork::refused;
+    launcher.host_network =
+        config.allow_host_network ? isolation::HostNetwork::allowed : isolation::HostNetwork::refused;
     return launcher;
 }
 

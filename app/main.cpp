@@ -1,5 +1,5 @@
-// atolld: see application.hpp. Exit status 0 after a graceful end, 1 if the server cannot start, 2 for a wrong
-// command line.
+// atolld: see application.hpp. Exit status 0 after a graceful end, 1 if the server cannot start, 2 for a
+// wrong command line.
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 

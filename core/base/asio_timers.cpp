@@ -32,7 +32,9 @@ void AsioTimers::cancel(TimerId id) {
     }
 }
 
-void AsioTimers::defer(std::function<void()> run) { asio::post(executor_, std::move(run)); }
+void AsioTimers::defer(std::function<void()> run) {
+    asio::post(executor_, std::move(run));
+}
 
 void AsioTimers::stop() {
     stopped_ = true;

@@ -7,41 +7,76 @@ namespace atl::base {
 
 std::string_view code_name(Errc code) noexcept {
     switch (code) {
-        case Errc::invalid_json: return "invalid_json";
-        case Errc::invalid_utf8: return "invalid_utf8";
-        case Errc::invalid_request: return "invalid_request";
-        case Errc::invalid_field: return "invalid_field";
-        case Errc::unknown_field: return "unknown_field";
-        case Errc::unknown_agent: return "unknown_agent";
-        case Errc::invalid_env: return "invalid_env";
-        case Errc::network_not_allowed: return "network_not_allowed";
-        case Errc::not_found: return "not_found";
-        case Errc::method_not_allowed: return "method_not_allowed";
-        case Errc::not_acceptable: return "not_acceptable";
-        case Errc::unauthorized: return "unauthorized";
-        case Errc::host_not_allowed: return "host_not_allowed";
-        case Errc::origin_not_allowed: return "origin_not_allowed";
-        case Errc::body_too_large: return "body_too_large";
-        case Errc::header_too_large: return "header_too_large";
-        case Errc::unsupported_media_type: return "unsupported_media_type";
-        case Errc::request_timeout: return "request_timeout";
-        case Errc::turn_in_progress: return "turn_in_progress";
-        case Errc::no_turn: return "no_turn";
-        case Errc::conversation_ended: return "conversation_ended";
-        case Errc::conversation_starting: return "conversation_starting";
-        case Errc::idempotency_key_reused: return "idempotency_key_reused";
-        case Errc::sandbox_in_use: return "sandbox_in_use";
-        case Errc::seq_expired: return "seq_expired";
-        case Errc::sandbox_failed: return "sandbox_failed";
-        case Errc::sandbox_gone: return "sandbox_gone";
-        case Errc::capacity: return "capacity";
-        case Errc::storage_failed: return "storage_failed";
-        case Errc::shutting_down: return "shutting_down";
-        case Errc::bridge_failed: return "bridge_failed";
-        case Errc::deadline_exceeded: return "deadline_exceeded";
-        case Errc::listen_failed: return "listen_failed";
-        case Errc::host_unsupported: return "host_unsupported";
-        case Errc::internal: return "internal";
+        case Errc::invalid_json:
+            return "invalid_json";
+        case Errc::invalid_utf8:
+            return "invalid_utf8";
+        case Errc::invalid_request:
+            return "invalid_request";
+        case Errc::invalid_field:
+            return "invalid_field";
+        case Errc::unknown_field:
+            return "unknown_field";
+        case Errc::unknown_agent:
+            return "unknown_agent";
+        case Errc::invalid_env:
+            return "invalid_env";
+        case Errc::network_not_allowed:
+            return "network_not_allowed";
+        case Errc::not_found:
+            return "not_found";
+        case Errc::method_not_allowed:
+            return "method_not_allowed";
+        case Errc::not_acceptable:
+            return "not_acceptable";
+        case Errc::unauthorized:
+            return "unauthorized";
+        case Errc::host_not_allowed:
+            return "host_not_allowed";
+        case Errc::origin_not_allowed:
+            return "origin_not_allowed";
+        case Errc::body_too_large:
+            return "body_too_large";
+        case Errc::header_too_large:
+            return "header_too_large";
+        case Errc::unsupported_media_type:
+            return "unsupported_media_type";
+        case Errc::request_timeout:
+            return "request_timeout";
+        case Errc::turn_in_progress:
+            return "turn_in_progress";
+        case Errc::no_turn:
+            return "no_turn";
+        case Errc::conversation_ended:
+            return "conversation_ended";
+        case Errc::conversation_starting:
+            return "conversation_starting";
+        case Errc::idempotency_key_reused:
+            return "idempotency_key_reused";
+        case Errc::sandbox_in_use:
+            return "sandbox_in_use";
+        case Errc::seq_expired:
+            return "seq_expired";
+        case Errc::sandbox_failed:
+            return "sandbox_failed";
+        case Errc::sandbox_gone:
+            return "sandbox_gone";
+        case Errc::capacity:
+            return "capacity";
+        case Errc::storage_failed:
+            return "storage_failed";
+        case Errc::shutting_down:
+            return "shutting_down";
+        case Errc::bridge_failed:
+            return "bridge_failed";
+        case Errc::deadline_exceeded:
+            return "deadline_exceeded";
+        case Errc::listen_failed:
+            return "listen_failed";
+        case Errc::host_unsupported:
+            return "host_unsupported";
+        case Errc::internal:
+            return "internal";
     }
     return "internal";
 }

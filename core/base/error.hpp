@@ -41,16 +41,16 @@ enum class Errc : std::uint8_t {
     sandbox_in_use,          // it belongs to a conversation
     seq_expired,             // the log no longer holds what `after` asks for
     // The host or the server cannot do it now.
-    sandbox_failed,       // the sandbox could not be started; detail says why
-    sandbox_gone,         // the sandbox ended while the operation ran
-    capacity,             // a configured bound is reached
-    storage_failed,       // the database or the workspace store refuses writes
-    shutting_down,        // the server is stopping
-    bridge_failed,        // the guest broke the protocol or its connection
-    deadline_exceeded,    // a peer did not answer in time
-    listen_failed,        // an address cannot be listened on; detail says how to fix it
-    host_unsupported,     // this host lacks what is needed; detail says how to fix it
-    internal,             // a defect of the server
+    sandbox_failed,     // the sandbox could not be started; detail says why
+    sandbox_gone,       // the sandbox ended while the operation ran
+    capacity,           // a configured bound is reached
+    storage_failed,     // the database or the workspace store refuses writes
+    shutting_down,      // the server is stopping
+    bridge_failed,      // the guest broke the protocol or its connection
+    deadline_exceeded,  // a peer did not answer in time
+    listen_failed,      // an address cannot be listened on; detail says how to fix it
+    host_unsupported,   // this host lacks what is needed; detail says how to fix it
+    internal,           // a defect of the server
 };
 
 /// The stable snake_case word of an error, as clients see it in `code`.

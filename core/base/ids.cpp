@@ -23,7 +23,8 @@ std::string new_id() {
         have += static_cast<std::size_t>(got);
     }
     std::string id(k_id_length, '\0');
-    std::transform(random.begin(), random.end(), id.begin(), [](unsigned char byte) { return k_alphabet[byte & 31U]; });
+    std::transform(random.begin(), random.end(), id.begin(),
+                   [](unsigned char byte) { return k_alphabet[byte & 31U]; });
     // A label that starts with a letter is valid everywhere a label is.
     if (id[0] >= '0' && id[0] <= '9')
         id[0] = static_cast<char>('a' + (id[0] - '0'));

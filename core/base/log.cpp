@@ -6,7 +6,9 @@
 
 namespace atl::base {
 
-LogLine::LogLine(std::string_view event) : text_("evt=") { text_ += event; }
+LogLine::LogLine(std::string_view event) : text_("evt=") {
+    text_ += event;
+}
 
 LogLine& LogLine::field(std::string_view key, std::string_view value) {
     const bool plain = !value.empty() && std::all_of(value.begin(), value.end(), [](char c) {

@@ -22,7 +22,8 @@ bool send_signal(const UniqueFd& pidfd, int signal_number) noexcept {
 
 Result<ChildExit> reap(const UniqueFd& pidfd) {
     siginfo_t info{};
-    if (::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd.get()), &info, WEXITED | WNOHANG) != 0)
+    if (::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd.get()), &info, WEXITED | WNOHANG) !=
+        0)
         return Error(Errc::internal, errno_text("waitid", errno));
     if (info.si_pid == 0)
         return Error(Errc::internal, "the process still runs");

@@ -30,7 +30,9 @@ void log_failure(const std::string& group, const std::exception_ptr& failure) {
 
 TaskGroup::TaskGroup(Executor executor, std::string name) : executor_(executor), name_(std::move(name)) {}
 
-TaskGroup::~TaskGroup() { assert(tasks_.empty()); }
+TaskGroup::~TaskGroup() {
+    assert(tasks_.empty());
+}
 
 void TaskGroup::spawn(Task<> task) {
     const auto entry = tasks_.emplace(tasks_.end());
@@ -44,7 +46,8 @@ void TaskGroup::spawn(Task<> task) {
             done();
         }
     };
-    asio::co_spawn(executor_, std::move(task), asio::bind_cancellation_slot(entry->slot(), std::move(finished)));
+    asio::co_spawn(executor_, std::move(task),
+                   asio::bind_cancellation_slot(entry->slot(), std::move(finished)));
 }
 
 void TaskGroup::cancel_all() {

@@ -37,7 +37,8 @@ class TurnEvents {
 };
 
 struct Conversation final : sandbox::QueryObserver {
-    Conversation(TurnEvents& to, Record of, const LogBounds& with) : events(to), record(std::move(of)), bounds(with) {}
+    Conversation(TurnEvents& to, Record of, const LogBounds& with)
+        : events(to), record(std::move(of)), bounds(with) {}
 
     TurnEvents& events;
     Record record;

@@ -10,7 +10,8 @@ namespace atl::conversation {
 using base::Errc;
 using base::Error;
 
-EventLog::EventLog(Journal& journal, Store& store, const base::Clock& clock, std::int64_t key, std::size_t bound_bytes)
+EventLog::EventLog(Journal& journal, Store& store, const base::Clock& clock, std::int64_t key,
+                   std::size_t bound_bytes)
     : journal_(journal), store_(store), clock_(clock), key_(key), bound_bytes_(bound_bytes) {}
 
 void EventLog::restore(std::uint64_t first_seq, std::uint64_t last_seq) {
@@ -139,11 +140,14 @@ base::Result<Batch> EventLog::read(std::uint64_t after, std::size_t limit_bytes)
     return batch;
 }
 
-Subscription::Subscription(std::shared_ptr<EventLog> log, std::uint64_t after) : log_(std::move(log)), cursor_(after) {
+Subscription::Subscription(std::shared_ptr<EventLog> log, std::uint64_t after)
+    : log_(std::move(log)), cursor_(after) {
     log_->readers_.push_back(this);
 }
 
-Subscription::~Subscription() { std::erase(log_->readers_, this); }
+Subscription::~Subscription() {
+    std::erase(log_->readers_, this);
+}
 
 base::Result<Batch> Subscription::next(std::size_t limit_bytes) {
     auto batch = log_->read(cursor_, limit_bytes);
@@ -153,6 +157,8 @@ base::Result<Batch> Subscription::next(std::size_t limit_bytes) {
     return batch;
 }
 
-void Subscription::on_wake(std::function<void()> wake) { wake_ = std::move(wake); }
+void Subscription::on_wake(std::function<void()> wake) {
+    wake_ = std::move(wake);
+}
 
 }  // namespace atl::conversation

@@ -20,7 +20,8 @@ namespace atl::conversation {
 
 class EventLog : public std::enable_shared_from_this<EventLog> {
   public:
-    EventLog(Journal& journal, Store& store, const base::Clock& clock, std::int64_t key, std::size_t bound_bytes);
+    EventLog(Journal& journal, Store& store, const base::Clock& clock, std::int64_t key,
+             std::size_t bound_bytes);
 
     /// Takes over a log that the store holds.
     void restore(std::uint64_t first_seq, std::uint64_t last_seq);
@@ -70,8 +71,8 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
     std::uint64_t open_bytes_ = 0;
     std::uint64_t total_bytes_ = 0;  // of finished turns
     std::deque<TurnSpan> turns_;
-    std::deque<Pending> pending_;    // appended, not yet published
-    std::deque<EventPtr> window_;    // the newest committed ones
+    std::deque<Pending> pending_;  // appended, not yet published
+    std::deque<EventPtr> window_;  // the newest committed ones
     std::size_t window_bytes_ = 0;
     std::vector<Subscription*> readers_;
     bool publish_scheduled_ = false;

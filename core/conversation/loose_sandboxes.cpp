@@ -19,8 +19,9 @@ void LooseSandboxes::create(Manager::SandboxRequest request, Manager::Reply<Sand
     if (!journal_.healthy())
         return refuse(Error(Errc::storage_failed, "the database refuses writes; see the server's log"));
     if (request.network == sandbox::NetworkMode::host && !settings_.allow_host_network)
-        return refuse(Error(Errc::network_not_allowed, "network \"host\" is off; the operator allows it with "
-                                                       "--allow-host-network"));
+        return refuse(Error(Errc::network_not_allowed,
+                            "network \"host\" is off; the operator allows it with "
+                            "--allow-host-network"));
     if (auto checked = sandbox::check_env(request.env); !checked)
         return refuse(checked.error());
     sandbox::Record wanted;
@@ -36,7 +37,8 @@ void LooseSandboxes::create(Manager::SandboxRequest request, Manager::Reply<Sand
     auto ready = [this, id, reply](const base::Result<void>& started) {
         const sandbox::Record* record = sandboxes_.find(id);
         if (!started || record == nullptr) {
-            const Error error = started ? Error(Errc::sandbox_gone, "the sandbox was removed") : started.error();
+            const Error error =
+                started ? Error(Errc::sandbox_gone, "the sandbox was removed") : started.error();
             sandboxes_.remove(id, [reply, error] { reply(error); });
             return;
         }
@@ -62,7 +64,8 @@ void LooseSandboxes::delist(const sandbox::Record& record) {
 void LooseSandboxes::arm_time_to_live(const sandbox::Record& record) {
     const auto ends = record.created_at + std::chrono::seconds(record.ttl_seconds);
     const auto left = std::max(base::Millis{0}, ends - clock_.wall_now());
-    timers_of_[record.id] = timers_.arm(left, [this, id = record.id] { remove(id, [](const base::Result<void>&) {}); });
+    timers_of_[record.id] =
+        timers_.arm(left, [this, id = record.id] { remove(id, [](const base::Result<void>&) {}); });
 }
 
 LooseSandboxes::SandboxView LooseSandboxes::view(const sandbox::Record& record) const {
@@ -87,7 +90,8 @@ base::Result<Page<LooseSandboxes::SandboxView>> LooseSandboxes::list(std::size_t
         // "milliseconds.id" of the last one seen.
         const auto dot = cursor.find('.');
         std::int64_t millis = 0;
-        const auto parsed = std::from_chars(cursor.data(), cursor.data() + std::min(dot, cursor.size()), millis);
+        const auto parsed =
+            std::from_chars(cursor.data(), cursor.data() + std::min(dot, cursor.size()), millis);
         if (dot == std::string::npos || parsed.ec != std::errc() || parsed.ptr != cursor.data() + dot ||
             !base::is_id(std::string_view(cursor).substr(dot + 1)))
             return Error(Errc::invalid_request, "cursor is not one that this route gave out");

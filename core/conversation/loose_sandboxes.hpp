@@ -17,8 +17,8 @@ class LooseSandboxes {
   public:
     using SandboxView = Manager::SandboxView;
 
-    LooseSandboxes(const base::Clock& clock, base::Timers& timers, sandbox::Manager& sandboxes, Journal& journal,
-                   const ManagerSettings& settings)
+    LooseSandboxes(const base::Clock& clock, base::Timers& timers, sandbox::Manager& sandboxes,
+                   Journal& journal, const ManagerSettings& settings)
         : clock_(clock), timers_(timers), sandboxes_(sandboxes), journal_(journal), settings_(settings) {}
 
     void create(Manager::SandboxRequest request, Manager::Reply<SandboxView> reply);

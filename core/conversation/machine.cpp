@@ -8,7 +8,9 @@ namespace {
 
 using Kind = Action::Kind;
 
-void add(Actions& out, Kind kind) { out.push_back(Action{kind, {}, {}, PauseReason::none, {}}); }
+void add(Actions& out, Kind kind) {
+    out.push_back(Action{kind, {}, {}, PauseReason::none, {}});
+}
 
 void add_text(Actions& out, Kind kind, std::string code, std::string text) {
     out.push_back(Action{kind, std::move(code), std::move(text), PauseReason::none, {}});
@@ -16,17 +18,23 @@ void add_text(Actions& out, Kind kind, std::string code, std::string text) {
 
 PauseReason reason_of(sandbox::ExitClass exit_class) {
     switch (exit_class) {
-        case sandbox::ExitClass::oom: return PauseReason::oom;
-        case sandbox::ExitClass::disk_limit: return PauseReason::disk;
-        default: return PauseReason::crash;
+        case sandbox::ExitClass::oom:
+            return PauseReason::oom;
+        case sandbox::ExitClass::disk_limit:
+            return PauseReason::disk;
+        default:
+            return PauseReason::crash;
     }
 }
 
 std::string error_code_of(sandbox::ExitClass exit_class) {
     switch (exit_class) {
-        case sandbox::ExitClass::oom: return "oom";
-        case sandbox::ExitClass::disk_limit: return "disk_limit";
-        default: return "sandbox_crashed";
+        case sandbox::ExitClass::oom:
+            return "oom";
+        case sandbox::ExitClass::disk_limit:
+            return "disk_limit";
+        default:
+            return "sandbox_crashed";
     }
 }
 
@@ -182,7 +190,9 @@ Actions Machine::agent_exited(std::string detail) {
     return out;
 }
 
-bool Machine::can_open_turn() const noexcept { return created_ && status_ != Status::ended && turn_ == Turn::none; }
+bool Machine::can_open_turn() const noexcept {
+    return created_ && status_ != Status::ended && turn_ == Turn::none;
+}
 
 Actions Machine::open_turn() {
     assert(can_open_turn());
@@ -268,7 +278,8 @@ Actions Machine::grace_passed() {
         return query_failed("sandbox_crashed", "the agent's stream did not end", Reported::no);
     if (turn_ != Turn::interrupting)
         return out;
-    fail_turn(out, "interrupt_ignored", "the agent did not end the turn after an interrupt; its sandbox was stopped");
+    fail_turn(out, "interrupt_ignored",
+              "the agent did not end the turn after an interrupt; its sandbox was stopped");
     begin_stop(out, PauseReason::crash, "the agent ignored an interrupt");
     return out;
 }

@@ -1,7 +1,8 @@
 // A conversation's life as a pure state machine: no I/O, no clock, no text but reasons. Inputs are what
 // happened; each returns the actions to perform, in order. Inputs that come too late are ignored.
 //
-//     starting -> active <-> paused -> ended, and error (its sandbox could not be started; a message tries again)
+//     starting -> active <-> paused -> ended, and error (its sandbox could not be started; a message tries
+//     again)
 //
 // Invariants: at most one turn is open; an opened turn is closed exactly once, by the agent's `done` or by
 // fail_turn (an `error`, then a `done`); a query is only sent while the sandbox is up; after `ended` nothing
@@ -25,14 +26,14 @@ struct Action {
         log_sandbox_terminated,  // exit
         log_turn_error,          // code, text
         log_turn_done,
-        close_turn,      // persist it: it is over
+        close_turn,  // persist it: it is over
         start_sandbox,
         stop_sandbox,    // text
         remove_sandbox,  // with its workspace
         send_query,
         drop_query,
         send_interrupt,
-        arm_grace,       // call grace_passed() after the interrupt deadline
+        arm_grace,  // call grace_passed() after the interrupt deadline
         disarm_grace,
         persist,         // status or reason changed
         answer_started,  // to who waits for a start: success, or `code` sandbox_failed with text
@@ -104,9 +105,9 @@ class Machine {
     bool created_ = false;
     PauseReason planned_ = PauseReason::none;  // why the sandbox is being stopped
     std::string planned_text_;
-    std::string agent_gone_;       // not empty: the agent ended, its stream is still being read
-    bool start_again_ = false;     // a resume came while the sandbox was being stopped
-    bool exit_pending_ = false;    // the sandbox is gone, its stream is still being read
+    std::string agent_gone_;     // not empty: the agent ended, its stream is still being read
+    bool start_again_ = false;   // a resume came while the sandbox was being stopped
+    bool exit_pending_ = false;  // the sandbox is gone, its stream is still being read
     sandbox::Exit exit_;
 };
 

@@ -4,27 +4,45 @@
 
 namespace atl::conversation {
 
-Manager::Manager(const base::Clock& clock, base::Timers& timers, sandbox::Manager& sandboxes, Journal& journal,
-                 Store& store, ManagerSettings settings)
+Manager::Manager(const base::Clock& clock, base::Timers& timers, sandbox::Manager& sandboxes,
+                 Journal& journal, Store& store, ManagerSettings settings)
     : impl_(std::make_unique<Impl>(clock, timers, sandboxes, journal, store, std::move(settings))) {}
 
 Manager::~Manager() = default;
 
-base::Result<void> Manager::restore() { return impl_->restore(); }
-void Manager::create(CreateRequest request, Reply<View> reply) { impl_->create(std::move(request), std::move(reply)); }
-base::Result<View> Manager::get(const std::string& id) const { return impl_->get(id); }
-base::Result<Page<View>> Manager::list(const ListQuery& query) const { return impl_->list(query); }
-base::Result<View> Manager::patch(const std::string& id, const PatchRequest& patch) { return impl_->patch(id, patch); }
-void Manager::remove(const std::string& id, Reply<void> reply) { impl_->remove(id, std::move(reply)); }
+base::Result<void> Manager::restore() {
+    return impl_->restore();
+}
+void Manager::create(CreateRequest request, Reply<View> reply) {
+    impl_->create(std::move(request), std::move(reply));
+}
+base::Result<View> Manager::get(const std::string& id) const {
+    return impl_->get(id);
+}
+base::Result<Page<View>> Manager::list(const ListQuery& query) const {
+    return impl_->list(query);
+}
+base::Result<View> Manager::patch(const std::string& id, const PatchRequest& patch) {
+    return impl_->patch(id, patch);
+}
+void Manager::remove(const std::string& id, Reply<void> reply) {
+    impl_->remove(id, std::move(reply));
+}
 
 void Manager::message(const std::string& id, std::string content, std::string idempotency_key,
                       Reply<TurnTicket> reply) {
     impl_->message(id, std::move(content), std::move(idempotency_key), std::move(reply));
 }
 
-base::Result<View> Manager::interrupt(const std::string& id) { return impl_->interrupt(id); }
-void Manager::pause(const std::string& id, Reply<View> reply) { impl_->pause(id, std::move(reply)); }
-void Manager::resume(const std::string& id, Reply<View> reply) { impl_->resume(id, std::move(reply)); }
+base::Result<View> Manager::interrupt(const std::string& id) {
+    return impl_->interrupt(id);
+}
+void Manager::pause(const std::string& id, Reply<View> reply) {
+    impl_->pause(id, std::move(reply));
+}
+void Manager::resume(const std::string& id, Reply<View> reply) {
+    impl_->resume(id, std::move(reply));
+}
 
 base::Result<std::unique_ptr<Subscription>> Manager::subscribe(const std::string& id, std::uint64_t after) {
     return impl_->subscribe(id, after);
@@ -33,14 +51,25 @@ base::Result<std::unique_ptr<Subscription>> Manager::subscribe(const std::string
 void Manager::create_sandbox(SandboxRequest request, Reply<SandboxView> reply) {
     impl_->loose().create(std::move(request), std::move(reply));
 }
-base::Result<Manager::SandboxView> Manager::get_sandbox(const std::string& id) const { return impl_->loose().get(id); }
-base::Result<Page<Manager::SandboxView>> Manager::list_sandboxes(std::size_t limit, const std::string& cursor) const {
+base::Result<Manager::SandboxView> Manager::get_sandbox(const std::string& id) const {
+    return impl_->loose().get(id);
+}
+base::Result<Page<Manager::SandboxView>> Manager::list_sandboxes(std::size_t limit,
+                                                                 const std::string& cursor) const {
     return impl_->loose().list(limit, cursor);
 }
-void Manager::remove_sandbox(const std::string& id, Reply<void> reply) { impl_->loose().remove(id, std::move(reply)); }
+void Manager::remove_sandbox(const std::string& id, Reply<void> reply) {
+    impl_->loose().remove(id, std::move(reply));
+}
 
-base::Result<void> Manager::ready() const { return impl_->accepts_work(); }
-void Manager::shut_down(std::function<void()> done) { impl_->shut_down(std::move(done)); }
-const std::vector<sandbox::AgentSpec>& Manager::agents() const noexcept { return impl_->agents(); }
+base::Result<void> Manager::ready() const {
+    return impl_->accepts_work();
+}
+void Manager::shut_down(std::function<void()> done) {
+    impl_->shut_down(std::move(done));
+}
+const std::vector<sandbox::AgentSpec>& Manager::agents() const noexcept {
+    return impl_->agents();
+}
 
 }  // namespace atl::conversation

@@ -69,7 +69,8 @@ class Manager {
     /// their error and their done, sandboxes nobody owns are given to sandbox::Manager. Call once, first.
     base::Result<void> restore();
 
-    /// `reply` once: the conversation when its sandbox is ready and that is committed; otherwise nothing is left.
+    /// `reply` once: the conversation when its sandbox is ready and that is committed; otherwise nothing is
+    /// left.
     void create(CreateRequest request, Reply<View> reply);
     base::Result<View> get(const std::string& id) const;
     base::Result<Page<View>> list(const ListQuery& query) const;
@@ -80,7 +81,8 @@ class Manager {
     /// Starts a turn; resumes a paused conversation first, which the turn waits for. `reply` once, after the
     /// turn is committed. `idempotency_key` may be empty. Errors: not_found, turn_in_progress,
     /// conversation_ended, conversation_starting, idempotency_key_reused, storage_failed, shutting_down.
-    void message(const std::string& id, std::string content, std::string idempotency_key, Reply<TurnTicket> reply);
+    void message(const std::string& id, std::string content, std::string idempotency_key,
+                 Reply<TurnTicket> reply);
     /// Asks the agent to stop the open turn, which ends as every turn does. Errors: not_found, no_turn.
     base::Result<View> interrupt(const std::string& id);
     /// Ends the sandbox and keeps the workspace; an open turn ends first. `reply` when it is paused.

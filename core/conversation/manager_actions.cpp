@@ -41,12 +41,17 @@ void Manager::Impl::perform(Conversation& conversation, const Action& action) {
         case Kind::log_sandbox_paused:
         case Kind::log_sandbox_terminated:
         case Kind::log_turn_error:
-        case Kind::log_turn_done: return log_action(conversation, action);
-        case Kind::close_turn: return close_turn(conversation);
-        case Kind::start_sandbox: return start_sandbox(conversation);
+        case Kind::log_turn_done:
+            return log_action(conversation, action);
+        case Kind::close_turn:
+            return close_turn(conversation);
+        case Kind::start_sandbox:
+            return start_sandbox(conversation);
         case Kind::stop_sandbox:
-            return sandboxes_.stop(conversation.record.sandbox_id, sandbox::ExitClass::killed, action.text, [] {});
-        case Kind::remove_sandbox: return remove_sandbox(conversation);
+            return sandboxes_.stop(conversation.record.sandbox_id, sandbox::ExitClass::killed, action.text,
+                                   [] {});
+        case Kind::remove_sandbox:
+            return remove_sandbox(conversation);
         case Kind::send_query: {
             // Only once the turn is committed: a retry of its message must find it.
             journal_.after_commit([this, id = conversation.record.id, turn = conversation.turn.record.turn] {
@@ -56,19 +61,25 @@ void Manager::Impl::perform(Conversation& conversation, const Action& action) {
             });
             return;
         }
-        case Kind::drop_query: return drop_query(conversation);
+        case Kind::drop_query:
+            return drop_query(conversation);
         case Kind::send_interrupt:
             if (sandbox::Channel* channel = sandboxes_.channel(conversation.record.sandbox_id))
                 channel->interrupt(turn_name(conversation.turn.record.turn), [](const Result<void>&) {});
             return;
-        case Kind::arm_grace: return arm_grace(conversation);
+        case Kind::arm_grace:
+            return arm_grace(conversation);
         case Kind::disarm_grace:
             timers_.cancel(std::exchange(conversation.grace_timer, 0));
             return;
-        case Kind::persist: return persist(conversation);
-        case Kind::answer_started: return answer(conversation, conversation.start_waiters, action);
-        case Kind::answer_paused: return answer(conversation, conversation.pause_waiters, action);
-        case Kind::discard: return discard(conversation, action);
+        case Kind::persist:
+            return persist(conversation);
+        case Kind::answer_started:
+            return answer(conversation, conversation.start_waiters, action);
+        case Kind::answer_paused:
+            return answer(conversation, conversation.pause_waiters, action);
+        case Kind::discard:
+            return discard(conversation, action);
     }
 }
 
@@ -79,7 +90,8 @@ void Manager::Impl::log_action(Conversation& conversation, const Action& action)
     switch (action.kind) {
         case Kind::log_session_start:
             log.append(EventType::session_start, 0,
-                       text_of({{"agent", conversation.record.agent}, {"sandboxId", conversation.record.sandbox_id}}));
+                       text_of({{"agent", conversation.record.agent},
+                                {"sandboxId", conversation.record.sandbox_id}}));
             return;
         case Kind::log_sandbox_ready:
             log.append(EventType::sandbox_ready, 0, text_of({{"generation", generation}}));
@@ -103,8 +115,10 @@ void Manager::Impl::log_action(Conversation& conversation, const Action& action)
             return;
         case Kind::log_turn_error:
             return conversation.append_of_turn(EventType::error, error_data(action.code, action.text));
-        case Kind::log_turn_done: return conversation.append_of_turn(EventType::done, "{}");
-        default: return;
+        case Kind::log_turn_done:
+            return conversation.append_of_turn(EventType::done, "{}");
+        default:
+            return;
     }
 }
 
@@ -152,7 +166,8 @@ void Manager::Impl::send_query(Conversation& conversation) {
         return;
     }
     const std::string content = std::exchange(conversation.turn.content, {});
-    conversation.query = channel->query(turn_name(conversation.turn.record.turn), content, "{}", conversation);
+    conversation.query =
+        channel->query(turn_name(conversation.turn.record.turn), content, "{}", conversation);
 }
 
 void Manager::Impl::drop_query(Conversation& conversation) {
@@ -200,12 +215,13 @@ void Manager::Impl::arm_grace(Conversation& conversation) {
     });
 }
 
-void Manager::Impl::answer(Conversation& conversation, std::vector<Reply<View>>& waiters, const Action& action) {
+void Manager::Impl::answer(Conversation& conversation, std::vector<Reply<View>>& waiters,
+                           const Action& action) {
     if (waiters.empty())
         return;
     // What the answer says is committed before it is told.
-    auto answered = [this, id = conversation.record.id, replies = std::exchange(waiters, {}), code = action.code,
-                     text = action.text] {
+    auto answered = [this, id = conversation.record.id, replies = std::exchange(waiters, {}),
+                     code = action.code, text = action.text] {
         const auto now = code.empty() ? get(id) : Result<View>(Error(Errc::sandbox_failed, text));
         for (const auto& reply : replies)
             reply(now);
@@ -224,7 +240,8 @@ void Manager::Impl::remove_sandbox(Conversation& conversation) {
         conversation.box = *box;
     loose_.delist(conversation.box);
     if (!journal_.healthy())
-        sandboxes_.stop(conversation.record.sandbox_id, sandbox::ExitClass::killed, "the conversation ended", [] {});
+        sandboxes_.stop(conversation.record.sandbox_id, sandbox::ExitClass::killed, "the conversation ended",
+                        [] {});
     // Only once its end is committed: a conversation that comes back after a crash must find its workspace.
     journal_.after_commit([this, id = conversation.record.id, box = conversation.record.sandbox_id] {
         sandboxes_.remove(box, [this, id] { on_sandbox_removed(id); });
@@ -287,7 +304,8 @@ void Manager::Impl::erase(Conversation& conversation) {
 void Manager::Impl::arm_life(Conversation& conversation) {
     timers_.cancel(std::exchange(conversation.life_timer, 0));
     const Record& record = conversation.record;
-    if (conversation.machine.status() == Status::ended || (record.idle_seconds == 0 && record.ttl_seconds == 0))
+    if (conversation.machine.status() == Status::ended ||
+        (record.idle_seconds == 0 && record.ttl_seconds == 0))
         return;
     auto wait = base::Millis::max();
     if (record.idle_seconds > 0 && conversation.machine.sandbox_up() && !conversation.machine.turn_open()) {
@@ -295,12 +313,12 @@ void Manager::Impl::arm_life(Conversation& conversation) {
         wait = std::chrono::seconds(record.idle_seconds) - idle;
     }
     if (record.ttl_seconds > 0)
-        wait = std::min<base::Millis>(wait, record.created_at + std::chrono::seconds(record.ttl_seconds) -
-                                                clock_.wall_now());
+        wait = std::min<base::Millis>(
+            wait, record.created_at + std::chrono::seconds(record.ttl_seconds) - clock_.wall_now());
     if (wait == base::Millis::max())
         return;
-    conversation.life_timer = timers_.arm(std::max(wait, base::Millis{0}),
-                                          [this, id = record.id] { on_life_timer(id); });
+    conversation.life_timer =
+        timers_.arm(std::max(wait, base::Millis{0}), [this, id = record.id] { on_life_timer(id); });
 }
 
 void Manager::Impl::on_life_timer(const std::string& id) {
@@ -317,9 +335,9 @@ void Manager::Impl::on_life_timer(const std::string& id) {
     const auto idle = clock_.steady_now() - conversation->last_activity;
     if (record.idle_seconds > 0 && conversation->machine.sandbox_up() && !conversation->machine.turn_open() &&
         idle >= std::chrono::seconds(record.idle_seconds)) {
-        perform(*conversation, conversation->machine.pause(PauseReason::idle, "paused",
-                                                           "nothing happened for " +
-                                                               std::to_string(record.idle_seconds) + " s"));
+        perform(*conversation, conversation->machine.pause(
+                                   PauseReason::idle, "paused",
+                                   "nothing happened for " + std::to_string(record.idle_seconds) + " s"));
     }
     if (Conversation* still = find(id))
         arm_life(*still);
@@ -346,7 +364,8 @@ void Manager::Impl::query_ended(const std::string& id, sandbox::QueryEnd end, st
         return;
     const auto reported = conversation->turn.last_was_error ? Machine::Reported::yes : Machine::Reported::no;
     const std::string code = end == sandbox::QueryEnd::protocol_error ? "bridge_failed" : "agent_crashed";
-    const std::string text = detail.empty() ? "the agent's stream ended before the turn did" : std::string(detail);
+    const std::string text =
+        detail.empty() ? "the agent's stream ended before the turn did" : std::string(detail);
     perform(*conversation, conversation->machine.query_failed(code, text, reported));
 }
 

@@ -20,12 +20,14 @@ namespace evt = base::evt;
 
 namespace {
 
-Error no_conversation() { return {Errc::not_found, "there is no such conversation"}; }
+Error no_conversation() {
+    return {Errc::not_found, "there is no such conversation"};
+}
 
 }  // namespace
 
-Manager::Impl::Impl(const base::Clock& clock, base::Timers& timers, sandbox::Manager& sandboxes, Journal& journal,
-                    Store& store, ManagerSettings settings)
+Manager::Impl::Impl(const base::Clock& clock, base::Timers& timers, sandbox::Manager& sandboxes,
+                    Journal& journal, Store& store, ManagerSettings settings)
     : clock_(clock),
       timers_(timers),
       sandboxes_(sandboxes),
@@ -36,7 +38,9 @@ Manager::Impl::Impl(const base::Clock& clock, base::Timers& timers, sandbox::Man
     sandboxes_.set_observer(this);
 }
 
-Manager::Impl::~Impl() { sandboxes_.set_observer(nullptr); }
+Manager::Impl::~Impl() {
+    sandboxes_.set_observer(nullptr);
+}
 
 Conversation* Manager::Impl::find(const std::string& id) const {
     const auto found = by_id_.find(id);
@@ -101,7 +105,8 @@ void Manager::Impl::create(CreateRequest request, Reply<View> reply) {
         return refuse(accepted.error());
     const std::string agent_name = request.agent.empty() ? settings_.default_agent : request.agent;
     if (agent(agent_name) == nullptr)
-        return refuse(Error(Errc::unknown_agent, "no agent of that name is configured; /v1/system lists them"));
+        return refuse(
+            Error(Errc::unknown_agent, "no agent of that name is configured; /v1/system lists them"));
     if (request.network == sandbox::NetworkMode::host && !settings_.allow_host_network)
         return refuse(Error(Errc::network_not_allowed,
                             "network \"host\" is off; the operator allows it with --allow-host-network"));
@@ -246,16 +251,17 @@ void Manager::Impl::message(const std::string& id, std::string content, std::str
     if (machine.status() == Status::ended)
         return refuse(Error(Errc::conversation_ended, "the conversation has ended"));
     if (!machine.created())
-        return refuse(Error(Errc::conversation_starting, "the conversation's first sandbox is not ready yet"));
+        return refuse(
+            Error(Errc::conversation_starting, "the conversation's first sandbox is not ready yet"));
     if (!machine.can_open_turn())
-        return refuse(Error(Errc::turn_in_progress,
-                            "a turn is still open; wait for its `done` event or interrupt it"));
+        return refuse(
+            Error(Errc::turn_in_progress, "a turn is still open; wait for its `done` event or interrupt it"));
     begin_turn(*conversation, std::move(content), std::move(idempotency_key), std::move(content_digest),
                std::move(reply));
 }
 
-void Manager::Impl::begin_turn(Conversation& conversation, std::string content, std::string key, std::string digest,
-                               Reply<TurnTicket> reply) {
+void Manager::Impl::begin_turn(Conversation& conversation, std::string content, std::string key,
+                               std::string digest, Reply<TurnTicket> reply) {
     OpenTurn turn;
     turn.record.conversation_key = conversation.record.key;
     turn.record.turn = ++conversation.record.last_turn;
@@ -267,7 +273,10 @@ void Manager::Impl::begin_turn(Conversation& conversation, std::string content, 
     conversation.turn = std::move(turn);
     conversation.record.last_active_at = clock_.wall_now();
     conversation.last_activity = clock_.steady_now();
-    LogLine(evt::turn_started).field("conv", conversation.record.id).field("turn", conversation.turn.record.turn).debug();
+    LogLine(evt::turn_started)
+        .field("conv", conversation.record.id)
+        .field("turn", conversation.turn.record.turn)
+        .debug();
 
     TurnTicket ticket;
     ticket.turn = conversation.turn.record.turn;
@@ -305,7 +314,8 @@ void Manager::Impl::pause(const std::string& id, Reply<View> reply) {
         return;
     }
     conversation->pause_waiters.push_back(std::move(reply));
-    perform(*conversation, conversation->machine.pause(PauseReason::user, "paused", "the conversation was paused"));
+    perform(*conversation,
+            conversation->machine.pause(PauseReason::user, "paused", "the conversation was paused"));
 }
 
 void Manager::Impl::resume(const std::string& id, Reply<View> reply) {
@@ -330,7 +340,8 @@ Result<std::unique_ptr<Subscription>> Manager::Impl::subscribe(const std::string
         return no_conversation();
     const EventLog& log = *conversation->log;
     if (after > log.last_seq())
-        return Error(Errc::invalid_request, "after is " + std::to_string(after) + ", but the log ends at event " +
+        return Error(Errc::invalid_request, "after is " + std::to_string(after) +
+                                                ", but the log ends at event " +
                                                 std::to_string(log.last_seq()));
     if (after != 0 && after + 1 < log.first_seq())
         return Error(Errc::seq_expired, "the log begins at event " + std::to_string(log.first_seq()) +

@@ -18,8 +18,8 @@ namespace atl::conversation {
 
 class Manager::Impl final : public sandbox::Observer, public TurnEvents {
   public:
-    Impl(const base::Clock& clock, base::Timers& timers, sandbox::Manager& sandboxes, Journal& journal, Store& store,
-         ManagerSettings settings);
+    Impl(const base::Clock& clock, base::Timers& timers, sandbox::Manager& sandboxes, Journal& journal,
+         Store& store, ManagerSettings settings);
     ~Impl() override;
 
     base::Result<void> restore();
@@ -28,7 +28,8 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     base::Result<Page<View>> list(const ListQuery& query) const;
     base::Result<View> patch(const std::string& id, const PatchRequest& patch);
     void remove(const std::string& id, Reply<void> reply);
-    void message(const std::string& id, std::string content, std::string idempotency_key, Reply<TurnTicket> reply);
+    void message(const std::string& id, std::string content, std::string idempotency_key,
+                 Reply<TurnTicket> reply);
     base::Result<View> interrupt(const std::string& id);
     void pause(const std::string& id, Reply<View> reply);
     void resume(const std::string& id, Reply<View> reply);
@@ -39,8 +40,10 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     LooseSandboxes& loose() noexcept { return loose_; }
     const std::vector<sandbox::AgentSpec>& agents() const noexcept { return settings_.agents; }
 
-    void on_sandbox_exit(const std::string& sandbox_id, std::uint32_t generation, const sandbox::Exit& exit) override;
-    void on_agent_exit(const std::string& sandbox_id, std::uint32_t generation, const std::string& detail) override;
+    void on_sandbox_exit(const std::string& sandbox_id, std::uint32_t generation,
+                         const sandbox::Exit& exit) override;
+    void on_agent_exit(const std::string& sandbox_id, std::uint32_t generation,
+                       const std::string& detail) override;
     void turn_done(const std::string& id) override;
     void query_ended(const std::string& id, sandbox::QueryEnd end, std::string_view detail) override;
 
@@ -50,7 +53,8 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     const sandbox::AgentSpec* agent(const std::string& name) const;
     View view(const Conversation& conversation) const;
     Conversation& enlist(Record record);
-    base::Result<TurnTicket> repeated(Conversation& conversation, const std::string& key, const std::string& digest);
+    base::Result<TurnTicket> repeated(Conversation& conversation, const std::string& key,
+                                      const std::string& digest);
     void begin_turn(Conversation& conversation, std::string content, std::string key, std::string digest,
                     Reply<TurnTicket> reply);
 

@@ -42,16 +42,20 @@ void Manager::Impl::restore_conversation(Record record, const Snapshot& snapshot
         record.reason = PauseReason::server_restart;
     }
     Conversation& conversation = enlist(std::move(record));
-    const auto box = std::find_if(snapshot.sandboxes.begin(), snapshot.sandboxes.end(), [&](const auto& candidate) {
-        return candidate.id == conversation.record.sandbox_id;
-    });
+    const auto box =
+        std::find_if(snapshot.sandboxes.begin(), snapshot.sandboxes.end(),
+                     [&](const auto& candidate) { return candidate.id == conversation.record.sandbox_id; });
     if (box != snapshot.sandboxes.end())
         conversation.box = *box;
     conversation.machine.restore(conversation.record.status, conversation.record.reason);
     conversation.log->restore(conversation.record.first_seq, conversation.record.last_seq);
     restore_turns(conversation, snapshot);
     if (ran) {
-        Action paused{Action::Kind::log_sandbox_paused, {}, "the server was restarted", PauseReason::server_restart, {}};
+        Action paused{Action::Kind::log_sandbox_paused,
+                      {},
+                      "the server was restarted",
+                      PauseReason::server_restart,
+                      {}};
         log_action(conversation, paused);
         persist(conversation);
     }
@@ -64,7 +68,8 @@ void Manager::Impl::restore_conversation(Record record, const Snapshot& snapshot
 
 void Manager::Impl::restore_turns(Conversation& conversation, const Snapshot& snapshot) {
     const auto before = [](const TurnRecord& turn, std::int64_t key) { return turn.conversation_key < key; };
-    auto turn = std::lower_bound(snapshot.turns.begin(), snapshot.turns.end(), conversation.record.key, before);
+    auto turn =
+        std::lower_bound(snapshot.turns.begin(), snapshot.turns.end(), conversation.record.key, before);
     for (; turn != snapshot.turns.end() && turn->conversation_key == conversation.record.key; ++turn) {
         if (turn->last_seq != 0) {
             conversation.log->restore_turn(turn->last_seq, turn->bytes);
@@ -72,7 +77,8 @@ void Manager::Impl::restore_turns(Conversation& conversation, const Snapshot& sn
         }
         conversation.turn = OpenTurn{};
         conversation.turn.record = *turn;
-        conversation.append_of_turn(EventType::error, error_data("server_restart", "the server was restarted"));
+        conversation.append_of_turn(EventType::error,
+                                    error_data("server_restart", "the server was restarted"));
         conversation.append_of_turn(EventType::done, "{}");
         close_turn(conversation);
     }

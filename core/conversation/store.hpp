@@ -39,8 +39,8 @@ struct AppendEvent {
     EventPtr event;
 };
 
-using Write =
-    std::variant<PutConversation, EraseConversation, PutSandbox, EraseSandbox, PutTurn, ForgetTurns, AppendEvent>;
+using Write = std::variant<PutConversation, EraseConversation, PutSandbox, EraseSandbox, PutTurn, ForgetTurns,
+                           AppendEvent>;
 
 /// Everything that is kept, as a start of the server finds it.
 struct Snapshot {
@@ -58,7 +58,8 @@ class Store {
     /// All or nothing. Errors: storage_failed, with what the database says; the writes may be tried again.
     virtual base::Result<void> commit(std::span<const Write> writes) = 0;
     /// Removes events below `below_seq`, at most `max_rows`; returns how many. Not part of any batch.
-    virtual base::Result<std::size_t> purge_events(std::int64_t key, std::uint64_t below_seq, std::size_t max_rows) = 0;
+    virtual base::Result<std::size_t> purge_events(std::int64_t key, std::uint64_t below_seq,
+                                                   std::size_t max_rows) = 0;
 
     virtual base::Result<Snapshot> load() = 0;
     /// Events after `after`, in order: at least one if there is one, then until `limit_bytes` is passed.

@@ -29,13 +29,13 @@ class Subscription {
     Subscription(const Subscription&) = delete;
     Subscription& operator=(const Subscription&) = delete;
 
-    /// The next committed events after the cursor, about `limit_bytes` of them at most (one at least), and moves the
-    /// cursor behind them. Empty: the reader has all there is; wait for on_wake. Errors: seq_expired (the
-    /// log was cut past the cursor; detail names the first seq), storage_failed.
+    /// The next committed events after the cursor, about `limit_bytes` of them at most (one at least), and
+    /// moves the cursor behind them. Empty: the reader has all there is; wait for on_wake. Errors:
+    /// seq_expired (the log was cut past the cursor; detail names the first seq), storage_failed.
     base::Result<Batch> next(std::size_t limit_bytes);
 
-    /// `wake` is called, at most once a call of next() that returned empty, when there is more or the conversation is
-    /// gone. It must only set something off, not read. Pass nullptr to be left alone.
+    /// `wake` is called, at most once a call of next() that returned empty, when there is more or the
+    /// conversation is gone. It must only set something off, not read. Pass nullptr to be left alone.
     void on_wake(std::function<void()> wake);
 
     std::uint64_t cursor() const noexcept { return cursor_; }

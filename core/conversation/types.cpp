@@ -42,17 +42,23 @@ void append_number(std::string& out, std::uint64_t number) {
 
 std::string_view to_string(Status status) noexcept {
     switch (status) {
-        case Status::starting: return "starting";
-        case Status::active: return "active";
-        case Status::paused: return "paused";
-        case Status::ended: return "ended";
-        case Status::error: return "error";
+        case Status::starting:
+            return "starting";
+        case Status::active:
+            return "active";
+        case Status::paused:
+            return "paused";
+        case Status::ended:
+            return "ended";
+        case Status::error:
+            return "error";
     }
     return "error";
 }
 
 std::optional<Status> parse_status(std::string_view text) noexcept {
-    for (const auto status : {Status::starting, Status::active, Status::paused, Status::ended, Status::error}) {
+    for (const auto status :
+         {Status::starting, Status::active, Status::paused, Status::ended, Status::error}) {
         if (to_string(status) == text)
             return status;
     }
@@ -61,14 +67,22 @@ std::optional<Status> parse_status(std::string_view text) noexcept {
 
 std::string_view to_string(PauseReason reason) noexcept {
     switch (reason) {
-        case PauseReason::none: return "";
-        case PauseReason::user: return "user";
-        case PauseReason::idle: return "idle";
-        case PauseReason::oom: return "oom";
-        case PauseReason::disk: return "disk";
-        case PauseReason::crash: return "crash";
-        case PauseReason::evicted: return "evicted";
-        case PauseReason::server_restart: return "server_restart";
+        case PauseReason::none:
+            return "";
+        case PauseReason::user:
+            return "user";
+        case PauseReason::idle:
+            return "idle";
+        case PauseReason::oom:
+            return "oom";
+        case PauseReason::disk:
+            return "disk";
+        case PauseReason::crash:
+            return "crash";
+        case PauseReason::evicted:
+            return "evicted";
+        case PauseReason::server_restart:
+            return "server_restart";
     }
     return "";
 }
@@ -89,9 +103,12 @@ std::optional<EventType> agent_event_type(std::string_view text) noexcept {
     return std::nullopt;
 }
 
-std::string turn_name(std::uint64_t turn) { return "t" + std::to_string(turn); }
+std::string turn_name(std::uint64_t turn) {
+    return "t" + std::to_string(turn);
+}
 
-EventPtr make_event(std::uint64_t seq, EventType type, base::WallTime at, std::uint64_t turn, std::string_view data) {
+EventPtr make_event(std::uint64_t seq, EventType type, base::WallTime at, std::uint64_t turn,
+                    std::string_view data) {
     auto event = std::make_shared<Event>();
     event->seq = seq;
     event->type = type;

@@ -57,7 +57,8 @@ using EventPtr = std::shared_ptr<const Event>;
 std::string turn_name(std::uint64_t turn);
 
 /// Makes the event's text. `data` is the text of a JSON object.
-EventPtr make_event(std::uint64_t seq, EventType type, base::WallTime at, std::uint64_t turn, std::string_view data);
+EventPtr make_event(std::uint64_t seq, EventType type, base::WallTime at, std::uint64_t turn,
+                    std::string_view data);
 
 /// What a create request says, already checked by the HTTP layer for form only.
 struct CreateRequest {

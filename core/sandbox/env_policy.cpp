@@ -10,18 +10,19 @@ namespace {
 using base::Errc;
 using base::Error;
 
-constexpr std::array<std::string_view, 6> k_passed_through = {"PATH", "NODE_PATH",         "LANG",
-                                                              "TERM", "ANTHROPIC_API_KEY", "ASH_DEBUG_TIMING"};
-constexpr std::array<std::string_view, 6> k_injected = {"HOME",           "ASH_BRIDGE_SOCKET", "ASH_AGENT_DIR",
-                                                        "ASH_SESSION_ID", "ASH_WORKSPACE_DIR", "ASH_SANDBOX_ID"};
+constexpr std::array<std::string_view, 6> k_passed_through = {
+    "PATH", "NODE_PATH", "LANG", "TERM", "ANTHROPIC_API_KEY", "ASH_DEBUG_TIMING"};
+constexpr std::array<std::string_view, 6> k_injected = {
+    "HOME", "ASH_BRIDGE_SOCKET", "ASH_AGENT_DIR", "ASH_SESSION_ID", "ASH_WORKSPACE_DIR", "ASH_SANDBOX_ID"};
 
-bool contains(const auto& list, std::string_view name) { return std::find(list.begin(), list.end(), name) != list.end(); }
+bool contains(const auto& list, std::string_view name) {
+    return std::find(list.begin(), list.end(), name) != list.end();
+}
 
 bool is_name(std::string_view name) {
     const auto letter = [](char c) { return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_'; };
-    return !name.empty() && letter(name[0]) && std::all_of(name.begin(), name.end(), [&](char c) {
-        return letter(c) || (c >= '0' && c <= '9');
-    });
+    return !name.empty() && letter(name[0]) &&
+           std::all_of(name.begin(), name.end(), [&](char c) { return letter(c) || (c >= '0' && c <= '9'); });
 }
 
 }  // namespace
@@ -57,7 +58,8 @@ base::Result<void> check_env(const Environment& wanted) {
         bytes += name.size() + value.size() + 2;
     }
     if (bytes > base::k_max_env_bytes)
-        return Error(Errc::invalid_env, "env is larger than " + std::to_string(base::k_max_env_bytes) + " bytes");
+        return Error(Errc::invalid_env,
+                     "env is larger than " + std::to_string(base::k_max_env_bytes) + " bytes");
     return {};
 }
 

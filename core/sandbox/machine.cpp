@@ -52,7 +52,8 @@ MachineStep GenerationMachine::launch_failed(std::string detail) {
 
 MachineStep GenerationMachine::stop(ExitClass why, std::string detail) {
     switch (phase_) {
-        case Phase::launching: return kill(why, std::move(detail));
+        case Phase::launching:
+            return kill(why, std::move(detail));
         case Phase::ready: {
             settle_reason(why, std::move(detail));
             phase_ = Phase::asking;
@@ -64,7 +65,8 @@ MachineStep GenerationMachine::stop(ExitClass why, std::string detail) {
         case Phase::asking:
         case Phase::terminating:
         case Phase::killing:
-        case Phase::dead: return {};
+        case Phase::dead:
+            return {};
     }
     return {};
 }
@@ -99,7 +101,8 @@ MachineStep GenerationMachine::process_exited(const Exit& exit) {
 
 MachineStep GenerationMachine::deadline_passed() {
     switch (phase_) {
-        case Phase::launching: return kill(ExitClass::setup_failed, "the guest did not become ready in time");
+        case Phase::launching:
+            return kill(ExitClass::setup_failed, "the guest did not become ready in time");
         case Phase::asking: {
             phase_ = Phase::terminating;
             MachineStep step;
@@ -107,18 +110,20 @@ MachineStep GenerationMachine::deadline_passed() {
             step.deadline = base::k_terminate_grace;
             return step;
         }
-        case Phase::terminating: return enter_killing();
+        case Phase::terminating:
+            return enter_killing();
         case Phase::killing: {
             exit_.exit_class = ExitClass::lost;
-            exit_.detail = "its processes did not die within " + std::to_string(base::k_kill_deadline.count()) +
-                           " s of SIGKILL";
+            exit_.detail = "its processes did not die within " +
+                           std::to_string(base::k_kill_deadline.count()) + " s of SIGKILL";
             phase_ = Phase::dead;
             MachineStep step;
             step.bury = true;
             return step;
         }
         case Phase::ready:
-        case Phase::dead: return {};
+        case Phase::dead:
+            return {};
     }
     return {};
 }

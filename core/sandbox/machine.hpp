@@ -20,9 +20,9 @@ struct MachineStep {
     bool terminate = false;     // SIGTERM
     bool kill = false;          // SIGKILL, the whole group
     bool report_ready = false;
-    bool bury = false;                // it is dead: give everything back, then report
-    bool disarm = false;              // the deadline is no longer wanted
-    base::Millis deadline{0};         // above zero: call deadline_passed() after this time
+    bool bury = false;         // it is dead: give everything back, then report
+    bool disarm = false;       // the deadline is no longer wanted
+    base::Millis deadline{0};  // above zero: call deadline_passed() after this time
 };
 
 class GenerationMachine {

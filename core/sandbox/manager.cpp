@@ -40,7 +40,8 @@ struct Manager::Sandbox {
     std::vector<Done> on_removed;
 };
 
-Manager::Manager(ManagerPorts ports, ManagerSettings settings) : ports_(ports), settings_(std::move(settings)) {}
+Manager::Manager(ManagerPorts ports, ManagerSettings settings)
+    : ports_(ports), settings_(std::move(settings)) {}
 
 Manager::~Manager() = default;
 
@@ -60,8 +61,9 @@ Result<Record> Manager::create(Record wanted) {
     if (shutting_down_)
         return Error(Errc::shutting_down, "the server is stopping; try again in a moment");
     if (living_ >= settings_.max_sandboxes)
-        return Error(Errc::capacity, "all " + std::to_string(settings_.max_sandboxes) +
-                                         " sandboxes are in use; delete or pause a conversation, or try again later");
+        return Error(Errc::capacity,
+                     "all " + std::to_string(settings_.max_sandboxes) +
+                         " sandboxes are in use; delete or pause a conversation, or try again later");
     auto uid = ports_.uids.acquire();
     if (!uid)
         return uid.error();
@@ -250,7 +252,10 @@ void Manager::finish(const std::string& id, std::uint32_t number) {
     sandbox.generation.reset();
     --living_;
     LogLine line(was_ready ? evt::sandbox_exited : evt::sandbox_failed);
-    line.field("sbx", id).field("gen", number).field("class", to_string(exit.exit_class)).field("code", exit.code);
+    line.field("sbx", id)
+        .field("gen", number)
+        .field("class", to_string(exit.exit_class))
+        .field("code", exit.code);
     line.quoted("err", exit.detail);
     if (!tail.empty() && exit.exit_class != ExitClass::killed)
         line.quoted("log", tail);
@@ -258,7 +263,8 @@ void Manager::finish(const std::string& id, std::uint32_t number) {
     const bool removing = sandbox.removing;
     if (ready) {
         if (start_error.detail().empty()) {
-            std::string detail = exit.exit_class == ExitClass::killed ? "it was stopped while it started" : exit.detail;
+            std::string detail =
+                exit.exit_class == ExitClass::killed ? "it was stopped while it started" : exit.detail;
             if (!tail.empty())
                 detail += "; its log ends: " + base::escaped(tail, base::k_log_tail_bytes);
             start_error = Error(Errc::sandbox_failed, std::move(detail));
@@ -335,7 +341,9 @@ const Record* Manager::find(const std::string& id) const {
     return sandbox == nullptr || sandbox->removing ? nullptr : &sandbox->record;
 }
 
-void Manager::set_limits(const std::string& id, const Limits& limits) { lookup(id)->record.limits = limits; }
+void Manager::set_limits(const std::string& id, const Limits& limits) {
+    lookup(id)->record.limits = limits;
+}
 
 Channel* Manager::channel(const std::string& id) {
     Sandbox* sandbox = lookup(id);

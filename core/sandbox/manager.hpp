@@ -40,9 +40,11 @@ struct ManagerSettings {
 class Observer {
   public:
     virtual ~Observer() = default;
-    virtual void on_sandbox_exit(const std::string& sandbox_id, std::uint32_t generation, const Exit& exit) = 0;
+    virtual void on_sandbox_exit(const std::string& sandbox_id, std::uint32_t generation,
+                                 const Exit& exit) = 0;
     /// The agent of a ready generation ended; the generation still lives.
-    virtual void on_agent_exit(const std::string& sandbox_id, std::uint32_t generation, const std::string& detail) = 0;
+    virtual void on_agent_exit(const std::string& sandbox_id, std::uint32_t generation,
+                               const std::string& detail) = 0;
 };
 
 class Manager {

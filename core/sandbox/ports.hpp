@@ -38,7 +38,8 @@ class ResourceGroups {
   public:
     virtual ~ResourceGroups() = default;
     /// A null pointer where this host has no group to offer; an error where it should have.
-    virtual base::Result<std::unique_ptr<ResourceGroup>> create(const std::string& name, const Limits& limits) = 0;
+    virtual base::Result<std::unique_ptr<ResourceGroup>> create(const std::string& name,
+                                                                const Limits& limits) = 0;
     /// Fills in memory, cpu and processes.
     virtual void describe(Enforcement& enforcement) const = 0;
 };
@@ -48,7 +49,8 @@ class DiskGuard {
   public:
     virtual ~DiskGuard() = default;
     /// Makes the workspace of a new sandbox, owned by `host_uid` (0: by the server), mode 0700.
-    virtual base::Result<std::filesystem::path> provision(const std::string& sandbox_id, std::uint32_t host_uid) = 0;
+    virtual base::Result<std::filesystem::path> provision(const std::string& sandbox_id,
+                                                          std::uint32_t host_uid) = 0;
     /// Where the workspace is; no look at the disk.
     virtual std::filesystem::path workspace(const std::string& sandbox_id) const = 0;
     /// Out of reach at once; `done` when its last byte is freed.
@@ -148,8 +150,8 @@ class Channel {
     virtual void start(const AgentSpec& agent, std::function<void(base::Result<void>)> on_ready,
                        std::function<void(std::string detail)> on_agent_exit) = 0;
     /// `options` is the text of a JSON object. `observer` must outlive the Query.
-    virtual std::unique_ptr<Query> query(std::string_view turn, std::string_view prompt, std::string_view options,
-                                         QueryObserver& observer) = 0;
+    virtual std::unique_ptr<Query> query(std::string_view turn, std::string_view prompt,
+                                         std::string_view options, QueryObserver& observer) = 0;
     virtual void interrupt(std::string_view turn, std::function<void(base::Result<void>)> done) = 0;
     /// Asks the guest to end the agent and itself.
     virtual void shutdown(std::function<void(base::Result<void>)> done) = 0;

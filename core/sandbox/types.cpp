@@ -2,27 +2,40 @@
 
 namespace atl::sandbox {
 
-std::string_view to_string(NetworkMode mode) noexcept { return mode == NetworkMode::host ? "host" : "none"; }
+std::string_view to_string(NetworkMode mode) noexcept {
+    return mode == NetworkMode::host ? "host" : "none";
+}
 
 std::string_view to_string(Status status) noexcept {
     switch (status) {
-        case Status::pending: return "pending";
-        case Status::ready: return "ready";
-        case Status::failed: return "failed";
-        case Status::terminated: return "terminated";
+        case Status::pending:
+            return "pending";
+        case Status::ready:
+            return "ready";
+        case Status::failed:
+            return "failed";
+        case Status::terminated:
+            return "terminated";
     }
     return "failed";
 }
 
 std::string_view to_string(ExitClass exit_class) noexcept {
     switch (exit_class) {
-        case ExitClass::exited: return "exited";
-        case ExitClass::signalled: return "signalled";
-        case ExitClass::oom: return "oom";
-        case ExitClass::disk_limit: return "disk_limit";
-        case ExitClass::killed: return "killed";
-        case ExitClass::setup_failed: return "setup_failed";
-        case ExitClass::lost: return "lost";
+        case ExitClass::exited:
+            return "exited";
+        case ExitClass::signalled:
+            return "signalled";
+        case ExitClass::oom:
+            return "oom";
+        case ExitClass::disk_limit:
+            return "disk_limit";
+        case ExitClass::killed:
+            return "killed";
+        case ExitClass::setup_failed:
+            return "setup_failed";
+        case ExitClass::lost:
+            return "lost";
     }
     return "lost";
 }

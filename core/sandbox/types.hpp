@@ -48,8 +48,8 @@ struct AgentSpec {
     enum class Kind : std::uint8_t { shell, echo, command, none };  // none: a sandbox without a conversation
     std::string name;
     Kind kind = Kind::none;
-    std::vector<std::string> argv;              // command only; as seen inside the sandbox
-    std::optional<std::filesystem::path> dir;   // host folder shown read-only as /agent
+    std::vector<std::string> argv;             // command only; as seen inside the sandbox
+    std::optional<std::filesystem::path> dir;  // host folder shown read-only as /agent
 };
 
 /// Of one generation.

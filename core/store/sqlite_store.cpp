@@ -1,9 +1,9 @@
 #include "core/store/sqlite_store.hpp"
 
+#include <sqlite3.h>
 #include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Statement.h>
 #include <SQLiteCpp/Transaction.h>
-#include <sqlite3.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -30,12 +30,22 @@ using conversation::TurnRecord;
 
 namespace {
 
-std::int64_t row_id(std::int64_t key, std::uint64_t low) { return (key << k_seq_bits) | static_cast<std::int64_t>(low); }
-std::uint64_t low_of(std::int64_t id) { return static_cast<std::uint64_t>(id & ((std::int64_t{1} << k_seq_bits) - 1)); }
-std::int64_t key_of(std::int64_t id) { return id >> k_seq_bits; }
+std::int64_t row_id(std::int64_t key, std::uint64_t low) {
+    return (key << k_seq_bits) | static_cast<std::int64_t>(low);
+}
+std::uint64_t low_of(std::int64_t id) {
+    return static_cast<std::uint64_t>(id & ((std::int64_t{1} << k_seq_bits) - 1));
+}
+std::int64_t key_of(std::int64_t id) {
+    return id >> k_seq_bits;
+}
 
-std::int64_t millis(base::WallTime time) { return time.time_since_epoch().count(); }
-base::WallTime wall(std::int64_t value) { return base::WallTime{base::Millis{value}}; }
+std::int64_t millis(base::WallTime time) {
+    return time.time_since_epoch().count();
+}
+base::WallTime wall(std::int64_t value) {
+    return base::WallTime{base::Millis{value}};
+}
 
 Error storage_error(const SQLite::Exception& error) {
     return {Errc::storage_failed, std::string("the database: ") + error.what() + " (SQLite result " +
@@ -83,12 +93,14 @@ struct SqliteStore::Impl {
     std::filesystem::path file;
     SQLite::Database database;
     std::unique_ptr<SQLite::Statement> begin, end, rollback;
-    std::unique_ptr<SQLite::Statement> put_conversation, erase_conversation, put_sandbox, erase_sandbox, put_turn,
-        forget_turns, append_event, purge, read, find;
+    std::unique_ptr<SQLite::Statement> put_conversation, erase_conversation, put_sandbox, erase_sandbox,
+        put_turn, forget_turns, append_event, purge, read, find;
 };
 
 void SqliteStore::Impl::prepare() {
-    const auto statement = [&](const char* sql) { return std::make_unique<SQLite::Statement>(database, sql); };
+    const auto statement = [&](const char* sql) {
+        return std::make_unique<SQLite::Statement>(database, sql);
+    };
     begin = statement("BEGIN IMMEDIATE");
     end = statement("COMMIT");
     rollback = statement("ROLLBACK");
@@ -100,7 +112,8 @@ void SqliteStore::Impl::prepare() {
     forget_turns = statement("DELETE FROM turns WHERE id >= ? AND id < ? AND last_seq > 0 AND last_seq <= ?");
     append_event = statement("INSERT INTO events VALUES (?,?,?,?)");
     purge = statement(
-        "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE id >= ? AND id < ? ORDER BY id LIMIT ?)");
+        "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE id >= ? AND id < ? ORDER BY id LIMIT "
+        "?)");
     read = statement("SELECT id, type, turn, json FROM events WHERE id > ? AND id < ? ORDER BY id");
     find = statement(
         "SELECT id, idempotency_key, content_digest, first_seq, last_seq, bytes FROM turns "
@@ -250,7 +263,8 @@ void SqliteStore::Impl::apply(const AppendEvent& write) {
     s.exec();
 }
 
-Result<std::size_t> SqliteStore::purge_events(std::int64_t key, std::uint64_t below_seq, std::size_t max_rows) {
+Result<std::size_t> SqliteStore::purge_events(std::int64_t key, std::uint64_t below_seq,
+                                              std::size_t max_rows) {
     const std::int64_t end = below_seq >> k_seq_bits == 0 ? row_id(key, below_seq) : row_id(key + 1, 0);
     try {
         impl_->purge->reset();
@@ -335,8 +349,9 @@ void SqliteStore::Impl::load_sandboxes(Snapshot& snapshot) {
 }
 
 void SqliteStore::Impl::load_turns(Snapshot& snapshot) {
-    SQLite::Statement rows(database,
-                           "SELECT id, first_seq, last_seq, bytes, idempotency_key, content_digest FROM turns ORDER BY id");
+    SQLite::Statement rows(
+        database,
+        "SELECT id, first_seq, last_seq, bytes, idempotency_key, content_digest FROM turns ORDER BY id");
     while (rows.executeStep()) {
         TurnRecord turn;
         turn.conversation_key = key_of(rows.getColumn(0).getInt64());

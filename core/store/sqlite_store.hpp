@@ -21,11 +21,13 @@ class SqliteStore final : public conversation::Store {
     ~SqliteStore() override;
 
     base::Result<void> commit(std::span<const conversation::Write> writes) override;
-    base::Result<std::size_t> purge_events(std::int64_t key, std::uint64_t below_seq, std::size_t max_rows) override;
+    base::Result<std::size_t> purge_events(std::int64_t key, std::uint64_t below_seq,
+                                           std::size_t max_rows) override;
     base::Result<conversation::Snapshot> load() override;
     base::Result<std::vector<conversation::EventPtr>> read_events(std::int64_t key, std::uint64_t after,
                                                                   std::size_t limit_bytes) override;
-    base::Result<conversation::TurnRecord> find_turn(std::int64_t key, const std::string& idempotency_key) override;
+    base::Result<conversation::TurnRecord> find_turn(std::int64_t key,
+                                                     const std::string& idempotency_key) override;
 
     /// The size of the write-ahead log in bytes, to decide when a checkpoint is due. No look at the disk
     /// beyond a stat.

@@ -23,10 +23,11 @@ struct Hostile {
                 argv.push_back(argument);
             return Json{{"name", name}, {"argv", argv}, {"dir", ATOLL_AGENTS_DIR}};
         };
-        const Json agents = {{"agents",
-                              {agent("hostile", ""), agent("never-ready", "never-ready"),
-                               agent("exit-at-start", "exit-at-start"), agent("ignore-shutdown", "ignore-shutdown"),
-                               Json{{"name", "missing"}, {"argv", {"/no/such/program"}}}}}};
+        const Json agents = {
+            {"agents",
+             {agent("hostile", ""), agent("never-ready", "never-ready"),
+              agent("exit-at-start", "exit-at-start"), agent("ignore-shutdown", "ignore-shutdown"),
+              Json{{"name", "missing"}, {"argv", {"/no/such/program"}}}}}};
         std::ofstream(folder.path() / "agents.json") << agents.dump();
         ServerOptions made;
         made.arguments = {"--agents-file", (folder.path() / "agents.json").string()};
@@ -118,8 +119,7 @@ TEST_CASE("An agent that cannot be started leaves nothing but a reason") {
     Hostile world;
     for (const std::string name : {"exit-at-start", "missing"}) {
         INFO(name);
-        const Json problem =
-            world.api.call(503, "POST", "/v1/conversations", Json{{"agent", name}}.dump());
+        const Json problem = world.api.call(503, "POST", "/v1/conversations", Json{{"agent", name}}.dump());
         CHECK(problem["code"] == "sandbox_failed");
         if (name == "exit-at-start")
             CHECK(problem["detail"].get<std::string>().find("cannot find my model") != std::string::npos);
@@ -132,9 +132,10 @@ TEST_CASE("A conversation whose agent never gets ready can be deleted, which ans
     Hostile world;
     HttpClient creator = world.api.connect();
     const std::string body = R"({"agent":"never-ready"})";
-    creator.send_raw("POST /v1/conversations HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-                     "Authorization: Bearer " +
-                     world.server.key() + "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+    creator.send_raw(
+        "POST /v1/conversations HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        "Authorization: Bearer " +
+        world.server.key() + "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
     std::string id;
     for (int attempt = 0; attempt < 1000 && id.empty(); ++attempt) {
         const Json list = world.api.call(200, "GET", "/v1/conversations?status=starting");
@@ -142,8 +143,8 @@ TEST_CASE("A conversation whose agent never gets ready can be deleted, which ans
             id = list["conversations"][0]["id"];
     }
     REQUIRE_FALSE(id.empty());
-    CHECK(world.api.call(409, "POST", "/v1/conversations/" + id + "/messages", R"({"content":"x"})")["code"] ==
-          "conversation_starting");
+    CHECK(world.api.call(409, "POST", "/v1/conversations/" + id + "/messages",
+                         R"({"content":"x"})")["code"] == "conversation_starting");
     world.api.remove(id);
     CHECK(creator.read_response().status == 503);
 }

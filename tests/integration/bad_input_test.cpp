@@ -86,7 +86,9 @@ TEST_CASE("Nothing but health is told without the key") {
         CHECK(client.request("GET", target, "", {{"X-API-Key", server.key()}}).status == 200);
     }
     CHECK(client.request("GET", "/healthz", "", {{"Host", "evil.example"}}).status >= 400);
-    CHECK(client.request("GET", "/v1/system", "", {{"X-API-Key", server.key()}, {"Origin", "https://evil.example"}})
+    CHECK(client
+              .request("GET", "/v1/system", "",
+                       {{"X-API-Key", server.key()}, {"Origin", "https://evil.example"}})
               .status == 403);
 }
 
@@ -95,11 +97,13 @@ TEST_CASE("Lists page through everything once") {
     ApiClient api(server);
     std::set<std::string> made;
     for (int at = 0; at < 5; ++at)
-        made.insert(api.create({{"agent", "echo"}, {"userId", at % 2 == 0 ? "even" : "odd"}})["id"].get<std::string>());
+        made.insert(api.create({{"agent", "echo"}, {"userId", at % 2 == 0 ? "even" : "odd"}})["id"]
+                        .get<std::string>());
     std::set<std::string> listed;
     std::string cursor;
     do {
-        const Json page = api.call(200, "GET", "/v1/conversations?limit=2" + (cursor.empty() ? "" : "&cursor=" + cursor));
+        const Json page =
+            api.call(200, "GET", "/v1/conversations?limit=2" + (cursor.empty() ? "" : "&cursor=" + cursor));
         for (const auto& conversation : page["conversations"])
             CHECK(listed.insert(conversation["id"].get<std::string>()).second);
         cursor = page["next"].is_null() ? "" : page["next"].get<std::string>();

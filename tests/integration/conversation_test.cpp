@@ -35,9 +35,10 @@ TEST_CASE("Output arrives while the command still runs") {
     ApiClient api(server);
     const std::string id = api.create()["id"];
     HttpClient client = api.connect();
-    client.open_stream("POST", "/v1/conversations/" + id + "/messages",
-                       R"({"content":"echo first; read -r line < fifo 2>/dev/null || { mkfifo fifo; read -r line < fifo; }; echo $line"})",
-                       {{"Accept", "text/event-stream"}});
+    client.open_stream(
+        "POST", "/v1/conversations/" + id + "/messages",
+        R"({"content":"echo first; read -r line < fifo 2>/dev/null || { mkfifo fifo; read -r line < fifo; }; echo $line"})",
+        {{"Accept", "text/event-stream"}});
     const auto first = client.next_event();
     REQUIRE(first);
     CHECK(Json::parse(first->data)["data"]["delta"] == "first\n");
@@ -166,8 +167,8 @@ TEST_CASE("Deleting a conversation takes sandbox, workspace and log, and ends it
     HttpClient reader = api.connect();
     reader.open_stream("GET", "/v1/conversations/" + id + "/events", "", {{"Accept", "text/event-stream"}});
     HttpClient talker = api.connect();
-    talker.open_stream("POST", "/v1/conversations/" + id + "/messages", R"({"content":"sleep 1000 & sleep 1000"})",
-                       {{"Accept", "text/event-stream"}});
+    talker.open_stream("POST", "/v1/conversations/" + id + "/messages",
+                       R"({"content":"sleep 1000 & sleep 1000"})", {{"Accept", "text/event-stream"}});
     api.remove(id);
     const Turn cut = summarise(read_until(talker, "done"));
     CHECK(cut.errors == std::vector<std::string>{"conversation_deleted"});

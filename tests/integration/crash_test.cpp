@@ -21,8 +21,8 @@ constexpr const char* k_counter = "i=0; while [ $i -lt 1000000 ]; do i=$((i+1));
 struct Follower {
     std::string id;
     std::uint64_t seen = 0;
-    std::string partial;         // of a line that an event cut
-    std::uint64_t counted = 0;   // the last whole number of the open turn
+    std::string partial;        // of a line that an event cut
+    std::uint64_t counted = 0;  // the last whole number of the open turn
     std::string fault;
 
     void take(const Json& event) {
@@ -82,7 +82,8 @@ TEST_CASE("No event is lost or doubled and no process survives when the server i
             CHECK(now["status"] == (round == 0 ? "active" : "paused"));
             if (round > 0)
                 CHECK(now["statusReason"] == "server_restart");
-            api.call(202, "POST", "/v1/conversations/" + follower.id + "/messages", Json{{"content", k_counter}}.dump());
+            api.call(202, "POST", "/v1/conversations/" + follower.id + "/messages",
+                     Json{{"content", k_counter}}.dump());
         }
         std::vector<std::thread> threads;
         for (auto& follower : followers)

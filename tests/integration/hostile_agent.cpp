@@ -74,11 +74,13 @@ void obey(const std::string& prompt) {
     if (prompt == "binary")
         say("{\"ev\":\"text_delta\",\"data\":{\"delta\":\"\xff\xfe\"}}");
     if (prompt == "unknown")
-        say("{\"ev\":\"sandbox_terminated\",\"data\":{\"class\":\"oom\"}}\n{\"ev\":\"session_start\",\"data\":{}}");
+        say("{\"ev\":\"sandbox_terminated\",\"data\":{\"class\":\"oom\"}}\n{\"ev\":\"session_start\","
+            "\"data\":{}}");
     if (prompt == "long-line")
         long_line();
     if (prompt == "deep")
-        say("{\"ev\":\"message\",\"data\":{\"a\":" + std::string(100'000, '[') + std::string(100'000, ']') + "}}");
+        say("{\"ev\":\"message\",\"data\":{\"a\":" + std::string(100'000, '[') + std::string(100'000, ']') +
+            "}}");
     if (prompt == "stderr")
         std::fputs("a word on stderr\n", stderr);
     if (prompt.rfind("flood ", 0) == 0)

@@ -31,17 +31,19 @@ TEST_CASE("A port that is taken is refused, naming it") {
     const ServerProcess server;
     const TempDir dir;
     const std::string address = "127.0.0.1:" + std::to_string(server.port());
-    check_refusal(run_server({"--data-dir", (dir.path() / "data").string(), "--listen", address}), {address, "--listen"});
+    check_refusal(run_server({"--data-dir", (dir.path() / "data").string(), "--listen", address}),
+                  {address, "--listen"});
 }
 
 TEST_CASE("A data directory that cannot be written is refused") {
-    check_refusal(run_server({"--data-dir", "/proc/atoll", "--listen", "127.0.0.1:0"}), {"/proc/atoll", "--data-dir"});
+    check_refusal(run_server({"--data-dir", "/proc/atoll", "--listen", "127.0.0.1:0"}),
+                  {"/proc/atoll", "--data-dir"});
 }
 
 TEST_CASE("A host without bubblewrap is told what to install") {
     const TempDir dir;
-    check_refusal(run_server({"--data-dir", (dir.path() / "data").string(), "--listen", "127.0.0.1:0", "--bwrap",
-                              "/no/such/bwrap"}),
+    check_refusal(run_server({"--data-dir", (dir.path() / "data").string(), "--listen", "127.0.0.1:0",
+                              "--bwrap", "/no/such/bwrap"}),
                   {"/no/such/bwrap", "bubblewrap"});
 }
 
@@ -71,11 +73,13 @@ TEST_CASE("A wrong agents file is refused, naming what is wrong") {
     refused(R"({"agents":[{"name":"a","argv":["x"],"other":1}]})", "other");
 }
 
-TEST_CASE("The profile is printed without touching a data directory, with nothing of the environment's values") {
+TEST_CASE(
+    "The profile is printed without touching a data directory, with nothing of the environment's values") {
     const RunResult printed = run_server({"--print-profile"}, {{"ANTHROPIC_API_KEY", "sk-secret"}});
     INFO(printed.output);
     CHECK(printed.status == 0);
-    for (const char* word : {"--unshare-net", "--disable-userns", "--cap-drop", "--die-with-parent", "--remount-ro"})
+    for (const char* word :
+         {"--unshare-net", "--disable-userns", "--cap-drop", "--die-with-parent", "--remount-ro"})
         CHECK(printed.output.find(word) != std::string::npos);
     CHECK(printed.output.find("sk-secret") == std::string::npos);
 }
@@ -107,8 +111,8 @@ TEST_CASE("SIGTERM ends open turns, sandboxes and the server, and a restart goes
         ApiClient api(server);
         id = api.create()["id"];
         HttpClient client = api.connect();
-        client.open_stream("POST", "/v1/conversations/" + id + "/messages", R"({"content":"echo on; sleep 1000"})",
-                           {{"Accept", "text/event-stream"}});
+        client.open_stream("POST", "/v1/conversations/" + id + "/messages",
+                           R"({"content":"echo on; sleep 1000"})", {{"Accept", "text/event-stream"}});
         REQUIRE(client.next_event().has_value());
         const auto processes = open_pidfds(descendants(server.pid()));
         CHECK(server.stop() == 0);
@@ -160,7 +164,10 @@ TEST_CASE("A workspace that nobody knows and a half-removed one are gone after t
     ServerOptions options;
     options.data_dir = dir.path();
     std::string kept;
-    { const ServerProcess server(options); kept = ApiClient(server).create()["sandboxId"]; }
+    {
+        const ServerProcess server(options);
+        kept = ApiClient(server).create()["sandboxId"];
+    }
     const auto orphan = dir.path() / "workspaces" / "abcdefghijkmnpqrstuv";
     std::filesystem::create_directories(orphan / "deep" / "er");
     std::filesystem::create_directories(dir.path() / "trash" / "left" / "over");

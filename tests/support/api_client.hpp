@@ -16,9 +16,9 @@ using Json = nlohmann::json;
 
 /// What one message came to.
 struct Turn {
-    std::string output;             // all text deltas
-    std::optional<int> exit_code;   // of turn_complete
-    std::vector<Json> events;       // all of it, the last one is `done`
+    std::string output;               // all text deltas
+    std::optional<int> exit_code;     // of turn_complete
+    std::vector<Json> events;         // all of it, the last one is `done`
     std::vector<std::string> errors;  // codes of `error` events
 };
 

@@ -44,7 +44,8 @@ void FakeStore::apply(const conversation::Write& write) {
 Result<std::size_t> FakeStore::purge_events(std::int64_t key, std::uint64_t below_seq, std::size_t max_rows) {
     std::size_t removed = 0;
     for (auto at = events.lower_bound({key, 0});
-         at != events.end() && at->first.first == key && at->first.second < below_seq && removed < max_rows; ++removed)
+         at != events.end() && at->first.first == key && at->first.second < below_seq && removed < max_rows;
+         ++removed)
         at = events.erase(at);
     return removed;
 }
@@ -57,10 +58,12 @@ Result<conversation::Snapshot> FakeStore::load() {
         if (first != events.end() && first->first.first == key)
             copy.first_seq = std::max(copy.first_seq, first->first.second);
         const auto last = events.lower_bound({key + 1, 0});
-        copy.last_seq = last != events.begin() && std::prev(last)->first.first == key ? std::prev(last)->first.second
-                                                                                       : record.first_seq - 1;
+        copy.last_seq = last != events.begin() && std::prev(last)->first.first == key
+                            ? std::prev(last)->first.second
+                            : record.first_seq - 1;
         const auto turn = turns.lower_bound({key + 1, 0});
-        copy.last_turn = turn != turns.begin() && std::prev(turn)->first.first == key ? std::prev(turn)->first.second : 0;
+        copy.last_turn =
+            turn != turns.begin() && std::prev(turn)->first.first == key ? std::prev(turn)->first.second : 0;
         snapshot.conversations.push_back(copy);
         snapshot.last_key = std::max(snapshot.last_key, key);
     }

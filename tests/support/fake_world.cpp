@@ -145,7 +145,8 @@ class FakeChannel final : public sandbox::Channel {
         process_->queries.insert(state.get());
         world_.queries.push_back(state);
         if (!process_->alive || world_.chance(world_.failure_per_mille))
-            world_.later([&world = world_, state] { world.end_query(*state, sandbox::QueryEnd::connect_failed); });
+            world_.later(
+                [&world = world_, state] { world.end_query(*state, sandbox::QueryEnd::connect_failed); });
         return std::make_unique<FakeQuery>(state);
     }
     void interrupt(std::string_view, std::function<void(Result<void>)> done) override {
@@ -242,7 +243,8 @@ Result<std::unique_ptr<sandbox::Process>> FakeWorld::launch(const sandbox::Launc
     return std::unique_ptr<sandbox::Process>(std::make_unique<FakeProcess>(*this, pid, state));
 }
 
-Result<std::unique_ptr<sandbox::ResourceGroup>> FakeWorld::create(const std::string& name, const sandbox::Limits&) {
+Result<std::unique_ptr<sandbox::ResourceGroup>> FakeWorld::create(const std::string& name,
+                                                                  const sandbox::Limits&) {
     if (chance(failure_per_mille))
         return Error(Errc::sandbox_failed, "injected");
     return std::unique_ptr<sandbox::ResourceGroup>(std::make_unique<FakeGroup>(*this, name));
@@ -284,7 +286,9 @@ Result<std::uint32_t> FakeWorld::acquire() {
     return uid;
 }
 
-void FakeWorld::adopt(std::uint32_t host_uid) { require(uids.insert(host_uid).second, "a uid was adopted twice"); }
+void FakeWorld::adopt(std::uint32_t host_uid) {
+    require(uids.insert(host_uid).second, "a uid was adopted twice");
+}
 
 void FakeWorld::release(std::uint32_t host_uid) {
     require(uids.erase(host_uid) == 1, "a uid was released that was not leased");

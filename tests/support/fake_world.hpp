@@ -36,7 +36,9 @@ inline void require(bool holds, const std::string& what) {
 class FakeClock final : public base::Clock {
   public:
     base::SteadyTime steady_now() const override { return base::SteadyTime{now_}; }
-    base::WallTime wall_now() const override { return base::WallTime{base::Millis{1'700'000'000'000} + now_}; }
+    base::WallTime wall_now() const override {
+        return base::WallTime{base::Millis{1'700'000'000'000} + now_};
+    }
     void advance(base::Millis by) { now_ += by; }
 
   private:
@@ -69,11 +71,13 @@ class FakeTimers final : public base::Timers {
 class FakeStore final : public conversation::Store {
   public:
     base::Result<void> commit(std::span<const conversation::Write> writes) override;
-    base::Result<std::size_t> purge_events(std::int64_t key, std::uint64_t below_seq, std::size_t max_rows) override;
+    base::Result<std::size_t> purge_events(std::int64_t key, std::uint64_t below_seq,
+                                           std::size_t max_rows) override;
     base::Result<conversation::Snapshot> load() override;
     base::Result<std::vector<conversation::EventPtr>> read_events(std::int64_t key, std::uint64_t after,
                                                                   std::size_t limit_bytes) override;
-    base::Result<conversation::TurnRecord> find_turn(std::int64_t key, const std::string& idempotency_key) override;
+    base::Result<conversation::TurnRecord> find_turn(std::int64_t key,
+                                                     const std::string& idempotency_key) override;
 
     std::function<bool()> fails = [] { return false; };
     std::map<std::int64_t, conversation::Record> conversations;
@@ -93,9 +97,9 @@ struct FakeProcessState {
     std::uint32_t generation = 0;
     bool alive = true;
     bool asked_to_die = false;
-    std::function<void(sandbox::Exit)> on_exit;           // empty once the Process object is gone
-    std::function<void(base::Result<void>)> on_ready;     // until answered
-    std::function<void(std::string)> on_agent_exit;       // empty once the Channel is gone
+    std::function<void(sandbox::Exit)> on_exit;        // empty once the Process object is gone
+    std::function<void(base::Result<void>)> on_ready;  // until answered
+    std::function<void(std::string)> on_agent_exit;    // empty once the Channel is gone
     std::set<struct FakeQueryState*> queries;
 };
 
@@ -128,20 +132,22 @@ struct FakeWorld final : sandbox::Launcher,
     void end_query(FakeQueryState& query, sandbox::QueryEnd end);
 
     // Launcher
-    base::Result<std::unique_ptr<sandbox::Process>> launch(const sandbox::LaunchSpec& spec,
-                                                           const sandbox::ResourceGroup* group,
-                                                           std::function<void(sandbox::Exit)> on_exit) override;
+    base::Result<std::unique_ptr<sandbox::Process>> launch(
+        const sandbox::LaunchSpec& spec, const sandbox::ResourceGroup* group,
+        std::function<void(sandbox::Exit)> on_exit) override;
     void describe(sandbox::Enforcement&, sandbox::NetworkMode) const override {}
     // ResourceGroups
     base::Result<std::unique_ptr<sandbox::ResourceGroup>> create(const std::string& name,
                                                                  const sandbox::Limits& limits) override;
     void describe(sandbox::Enforcement&) const override {}
     // DiskGuard
-    base::Result<std::filesystem::path> provision(const std::string& sandbox_id, std::uint32_t host_uid) override;
+    base::Result<std::filesystem::path> provision(const std::string& sandbox_id,
+                                                  std::uint32_t host_uid) override;
     std::filesystem::path workspace(const std::string& sandbox_id) const override;
     void remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) override;
     // Channels
-    std::unique_ptr<sandbox::Channel> open(const std::string& sandbox_id, const sandbox::Process& process) override;
+    std::unique_ptr<sandbox::Channel> open(const std::string& sandbox_id,
+                                           const sandbox::Process& process) override;
     // UidLeases
     base::Result<std::uint32_t> acquire() override;
     void adopt(std::uint32_t host_uid) override;

@@ -18,13 +18,18 @@ namespace {
 
 using Time = std::chrono::steady_clock::time_point;
 
-Time in(std::chrono::milliseconds wait) { return std::chrono::steady_clock::now() + wait; }
+Time in(std::chrono::milliseconds wait) {
+    return std::chrono::steady_clock::now() + wait;
+}
 
-[[noreturn]] void fail(const std::string& what) { throw std::runtime_error("http client: " + what); }
+[[noreturn]] void fail(const std::string& what) {
+    throw std::runtime_error("http client: " + what);
+}
 
 void wait_for(int fd, short events, Time deadline) {
     for (;;) {
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+        const auto left =
+            std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
         pollfd item{fd, events, 0};
         const int ready = ::poll(&item, 1, static_cast<int>(std::max<std::int64_t>(0, left.count())));
         if (ready > 0)
@@ -132,7 +137,9 @@ void HttpClient::close() {
     keep_ = true;
 }
 
-void HttpClient::shutdown_send() { ::shutdown(fd_.get(), SHUT_WR); }
+void HttpClient::shutdown_send() {
+    ::shutdown(fd_.get(), SHUT_WR);
+}
 
 void HttpClient::send_raw(std::string_view bytes) {
     if (!fd_)
@@ -238,7 +245,8 @@ HttpResponse HttpClient::read_head() {
     else if (!length.empty())
         framing_ = left_ > 0 ? Framing::length : Framing::none;
     else
-        framing_ = keep_ || response.status == 204 || response.status < 200 ? Framing::none : Framing::until_close;
+        framing_ =
+            keep_ || response.status == 204 || response.status < 200 ? Framing::none : Framing::until_close;
     return response;
 }
 
@@ -312,6 +320,8 @@ std::string HttpClient::read_until_close(std::chrono::milliseconds wait) {
     return out;
 }
 
-bool HttpClient::closes(std::chrono::milliseconds wait) { return read_until_close(wait).empty(); }
+bool HttpClient::closes(std::chrono::milliseconds wait) {
+    return read_until_close(wait).empty();
+}
 
 }  // namespace atl::test

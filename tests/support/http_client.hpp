@@ -1,5 +1,5 @@
-// A small blocking HTTP/1.1 client for tests: kept-alive requests, raw bytes in and out, Server-Sent Events one by one.
-// Every wait has a deadline and throws std::runtime_error when it passes; nothing sleeps.
+// A small blocking HTTP/1.1 client for tests: kept-alive requests, raw bytes in and out, Server-Sent Events
+// one by one. Every wait has a deadline and throws std::runtime_error when it passes; nothing sleeps.
 #pragma once
 
 #include <chrono>
@@ -34,11 +34,12 @@ struct SseEvent {
 
 class HttpClient {
   public:
-    /// `address` is "127.0.0.1:PORT", "[::1]:PORT" or "unix:PATH". Connects at the first use and again after a close.
+    /// `address` is "127.0.0.1:PORT", "[::1]:PORT" or "unix:PATH". Connects at the first use and again after
+    /// a close.
     explicit HttpClient(std::string address, HeaderList default_headers = {});
 
-    /// Sends a request and reads its response. A body makes the request JSON unless a Content-Type is given. The
-    /// connection is kept when the server keeps it.
+    /// Sends a request and reads its response. A body makes the request JSON unless a Content-Type is given.
+    /// The connection is kept when the server keeps it.
     HttpResponse request(std::string_view method, std::string_view target, std::string_view body = "",
                          const HeaderList& headers = {});
     /// Sends a request and reads only the head of the response; then next_event() reads its body.

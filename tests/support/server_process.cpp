@@ -43,8 +43,8 @@ struct Child {
 };
 
 /// Forks and execs; stdout goes to the returned pipe, stderr to `log` (or the pipe as well, if empty).
-Child spawn(const std::vector<std::string>& command, const std::vector<std::string>& environment, const fs::path& log,
-            Privilege privilege) {
+Child spawn(const std::vector<std::string>& command, const std::vector<std::string>& environment,
+            const fs::path& log, Privilege privilege) {
     std::vector<char*> argv;
     for (const auto& argument : command)
         argv.push_back(const_cast<char*>(argument.c_str()));
@@ -56,7 +56,8 @@ Child spawn(const std::vector<std::string>& command, const std::vector<std::stri
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0)
         throw std::runtime_error("pipe2");
-    const int log_fd = log.empty() ? ::dup(ends[1]) : ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    const int log_fd =
+        log.empty() ? ::dup(ends[1]) : ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     const pid_t pid = ::fork();
     if (pid == 0) {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -66,7 +67,8 @@ Child spawn(const std::vector<std::string>& command, const std::vector<std::stri
         ::open("/dev/null", O_RDONLY);
         ::syscall(SYS_close_range, 3U, ~0U, 0U);
         if (privilege == Privilege::rootless && ::geteuid() == 0 &&
-            (::setgroups(0, nullptr) != 0 || ::setresgid(k_rootless_uid, k_rootless_uid, k_rootless_uid) != 0 ||
+            (::setgroups(0, nullptr) != 0 ||
+             ::setresgid(k_rootless_uid, k_rootless_uid, k_rootless_uid) != 0 ||
              ::setresuid(k_rootless_uid, k_rootless_uid, k_rootless_uid) != 0))
             ::_exit(126);
         ::execve(argv[0], argv.data(), envp.data());
@@ -118,7 +120,9 @@ TempDir::~TempDir() {
     fs::remove_all(path_, ignored);
 }
 
-bool is_root() { return ::geteuid() == 0; }
+bool is_root() {
+    return ::geteuid() == 0;
+}
 
 fs::path binaries(Privilege privilege) {
     const fs::path built = ATOLL_BIN_DIR;
@@ -152,8 +156,8 @@ ServerProcess::ServerProcess(ServerOptions options) {
 }
 
 void ServerProcess::start(const ServerOptions& options) {
-    std::vector<std::string> command{(binaries(options.privilege) / "atolld").string(), "--listen", "127.0.0.1:0",
-                                     "--data-dir", data_dir_.string()};
+    std::vector<std::string> command{(binaries(options.privilege) / "atolld").string(), "--listen",
+                                     "127.0.0.1:0", "--data-dir", data_dir_.string()};
     command.insert(command.end(), options.arguments.begin(), options.arguments.end());
     auto environment = options.environment;
     environment.emplace_back("ATOLL_API_KEY", key_);
@@ -187,7 +191,9 @@ void ServerProcess::await_ready() {
     throw std::runtime_error("the server did not start:\n" + text + log());
 }
 
-std::string ServerProcess::log() const { return read_file(temp_.path() / "log"); }
+std::string ServerProcess::log() const {
+    return read_file(temp_.path() / "log");
+}
 
 int ServerProcess::stop() {
     base::send_signal(pidfd_, SIGTERM);
@@ -209,7 +215,8 @@ ServerProcess::~ServerProcess() {
 }
 
 RunResult run_server(const std::vector<std::string>& arguments,
-                     const std::vector<std::pair<std::string, std::string>>& environment, Privilege privilege) {
+                     const std::vector<std::pair<std::string, std::string>>& environment,
+                     Privilege privilege) {
     std::vector<std::string> command{(binaries(privilege) / "atolld").string()};
     command.insert(command.end(), arguments.begin(), arguments.end());
     const Child child = spawn(command, full_environment(environment), {}, privilege);

@@ -37,14 +37,15 @@ inline constexpr uid_t k_rootless_uid = 1'234'567;
 
 struct ServerOptions {
     Privilege privilege = Privilege::as_started;
-    std::vector<std::string> arguments;                               // besides --listen and --data-dir
-    std::vector<std::pair<std::string, std::string>> environment;     // added to a minimal one
-    std::filesystem::path data_dir;                                   // empty: one of its own
+    std::vector<std::string> arguments;                            // besides --listen and --data-dir
+    std::vector<std::pair<std::string, std::string>> environment;  // added to a minimal one
+    std::filesystem::path data_dir;                                // empty: one of its own
 };
 
 class ServerProcess {
   public:
-    /// Starts it and waits until it serves. Throws std::runtime_error with its log if it does not within 20 s.
+    /// Starts it and waits until it serves. Throws std::runtime_error with its log if it does not within 20
+    /// s.
     explicit ServerProcess(ServerOptions options = {});
     ~ServerProcess();
     ServerProcess(const ServerProcess&) = delete;

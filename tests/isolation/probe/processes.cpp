@@ -48,13 +48,14 @@ long attach(pid_t pid) {
     return ::ptrace(PTRACE_DETACH, pid, nullptr, nullptr);
 }
 
-/// The first bytes of this program: mapped at the same place in every copy of it, since it is not
-/// position-independent. In a process of another program the page may be absent, which is EFAULT.
+// This program is not position-independent: in every copy of it this lies at the same place. In a process of
+// another program that page may be absent, which is EFAULT.
+char mark[16] = "probe";
+
 long read_memory(pid_t pid) {
-    extern char __executable_start;
-    char copy[16];
+    char copy[sizeof mark];
     const iovec here{copy, sizeof copy};
-    const iovec there{&__executable_start, sizeof copy};
+    const iovec there{mark, sizeof mark};
     return ::process_vm_readv(pid, &here, 1, &there, 1, 0);
 }
 

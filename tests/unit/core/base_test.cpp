@@ -8,7 +8,6 @@
 #include <set>
 #include <stdexcept>
 
-#include "tests/support/result_printer.hpp"
 #include "core/base/asio_timers.hpp"
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
@@ -16,6 +15,7 @@
 #include "core/base/log.hpp"
 #include "core/base/pidfd.hpp"
 #include "core/base/task_group.hpp"
+#include "tests/support/result_printer.hpp"
 
 using namespace atl::base;
 using namespace std::chrono_literals;
@@ -48,7 +48,8 @@ TEST_CASE("Times are RFC 3339 in UTC with milliseconds") {
 }
 
 TEST_CASE("Hostile text in a log line cannot forge a line or a field") {
-    const LogLine line = LogLine("x").quoted("err", "a\nb\x1b[31m\"c=d\xff").field("sbx", "plain").field("k", "a b");
+    const LogLine line =
+        LogLine("x").quoted("err", "a\nb\x1b[31m\"c=d\xff").field("sbx", "plain").field("k", "a b");
     CHECK(line.text() == R"(evt=x err="a\nb\x1b[31m\"c=d\xff" sbx=plain k="a b")");
     CHECK(escaped(std::string(300, 'y')).size() == 203);
 }
@@ -92,8 +93,8 @@ TEST_CASE("A task group survives what its tasks throw and says when it is empty"
         co_return;
     };
     auto waits = [](boost::asio::io_context& ctx) -> Task<> {
-        boost::asio::basic_waitable_timer<std::chrono::steady_clock, boost::asio::wait_traits<std::chrono::steady_clock>,
-                                          Executor>
+        boost::asio::basic_waitable_timer<std::chrono::steady_clock,
+                                          boost::asio::wait_traits<std::chrono::steady_clock>, Executor>
             timer(ctx.get_executor(), 1h);
         co_await timer.async_wait(boost::asio::use_awaitable_t<Executor>());
     };
@@ -118,7 +119,8 @@ TEST_CASE("A pidfd tells how a child ended and no longer signals it afterwards")
     auto pidfd = open_pidfd(pid);
     REQUIRE(pidfd);
     siginfo_t info{};
-    REQUIRE(::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd->get()), &info, WEXITED | WNOWAIT) == 0);
+    REQUIRE(::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(pidfd->get()), &info,
+                     WEXITED | WNOWAIT) == 0);
     const auto ended = reap(*pidfd);
     REQUIRE(ended);
     CHECK(ended->how == ChildExit::How::exited);

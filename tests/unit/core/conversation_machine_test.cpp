@@ -28,7 +28,9 @@ Machine active() {
     return machine;
 }
 
-sandbox::Exit crash() { return {sandbox::ExitClass::signalled, 9, "killed"}; }
+sandbox::Exit crash() {
+    return {sandbox::ExitClass::signalled, 9, "killed"};
+}
 
 }  // namespace
 

@@ -8,9 +8,9 @@
 #include <memory>
 #include <string>
 
-#include "tests/support/result_printer.hpp"
 #include "core/base/error.hpp"
 #include "core/base/task.hpp"
+#include "tests/support/result_printer.hpp"
 
 namespace {
 

@@ -1,21 +1,21 @@
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 
-#include "tests/support/result_printer.hpp"
 #include "core/sandbox/env_policy.hpp"
+#include "tests/support/result_printer.hpp"
 
 using namespace atl::sandbox;
 
 TEST_CASE("Only the allow-list of the server's environment is passed on") {
     const std::array<const char*, 6> block = {"AWS_SECRET_ACCESS_KEY=s", "PATH=/bin:/usr/bin", "LD_PRELOAD=x",
-                                              "ANTHROPIC_API_KEY=k=v", "NOEQUALS", nullptr};
+                                              "ANTHROPIC_API_KEY=k=v",   "NOEQUALS",           nullptr};
     const Environment picked = pick_host_env(block.data());
     CHECK(picked == Environment{{"PATH", "/bin:/usr/bin"}, {"ANTHROPIC_API_KEY", "k=v"}});
 }
 
 TEST_CASE("A request cannot override what the server sets, nor change how programs load") {
-    for (const char* name : {"PATH", "HOME", "LD_PRELOAD", "LD_LIBRARY_PATH", "ASH_SANDBOX_ID", "ANTHROPIC_API_KEY", "",
-                             "1X", "A=B", "A B", "A-B", "\xc3\xa4"}) {
+    for (const char* name : {"PATH", "HOME", "LD_PRELOAD", "LD_LIBRARY_PATH", "ASH_SANDBOX_ID",
+                             "ANTHROPIC_API_KEY", "", "1X", "A=B", "A B", "A-B", "\xc3\xa4"}) {
         INFO(name);
         const auto checked = check_env({{name, "x"}});
         REQUIRE_FALSE(checked);

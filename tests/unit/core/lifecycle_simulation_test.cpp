@@ -57,8 +57,9 @@ class History {
 
   private:
     void start_server() {
-        sandboxes_.emplace(sandbox::ManagerPorts{world_.clock, world_.timers, world_, world_, world_, world_, world_},
-                           sandbox::ManagerSettings{3, {}});
+        sandboxes_.emplace(
+            sandbox::ManagerPorts{world_.clock, world_.timers, world_, world_, world_, world_, world_},
+            sandbox::ManagerSettings{3, {}});
         journal_.emplace(world_.store, world_.timers);
         conversation::ManagerSettings settings;
         settings.agents = {sandbox::AgentSpec{"shell", sandbox::AgentSpec::Kind::shell, {}, {}}};
@@ -187,9 +188,11 @@ class History {
         if (world_.processes.empty())
             return;
         const auto process = std::next(world_.processes.begin(),
-                                       static_cast<std::ptrdiff_t>(world_.pick(world_.processes.size())))->second;
+                                       static_cast<std::ptrdiff_t>(world_.pick(world_.processes.size())))
+                                 ->second;
         if (world_.chance(500)) {
-            const auto exit_class = world_.chance(300) ? sandbox::ExitClass::oom : sandbox::ExitClass::signalled;
+            const auto exit_class =
+                world_.chance(300) ? sandbox::ExitClass::oom : sandbox::ExitClass::signalled;
             world_.process_dies(process, {exit_class, 9, "died"});
         } else if (const auto told = process->on_agent_exit) {
             process->on_agent_exit = nullptr;
@@ -219,7 +222,8 @@ class History {
     void read(Follower& follower) {
         const auto batch = follower.subscription->next(world_.chance(500) ? 1 : 100'000);
         if (!batch) {
-            require(batch.error().code() == base::Errc::seq_expired, "reading failed: " + batch.error().detail());
+            require(batch.error().code() == base::Errc::seq_expired,
+                    "reading failed: " + batch.error().detail());
             follower.subscription.reset();
             follower.cursor = 0;
             return;

@@ -3,8 +3,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <fstream>
 
-#include "tests/support/result_printer.hpp"
 #include "core/store/sqlite_store.hpp"
+#include "tests/support/result_printer.hpp"
 #include "tests/support/server_process.hpp"
 
 using namespace atl;
@@ -51,8 +51,9 @@ TEST_CASE("What was committed is there after the store is opened again") {
     TurnRecord turn{1, 1, "key", "digest", 1, 0, 7};
     {
         const auto store = open(dir.path() / "db");
-        REQUIRE(store->commit(std::vector<Write>{PutConversation{conversation_record(1)}, PutSandbox{box}, PutTurn{turn},
-                                                 AppendEvent{1, event(1)}, AppendEvent{1, event(2)}}));
+        REQUIRE(store->commit(std::vector<Write>{PutConversation{conversation_record(1)}, PutSandbox{box},
+                                                 PutTurn{turn}, AppendEvent{1, event(1)},
+                                                 AppendEvent{1, event(2)}}));
     }
     const auto store = open(dir.path() / "db");
     const auto snapshot = store->load();
@@ -113,8 +114,9 @@ TEST_CASE("Logs of neighbours do not mix, and reading is bounded") {
 TEST_CASE("Events whose conversation is gone are found without reading every event") {
     const test::TempDir dir;
     const auto store = open(dir.path() / "db");
-    REQUIRE(store->commit(std::vector<Write>{PutConversation{conversation_record(2)}, AppendEvent{1, event(1)},
-                                             AppendEvent{2, event(1)}, AppendEvent{7, event(1)}}));
+    REQUIRE(
+        store->commit(std::vector<Write>{PutConversation{conversation_record(2)}, AppendEvent{1, event(1)},
+                                         AppendEvent{2, event(1)}, AppendEvent{7, event(1)}}));
     const auto snapshot = store->load();
     REQUIRE(snapshot);
     CHECK(snapshot->orphaned_logs == std::vector<std::int64_t>{1, 7});
