@@ -49,7 +49,8 @@ bool is_localhost(std::string_view host) {
 }
 
 bool contains(const std::vector<std::string>& list, std::string_view text) {
-    return std::any_of(list.begin(), list.end(), [&](const std::string& entry) { return iequals(entry, text); });
+    return std::any_of(list.begin(), list.end(),
+                       [&](const std::string& entry) { return iequals(entry, text); });
 }
 
 }  // namespace
@@ -75,7 +76,8 @@ std::string_view credential(const Request& request) noexcept {
     return request.header("X-API-Key");
 }
 
-base::Result<void> check_host(std::string_view authority, Reach reach, const std::vector<std::string>& allowed) {
+base::Result<void> check_host(std::string_view authority, Reach reach,
+                              const std::vector<std::string>& allowed) {
     if (reach == Reach::unix_socket || (reach == Reach::network && allowed.empty()))
         return {};
     const auto host = host_without_port(authority);
@@ -104,8 +106,8 @@ base::Result<void> check_origin(const Request& request, const std::vector<std::s
     if (scheme_end != std::string_view::npos && !request.authority.empty() &&
         iequals(origin.substr(scheme_end + 3), request.authority))
         return {};
-    return Error(Errc::origin_not_allowed,
-                 "Pages of `" + base::escaped(origin) + "` may not ask here; the operator can allow that origin.");
+    return Error(Errc::origin_not_allowed, "Pages of `" + base::escaped(origin) +
+                                               "` may not ask here; the operator can allow that origin.");
 }
 
 }  // namespace atl::http

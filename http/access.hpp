@@ -43,13 +43,14 @@ std::string_view credential(const Request& request) noexcept;
 /// Whether a listener can be reached from other machines.
 enum class Reach : std::uint8_t { loopback, network, unix_socket };
 
-/// DNS rebinding makes a browser send requests for the attacker's name to this server. On the loopback only its own
-/// names, IP addresses of it, and `allowed` are served; on a network `allowed` and IP addresses if `allowed` is
-/// not empty; on a Unix socket anything. Errors: host_not_allowed.
-base::Result<void> check_host(std::string_view authority, Reach reach, const std::vector<std::string>& allowed);
+/// DNS rebinding makes a browser send requests for the attacker's name to this server. On the loopback only
+/// its own names, IP addresses of it, and `allowed` are served; on a network `allowed` and IP addresses if
+/// `allowed` is not empty; on a Unix socket anything. Errors: host_not_allowed.
+base::Result<void> check_host(std::string_view authority, Reach reach,
+                              const std::vector<std::string>& allowed);
 
-/// Refuses a request that a page of another site makes: its Origin is neither this server's own nor in `allowed`.
-/// Errors: origin_not_allowed.
+/// Refuses a request that a page of another site makes: its Origin is neither this server's own nor in
+/// `allowed`. Errors: origin_not_allowed.
 base::Result<void> check_origin(const Request& request, const std::vector<std::string>& allowed);
 
 }  // namespace atl::http

@@ -1,6 +1,6 @@
-// The routes of the API and what they need from the rest of the server. Handlers are free functions over Api and
-// RequestContext: they read the form, call the core, write the view. Where to look: conversations.cpp, turns.cpp
-// (messages and events), sandboxes.cpp, system.cpp.
+// The routes of the API and what they need from the rest of the server. Handlers are free functions over Api
+// and RequestContext: they read the form, call the core, write the view. Where to look: conversations.cpp,
+// turns.cpp (messages and events), sandboxes.cpp, system.cpp.
 #pragma once
 
 #include <functional>

@@ -70,23 +70,25 @@ void Connection::start_read() {
     if (read_pending_ || eof_ || failed_ || aborted_ || !make_room())
         return;
     read_pending_ = true;
-    socket_.async_read_some(asio::buffer(buffer_.data() + end_, buffer_.size() - end_),
-                            [self = shared_from_this()](const boost::system::error_code& error, std::size_t count) {
-                                self->read_pending_ = false;
-                                self->end_ += count;
-                                self->eof_ = self->eof_ || error == asio::error::eof;
-                                self->failed_ = self->failed_ || (error && error != asio::error::eof);
-                                self->wake_->notify();
-                            });
+    socket_.async_read_some(
+        asio::buffer(buffer_.data() + end_, buffer_.size() - end_),
+        [self = shared_from_this()](const boost::system::error_code& error, std::size_t count) {
+            self->read_pending_ = false;
+            self->end_ += count;
+            self->eof_ = self->eof_ || error == asio::error::eof;
+            self->failed_ = self->failed_ || (error && error != asio::error::eof);
+            self->wake_->notify();
+        });
 }
 
 void Connection::start_write_wait() {
     write_pending_ = true;
-    socket_.async_wait(Socket::wait_write, [self = shared_from_this()](const boost::system::error_code& error) {
-        self->write_pending_ = false;
-        self->failed_ = self->failed_ || error;
-        self->wake_->notify();
-    });
+    socket_.async_wait(Socket::wait_write,
+                       [self = shared_from_this()](const boost::system::error_code& error) {
+                           self->write_pending_ = false;
+                           self->failed_ = self->failed_ || error;
+                           self->wake_->notify();
+                       });
 }
 
 base::Task<Io> Connection::async_fill() {

@@ -1,6 +1,6 @@
-// The byte stream of one client: an input buffer that at most one read fills, writes that try the socket at once and
-// wait only when it is full, one deadline, and one event that wakes the session for all of them. TCP and Unix
-// sockets alike; TLS belongs in here. Not here: HTTP.
+// The byte stream of one client: an input buffer that at most one read fills, writes that try the socket at
+// once and wait only when it is full, one deadline, and one event that wakes the session for all of them. TCP
+// and Unix sockets alike; TLS belongs in here. Not here: HTTP.
 #pragma once
 
 #include <boost/asio/basic_stream_socket.hpp>
@@ -41,14 +41,15 @@ class Connection final : public DeadlineWheel::Entry, public std::enable_shared_
 
     /// Waits until more input is there than before. ok, eof, deadline, stopped, failed.
     base::Task<Io> async_fill();
-    /// Sends all of `bytes`, which must live until then; each 64 KiB has the write deadline. What was sent after a
-    /// failure is unknown. ok, deadline, stopped (abort only), failed.
+    /// Sends all of `bytes`, which must live until then; each 64 KiB has the write deadline. What was sent
+    /// after a failure is unknown. ok, deadline, stopped (abort only), failed.
     base::Task<Io> async_send(std::string_view bytes);
-    /// Waits for a wake, and meanwhile reads ahead so that a client that goes away is noticed. ok (something woke
-    /// us, perhaps for nothing), eof, deadline, stopped (abort only), failed.
+    /// Waits for a wake, and meanwhile reads ahead so that a client that goes away is noticed. ok (something
+    /// woke us, perhaps for nothing), eof, deadline, stopped (abort only), failed.
     base::Task<Io> async_idle();
-    /// Ends the sending side and reads on, dropping input, until the peer closes or the linger deadline passes: an
-    /// answer before the end of a request would otherwise be lost to a reset (RFC 9112 section 9.6).
+    /// Ends the sending side and reads on, dropping input, until the peer closes or the linger deadline
+    /// passes: an answer before the end of a request would otherwise be lost to a reset (RFC 9112
+    /// section 9.6).
     base::Task<> async_linger();
 
     /// Ends async_fill() with `stopped`, now and later.

@@ -36,7 +36,8 @@ bool is_json_type(std::string_view content_type) noexcept {
     if (!iequals(take_element(content_type, ';'), "application/json"))
         return false;
     const auto parameter = take_element(content_type, ';');
-    return parameter.empty() || iequals(parameter, "charset=utf-8") || iequals(parameter, "charset=\"utf-8\"");
+    return parameter.empty() || iequals(parameter, "charset=utf-8") ||
+           iequals(parameter, "charset=\"utf-8\"");
 }
 
 }  // namespace
@@ -56,13 +57,15 @@ MediaType preferred_media(std::string_view accept) noexcept {
 }
 
 const std::string& RequestContext::param(std::string_view name) const {
-    const auto found = std::find_if(params.begin(), params.end(), [&](const auto& p) { return p.first == name; });
+    const auto found =
+        std::find_if(params.begin(), params.end(), [&](const auto& p) { return p.first == name; });
     assert(found != params.end());
     return found->second;
 }
 
 const std::string* RequestContext::query_value(std::string_view name) const noexcept {
-    const auto found = std::find_if(query.begin(), query.end(), [&](const auto& item) { return item.first == name; });
+    const auto found =
+        std::find_if(query.begin(), query.end(), [&](const auto& item) { return item.first == name; });
     return found == query.end() ? nullptr : &found->second;
 }
 
@@ -73,9 +76,9 @@ base::Result<std::optional<std::uint64_t>> RequestContext::query_integer(std::st
         return std::optional<std::uint64_t>();
     const auto value = parse_decimal(*text);
     if (!value || *value < range.least || *value > range.most)
-        return Error(Errc::invalid_field, "The query parameter `" + std::string(name) + "` must be an integer from " +
-                                              std::to_string(range.least) + " to " + std::to_string(range.most) +
-                                              '.');
+        return Error(Errc::invalid_field, "The query parameter `" + std::string(name) +
+                                              "` must be an integer from " + std::to_string(range.least) +
+                                              " to " + std::to_string(range.most) + '.');
     return value;
 }
 

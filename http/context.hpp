@@ -20,8 +20,8 @@ namespace atl::http {
 
 enum class MediaType : std::uint8_t { json, event_stream };
 
-/// What `accept` (RFC 9110 section 12.5.1) prefers of what this server can make: event_stream only if it is named
-/// and weighs at least as much as JSON; nothing if it is the only acceptable one and JSON is not.
+/// What `accept` (RFC 9110 section 12.5.1) prefers of what this server can make: event_stream only if it is
+/// named and weighs at least as much as JSON; nothing if it is the only acceptable one and JSON is not.
 /// Anything else gets JSON.
 MediaType preferred_media(std::string_view accept) noexcept;
 
@@ -52,9 +52,9 @@ class RequestContext {
     /// The same, where no body at all means `{}`.
     base::Result<Json> json_body_or_empty() const;
 
-    /// Calls `start(reply)` and waits for `reply`, a function that takes the Result<T> of a core call. If the server
-    /// gives up on the connection first, the result is shutting_down and the late reply is dropped. `start` must
-    /// live until the returned task has finished: name it.
+    /// Calls `start(reply)` and waits for `reply`, a function that takes the Result<T> of a core call. If the
+    /// server gives up on the connection first, the result is shutting_down and the late reply is dropped.
+    /// `start` must live until the returned task has finished: name it.
     template <class T, class Start>
     base::Task<base::Result<T>> async_reply(Start& start) {
         struct State {

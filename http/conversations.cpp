@@ -26,7 +26,9 @@ Task<Result<Response>> async_create(Api& api, RequestContext& context) {
     auto form = read_create_form(*body);
     if (form.has_error())
         co_return form.error();
-    auto start = [&](Manager::Reply<View> reply) { api.conversations.create(std::move(*form), std::move(reply)); };
+    auto start = [&](Manager::Reply<View> reply) {
+        api.conversations.create(std::move(*form), std::move(reply));
+    };
     const auto view = co_await context.async_reply<View>(start);
     if (view.has_error())
         co_return view.error();
@@ -44,7 +46,8 @@ Result<conversation::ListQuery> list_query(const RequestContext& context) {
     if (const std::string* status = context.query_value("status")) {
         query.status = conversation::parse_status(*status);
         if (!query.status)
-            return Error(Errc::invalid_field, "The query parameter `status` must be a status of a conversation.");
+            return Error(Errc::invalid_field,
+                         "The query parameter `status` must be a status of a conversation.");
     }
     if (const std::string* user_id = context.query_value("userId"))
         query.user_id = *user_id;
@@ -162,19 +165,21 @@ Route create_route(Api& api) {
     made.body = BodyRule::optional;
     made.request_schema = "CreateConversation";
     made.responses = {{201, "The conversation, ready.", "Conversation"}};
-    made.errors = {Errc::unknown_agent,  Errc::invalid_env,    Errc::network_not_allowed, Errc::sandbox_failed,
-                   Errc::capacity,       Errc::storage_failed, Errc::shutting_down,       Errc::host_unsupported,
-                   Errc::bridge_failed,  Errc::deadline_exceeded};
+    made.errors = {Errc::unknown_agent,    Errc::invalid_env,      Errc::network_not_allowed,
+                   Errc::sandbox_failed,   Errc::capacity,         Errc::storage_failed,
+                   Errc::shutting_down,    Errc::host_unsupported, Errc::bridge_failed,
+                   Errc::deadline_exceeded};
     return made;
 }
 
 Route list_route(Api& api) {
     Route made = route(api, Method::get, "/v1/conversations", "listConversations", async_list);
     made.summary = "Lists conversations, page by page.";
-    made.query = {{"status", R"({"$ref":"#/components/schemas/ConversationStatus"})", "Only those of this status."},
-                  {"userId", R"({"type":"string"})", "Only those of this user."},
-                  {"limit", R"({"type":"integer","minimum":1,"maximum":10000,"default":100})", "Items in a page."},
-                  {"cursor", R"({"type":"string"})", "`next` of the page before."}};
+    made.query = {
+        {"status", R"({"$ref":"#/components/schemas/ConversationStatus"})", "Only those of this status."},
+        {"userId", R"({"type":"string"})", "Only those of this user."},
+        {"limit", R"({"type":"integer","minimum":1,"maximum":10000,"default":100})", "Items in a page."},
+        {"cursor", R"({"type":"string"})", "`next` of the page before."}};
     made.responses = {{200, "A page.", "ConversationPage"}};
     made.errors = {Errc::invalid_field};
     return made;
@@ -198,13 +203,15 @@ std::vector<Route> conversation_routes(Api& api) {
     patch.body = BodyRule::required;
     patch.request_schema = "PatchConversation";
     patch.responses = {{200, "The conversation as changed.", "Conversation"}};
-    patch.errors.insert(patch.errors.end(), {Errc::conversation_ended, Errc::storage_failed, Errc::shutting_down});
+    patch.errors.insert(patch.errors.end(),
+                        {Errc::conversation_ended, Errc::storage_failed, Errc::shutting_down});
     routes.push_back(std::move(patch));
 
     Route remove = route(api, Method::delete_, k_one, "deleteConversation", async_remove);
     remove.summary = "Removes the conversation, its sandbox and its workspace.";
     remove.responses = {{204, "All of it is gone.", ""}};
-    remove.errors.insert(remove.errors.end(), {Errc::conversation_ended, Errc::storage_failed, Errc::shutting_down});
+    remove.errors.insert(remove.errors.end(),
+                         {Errc::conversation_ended, Errc::storage_failed, Errc::shutting_down});
     routes.push_back(std::move(remove));
 
     Route interrupt = action_route(api, "/v1/conversations/{id}/interrupt", "interruptTurn", async_interrupt);

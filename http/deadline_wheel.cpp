@@ -29,7 +29,9 @@ std::uint64_t DeadlineWheel::tick_before(Time time) const noexcept {
     return time <= start_ ? 0 : static_cast<std::uint64_t>((time - start_) / tick_);
 }
 
-std::uint64_t DeadlineWheel::tick_after(Time time) const noexcept { return tick_before(time) + 1; }
+std::uint64_t DeadlineWheel::tick_after(Time time) const noexcept {
+    return tick_before(time) + 1;
+}
 
 void DeadlineWheel::link(Entry& entry, std::uint64_t tick) noexcept {
     entry.unlink();

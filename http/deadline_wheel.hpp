@@ -1,7 +1,8 @@
-// Deadlines of all connections in one hashed wheel with one timer. Moving a deadline later, the usual case, only stores
-// a number: the entry is looked at when its old slot comes and moved then. Moving it earlier relinks it, O(1). So a
-// request costs no heap operation and no system call. Deadlines fire up to one tick late, never early.
-// Single-threaded. An entry that is destroyed leaves the wheel by itself; entries must not outlive the wheel.
+// Deadlines of all connections in one hashed wheel with one timer. Moving a deadline later, the usual case,
+// only stores a number: the entry is looked at when its old slot comes and moved then. Moving it earlier
+// relinks it, O(1). So a request costs no heap operation and no system call. Deadlines fire up to one tick
+// late, never early. Single-threaded. An entry that is destroyed leaves the wheel by itself; entries must not
+// outlive the wheel.
 #pragma once
 
 #include <array>
@@ -54,9 +55,8 @@ class DeadlineWheel {
     void advance(Time now);
 
   private:
-    using Timer = boost::asio::basic_waitable_timer<std::chrono::steady_clock,
-                                                    boost::asio::wait_traits<std::chrono::steady_clock>,
-                                                    base::Executor>;
+    using Timer = boost::asio::basic_waitable_timer<
+        std::chrono::steady_clock, boost::asio::wait_traits<std::chrono::steady_clock>, base::Executor>;
     static constexpr std::size_t k_slots = 4096;
 
     std::uint64_t tick_after(Time time) const noexcept;

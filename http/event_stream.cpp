@@ -59,7 +59,9 @@ BodyStream::State EventStream::pull(std::string& out, std::size_t limit_bytes) {
     return State::more;
 }
 
-void EventStream::heartbeat(std::string& out) { out += ": heartbeat\n\n"; }
+void EventStream::heartbeat(std::string& out) {
+    out += ": heartbeat\n\n";
+}
 
 void EventStream::end_early(Errc reason, std::string& out) {
     write_closed(Error(reason, "Reconnect and go on after the last event that you saw."), out);

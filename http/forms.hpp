@@ -1,6 +1,6 @@
-// The forms of request bodies: JSON to the request types of the core. Checks form only (types, ranges, unknown
-// names); what is allowed is the core's to say. Errors: invalid_field, unknown_field, naming the field.
-// The ranges are what schemas.cpp tells clients.
+// The forms of request bodies: JSON to the request types of the core. Checks form only (types, ranges,
+// unknown names); what is allowed is the core's to say. Errors: invalid_field, unknown_field, naming the
+// field. The ranges are what schemas.cpp tells clients.
 #pragma once
 
 #include <cstdint>

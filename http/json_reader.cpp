@@ -32,7 +32,8 @@ class Builder final : public nlohmann::json_sax<Json> {
 
     bool key(string_t& name) override {
         if (open_.back()->contains(name)) {
-            refusal = "The name \"" + base::escaped(name, k_told_name_bytes) + "\" comes twice in one object.";
+            refusal =
+                "The name \"" + base::escaped(name, k_told_name_bytes) + "\" comes twice in one object.";
             return false;
         }
         key_ = std::move(name);
@@ -145,7 +146,9 @@ const Json* ObjectReader::object(std::string_view name) {
     return value;
 }
 
-const Json* ObjectReader::any(std::string_view name) { return find(name); }
+const Json* ObjectReader::any(std::string_view name) {
+    return find(name);
+}
 
 void ObjectReader::fail(std::string_view name, std::string_view what_it_must_be) {
     fail(Error(Errc::invalid_field,
@@ -162,7 +165,8 @@ base::Result<void> ObjectReader::finish() {
         return *error_;
     for (const auto& [name, value] : object_->items()) {
         if (std::find(known_.begin(), known_.end(), name) == known_.end())
-            return Error(Errc::unknown_field, "There is no field `" + path_ + base::escaped(name) + "` here.");
+            return Error(Errc::unknown_field,
+                         "There is no field `" + path_ + base::escaped(name) + "` here.");
     }
     return {};
 }

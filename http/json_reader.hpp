@@ -1,5 +1,6 @@
-// JSON from clients: parsed with a bound on depth, UTF-8 checked, repeated names refused, and read by name with
-// nothing coerced. Recursion never follows the input's nesting. Not here: what the fields of a route are (forms.hpp).
+// JSON from clients: parsed with a bound on depth, UTF-8 checked, repeated names refused, and read by name
+// with nothing coerced. Recursion never follows the input's nesting. Not here: what the fields of a route are
+// (forms.hpp).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,8 +15,8 @@ namespace atl::http {
 
 using Json = nlohmann::json;
 
-/// One JSON value. Errors: invalid_utf8, invalid_json (also for nesting beyond k_max_json_depth and for a name
-/// that comes twice in an object).
+/// One JSON value. Errors: invalid_utf8, invalid_json (also for nesting beyond k_max_json_depth and for a
+/// name that comes twice in an object).
 base::Result<Json> parse_json(std::string_view text);
 
 /// Inclusive range of an integer field; the schemas tell the same numbers.

@@ -11,16 +11,29 @@ namespace {
 
 void append_escaped(std::string& out, char c) {
     switch (c) {
-        case '"': out += "\\\""; break;
-        case '\\': out += "\\\\"; break;
-        case '\n': out += "\\n"; break;
-        case '\r': out += "\\r"; break;
-        case '\t': out += "\\t"; break;
-        default: fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<unsigned char>(c));
+        case '"':
+            out += "\\\"";
+            break;
+        case '\\':
+            out += "\\\\";
+            break;
+        case '\n':
+            out += "\\n";
+            break;
+        case '\r':
+            out += "\\r";
+            break;
+        case '\t':
+            out += "\\t";
+            break;
+        default:
+            fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<unsigned char>(c));
     }
 }
 
-bool needs_escape(char c) noexcept { return static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\'; }
+bool needs_escape(char c) noexcept {
+    return static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\';
+}
 
 // The bytes of `text` that are not part of a well-formed sequence become U+FFFD.
 std::string repaired(std::string_view text) {
@@ -109,7 +122,9 @@ JsonWriter& JsonWriter::number(std::uint64_t value) {
     return *this;
 }
 
-JsonWriter& JsonWriter::null() { return raw("null"); }
+JsonWriter& JsonWriter::null() {
+    return raw("null");
+}
 
 JsonWriter& JsonWriter::raw(std::string_view json) {
     separate();

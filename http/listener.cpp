@@ -28,16 +28,20 @@ using base::UniqueFd;
 constexpr int k_backlog = 4096;
 
 Error failure(const std::string& spec, const char* call, int error_number, std::string_view remedy) {
-    return Error(Errc::listen_failed,
-                 "Cannot listen on " + spec + ": " + base::errno_text(call, error_number) + ". " + std::string(remedy));
+    return Error(Errc::listen_failed, "Cannot listen on " + spec + ": " +
+                                          base::errno_text(call, error_number) + ". " + std::string(remedy));
 }
 
 std::string_view remedy_for(int error_number) {
     switch (error_number) {
-        case EADDRINUSE: return "Another process has this address: stop it, or choose another with --listen.";
-        case EACCES: return "This port or path needs more rights: choose a port from 1024 up with --listen.";
-        case EADDRNOTAVAIL: return "This host has no such address: choose one of its own with --listen.";
-        default: return "Choose another address with --listen.";
+        case EADDRINUSE:
+            return "Another process has this address: stop it, or choose another with --listen.";
+        case EACCES:
+            return "This port or path needs more rights: choose a port from 1024 up with --listen.";
+        case EADDRNOTAVAIL:
+            return "This host has no such address: choose one of its own with --listen.";
+        default:
+            return "Choose another address with --listen.";
     }
 }
 
@@ -115,8 +119,9 @@ int free_unix_path(const sockaddr_un& address) {
     if (!S_ISSOCK(status.st_mode))
         return EADDRINUSE;
     const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    const bool refused = ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
-                         errno == ECONNREFUSED;
+    const bool refused =
+        ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
+        errno == ECONNREFUSED;
     if (!refused)
         return EADDRINUSE;
     return ::unlink(address.sun_path) == 0 ? 0 : errno;
@@ -154,7 +159,9 @@ std::uint64_t inode_of(const std::string& path) {
 Listener::Listener(base::Executor executor, UniqueFd fd, int family, Reach reach)
     : descriptor_(executor, fd.release()), family_(family), reach_(reach) {}
 
-Listener::~Listener() { close(); }
+Listener::~Listener() {
+    close();
+}
 
 base::Result<Listener> Listener::open(base::Executor executor, const std::string& spec) {
     constexpr std::string_view k_unix = "unix:";
@@ -202,7 +209,8 @@ std::optional<Socket> Listener::accept(bool& exhausted) {
     if (error)
         return std::nullopt;
     owner.release();
-    socket.non_blocking(true, error);  // no system call: the descriptor is non-blocking already, Asio has to know
+    socket.non_blocking(true,
+                        error);  // no system call: the descriptor is non-blocking already, Asio has to know
     return socket;
 }
 

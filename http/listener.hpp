@@ -1,6 +1,6 @@
-// A listening socket made from its spec: "HOST:PORT", "[V6]:PORT" or "unix:PATH". Blocking name look-up happens only
-// here, at start. A Unix socket's file has mode 0600, replaces one that nobody serves any more, and is
-// removed by close(). Accepted sockets are non-blocking and close-on-exec.
+// A listening socket made from its spec: "HOST:PORT", "[V6]:PORT" or "unix:PATH". Blocking name look-up
+// happens only here, at start. A Unix socket's file has mode 0600, replaces one that nobody serves any more,
+// and is removed by close(). Accepted sockets are non-blocking and close-on-exec.
 #pragma once
 
 #include <boost/asio/posix/basic_stream_descriptor.hpp>
@@ -25,7 +25,8 @@ class Listener {
 
     /// Waits until a client may be there. False: the listener was closed.
     base::Task<bool> async_wait();
-    /// One client that is there, if any. `exhausted` is set when the process or the host has no descriptors left.
+    /// One client that is there, if any. `exhausted` is set when the process or the host has no descriptors
+    /// left.
     std::optional<Socket> accept(bool& exhausted);
     void close();
 

@@ -13,26 +13,35 @@ namespace atl::http {
 
 std::string_view to_string(Method method) noexcept {
     switch (method) {
-        case Method::get: return "GET";
-        case Method::head: return "HEAD";
-        case Method::post: return "POST";
-        case Method::put: return "PUT";
-        case Method::patch: return "PATCH";
-        case Method::delete_: return "DELETE";
-        case Method::options: return "OPTIONS";
-        case Method::other: return "";
+        case Method::get:
+            return "GET";
+        case Method::head:
+            return "HEAD";
+        case Method::post:
+            return "POST";
+        case Method::put:
+            return "PUT";
+        case Method::patch:
+            return "PATCH";
+        case Method::delete_:
+            return "DELETE";
+        case Method::options:
+            return "OPTIONS";
+        case Method::other:
+            return "";
     }
     return "";
 }
 
 std::string_view Request::header(std::string_view name) const noexcept {
-    const auto found =
-        std::find_if(fields.begin(), fields.end(), [&](const HeaderField& f) { return iequals(f.name, name); });
+    const auto found = std::find_if(fields.begin(), fields.end(),
+                                    [&](const HeaderField& f) { return iequals(f.name, name); });
     return found == fields.end() ? std::string_view{} : found->value;
 }
 
 bool Request::has_header(std::string_view name) const noexcept {
-    return std::any_of(fields.begin(), fields.end(), [&](const HeaderField& f) { return iequals(f.name, name); });
+    return std::any_of(fields.begin(), fields.end(),
+                       [&](const HeaderField& f) { return iequals(f.name, name); });
 }
 
 Response json_response(std::string body, unsigned status) {
@@ -44,42 +53,67 @@ Response json_response(std::string body, unsigned status) {
 
 std::string_view reason_phrase(unsigned status) noexcept {
     switch (status) {
-        case 200: return "OK";
-        case 201: return "Created";
-        case 202: return "Accepted";
-        case 204: return "No Content";
-        case 400: return "Bad Request";
-        case 401: return "Unauthorized";
-        case 403: return "Forbidden";
-        case 404: return "Not Found";
-        case 405: return "Method Not Allowed";
-        case 406: return "Not Acceptable";
-        case 408: return "Request Timeout";
-        case 409: return "Conflict";
-        case 410: return "Gone";
-        case 413: return "Content Too Large";
-        case 415: return "Unsupported Media Type";
-        case 421: return "Misdirected Request";
-        case 422: return "Unprocessable Content";
-        case 429: return "Too Many Requests";
-        case 431: return "Request Header Fields Too Large";
-        case 500: return "Internal Server Error";
-        case 502: return "Bad Gateway";
-        case 503: return "Service Unavailable";
-        case 504: return "Gateway Timeout";
-        default: return "";
+        case 200:
+            return "OK";
+        case 201:
+            return "Created";
+        case 202:
+            return "Accepted";
+        case 204:
+            return "No Content";
+        case 400:
+            return "Bad Request";
+        case 401:
+            return "Unauthorized";
+        case 403:
+            return "Forbidden";
+        case 404:
+            return "Not Found";
+        case 405:
+            return "Method Not Allowed";
+        case 406:
+            return "Not Acceptable";
+        case 408:
+            return "Request Timeout";
+        case 409:
+            return "Conflict";
+        case 410:
+            return "Gone";
+        case 413:
+            return "Content Too Large";
+        case 415:
+            return "Unsupported Media Type";
+        case 421:
+            return "Misdirected Request";
+        case 422:
+            return "Unprocessable Content";
+        case 429:
+            return "Too Many Requests";
+        case 431:
+            return "Request Header Fields Too Large";
+        case 500:
+            return "Internal Server Error";
+        case 502:
+            return "Bad Gateway";
+        case 503:
+            return "Service Unavailable";
+        case 504:
+            return "Gateway Timeout";
+        default:
+            return "";
     }
 }
 
-void write_response(std::string& out, const Response& response, std::string_view request_id, std::string_view date,
-                    KeepAlive keep_alive, Framing framing) {
+void write_response(std::string& out, const Response& response, std::string_view request_id,
+                    std::string_view date, KeepAlive keep_alive, Framing framing) {
     constexpr std::size_t k_usual_head_bytes = 512;
     const bool with_body = framing == Framing::length;
     out.reserve(out.size() + k_usual_head_bytes + (with_body ? response.body.size() : 0));
     fmt::format_to(std::back_inserter(out), "HTTP/1.1 {} {}\r\nDate: ", response.status,
                    reason_phrase(response.status));
     out.append(date).append("\r\nX-Request-Id: ").append(request_id);
-    out += "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n";
+    out +=
+        "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n";
     if (!response.content_type.empty() && response.status != 204)
         out.append("Content-Type: ").append(response.content_type).append("\r\n");
     for (const auto& [name, value] : response.headers)
@@ -90,7 +124,8 @@ void write_response(std::string& out, const Response& response, std::string_view
         out += "Connection: keep-alive\r\n";
     if (framing == Framing::chunked)
         out += "Transfer-Encoding: chunked\r\n";
-    else if (framing != Framing::until_close && response.status != 204)  // RFC 9110 section 8.6: none with 204
+    else if (framing != Framing::until_close &&
+             response.status != 204)  // RFC 9110 section 8.6: none with 204
         fmt::format_to(std::back_inserter(out), "Content-Length: {}\r\n", response.body.size());
     out += "\r\n";
     if (with_body)
@@ -111,9 +146,9 @@ std::string http_date(std::int64_t unix_seconds) {
     const std::time_t seconds = unix_seconds;
     std::tm t{};
     ::gmtime_r(&seconds, &t);
-    return fmt::format("{}, {:02} {} {:04} {:02}:{:02}:{:02} GMT", k_days.at(static_cast<std::size_t>(t.tm_wday)),
-                       t.tm_mday, k_months.at(static_cast<std::size_t>(t.tm_mon)), t.tm_year + 1900, t.tm_hour,
-                       t.tm_min, t.tm_sec);
+    return fmt::format(
+        "{}, {:02} {} {:04} {:02}:{:02}:{:02} GMT", k_days.at(static_cast<std::size_t>(t.tm_wday)), t.tm_mday,
+        k_months.at(static_cast<std::size_t>(t.tm_mon)), t.tm_year + 1900, t.tm_hour, t.tm_min, t.tm_sec);
 }
 
 }  // namespace atl::http

@@ -27,10 +27,10 @@ struct HeaderField {
 /// The head of a request, and its body once that is complete.
 struct Request {
     Method method = Method::other;
-    unsigned version = 11;        // 10 or 11
-    std::string_view path;        // as sent, still percent-encoded; begins with '/'
-    std::string_view query;       // without the '?'
-    std::string_view authority;   // of the target in absolute form, else of the Host field; may be empty
+    unsigned version = 11;       // 10 or 11
+    std::string_view path;       // as sent, still percent-encoded; begins with '/'
+    std::string_view query;      // without the '?'
+    std::string_view authority;  // of the target in absolute form, else of the Host field; may be empty
     std::vector<HeaderField> fields;
     std::string body;
 
@@ -39,8 +39,8 @@ struct Request {
     bool has_header(std::string_view name) const noexcept;
 };
 
-/// The body of a response that is made while it is sent: the session pulls, sends what it got, and pulls again.
-/// Single-threaded; destroyed when it is finished or the client is gone.
+/// The body of a response that is made while it is sent: the session pulls, sends what it got, and pulls
+/// again. Single-threaded; destroyed when it is finished or the client is gone.
 class BodyStream {
   public:
     enum class State : std::uint8_t {
@@ -74,15 +74,16 @@ Response json_response(std::string body, unsigned status = 200);
 /// What becomes of the connection; an HTTP/1.0 client has to be told that it persists.
 enum class KeepAlive : std::uint8_t { no, implied, told };
 enum class Framing : std::uint8_t {
-    length,     // Content-Length and the body
-    head_only,  // the answer to HEAD: Content-Length as for GET, no body
-    chunked,    // Transfer-Encoding: chunked, the caller sends chunks
+    length,      // Content-Length and the body
+    head_only,   // the answer to HEAD: Content-Length as for GET, no body
+    chunked,     // Transfer-Encoding: chunked, the caller sends chunks
     until_close  // HTTP/1.0 stream: the end of the connection ends the body
 };
 
-/// Appends the head of `response`, and with Framing::length the body, ready for the wire. `date` is an IMF-fixdate.
-void write_response(std::string& out, const Response& response, std::string_view request_id, std::string_view date,
-                    KeepAlive keep_alive, Framing framing);
+/// Appends the head of `response`, and with Framing::length the body, ready for the wire. `date` is an
+/// IMF-fixdate.
+void write_response(std::string& out, const Response& response, std::string_view request_id,
+                    std::string_view date, KeepAlive keep_alive, Framing framing);
 
 /// Appends one chunk (RFC 9112 section 7.1); nothing for an empty payload, which would end the body.
 void write_chunk(std::string& out, std::string_view payload);

@@ -81,16 +81,17 @@ OrderedJson operation(const Route& route) {
 
 std::string lower_method(Method method) {
     std::string name(to_string(method));
-    std::transform(name.begin(), name.end(), name.begin(), [](char c) { return static_cast<char>(c | 0x20); });
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](char c) { return static_cast<char>(c | 0x20); });
     return name;
 }
 
 }  // namespace
 
 std::vector<Errc> possible_errors(const Route& route) {
-    std::vector<Errc> errors{Errc::invalid_request,  Errc::origin_not_allowed, Errc::request_timeout,
-                             Errc::body_too_large,   Errc::host_not_allowed,   Errc::header_too_large,
-                             Errc::internal,         Errc::shutting_down,      Errc::capacity};
+    std::vector<Errc> errors{Errc::invalid_request, Errc::origin_not_allowed, Errc::request_timeout,
+                             Errc::body_too_large,  Errc::host_not_allowed,   Errc::header_too_large,
+                             Errc::internal,        Errc::shutting_down,      Errc::capacity};
     if (route.auth == Auth::required)
         errors.insert(errors.end(), {Errc::unauthorized, Errc::unknown_field});
     if (route.body != BodyRule::none)

@@ -1,5 +1,5 @@
-// The server's own description, made of the routing table and the component schemas: what is not in the table is not
-// in the document.
+// The server's own description, made of the routing table and the component schemas: what is not in the table
+// is not in the document.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -10,17 +10,28 @@ using base::Errc;
 // What a client reads where the error brought no sentence of its own.
 std::string_view default_detail(Errc code) noexcept {
     switch (code) {
-        case Errc::not_found: return "There is no such resource.";
-        case Errc::unauthorized: return "Send the API key as `Authorization: Bearer KEY` or `X-API-Key: KEY`.";
-        case Errc::turn_in_progress: return "A turn is open; wait for its `done` or interrupt it.";
-        case Errc::no_turn: return "No turn is open.";
-        case Errc::conversation_ended: return "The conversation has ended.";
-        case Errc::conversation_starting: return "The conversation is starting; try again in a moment.";
-        case Errc::idempotency_key_reused: return "This Idempotency-Key came before with another content.";
-        case Errc::capacity: return "The server is full; try again later.";
-        case Errc::shutting_down: return "The server is stopping; try again in a moment.";
-        case Errc::internal: return "The server has a defect; its log tells more under this requestId.";
-        default: return "";
+        case Errc::not_found:
+            return "There is no such resource.";
+        case Errc::unauthorized:
+            return "Send the API key as `Authorization: Bearer KEY` or `X-API-Key: KEY`.";
+        case Errc::turn_in_progress:
+            return "A turn is open; wait for its `done` or interrupt it.";
+        case Errc::no_turn:
+            return "No turn is open.";
+        case Errc::conversation_ended:
+            return "The conversation has ended.";
+        case Errc::conversation_starting:
+            return "The conversation is starting; try again in a moment.";
+        case Errc::idempotency_key_reused:
+            return "This Idempotency-Key came before with another content.";
+        case Errc::capacity:
+            return "The server is full; try again later.";
+        case Errc::shutting_down:
+            return "The server is stopping; try again in a moment.";
+        case Errc::internal:
+            return "The server has a defect; its log tells more under this requestId.";
+        default:
+            return "";
     }
 }
 
@@ -30,39 +41,57 @@ unsigned status_of(Errc code) noexcept {
     switch (code) {
         case Errc::invalid_json:
         case Errc::invalid_utf8:
-        case Errc::invalid_request: return 400;
+        case Errc::invalid_request:
+            return 400;
         case Errc::invalid_field:
         case Errc::unknown_field:
         case Errc::unknown_agent:
         case Errc::invalid_env:
-        case Errc::idempotency_key_reused: return 422;
+        case Errc::idempotency_key_reused:
+            return 422;
         case Errc::network_not_allowed:
-        case Errc::origin_not_allowed: return 403;
-        case Errc::not_found: return 404;
-        case Errc::method_not_allowed: return 405;
-        case Errc::not_acceptable: return 406;
-        case Errc::unauthorized: return 401;
-        case Errc::host_not_allowed: return 421;
-        case Errc::body_too_large: return 413;
-        case Errc::header_too_large: return 431;
-        case Errc::unsupported_media_type: return 415;
-        case Errc::request_timeout: return 408;
+        case Errc::origin_not_allowed:
+            return 403;
+        case Errc::not_found:
+            return 404;
+        case Errc::method_not_allowed:
+            return 405;
+        case Errc::not_acceptable:
+            return 406;
+        case Errc::unauthorized:
+            return 401;
+        case Errc::host_not_allowed:
+            return 421;
+        case Errc::body_too_large:
+            return 413;
+        case Errc::header_too_large:
+            return 431;
+        case Errc::unsupported_media_type:
+            return 415;
+        case Errc::request_timeout:
+            return 408;
         case Errc::turn_in_progress:
         case Errc::no_turn:
         case Errc::conversation_ended:
         case Errc::conversation_starting:
         case Errc::sandbox_in_use:
-        case Errc::sandbox_gone: return 409;
-        case Errc::seq_expired: return 410;
+        case Errc::sandbox_gone:
+            return 409;
+        case Errc::seq_expired:
+            return 410;
         case Errc::sandbox_failed:
         case Errc::capacity:
         case Errc::storage_failed:
         case Errc::shutting_down:
-        case Errc::host_unsupported: return 503;
-        case Errc::bridge_failed: return 502;
-        case Errc::deadline_exceeded: return 504;
+        case Errc::host_unsupported:
+            return 503;
+        case Errc::bridge_failed:
+            return 502;
+        case Errc::deadline_exceeded:
+            return 504;
         case Errc::listen_failed:
-        case Errc::internal: return 500;
+        case Errc::internal:
+            return 500;
     }
     return 500;
 }

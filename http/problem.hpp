@@ -11,7 +11,8 @@ inline constexpr std::string_view k_problem_type = "application/problem+json";
 /// The status that tells `code`. Every entry of Errc has one.
 unsigned status_of(base::Errc code) noexcept;
 
-/// `{title, status, detail, code, requestId}`, with Retry-After and WWW-Authenticate where the error has them.
+/// `{title, status, detail, code, requestId}`, with Retry-After and WWW-Authenticate where the error has
+/// them.
 Response problem(const base::Error& error, std::string_view request_id);
 
 }  // namespace atl::http

@@ -19,18 +19,28 @@ using ErrorCode = boost::beast::error_code;
 
 constexpr std::size_t k_kept_arena_bytes = 4096;
 
-std::string_view std_view(string_view text) { return {text.data(), text.size()}; }
+std::string_view std_view(string_view text) {
+    return {text.data(), text.size()};
+}
 
 Method to_method(beast_http::verb verb) {
     switch (verb) {
-        case beast_http::verb::get: return Method::get;
-        case beast_http::verb::head: return Method::head;
-        case beast_http::verb::post: return Method::post;
-        case beast_http::verb::put: return Method::put;
-        case beast_http::verb::patch: return Method::patch;
-        case beast_http::verb::delete_: return Method::delete_;
-        case beast_http::verb::options: return Method::options;
-        default: return Method::other;
+        case beast_http::verb::get:
+            return Method::get;
+        case beast_http::verb::head:
+            return Method::head;
+        case beast_http::verb::post:
+            return Method::post;
+        case beast_http::verb::put:
+            return Method::put;
+        case beast_http::verb::patch:
+            return Method::patch;
+        case beast_http::verb::delete_:
+            return Method::delete_;
+        case beast_http::verb::options:
+            return Method::options;
+        default:
+            return Method::other;
     }
 }
 
@@ -55,7 +65,8 @@ class RequestParser::Sink {
                              ErrorCode& ec) override {
             sink_.on_line(to_method(verb), std_view(target), version, ec);
         }
-        void on_field_impl(beast_http::field field, string_view name, string_view value, ErrorCode& ec) override {
+        void on_field_impl(beast_http::field field, string_view name, string_view value,
+                           ErrorCode& ec) override {
             sink_.on_field(field, std_view(name), std_view(value), ec);
         }
         void on_header_impl(ErrorCode& ec) override { sink_.on_head_end(ec); }
@@ -135,7 +146,8 @@ class RequestParser::Sink {
                     refuse(ec, "The only expectation is 100-continue.");
                 expects_continue = request.version >= 11;
                 break;
-            default: break;
+            default:
+                break;
         }
     }
 
@@ -181,7 +193,9 @@ class RequestParser::Sink {
         arena.append(text);
         return piece;
     }
-    std::string_view view(Piece piece) const { return std::string_view(arena).substr(piece.offset, piece.size); }
+    std::string_view view(Piece piece) const {
+        return std::string_view(arena).substr(piece.offset, piece.size);
+    }
 
     // RFC 9112 section 3.2: origin-form, or absolute-form, whose authority then counts instead of Host.
     void split_target(ErrorCode& ec) {
@@ -254,7 +268,8 @@ base::Result<std::size_t> RequestParser::feed(std::string_view bytes) {
         if (ec)
             return told_error(ec, sink_->refusal);
     }
-    // What is neither consumed nor complete is a line that still grows: of the head, of a chunk, of a trailer.
+    // What is neither consumed nor complete is a line that still grows: of the head, of a chunk, of a
+    // trailer.
     const bool growing = in_head ? !parser.is_header_done() : !parser.is_done();
     const std::size_t pending = growing ? bytes.size() - used : 0;
     if ((in_head ? sink_->head_bytes : 0) + pending > limits_.head_bytes)
@@ -262,17 +277,33 @@ base::Result<std::size_t> RequestParser::feed(std::string_view bytes) {
     return used;
 }
 
-bool RequestParser::started() const noexcept { return sink_->parsing(); }
-bool RequestParser::head_done() const noexcept { return sink_->parsing() && sink_->parser->is_header_done(); }
-bool RequestParser::done() const noexcept { return sink_->parsing() && sink_->parser->is_done(); }
+bool RequestParser::started() const noexcept {
+    return sink_->parsing();
+}
+bool RequestParser::head_done() const noexcept {
+    return sink_->parsing() && sink_->parser->is_header_done();
+}
+bool RequestParser::done() const noexcept {
+    return sink_->parsing() && sink_->parser->is_done();
+}
 std::optional<std::uint64_t> RequestParser::content_length() const {
     const auto length = sink_->parser->content_length();
     return length ? std::optional<std::uint64_t>(*length) : std::nullopt;
 }
-bool RequestParser::wants_keep_alive() const { return sink_->parser->keep_alive(); }
-bool RequestParser::expects_continue() const noexcept { return sink_->expects_continue; }
-Request& RequestParser::request() noexcept { return sink_->request; }
-const Request& RequestParser::request() const noexcept { return sink_->request; }
-void RequestParser::reset() { sink_->clear(); }
+bool RequestParser::wants_keep_alive() const {
+    return sink_->parser->keep_alive();
+}
+bool RequestParser::expects_continue() const noexcept {
+    return sink_->expects_continue;
+}
+Request& RequestParser::request() noexcept {
+    return sink_->request;
+}
+const Request& RequestParser::request() const noexcept {
+    return sink_->request;
+}
+void RequestParser::reset() {
+    sink_->clear();
+}
 
 }  // namespace atl::http

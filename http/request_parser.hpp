@@ -24,17 +24,17 @@ class RequestParser {
     ~RequestParser();
     RequestParser(RequestParser&&) noexcept;
 
-    /// Parses from `bytes` and returns how many were consumed; the caller keeps the rest, adds to it and comes again.
-    /// Stops at the end of the head and again at the end of the message. An error is final: the connection
-    /// cannot be used further. Errors: invalid_request, header_too_large, body_too_large.
+    /// Parses from `bytes` and returns how many were consumed; the caller keeps the rest, adds to it and
+    /// comes again. Stops at the end of the head and again at the end of the message. An error is final: the
+    /// connection cannot be used further. Errors: invalid_request, header_too_large, body_too_large.
     base::Result<std::size_t> feed(std::string_view bytes);
 
     /// True from the first byte of a message on.
     bool started() const noexcept;
     bool head_done() const noexcept;
     bool done() const noexcept;
-    /// The length that the head announces, if it does. Valid once head_done(). May be over the cap: feed() refuses
-    /// the body itself, the caller should refuse it unread.
+    /// The length that the head announces, if it does. Valid once head_done(). May be over the cap: feed()
+    /// refuses the body itself, the caller should refuse it unread.
     std::optional<std::uint64_t> content_length() const;
     /// Of the message: what it says about the connection. Valid once head_done().
     bool wants_keep_alive() const;

@@ -27,8 +27,9 @@ std::vector<std::string_view> segments_of(std::string_view path) {
 }
 
 bool fits(const std::vector<std::string_view>& pattern, const std::vector<std::string_view>& path) noexcept {
-    return std::equal(pattern.begin(), pattern.end(), path.begin(), path.end(),
-                      [](std::string_view p, std::string_view s) { return is_parameter(p) ? !s.empty() : p == s; });
+    return std::equal(
+        pattern.begin(), pattern.end(), path.begin(), path.end(),
+        [](std::string_view p, std::string_view s) { return is_parameter(p) ? !s.empty() : p == s; });
 }
 
 void allow(std::string& list, Method method) {

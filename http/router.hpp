@@ -14,8 +14,8 @@
 
 namespace atl::http {
 
-/// Answers a request. Runs in the session's coroutine; must not block. An Error becomes a problem, and so does an
-/// exception (internal, logged).
+/// Answers a request. Runs in the session's coroutine; must not block. An Error becomes a problem, and so
+/// does an exception (internal, logged).
 using Handler = std::function<base::Task<base::Result<Response>>(RequestContext&)>;
 
 enum class Auth : std::uint8_t { required, open };
@@ -33,7 +33,7 @@ struct QueryParameter {
 struct ResponseSpec {
     unsigned status;
     std::string_view description;
-    std::string_view schema;                           // name in components/schemas; empty: no body
+    std::string_view schema;  // name in components/schemas; empty: no body
     std::string_view media_type = "application/json";
 };
 
@@ -57,7 +57,8 @@ class Router {
   public:
     explicit Router(std::vector<Route> routes);
 
-    /// What fits a request. `route` is null if none does; `allow` is then the methods that the path has, if any.
+    /// What fits a request. `route` is null if none does; `allow` is then the methods that the path has, if
+    /// any.
     struct Match {
         const Route* route = nullptr;
         std::vector<std::pair<std::string_view, std::string>> params;

@@ -83,17 +83,19 @@ Route create_route(Api& api) {
     made.body = BodyRule::optional;
     made.request_schema = "CreateSandbox";
     made.responses = {{201, "The sandbox, ready.", "Sandbox"}};
-    made.errors = {Errc::invalid_env,    Errc::network_not_allowed, Errc::sandbox_failed,   Errc::sandbox_gone,
-                   Errc::capacity,       Errc::storage_failed,      Errc::shutting_down,    Errc::host_unsupported,
-                   Errc::bridge_failed,  Errc::deadline_exceeded};
+    made.errors = {
+        Errc::invalid_env,   Errc::network_not_allowed, Errc::sandbox_failed, Errc::sandbox_gone,
+        Errc::capacity,      Errc::storage_failed,      Errc::shutting_down,  Errc::host_unsupported,
+        Errc::bridge_failed, Errc::deadline_exceeded};
     return made;
 }
 
 Route list_route(Api& api) {
     Route made{Method::get, "/v1/sandboxes", "listSandboxes", "Lists sandboxes, page by page.",
                bind_handler(api, async_list)};
-    made.query = {{"limit", R"({"type":"integer","minimum":1,"maximum":10000,"default":100})", "Items in a page."},
-                  {"cursor", R"({"type":"string"})", "`next` of the page before."}};
+    made.query = {
+        {"limit", R"({"type":"integer","minimum":1,"maximum":10000,"default":100})", "Items in a page."},
+        {"cursor", R"({"type":"string"})", "`next` of the page before."}};
     made.responses = {{200, "A page.", "SandboxPage"}};
     made.errors = {Errc::invalid_field};
     return made;
@@ -111,8 +113,8 @@ std::vector<Route> sandbox_routes(Api& api) {
     get.errors = {Errc::not_found};
     routes.push_back(std::move(get));
 
-    Route remove{Method::delete_, "/v1/sandboxes/{id}", "deleteSandbox", "Removes a sandbox and its workspace.",
-                 bind_handler(api, async_remove)};
+    Route remove{Method::delete_, "/v1/sandboxes/{id}", "deleteSandbox",
+                 "Removes a sandbox and its workspace.", bind_handler(api, async_remove)};
     remove.responses = {{204, "All of it is gone.", ""}};
     remove.errors = {Errc::not_found, Errc::sandbox_in_use, Errc::storage_failed, Errc::shutting_down};
     routes.push_back(std::move(remove));

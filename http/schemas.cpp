@@ -1,5 +1,5 @@
-// The component schemas of the OpenAPI document. Ranges come from forms.hpp and core/base/limits.hpp, so that what is
-// told is what is checked; tests compare the fields with the forms and the views.
+// The component schemas of the OpenAPI document. Ranges come from forms.hpp and core/base/limits.hpp, so that
+// what is told is what is checked; tests compare the fields with the forms and the views.
 #include "http/forms.hpp"
 #include "http/openapi.hpp"
 
@@ -14,13 +14,27 @@ OrderedJson integer(IntRange range) {
     return OrderedJson{{"type", "integer"}, {"minimum", range.least}, {"maximum", range.most}};
 }
 
-OrderedJson counter() { return OrderedJson{{"type", "integer"}, {"minimum", 0}}; }
-OrderedJson text() { return OrderedJson{{"type", "string"}}; }
-OrderedJson nullable_text() { return OrderedJson{{"type", {"string", "null"}}}; }
-OrderedJson time() { return OrderedJson{{"type", "string"}, {"format", "date-time"}}; }
-OrderedJson any_object() { return OrderedJson{{"type", "object"}}; }
-OrderedJson list_of(OrderedJson items) { return OrderedJson{{"type", "array"}, {"items", std::move(items)}}; }
-OrderedJson ref(const std::string& name) { return OrderedJson{{"$ref", "#/components/schemas/" + name}}; }
+OrderedJson counter() {
+    return OrderedJson{{"type", "integer"}, {"minimum", 0}};
+}
+OrderedJson text() {
+    return OrderedJson{{"type", "string"}};
+}
+OrderedJson nullable_text() {
+    return OrderedJson{{"type", {"string", "null"}}};
+}
+OrderedJson time() {
+    return OrderedJson{{"type", "string"}, {"format", "date-time"}};
+}
+OrderedJson any_object() {
+    return OrderedJson{{"type", "object"}};
+}
+OrderedJson list_of(OrderedJson items) {
+    return OrderedJson{{"type", "array"}, {"items", std::move(items)}};
+}
+OrderedJson ref(const std::string& name) {
+    return OrderedJson{{"$ref", "#/components/schemas/" + name}};
+}
 
 OrderedJson text_up_to(std::size_t bytes) {
     return OrderedJson{{"type", "string"}, {"minLength", 1}, {"maxLength", bytes}};
@@ -47,7 +61,9 @@ OrderedJson object(Members members, std::initializer_list<std::pair<const char*,
     return out;
 }
 
-OrderedJson network() { return one_of({"none", "host"}); }
+OrderedJson network() {
+    return one_of({"none", "host"});
+}
 
 OrderedJson environment() {
     return OrderedJson{{"type", "object"},
@@ -78,7 +94,8 @@ void add_requests(OrderedJson& out) {
                                                       {"limits", ref("LimitChanges")},
                                                       {"network", network()},
                                                       {"ttlSeconds", integer(k_seconds_range)}});
-    OrderedJson part = object(Members::optional, {{"type", OrderedJson{{"const", "text"}}}, {"text", text()}});
+    OrderedJson part =
+        object(Members::optional, {{"type", OrderedJson{{"const", "text"}}}, {"text", text()}});
     part["required"] = {"type", "text"};
     OrderedJson parts = list_of(std::move(part));
     parts["minItems"] = 1;
@@ -139,8 +156,8 @@ void add_resources(OrderedJson& out) {
                                                 {"ttlSeconds", integer(k_seconds_range)},
                                                 {"createdAt", time()},
                                                 {"enforcement", ref("Enforcement")}});
-    out["ConversationPage"] =
-        object(Members::required, {{"conversations", list_of(ref("Conversation"))}, {"next", nullable_text()}});
+    out["ConversationPage"] = object(
+        Members::required, {{"conversations", list_of(ref("Conversation"))}, {"next", nullable_text()}});
     out["SandboxPage"] =
         object(Members::required, {{"sandboxes", list_of(ref("Sandbox"))}, {"next", nullable_text()}});
 }
@@ -154,7 +171,8 @@ void add_events(OrderedJson& out) {
     out["EventPage"] = object(Members::required, {{"events", list_of(ref("Event"))}, {"next", counter()}});
     out["EventStream"] = text();
     out["EventStream"]["description"] =
-        "Server-Sent Events: `id` is the event's seq, `event` its type, `data` the Event. A stream that ends early "
+        "Server-Sent Events: `id` is the event's seq, `event` its type, `data` the Event. A stream that ends "
+        "early "
         "says so in a `stream_closed` {code, detail, after} without an id.";
     out["TurnTicket"] = object(Members::required, {{"turn", text()}, {"after", counter()}});
 }
@@ -166,7 +184,8 @@ void add_server(OrderedJson& out) {
                                                 {"code", text()},
                                                 {"requestId", text()}});
     out["Health"] = object(Members::required, {{"status", text()}});
-    out["Capacity"] = object(Members::required, {{"livingSandboxes", counter()}, {"maxSandboxes", counter()}});
+    out["Capacity"] =
+        object(Members::required, {{"livingSandboxes", counter()}, {"maxSandboxes", counter()}});
     out["System"] = object(Members::required, {{"version", text()},
                                                {"agents", list_of(text())},
                                                {"defaultAgent", text()},

@@ -1,5 +1,6 @@
 // The HTTP server: listeners, their sessions, the cap on connections, graceful end. Single-threaded.
-// Destroy it after the io_context has run out of work. Not here: routes (api.hpp), one connection (session.hpp).
+// Destroy it after the io_context has run out of work. Not here: routes (api.hpp), one connection
+// (session.hpp).
 #pragma once
 
 #include <boost/asio/basic_waitable_timer.hpp>
@@ -26,22 +27,21 @@ class Server {
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
 
-    /// Opens a listener: "127.0.0.1:4100", "[::1]:4100", "unix:/run/atoll.sock"; port 0 lets the kernel choose. Gives the
-    /// address as bound. Clients wait in the backlog until start(). Errors: listen_failed.
+    /// Opens a listener: "127.0.0.1:4100", "[::1]:4100", "unix:/run/atoll.sock"; port 0 lets the kernel
+    /// choose. Gives the address as bound. Clients wait in the backlog until start(). Errors: listen_failed.
     base::Result<std::string> listen(const std::string& spec);
     /// Serves on all listeners.
     void start();
-    /// Accepts no more; idle connections close, streams end with their last word, requests that run finish within
-    /// `grace` and are cut off after it. Then `done`, once, when no session is left and the loop has none of
-    /// this server's work. Call once.
+    /// Accepts no more; idle connections close, streams end with their last word, requests that run finish
+    /// within `grace` and are cut off after it. Then `done`, once, when no session is left and the loop has
+    /// none of this server's work. Call once.
     void stop(base::Millis grace, std::function<void()> done);
 
     std::size_t connections() const noexcept { return sessions_.size(); }
 
   private:
-    using Timer = boost::asio::basic_waitable_timer<std::chrono::steady_clock,
-                                                    boost::asio::wait_traits<std::chrono::steady_clock>,
-                                                    base::Executor>;
+    using Timer = boost::asio::basic_waitable_timer<
+        std::chrono::steady_clock, boost::asio::wait_traits<std::chrono::steady_clock>, base::Executor>;
 
     base::Task<> async_accept(Listener& listener);
     base::Task<> async_serve(std::shared_ptr<Session> session);

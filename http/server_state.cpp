@@ -31,6 +31,8 @@ const std::string& ServerState::date() {
     return date_;
 }
 
-std::string ServerState::new_request_id() { return id_prefix_ + std::to_string(++last_request_); }
+std::string ServerState::new_request_id() {
+    return id_prefix_ + std::to_string(++last_request_);
+}
 
 }  // namespace atl::http

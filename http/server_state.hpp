@@ -13,7 +13,8 @@ namespace atl::http {
 
 class ServerState {
   public:
-    ServerState(base::Executor executor, Settings settings, Router router, const Authenticator& authenticator);
+    ServerState(base::Executor executor, Settings settings, Router router,
+                const Authenticator& authenticator);
 
     const Settings settings;
     const Router router;

@@ -31,7 +31,9 @@ void Session::stop() {
         connection_->wake()->post();
 }
 
-void Session::abort() { connection_->abort(); }
+void Session::abort() {
+    connection_->abort();
+}
 
 base::Task<> Session::async_run() {
     auto next = Next::again;
@@ -171,7 +173,8 @@ base::Result<void> Session::admit_query(const Route& route, RequestContext& cont
                          "The query parameter `" + base::escaped(name) + "` is given twice.");
         const auto declared = [&](const QueryParameter& parameter) { return parameter.name == name; };
         if (std::none_of(route.query.begin(), route.query.end(), declared) && route.auth == Auth::required)
-            return Error(Errc::unknown_field, "There is no query parameter `" + base::escaped(name) + "` here.");
+            return Error(Errc::unknown_field,
+                         "There is no query parameter `" + base::escaped(name) + "` here.");
     }
     context.query = std::move(*items);
     return {};

@@ -1,7 +1,7 @@
-// One client's connection: reads requests, admits them, runs their handlers one after the other in the order in
-// which they came (pipelining, RFC 9112 section 9.3.2), and sends the answers.
-// Invariants: a request that cannot be told apart from the next closes the connection; every wait on the
-// client has a deadline; a handler's exception becomes a problem. Not here: sockets (connection.hpp), routes.
+// One client's connection: reads requests, admits them, runs their handlers one after the other in the order
+// in which they came (pipelining, RFC 9112 section 9.3.2), and sends the answers. Invariants: a request that
+// cannot be told apart from the next closes the connection; every wait on the client has a deadline; a
+// handler's exception becomes a problem. Not here: sockets (connection.hpp), routes.
 #pragma once
 
 #include <chrono>
@@ -23,11 +23,12 @@ class Session {
     /// `state` must outlive the session.
     Session(ServerState& state, Socket socket, Reach reach);
 
-    /// Serves until the connection ends. The session must live until then. Not cancellable: use stop() and abort().
+    /// Serves until the connection ends. The session must live until then. Not cancellable: use stop() and
+    /// abort().
     base::Task<> async_run();
 
-    /// ServerState::stopping has been set: an idle session ends now, a stream with its last word, any other one after
-    /// its current response.
+    /// ServerState::stopping has been set: an idle session ends now, a stream with its last word, any other
+    /// one after its current response.
     void stop();
     /// Ends now, whatever is under way.
     void abort();

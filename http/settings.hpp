@@ -21,8 +21,9 @@ struct Settings {
     Millis idle_deadline = base::k_idle_deadline;      // kept-alive connection without a request
     Millis write_deadline = base::k_write_deadline;    // for each 64 KiB that the peer has to take
     Millis heartbeat_interval = base::k_heartbeat_interval;
-    Millis linger_deadline{2'000};   // reading on after a refusal, so that the peer sees the answer
-    Millis stream_head_delay{20};    // a stream's head waits this long for its first event: one write instead of two
+    Millis linger_deadline{2'000};  // reading on after a refusal, so that the peer sees the answer
+    Millis stream_head_delay{
+        20};  // a stream's head waits this long for its first event: one write instead of two
     std::size_t max_header_bytes = base::k_max_header_bytes;
     std::size_t max_body_bytes = base::k_max_body_bytes;
     std::size_t max_connections = base::k_max_connections;

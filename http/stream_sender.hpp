@@ -1,5 +1,5 @@
-// Sends a response whose body is a BodyStream: batches what is there into one write, keeps an idle stream alive,
-// notices a client that went away or does not read, and ends the stream cleanly when the server stops.
+// Sends a response whose body is a BodyStream: batches what is there into one write, keeps an idle stream
+// alive, notices a client that went away or does not read, and ends the stream cleanly when the server stops.
 #pragma once
 
 #include <string>

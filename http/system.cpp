@@ -10,7 +10,9 @@ using base::Errc;
 using base::Result;
 using base::Task;
 
-Task<Result<Response>> async_health(Api&, RequestContext&) { co_return json_response(R"({"status":"ok"})"); }
+Task<Result<Response>> async_health(Api&, RequestContext&) {
+    co_return json_response(R"({"status":"ok"})");
+}
 
 Task<Result<Response>> async_ready(Api& api, RequestContext&) {
     const auto ready = api.system.ready();
@@ -47,18 +49,20 @@ Task<Result<Response>> async_system(Api& api, RequestContext&) {
 
 std::vector<Route> system_routes(Api& api) {
     std::vector<Route> routes;
-    Route health{Method::get, "/healthz", "getHealth", "The server runs.", bind_handler(api, async_health), Auth::open};
+    Route health{Method::get, "/healthz", "getHealth", "The server runs.", bind_handler(api, async_health),
+                 Auth::open};
     health.responses = {{200, "It runs.", "Health"}};
     routes.push_back(std::move(health));
 
-    Route ready{Method::get, "/readyz", "getReadiness", "The server takes work.", bind_handler(api, async_ready),
-                Auth::open};
+    Route ready{
+        Method::get, "/readyz", "getReadiness", "The server takes work.", bind_handler(api, async_ready),
+        Auth::open};
     ready.responses = {{200, "It takes work.", "Health"}};
     ready.errors = {Errc::shutting_down, Errc::storage_failed, Errc::host_unsupported};
     routes.push_back(std::move(ready));
 
-    Route system{Method::get, "/v1/system", "getSystem", "Version, agents, what this host enforces, capacity.",
-                 bind_handler(api, async_system)};
+    Route system{Method::get, "/v1/system", "getSystem",
+                 "Version, agents, what this host enforces, capacity.", bind_handler(api, async_system)};
     system.responses = {{200, "What the server is.", "System"}};
     routes.push_back(std::move(system));
     return routes;

@@ -7,7 +7,9 @@
 namespace atl::http {
 namespace {
 
-char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
+char lower(char c) noexcept {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+}
 
 int hex_value(char c) noexcept {
     if (c >= '0' && c <= '9')
@@ -18,7 +20,9 @@ int hex_value(char c) noexcept {
 
 // Bytes of the well-formed sequence at the start of `text`, 0 if there is none (Unicode, table 3-7).
 std::size_t utf8_sequence(std::string_view text) noexcept {
-    const auto at = [&](std::size_t i) { return static_cast<unsigned char>(i < text.size() ? text[i] : '\0'); };
+    const auto at = [&](std::size_t i) {
+        return static_cast<unsigned char>(i < text.size() ? text[i] : '\0');
+    };
     const auto follows = [&](std::size_t i) { return (at(i) & 0xC0U) == 0x80U; };
     const unsigned lead = at(0);
     if (lead < 0x80)
@@ -124,7 +128,8 @@ std::optional<QueryItems> parse_query(std::string_view query) {
             continue;
         const auto equals = pair.find('=');
         auto name = form_decoded(pair.substr(0, equals));
-        auto value = form_decoded(equals == std::string_view::npos ? std::string_view{} : pair.substr(equals + 1));
+        auto value =
+            form_decoded(equals == std::string_view::npos ? std::string_view{} : pair.substr(equals + 1));
         if (!name || !value)
             return std::nullopt;
         items.emplace_back(std::move(*name), std::move(*value));

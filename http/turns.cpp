@@ -139,9 +139,15 @@ std::vector<Route> turn_routes(Api& api) {
     post.headers = {"Idempotency-Key"};
     post.responses = {{200, "The turn's events.", "EventStream", k_event_stream_type},
                       {202, "The turn has started; its events come after `after`.", "TurnTicket"}};
-    post.errors = {Errc::not_found,     Errc::turn_in_progress,       Errc::conversation_ended,
-                   Errc::seq_expired,   Errc::idempotency_key_reused, Errc::conversation_starting,
-                   Errc::sandbox_failed, Errc::capacity,              Errc::storage_failed,
+    post.errors = {Errc::not_found,
+                   Errc::turn_in_progress,
+                   Errc::conversation_ended,
+                   Errc::seq_expired,
+                   Errc::idempotency_key_reused,
+                   Errc::conversation_starting,
+                   Errc::sandbox_failed,
+                   Errc::capacity,
+                   Errc::storage_failed,
                    Errc::shutting_down};
 
     Route& events = routes[1];
@@ -151,8 +157,9 @@ std::vector<Route> turn_routes(Api& api) {
     events.summary = "A page of the log; with `Accept: text/event-stream` the log from there on, live.";
     events.handler = bind_handler(api, async_get_events);
     events.headers = {"Last-Event-ID"};
-    events.query = {{"after", R"({"type":"integer","minimum":0,"default":0})", "Only events with a greater seq."},
-                    {"limit", R"({"type":"integer","minimum":1,"maximum":10000,"default":100})", "Events in a page."}};
+    events.query = {
+        {"after", R"({"type":"integer","minimum":0,"default":0})", "Only events with a greater seq."},
+        {"limit", R"({"type":"integer","minimum":1,"maximum":10000,"default":100})", "Events in a page."}};
     events.responses = {{200, "Events.", "EventPage"},
                         {200, "The events, live.", "EventStream", k_event_stream_type}};
     events.errors = {Errc::not_found, Errc::invalid_field, Errc::seq_expired, Errc::storage_failed};

@@ -1,5 +1,5 @@
-// One coroutine waits, anyone wakes it. A wake without a waiter is lost: the state that a waiter looks for is kept
-// elsewhere, and it waits in a loop: `while (!ready) co_await event->async_wait();`. Single-threaded.
+// One coroutine waits, anyone wakes it. A wake without a waiter is lost: the state that a waiter looks for is
+// kept elsewhere, and it waits in a loop: `while (!ready) co_await event->async_wait();`. Single-threaded.
 #pragma once
 
 #include <boost/asio/any_completion_handler.hpp>
@@ -18,12 +18,15 @@ class WakeEvent : public std::enable_shared_from_this<WakeEvent> {
     /// Completes at the next wake. One waiter at a time. Not cancellable: whoever wants it to end wakes it.
     base::Task<> async_wait() {
         return boost::asio::async_initiate<const boost::asio::use_awaitable_t<base::Executor>, void()>(
-            [this](auto handler) { waiter_ = std::move(handler); }, boost::asio::use_awaitable_t<base::Executor>{});
+            [this](auto handler) { waiter_ = std::move(handler); },
+            boost::asio::use_awaitable_t<base::Executor>{});
     }
 
-    /// Resumes the waiter before returning. Only from a handler of the loop that holds no iterators of its own.
+    /// Resumes the waiter before returning. Only from a handler of the loop that holds no iterators of its
+    /// own.
     void notify();
-    /// Resumes the waiter later in this turn of the loop; several calls before that are one. Callable from anywhere.
+    /// Resumes the waiter later in this turn of the loop; several calls before that are one. Callable from
+    /// anywhere.
     void post();
 
     base::Executor executor() const noexcept { return executor_; }

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
-#include <linux/ioprio.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -18,6 +17,9 @@ namespace {
 
 constexpr int k_first_spare_fd = 64;
 constexpr rlim_t k_soft_open_files = 1024;
+// ioprio_set(2); libc has no names for these.
+constexpr int k_ioprio_who_process = 1;
+constexpr int k_ioprio_idle = 3 << 13;
 
 // The kernel's struct of rt_sigaction(2), not libc's.
 struct KernelSigaction {
@@ -160,7 +162,7 @@ ATL_CHILD bool ChildSetup::lower_priority() noexcept {
     if (plan_.priority == Priority::normal)
         return true;
     // A kernel without I/O priorities may refuse the second: that costs speed, nothing else.
-    ::syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0));
+    ::syscall(SYS_ioprio_set, k_ioprio_who_process, 0, k_ioprio_idle);
     return check(::syscall(SYS_setpriority, PRIO_PROCESS, 0, 19), ChildStage::priority);
 }
 

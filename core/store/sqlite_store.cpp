@@ -78,6 +78,9 @@ struct SqliteStore::Impl {
         : file(path), database(path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE) {}
 
     void prepare();
+    /// Ends a failed batch. sqlite3_reset() repeats the error of a failed step, so that is taken here and
+    /// not left for the statement's next use.
+    void abandon() noexcept;
     void apply(const PutConversation& write);
     void apply(const EraseConversation& write);
     void apply(const PutSandbox& write);
@@ -92,7 +95,7 @@ struct SqliteStore::Impl {
 
     std::filesystem::path file;
     SQLite::Database database;
-    std::unique_ptr<SQLite::Statement> begin, end, rollback;
+    std::unique_ptr<SQLite::Statement> begin, end;
     std::unique_ptr<SQLite::Statement> put_conversation, erase_conversation, put_sandbox, erase_sandbox,
         put_turn, forget_turns, append_event, purge, read, find;
 };
@@ -103,7 +106,6 @@ void SqliteStore::Impl::prepare() {
     };
     begin = statement("BEGIN IMMEDIATE");
     end = statement("COMMIT");
-    rollback = statement("ROLLBACK");
     put_conversation = statement("INSERT OR REPLACE INTO conversations VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)");
     erase_conversation = statement("DELETE FROM conversations WHERE key = ?");
     put_sandbox = statement("INSERT OR REPLACE INTO sandboxes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
@@ -118,6 +120,15 @@ void SqliteStore::Impl::prepare() {
     find = statement(
         "SELECT id, idempotency_key, content_digest, first_seq, last_seq, bytes FROM turns "
         "WHERE idempotency_key = ? AND id >= ? AND id < ?");
+}
+
+void SqliteStore::Impl::abandon() noexcept {
+    for (auto* statement : {&begin, &end, &put_conversation, &erase_conversation, &put_sandbox,
+                            &erase_sandbox, &put_turn, &forget_turns, &append_event, &purge, &read, &find})
+        (*statement)->tryReset();
+    // SQLite has rolled back by itself after some errors (lang_transaction.html, section 3).
+    if (sqlite3_get_autocommit(database.getHandle()) == 0)
+        sqlite3_exec(database.getHandle(), "ROLLBACK", nullptr, nullptr, nullptr);
 }
 
 SqliteStore::SqliteStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -164,9 +175,7 @@ Result<void> SqliteStore::commit(std::span<const conversation::Write> writes) {
         return {};
     } catch (const SQLite::Exception& error) {
         const Error failure = storage_error(error);
-        // SQLite has rolled back by itself after some errors (lang_transaction.html, section 3).
-        if (sqlite3_get_autocommit(impl_->database.getHandle()) == 0)
-            sqlite3_exec(impl_->database.getHandle(), "ROLLBACK", nullptr, nullptr, nullptr);
+        impl_->abandon();
         return failure;
     }
 }
@@ -273,6 +282,7 @@ Result<std::size_t> SqliteStore::purge_events(std::int64_t key, std::uint64_t be
         impl_->purge->bind(3, static_cast<std::int64_t>(max_rows));
         return static_cast<std::size_t>(impl_->purge->exec());
     } catch (const SQLite::Exception& error) {
+        impl_->purge->tryReset();
         return storage_error(error);
     }
 }
@@ -408,6 +418,7 @@ Result<std::vector<EventPtr>> SqliteStore::read_events(std::int64_t key, std::ui
         rows.reset();
         return events;
     } catch (const SQLite::Exception& error) {
+        impl_->read->tryReset();
         return storage_error(error);
     }
 }
@@ -432,6 +443,7 @@ Result<TurnRecord> SqliteStore::find_turn(std::int64_t key, const std::string& i
         row.reset();
         return turn;
     } catch (const SQLite::Exception& error) {
+        impl_->find->tryReset();
         return storage_error(error);
     }
 }

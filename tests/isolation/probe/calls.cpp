@@ -1,4 +1,5 @@
-// System calls with a large attack surface or power over the machine, terminals, and the calls of foreign ABIs.
+// System calls with a large attack surface or power over the machine, terminals, and the calls of foreign
+// ABIs.
 #include <fcntl.h>
 #include <linux/bpf.h>
 #include <linux/io_uring.h>
@@ -45,9 +46,15 @@ long perf_event_open() {
     return ::syscall(SYS_perf_event_open, &attributes, 0, -1, -1, 0);
 }
 
-long add_key() { return ::syscall(SYS_add_key, "user", "atoll-probe", "x", 1, KEY_SPEC_PROCESS_KEYRING); }
-long keyctl() { return ::syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_PROCESS_KEYRING, 1, 0, 0); }
-long userfaultfd() { return ::syscall(SYS_userfaultfd, O_CLOEXEC); }
+long add_key() {
+    return ::syscall(SYS_add_key, "user", "atoll-probe", "x", 1, KEY_SPEC_PROCESS_KEYRING);
+}
+long keyctl() {
+    return ::syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_PROCESS_KEYRING, 1, 0, 0);
+}
+long userfaultfd() {
+    return ::syscall(SYS_userfaultfd, O_CLOEXEC);
+}
 
 void surface(const Arguments&) {
     tell_in_child("io_uring_setup", io_uring_setup);
@@ -79,7 +86,8 @@ void machine(const Arguments&) {
     tell_in_child("kcmp", [] { return ::syscall(SYS_kcmp, ::getpid(), ::getpid(), 0, 1, 1); });
     tell_in_child("sethostname", [] {
         char name[256] = {};
-        return ::gethostname(name, sizeof name - 1) != 0 ? -1 : ::syscall(SYS_sethostname, name, ::strlen(name));
+        return ::gethostname(name, sizeof name - 1) != 0 ? -1
+                                                         : ::syscall(SYS_sethostname, name, ::strlen(name));
     });
     tell_in_child("adjtimex", [] {
         long nothing[64] = {};  // modes 0: only reads the clock's state
@@ -122,7 +130,9 @@ void foreign_abi(const Arguments&) {
     tell_in_child("native", [] { return ::syscall(SYS_getpid); });
 }
 #else
-void foreign_abi(const Arguments&) { tell_in_child("native", [] { return ::syscall(SYS_getpid); }); }
+void foreign_abi(const Arguments&) {
+    tell_in_child("native", [] { return ::syscall(SYS_getpid); });
+}
 #endif
 
 }  // namespace

@@ -28,7 +28,8 @@ constexpr Line k_lines[] = {
     {"shutdown", R"({"cmd":"shutdown"})"},
 };
 
-/// What comes back for one command line: ANSWERED, CLOSED without a byte, SILENT, or the errno of the connection.
+/// What comes back for one command line: ANSWERED, CLOSED without a byte, SILENT, or the errno of the
+/// connection.
 std::string converse(const sockaddr_un& address, const std::string& line) {
     const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
     if (fd < 0 || ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)

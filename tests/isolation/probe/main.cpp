@@ -24,7 +24,9 @@ std::string outcome(long returned) {
     return name != nullptr ? name : std::to_string(errno);
 }
 
-void tell(const std::string& name, long returned) { say(name, outcome(returned)); }
+void tell(const std::string& name, long returned) {
+    say(name, outcome(returned));
+}
 
 std::string signal_name(int signal_number) {
     const char* name = ::sigabbrev_np(signal_number);
@@ -45,7 +47,8 @@ std::string in_child(const std::function<long()>& attempt) {
         give_up("no child");
     if (child == 0) {
         const std::string result = outcome(attempt());
-        ::_exit(::write(ends[1], result.data(), result.size()) == static_cast<ssize_t>(result.size()) ? 0 : 1);
+        ::_exit(::write(ends[1], result.data(), result.size()) == static_cast<ssize_t>(result.size()) ? 0
+                                                                                                      : 1);
     }
     ::close(ends[1]);
     char buffer[64];
@@ -59,7 +62,9 @@ std::string in_child(const std::function<long()>& attempt) {
     return std::string(buffer, count > 0 ? static_cast<std::size_t>(count) : 0);
 }
 
-void tell_in_child(const std::string& name, const std::function<long()>& attempt) { say(name, in_child(attempt)); }
+void tell_in_child(const std::string& name, const std::function<long()>& attempt) {
+    say(name, in_child(attempt));
+}
 
 bool run_command(const Arguments& words) {
     for (const auto commands : {call_commands(), file_commands(), guest_commands(), namespace_commands(),

@@ -26,9 +26,9 @@ struct Namespace {
     const char* name;
     unsigned long flag;
 };
-constexpr Namespace k_namespaces[] = {{"user", CLONE_NEWUSER}, {"mnt", CLONE_NEWNS},   {"pid", CLONE_NEWPID},
-                                      {"net", CLONE_NEWNET},   {"ipc", CLONE_NEWIPC},  {"uts", CLONE_NEWUTS},
-                                      {"cgroup", CLONE_NEWCGROUP}};
+constexpr Namespace k_namespaces[] = {
+    {"user", CLONE_NEWUSER}, {"mnt", CLONE_NEWNS},  {"pid", CLONE_NEWPID},      {"net", CLONE_NEWNET},
+    {"ipc", CLONE_NEWIPC},   {"uts", CLONE_NEWUTS}, {"cgroup", CLONE_NEWCGROUP}};
 
 long reap(long child) {
     if (child == 0)
@@ -64,7 +64,8 @@ void namespaces(const Arguments&) {
 /// Without a user namespace: what the capabilities of the caller give.
 void bare_namespaces(const Arguments&) {
     for (const Namespace& kind : k_namespaces) {
-        tell_in_child(std::string("unshare/") + kind.name, [&kind] { return ::syscall(SYS_unshare, kind.flag); });
+        tell_in_child(std::string("unshare/") + kind.name,
+                      [&kind] { return ::syscall(SYS_unshare, kind.flag); });
         tell_in_child(std::string("clone/") + kind.name, [&kind] { return raw_clone(kind.flag); });
     }
 }

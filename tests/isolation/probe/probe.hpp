@@ -1,7 +1,7 @@
-// The program that tries what a sandbox must not allow. It runs on both sides: inside a sandbox, where it must
-// fail, and outside as the positive control, where it must succeed. Statically linked, free of sanitizers.
-// Every attempt is one line of output, `NAME RESULT`: OK, the name of an errno or signal, or a value.
-// Not here: what is expected. The tests know that.
+// The program that tries what a sandbox must not allow. It runs on both sides: inside a sandbox, where it
+// must fail, and outside as the positive control, where it must succeed. Statically linked, free of
+// sanitizers. Every attempt is one line of output, `NAME RESULT`: OK, the name of an errno or signal, or a
+// value. Not here: what is expected. The tests know that.
 #pragma once
 
 #include <functional>

@@ -17,7 +17,9 @@
 namespace atl::probe {
 namespace {
 
-pid_t to_pid(const std::string& text) { return static_cast<pid_t>(std::stol(text)); }
+pid_t to_pid(const std::string& text) {
+    return static_cast<pid_t>(std::stol(text));
+}
 
 /// wait: a process that stays until it is killed and lets everybody of its uid trace it.
 void wait_for_end(const Arguments&) {
@@ -34,11 +36,13 @@ void send_signal(const Arguments& words) {
         tell(words[at], ::kill(to_pid(words[at]), number));
 }
 
+// Only a tracee that has stopped can be let go (ptrace(2), PTRACE_DETACH).
 long seize(pid_t pid) {
-    const long result = ::ptrace(PTRACE_SEIZE, pid, nullptr, nullptr);
-    if (result == 0)
-        ::ptrace(PTRACE_DETACH, pid, nullptr, nullptr);
-    return result;
+    if (::ptrace(PTRACE_SEIZE, pid, nullptr, nullptr) != 0 ||
+        ::ptrace(PTRACE_INTERRUPT, pid, nullptr, nullptr) != 0)
+        return -1;
+    ::waitpid(pid, nullptr, __WALL);
+    return ::ptrace(PTRACE_DETACH, pid, nullptr, nullptr);
 }
 
 long attach(pid_t pid) {

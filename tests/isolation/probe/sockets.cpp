@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -188,6 +189,7 @@ void answer(int listener) {
 
 /// Answers on the endpoints until it is killed. Port 0 is a free one: each endpoint is told as it is bound.
 void serve(const Arguments& endpoints) {
+    ::umask(0);  // what has a path is for everybody
     std::vector<pollfd> listeners;
     for (const auto& endpoint : endpoints) {
         if (const int fd = listen_on(endpoint); fd >= 0)
@@ -229,8 +231,9 @@ void interfaces(const Arguments&) {
 
 std::span<const Command> socket_commands() {
     static constexpr Command k_commands[] = {
-        {"families", families}, {"disguises", disguises}, {"raw-internet", raw_internet}, {"netlink", netlink},
-        {"connect", connect_all}, {"serve", serve},       {"routes", routes},             {"interfaces", interfaces}};
+        {"families", families}, {"disguises", disguises},  {"raw-internet", raw_internet},
+        {"netlink", netlink},   {"connect", connect_all},  {"serve", serve},
+        {"routes", routes},     {"interfaces", interfaces}};
     return k_commands;
 }
 

@@ -1,4 +1,5 @@
-// What the probe itself is: ids, capabilities, filters, descriptors. And a configured agent that tells the same.
+// What the probe itself is: ids, capabilities, filters, descriptors. And a configured agent that tells the
+// same.
 #include <dirent.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -26,9 +27,9 @@ constexpr int k_capabilities = 64;  // numbers that a set can hold
 
 /// The lines of /proc/self/status that tell of privilege.
 void status(const Arguments&) {
-    constexpr std::array<std::string_view, 11> k_wanted = {"Uid:",    "Gid:",    "Groups:", "CapInh:",
-                                                           "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:",
-                                                           "NoNewPrivs:", "Seccomp:", "Seccomp_filters:"};
+    constexpr std::array<std::string_view, 11> k_wanted = {
+        "Uid:",    "Gid:",    "Groups:",     "CapInh:",  "CapPrm:",         "CapEff:",
+        "CapBnd:", "CapAmb:", "NoNewPrivs:", "Seccomp:", "Seccomp_filters:"};
     std::ifstream file("/proc/self/status");
     for (std::string line; std::getline(file, line);) {
         const auto colon = line.find(':') + 1;
@@ -62,18 +63,6 @@ void gain(const Arguments&) {
         const int fd = ::open("/tmp", O_TMPFILE | O_RDWR, 0600);
         return fd < 0 ? -1L : ::fchown(fd, 0, 0);
     });
-    tell_in_child("raise-limit", [] {
-        rlimit limit{};
-        ::getrlimit(RLIMIT_CORE, &limit);
-        if (limit.rlim_max == RLIM_INFINITY) {  // so that there is something to raise
-            const rlimit low{0, 4096};
-            ::setrlimit(RLIMIT_CORE, &low);
-            limit.rlim_max = 4096;
-        }
-        limit.rlim_max += 1;
-        return static_cast<long>(::setrlimit(RLIMIT_CORE, &limit));
-    });
-    tell_in_child("nice", [] { return static_cast<long>(::setpriority(PRIO_PROCESS, 0, -5)); });
 }
 
 void identity(const Arguments&) {
@@ -90,13 +79,16 @@ void descriptors(const std::string& prefix) {
         if (::fcntl(fd, F_GETFD) < 0)
             continue;
         char target[PATH_MAX];
-        const ssize_t size = ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), target, sizeof target);
+        const ssize_t size =
+            ::readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), target, sizeof target);
         const std::string text(target, size > 0 ? static_cast<std::size_t>(size) : 0);
         say(prefix + std::to_string(fd), text.substr(0, text.find('[')));
     }
 }
 
-void own_descriptors(const Arguments&) { descriptors(""); }
+void own_descriptors(const Arguments&) {
+    descriptors("");
+}
 
 std::string escaped(const std::string& text) {
     std::string out;
@@ -127,8 +119,8 @@ void agent(const Arguments&) {
     for (std::string line; std::getline(std::cin, line);) {
         if (line.find(R"("cmd":"query")") == std::string::npos)
             continue;
-        std::cout << R"({"ev":"text_delta","data":{"delta":")" << escaped(output_of("descriptors")) << R"("}})"
-                  << std::endl;
+        std::cout << R"({"ev":"text_delta","data":{"delta":")" << escaped(output_of("descriptors"))
+                  << R"("}})" << std::endl;
         std::cout << R"({"ev":"turn_complete","data":{"result":"success","exitCode":0}})" << std::endl;
         std::cout << R"({"ev":"done","data":{}})" << std::endl;
     }

@@ -12,16 +12,16 @@
 
 namespace atl::test {
 
-base::TimerId FakeTimers::arm(base::Millis delay, std::function<void()> fire) {
+base::TimerId HandTimers::arm(base::Millis delay, std::function<void()> fire) {
     armed_.emplace(++last_id_, std::pair(now_ + delay, std::move(fire)));
     return last_id_;
 }
 
-void FakeTimers::defer(std::function<void()> run) {
+void HandTimers::defer(std::function<void()> run) {
     boost::asio::post(loop_, std::move(run));
 }
 
-void FakeTimers::advance(base::Millis time) {
+void HandTimers::advance(base::Millis time) {
     const base::Millis until = now_ + time;
     for (;;) {
         auto next = armed_.end();

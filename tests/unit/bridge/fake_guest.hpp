@@ -13,9 +13,9 @@
 
 namespace atl::test {
 
-class FakeTimers final : public base::Timers {
+class HandTimers final : public base::Timers {
   public:
-    explicit FakeTimers(boost::asio::io_context& loop) : loop_(loop) {}
+    explicit HandTimers(boost::asio::io_context& loop) : loop_(loop) {}
     base::TimerId arm(base::Millis delay, std::function<void()> fire) override;
     void cancel(base::TimerId id) override { armed_.erase(id); }
     void defer(std::function<void()> run) override;

@@ -26,7 +26,7 @@ using Reply = std::optional<base::Result<void>>;
 /// A loop driven by hand, a channel on it, a scripted guest.
 struct Bench {
     boost::asio::io_context loop{1};
-    FakeTimers timers{loop};
+    HandTimers timers{loop};
     bridge::UnixChannels channels{loop.get_executor(), timers};
     FakeGuest guest;
     std::unique_ptr<sandbox::Channel> channel = channels.open("sandbox", guest);

@@ -1,5 +1,5 @@
-// The routes of the API over the real managers and a world of fakes, through real sockets. Every response is checked
-// against the server's OpenAPI document.
+// The routes of the API over the real managers and a world of fakes, through real sockets. Every response is
+// checked against the server's OpenAPI document.
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <optional>
@@ -14,6 +14,7 @@
 
 using namespace atl;
 using namespace atl::test;
+using conversation::EventType;
 using nlohmann::json;
 
 namespace {
@@ -21,8 +22,9 @@ namespace {
 class ApiServer final : public ServerThread {
   public:
     ApiServer() {
-        sandboxes_.emplace(sandbox::ManagerPorts{world.clock, world.timers, world, world, world, world, world},
-                           sandbox::ManagerSettings{2, {}});
+        sandboxes_.emplace(
+            sandbox::ManagerPorts{world.clock, world.timers, world, world, world, world, world},
+            sandbox::ManagerSettings{2, {}});
         journal_.emplace(world.store, world.timers);
         conversation::ManagerSettings settings;
         settings.agents = {{"shell", sandbox::AgentSpec::Kind::shell, {}, {}},
@@ -62,7 +64,9 @@ class ApiServer final : public ServerThread {
     std::string code(const std::string& method, const std::string& path, const std::string& body = "") {
         return call_json(method, path, body)["code"];
     }
-    std::string create(const std::string& body = "{}") { return call_json("POST", "/v1/conversations", body)["id"]; }
+    std::string create(const std::string& body = "{}") {
+        return call_json("POST", "/v1/conversations", body)["id"];
+    }
 
     /// The agent of the one open turn says something, or ends the turn.
     void agent_says(std::string_view name, std::string_view data) {
@@ -149,8 +153,9 @@ TEST_CASE("health and readiness answer without a key, the system with one") {
 
 TEST_CASE("a conversation is created, read, listed, changed and deleted") {
     ApiServer server;
-    const auto made = server.call("POST", "/v1/conversations",
-                                  R"({"agent":"echo","userId":"u","metadata":{"k":1},"limits":{"diskMb":9}})");
+    const auto made =
+        server.call("POST", "/v1/conversations",
+                    R"({"agent":"echo","userId":"u","metadata":{"k":1},"limits":{"diskMb":9}})");
     REQUIRE(made.status == 201);
     const auto conversation = json::parse(made.body);
     const std::string path = "/v1/conversations/" + conversation["id"].get<std::string>();
@@ -184,7 +189,8 @@ TEST_CASE("a list goes on where its cursor says") {
     const auto second = server.create();
     const auto page = server.call_json("GET", "/v1/conversations?limit=1");
     REQUIRE(page["conversations"].size() == 1);
-    const auto rest = server.call_json("GET", "/v1/conversations?limit=1&cursor=" + page["next"].get<std::string>());
+    const auto rest =
+        server.call_json("GET", "/v1/conversations?limit=1&cursor=" + page["next"].get<std::string>());
     REQUIRE(rest["conversations"].size() == 1);
     CHECK(rest["conversations"][0]["id"] != page["conversations"][0]["id"]);
     CHECK(rest["next"] == nullptr);
@@ -238,10 +244,12 @@ TEST_CASE("a message starts a turn; a second one has to wait; its key makes a re
     CHECK(server.code("POST", path + "/messages", R"({"content":"hi"})") == "turn_in_progress");
     CHECK(server.call("POST", path + "/messages", R"({"content":"hi"})", key).body == started.body);
     CHECK(server.call("POST", path + "/messages", R"({"content":"other"})", key).status == 422);
-    CHECK(server.call("POST", path + "/messages", R"({"content":"hi"})", {{"Idempotency-Key", ""}}).status == 400);
+    CHECK(server.call("POST", path + "/messages", R"({"content":"hi"})", {{"Idempotency-Key", ""}}).status ==
+          400);
     CHECK(server.call("POST", path + "/interrupt").status == 200);
     server.agent_ends_turn();
-    CHECK(server.eventually([&] { return true; }));
+    CHECK(server.eventually(
+        [&] { return server.world.store.events.rbegin()->second->type == EventType::done; }));
     const auto page = server.call_json("GET", path + "/events");
     CHECK(page["events"].back()["type"] == "done");
     CHECK(server.code("POST", path + "/interrupt") == "no_turn");
@@ -294,8 +302,8 @@ TEST_CASE("a reader that reconnects gets every later event once") {
     client.close();
     client.open_stream("GET", path + "/events?after=" + std::to_string(last - 1));
     CHECK(std::stoull(client.next_event()->id) == last);
-    CHECK(server.call("GET", path + "/events", "", {{"Accept", "text/event-stream"}, {"Last-Event-ID", "x"}}).status ==
-          400);
+    CHECK(server.call("GET", path + "/events", "", {{"Accept", "text/event-stream"}, {"Last-Event-ID", "x"}})
+              .status == 400);
 }
 
 TEST_CASE("events come in pages") {
@@ -352,14 +360,15 @@ TEST_CASE("a conversation is paused and resumed") {
 
 TEST_CASE("a sandbox without a conversation is created, listed and deleted") {
     ApiServer server;
-    const auto made = server.call("POST", "/v1/sandboxes", R"({"metadata":{"a":1},"ttlSeconds":100})");
+    const auto made = server.call("POST", "/v1/sandboxes", R"({"metadata":{"a":1}})");
     REQUIRE(made.status == 201);
     const auto box = json::parse(made.body);
     CHECK(box["conversationId"] == nullptr);
     CHECK(box["status"] == "ready");
     const std::string path = "/v1/sandboxes/" + box["id"].get<std::string>();
     CHECK(server.call_json("GET", path)["metadata"] == json{{"a", 1}});
-    const auto owned = server.call_json("GET", "/v1/conversations/" + server.create())["sandboxId"].get<std::string>();
+    const auto owned =
+        server.call_json("GET", "/v1/conversations/" + server.create())["sandboxId"].get<std::string>();
     CHECK(server.call_json("GET", "/v1/sandboxes")["sandboxes"].size() == 2);
     CHECK(server.code("DELETE", "/v1/sandboxes/" + owned) == "sandbox_in_use");
     CHECK(server.code("POST", "/v1/sandboxes", R"({"agent":"shell"})") == "unknown_field");

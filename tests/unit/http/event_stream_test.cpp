@@ -70,7 +70,8 @@ TEST_CASE("a conversation's stream goes on, with a hint when to reconnect") {
 }
 
 TEST_CASE("a long replay gives way at the bound") {
-    auto all = stream({Batch{{event(1, EventType::message, 1)}}, Batch{{event(2, EventType::message, 1)}}}, 0);
+    auto all =
+        stream({Batch{{event(1, EventType::message, 1)}}, Batch{{event(2, EventType::message, 1)}}}, 0);
     std::string out;
     CHECK(all.pull(out, 1) == State::more);
     CHECK(out.find("id: 2") == std::string::npos);

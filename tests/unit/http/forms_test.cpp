@@ -73,18 +73,34 @@ TEST_CASE("a create request is read whole") {
 }
 
 TEST_CASE("a create request of another form is refused and names the field") {
-    for (const char* text :
-         {R"([])", R"("x")", R"({"agent":1})", R"({"agent":""})", R"({"userId":null})", R"({"metadata":[]})",
-          R"({"metadata":"{}"})", R"({"env":{"A":1}})", R"({"env":[]})", R"({"limits":1})",
-          R"({"limits":{"memoryMb":15}})", R"({"limits":{"memoryMb":1048577}})", R"({"limits":{"memoryMb":"64"}})",
-          R"({"limits":{"cpuPercent":0}})", R"({"limits":{"cpuPercent":6401}})", R"({"limits":{"diskMb":0}})",
-          R"({"limits":{"maxProcesses":0}})", R"({"network":"bridge"})", R"({"network":true})",
-          R"({"idleSeconds":-1})", R"({"idleSeconds":1.5})", R"({"ttlSeconds":1000000001})"})
+    for (const char* text : {R"([])",
+                             R"("x")",
+                             R"({"agent":1})",
+                             R"({"agent":""})",
+                             R"({"userId":null})",
+                             R"({"metadata":[]})",
+                             R"({"metadata":"{}"})",
+                             R"({"env":{"A":1}})",
+                             R"({"env":[]})",
+                             R"({"limits":1})",
+                             R"({"limits":{"memoryMb":15}})",
+                             R"({"limits":{"memoryMb":1048577}})",
+                             R"({"limits":{"memoryMb":"64"}})",
+                             R"({"limits":{"cpuPercent":0}})",
+                             R"({"limits":{"cpuPercent":6401}})",
+                             R"({"limits":{"diskMb":0}})",
+                             R"({"limits":{"maxProcesses":0}})",
+                             R"({"network":"bridge"})",
+                             R"({"network":true})",
+                             R"({"idleSeconds":-1})",
+                             R"({"idleSeconds":1.5})",
+                             R"({"ttlSeconds":1000000001})"})
         CHECK(refusal(read_create_form, text) == Errc::invalid_field);
     CHECK(refusal(read_create_form, R"({"limits":{"memoryMB":64}})") == Errc::unknown_field);
     CHECK(refusal(read_create_form, R"({"userid":"x"})") == Errc::unknown_field);
     const auto body = parse_json(R"({"limits":{"memoryMb":1}})");
-    CHECK(read_create_form(*body).error().detail() == "`limits.memoryMb` must be an integer from 16 to 1048576.");
+    CHECK(read_create_form(*body).error().detail() ==
+          "`limits.memoryMb` must be an integer from 16 to 1048576.");
 }
 
 TEST_CASE("sizes of user ids and metadata are bounded") {
@@ -118,8 +134,10 @@ TEST_CASE("a message is a string or text parts") {
     for (const char* text :
          {R"({})", R"({"content":1})", R"({"content":null})", R"({"content":[]})", R"({"content":""})",
           R"({"content":"a\u0000b"})", R"({"content":["a"]})", R"({"content":[{"type":"image","text":"a"}]})",
-          R"({"content":[{"type":"text"}]})", R"({"content":[{"text":"a"}]})", R"({"content":[{"type":"text","text":1}]})"})
+          R"({"content":[{"type":"text"}]})", R"({"content":[{"text":"a"}]})",
+          R"({"content":[{"type":"text","text":1}]})"})
         CHECK(refusal(read_message_form, text) == Errc::invalid_field);
-    CHECK(refusal(read_message_form, R"({"content":[{"type":"text","text":"a","x":1}]})") == Errc::unknown_field);
+    CHECK(refusal(read_message_form, R"({"content":[{"type":"text","text":"a","x":1}]})") ==
+          Errc::unknown_field);
     CHECK(refusal(read_message_form, R"({"content":"a","role":"user"})") == Errc::unknown_field);
 }

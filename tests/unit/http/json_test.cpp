@@ -20,7 +20,8 @@ TEST_CASE("JSON nested 100,000 deep is refused without recursion") {
 }
 
 TEST_CASE("what is not JSON is refused with its place") {
-    for (const char* text : {"", " ", "{", "{]", "nul", "{\"a\":1,}", "'a'", "1 2", "{\"a\":1}x", "NaN", "\"\\ud800\""}) {
+    for (const char* text :
+         {"", " ", "{", "{]", "nul", "{\"a\":1,}", "'a'", "1 2", "{\"a\":1}x", "NaN", "\"\\ud800\""}) {
         INFO(text);
         REQUIRE(parse_json(text).has_error());
         CHECK(parse_json(text).error().code() == Errc::invalid_json);
@@ -40,7 +41,8 @@ TEST_CASE("a value is built as written") {
 }
 
 TEST_CASE("nothing is coerced") {
-    const auto value = parse_json(R"({"s":1,"i":"1","f":1.0,"n":-1,"big":18446744073709551616,"b":true,"z":null})");
+    const auto value =
+        parse_json(R"({"s":1,"i":"1","f":1.0,"n":-1,"big":18446744073709551616,"b":true,"z":null})");
     const auto fails = [&](auto read) {
         ObjectReader reader(*value);
         read(reader);

@@ -51,14 +51,17 @@ std::string OpenApiChecker::check(const std::string& method, const std::string& 
     return check_value(schema, json::parse(response.body), type);
 }
 
-std::string OpenApiChecker::check_value(const json& schema, const json& value, const std::string& where) const {
+std::string OpenApiChecker::check_value(const json& schema, const json& value,
+                                        const std::string& where) const {
     if (schema.contains("$ref")) {
-        const auto name = schema["$ref"].get<std::string>().substr(std::string("#/components/schemas/").size());
+        const auto name =
+            schema["$ref"].get<std::string>().substr(std::string("#/components/schemas/").size());
         return check_value(document_["components"]["schemas"].at(name), value, where);
     }
     if (schema.contains("type") && !has_type(schema["type"], value))
         return where + " has another type: " + value.dump();
-    if (schema.contains("enum") && std::find(schema["enum"].begin(), schema["enum"].end(), value) == schema["enum"].end())
+    if (schema.contains("enum") &&
+        std::find(schema["enum"].begin(), schema["enum"].end(), value) == schema["enum"].end())
         return where + " is none of the told values: " + value.dump();
     if (schema.contains("minimum") && value < schema["minimum"])
         return where + " is less than told";
@@ -72,7 +75,8 @@ std::string OpenApiChecker::check_value(const json& schema, const json& value, c
     return value.is_object() ? check_object(schema, value, where) : "";
 }
 
-std::string OpenApiChecker::check_object(const json& schema, const json& value, const std::string& where) const {
+std::string OpenApiChecker::check_object(const json& schema, const json& value,
+                                         const std::string& where) const {
     for (const json& name : schema.value("required", json::array()))
         if (!value.contains(name.get<std::string>()))
             return where + " lacks " + name.get<std::string>();

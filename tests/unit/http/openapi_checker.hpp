@@ -1,4 +1,5 @@
-// Checks a response against the server's own OpenAPI document: path, status, media type and the body's schema.
+// Checks a response against the server's own OpenAPI document: path, status, media type and the body's
+// schema.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -17,7 +18,8 @@ class OpenApiChecker {
     const nlohmann::json& document() const noexcept { return document_; }
 
   private:
-    std::string check_value(const nlohmann::json& schema, const nlohmann::json& value, const std::string& where) const;
+    std::string check_value(const nlohmann::json& schema, const nlohmann::json& value,
+                            const std::string& where) const;
     std::string check_object(const nlohmann::json& schema, const nlohmann::json& value,
                              const std::string& where) const;
     const nlohmann::json* find_path(const std::string& path) const;

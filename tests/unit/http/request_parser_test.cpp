@@ -153,7 +153,8 @@ TEST_CASE("an absolute target names the host") {
 
 TEST_CASE("a head over its cap is refused however it is cut") {
     const auto step = GENERATE(1U, 100U, 4096U);
-    CHECK(refusal("GET /" + std::string(2000, 'a') + " HTTP/1.1\r\nHost: x\r\n\r\n", step) == Errc::header_too_large);
+    CHECK(refusal("GET /" + std::string(2000, 'a') + " HTTP/1.1\r\nHost: x\r\n\r\n", step) ==
+          Errc::header_too_large);
     CHECK(refusal("GET / HTTP/1.1\r\nHost: x\r\nA: " + std::string(2000, 'a') + "\r\n\r\n", step) ==
           Errc::header_too_large);
     std::string many = "GET / HTTP/1.1\r\nHost: x\r\n";

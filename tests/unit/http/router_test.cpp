@@ -6,7 +6,9 @@ using namespace atl::http;
 
 namespace {
 
-atl::base::Task<atl::base::Result<Response>> async_nothing(RequestContext&) { co_return Response{}; }
+atl::base::Task<atl::base::Result<Response>> async_nothing(RequestContext&) {
+    co_return Response{};
+}
 
 Router sample() {
     std::vector<Route> routes;
@@ -26,7 +28,8 @@ TEST_CASE("a path finds its route and its parameters, decoded") {
     CHECK(router.match(Method::post, "/v1/things").route->name == "create");
     const auto match = router.match(Method::post, "/v1/things/a%2Fb/parts/c");
     REQUIRE(match.route != nullptr);
-    CHECK(match.params == std::vector<std::pair<std::string_view, std::string>>{{"id", "a/b"}, {"part", "c"}});
+    CHECK(match.params ==
+          std::vector<std::pair<std::string_view, std::string>>{{"id", "a/b"}, {"part", "c"}});
     CHECK(router.match(Method::get, "/v1/things/%ff").malformed);
     CHECK(router.match(Method::get, "/v1/things/%2").malformed);
 }
@@ -40,7 +43,8 @@ TEST_CASE("another method is told from another path") {
     const auto other = router.match(Method::put, "/v1/things/x");
     CHECK(other.route == nullptr);
     CHECK(other.allow == "GET, HEAD, DELETE");
-    for (const char* path : {"/", "/v1", "/v1/things/", "/v1/things/x/", "/v1/things/x/parts", "//v1/things", "/V1/things"}) {
+    for (const char* path :
+         {"/", "/v1", "/v1/things/", "/v1/things/x/", "/v1/things/x/parts", "//v1/things", "/V1/things"}) {
         INFO(path);
         const auto none = router.match(Method::get, path);
         CHECK(none.route == nullptr);

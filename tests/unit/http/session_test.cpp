@@ -47,7 +47,8 @@ TEST_CASE("a request's id is echoed when it is sound, made when it is not") {
     TestServer server;
     auto client = server.client();
     CHECK(client.request("GET", "/hello", "", {{"X-Request-Id", "abc-1"}}).header("x-request-id") == "abc-1");
-    const auto made = client.request("GET", "/hello", "", {{"X-Request-Id", "with space"}}).header("x-request-id");
+    const auto made =
+        client.request("GET", "/hello", "", {{"X-Request-Id", "with space"}}).header("x-request-id");
     CHECK_FALSE(made.empty());
     CHECK(made != "with space");
     const std::string long_id(129, 'a');
@@ -123,7 +124,8 @@ TEST_CASE("pipelined requests are answered in order") {
     auto client = server.client();
     std::string many;
     for (int i = 0; i < 50; ++i)
-        many += "GET /things/" + std::to_string(i) + " HTTP/1.1\r\nHost: localhost\r\nX-API-Key: test-key\r\n\r\n";
+        many += "GET /things/" + std::to_string(i) +
+                " HTTP/1.1\r\nHost: localhost\r\nX-API-Key: test-key\r\n\r\n";
     client.send_raw(many);
     for (int i = 0; i < 50; ++i)
         CHECK(client.read_response().body == '"' + std::to_string(i) + '"');
@@ -142,7 +144,8 @@ TEST_CASE("bodies come with a length or in chunks, and large") {
     auto client = server.client();
     const std::string large(300'000, 'x');
     CHECK(client.request("POST", "/echo", large).body == '"' + large + '"');
-    client.send_raw(post_head("Transfer-Encoding: chunked\r\n") + "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n" + k_get_hello);
+    client.send_raw(post_head("Transfer-Encoding: chunked\r\n") + "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n" +
+                    k_get_hello);
     CHECK(client.read_response().body == R"("abcde")");
     CHECK(client.read_response().body == R"("hello")");
     const auto big = client.request("GET", "/big?bytes=5000000");
@@ -178,9 +181,10 @@ TEST_CASE("an oversized head is refused") {
 }
 
 TEST_CASE("smuggling is refused and the connection closed") {
-    const char* fields = GENERATE("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
-                                  "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
-                                  "Content-Length: 5\r\nContent-Length: 6\r\n", "Transfer-Encoding: gzip, chunked\r\n");
+    const char* fields =
+        GENERATE("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n",
+                 "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n",
+                 "Content-Length: 5\r\nContent-Length: 6\r\n", "Transfer-Encoding: gzip, chunked\r\n");
     TestServer server;
     auto client = server.client();
     client.send_raw(post_head(fields) + "0\r\n\r\n" + k_get_hello);
@@ -196,7 +200,8 @@ TEST_CASE("Expect: 100-continue is answered before the body comes") {
     CHECK(client.read_response().status == 100);
     client.send_raw("ok");
     CHECK(client.read_response().body == R"("ok")");
-    client.send_raw("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
+    client.send_raw(
+        "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
     CHECK(client.read_response().status == 401);
 }
 
@@ -246,9 +251,10 @@ TEST_CASE("a slow handler is not cut off, and its late client neither") {
 
 TEST_CASE("a client that leaves early costs nothing and hurts nobody") {
     TestServer server;
-    for (const std::string& bytes : {std::string(), std::string("GET /he"), post_head("Content-Length: 100\r\n") + "x",
-                                     std::string("GET /big?bytes=50000000 HTTP/1.1\r\nHost: localhost\r\n"
-                                                 "X-API-Key: test-key\r\n\r\n")}) {
+    for (const std::string& bytes :
+         {std::string(), std::string("GET /he"), post_head("Content-Length: 100\r\n") + "x",
+          std::string("GET /big?bytes=50000000 HTTP/1.1\r\nHost: localhost\r\n"
+                      "X-API-Key: test-key\r\n\r\n")}) {
         auto client = server.client();
         client.connect();
         client.send_raw(bytes);

@@ -175,8 +175,11 @@ class TestServer final : public ServerThread {
         throw std::runtime_error("a defect with a secret");
         co_return http::Response{};
     }
-    static base::Task<base::Result<http::Response>> async_slow(TestServer& self, http::RequestContext& context) {
-        auto start = [&](std::function<void(base::Result<std::string>)> given) { self.reply = std::move(given); };
+    static base::Task<base::Result<http::Response>> async_slow(TestServer& self,
+                                                               http::RequestContext& context) {
+        auto start = [&](std::function<void(base::Result<std::string>)> given) {
+            self.reply = std::move(given);
+        };
         auto text = co_await context.async_reply<std::string>(start);
         if (text.has_error())
             co_return text.error();
@@ -200,9 +203,10 @@ class TestServer final : public ServerThread {
         all.push_back({Method::delete_, "/things/{id}", "removeThing", "", async_thing});
         all.push_back({Method::get, "/big", "big", "", async_big});
         all.back().query = {{"bytes", "{}", ""}};
-        all.push_back({Method::get, "/slow", "slow", "", [this](auto& context) { return async_slow(*this, context); }});
         all.push_back(
-            {Method::get, "/stream", "stream", "", [this](auto& context) { return async_stream(*this, context); }});
+            {Method::get, "/slow", "slow", "", [this](auto& context) { return async_slow(*this, context); }});
+        all.push_back({Method::get, "/stream", "stream", "",
+                       [this](auto& context) { return async_stream(*this, context); }});
         return all;
     }
 };

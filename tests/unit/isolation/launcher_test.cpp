@@ -2,6 +2,7 @@
 #include "core/isolation/bubblewrap_launcher.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -11,6 +12,7 @@
 #include <cstring>
 #include <optional>
 
+#include "core/base/pidfd.hpp"
 #include "core/isolation/etc_template.hpp"
 #include "core/isolation/host_probe.hpp"
 #include "fixture.hpp"
@@ -77,12 +79,9 @@ struct Bench {
     }
     std::string wrote(const std::string& name) const { return test::read_text(folder / "workspace" / name); }
     bool run_dir_is_empty() const { return fs::is_empty(folder / "run"); }
-    /// Waits until the guest has made a file of that name.
-    bool await_file(const std::string& name) {
-        return loop.run_until([this, &name] {
-            loop.context.poll();
-            return fs::exists(folder / "workspace" / name);
-        });
+    /// Waits until the guest has said "up".
+    bool await_up() {
+        return loop.run_until([this] { return process->log_tail().find("up") != std::string::npos; });
     }
 };
 
@@ -200,7 +199,7 @@ TEST_CASE("launcher: the bridge's listener reaches the guest as descriptor 3") {
 }
 
 TEST_CASE("launcher: kill ends every process at whatever moment it comes") {
-    Bench bench("sleep 1000 & setsid sleep 1000 & touch /workspace/up; wait");
+    Bench bench("sleep 1000 & setsid sleep 1000 & echo up; wait");
     for (const int wait_ms : {0, 1, 2, 3, 5, 8, 30}) {
         bench.exit.reset();
         REQUIRE(bench.launch(bench.spec()).has_value());
@@ -215,18 +214,18 @@ TEST_CASE("launcher: kill ends every process at whatever moment it comes") {
 }
 
 TEST_CASE("launcher: SIGTERM reaches the guest") {
-    Bench bench("trap 'exit 5' TERM; touch /workspace/up; while :; do sleep 0.01; done");
+    Bench bench("trap 'exit 5' TERM; echo up; while :; do sleep 0.01; done");
     REQUIRE(bench.launch(bench.spec()).has_value());
-    REQUIRE(bench.await_file("up"));
+    REQUIRE(bench.await_up());
     bench.process->terminate();
     REQUIRE(bench.loop.run_until([&] { return bench.exit.has_value(); }));
     CHECK(bench.exit->code == 5);
 }
 
 TEST_CASE("launcher: whoever kills bwrap kills the whole sandbox") {
-    Bench bench("sleep 1000 & touch /workspace/up; wait");
+    Bench bench("sleep 1000 & echo up; wait");
     REQUIRE(bench.launch(bench.spec()).has_value());
-    REQUIRE(bench.await_file("up"));
+    REQUIRE(bench.await_up());
     const pid_t init = bench.process->pid();
     std::ifstream stat("/proc/" + std::to_string(init) + "/stat");
     std::string text;
@@ -240,29 +239,32 @@ TEST_CASE("launcher: whoever kills bwrap kills the whole sandbox") {
 }
 
 TEST_CASE("launcher: a server that is killed leaves no process") {
-    test::TempFolder shared;
-    const fs::path note = shared / "init";
+    int ends[2];
+    REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+    const base::UniqueFd read_end(ends[0]);
+    base::UniqueFd write_end(ends[1]);
     const pid_t server = ::fork();
     if (server == 0) {
-        Bench bench("sleep 1000 & touch /workspace/up; wait");
-        if (!bench.launch(bench.spec()) || !bench.await_file("up"))
-            ::_exit(1);
-        test::write_text(shared / "new", std::to_string(bench.process->pid()));
-        fs::rename(shared / "new", note);
+        Bench bench("sleep 1000 & echo up; wait");
+        const bool up = bench.launch(bench.spec()).has_value() && bench.await_up();
+        const pid_t init = up ? bench.process->pid() : 0;
+        (void)!::write(write_end.get(), &init, sizeof init);
         ::pause();
         ::_exit(0);
     }
-    test::Loop loop;
-    int status = 0;
-    REQUIRE(
-        loop.run_until([&] { return fs::exists(note) || ::waitpid(server, &status, WNOHANG) == server; }));
-    if (!fs::exists(note))
+    write_end.reset();
+    pid_t init = 0;
+    const ssize_t count = ::read(read_end.get(), &init, sizeof init);
+    const auto pidfd =
+        count == sizeof init && init > 0 ? base::open_pidfd(init) : base::Error(base::Errc::internal);
+    const bool was_alive = pidfd.has_value() && !is_dead(init);
+    CHECK(::kill(server, SIGKILL) == 0);
+    CHECK(::waitpid(server, nullptr, 0) == server);
+    if (count != sizeof init)
         SKIP("no sandboxes on this host");
-    const pid_t init = std::stoi(test::read_text(note));
-    CHECK_FALSE(is_dead(init));
-    REQUIRE(::kill(server, SIGKILL) == 0);
-    REQUIRE(::waitpid(server, &status, 0) == server);
-    CHECK(loop.run_until([init] { return is_dead(init); }));
+    REQUIRE(was_alive);
+    pollfd gone{pidfd->get(), POLLIN, 0};
+    CHECK(::poll(&gone, 1, 10'000) == 1);
 }
 
 TEST_CASE("launcher: a process object that is dropped takes its sandbox along and calls nobody") {

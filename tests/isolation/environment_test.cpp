@@ -1,0 +1,97 @@
+// What a sandbox's processes find in their environment.
+#include <catch2/catch_test_macros.hpp>
+#include <sstream>
+
+#include "tests/isolation/lab.hpp"
+
+using namespace atl::test;
+
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+Variables parse(const std::string& text, char separator) {
+    Variables variables;
+    std::istringstream stream(text);
+    for (std::string entry; std::getline(stream, entry, separator);) {
+        const auto equals = entry.find('=');
+        REQUIRE(equals != std::string::npos);
+        REQUIRE(variables.emplace(entry.substr(0, equals), entry.substr(equals + 1)).second);
+    }
+    return variables;
+}
+
+Variables of_process(pid_t pid) {
+    return parse(read_host_file("/proc/" + std::to_string(pid) + "/environ"), '\0');
+}
+
+/// What the shell was started with: `env` would tell of variables that bash made as well.
+Variables of_shell(Sandbox& sandbox) {
+    return parse(sandbox.output("tr '\\0' '\\n' < /proc/$$/environ"), '\n');
+}
+
+Variables injected(const Sandbox& sandbox) {
+    return {{"HOME", "/workspace"},
+            {"ASH_BRIDGE_SOCKET", "/run/atoll/bridge.sock"},
+            {"ASH_AGENT_DIR", "/agent"},
+            {"ASH_WORKSPACE_DIR", "/workspace"},
+            {"ASH_SANDBOX_ID", sandbox.sandbox_id()},
+            {"ASH_SESSION_ID", sandbox.id()}};
+}
+
+}  // namespace
+
+TEST_CASE("A sandbox's environment is exactly the allow-list, without the server's secrets") {
+    Lab& lab = each_lab();
+    INFO(lab.name);
+    const Variables server = of_process(lab.server.pid());
+    for (const auto& [name, value] : secret_variables(lab.services)) {
+        INFO(name);
+        REQUIRE(server.contains(name));
+        REQUIRE(server.at(name).find(k_secret_mark) != std::string::npos);
+    }
+
+    Sandbox sandbox(lab, {{"env", {{"ADDED", "by the request"}}}});
+    Variables expected = injected(sandbox);
+    expected.insert(passed_variables().begin(), passed_variables().end());
+    expected["PATH"] = server.at("PATH");
+    expected["ADDED"] = "by the request";
+    CHECK(of_shell(sandbox) == expected);
+}
+
+TEST_CASE("A variable that the server does not have is not made up for a sandbox") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const std::string id = api.create()["id"];
+    const Turn turn = api.message(id, "tr '\\0' '\\n' < /proc/$$/environ | cut -d= -f1");
+    CHECK(lines_of(turn.output) == std::set<std::string>{"PATH", "HOME", "ASH_BRIDGE_SOCKET", "ASH_AGENT_DIR",
+                                                         "ASH_WORKSPACE_DIR", "ASH_SANDBOX_ID",
+                                                         "ASH_SESSION_ID"});
+}
+
+TEST_CASE("No file of any process inside holds a secret of the server") {
+    Lab& lab = each_lab();
+    INFO(lab.name);
+    Sandbox sandbox(lab, {{"env", {{"ADDED", "inside-mark"}}}});
+    const auto search = [&](const std::string& mark) {
+        // The mark is put together inside, or the search would find its own command line.
+        const std::string split = mark.substr(0, 3) + "''" + mark.substr(3);
+        return sandbox.run(
+            "mark=" + split + "; for file in /proc/[0-9]*/{environ,cmdline}; do " +
+            "tr '\\0' '\\n' < $file | grep -q \"$mark\" && echo $file; done 2>/dev/null; true");
+    };
+    CHECK(search("inside-mark").output.find("/environ") != std::string::npos);
+    CHECK(search(k_secret_mark).output.empty());
+    CHECK(search(lab.server.key()).output.empty());
+}
+
+TEST_CASE("A request cannot override what the server sets, nor how programs are loaded") {
+    Lab& lab = each_lab();
+    INFO(lab.name);
+    for (const char* name :
+         {"PATH", "HOME", "ASH_SANDBOX_ID", "ANTHROPIC_API_KEY", "LD_PRELOAD", "LD_AUDIT"}) {
+        INFO(name);
+        const Json request = {{"env", {{name, "x"}}}};
+        CHECK(lab.api.call(422, "POST", "/v1/conversations", request.dump())["code"] == "invalid_env");
+    }
+}

@@ -1,0 +1,95 @@
+// Process 1 of a sandbox cannot be driven, looked into or ended by what runs inside.
+#include <signal.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <charconv>
+
+#include "tests/isolation/lab.hpp"
+
+using namespace atl::test;
+
+namespace {
+
+constexpr const char* k_inner_socket = "/run/atoll/bridge.sock";
+
+}  // namespace
+
+TEST_CASE("The guest does not talk to processes inside") {
+    Lab& lab = each_lab();
+    INFO(lab.name);
+    Sandbox sandbox(lab);
+    // The control: to the host the same words over the same socket get an answer.
+    const uid_t server_uid = lab.has_private_uids ? ::geteuid() : ordinary_uid();
+    REQUIRE(outside({"drive", sandbox.bridge_socket(), "interrupt"}, server_uid)["interrupt"] == "ANSWERED");
+    REQUIRE(outside({"drive", sandbox.bridge_socket(), "nonsense"}, server_uid)["nonsense"] == "ANSWERED");
+
+    const Results inside = sandbox.probe({"drive", k_inner_socket});
+    CHECK(inside.all().size() == 5);
+    // As root the socket belongs to the server's uid; rootless both have the same one, and the guest hangs
+    // up.
+    CHECK(inside.others_than({lab.has_private_uids ? "EACCES" : "CLOSED"}) == "");
+    CHECK(sandbox.is_well());
+}
+
+TEST_CASE("The bridge socket cannot be replaced or moved away from inside") {
+    Lab& lab = each_lab();
+    INFO(lab.name);
+    Sandbox sandbox(lab);
+    sandbox.output("mkdir -p /tmp/control && touch /tmp/control/file");
+    CHECK(sandbox.probe({"replace", "/tmp/control/file"})["rename-over"] == "OK");
+    const Results inside = sandbox.probe({"replace", k_inner_socket});
+    CHECK(inside.with("OK").empty());
+    CHECK(inside.others_than({"EROFS", "EBUSY", "EXDEV", "ENOENT", "EEXIST", "EPERM"}) == "");
+    CHECK(inside["rename-beside-over"] != "OK");
+    CHECK(inside["unlink"] == "EROFS");
+    CHECK(sandbox.output(std::string("stat -c %F ") + k_inner_socket) == "socket");
+    CHECK(sandbox.is_well());
+}
+
+TEST_CASE("Process 1 cannot be looked into or traced") {
+    Lab& lab = each_lab();
+    INFO(lab.name);
+    Sandbox sandbox(lab);
+    REQUIRE(sandbox.probe({"inspect", "child"}).others_than({"OK"}) == "");
+    const Results inside = sandbox.probe({"inspect", "1", "3"});
+    CHECK(inside.all().size() >= 16);
+    CHECK(inside.others_than({"EACCES", "EPERM"}) == "");
+    CHECK(sandbox.is_well());
+}
+
+TEST_CASE("No signal that a process inside sends ends or stops process 1") {
+    Lab& lab = each_lab();
+    INFO(lab.name);
+    Sandbox sandbox(lab);
+    // The control: a process that is not the first ends.
+    const Turn control = sandbox.run("bash -c 'kill -TERM $$'; echo $?");
+    REQUIRE(control.output.find(std::to_string(128 + SIGTERM)) != std::string::npos);
+    const Results sent = sandbox.probe({"signals", "1"});
+    CHECK(sent.all().size() >= 60);
+    for (const int number : {SIGTERM, SIGKILL, SIGSTOP, SIGINT, SIGSEGV, SIGCHLD})
+        CHECK(sent[std::to_string(number)] == "OK");
+    CHECK(sandbox.is_well());
+}
+
+TEST_CASE("A signal that claims to come from outside the sandbox does not end process 1") {
+    Lab& lab = each_lab();
+    INFO(lab.name);
+    Sandbox sandbox(lab);
+    for (const int number : {SIGTERM, SIGCHLD, SIGINT}) {
+        INFO("signal " << number);
+        const Results sent = sandbox.probe({"forged-signals", "1", std::to_string(number)});
+        CHECK(sent["user"] == "EPERM");
+        CHECK(sent["code-1"] == "OK");  // SI_QUEUE: the kernel takes the sender's word
+    }
+    CHECK(sandbox.is_well());
+}
+
+TEST_CASE("The guest's program cannot be changed from inside") {
+    Lab& lab = each_lab();
+    INFO(lab.name);
+    Sandbox sandbox(lab);
+    sandbox.output("touch /tmp/file");
+    REQUIRE(sandbox.probe({"replace", "/tmp/file"})["rename-over"] == "OK");
+    CHECK(sandbox.probe({"replace", "/atoll/guest"}).with("OK").empty());
+    CHECK(sandbox.is_well());
+}

@@ -1,0 +1,171 @@
+#include "tests/isolation/lab.hpp"
+
+#include <sys/stat.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators_range.hpp>
+#include <catch2/reporters/catch_reporter_event_listener.hpp>
+#include <catch2/reporters/catch_reporter_registrars.hpp>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+namespace atl::test {
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* k_inner_probe = "/workspace/atoll-probe";
+
+ServerOptions options(Privilege privilege, Words arguments, const HostServices& services) {
+    ServerOptions made;
+    made.privilege = privilege;
+    made.arguments = std::move(arguments);
+    for (const auto& variables : {secret_variables(services), passed_variables()}) {
+        for (const auto& [name, value] : variables)
+            made.environment.emplace_back(name, value);
+    }
+    return made;
+}
+
+std::map<Privilege, std::unique_ptr<Lab>>& labs() {
+    static std::map<Privilege, std::unique_ptr<Lab>> all;
+    return all;
+}
+
+/// Stops the shared servers while everything that they need is still there.
+class LabCloser : public Catch::EventListenerBase {
+  public:
+    using Catch::EventListenerBase::EventListenerBase;
+    void testRunEnded(const Catch::TestRunStats&) override { labs().clear(); }
+};
+CATCH_REGISTER_LISTENER(LabCloser)
+
+}  // namespace
+
+std::map<std::string, std::string> secret_variables(const HostServices& services) {
+    return {{"AWS_SECRET_ACCESS_KEY", "host-secret-aws"},
+            {"SSH_AUTH_SOCK", services.socket_path()},
+            {"DATABASE_URL", "postgres://user:host-secret@127.0.0.1/production"},
+            {"GITHUB_TOKEN", "host-secret-github"}};
+}
+
+const std::map<std::string, std::string>& passed_variables() {
+    static const std::map<std::string, std::string> variables = {{"NODE_PATH", "/usr/share/nodejs"},
+                                                                 {"LANG", "C.UTF-8"},
+                                                                 {"TERM", "dumb"},
+                                                                 {"ANTHROPIC_API_KEY", "passed-on-purpose"},
+                                                                 {"ASH_DEBUG_TIMING", "1"}};
+    return variables;
+}
+
+Lab::Lab(Privilege privilege, Words arguments)
+    : name(privilege == Privilege::as_started && is_root() ? "root" : "rootless"),
+      has_private_uids(name == "root"),
+      server(options(privilege, std::move(arguments), services)),
+      api(server) {}
+
+std::vector<Privilege> privileges() {
+    if (is_root())
+        return {Privilege::as_started, Privilege::rootless};
+    return {Privilege::as_started};
+}
+
+Lab& each_lab() {
+    const Privilege privilege = GENERATE(from_range(privileges()));
+    auto& lab = labs()[privilege];
+    if (!lab)
+        lab = std::make_unique<Lab>(privilege);
+    return *lab;
+}
+
+Sandbox::Sandbox(Lab& lab, const Json& request) : lab_(lab), conversation_(lab.api.create(request)) {
+    const fs::path probe = workspace() / fs::path(k_inner_probe).filename();
+    fs::copy_file(probe_program(), probe);
+    own(probe);
+}
+
+Sandbox::~Sandbox() {
+    try {
+        lab_.api.remove(id());
+    } catch (const std::exception& error) {
+        WARN("a conversation could not be deleted: " << error.what());
+    }
+}
+
+fs::path Sandbox::workspace() const {
+    return lab_.server.data_dir() / "workspaces" / sandbox_id();
+}
+
+fs::path Sandbox::bridge_socket() const {
+    const std::string generation = std::to_string(conversation_["generation"].get<int>());
+    return lab_.server.data_dir() / "run" / (sandbox_id() + "-" + generation) / "bridge.sock";
+}
+
+uid_t Sandbox::host_uid() const {
+    struct stat about {};
+    REQUIRE(::stat(workspace().c_str(), &about) == 0);
+    return about.st_uid;
+}
+
+void Sandbox::own(const fs::path& path) {
+    const uid_t uid = host_uid();
+    if (uid != ::geteuid())
+        REQUIRE(::chown(path.c_str(), uid, uid) == 0);
+}
+
+Turn Sandbox::run(const std::string& command) {
+    return lab_.api.message(id(), command);
+}
+
+std::string Sandbox::output(const std::string& command) {
+    Turn turn = run(command);
+    INFO(lab_.name << ": " << command << " printed: " << turn.output);
+    REQUIRE(turn.exit_code == 0);
+    if (turn.output.ends_with('\n'))
+        turn.output.pop_back();
+    return turn.output;
+}
+
+std::string Sandbox::probe_command(const Words& arguments) {
+    std::string command = k_inner_probe;
+    for (const auto& word : arguments)
+        command += " " + quoted(word);
+    return command;
+}
+
+Results Sandbox::probe(const Words& arguments) {
+    return Results(output(probe_command(arguments)));
+}
+
+std::string Sandbox::probe_in_background(const Words& arguments, const std::string& start) {
+    return output("exec {told}< <(" + probe_command(arguments) + ")\n" +
+                  "while read -r line <&$told; do echo \"$line\"; [[ $line == " + quoted(start) +
+                  "* ]] && exit 0; done; exit 1");
+}
+
+void Sandbox::put(const std::string& name, const std::string& text) {
+    const fs::path path = workspace() / name;
+    std::ofstream(path) << text;
+    own(path);
+}
+
+bool Sandbox::is_well() {
+    return output("echo well") == "well" && lab_.api.get(id())["generation"] == conversation_["generation"];
+}
+
+std::string read_host_file(const fs::path& path) {
+    std::ifstream stream(path, std::ios::binary);
+    std::ostringstream text;
+    text << stream.rdbuf();
+    return text.str();
+}
+
+std::string quoted(const std::string& word) {
+    std::string out = "'";
+    for (const char c : word)
+        out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return out + "'";
+}
+
+}  // namespace atl::test

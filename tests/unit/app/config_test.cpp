@@ -1,0 +1,106 @@
+#include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
+#include <fstream>
+
+#include "app/agents_file.hpp"
+#include "app/config.hpp"
+#include "app/data_dir.hpp"
+#include "tests/support/result_printer.hpp"
+#include "tests/support/server_process.hpp"
+
+using namespace atl::app;
+using atl::test::TempDir;
+
+namespace {
+
+ParsedConfig parse(std::vector<const char*> arguments) {
+    arguments.insert(arguments.begin(), "atolld");
+    return parse_config(static_cast<int>(arguments.size()), arguments.data());
+}
+
+}  // namespace
+
+TEST_CASE("Flags win over the environment, the environment over the config file") {
+    const TempDir dir;
+    const std::string file = (dir.path() / "atoll.ini").string();
+    std::ofstream(file) << "default-agent=\"from-file\"\nturn-limit=7\nmax-sandboxes=9\n";
+    ::setenv("ATOLL_MAX_SANDBOXES", "11", 1);
+    ::setenv("ATOLL_TURN_LIMIT", "8", 1);
+    const auto parsed = parse({"--config", file.c_str(), "--turn-limit", "5"});
+    ::unsetenv("ATOLL_MAX_SANDBOXES");
+    ::unsetenv("ATOLL_TURN_LIMIT");
+    INFO(parsed.text);
+    REQUIRE(parsed.config);
+    CHECK(parsed.config->default_agent == "from-file");
+    CHECK(parsed.config->turn_limit_seconds == 5);
+}
+
+TEST_CASE("A value outside its range is refused with the flag's name") {
+    for (const auto& arguments : std::vector<std::vector<const char*>>{{"--max-sandboxes", "0"},
+                                                                       {"--turn-limit", "x"},
+                                                                       {"--log-level", "loud"},
+                                                                       {"--agents-file", "/no/such/file"},
+                                                                       {"--turn-log-bytes", "1"}}) {
+        const auto parsed = parse(arguments);
+        CHECK_FALSE(parsed.config);
+        CHECK(parsed.exit_code == 2);
+        CHECK(parsed.text.find(arguments[0]) != std::string::npos);
+    }
+    CHECK(parse({"--turn-log-bytes", "100000", "--conversation-log-bytes", "50000"}).exit_code == 2);
+    CHECK(parse({"stray"}).exit_code == 2);
+}
+
+TEST_CASE("Relative data directories are made absolute and --listen may be repeated") {
+    const auto parsed =
+        parse({"--data-dir", "some/../dir", "--listen", "127.0.0.1:1", "--listen", "unix:/tmp/s"});
+    REQUIRE(parsed.config);
+    CHECK(parsed.config->data_dir.is_absolute());
+    CHECK(parsed.config->data_dir.filename() == "dir");
+    CHECK(parsed.config->listen == std::vector<std::string>{"127.0.0.1:1", "unix:/tmp/s"});
+}
+
+TEST_CASE("Configured agents come after the built-in ones") {
+    const TempDir dir;
+    const auto file = dir.path() / "agents.json";
+    std::ofstream(file) << R"({"agents":[{"name":"mine","argv":["node","/agent/x.js"],"dir":")"
+                        << dir.path().string() << R"("}]})";
+    const auto agents = read_agents(file);
+    REQUIRE(agents);
+    REQUIRE(agents->size() == 3);
+    CHECK((*agents)[0].name == "shell");
+    CHECK((*agents)[1].name == "echo");
+    CHECK((*agents)[2].argv == std::vector<std::string>{"node", "/agent/x.js"});
+    CHECK((*agents)[2].dir == dir.path());
+}
+
+TEST_CASE("A data directory keeps its identity and its key, and takes one server at a time") {
+    const TempDir dir;
+    const auto path = dir.path() / "data";
+    std::string instance;
+    std::string key;
+    {
+        auto data = DataDir::open(path);
+        REQUIRE(data);
+        instance = data->instance_id();
+        key = data->api_key().value();
+        CHECK(key.size() == 32);
+        const auto second = DataDir::open(path);
+        REQUIRE_FALSE(second);
+        CHECK(second.error().detail().find("in use by another server") != std::string::npos);
+    }
+    auto again = DataDir::open(path);
+    REQUIRE(again);
+    CHECK(again->instance_id() == instance);
+    CHECK(again->api_key().value() == key);
+    const auto mode = std::filesystem::status(path).permissions();
+    CHECK((mode & (std::filesystem::perms::group_all | std::filesystem::perms::others_all)) ==
+          std::filesystem::perms::none);
+}
+
+TEST_CASE("A key that is too short to be one is refused") {
+    const TempDir dir;
+    std::ofstream(dir.path() / "api-key") << "short\n";
+    auto data = DataDir::open(dir.path());
+    REQUIRE(data);
+    CHECK_FALSE(data->api_key());
+}
