@@ -58,13 +58,16 @@ Task<Result<Response>> async_post_message(Api& api, RequestContext& context) {
     auto content = read_message_form(*body);
     if (content.has_error())
         co_return content.error();
+    // A stream tells nothing before the turn's first event.
+    const bool streams = context.accepts() == MediaType::event_stream;
+    const auto when = streams ? Manager::MessageReply::at_once : Manager::MessageReply::committed;
     auto start = [&](Manager::Reply<TurnTicket> reply) {
-        api.conversations.message(*id, std::move(*content), std::move(*key), std::move(reply));
+        api.conversations.message(*id, std::move(*content), std::move(*key), when, std::move(reply));
     };
     const auto ticket = co_await context.async_reply<TurnTicket>(start);
     if (ticket.has_error())
         co_return ticket.error();
-    if (context.accepts() == MediaType::event_stream)
+    if (streams)
         co_return open_stream(api, *id, ticket->after, ticket->turn);
     co_return ticket_response(*ticket);
 }

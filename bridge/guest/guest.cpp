@@ -37,7 +37,8 @@ Guest::Guest(GuestOptions options)
       services_{loop_, children_, leftovers_, options_.workspace},
       listener_(options_.listen_fd),
       listener_watch_(*this, &Guest::on_listener),
-      signal_watch_(*this, &Guest::on_signal) {}
+      signal_watch_(*this, &Guest::on_signal),
+      log_watch_(*this, &Guest::on_log) {}
 
 Guest::~Guest() = default;
 
@@ -59,10 +60,19 @@ bool Guest::set_up() {
     socklen_t size = sizeof listening;
     if (getsockopt(listener_.get(), SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0 || listening == 0)
         return false;
+    // Only its error counts: the reading end of the log is gone, and with it the host (epoll_ctl(2), EPOLLERR).
+    // A log that is no pipe cannot be watched and need not be.
+    static_cast<void>(loop_.add(STDERR_FILENO, 0, log_watch_));
     return fcntl(listener_.get(), F_SETFD, FD_CLOEXEC) == 0 &&
            fcntl(listener_.get(), F_SETFL, O_NONBLOCK) == 0 &&
            loop_.add(listener_.get(), EPOLLIN, listener_watch_) &&
            loop_.add(signals_.get(), EPOLLIN, signal_watch_);
+}
+
+// A host that dies before it opens the control stream is told by nothing else.
+void Guest::on_log() {
+    loop_.remove(STDERR_FILENO);
+    begin_stop();
 }
 
 // One connection an event: the usual case then costs no accept(2) that finds nothing.

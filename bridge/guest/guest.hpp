@@ -51,6 +51,7 @@ class Guest final : private ConnectionOwner {
     bool set_up();
     void on_listener();
     void on_signal();
+    void on_log();
     bool is_host(int socket) const;
 
     void on_command(Connection& connection, std::string_view line) override;
@@ -77,6 +78,7 @@ class Guest final : private ConnectionOwner {
     base::UniqueFd signals_;
     Watch listener_watch_;
     Watch signal_watch_;
+    Watch log_watch_;
     std::vector<std::unique_ptr<Connection>> connections_;
     Connection* control_ = nullptr;
     bool started_ = false;

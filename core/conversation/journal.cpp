@@ -12,6 +12,18 @@ void Journal::add(Write write) {
     schedule();
 }
 
+void Journal::add_lazily(Write write) {
+    batch_.push_back(std::move(write));
+    // Left armed when a batch goes earlier: firing once for nothing is cheaper than cancelling every time.
+    if (scheduled_ || std::exchange(lazy_armed_, true))
+        return;
+    timers_.arm(k_lazy_interval, [this] {
+        lazy_armed_ = false;
+        if (!batch_.empty())
+            schedule();
+    });
+}
+
 void Journal::after_commit(std::function<void()> done) {
     waiters_.push_back(std::move(done));
     schedule();

@@ -22,6 +22,8 @@ class Journal {
 
     /// Adds a write to the batch of this turn of the loop.
     void add(Write write);
+    /// The same for a write that nobody waits for: goes with the next batch, or alone after k_lazy_interval.
+    void add_lazily(Write write);
     /// Calls `done` when all that was added so far is committed.
     void after_commit(std::function<void()> done);
     /// Commits now what is there; for shutdown. An error leaves the batch in place.
@@ -45,6 +47,7 @@ class Journal {
     void commit_or_retry();
     void purge_some();
 
+    static constexpr base::Millis k_lazy_interval{2};
     static constexpr base::Millis k_retry_interval{500};
     static constexpr base::Millis k_purge_interval{5};
     static constexpr std::size_t k_purge_rows = 64;
@@ -56,6 +59,7 @@ class Journal {
     std::vector<std::function<void()>> waiters_;
     std::deque<Purge> purges_;
     bool scheduled_ = false;
+    bool lazy_armed_ = false;
     bool purging_ = false;
     bool healthy_ = true;
 };

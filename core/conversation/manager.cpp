@@ -29,9 +29,9 @@ void Manager::remove(const std::string& id, Reply<void> reply) {
     impl_->remove(id, std::move(reply));
 }
 
-void Manager::message(const std::string& id, std::string content, std::string idempotency_key,
+void Manager::message(const std::string& id, std::string content, std::string idempotency_key, MessageReply when,
                       Reply<TurnTicket> reply) {
-    impl_->message(id, std::move(content), std::move(idempotency_key), std::move(reply));
+    impl_->message(id, std::move(content), std::move(idempotency_key), when, std::move(reply));
 }
 
 base::Result<View> Manager::interrupt(const std::string& id) {

@@ -78,10 +78,16 @@ class Manager {
     /// `reply` when sandbox, workspace and log are gone.
     void remove(const std::string& id, Reply<void> reply);
 
-    /// Starts a turn; resumes a paused conversation first, which the turn waits for. `reply` once, after the
-    /// turn is committed. `idempotency_key` may be empty. Errors: not_found, turn_in_progress,
+    /// When the reply to a message is given.
+    enum class MessageReply : std::uint8_t {
+        committed,  // the turn will be there whatever happens now
+        at_once,    // for who tells nobody of the turn before its first event, which comes after a commit
+    };
+    /// Starts a turn; resumes a paused conversation first, which the turn waits for. `reply` once.
+    /// `idempotency_key` may be empty; with one the turn is committed before the agent hears of it, so that a
+    /// retry cannot run it twice. Errors: not_found, turn_in_progress,
     /// conversation_ended, conversation_starting, idempotency_key_reused, storage_failed, shutting_down.
-    void message(const std::string& id, std::string content, std::string idempotency_key,
+    void message(const std::string& id, std::string content, std::string idempotency_key, MessageReply when,
                  Reply<TurnTicket> reply);
     /// Asks the agent to stop the open turn, which ends as every turn does. Errors: not_found, no_turn.
     base::Result<View> interrupt(const std::string& id);

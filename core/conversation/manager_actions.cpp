@@ -52,15 +52,7 @@ void Manager::Impl::perform(Conversation& conversation, const Action& action) {
                                    [] {});
         case Kind::remove_sandbox:
             return remove_sandbox(conversation);
-        case Kind::send_query: {
-            // Only once the turn is committed: a retry of its message must find it.
-            journal_.after_commit([this, id = conversation.record.id, turn = conversation.turn.record.turn] {
-                Conversation* still = find(id);
-                if (still != nullptr && still->turn.record.turn == turn && still->machine.turn_running())
-                    send_query(*still);
-            });
-            return;
-        }
+        case Kind::send_query: return schedule_query(conversation);
         case Kind::drop_query:
             return drop_query(conversation);
         case Kind::send_interrupt:
@@ -156,6 +148,17 @@ void Manager::Impl::on_started(const std::string& id, const Result<void>& result
         return;
     }
     perform(*conversation, conversation->machine.sandbox_start_failed(result.error().detail()));
+}
+
+void Manager::Impl::schedule_query(Conversation& conversation) {
+    if (conversation.turn.record.idempotency_key.empty())
+        return send_query(conversation);
+    // Only once the turn is committed: a retry of its message must find it.
+    journal_.after_commit([this, id = conversation.record.id, turn = conversation.turn.record.turn] {
+        Conversation* still = find(id);
+        if (still != nullptr && still->turn.record.turn == turn && still->machine.turn_running())
+            send_query(*still);
+    });
 }
 
 void Manager::Impl::send_query(Conversation& conversation) {

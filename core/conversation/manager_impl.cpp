@@ -227,7 +227,7 @@ Result<TurnTicket> Manager::Impl::repeated(Conversation& conversation, const std
 }
 
 void Manager::Impl::message(const std::string& id, std::string content, std::string idempotency_key,
-                            Reply<TurnTicket> reply) {
+                            MessageReply when, Reply<TurnTicket> reply) {
     const auto refuse = [&](Error error) {
         timers_.defer([reply, error = std::move(error)] { reply(error); });
     };
@@ -256,19 +256,18 @@ void Manager::Impl::message(const std::string& id, std::string content, std::str
     if (!machine.can_open_turn())
         return refuse(
             Error(Errc::turn_in_progress, "a turn is still open; wait for its `done` event or interrupt it"));
-    begin_turn(*conversation, std::move(content), std::move(idempotency_key), std::move(content_digest),
-               std::move(reply));
+    OpenTurn turn;
+    turn.record.idempotency_key = std::move(idempotency_key);
+    turn.record.content_digest = std::move(content_digest);
+    turn.content = std::move(content);
+    begin_turn(*conversation, std::move(turn), when, std::move(reply));
 }
 
-void Manager::Impl::begin_turn(Conversation& conversation, std::string content, std::string key,
-                               std::string digest, Reply<TurnTicket> reply) {
-    OpenTurn turn;
+void Manager::Impl::begin_turn(Conversation& conversation, OpenTurn turn, MessageReply when,
+                               Reply<TurnTicket> reply) {
     turn.record.conversation_key = conversation.record.key;
     turn.record.turn = ++conversation.record.last_turn;
-    turn.record.idempotency_key = std::move(key);
-    turn.record.content_digest = std::move(digest);
     turn.record.first_seq = conversation.log->last_seq() + 1;
-    turn.content = std::move(content);
     turn.started = clock_.steady_now();
     conversation.turn = std::move(turn);
     conversation.record.last_active_at = clock_.wall_now();
@@ -281,8 +280,13 @@ void Manager::Impl::begin_turn(Conversation& conversation, std::string content, 
     TurnTicket ticket;
     ticket.turn = conversation.turn.record.turn;
     ticket.after = conversation.turn.record.first_seq - 1;
-    journal_.add(PutTurn{conversation.turn.record});
-    journal_.after_commit([reply = std::move(reply), ticket] { reply(ticket); });
+    if (when == MessageReply::at_once && conversation.turn.record.idempotency_key.empty()) {
+        journal_.add_lazily(PutTurn{conversation.turn.record});
+        timers_.defer([reply = std::move(reply), ticket] { reply(ticket); });
+    } else {
+        journal_.add(PutTurn{conversation.turn.record});
+        journal_.after_commit([reply = std::move(reply), ticket] { reply(ticket); });
+    }
     if (settings_.turn_limit.count() > 0) {
         conversation.turn_timer = timers_.arm(settings_.turn_limit, [this, id = conversation.record.id] {
             if (Conversation* late = find(id)) {

@@ -28,7 +28,7 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     base::Result<Page<View>> list(const ListQuery& query) const;
     base::Result<View> patch(const std::string& id, const PatchRequest& patch);
     void remove(const std::string& id, Reply<void> reply);
-    void message(const std::string& id, std::string content, std::string idempotency_key,
+    void message(const std::string& id, std::string content, std::string idempotency_key, MessageReply when,
                  Reply<TurnTicket> reply);
     base::Result<View> interrupt(const std::string& id);
     void pause(const std::string& id, Reply<View> reply);
@@ -55,8 +55,7 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     Conversation& enlist(Record record);
     base::Result<TurnTicket> repeated(Conversation& conversation, const std::string& key,
                                       const std::string& digest);
-    void begin_turn(Conversation& conversation, std::string content, std::string key, std::string digest,
-                    Reply<TurnTicket> reply);
+    void begin_turn(Conversation& conversation, OpenTurn turn, MessageReply when, Reply<TurnTicket> reply);
 
     // manager_actions.cpp
     void perform(Conversation& conversation, const Actions& actions);
@@ -64,6 +63,7 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     void log_action(Conversation& conversation, const Action& action);
     void start_sandbox(Conversation& conversation);
     void on_started(const std::string& id, const base::Result<void>& result);
+    void schedule_query(Conversation& conversation);
     void send_query(Conversation& conversation);
     void drop_query(Conversation& conversation);
     void close_turn(Conversation& conversation);

@@ -82,6 +82,10 @@ scmp_arg_cmp low_half_is(unsigned argument, std::uint64_t value) {
     return scmp_arg_cmp{argument, SCMP_CMP_MASKED_EQ, k_low_half, value};
 }
 
+scmp_arg_cmp is_not_zero(unsigned argument) {
+    return scmp_arg_cmp{argument, SCMP_CMP_NE, 0, 0};
+}
+
 scmp_arg_cmp bit_is_set(unsigned argument, unsigned bit) {
     const std::uint64_t mask = std::uint64_t{1} << bit;
     return scmp_arg_cmp{argument, SCMP_CMP_MASKED_EQ, mask, mask};
@@ -146,6 +150,9 @@ base::Result<base::UniqueFd> compile_arguments() {
     // Typing into a terminal that others share, and the console's version of it (ioctl_tty(2)).
     for (const unsigned request : {unsigned{TIOCSTI}, unsigned{TIOCLINUX}})
         filter.add(SCMP_ACT_ERRNO(EPERM), "ioctl", {low_half_is(1, request)});
+    // Limits of another process: the guest has the uid of those inside, and could be starved of descriptors
+    // or memory, or be killed for its CPU time. Reading them, and setting one's own as pid 0, stays allowed.
+    filter.add(SCMP_ACT_ERRNO(EPERM), "prlimit64", {is_not_zero(0), is_not_zero(2)});
     for (const char* call : {"socket", "socketpair"}) {
         refuse_families(filter, call);
         refuse_types(filter, call);

@@ -46,7 +46,6 @@ Words host_secrets(const Lab& lab) {
 Words spellings(const std::string& path, const Words& pids) {
     Words all{path,
               "/workspace/../../../.." + path,
-              "/workspace/." + path,
               "/proc/self/root" + path,
               "/proc/self/cwd/../.." + path,
               "/proc/thread-self/root" + path,
@@ -189,7 +188,9 @@ TEST_CASE("Writing outside the workspace and the tmpfs mounts is refused") {
                        "/etc/ssl/certs", "/atoll",    "/atoll/guest",   "/run/atoll",
                        "/proc",          "/proc/sys", "/proc/1",        "/proc/self/root"});
     CHECK(refused.others_than({"EROFS", "EACCES", "EPERM", "ENOENT", "EISDIR"}) == "");
-    CHECK(sandbox.probe({"write", "/", "/dev", "/usr", "/etc", "/etc/passwd", "/atoll/guest", "/run/atoll"})
+    CHECK(sandbox
+              .probe({"write", "/", "/dev", "/usr", "/usr/bin", "/etc", "/etc/ssl/certs", "/atoll",
+                      "/run/atoll"})
               .others_than({"EROFS"}) == "");
     if (is_root())
         CHECK(outside({"write", "/usr/bin", "/etc", "/etc/passwd"}).others_than({"OK"}) == "");

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
 #include <catch2/reporters/catch_reporter_event_listener.hpp>
@@ -26,6 +27,15 @@ ServerOptions options(Privilege privilege, Words arguments, const HostServices& 
             made.environment.emplace_back(name, value);
     }
     return made;
+}
+
+/// The bwrap processes of a server. Its other children come and go.
+std::vector<pid_t> launchers(pid_t server) {
+    std::vector<pid_t> found = descendants(server);
+    std::erase_if(found, [](pid_t pid) {
+        return read_host_file("/proc/" + std::to_string(pid) + "/comm") != "bwrap\n";
+    });
+    return found;
 }
 
 std::map<Privilege, std::unique_ptr<Lab>>& labs() {
@@ -79,7 +89,8 @@ Lab& each_lab() {
     return *lab;
 }
 
-Sandbox::Sandbox(Lab& lab, const Json& request) : lab_(lab), conversation_(lab.api.create(request)) {
+Sandbox::Sandbox(Lab& lab, const Json& request)
+    : lab_(lab), others_(launchers(lab.server.pid())), conversation_(lab.api.create(request)) {
     const fs::path probe = workspace() / fs::path(k_inner_probe).filename();
     fs::copy_file(probe_program(), probe);
     own(probe);
@@ -106,6 +117,19 @@ uid_t Sandbox::host_uid() const {
     struct stat about {};
     REQUIRE(::stat(workspace().c_str(), &about) == 0);
     return about.st_uid;
+}
+
+std::vector<pid_t> Sandbox::processes() const {
+    std::vector<pid_t> own = launchers(lab_.server.pid());
+    std::erase_if(
+        own, [this](pid_t pid) { return std::find(others_.begin(), others_.end(), pid) != others_.end(); });
+    REQUIRE(own.size() == 1);
+    for (const pid_t pid : descendants(own.front())) {
+        // One without a command line has ended: only its parent has yet to ask how.
+        if (!read_host_file("/proc/" + std::to_string(pid) + "/cmdline").empty())
+            own.push_back(pid);
+    }
+    return own;
 }
 
 void Sandbox::own(const fs::path& path) {

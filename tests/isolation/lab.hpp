@@ -51,6 +51,8 @@ class Sandbox {
     std::filesystem::path bridge_socket() const;
     /// Who its processes are for the host.
     uid_t host_uid() const;
+    /// All of its processes now as the host numbers them: the launcher, the guest, and what runs in it.
+    std::vector<pid_t> processes() const;
 
     Turn run(const std::string& command);
     /// Of a command that must succeed, without the last line break.
@@ -70,6 +72,7 @@ class Sandbox {
     void own(const std::filesystem::path& path);
 
     Lab& lab_;
+    std::vector<pid_t> others_;  // launchers of sandboxes that were there before
     Json conversation_;
 };
 

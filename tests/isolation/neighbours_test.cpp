@@ -2,9 +2,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
-#include <sstream>
 
 #include "tests/isolation/lab.hpp"
 
@@ -18,25 +16,11 @@ Words join(Words first, const Words& second) {
     return first;
 }
 
-/// The processes of one sandbox as the host numbers them.
-struct Watched {
-    std::vector<pid_t> pids;
-    std::vector<atl::base::UniqueFd> pidfds;
-};
-
 /// Two conversations: one is attacked by the other.
 struct Neighbours {
-    explicit Neighbours(Lab& lab) : attacker(lab), before(descendants(lab.server.pid())), victim(lab) {}
-
-    std::vector<pid_t> victims(const Lab& lab) const {
-        std::vector<pid_t> now = descendants(lab.server.pid());
-        std::erase_if(
-            now, [&](pid_t pid) { return std::find(before.begin(), before.end(), pid) != before.end(); });
-        return now;
-    }
+    explicit Neighbours(Lab& lab) : attacker(lab), victim(lab) {}
 
     Sandbox attacker;
-    std::vector<pid_t> before;
     Sandbox victim;
 };
 
@@ -52,7 +36,7 @@ TEST_CASE("Two sandboxes do not see or signal each other's processes") {
     CHECK(two.attacker.output(look) == "0");
 
     Words pids;
-    for (const pid_t pid : two.victims(lab))
+    for (const pid_t pid : two.victim.processes())
         pids.push_back(std::to_string(pid));
     REQUIRE(pids.size() >= 3);
     // The control: for the kernel outside, signals between these uids are allowed, or the test's own.

@@ -76,22 +76,19 @@ TEST_CASE("Processes inside can signal, trace and look into each other") {
 TEST_CASE("No process of a sandbox is root on the host, or is left when its conversation is deleted") {
     Lab& lab = each_lab();
     INFO(lab.name);
-    std::vector<pid_t> before = descendants(lab.server.pid());
     std::vector<atl::base::UniqueFd> inside;
     {
         Sandbox sandbox(lab);
         sandbox.probe_in_background({"wait"}, "waiting");
-        std::vector<pid_t> started = descendants(lab.server.pid());
-        std::erase_if(
-            started, [&](pid_t pid) { return std::find(before.begin(), before.end(), pid) != before.end(); });
-        REQUIRE(started.size() >= 3);
+        const auto pids = sandbox.processes();
+        REQUIRE(pids.size() >= 3);
         const std::string wanted = "Uid:\t" + std::to_string(sandbox.host_uid()) + "\t";
         CHECK(sandbox.host_uid() != 0);
-        for (const pid_t pid : started)
+        for (const pid_t pid : pids)
             CHECK(read_host_file("/proc/" + std::to_string(pid) + "/status").find(wanted) !=
                   std::string::npos);
-        inside = open_pidfds(started);
-        CHECK(inside.size() == started.size());
+        inside = open_pidfds(pids);
+        CHECK(inside.size() == pids.size());
     }
     CHECK(await_gone(inside, std::chrono::seconds(5)));
 }

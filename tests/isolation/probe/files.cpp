@@ -42,7 +42,7 @@ long write_something(const std::string& path) {
     struct stat about {};
     if (::stat(path.c_str(), &about) != 0)
         return -1;
-    const std::string fresh = path + "/atoll-probe";
+    const std::string fresh = path + "/atoll-probe-written";
     const bool is_folder = S_ISDIR(about.st_mode);
     const int fd = is_folder ? ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL, k_mode)
                              : ::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY);

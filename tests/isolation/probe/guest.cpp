@@ -1,10 +1,13 @@
 // Attempts to drive or end process 1 of a sandbox.
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -76,24 +79,105 @@ long queue(pid_t pid, int number, int code) {
     return ::syscall(SYS_rt_sigqueueinfo, pid, number, &info);
 }
 
-/// forged-signals PID NUMBER: with a siginfo that says "from outside" in every code that a sender may choose.
-void forged_signals(const Arguments& words) {
-    const auto pid = static_cast<pid_t>(std::stol(words.at(0)));
-    const int number = std::stoi(words.at(1));
-    tell("user", queue(pid, number, SI_USER));
-    tell("kernel", queue(pid, number, SI_KERNEL));
-    tell("tkill", queue(pid, number, SI_TKILL));
+/// The target of an attempt: a pid, or `child`, a process of this one that the attempt should end, as the
+/// control.
+class Target {
+  public:
+    explicit Target(const std::string& word)
+        : is_child_(word == "child"), pid_(is_child_ ? ::fork() : std::stoi(word)) {
+        if (pid_ == 0) {
+            for (;;)
+                ::pause();
+        }
+        if (pid_ < 0)
+            give_up("no child");
+    }
+    Target(const Target&) = delete;
+    Target& operator=(const Target&) = delete;
+    ~Target() {
+        if (!is_child_)
+            return;
+        // Comes last, and does nothing to a process that has ended.
+        ::kill(pid_, SIGKILL);
+        int status = 0;
+        if (::waitpid(pid_, &status, 0) == pid_)
+            say("ended", signal_name(WTERMSIG(status)));
+    }
+    pid_t pid() const { return pid_; }
+
+  private:
+    bool is_child_;
+    pid_t pid_;
+};
+
+/// forged-signal TARGET: SIGTERM with a siginfo that says "from outside" in every code that a sender may
+/// choose.
+void forged_signal(const Arguments& words) {
+    const Target target(words.at(0));
+    tell("user", queue(target.pid(), SIGTERM, SI_USER));
+    tell("kernel", queue(target.pid(), SIGTERM, SI_KERNEL));
+    tell("tkill", queue(target.pid(), SIGTERM, SI_TKILL));
     constexpr int k_unused_code = -60;
     constexpr int k_codes[] = {SI_QUEUE, SI_TIMER, SI_MESGQ, SI_ASYNCIO, SI_SIGIO, k_unused_code};
     for (const int code : k_codes)
-        tell("code" + std::to_string(code), queue(pid, number, code));
+        tell("code" + std::to_string(code), queue(target.pid(), SIGTERM, code));
+}
+
+/// kernel-signal TARGET: a pipe whose data the kernel reports to the target with SIGTERM, on behalf of
+/// nobody.
+void kernel_signal(const Arguments& words) {
+    const Target target(words.at(0));
+    int ends[2];
+    if (::pipe(ends) != 0)
+        give_up("no pipe");
+    tell("owner", ::fcntl(ends[0], F_SETOWN, target.pid()));
+    tell("signal", ::fcntl(ends[0], F_SETSIG, SIGTERM));
+    tell("async", ::fcntl(ends[0], F_SETFL, O_ASYNC));
+    tell("data", ::write(ends[1], "x", 1));
+}
+
+/// bare-signal TARGET: with the uid's quota of queued signals used up, a signal loses its siginfo: it then
+/// looks like one of kill(2) by process 0 of uid 0.
+void bare_signal(const Arguments& words) {
+    const Target target(words.at(0));
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGRTMIN);
+    sigprocmask(SIG_BLOCK, &set, nullptr);
+    long queued = 0;
+    while (queue(::getpid(), SIGRTMIN, SI_QUEUE) == 0)
+        ++queued;
+    say("full", outcome(-1));
+    tell("bare", queue(target.pid(), SIGTERM, SI_QUEUE));
+}
+
+/// limit TARGET: the bounds with which a process would no longer work.
+void limit(const Arguments& words) {
+    const Target target(words.at(0));
+    struct Bound {
+        const char* name;
+        __rlimit_resource resource;
+        rlim_t value;
+    };
+    constexpr Bound k_bounds[] = {{"cpu", RLIMIT_CPU, 1},
+                                  {"descriptors", RLIMIT_NOFILE, 0},
+                                  {"memory", RLIMIT_AS, 4096},
+                                  {"signals", RLIMIT_SIGPENDING, 0}};
+    for (const Bound& bound : k_bounds) {
+        const rlimit wanted{bound.value, bound.value};
+        tell(bound.name, ::prlimit(target.pid(), bound.resource, &wanted, nullptr));
+    }
 }
 
 }  // namespace
 
 std::span<const Command> guest_commands() {
-    static constexpr Command k_commands[] = {
-        {"drive", drive}, {"signals", signals}, {"forged-signals", forged_signals}};
+    static constexpr Command k_commands[] = {{"drive", drive},
+                                             {"signals", signals},
+                                             {"forged-signal", forged_signal},
+                                             {"kernel-signal", kernel_signal},
+                                             {"bare-signal", bare_signal},
+                                             {"limit", limit}};
     return k_commands;
 }
 

@@ -150,7 +150,9 @@ class History {
     void message(const std::string& id) {
         auto answered = count();
         const std::string key = world_.chance(300) ? "key" + std::to_string(world_.pick(3)) : "";
-        manager_->message(id, "hello", key, [this, answered](base::Result<conversation::TurnTicket> ticket) {
+        using When = conversation::Manager::MessageReply;
+        const When when = world_.chance(500) ? When::at_once : When::committed;
+        manager_->message(id, "hello", key, when, [this, answered](base::Result<conversation::TurnTicket> ticket) {
             answered();
             if (ticket && !ticket->replayed)
                 ++turns_;
