@@ -108,6 +108,7 @@ struct Application::Parts {
     Result<void> open_disk();
     Result<void> open_http(const std::string& key);
     void arm_checkpoint();
+    void begin_checkpoint();
     void await_signal();
     void stop();
     void let_go();
@@ -271,12 +272,22 @@ void Application::Parts::arm_checkpoint() {
     timers.arm(k_checkpoint_interval, [this] {
         if (stopping)
             return;
-        if (!checkpointing && store->wal_bytes() > k_checkpoint_wal_bytes) {
-            checkpointing = true;
-            checkpointer->checkpoint(data.database(), fs_guard::CheckpointMode::passive,
-                                     [this](const Result<void>&) { checkpointing = false; });
-        }
+        if (!checkpointing && store->wal_bytes() > k_checkpoint_wal_bytes)
+            begin_checkpoint();
         arm_checkpoint();
+    });
+}
+
+void Application::Parts::begin_checkpoint() {
+    const auto share = [this](store::SqliteStore::Sharing sharing) {
+        if (const auto changed = store->set_sharing(sharing); !changed)
+            LogLine(evt::store_failed).quoted("err", changed.error().detail()).warn();
+    };
+    checkpointing = true;
+    share(store::SqliteStore::Sharing::shared);
+    checkpointer->checkpoint(data.database(), fs_guard::CheckpointMode::passive, [this, share](const Result<void>&) {
+        share(store::SqliteStore::Sharing::exclusive);
+        checkpointing = false;
     });
 }
 
@@ -325,6 +336,8 @@ Result<std::unique_ptr<Application>> Application::open(boost::asio::io_context& 
 }
 
 void Application::start() {
+    if (const auto kept = parts_->store->set_sharing(store::SqliteStore::Sharing::exclusive); !kept)
+        LogLine(evt::store_failed).quoted("err", kept.error().detail()).warn();
     parts_->server->start();
     parts_->arm_checkpoint();
     parts_->await_signal();

@@ -448,6 +448,18 @@ Result<TurnRecord> SqliteStore::find_turn(std::int64_t key, const std::string& i
     }
 }
 
+Result<void> SqliteStore::set_sharing(Sharing sharing) {
+    try {
+        impl_->database.exec(sharing == Sharing::exclusive ? "PRAGMA locking_mode = EXCLUSIVE"
+                                                           : "PRAGMA locking_mode = NORMAL");
+        // The mode takes effect at the next access.
+        static_cast<void>(impl_->database.execAndGet("SELECT count(*) FROM sqlite_schema").getInt());
+        return {};
+    } catch (const SQLite::Exception& error) {
+        return storage_error(error);
+    }
+}
+
 std::uintmax_t SqliteStore::wal_bytes() const {
     std::error_code ignored;
     const auto size = std::filesystem::file_size(impl_->file.string() + "-wal", ignored);

@@ -2,7 +2,6 @@
 #include <signal.h>
 
 #include <catch2/catch_test_macros.hpp>
-#include <charconv>
 
 #include "tests/isolation/lab.hpp"
 
@@ -37,8 +36,7 @@ TEST_CASE("The guest does not talk to processes inside") {
 
     const Results inside = sandbox.probe({"drive", k_inner_socket});
     CHECK(inside.all().size() == 5);
-    // As root the socket belongs to the server's uid; rootless both have the same one, and the guest hangs
-    // up.
+    // As root the socket is the server's alone; rootless all have one uid, and the guest hangs up.
     CHECK(inside.others_than({lab.has_private_uids ? "EACCES" : "CLOSED"}) == "");
     CHECK(sandbox.is_well());
 }

@@ -1,6 +1,7 @@
 #include <sys/stat.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
 #include <fstream>
 
 #include "core/store/sqlite_store.hpp"
@@ -133,6 +134,32 @@ TEST_CASE("The database is readable by its owner alone") {
         CHECK((status.st_mode & 0777) == 0600);
     }
     CHECK(store->wal_bytes() > 0);
+}
+
+TEST_CASE("Another process can make a checkpoint while the database is shared, and only then") {
+    const test::TempDir dir;
+    const auto store = open(dir.path() / "db");
+    const auto commit = [&](std::uint64_t seq) {
+        return store->commit(std::vector<Write>{AppendEvent{1, event(seq, std::string(10'000, 'x'))}}).has_value();
+    };
+    REQUIRE(store->set_sharing(SqliteStore::Sharing::exclusive));
+    REQUIRE(commit(1));
+    const auto checkpoint_by_another = [&] {
+        // In a process of its own: POSIX locks do not hold within one.
+        const std::string command = "sqlite3 " + (dir.path() / "db").string() +
+                                    " 'PRAGMA wal_checkpoint(PASSIVE);' 2>/dev/null | grep -q '^0|[1-9]'";
+        return std::system(command.c_str()) == 0;
+    };
+    if (std::system("command -v sqlite3 >/dev/null") != 0)
+        SKIP("needs the program sqlite3");
+    CHECK_FALSE(checkpoint_by_another());
+    REQUIRE(store->set_sharing(SqliteStore::Sharing::shared));
+    REQUIRE(commit(2));
+    CHECK(checkpoint_by_another());
+    REQUIRE(commit(3));
+    REQUIRE(store->set_sharing(SqliteStore::Sharing::exclusive));
+    REQUIRE(commit(4));
+    CHECK(store->read_events(1, 0, 1'000'000)->size() == 4);
 }
 
 TEST_CASE("A damaged database and a newer schema are refused in clear words") {
