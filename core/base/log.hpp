@@ -32,6 +32,11 @@ class LogLine {
     std::string text_;
 };
 
+/// Whether debug lines are wanted: ask before making one for every turn or request.
+inline bool logs_debug() {
+    return spdlog::should_log(spdlog::level::debug);
+}
+
 /// `hostile` with control characters and non-ASCII bytes as \xNN, at most `limit_bytes` of input.
 std::string escaped(std::string_view hostile, std::size_t limit_bytes = 200);
 

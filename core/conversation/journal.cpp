@@ -8,8 +8,23 @@
 namespace atl::conversation {
 
 void Journal::add(Write write) {
+    // A short turn begins and ends in one batch: its row is written once.
+    if (auto* const turn = std::get_if<PutTurn>(&write); turn != nullptr && supersede(*turn))
+        return schedule();
     batch_.push_back(std::move(write));
     schedule();
+}
+
+bool Journal::supersede(PutTurn& turn) {
+    for (auto at = batch_.rbegin(); at != batch_.rend(); ++at) {
+        auto* const earlier = std::get_if<PutTurn>(&*at);
+        if (earlier != nullptr && earlier->record.conversation_key == turn.record.conversation_key &&
+            earlier->record.turn == turn.record.turn) {
+            *earlier = std::move(turn);
+            return true;
+        }
+    }
+    return false;
 }
 
 void Journal::add_lazily(Write write) {

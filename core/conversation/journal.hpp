@@ -43,6 +43,7 @@ class Journal {
         std::uint64_t below_seq;
     };
 
+    bool supersede(PutTurn& turn);
     void schedule();
     void commit_or_retry();
     void purge_some();

@@ -29,8 +29,8 @@ void Manager::remove(const std::string& id, Reply<void> reply) {
     impl_->remove(id, std::move(reply));
 }
 
-void Manager::message(const std::string& id, std::string content, std::string idempotency_key, MessageReply when,
-                      Reply<TurnTicket> reply) {
+void Manager::message(const std::string& id, std::string content, std::string idempotency_key,
+                      MessageReply when, Reply<TurnTicket> reply) {
     impl_->message(id, std::move(content), std::move(idempotency_key), when, std::move(reply));
 }
 

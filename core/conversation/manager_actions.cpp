@@ -52,7 +52,8 @@ void Manager::Impl::perform(Conversation& conversation, const Action& action) {
                                    [] {});
         case Kind::remove_sandbox:
             return remove_sandbox(conversation);
-        case Kind::send_query: return schedule_query(conversation);
+        case Kind::send_query:
+            return schedule_query(conversation);
         case Kind::drop_query:
             return drop_query(conversation);
         case Kind::send_interrupt:
@@ -190,13 +191,15 @@ void Manager::Impl::close_turn(Conversation& conversation) {
     if (conversation.log->first_seq() != first_seq)
         persist(conversation);
     conversation.last_activity = clock_.steady_now();
-    const auto took = std::chrono::duration_cast<base::Millis>(clock_.steady_now() - turn.started);
-    LogLine(evt::turn_ended)
-        .field("conv", conversation.record.id)
-        .field("turn", turn.record.turn)
-        .field("bytes", static_cast<std::int64_t>(turn.logged_bytes))
-        .field("dur_ms", took.count())
-        .debug();
+    if (base::logs_debug()) {
+        const auto took = std::chrono::duration_cast<base::Millis>(clock_.steady_now() - turn.started);
+        LogLine(evt::turn_ended)
+            .field("conv", conversation.record.id)
+            .field("turn", turn.record.turn)
+            .field("bytes", static_cast<std::int64_t>(turn.logged_bytes))
+            .field("dur_ms", took.count())
+            .debug();
+    }
     arm_life(conversation);
 }
 

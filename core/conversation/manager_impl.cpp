@@ -272,10 +272,11 @@ void Manager::Impl::begin_turn(Conversation& conversation, OpenTurn turn, Messag
     conversation.turn = std::move(turn);
     conversation.record.last_active_at = clock_.wall_now();
     conversation.last_activity = clock_.steady_now();
-    LogLine(evt::turn_started)
-        .field("conv", conversation.record.id)
-        .field("turn", conversation.turn.record.turn)
-        .debug();
+    if (base::logs_debug())
+        LogLine(evt::turn_started)
+            .field("conv", conversation.record.id)
+            .field("turn", conversation.turn.record.turn)
+            .debug();
 
     TurnTicket ticket;
     ticket.turn = conversation.turn.record.turn;

@@ -120,7 +120,14 @@ EventPtr make_event(std::uint64_t seq, EventType type, base::WallTime at, std::u
     json += ",\"type\":\"";
     json += to_string(type);
     json += "\",\"at\":\"";
-    json += base::rfc3339(at);
+    // Events come in bursts: many share a millisecond. The loop has one thread.
+    static base::WallTime s_at;
+    static std::string s_text = base::rfc3339(s_at);
+    if (at != s_at) {
+        s_at = at;
+        s_text = base::rfc3339(at);
+    }
+    json += s_text;
     json += "\",\"turn\":";
     if (turn == 0) {
         json += "null";
