@@ -285,10 +285,11 @@ void Application::Parts::begin_checkpoint() {
     };
     checkpointing = true;
     share(store::SqliteStore::Sharing::shared);
-    checkpointer->checkpoint(data.database(), fs_guard::CheckpointMode::passive, [this, share](const Result<void>&) {
-        share(store::SqliteStore::Sharing::exclusive);
-        checkpointing = false;
-    });
+    checkpointer->checkpoint(data.database(), fs_guard::CheckpointMode::passive,
+                             [this, share](const Result<void>&) {
+                                 share(store::SqliteStore::Sharing::exclusive);
+                                 checkpointing = false;
+                             });
 }
 
 void Application::Parts::await_signal() {

@@ -60,8 +60,8 @@ bool Guest::set_up() {
     socklen_t size = sizeof listening;
     if (getsockopt(listener_.get(), SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0 || listening == 0)
         return false;
-    // Only its error counts: the reading end of the log is gone, and with it the host (epoll_ctl(2), EPOLLERR).
-    // A log that is no pipe cannot be watched and need not be.
+    // Only its error counts: the reading end of the log is gone, and with it the host (epoll_ctl(2),
+    // EPOLLERR). A log that is no pipe cannot be watched and need not be.
     static_cast<void>(loop_.add(STDERR_FILENO, 0, log_watch_));
     return fcntl(listener_.get(), F_SETFD, FD_CLOEXEC) == 0 &&
            fcntl(listener_.get(), F_SETFL, O_NONBLOCK) == 0 &&

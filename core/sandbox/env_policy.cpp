@@ -4,6 +4,8 @@
 #include <array>
 #include <set>
 
+#include "core/sandbox/inner_paths.hpp"
+
 namespace atl::sandbox {
 namespace {
 
@@ -67,7 +69,7 @@ Environment compose_env(const Environment& host, const Record& record) {
     Environment env = host;
     env.emplace_back("HOME", k_inner_workspace);
     env.emplace_back("ASH_BRIDGE_SOCKET", k_inner_bridge_socket);
-    env.emplace_back("ASH_AGENT_DIR", k_inner_agent);
+    env.emplace_back("ASH_AGENT_DIR", k_inner_agent_dir);
     env.emplace_back("ASH_WORKSPACE_DIR", k_inner_workspace);
     env.emplace_back("ASH_SANDBOX_ID", record.id);
     env.emplace_back("ASH_SESSION_ID", record.conversation_id);

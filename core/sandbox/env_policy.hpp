@@ -9,13 +9,6 @@
 
 namespace atl::sandbox {
 
-/// Where things are inside every sandbox.
-inline constexpr std::string_view k_inner_workspace = "/workspace";
-inline constexpr std::string_view k_inner_agent = "/agent";
-inline constexpr std::string_view k_inner_guest = "/atoll/guest";
-inline constexpr std::string_view k_inner_bridge_dir = "/run/atoll";
-inline constexpr std::string_view k_inner_bridge_socket = "/run/atoll/bridge.sock";
-
 /// The allow-listed variables that `environ_block` (environ(7), ends with a null pointer) holds.
 Environment pick_host_env(const char* const* environ_block);
 

@@ -152,11 +152,12 @@ class History {
         const std::string key = world_.chance(300) ? "key" + std::to_string(world_.pick(3)) : "";
         using When = conversation::Manager::MessageReply;
         const When when = world_.chance(500) ? When::at_once : When::committed;
-        manager_->message(id, "hello", key, when, [this, answered](base::Result<conversation::TurnTicket> ticket) {
-            answered();
-            if (ticket && !ticket->replayed)
-                ++turns_;
-        });
+        manager_->message(id, "hello", key, when,
+                          [this, answered](base::Result<conversation::TurnTicket> ticket) {
+                              answered();
+                              if (ticket && !ticket->replayed)
+                                  ++turns_;
+                          });
     }
 
     /// Some agent says something, or something of it dies.

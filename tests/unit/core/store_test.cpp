@@ -140,7 +140,8 @@ TEST_CASE("Another process can make a checkpoint while the database is shared, a
     const test::TempDir dir;
     const auto store = open(dir.path() / "db");
     const auto commit = [&](std::uint64_t seq) {
-        return store->commit(std::vector<Write>{AppendEvent{1, event(seq, std::string(10'000, 'x'))}}).has_value();
+        return store->commit(std::vector<Write>{AppendEvent{1, event(seq, std::string(10'000, 'x'))}})
+            .has_value();
     };
     REQUIRE(store->set_sharing(SqliteStore::Sharing::exclusive));
     REQUIRE(commit(1));
