@@ -54,6 +54,8 @@ check_ccache() {
     if ! mkdir -p "$dir" 2>/dev/null || [[ ! -w $dir ]]; then
         export CCACHE_DISABLE=1
     fi
+    # Paths below the checkout count relative to it, so that another checkout finds what this one compiled.
+    export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$root} CCACHE_NOHASHDIR=1
 }
 
 # The value of a variable in a build's CMake cache.
