@@ -99,12 +99,19 @@ bool Guest::is_host(int socket) const {
            (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid == 0);
 }
 
+// kill(2) by a process outside the pid namespace shows pid 0. So do signals that the kernel sends for a
+// process inside (fcntl(2) F_SETSIG, timers), but with another code, and signals whose details were lost to a
+// full queue (sigqueue(3)), but with uid 0, which nobody has in this user namespace.
+bool Guest::is_from_host(const signalfd_siginfo& info) {
+    return info.ssi_code == SI_USER && info.ssi_pid == 0 && info.ssi_uid != 0;
+}
+
 void Guest::on_signal() {
     signalfd_siginfo info{};
     while (read(signals_.get(), &info, sizeof info) == sizeof info) {
         if (info.ssi_signo == SIGCHLD)
             children_.reap_all();
-        else if (info.ssi_signo == SIGTERM && (info.ssi_pid == 0 || options_.peers == Peers::any))
+        else if (info.ssi_signo == SIGTERM && (options_.peers == Peers::any || is_from_host(info)))
             begin_stop();
     }
 }

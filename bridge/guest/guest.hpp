@@ -53,6 +53,7 @@ class Guest final : private ConnectionOwner {
     void on_signal();
     void on_log();
     bool is_host(int socket) const;
+    static bool is_from_host(const signalfd_siginfo& info);
 
     void on_command(Connection& connection, std::string_view line) override;
     void on_drained(Connection& connection) override;

@@ -137,6 +137,18 @@ TEST_CASE("No new namespace can be made, by any call and with any disguise of it
     CHECK(sandbox.run("unshare --user true").exit_code.value_or(0) == 1);
 }
 
+TEST_CASE("Without the filter, too, the kernel makes no user namespace below a sandbox's") {
+    Lab& lab = each_lab();
+    INFO(lab.name);
+    Sandbox sandbox(lab);
+    sandbox.probe_in_background({"wait"}, "waiting");
+    const std::string pid = std::to_string(sandbox.processes().back());
+    const Results joined = outside({"in-userns-of", pid, "bare-namespaces"});
+    REQUIRE(joined["unshare/uts"] == "OK");
+    CHECK(joined["unshare/user"] == "ENOSPC");
+    CHECK(joined["clone/user"] == "ENOSPC");
+}
+
 TEST_CASE("Processes can still be made; clone3 is unknown, so that libc falls back") {
     Lab& lab = each_lab();
     INFO(lab.name);

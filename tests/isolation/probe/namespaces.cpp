@@ -140,6 +140,16 @@ void in_userns(const Arguments& words) {
         give_up("the command in the namespaces failed");
 }
 
+/// in-userns-of PID COMMAND...: with all capabilities in the user namespace of another process, free of its
+/// filters.
+void in_userns_of(const Arguments& words) {
+    const int fd = ::open(("/proc/" + words.at(0) + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || ::syscall(SYS_setns, fd, CLONE_NEWUSER) != 0)
+        give_up("cannot enter the user namespace: " + outcome(-1));
+    if (!run_command({words.begin() + 1, words.end()}))
+        give_up("no such command");
+}
+
 }  // namespace
 
 std::span<const Command> namespace_commands() {
@@ -149,7 +159,8 @@ std::span<const Command> namespace_commands() {
                                              {"enter-namespaces", enter_namespaces},
                                              {"mounts", mounts},
                                              {"remount", remount},
-                                             {"in-userns", in_userns}};
+                                             {"in-userns", in_userns},
+                                             {"in-userns-of", in_userns_of}};
     return k_commands;
 }
 
