@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
@@ -76,6 +77,10 @@ http::Settings http_settings(const Config& config) {
     http::Settings settings;
     settings.allowed_hosts = config.allowed_hosts;
     settings.allowed_origins = config.allowed_origins;
+    // Connections of strangers leave half of the descriptors to the sandboxes.
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0)
+        settings.max_connections = std::min<std::size_t>(settings.max_connections, limit.rlim_cur / 2);
     settings.access_log = config.access_log == "all" ? http::AccessLog::all : http::AccessLog::failures;
     return settings;
 }
@@ -238,10 +243,15 @@ Result<void> Application::Parts::open_disk() {
         if (!box.gone)
             known.push_back(box.id);
     }
-    workspaces->sweep(known, [](const Result<void>& swept) {
+    auto* const private_uids = dynamic_cast<isolation::HostUidLeases*>(uids.get());
+    const auto owners = workspaces->sweep(known, [private_uids](const Result<void>& swept) {
         if (!swept)
             LogLine(evt::sandbox_cleanup).quoted("err", swept.error().detail()).error();
+        else if (private_uids != nullptr)
+            private_uids->lift_quarantine();
     });
+    if (private_uids != nullptr)
+        private_uids->quarantine(owners);
     return {};
 }
 

@@ -150,6 +150,7 @@ std::size_t LineStream::hand_out(std::string_view bytes) {
             searched_bytes_ = length;
             return used;
         }
+        unpaced_bytes_ += base::k_paced_line_bytes;
         sink_->on_line(bytes.substr(used, length));
         used = newline + 1;
         if (sink_ == nullptr)

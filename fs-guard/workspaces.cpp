@@ -117,8 +117,8 @@ void Workspaces::remove(const std::string& sandbox_id, std::function<void(base::
     timers_.defer([done = std::move(done), result] { done(result); });
 }
 
-void Workspaces::sweep(const std::vector<std::string>& known_ids,
-                       std::function<void(base::Result<void>)> done) {
+std::vector<std::uint32_t> Workspaces::sweep(const std::vector<std::string>& known_ids,
+                                             std::function<void(base::Result<void>)> done) {
     const std::unordered_set<std::string> known(known_ids.begin(), known_ids.end());
     std::size_t strays = 0;
     std::string unused;
@@ -129,7 +129,7 @@ void Workspaces::sweep(const std::vector<std::string>& known_ids,
     const auto rubbish = names_in(data_dir_ / k_trash);
     if (rubbish.empty()) {
         timers_.defer([done = std::move(done)] { done({}); });
-        return;
+        return {};
     }
     base::LogLine(base::evt::sandbox_cleanup)
         .field("err", "removing what an earlier run left")
@@ -137,9 +137,15 @@ void Workspaces::sweep(const std::vector<std::string>& known_ids,
         .field("trash", static_cast<std::int64_t>(rubbish.size()))
         .info();
     auto countdown = std::make_shared<Countdown>(Countdown{rubbish.size(), std::nullopt, std::move(done)});
-    for (const auto& name : rubbish)
+    std::vector<std::uint32_t> owners;
+    for (const auto& name : rubbish) {
+        struct stat status {};
+        if (::fstatat(trash_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0)
+            owners.push_back(status.st_uid);
         remover_.remove(std::string(k_trash) + "/" + name,
                         [countdown](const base::Result<void>& result) { countdown->step(result); });
+    }
+    return owners;
 }
 
 void Workspaces::describe(sandbox::Enforcement& enforcement) const {

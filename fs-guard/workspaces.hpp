@@ -32,8 +32,9 @@ class Workspaces final : public sandbox::DiskGuard {
 
     /// At start, once the store has told which sandboxes exist: removes every other workspace and all that
     /// is in the trash. `done` is called when their last byte is freed, with the first error there was.
-    /// Until then the uids of the files may not be handed out again.
-    void sweep(const std::vector<std::string>& known_ids, std::function<void(base::Result<void>)> done);
+    /// Returns the owners of what is being removed: until `done` their uids may not be handed out again.
+    std::vector<std::uint32_t> sweep(const std::vector<std::string>& known_ids,
+                                     std::function<void(base::Result<void>)> done);
 
   private:
     Workspaces(std::filesystem::path data_dir, HelperClient& remover, base::Timers& timers,

@@ -103,7 +103,9 @@ Task<Result<Response>> async_patch(Api& api, RequestContext& context) {
         patch.limits = form->limits->applied_to(before->limits);
     patch.idle_seconds = form->idle_seconds;
     patch.ttl_seconds = form->ttl_seconds;
-    co_return respond(api.conversations.patch(*id, patch));
+    auto start = [&](Manager::Reply<View> reply) { api.conversations.patch(*id, patch, std::move(reply)); };
+    const auto changed = co_await context.async_reply<View>(start);
+    co_return respond(changed);
 }
 
 Task<Result<Response>> async_remove(Api& api, RequestContext& context) {
@@ -203,8 +205,8 @@ std::vector<Route> conversation_routes(Api& api) {
     patch.body = BodyRule::required;
     patch.request_schema = "PatchConversation";
     patch.responses = {{200, "The conversation as changed.", "Conversation"}};
-    patch.errors.insert(patch.errors.end(),
-                        {Errc::conversation_ended, Errc::storage_failed, Errc::shutting_down});
+    patch.errors.insert(patch.errors.end(), {Errc::conversation_ended, Errc::conversation_starting,
+                                             Errc::storage_failed, Errc::shutting_down});
     routes.push_back(std::move(patch));
 
     Route remove = route(api, Method::delete_, k_one, "deleteConversation", async_remove);

@@ -21,6 +21,8 @@ inline constexpr std::chrono::seconds k_heartbeat_interval{15};
 static_assert(k_heartbeat_interval < k_write_deadline);
 inline constexpr std::size_t k_default_page_items = 100;
 inline constexpr std::size_t k_max_page_items = 10'000;
+// A page ends here even if it may have more items: one answer must not hold up the loop.
+inline constexpr std::size_t k_list_page_bytes = 512 * 1024;
 inline constexpr std::size_t k_max_metadata_bytes = 16 * 1024;
 inline constexpr std::size_t k_max_user_id_bytes = 256;
 inline constexpr std::size_t k_max_idempotency_key_bytes = 256;
@@ -41,6 +43,8 @@ inline constexpr std::chrono::milliseconds k_shutdown_grace{1500};
 inline constexpr std::chrono::milliseconds k_terminate_grace{500};
 inline constexpr std::chrono::seconds k_kill_deadline{10};
 inline constexpr std::chrono::seconds k_interrupt_deadline{10};
+inline constexpr std::chrono::milliseconds k_interrupt_retry{50};
+static_assert(k_interrupt_retry < k_interrupt_deadline);
 inline constexpr std::chrono::seconds k_default_turn_limit{3600};
 
 // The event log of a conversation, defaults.
@@ -54,6 +58,8 @@ inline constexpr std::size_t k_live_window_events = 1024;
 inline constexpr std::size_t k_replay_batch_bytes = 256 * 1024;
 // After truncation a turn's remaining output is read no faster than this, so that it cannot grind the loop.
 inline constexpr std::size_t k_truncated_read_bytes_per_s = 4UL * 1024 * 1024;
+// A line costs at least this much of that pace, however short it is.
+inline constexpr std::size_t k_paced_line_bytes = 256;
 inline constexpr std::size_t k_max_protocol_complaints = 10;
 
 // What a sandbox writes to its stdout and stderr, kept per generation.

@@ -53,6 +53,7 @@ struct Conversation final : sandbox::QueryObserver {
     base::TimerId life_timer = 0;  // idle and time to live
     base::SteadyTime last_activity{};
     bool erasing = false;
+    bool awaits_removal = false;  // its end is not committed yet
     std::vector<Manager::Reply<View>> start_waiters;
     std::vector<Manager::Reply<View>> pause_waiters;
     std::vector<Manager::Reply<void>> removal_waiters;

@@ -57,6 +57,8 @@ void Journal::commit_or_retry() {
     // scheduled_ stays true: what is added meanwhile joins the batch that is tried again.
     scheduled_ = true;
     timers_.arm(k_retry_interval, [this] { commit_or_retry(); });
+    if (refused_)
+        refused_();
 }
 
 base::Result<void> Journal::flush() {

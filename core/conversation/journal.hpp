@@ -28,6 +28,8 @@ class Journal {
     void after_commit(std::function<void()> done);
     /// Commits now what is there; for shutdown. An error leaves the batch in place.
     base::Result<void> flush();
+    /// `refused` is called each time the store refuses a batch.
+    void on_refusal(std::function<void()> refused) { refused_ = std::move(refused); }
     /// The number of the batch that add() adds to; those below are committed.
     std::uint64_t batch_number() const noexcept { return batch_number_; }
     /// False while the store refuses.
@@ -58,6 +60,7 @@ class Journal {
     std::vector<Write> batch_;
     std::uint64_t batch_number_ = 1;
     std::vector<std::function<void()>> waiters_;
+    std::function<void()> refused_;
     std::deque<Purge> purges_;
     bool scheduled_ = false;
     bool lazy_armed_ = false;

@@ -85,6 +85,8 @@ class Machine {
     bool turn_open() const noexcept { return turn_ != Turn::none; }
     /// True while the agent's events belong to the open turn.
     bool turn_running() const noexcept { return turn_ == Turn::running || turn_ == Turn::interrupting; }
+    /// True from an interrupt to the end of the turn.
+    bool interrupting() const noexcept { return turn_ == Turn::interrupting; }
     bool sandbox_up() const noexcept { return box_ == Box::up; }
     bool sandbox_living() const noexcept { return box_ != Box::absent; }
 

@@ -22,8 +22,8 @@ base::Result<View> Manager::get(const std::string& id) const {
 base::Result<Page<View>> Manager::list(const ListQuery& query) const {
     return impl_->list(query);
 }
-base::Result<View> Manager::patch(const std::string& id, const PatchRequest& patch) {
-    return impl_->patch(id, patch);
+void Manager::patch(const std::string& id, const PatchRequest& patch, Reply<View> reply) {
+    impl_->patch(id, patch, std::move(reply));
 }
 void Manager::remove(const std::string& id, Reply<void> reply) {
     impl_->remove(id, std::move(reply));

@@ -74,7 +74,8 @@ class Manager {
     void create(CreateRequest request, Reply<View> reply);
     base::Result<View> get(const std::string& id) const;
     base::Result<Page<View>> list(const ListQuery& query) const;
-    base::Result<View> patch(const std::string& id, const PatchRequest& patch);
+    /// `reply` once the change is committed.
+    void patch(const std::string& id, const PatchRequest& patch, Reply<View> reply);
     /// `reply` when sandbox, workspace and log are gone.
     void remove(const std::string& id, Reply<void> reply);
 

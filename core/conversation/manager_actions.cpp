@@ -57,9 +57,7 @@ void Manager::Impl::perform(Conversation& conversation, const Action& action) {
         case Kind::drop_query:
             return drop_query(conversation);
         case Kind::send_interrupt:
-            if (sandbox::Channel* channel = sandboxes_.channel(conversation.record.sandbox_id))
-                channel->interrupt(turn_name(conversation.turn.record.turn), [](const Result<void>&) {});
-            return;
+            return send_interrupt(conversation);
         case Kind::arm_grace:
             return arm_grace(conversation);
         case Kind::disarm_grace:
@@ -174,6 +172,25 @@ void Manager::Impl::send_query(Conversation& conversation) {
         channel->query(turn_name(conversation.turn.record.turn), content, "{}", conversation);
 }
 
+void Manager::Impl::send_interrupt(Conversation& conversation) {
+    sandbox::Channel* channel = sandboxes_.channel(conversation.record.sandbox_id);
+    if (channel == nullptr)
+        return;
+    const std::string id = conversation.record.id;
+    const std::uint64_t turn = conversation.turn.record.turn;
+    channel->interrupt(turn_name(turn), [this, id, turn](const Result<void>& done) {
+        if (done)
+            return;
+        // The guest has not seen the query yet: the two go by different connections. Grace bounds the
+        // retries.
+        timers_.arm(base::k_interrupt_retry, [this, id, turn] {
+            Conversation* still = find(id);
+            if (still != nullptr && still->turn.record.turn == turn && still->machine.interrupting())
+                send_interrupt(*still);
+        });
+    });
+}
+
 void Manager::Impl::drop_query(Conversation& conversation) {
     if (!conversation.query)
         return;
@@ -207,7 +224,11 @@ void Manager::Impl::persist(Conversation& conversation) {
     conversation.record.status = conversation.machine.status();
     conversation.record.reason = conversation.machine.reason();
     conversation.record.first_seq = conversation.log->first_seq();
-    journal_.add(PutConversation{conversation.record});
+    // One that is being deleted does not come back after a crash; its sandbox does, to be removed.
+    if (conversation.erasing)
+        journal_.add(EraseConversation{conversation.record.key});
+    else
+        journal_.add(PutConversation{conversation.record});
     journal_.add(PutSandbox{conversation.box});
 }
 
@@ -245,13 +266,30 @@ void Manager::Impl::remove_sandbox(Conversation& conversation) {
     if (const sandbox::Record* box = sandboxes_.find(conversation.record.sandbox_id))
         conversation.box = *box;
     loose_.delist(conversation.box);
-    if (!journal_.healthy())
-        sandboxes_.stop(conversation.record.sandbox_id, sandbox::ExitClass::killed, "the conversation ended",
-                        [] {});
     // Only once its end is committed: a conversation that comes back after a crash must find its workspace.
-    journal_.after_commit([this, id = conversation.record.id, box = conversation.record.sandbox_id] {
-        sandboxes_.remove(box, [this, id] { on_sandbox_removed(id); });
+    conversation.awaits_removal = true;
+    journal_.after_commit([this, id = conversation.record.id] {
+        if (Conversation* ended = find(id))
+            begin_removal(*ended);
     });
+    if (!journal_.healthy())
+        on_store_refused();
+}
+
+void Manager::Impl::begin_removal(Conversation& conversation) {
+    if (!std::exchange(conversation.awaits_removal, false))
+        return;
+    sandboxes_.remove(conversation.record.sandbox_id,
+                      [this, id = conversation.record.id] { on_sandbox_removed(id); });
+}
+
+// A full disk is freed by what is being deleted, so that must not wait for a commit that needs the disk.
+// After a crash in this state a conversation may come back without its workspace.
+void Manager::Impl::on_store_refused() {
+    for (const auto& [key, conversation] : by_key_) {
+        if (conversation->erasing && conversation->awaits_removal)
+            begin_removal(*conversation);
+    }
 }
 
 void Manager::Impl::on_sandbox_removed(const std::string& id) {

@@ -36,10 +36,12 @@ Manager::Impl::Impl(const base::Clock& clock, base::Timers& timers, sandbox::Man
       settings_(std::move(settings)),
       loose_(clock, timers, sandboxes, journal, settings_) {
     sandboxes_.set_observer(this);
+    journal_.on_refusal([this] { on_store_refused(); });
 }
 
 Manager::Impl::~Impl() {
     sandboxes_.set_observer(nullptr);
+    journal_.on_refusal(nullptr);
 }
 
 Conversation* Manager::Impl::find(const std::string& id) const {
@@ -153,28 +155,36 @@ Result<Page<View>> Manager::Impl::list(const ListQuery& query) const {
             return Error(Errc::invalid_request, "cursor is not one that this route gave out");
     }
     Page<View> page;
+    std::size_t bytes = 0;
     for (auto at = by_key_.upper_bound(after); at != by_key_.end(); ++at) {
         const Conversation& conversation = *at->second;
         if (conversation.erasing || (query.status && conversation.machine.status() != *query.status) ||
             (query.user_id && conversation.record.user_id != query.user_id))
             continue;
-        if (page.items.size() == query.limit) {
+        if (page.items.size() == query.limit || bytes > base::k_list_page_bytes) {
             page.next = std::to_string(page.items.back().record.key);
             break;
         }
         page.items.push_back(view(conversation));
+        bytes += conversation.record.metadata.size() + 1024;
     }
     return page;
 }
 
-Result<View> Manager::Impl::patch(const std::string& id, const PatchRequest& patch) {
+void Manager::Impl::patch(const std::string& id, const PatchRequest& patch, Reply<View> reply) {
+    const auto refuse = [&](Error error) {
+        timers_.defer([reply, error = std::move(error)] { reply(error); });
+    };
     Conversation* conversation = find(id);
     if (conversation == nullptr || conversation->erasing)
-        return no_conversation();
+        return refuse(no_conversation());
     if (auto accepted = accepts_work(); !accepted)
-        return accepted.error();
+        return refuse(accepted.error());
     if (conversation->machine.status() == Status::ended)
-        return Error(Errc::conversation_ended, "the conversation has ended");
+        return refuse(Error(Errc::conversation_ended, "the conversation has ended"));
+    if (!conversation->machine.created())
+        return refuse(
+            Error(Errc::conversation_starting, "the conversation's first sandbox is not ready yet"));
     if (patch.metadata)
         conversation->record.metadata = *patch.metadata;
     if (patch.idle_seconds)
@@ -185,10 +195,9 @@ Result<View> Manager::Impl::patch(const std::string& id, const PatchRequest& pat
         sandboxes_.set_limits(conversation->record.sandbox_id, *patch.limits);
         conversation->box.limits = *patch.limits;
     }
-    if (conversation->machine.created())
-        persist(*conversation);
+    persist(*conversation);
     arm_life(*conversation);
-    return view(*conversation);
+    journal_.after_commit([this, id, reply = std::move(reply)] { reply(get(id)); });
 }
 
 void Manager::Impl::remove(const std::string& id, Reply<void> reply) {

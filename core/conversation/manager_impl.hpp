@@ -26,7 +26,7 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     void create(CreateRequest request, Reply<View> reply);
     base::Result<View> get(const std::string& id) const;
     base::Result<Page<View>> list(const ListQuery& query) const;
-    base::Result<View> patch(const std::string& id, const PatchRequest& patch);
+    void patch(const std::string& id, const PatchRequest& patch, Reply<View> reply);
     void remove(const std::string& id, Reply<void> reply);
     void message(const std::string& id, std::string content, std::string idempotency_key, MessageReply when,
                  Reply<TurnTicket> reply);
@@ -65,12 +65,15 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     void on_started(const std::string& id, const base::Result<void>& result);
     void schedule_query(Conversation& conversation);
     void send_query(Conversation& conversation);
+    void send_interrupt(Conversation& conversation);
     void drop_query(Conversation& conversation);
     void close_turn(Conversation& conversation);
     void persist(Conversation& conversation);
     void arm_grace(Conversation& conversation);
     void answer(Conversation& conversation, std::vector<Reply<View>>& waiters, const Action& action);
     void remove_sandbox(Conversation& conversation);
+    void begin_removal(Conversation& conversation);
+    void on_store_refused();
     void on_sandbox_removed(const std::string& id);
     void discard(Conversation& conversation, const Action& action);
     void erase(Conversation& conversation);

@@ -103,6 +103,10 @@ base::Result<std::unique_ptr<HostUidLeases>> HostUidLeases::open(UidLeaseConfig 
     return leases;
 }
 
+void HostUidLeases::quarantine(const std::vector<std::uint32_t>& host_uids) {
+    quarantined_.insert(host_uids.begin(), host_uids.end());
+}
+
 std::optional<std::uint32_t> HostUidLeases::next_free() {
     // A uid that was just given back is taken last: stray references to it have time to go.
     const auto total = static_cast<std::uint32_t>(blocks_.size()) * config_.uids_per_block;
@@ -111,7 +115,7 @@ std::optional<std::uint32_t> HostUidLeases::next_free() {
         const std::uint32_t uid = base::k_first_host_uid +
                                   blocks_[at / config_.uids_per_block] * config_.uids_per_block +
                                   at % config_.uids_per_block;
-        if (!used_.contains(uid)) {
+        if (!used_.contains(uid) && !quarantined_.contains(uid)) {
             next_ = at + 1;
             return uid;
         }

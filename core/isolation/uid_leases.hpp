@@ -41,6 +41,11 @@ class HostUidLeases final : public sandbox::UidLeases {
     void adopt(std::uint32_t host_uid) override;
     void release(std::uint32_t host_uid) override;
 
+    /// At start: files of these uids are still being removed. None of them is handed out until
+    /// lift_quarantine(), whoever releases them meanwhile.
+    void quarantine(const std::vector<std::uint32_t>& host_uids);
+    void lift_quarantine() { quarantined_.clear(); }
+
   private:
     explicit HostUidLeases(UidLeaseConfig config) : config_(std::move(config)) {}
     std::filesystem::path file_of(std::uint32_t block) const;
@@ -54,6 +59,7 @@ class HostUidLeases final : public sandbox::UidLeases {
     UidLeaseConfig config_;
     std::vector<std::uint32_t> blocks_;
     std::set<std::uint32_t> used_;
+    std::set<std::uint32_t> quarantined_;
     std::uint32_t next_ = 0;  // where the search for a free one starts
 };
 

@@ -35,10 +35,9 @@ TEST_CASE("Output arrives while the command still runs") {
     ApiClient api(server);
     const std::string id = api.create()["id"];
     HttpClient client = api.connect();
-    client.open_stream(
-        "POST", "/v1/conversations/" + id + "/messages",
-        R"({"content":"echo first; read -r line < fifo 2>/dev/null || { mkfifo fifo; read -r line < fifo; }; echo $line"})",
-        {{"Accept", "text/event-stream"}});
+    client.open_stream("POST", "/v1/conversations/" + id + "/messages",
+                       R"({"content":"echo first; mkfifo fifo; read -r line < fifo"})",
+                       {{"Accept", "text/event-stream"}});
     const auto first = client.next_event();
     REQUIRE(first);
     CHECK(Json::parse(first->data)["data"]["delta"] == "first\n");
@@ -47,6 +46,27 @@ TEST_CASE("Output arrives while the command still runs") {
     api.call(200, "POST", "/v1/conversations/" + id + "/interrupt");
     const Turn turn = summarise(read_until(client, "done"));
     CHECK(turn.exit_code.value_or(0) == 130);
+}
+
+TEST_CASE("An interrupt that follows its message at once is not lost") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const std::string id = api.create()["id"];
+    const std::string target = "/v1/conversations/" + id;
+    for (const std::size_t padding : {10UL, 10'000UL, 900'000UL}) {
+        INFO(padding);
+        const Json body = {{"content", "sleep 1000 # " + std::string(padding, 'x')}};
+        const Json ticket = api.call(202, "POST", target + "/messages", body.dump(),
+                                     {{"Idempotency-Key", "key" + std::to_string(padding)}});
+        api.call(200, "POST", target + "/interrupt");
+        HttpClient client = api.connect();
+        client.open_stream("GET", target + "/events?after=" + ticket["after"].dump(), "",
+                           {{"Accept", "text/event-stream"}});
+        const Turn turn = summarise(read_until(client, "done", 5s));
+        CHECK(turn.errors.empty());
+        CHECK(turn.exit_code.value_or(0) == 130);
+    }
+    CHECK(api.get(id)["generation"] == 1);
 }
 
 TEST_CASE("What one message leaves in the workspace the next one finds") {

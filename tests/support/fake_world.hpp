@@ -158,6 +158,7 @@ struct FakeWorld final : sandbox::Launcher,
     FakeTimers timers;
     FakeStore store;
     unsigned failure_per_mille = 0;
+    bool workspaces_may_be_missing = false;
     std::vector<std::function<void()>> pending;
     std::map<pid_t, std::shared_ptr<FakeProcessState>> processes;  // living ones
     std::vector<std::shared_ptr<FakeQueryState>> queries;          // open ones

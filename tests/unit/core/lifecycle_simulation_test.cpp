@@ -37,6 +37,8 @@ class History {
     explicit History(std::uint64_t seed) : world_(seed) {
         world_.failure_per_mille = world_.chance(500) ? 60 : 0;
         flaky_store_ = world_.chance(200);
+        // While its store refuses, a server removes workspaces before it can commit that.
+        world_.workspaces_may_be_missing = flaky_store_;
         world_.store.fails = [this] { return flaky_store_ && world_.chance(100); };
         start_server();
     }
@@ -126,7 +128,7 @@ class History {
         patch.idle_seconds = static_cast<std::uint32_t>(world_.pick(3) * 30);
         if (world_.chance(100))
             patch.ttl_seconds = 600;
-        static_cast<void>(manager_->patch(target.id, patch));
+        manager_->patch(target.id, patch, counted<conversation::View>());
     }
 
     void create() {

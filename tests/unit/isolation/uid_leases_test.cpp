@@ -116,3 +116,19 @@ TEST_CASE("a lease directory that cannot be made is an error with its name") {
     CHECK(leases.error().code() == base::Errc::storage_failed);
     CHECK(leases.error().detail().find("/proc/atoll-uids") != std::string::npos);
 }
+
+TEST_CASE("a uid whose files are still being removed is not handed out, whoever releases it") {
+    const Host host;
+    const std::uint32_t left = host.server("a", "ia")->acquire().value();
+    const auto leases = host.server("a", "ia");
+    leases->quarantine({left});
+    leases->adopt(left);
+    leases->release(left);
+    for (int i = 0; i < 8; ++i)
+        CHECK(leases->acquire().value() != left);
+    leases->lift_quarantine();
+    bool again = false;
+    for (int i = 0; i < 8 && !again; ++i)
+        again = leases->acquire().value() == left;
+    CHECK(again);
+}
