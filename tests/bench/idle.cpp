@@ -6,7 +6,8 @@ namespace atl::bench {
 namespace {
 
 constexpr std::size_t k_conversations = 50;
-// MemAvailable moves with everything that runs on the host: the median of several rounds.
+// MemAvailable moves with everything that runs on the host, and what an earlier round gave back late makes
+// a round look cheaper than it is: the dearest of several rounds counts.
 constexpr std::size_t k_rounds = 5;
 constexpr double k_budget_ms = 30'000;
 constexpr double k_max_pss_kb = 512;
@@ -45,7 +46,7 @@ std::vector<Result> measure_idle() {
     }
     Result idle = single("idle_sandbox_pss_kb", "<= 512", pss.p50(), k_max_pss_kb);
     idle.more["processes"] = static_cast<double>(processes) / k_conversations;
-    return {idle, single("idle_sandbox_memavail_kb", "<= 1,536", available.p50(), k_max_memavail_kb),
+    return {idle, single("idle_sandbox_memavail_kb", "<= 1,536", available.percentile(1), k_max_memavail_kb),
             single("server_rss_kb", "<= 25,600", rss.percentile(1), k_max_rss_kb)};
 }
 

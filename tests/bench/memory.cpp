@@ -15,8 +15,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int k_look_every_ms = 100;
-constexpr int k_looks = 20;
-constexpr double k_still_kb = 64;
+constexpr int k_looks = 60;
+constexpr int k_still_looks = 10;
+constexpr double k_still_kb = 512;
 constexpr std::string_view k_helper = "atoll-helper";
 
 /// The number after `name` in a file of lines like "Pss:   310 kB".
@@ -46,12 +47,13 @@ std::string program_of(pid_t pid) {
 }  // namespace
 
 double settled_mem_available_kb() {
+    // The kernel frees namespaces and groups in the background: still means still for a while.
     double last = field_kb("/proc/meminfo", "MemAvailable:");
-    for (int look = 0; look < k_looks; ++look) {
+    int still = 0;
+    for (int look = 0; look < k_looks && still < k_still_looks; ++look) {
         ::poll(nullptr, 0, k_look_every_ms);
         const double now = field_kb("/proc/meminfo", "MemAvailable:");
-        if (std::abs(now - last) <= k_still_kb)
-            return now;
+        still = std::abs(now - last) <= k_still_kb ? still + 1 : 0;
         last = now;
     }
     return last;
