@@ -101,9 +101,9 @@ bool Guest::is_host(int socket) const {
 
 // kill(2) by a process outside the pid namespace shows pid 0. So do signals that the kernel sends for a
 // process inside (fcntl(2) F_SETSIG, timers), but with another code, and signals whose details were lost to a
-// full queue (sigqueue(3)), but with uid 0, which nobody has in this user namespace.
+// full queue (sigqueue(3)), but with uid 0, which nobody has inside unless the guest itself has.
 bool Guest::is_from_host(const signalfd_siginfo& info) {
-    return info.ssi_code == SI_USER && info.ssi_pid == 0 && info.ssi_uid != 0;
+    return info.ssi_code == SI_USER && info.ssi_pid == 0 && (info.ssi_uid != 0 || geteuid() == 0);
 }
 
 void Guest::on_signal() {

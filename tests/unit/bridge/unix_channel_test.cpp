@@ -269,7 +269,8 @@ TEST_CASE("output that is only counted, or only refused, is read no faster than 
     CHECK(peer.send("{\"ev\":\"done\"}\n"));
     bench.settle();
     CHECK_FALSE(bench.turn.ended());
-    bench.timers.advance(base::Millis{1 + lines.size() * 1000 / base::k_truncated_read_bytes_per_s});
+    const std::size_t cost_bytes = lines.size() + 1000 * base::k_paced_line_bytes;
+    bench.timers.advance(base::Millis{1 + cost_bytes * 1000 / base::k_truncated_read_bytes_per_s});
     bench.settle();
     CHECK(bench.turn.ended());
     CHECK(bench.timers.armed() == 0);
