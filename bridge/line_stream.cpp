@@ -20,7 +20,9 @@ constexpr std::size_t k_connect_attempts = 10;
 
 std::shared_ptr<LineStream> LineStream::open(std::shared_ptr<StreamContext> context, const std::string& path,
                                              std::string command, std::size_t max_line_bytes, Sink& sink) {
-    auto stream = std::make_shared<LineStream>(std::move(context), std::move(command), max_line_bytes, sink);
+    auto stream = std::make_shared<LineStream>(std::move(context), max_line_bytes);
+    stream->command_ = std::move(command);
+    stream->sink_ = &sink;
     if (path.size() >= sizeof stream->address_.sun_path) {
         stream->end_later(End::connect_failed, "the path of the bridge socket is too long");
         return stream;
@@ -31,15 +33,32 @@ std::shared_ptr<LineStream> LineStream::open(std::shared_ptr<StreamContext> cont
     return stream;
 }
 
-LineStream::LineStream(std::shared_ptr<StreamContext> context, std::string command,
-                       std::size_t max_line_bytes, Sink& sink)
-    : context_(std::move(context)),
-      sink_(&sink),
-      socket_(context_->executor),
-      command_(std::move(command)),
-      max_line_bytes_(max_line_bytes) {}
+LineStream::LineStream(std::shared_ptr<StreamContext> context, std::size_t max_line_bytes)
+    : context_(std::move(context)), socket_(context_->executor), max_line_bytes_(max_line_bytes) {}
+
+bool LineStream::begin(std::string& command, Sink& sink) {
+    if (closed_)
+        return false;
+    const int fd = socket_.native_handle();
+    // What came, or an end that came, since the loop last looked: then the next command is not for this
+    // stream.
+    char byte = 0;
+    const bool silent = ::recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
+    const ssize_t size =
+        silent ? ::send(fd, command.data(), command.size(), MSG_DONTWAIT | MSG_NOSIGNAL) : -1;
+    if (!silent || (size < 0 && errno != EAGAIN && errno != EINTR)) {
+        close();
+        return false;
+    }
+    sent_bytes_ = static_cast<std::size_t>(std::max<ssize_t>(size, 0));
+    command_ = std::move(command);
+    sink_ = &sink;
+    write_command();
+    return true;
+}
 
 void LineStream::close() {
+    closed_ = true;
     sink_ = nullptr;
     context_->timers.cancel(std::exchange(timer_, 0));
     boost::system::error_code ignored;
@@ -105,9 +124,14 @@ void LineStream::write_command() {
 }
 
 void LineStream::wait_readable() {
+    if (std::exchange(waits_readable_, true))
+        return;
     socket_.async_wait(Socket::wait_read, [self = shared_from_this()](boost::system::error_code error) {
-        if (self->sink_ == nullptr)
+        self->waits_readable_ = false;
+        if (self->closed_)
             return;
+        if (self->sink_ == nullptr)
+            return self->close();  // between commands there is nothing to say
         if (error)
             return self->end(End::closed, "the bridge cannot be watched");
         self->on_readable();
@@ -126,7 +150,7 @@ void LineStream::on_readable() {
     if (pending_.empty()) {
         // The usual case: whole lines, handed out where they were received.
         const std::size_t used = hand_out(bytes);
-        if (used < bytes.size() && sink_ != nullptr)
+        if (used < bytes.size())
             pending_.assign(bytes.substr(used));
     } else {
         pending_.append(bytes);
@@ -164,7 +188,7 @@ std::size_t LineStream::hand_out(std::string_view bytes) {
 /// What comes after a handler: the lines it left over, a rest for the sake of the pace, or the next read.
 void LineStream::go_on() {
     if (sink_ == nullptr)
-        return;
+        return keep_for_next();
     if (backlog_)
         return boost::asio::post(context_->executor, [self = shared_from_this()] {
             if (self->sink_ == nullptr)
@@ -182,6 +206,19 @@ void LineStream::go_on() {
         self->timer_ = 0;
         self->wait_readable();
     });
+}
+
+/// After release(). What the guest says beyond the command's end must not reach the next command, nor what is
+/// left of the command the guest.
+void LineStream::keep_for_next() {
+    if (!pending_.empty() || !command_.empty())
+        close();
+    pending_ = {};
+    backlog_ = false;
+    searched_bytes_ = 0;
+    unpaced_bytes_ = 0;
+    if (!closed_)
+        wait_readable();
 }
 
 void LineStream::end(End why, std::string_view detail) {

@@ -1,4 +1,4 @@
-// One connection to a guest: connects, writes one command, then hands out lines, each bounded. Nothing it
+// One connection to a guest: connects, writes a command, then hands out lines, each bounded. Nothing it
 // receives is trusted: no length, no rate, no descriptor (recv(2) without control data drops those).
 // A handler reads at most base::k_bridge_read_bytes, hands out a bounded number of lines, then yields.
 // An idle stream owns no buffer: all streams of a server read into one.
@@ -56,16 +56,23 @@ class LineStream : public std::enable_shared_from_this<LineStream> {
     static std::shared_ptr<LineStream> open(std::shared_ptr<StreamContext> context, const std::string& path,
                                             std::string command, std::size_t max_line_bytes, Sink& sink);
     /// Use open().
-    LineStream(std::shared_ptr<StreamContext> context, std::string command, std::size_t max_line_bytes,
-               Sink& sink);
+    LineStream(std::shared_ptr<StreamContext> context, std::size_t max_line_bytes);
     LineStream(const LineStream&) = delete;
     LineStream& operator=(const LineStream&) = delete;
+
+    /// From inside Sink::on_line(), at the line that ends the command: the sink is not called any more, and
+    /// the connection stays open for begin(). It closes by itself if the guest closes it or has more to say:
+    /// only a command is answered.
+    void release() noexcept { sink_ = nullptr; }
+    /// Sends the next command after release(), as open() does. False, with `command` untouched: the
+    /// connection is gone.
+    bool begin(std::string& command, Sink& sink);
 
     /// Closes the connection, which cancels what the guest does for it. The sink is not called any more.
     /// Safe to repeat.
     void close();
-    /// Until its end or close().
-    bool is_open() const noexcept { return sink_ != nullptr; }
+    /// True until its end, release() or close().
+    bool has_sink() const noexcept { return sink_ != nullptr; }
 
   private:
     using Socket = boost::asio::basic_stream_socket<boost::asio::local::stream_protocol, base::Executor>;
@@ -79,11 +86,12 @@ class LineStream : public std::enable_shared_from_this<LineStream> {
     void on_readable();
     std::size_t hand_out(std::string_view bytes);
     void go_on();
+    void keep_for_next();
     void end(End why, std::string_view detail);
     void end_later(End why, const char* detail);
 
     std::shared_ptr<StreamContext> context_;
-    Sink* sink_;  // null once closed
+    Sink* sink_ = nullptr;  // null between commands and once closed
     Socket socket_;
     sockaddr_un address_{};
     std::string command_;
@@ -93,6 +101,8 @@ class LineStream : public std::enable_shared_from_this<LineStream> {
     std::size_t searched_bytes_ = 0;  // of pending_: no newline there
     std::size_t unpaced_bytes_ = 0;   // read since the pace was last looked at
     bool backlog_ = false;            // pending_ may hold complete lines
+    bool waits_readable_ = false;
+    bool closed_ = false;
     std::size_t connect_attempts_ = 0;
     base::TimerId timer_ = 0;
 };

@@ -1,18 +1,23 @@
 #include "bridge/query_stream.hpp"
 
+#include <utility>
+
 #include "bridge/event_line.hpp"
 #include "bridge/protocol.hpp"
 
 namespace atl::bridge {
 
 QueryStream::QueryStream(std::shared_ptr<StreamContext> context, const std::string& path, std::string command,
-                         sandbox::QueryObserver& observer)
-    : observer_(observer),
-      stream_(LineStream::open(std::move(context), path, std::move(command), base::k_max_event_line_bytes,
-                               *this)) {}
+                         std::shared_ptr<IdleStream> idle, sandbox::QueryObserver& observer)
+    : observer_(observer), idle_(std::move(idle)), stream_(std::exchange(idle_->stream, nullptr)) {
+    if (!stream_ || !stream_->begin(command, *this))
+        stream_ = LineStream::open(std::move(context), path, std::move(command), base::k_max_event_line_bytes,
+                                   *this);
+}
 
 QueryStream::~QueryStream() {
-    stream_->close();
+    if (stream_)
+        done_ ? stream_->release() : stream_->close();
 }
 
 void QueryStream::on_line(std::string_view line) {
@@ -21,16 +26,26 @@ void QueryStream::on_line(std::string_view line) {
         ++bad_lines_;
         return observer_.on_bad_line(event.error().detail());
     }
-    if (event->name != ev::done)
-        return observer_.on_event(*event);
-    // The turn is over for the guest: what it may still send is not looked at. The observer may destroy this
-    // in the first call and must not get the second one then.
-    const auto stream = stream_;
+    if (event->name == ev::done)
+        return on_done(*event);
     observer_.on_event(*event);
-    if (stream->is_open()) {
-        stream->close();
+}
+
+// The turn is over for the guest: what it may still send is not looked at. The observer may destroy this in
+// the first call and must not get the second one then.
+void QueryStream::on_done(const sandbox::AgentEvent& event) {
+    done_ = true;
+    const auto stream = stream_;
+    const auto idle = idle_;
+    observer_.on_event(event);
+    if (stream->has_sink()) {
+        stream->release();
+        stream_.reset();  // it may serve another query while this one is still there
         observer_.on_end(sandbox::QueryEnd::done, {});
     }
+    if (!idle->wanted || idle->stream)
+        return stream->close();
+    idle->stream = stream;
 }
 
 void QueryStream::on_end(LineStream::End end, std::string_view detail) {

@@ -8,20 +8,30 @@
 
 namespace atl::bridge {
 
+/// The connection of a channel's last query, once its turn is over: the next query goes by it and need not
+/// connect. Shared by a channel and its queries; null streams: none, or the channel is gone.
+struct IdleStream {
+    std::shared_ptr<LineStream> stream;
+    bool wanted = true;  // the channel is there to use it
+};
+
 class QueryStream final : public sandbox::Query, private LineStream::Sink {
   public:
     /// `command` is the query's line. `observer` must outlive this; it may destroy this in any call.
     QueryStream(std::shared_ptr<StreamContext> context, const std::string& path, std::string command,
-                sandbox::QueryObserver& observer);
+                std::shared_ptr<IdleStream> idle, sandbox::QueryObserver& observer);
     ~QueryStream() override;
 
   private:
     void on_line(std::string_view line) override;
+    void on_done(const sandbox::AgentEvent& event);
     void on_end(LineStream::End end, std::string_view detail) override;
     LineStream::Pace pace() const override;
 
     sandbox::QueryObserver& observer_;
+    std::shared_ptr<IdleStream> idle_;
     std::size_t bad_lines_ = 0;
+    bool done_ = false;
     std::shared_ptr<LineStream> stream_;
 };
 

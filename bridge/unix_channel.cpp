@@ -38,7 +38,13 @@ std::string encode_start(const sandbox::AgentSpec& agent) {
 }
 
 UnixChannel::UnixChannel(std::shared_ptr<StreamContext> context, std::string path)
-    : context_(std::move(context)), path_(std::move(path)) {}
+    : context_(std::move(context)), path_(std::move(path)), idle_(std::make_shared<IdleStream>()) {}
+
+UnixChannel::~UnixChannel() {
+    idle_->wanted = false;
+    if (idle_->stream)
+        std::exchange(idle_->stream, nullptr)->close();
+}
 
 void UnixChannel::start(const sandbox::AgentSpec& agent, std::function<void(base::Result<void>)> on_ready,
                         std::function<void(std::string detail)> on_agent_exit) {
@@ -49,7 +55,8 @@ void UnixChannel::start(const sandbox::AgentSpec& agent, std::function<void(base
 std::unique_ptr<sandbox::Query> UnixChannel::query(std::string_view turn, std::string_view prompt,
                                                    std::string_view options,
                                                    sandbox::QueryObserver& observer) {
-    return std::make_unique<QueryStream>(context_, path_, encode_query(turn, prompt, options), observer);
+    return std::make_unique<QueryStream>(context_, path_, encode_query(turn, prompt, options), idle_,
+                                         observer);
 }
 
 void UnixChannel::interrupt(std::string_view turn, std::function<void(base::Result<void>)> done) {

@@ -1,7 +1,7 @@
-// The Channel port over the guest's Unix socket: one connection an operation, so closing is cancelling and no
-// answer can reach the wrong request. Connecting and writing happen in the initiating call, which never
-// blocks; everything else follows from the loop. Destroying a channel closes its control stream, upon which
-// the guest ends.
+// The Channel port over the guest's Unix socket: an operation has a connection for itself, so closing is
+// cancelling and no answer can reach the wrong request; a query that ended with `done` leaves its connection
+// to the next one. Connecting and writing happen in the initiating call, which never blocks; everything else
+// follows from the loop. Destroying a channel closes its control stream, upon which the guest ends.
 #pragma once
 
 #include <list>
@@ -11,6 +11,7 @@
 
 #include "bridge/control_stream.hpp"
 #include "bridge/line_stream.hpp"
+#include "bridge/query_stream.hpp"
 #include "bridge/request.hpp"
 #include "core/sandbox/ports.hpp"
 
@@ -20,6 +21,9 @@ class UnixChannel final : public sandbox::Channel {
   public:
     /// `path` as connect(2) takes it, at most 107 bytes.
     UnixChannel(std::shared_ptr<StreamContext> context, std::string path);
+    ~UnixChannel() override;
+    UnixChannel(const UnixChannel&) = delete;
+    UnixChannel& operator=(const UnixChannel&) = delete;
 
     void start(const sandbox::AgentSpec& agent, std::function<void(base::Result<void>)> on_ready,
                std::function<void(std::string detail)> on_agent_exit) override;
@@ -36,6 +40,7 @@ class UnixChannel final : public sandbox::Channel {
     std::shared_ptr<StreamContext> context_;
     std::string path_;
     std::unique_ptr<ControlStream> control_;
+    std::shared_ptr<IdleStream> idle_;
     std::list<std::optional<Request>> requests_;
 };
 

@@ -250,7 +250,7 @@ void ProcessAgent::end_turn_as_crashed() {
 
 void ProcessAgent::refuse_turn(std::string_view code, std::string_view message) {
     sink_->write(bridge::encode_error_event(code, message));
-    std::exchange(sink_, nullptr)->finish();
+    std::exchange(sink_, nullptr)->break_off();
 }
 
 void ProcessAgent::listen() {

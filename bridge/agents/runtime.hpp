@@ -1,6 +1,6 @@
 // What the guest needs of an agent, and what an agent may use of the guest. Everything runs on the guest's
 // loop; nothing blocks. A turn's sink is the host's stream: an agent uses it from begin() until it calls
-// finish() or is told abandon(), whichever is first, and never after.
+// finish() or break_off() or is told abandon(), whichever is first, and never after.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,10 @@ class TurnSink {
     virtual void write(std::string_view lines) = 0;
     /// False while much is queued: then produce no more until resume().
     virtual bool wants_more() const = 0;
-    /// Closes the stream behind what was written.
+    /// The turn is over and `done` was written: what follows on the stream is the host's next command.
     virtual void finish() = 0;
+    /// The turn is over without `done`: closes the stream behind what was written.
+    virtual void break_off() = 0;
 
   protected:
     ~TurnSink() = default;

@@ -4,6 +4,8 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <utility>
+
 #include "bridge/protocol.hpp"
 
 namespace atl::guest {
@@ -42,6 +44,10 @@ void Connection::on_ready(std::uint32_t events) {
         return read_command();
     if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
         return close();
+    if ((events & EPOLLIN) != 0) {
+        input_early_ = true;
+        wait_for(watched());
+    }
     if ((events & EPOLLOUT) != 0)
         flush();
 }
@@ -51,7 +57,7 @@ void Connection::read_command() {
     char chunk[4096];
     const ssize_t size = recv(socket_.get(), chunk, sizeof chunk, MSG_DONTWAIT);
     if (size < 0 && (errno == EAGAIN || errno == EINTR))
-        return wait_for(EPOLLIN | EPOLLRDHUP);
+        return wait_for(watched());
     if (size <= 0)
         return close();
     const std::size_t before = input_.size();
@@ -60,10 +66,10 @@ void Connection::read_command() {
     if (newline != std::string::npos)
         return accept_command(newline);
     if (input_.size() <= bridge::k_max_command_line_bytes)
-        return wait_for(EPOLLIN | EPOLLRDHUP);
+        return wait_for(watched());
     phase_ = Phase::stream;
     write(bridge::encode_refusal("the command is too long"));
-    finish();
+    break_off();
 }
 
 void Connection::accept_command(std::size_t newline) {
@@ -71,13 +77,16 @@ void Connection::accept_command(std::size_t newline) {
     const std::string input = std::move(input_);
     input_ = {};
     owner_.on_command(*this, std::string_view(input).substr(0, newline));
-    keep();
+    // What the command left open stays open until its end or the host's.
+    if (phase_ != Phase::closed)
+        wait_for(watched());
 }
 
-/// What the command left open stays open until its end or the host's.
-void Connection::keep() {
-    if (phase_ == Phase::stream)
-        wait_for(output_.empty() ? std::uint32_t{EPOLLRDHUP} : EPOLLRDHUP | EPOLLOUT);
+// The usual turn changes nothing here: input that comes early is what the loop stops looking at.
+std::uint32_t Connection::watched() const {
+    const std::uint32_t input = input_early_ ? 0 : std::uint32_t{EPOLLIN};
+    const std::uint32_t output = output_.empty() ? 0 : std::uint32_t{EPOLLOUT};
+    return EPOLLRDHUP | input | output;
 }
 
 void Connection::write(std::string_view lines) {
@@ -92,7 +101,7 @@ void Connection::write(std::string_view lines) {
             return;
     }
     output_.append(lines);
-    wait_for(EPOLLRDHUP | EPOLLOUT);
+    wait_for(watched());
 }
 
 bool Connection::wants_more() const {
@@ -100,11 +109,30 @@ bool Connection::wants_more() const {
 }
 
 void Connection::finish() {
+    end(After::next_command);
+}
+
+void Connection::break_off() {
+    end(After::close);
+}
+
+void Connection::end(After after) {
     if (phase_ != Phase::stream)
         return;
+    after_ = after;
+    phase_ = Phase::ending;
     if (output_.empty())
+        settle();
+}
+
+void Connection::settle() {
+    if (after_ == After::close)
         return close();
-    phase_ = Phase::closing;
+    phase_ = Phase::command;
+    role = Role::none;
+    // The loop reports again what is still to be read.
+    if (std::exchange(input_early_, false))
+        wait_for(watched());
 }
 
 void Connection::flush() {
@@ -117,9 +145,9 @@ void Connection::flush() {
     }
     output_ = {};
     sent_bytes_ = 0;
-    if (phase_ == Phase::closing)
-        return close();
-    wait_for(EPOLLRDHUP);
+    wait_for(watched());
+    if (phase_ == Phase::ending)
+        return settle();
     owner_.on_drained(*this);
 }
 

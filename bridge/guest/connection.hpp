@@ -1,6 +1,6 @@
 // One accepted stream of the bridge: first a command line, read at once where it is already there, then an
-// output queue with flow control. Knows nothing of commands. After the command, input is neither read nor
-// waited for: all that matters is when the host goes (EPOLLRDHUP, epoll_ctl(2)).
+// output queue with flow control, then the next command line or the end. Knows nothing of commands. While a
+// command runs input is not read: all that matters is when the host goes (EPOLLRDHUP, epoll_ctl(2)).
 #pragma once
 
 #include <cstdint>
@@ -43,23 +43,30 @@ class Connection final : public FdHandler, public TurnSink {
     void write(std::string_view lines) override;
     bool wants_more() const override;
     void finish() override;
+    void break_off() override;
     void on_ready(std::uint32_t events) override;
 
     Role role = Role::none;
 
   private:
-    enum class Phase : std::uint8_t { command, stream, closing, closed };
+    /// Ending: what is queued is still to be sent, then comes what `after_` says.
+    enum class Phase : std::uint8_t { command, stream, ending, closed };
+    enum class After : std::uint8_t { next_command, close };
 
     void read_command();
     void accept_command(std::size_t newline);
-    void keep();
+    void end(After after);
+    void settle();
     void flush();
+    std::uint32_t watched() const;
     void wait_for(std::uint32_t events);
 
     base::UniqueFd socket_;
     Loop& loop_;
     ConnectionOwner& owner_;
     Phase phase_ = Phase::command;
+    After after_ = After::close;
+    bool input_early_ = false;  // the host said something before its command was done: read later
     std::uint32_t waiting_for_ = 0;
     std::string input_;
     std::string output_;

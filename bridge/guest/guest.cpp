@@ -223,7 +223,7 @@ void Guest::begin_stop() {
 /// One reply, then the stream is over. An empty `error` means it went well.
 void Guest::reply(Connection& connection, std::string_view error) {
     connection.write(error.empty() ? std::string(bridge::k_reply_ok) : bridge::encode_refusal(error));
-    connection.finish();
+    connection.break_off();
 }
 
 }  // namespace atl::guest

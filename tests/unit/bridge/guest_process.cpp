@@ -95,8 +95,13 @@ std::optional<std::string> Client::line() {
 
 std::vector<std::string> Client::rest() {
     std::vector<std::string> lines;
-    while (auto next = line())
+    while (auto next = line()) {
+        // After `done` the guest waits for a next command: told that there is none, it closes the stream.
+        const auto event = nlohmann::json::parse(*next, nullptr, false);
+        if (event.is_object() && event.value("ev", "") == "done")
+            shutdown(socket_.get(), SHUT_WR);
         lines.push_back(std::move(*next));
+    }
     return lines;
 }
 
