@@ -8,6 +8,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
 #include <cstdlib>
+#include <optional>
 
 #include "app/agents_file.hpp"
 #include "app/data_dir.hpp"
@@ -25,6 +26,7 @@
 #include "core/sandbox/env_policy.hpp"
 #include "core/sandbox/manager.hpp"
 #include "core/store/sqlite_store.hpp"
+#include "fs-guard/checkpointer.hpp"
 #include "fs-guard/helper_client.hpp"
 #include "fs-guard/workspaces.hpp"
 #include "http/api.hpp"
@@ -42,8 +44,6 @@ namespace evt = base::evt;
 namespace {
 
 constexpr Millis k_http_grace{3'000};
-constexpr Millis k_checkpoint_interval{1'000};
-constexpr std::uintmax_t k_checkpoint_wal_bytes = 8UL * 1024 * 1024;
 
 /// Many sandboxes need many descriptors: takes what the hard limit gives (getrlimit(2)).
 void raise_descriptor_limit() {
@@ -112,8 +112,6 @@ struct Application::Parts {
     Result<void> open_core();
     Result<void> open_disk();
     Result<void> open_http(const std::string& key);
-    void arm_checkpoint();
-    void begin_checkpoint();
     void await_signal();
     void stop();
     void let_go();
@@ -127,7 +125,7 @@ struct Application::Parts {
     std::vector<sandbox::AgentSpec> agents;
     std::unique_ptr<store::SqliteStore> store;
     std::unique_ptr<fs_guard::HelperClient> remover;
-    std::unique_ptr<fs_guard::HelperClient> checkpointer;
+    std::unique_ptr<fs_guard::HelperClient> checkpoint_helper;
     std::unique_ptr<fs_guard::Workspaces> workspaces;
     std::unique_ptr<cgroup::Groups> groups;
     std::unique_ptr<sandbox::UidLeases> uids;
@@ -136,12 +134,12 @@ struct Application::Parts {
     std::unique_ptr<sandbox::Manager> sandboxes;
     std::unique_ptr<conversation::Journal> journal;
     std::unique_ptr<conversation::Manager> conversations;
+    std::optional<fs_guard::Checkpointer> checkpointer;
     std::unique_ptr<http::KeyAuthenticator> authenticator;
     std::unique_ptr<http::Api> api;
     std::unique_ptr<http::Server> server;
     std::vector<std::string> addresses;
     bool key_from_environment = false;
-    bool checkpointing = false;
     bool stopping = false;
 };
 
@@ -229,7 +227,7 @@ Result<void> Application::Parts::open_disk() {
     auto checking = fs_guard::HelperClient::start(loop.get_executor(), timers, helper);
     if (!checking)
         return checking.error();
-    checkpointer = std::move(*checking);
+    checkpoint_helper = std::move(*checking);
     auto provisioned = fs_guard::Workspaces::open(data.path(), *remover, timers);
     if (!provisioned)
         return provisioned.error();
@@ -278,30 +276,6 @@ Result<void> Application::Parts::open_http(const std::string& key) {
     return {};
 }
 
-void Application::Parts::arm_checkpoint() {
-    timers.arm(k_checkpoint_interval, [this] {
-        if (stopping)
-            return;
-        if (!checkpointing && store->wal_bytes() > k_checkpoint_wal_bytes)
-            begin_checkpoint();
-        arm_checkpoint();
-    });
-}
-
-void Application::Parts::begin_checkpoint() {
-    const auto share = [this](store::SqliteStore::Sharing sharing) {
-        if (const auto changed = store->set_sharing(sharing); !changed)
-            LogLine(evt::store_failed).quoted("err", changed.error().detail()).warn();
-    };
-    checkpointing = true;
-    share(store::SqliteStore::Sharing::shared);
-    checkpointer->checkpoint(data.database(), fs_guard::CheckpointMode::passive,
-                             [this, share](const Result<void>&) {
-                                 share(store::SqliteStore::Sharing::exclusive);
-                                 checkpointing = false;
-                             });
-}
-
 void Application::Parts::await_signal() {
     signals.async_wait([this](const boost::system::error_code& error, int signal_number) {
         if (error)
@@ -327,6 +301,7 @@ void Application::Parts::let_go() {
     workspaces.reset();
     remover.reset();
     checkpointer.reset();
+    checkpoint_helper.reset();
     timers.stop();
     signals.cancel();
     LogLine(evt::server_stopped).info();
@@ -347,10 +322,9 @@ Result<std::unique_ptr<Application>> Application::open(boost::asio::io_context& 
 }
 
 void Application::start() {
-    if (const auto kept = parts_->store->set_sharing(store::SqliteStore::Sharing::exclusive); !kept)
-        LogLine(evt::store_failed).quoted("err", kept.error().detail()).warn();
     parts_->server->start();
-    parts_->arm_checkpoint();
+    parts_->checkpointer.emplace(parts_->timers, *parts_->checkpoint_helper, *parts_->store, *parts_->journal,
+                                 parts_->data.database(), fs_guard::Checkpointer::Bounds{});
     parts_->await_signal();
 }
 

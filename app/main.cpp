@@ -31,7 +31,8 @@ int fail(const atl::base::Error& error) {
 int run(const Config& config) {
     // A peer that goes away is an error of the write, not a signal (signal(7)).
     std::signal(SIGPIPE, SIG_IGN);
-    boost::asio::io_context loop(1);
+    // One thread runs it and nothing else posts to it: no locks (Asio, "Concurrency Hints").
+    boost::asio::io_context loop(BOOST_ASIO_CONCURRENCY_HINT_UNSAFE);
     if (config.print_profile) {
         const auto profile = atl::app::print_profile(loop, config);
         if (!profile)

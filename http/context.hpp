@@ -60,13 +60,16 @@ class RequestContext {
         struct State {
             std::optional<base::Result<T>> value;
             std::shared_ptr<WakeEvent> wake;
+            bool waiting = false;
         };
         auto state = std::make_shared<State>();
         state->wake = wake_;
         start([state](base::Result<T> result) {
             state->value.emplace(std::move(result));
-            state->wake->post();
+            if (state->waiting)
+                state->wake->post();
         });
+        state->waiting = true;
         while (!state->value && !aborted_)
             co_await wake_->async_wait();
         if (!state->value)

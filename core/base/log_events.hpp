@@ -24,6 +24,7 @@ inline constexpr std::string_view turn_started = "turn_started";
 inline constexpr std::string_view turn_ended = "turn_ended";
 inline constexpr std::string_view agent_protocol = "agent_protocol";
 inline constexpr std::string_view store_failed = "store_failed";
+inline constexpr std::string_view checkpoint_late = "checkpoint_late";
 inline constexpr std::string_view helper_failed = "helper_failed";
 inline constexpr std::string_view slow_handler = "slow_handler";
 

@@ -47,7 +47,7 @@ struct Conversation final : sandbox::QueryObserver {
     Machine machine;
     std::shared_ptr<EventLog> log;
     OpenTurn turn;
-    std::unique_ptr<sandbox::Query> query;
+    std::unique_ptr<sandbox::Query> query;  // of the open turn, or of one that ended with `done`
     base::TimerId grace_timer = 0;
     base::TimerId turn_timer = 0;
     base::TimerId life_timer = 0;  // idle and time to live

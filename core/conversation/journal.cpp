@@ -1,42 +1,64 @@
 #include "core/conversation/journal.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 
 namespace atl::conversation {
+namespace {
+
+bool same_turn(const Write& write, const PutTurn& turn) {
+    const auto* const other = std::get_if<PutTurn>(&write);
+    return other != nullptr && other->record.conversation_key == turn.record.conversation_key &&
+           other->record.turn == turn.record.turn;
+}
+
+}  // namespace
 
 void Journal::add(Write write) {
-    // A short turn begins and ends in one batch: its row is written once.
-    if (auto* const turn = std::get_if<PutTurn>(&write); turn != nullptr && supersede(*turn))
-        return schedule();
+    if (auto* const turn = std::get_if<PutTurn>(&write)) {
+        // A short turn begins and ends in one batch: its row is written once.
+        if (supersede(batch_, *turn))
+            return schedule();
+        std::erase_if(lazy_, [turn](const Write& lazy) { return same_turn(lazy, *turn); });
+    } else if (std::holds_alternative<ForgetTurns>(write) ||
+               std::holds_alternative<EraseConversation>(write)) {
+        promote_lazy();  // or a row would be written after it was removed
+    }
     batch_.push_back(std::move(write));
     schedule();
 }
 
-bool Journal::supersede(PutTurn& turn) {
-    for (auto at = batch_.rbegin(); at != batch_.rend(); ++at) {
-        auto* const earlier = std::get_if<PutTurn>(&*at);
-        if (earlier != nullptr && earlier->record.conversation_key == turn.record.conversation_key &&
-            earlier->record.turn == turn.record.turn) {
-            *earlier = std::move(turn);
-            return true;
-        }
-    }
-    return false;
+bool Journal::supersede(std::vector<Write>& writes, PutTurn& turn) {
+    const auto earlier = std::find_if(writes.rbegin(), writes.rend(),
+                                      [&](const Write& write) { return same_turn(write, turn); });
+    if (earlier == writes.rend())
+        return false;
+    *earlier = std::move(turn);
+    return true;
 }
 
-void Journal::add_lazily(Write write) {
-    batch_.push_back(std::move(write));
-    // Left armed when a batch goes earlier: firing once for nothing is cheaper than cancelling every time.
-    if (scheduled_ || std::exchange(lazy_armed_, true))
+void Journal::add_lazily(PutTurn turn) {
+    if (supersede(batch_, turn) || supersede(lazy_, turn))
+        return;
+    lazy_.emplace_back(std::move(turn));
+    // Left armed when they go earlier: firing once for nothing is cheaper than cancelling every time.
+    if (std::exchange(lazy_armed_, true))
         return;
     timers_.arm(k_lazy_interval, [this] {
         lazy_armed_ = false;
+        promote_lazy();
         if (!batch_.empty())
             schedule();
     });
+}
+
+void Journal::promote_lazy() {
+    std::move(lazy_.begin(), lazy_.end(), std::back_inserter(batch_));
+    lazy_.clear();
 }
 
 void Journal::after_commit(std::function<void()> done) {
@@ -51,8 +73,18 @@ void Journal::schedule() {
     timers_.defer([this] { commit_or_retry(); });
 }
 
+void Journal::release() {
+    held_ = false;
+    if (std::exchange(overdue_, false))
+        timers_.defer([this] { commit_or_retry(); });
+}
+
 void Journal::commit_or_retry() {
-    if (flush())
+    if (held_) {
+        overdue_ = true;
+        return;
+    }
+    if (commit())
         return;
     // scheduled_ stays true: what is added meanwhile joins the batch that is tried again.
     scheduled_ = true;
@@ -62,6 +94,11 @@ void Journal::commit_or_retry() {
 }
 
 base::Result<void> Journal::flush() {
+    promote_lazy();
+    return commit();
+}
+
+base::Result<void> Journal::commit() {
     if (!batch_.empty()) {
         const auto committed = store_.commit(batch_);
         if (!committed) {

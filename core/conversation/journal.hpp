@@ -22,12 +22,17 @@ class Journal {
 
     /// Adds a write to the batch of this turn of the loop.
     void add(Write write);
-    /// The same for a write that nobody waits for: goes with the next batch, or alone after k_lazy_interval.
-    void add_lazily(Write write);
+    /// The same for the record of a turn whose loss does no harm, since its events tell the same: goes with
+    /// others after k_lazy_interval. A later record of the same turn replaces one that is still to be
+    /// written.
+    void add_lazily(PutTurn turn);
     /// Calls `done` when all that was added so far is committed.
     void after_commit(std::function<void()> done);
     /// Commits now what is there; for shutdown. An error leaves the batch in place.
     base::Result<void> flush();
+    /// Between the two nothing is committed but by flush(); what is added waits for release().
+    void hold() noexcept { held_ = true; }
+    void release();
     /// `refused` is called each time the store refuses a batch.
     void on_refusal(std::function<void()> refused) { refused_ = std::move(refused); }
     /// The number of the batch that add() adds to; those below are committed.
@@ -37,7 +42,7 @@ class Journal {
 
     /// Has the events of `key` below `below_seq` removed in the background.
     void purge(std::int64_t key, std::uint64_t below_seq = std::numeric_limits<std::uint64_t>::max());
-    bool idle() const noexcept { return batch_.empty() && waiters_.empty(); }
+    bool idle() const noexcept { return batch_.empty() && lazy_.empty() && waiters_.empty(); }
 
   private:
     struct Purge {
@@ -45,9 +50,11 @@ class Journal {
         std::uint64_t below_seq;
     };
 
-    bool supersede(PutTurn& turn);
+    static bool supersede(std::vector<Write>& writes, PutTurn& turn);
+    void promote_lazy();
     void schedule();
     void commit_or_retry();
+    base::Result<void> commit();
     void purge_some();
 
     static constexpr base::Millis k_lazy_interval{2};
@@ -58,12 +65,15 @@ class Journal {
     Store& store_;
     base::Timers& timers_;
     std::vector<Write> batch_;
+    std::vector<Write> lazy_;  // turns only
     std::uint64_t batch_number_ = 1;
     std::vector<std::function<void()>> waiters_;
     std::function<void()> refused_;
     std::deque<Purge> purges_;
     bool scheduled_ = false;
     bool lazy_armed_ = false;
+    bool held_ = false;
+    bool overdue_ = false;  // a commit came up while held
     bool purging_ = false;
     bool healthy_ = true;
 };

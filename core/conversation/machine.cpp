@@ -214,7 +214,6 @@ Actions Machine::turn_done() {
         return out;
     turn_ = Turn::none;
     add(out, Kind::disarm_grace);
-    add(out, Kind::drop_query);
     add(out, Kind::close_turn);
     const std::string gone = std::exchange(agent_gone_, {});
     if (exit_pending_)

@@ -82,7 +82,8 @@ class Manager {
     /// When the reply to a message is given.
     enum class MessageReply : std::uint8_t {
         committed,  // the turn will be there whatever happens now
-        at_once,    // for who tells nobody of the turn before its first event, which comes after a commit
+        at_once,    // for who tells nobody of the turn before its first event, which comes after a commit;
+                    // possibly from inside the call
     };
     /// Starts a turn; resumes a paused conversation first, which the turn waits for. `reply` once.
     /// `idempotency_key` may be empty; with one the turn is committed before the agent hears of it, so that a

@@ -204,7 +204,7 @@ void Manager::Impl::close_turn(Conversation& conversation) {
     const std::uint64_t first_seq = conversation.log->first_seq();
     turn.record.last_seq = conversation.log->last_seq();
     turn.record.bytes = conversation.log->close_turn();
-    journal_.add(PutTurn{turn.record});
+    journal_.add_lazily(PutTurn{turn.record});
     if (conversation.log->first_seq() != first_seq)
         persist(conversation);
     conversation.last_activity = clock_.steady_now();

@@ -292,7 +292,7 @@ void Manager::Impl::begin_turn(Conversation& conversation, OpenTurn turn, Messag
     ticket.after = conversation.turn.record.first_seq - 1;
     if (when == MessageReply::at_once && conversation.turn.record.idempotency_key.empty()) {
         journal_.add_lazily(PutTurn{conversation.turn.record});
-        timers_.defer([reply = std::move(reply), ticket] { reply(ticket); });
+        reply(ticket);
     } else {
         journal_.add(PutTurn{conversation.turn.record});
         journal_.after_commit([reply = std::move(reply), ticket] { reply(ticket); });

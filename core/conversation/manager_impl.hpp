@@ -82,6 +82,7 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     void end(Conversation& conversation, const std::string& code, const std::string& text);
 
     // manager_restore.cpp
+    void record_turns(Snapshot& snapshot);
     void restore_conversation(Record record, const Snapshot& snapshot);
     void restore_turns(Conversation& conversation, const Snapshot& snapshot);
 

@@ -13,6 +13,7 @@ base::Result<void> Manager::Impl::restore() {
         return loaded.error();
     Snapshot& snapshot = *loaded;
     last_key_ = snapshot.last_key;
+    record_turns(snapshot);
     for (const std::int64_t key : snapshot.orphaned_logs)
         journal_.purge(key);
     std::unordered_map<std::string, std::string> owner;  // sandbox -> conversation
@@ -32,6 +33,34 @@ base::Result<void> Manager::Impl::restore() {
     for (Record& record : snapshot.conversations)
         restore_conversation(std::move(record), snapshot);
     return journal_.flush();
+}
+
+// The record of a turn is written behind its events: what the last server did not get to is made up for.
+void Manager::Impl::record_turns(Snapshot& snapshot) {
+    const auto before = [](const TurnRecord& a, const TurnRecord& b) {
+        return std::pair(a.conversation_key, a.turn) < std::pair(b.conversation_key, b.turn);
+    };
+    for (const LoggedTurn& logged : snapshot.unrecorded_turns) {
+        TurnRecord turn;
+        turn.conversation_key = logged.conversation_key;
+        turn.turn = logged.turn;
+        turn.first_seq = logged.first_seq;
+        auto at = std::lower_bound(snapshot.turns.begin(), snapshot.turns.end(), turn, before);
+        if (at == snapshot.turns.end() || before(turn, *at))
+            at = snapshot.turns.insert(at, std::move(turn));
+        if (!logged.done)
+            continue;
+        at->last_seq = logged.last_seq;
+        at->bytes = logged.bytes;
+        journal_.add(PutTurn{*at});
+    }
+    for (Record& record : snapshot.conversations) {
+        TurnRecord beyond;
+        beyond.conversation_key = record.key + 1;
+        const auto end = std::lower_bound(snapshot.turns.begin(), snapshot.turns.end(), beyond, before);
+        if (end != snapshot.turns.begin() && std::prev(end)->conversation_key == record.key)
+            record.last_turn = std::max(record.last_turn, std::prev(end)->turn);
+    }
 }
 
 void Manager::Impl::restore_conversation(Record record, const Snapshot& snapshot) {

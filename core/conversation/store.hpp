@@ -42,13 +42,24 @@ struct AppendEvent {
 using Write = std::variant<PutConversation, EraseConversation, PutSandbox, EraseSandbox, PutTurn, ForgetTurns,
                            AppendEvent>;
 
+/// A turn as its events tell of it.
+struct LoggedTurn {
+    std::int64_t conversation_key = 0;
+    std::uint64_t turn = 0;
+    std::uint64_t first_seq = 0;
+    std::uint64_t last_seq = 0;
+    std::uint64_t bytes = 0;
+    bool done = false;  // its `done` is there
+};
+
 /// Everything that is kept, as a start of the server finds it.
 struct Snapshot {
     std::vector<Record> conversations;  // first_seq, last_seq and last_turn as the log says
     std::vector<sandbox::Record> sandboxes;
     std::vector<TurnRecord> turns;  // per conversation in order; without digests and keys of ended ones
-    std::int64_t last_key = 0;      // the highest key that any row uses
-    std::vector<std::int64_t> orphaned_logs;  // keys of events whose conversation is gone
+    std::vector<LoggedTurn> unrecorded_turns;  // those that have events but no record, or one that is open
+    std::int64_t last_key = 0;                 // the highest key that any row uses
+    std::vector<std::int64_t> orphaned_logs;   // keys of events whose conversation is gone
 };
 
 class Store {

@@ -30,6 +30,9 @@ using conversation::TurnRecord;
 
 namespace {
 
+// Of a new database. The usual commit changes one page, and all of that page is written to the log.
+constexpr char k_page_size[] = "PRAGMA page_size = 1024";
+
 std::int64_t row_id(std::int64_t key, std::uint64_t low) {
     return (key << k_seq_bits) | static_cast<std::int64_t>(low);
 }
@@ -75,7 +78,16 @@ std::string env_text(const sandbox::Environment& env) {
 
 struct SqliteStore::Impl {
     explicit Impl(const std::filesystem::path& path)
-        : file(path), database(path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE) {}
+        : database(path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX) {
+        // Takes the place of automatic checkpoints (https://sqlite.org/c3ref/wal_hook.html).
+        sqlite3_wal_hook(
+            database.getHandle(),
+            [](void* self, sqlite3*, const char*, int frames) {
+                static_cast<Impl*>(self)->wal_frames = static_cast<std::uintmax_t>(frames);
+                return SQLITE_OK;
+            },
+            this);
+    }
 
     void prepare();
     /// Ends a failed batch. sqlite3_reset() repeats the error of a failed step, so that is taken here and
@@ -91,10 +103,13 @@ struct SqliteStore::Impl {
     void load_conversations(Snapshot& snapshot);
     void load_sandboxes(Snapshot& snapshot);
     void load_turns(Snapshot& snapshot);
+    void find_unrecorded_turns(Snapshot& snapshot);
     void find_orphans(Snapshot& snapshot);
 
-    std::filesystem::path file;
     SQLite::Database database;
+    std::uintmax_t wal_frames = 0;
+    std::uintmax_t page_bytes = 0;
+    std::function<void(std::uintmax_t)> committed;
     std::unique_ptr<SQLite::Statement> begin, end;
     std::unique_ptr<SQLite::Statement> put_conversation, erase_conversation, put_sandbox, erase_sandbox,
         put_turn, forget_turns, append_event, purge, read, find;
@@ -137,12 +152,14 @@ SqliteStore::~SqliteStore() = default;
 Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::filesystem::path& file) {
     // SQLite gives its -wal and -shm files the mode of the database.
     const mode_t old_mask = ::umask(0077);
+    // Without it each allocation takes a lock; too late, and without effect, once SQLite was used.
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     try {
         auto impl = std::make_unique<Impl>(file);
         SQLite::Database& database = impl->database;
+        database.exec(k_page_size);
         database.exec("PRAGMA journal_mode = WAL");
         database.exec("PRAGMA synchronous = NORMAL");
-        database.exec("PRAGMA wal_autocheckpoint = 0");
         database.exec("PRAGMA cache_size = -4096");
         database.exec("PRAGMA trusted_schema = OFF");
         database.setBusyTimeout(2000);
@@ -153,6 +170,7 @@ Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::filesystem::pa
                                                    "); restore it from a backup or move it away");
         if (auto migrated = migrate(database); !migrated)
             return migrated.error();
+        impl->page_bytes = database.execAndGet("PRAGMA page_size").getUInt();
         impl->prepare();
         return std::unique_ptr<SqliteStore>(new SqliteStore(std::move(impl)));
     } catch (const SQLite::Exception& error) {
@@ -172,6 +190,8 @@ Result<void> SqliteStore::commit(std::span<const conversation::Write> writes) {
         for (const auto& write : writes)
             std::visit([&](const auto& one) { impl_->apply(one); }, write);
         run(*impl_->end);
+        if (impl_->committed)
+            impl_->committed(impl_->wal_frames * impl_->page_bytes);
         return {};
     } catch (const SQLite::Exception& error) {
         const Error failure = storage_error(error);
@@ -293,6 +313,7 @@ Result<Snapshot> SqliteStore::load() {
         impl_->load_conversations(snapshot);
         impl_->load_sandboxes(snapshot);
         impl_->load_turns(snapshot);
+        impl_->find_unrecorded_turns(snapshot);
         impl_->find_orphans(snapshot);
         return snapshot;
     } catch (const SQLite::Exception& error) {
@@ -374,6 +395,40 @@ void SqliteStore::Impl::load_turns(Snapshot& snapshot) {
             turn.content_digest = rows.getColumn(5).getString();
         }
         snapshot.turns.push_back(std::move(turn));
+    }
+}
+
+void SqliteStore::Impl::find_unrecorded_turns(Snapshot& snapshot) {
+    SQLite::Statement rows(database,
+                           "SELECT turn, min(id), max(id), max(type = ?4), sum(length(CAST(json AS BLOB))) "
+                           "FROM events WHERE id > ?1 AND id < ?2 AND turn > ?3 GROUP BY turn ORDER BY turn");
+    auto turn = snapshot.turns.begin();
+    for (const auto& conversation : snapshot.conversations) {
+        // Only the last turn can be open, and only what comes after it can be missing.
+        std::uint64_t recorded_seq = 0;
+        std::uint64_t recorded_turn = 0;
+        for (; turn != snapshot.turns.end() && turn->conversation_key <= conversation.key; ++turn) {
+            if (turn->conversation_key != conversation.key)
+                continue;
+            const bool open = turn->last_seq == 0;
+            recorded_seq = open ? turn->first_seq - 1 : turn->last_seq;
+            recorded_turn = open ? turn->turn - 1 : turn->turn;
+        }
+        rows.reset();
+        rows.bind(1, row_id(conversation.key, recorded_seq));
+        rows.bind(2, row_id(conversation.key + 1, 0));
+        rows.bind(3, static_cast<std::int64_t>(recorded_turn));
+        rows.bind(4, static_cast<int>(conversation::EventType::done));
+        while (rows.executeStep()) {
+            conversation::LoggedTurn logged;
+            logged.conversation_key = conversation.key;
+            logged.turn = static_cast<std::uint64_t>(rows.getColumn(0).getInt64());
+            logged.first_seq = low_of(rows.getColumn(1).getInt64());
+            logged.last_seq = low_of(rows.getColumn(2).getInt64());
+            logged.done = rows.getColumn(3).getInt() != 0;
+            logged.bytes = static_cast<std::uint64_t>(rows.getColumn(4).getInt64());
+            snapshot.unrecorded_turns.push_back(logged);
+        }
     }
 }
 
@@ -460,10 +515,8 @@ Result<void> SqliteStore::set_sharing(Sharing sharing) {
     }
 }
 
-std::uintmax_t SqliteStore::wal_bytes() const {
-    std::error_code ignored;
-    const auto size = std::filesystem::file_size(impl_->file.string() + "-wal", ignored);
-    return ignored ? 0 : size;
+void SqliteStore::on_commit(std::function<void(std::uintmax_t wal_bytes)> committed) {
+    impl_->committed = std::move(committed);
 }
 
 }  // namespace atl::store

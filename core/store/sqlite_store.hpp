@@ -7,6 +7,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 
 #include "core/conversation/store.hpp"
@@ -34,9 +35,8 @@ class SqliteStore final : public conversation::Store {
     enum class Sharing : std::uint8_t { exclusive, shared };
     base::Result<void> set_sharing(Sharing sharing);
 
-    /// The size of the write-ahead log in bytes, to decide when a checkpoint is due. No look at the disk
-    /// beyond a stat.
-    std::uintmax_t wal_bytes() const;
+    /// Called at the end of each commit with the size of the write-ahead log in bytes, from inside commit().
+    void on_commit(std::function<void(std::uintmax_t wal_bytes)> committed);
 
   private:
     struct Impl;

@@ -71,6 +71,8 @@ Result<conversation::Snapshot> FakeStore::load() {
         snapshot.sandboxes.push_back(record);
     for (const auto& [key, record] : turns)
         snapshot.turns.push_back(record);
+    for (const auto& [key, record] : conversations)
+        add_unrecorded_turns(snapshot, key);
     for (const auto& [key, event] : events) {
         snapshot.last_key = std::max(snapshot.last_key, key.first);
         if (!conversations.contains(key.first) &&
@@ -78,6 +80,24 @@ Result<conversation::Snapshot> FakeStore::load() {
             snapshot.orphaned_logs.push_back(key.first);
     }
     return snapshot;
+}
+
+void FakeStore::add_unrecorded_turns(conversation::Snapshot& snapshot, std::int64_t key) const {
+    std::map<std::uint64_t, conversation::LoggedTurn> logged;
+    for (auto at = events.lower_bound({key, 0}); at != events.end() && at->first.first == key; ++at) {
+        const conversation::Event& event = *at->second;
+        const auto record = turns.find({key, event.turn});
+        if (event.turn == 0 || (record != turns.end() && record->second.last_seq != 0))
+            continue;
+        auto& turn = logged[event.turn];
+        if (turn.turn == 0)
+            turn = {key, event.turn, event.seq, event.seq, 0, false};
+        turn.last_seq = event.seq;
+        turn.bytes += event.json.size();
+        turn.done = turn.done || event.type == conversation::EventType::done;
+    }
+    for (const auto& [number, turn] : logged)
+        snapshot.unrecorded_turns.push_back(turn);
 }
 
 Result<std::vector<conversation::EventPtr>> FakeStore::read_events(std::int64_t key, std::uint64_t after,

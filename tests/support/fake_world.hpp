@@ -87,6 +87,7 @@ class FakeStore final : public conversation::Store {
 
   private:
     void apply(const conversation::Write& write);
+    void add_unrecorded_turns(conversation::Snapshot& snapshot, std::int64_t key) const;
 };
 
 struct FakeWorld;

@@ -112,6 +112,38 @@ TEST_CASE("Logs of neighbours do not mix, and reading is bounded") {
     CHECK(store->read_events(2, 0, 1)->front()->seq == 1);
 }
 
+TEST_CASE("Turns whose record was not written any more are found in the log") {
+    const test::TempDir dir;
+    const auto store = open(dir.path() / "db");
+    const auto logged = [](std::uint64_t seq, std::uint64_t turn, EventType type) {
+        return Write{AppendEvent{2, make_event(seq, type, base::WallTime{}, turn, "{}")}};
+    };
+    std::vector<Write> writes{
+        PutConversation{conversation_record(1)},    PutConversation{conversation_record(2)},
+        PutConversation{conversation_record(3)},    logged(1, 0, EventType::session_start),
+        logged(2, 1, EventType::text_delta),        logged(3, 1, EventType::done),
+        logged(4, 2, EventType::text_delta),        logged(5, 2, EventType::done),
+        logged(6, 0, EventType::sandbox_paused),    logged(7, 3, EventType::text_delta),
+        PutTurn{TurnRecord{1, 9, "", "", 1, 4, 1}}, PutTurn{TurnRecord{2, 1, "", "", 2, 3, 100}}};
+    SECTION("without a record") {}
+    SECTION("with a record that is still open") {
+        writes.emplace_back(PutTurn{TurnRecord{2, 2, "key", "digest", 4, 0, 0}});
+    }
+    REQUIRE(store->commit(writes));
+    const auto snapshot = store->load();
+    REQUIRE(snapshot);
+    const auto& found = snapshot->unrecorded_turns;
+    REQUIRE(found.size() == 2);
+    CHECK(found[0].conversation_key == 2);
+    CHECK(found[0].turn == 2);
+    CHECK(found[0].first_seq == 4);
+    CHECK(found[0].last_seq == 5);
+    CHECK(found[0].done);
+    CHECK(found[0].bytes > 100);
+    CHECK(found[1].turn == 3);
+    CHECK_FALSE(found[1].done);
+}
+
 TEST_CASE("Events whose conversation is gone are found without reading every event") {
     const test::TempDir dir;
     const auto store = open(dir.path() / "db");
@@ -127,13 +159,15 @@ TEST_CASE("Events whose conversation is gone are found without reading every eve
 TEST_CASE("The database is readable by its owner alone") {
     const test::TempDir dir;
     const auto store = open(dir.path() / "db");
+    std::uintmax_t wal_bytes = 0;
+    store->on_commit([&](std::uintmax_t bytes) { wal_bytes = bytes; });
     REQUIRE(store->commit(std::vector<Write>{AppendEvent{1, event(1)}}));
+    CHECK(wal_bytes > 0);
     for (const char* name : {"db", "db-wal", "db-shm"}) {
         struct stat status {};
         REQUIRE(::stat((dir.path() / name).c_str(), &status) == 0);
         CHECK((status.st_mode & 0777) == 0600);
     }
-    CHECK(store->wal_bytes() > 0);
 }
 
 TEST_CASE("Another process can make a checkpoint while the database is shared, and only then") {

@@ -8,9 +8,12 @@
 #include <sys/wait.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <fstream>
+#include <functional>
 #include <optional>
 
 #include "../isolation/fixture.hpp"
+#include "fs-guard/checkpointer.hpp"
 #include "fs-guard/helper_client.hpp"
 #include "fs-guard/workspaces.hpp"
 
@@ -211,6 +214,67 @@ TEST_CASE("helper: a program that is missing is an error that names it") {
     REQUIRE_FALSE(started.has_value());
     CHECK(started.error().code() == base::Errc::host_unsupported);
     CHECK(started.error().detail().find("/there/is/no/helper") != std::string::npos);
+}
+
+TEST_CASE("checkpointer: the log begins anew under a load that never rests, and nothing is lost") {
+    Bench bench;
+    const fs::path database = bench.data / "test.db";
+    auto store = store::SqliteStore::open(database).value();
+    conversation::Journal journal(*store, bench.loop.timers);
+    const fs_guard::Checkpointer::Bounds bounds{64UL * 1024, 256UL * 1024};
+    std::optional<fs_guard::Checkpointer> checkpointer;
+    checkpointer.emplace(bench.loop.timers, *bench.helper, *store, journal, database, bounds);
+    std::uint64_t seq = 0;
+    std::uint64_t committed = 0;
+    std::function<void()> load = [&] {
+        const std::string text(2000, 'x');
+        journal.add(conversation::AppendEvent{
+            1, conversation::make_event(++seq, conversation::EventType::text_delta, base::WallTime{}, 1,
+                                        "{\"delta\":\"" + text + "\"}")});
+        journal.after_commit([&, mine = seq] {
+            committed = mine;
+            load();
+        });
+    };
+    load();
+    REQUIRE(
+        bench.loop.run_until([&] { return checkpointer->held_rounds() >= 50; }, std::chrono::seconds(60)));
+    CHECK(checkpointer->rounds() > checkpointer->held_rounds());
+    CHECK(committed + 1 >= seq);
+    // A log that is never begun anew holds more than all events.
+    CHECK(2 * fs::file_size(database.string() + "-wal") < committed * 2000);
+    checkpointer.reset();
+    const auto events = store->read_events(1, 0, 1UL << 30);
+    REQUIRE(events.has_value());
+    CHECK(events->size() == committed);
+}
+
+TEST_CASE("checkpointer: a helper that does not answer holds nobody up for long") {
+    Bench bench;
+    const fs::path program = bench.data / "hanging-helper";
+    std::ofstream(program) << "#!/bin/sh\nread request\necho '{\"id\":1,\"ok\":true}'\nexec sleep 1000\n";
+    fs::permissions(program, fs::perms::owner_all);
+    auto helper = fs_guard::HelperClient::start(bench.loop.context.get_executor(), bench.loop.timers,
+                                                {program, bench.data.path()})
+                      .value();
+    const fs::path database = bench.data / "test.db";
+    auto store = store::SqliteStore::open(database).value();
+    conversation::Journal journal(*store, bench.loop.timers);
+    const fs_guard::Checkpointer checkpointer(bench.loop.timers, *helper, *store, journal, database, {1, 1});
+    const auto commit = [&](std::uint64_t seq) {
+        bool done = false;
+        journal.add(conversation::AppendEvent{
+            1, conversation::make_event(seq, conversation::EventType::done, base::WallTime{}, 1, "{}")});
+        journal.after_commit([&done] { done = true; });
+        const auto began = std::chrono::steady_clock::now();
+        REQUIRE(bench.loop.run_until([&done] { return done; }, std::chrono::seconds(20)));
+        return std::chrono::steady_clock::now() - began;
+    };
+    CHECK(commit(1) < fs_guard::Checkpointer::k_longest_hold);
+    REQUIRE(bench.loop.run_until([&] { return checkpointer.rounds() == 1; }, std::chrono::seconds(20)));
+    CHECK(commit(2) >= fs_guard::Checkpointer::k_longest_hold / 2);
+    CHECK(commit(3) < fs_guard::Checkpointer::k_longest_hold);
+    CHECK(checkpointer.held_rounds() == 0);
 }
 
 TEST_CASE("helper: a checkpoint writes the log back while the database is in use") {

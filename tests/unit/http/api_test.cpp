@@ -313,6 +313,8 @@ TEST_CASE("events come in pages") {
     for (int i = 0; i < 5; ++i)
         server.agent_says("text_delta", R"({"delta":"x"})");
     server.agent_ends_turn();
+    REQUIRE(server.eventually(
+        [&] { return server.world.store.events.rbegin()->second->type == EventType::done; }));
     std::uint64_t after = 0;
     std::string type;
     while (type != "done") {

@@ -1,0 +1,95 @@
+#include "fs-guard/checkpointer.hpp"
+
+#include <utility>
+
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
+
+namespace atl::fs_guard {
+namespace {
+
+// Before a log that could not be begun anew is tried again.
+constexpr base::Millis k_rest{250};
+
+}  // namespace
+
+Checkpointer::Checkpointer(base::Timers& timers, HelperClient& helper, store::SqliteStore& store,
+                           conversation::Journal& journal, std::filesystem::path database, Bounds bounds)
+    : timers_(timers),
+      helper_(helper),
+      store_(store),
+      journal_(journal),
+      database_(std::move(database)),
+      bounds_(bounds) {
+    share(store::SqliteStore::Sharing::exclusive);
+    store_.on_commit([this](std::uintmax_t wal_bytes) { on_commit(wal_bytes); });
+}
+
+Checkpointer::~Checkpointer() {
+    store_.on_commit(nullptr);
+    timers_.cancel(timer_);
+    journal_.release();
+}
+
+// From inside a commit: what is to be done waits until it is over.
+void Checkpointer::on_commit(std::uintmax_t wal_bytes) {
+    wal_bytes_ = wal_bytes;
+    const bool wanted = (state_ == State::watching && wal_bytes >= bounds_.due) ||
+                        (state_ == State::resting && wal_bytes >= bounds_.most);
+    if (!wanted)
+        return;
+    timers_.cancel(timer_);
+    state_ = State::busy;
+    timer_ = timers_.arm(base::Millis{0}, [this] { begin(Commits::go_on); });
+}
+
+void Checkpointer::begin(Commits commits) {
+    timer_ = 0;
+    late_ = false;
+    share(store::SqliteStore::Sharing::shared);
+    if (commits == Commits::held) {
+        journal_.hold();
+        timer_ = timers_.arm(k_longest_hold, [this] {
+            timer_ = 0;
+            late_ = true;
+            base::LogLine(base::evt::checkpoint_late).field("bytes", wal_bytes_).warn();
+            journal_.release();
+        });
+    }
+    helper_.checkpoint(database_, CheckpointMode::passive, [this, commits](const base::Result<void>& result) {
+        end(commits, result.has_value());
+    });
+}
+
+void Checkpointer::end(Commits commits, bool done) {
+    timers_.cancel(std::exchange(timer_, 0));
+    ++rounds_;
+    share(store::SqliteStore::Sharing::exclusive);
+    if (commits == Commits::held) {
+        ++held_rounds_;
+        journal_.release();
+    }
+    if (!done || late_)
+        return rest(State::failed);
+    if (commits == Commits::held)
+        state_ = State::watching;
+    else if (wal_bytes_ >= bounds_.most)
+        begin(Commits::held);  // commits overtook the round; what they added since its begin is little
+    else
+        rest(State::resting);
+}
+
+void Checkpointer::rest(State state) {
+    state_ = state;
+    timer_ = timers_.arm(k_rest, [this] {
+        timer_ = 0;
+        state_ = State::watching;
+    });
+}
+
+void Checkpointer::share(store::SqliteStore::Sharing sharing) {
+    if (const auto changed = store_.set_sharing(sharing); !changed)
+        base::LogLine(base::evt::store_failed).quoted("err", changed.error().detail()).warn();
+}
+
+}  // namespace atl::fs_guard
