@@ -22,6 +22,7 @@
 #include "core/conversation/manager.hpp"
 #include "core/isolation/bubblewrap_launcher.hpp"
 #include "core/isolation/host_probe.hpp"
+#include "core/isolation/private_mounts.hpp"
 #include "core/isolation/uid_leases.hpp"
 #include "core/sandbox/env_policy.hpp"
 #include "core/sandbox/manager.hpp"
@@ -178,6 +179,10 @@ Result<void> Application::Parts::open_host() {
         return launcher_config.error();
     if (auto probed = isolation::probe_host(*launcher_config); !probed)
         return probed;
+    if (launcher_config->uid_mode == isolation::UidMode::private_uid) {
+        if (auto kept = isolation::keep_in_memory(launcher_config->run_dir); !kept)
+            return kept;
+    }
     auto found_groups = cgroup::Groups::open(loop.get_executor(), timers, data.instance_id());
     if (!found_groups)
         return found_groups.error();

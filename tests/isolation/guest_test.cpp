@@ -31,8 +31,10 @@ TEST_CASE("The guest does not talk to processes inside") {
     Sandbox sandbox(lab);
     // The control: to the host the same words over the same socket get an answer.
     const uid_t server_uid = lab.has_private_uids ? ::geteuid() : ordinary_uid();
-    REQUIRE(outside({"drive", sandbox.bridge_socket(), "interrupt"}, server_uid)["interrupt"] == "ANSWERED");
-    REQUIRE(outside({"drive", sandbox.bridge_socket(), "nonsense"}, server_uid)["nonsense"] == "ANSWERED");
+    REQUIRE(outside({"drive", sandbox.reachable_bridge_socket(), "interrupt"}, server_uid)["interrupt"] ==
+            "ANSWERED");
+    REQUIRE(outside({"drive", sandbox.reachable_bridge_socket(), "nonsense"}, server_uid)["nonsense"] ==
+            "ANSWERED");
 
     const Results inside = sandbox.probe({"drive", k_inner_socket});
     CHECK(inside.all().size() == 5);

@@ -83,8 +83,13 @@ TEST_CASE("A sandbox's uid reads nothing of the data directory but its own works
     for (const fs::path& path : {data / "run", sandbox.bridge_socket(), data / "trash"})
         others.push_back(path);
     CHECK(outside(read(others), sandbox.host_uid()).others_than({"EACCES"}) == "");
-    const std::string socket = sandbox.bridge_socket();
-    CHECK(outside({"drive", socket, "nonsense"}, sandbox.host_uid())["nonsense"] == "EACCES");
+    for (const std::string socket : {sandbox.bridge_socket(), sandbox.reachable_bridge_socket()}) {
+        INFO(socket);
+        CHECK(outside({"drive", socket, "nonsense"}, sandbox.host_uid())["nonsense"] == "EACCES");
+    }
+    // On disk there is nothing of it: it is in memory, in a mount namespace of the server's.
+    CHECK_FALSE(fs::exists(sandbox.bridge_socket()));
+    CHECK(fs::exists(sandbox.reachable_bridge_socket()));
 }
 
 TEST_CASE("No command line of the host shows a sandbox's environment or its data directory's place") {

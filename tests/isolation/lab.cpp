@@ -113,6 +113,12 @@ fs::path Sandbox::bridge_socket() const {
     return lab_.server.data_dir() / "run" / (sandbox_id() + "-" + generation) / "bridge.sock";
 }
 
+fs::path Sandbox::reachable_bridge_socket() const {
+    if (!lab_.has_private_uids)
+        return bridge_socket();
+    return "/proc/" + std::to_string(lab_.server.pid()) + "/root" + bridge_socket().string();
+}
+
 uid_t Sandbox::host_uid() const {
     struct stat about {};
     REQUIRE(::stat(workspace().c_str(), &about) == 0);

@@ -49,6 +49,8 @@ class Sandbox {
     /// On the host.
     std::filesystem::path workspace() const;
     std::filesystem::path bridge_socket() const;
+    /// The same as the host's root reaches it: a root server keeps it in a mount namespace of its own.
+    std::filesystem::path reachable_bridge_socket() const;
     /// Who its processes are for the host.
     uid_t host_uid() const;
     /// All of its processes now as the host numbers them: the launcher, the guest, and what runs in it.
