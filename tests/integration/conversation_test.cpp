@@ -36,7 +36,7 @@ TEST_CASE("Output arrives while the command still runs") {
     const std::string id = api.create()["id"];
     HttpClient client = api.connect();
     client.open_stream("POST", "/v1/conversations/" + id + "/messages",
-                       R"({"content":"echo first; mkfifo fifo; read -r line < fifo"})",
+                       R"({"content":"mkfifo fifo; echo first; read -r line < fifo"})",
                        {{"Accept", "text/event-stream"}});
     const auto first = client.next_event();
     REQUIRE(first);

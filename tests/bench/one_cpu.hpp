@@ -1,0 +1,20 @@
+// Confines this process, and what it starts meanwhile, to one CPU.
+#pragma once
+
+#include <sched.h>
+
+namespace atl::bench {
+
+/// From construction to destruction; see sched_setaffinity(2). Throws std::system_error.
+class OneCpu {
+  public:
+    OneCpu();
+    OneCpu(const OneCpu&) = delete;
+    OneCpu& operator=(const OneCpu&) = delete;
+    ~OneCpu();
+
+  private:
+    cpu_set_t before_;
+};
+
+}  // namespace atl::bench
