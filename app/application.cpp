@@ -174,7 +174,7 @@ Result<void> Application::Parts::open() {
 }
 
 Result<void> Application::Parts::open_host() {
-    auto launcher_config = make_launcher_config(config, data);
+    auto launcher_config = make_launcher_config(config, data, agents);
     if (!launcher_config)
         return launcher_config.error();
     if (auto probed = isolation::probe_host(*launcher_config); !probed)

@@ -25,7 +25,8 @@ std::filesystem::path find_program(const std::string& name) {
 
 }  // namespace
 
-base::Result<isolation::LauncherConfig> make_launcher_config(const Config& config, const DataDir& data) {
+base::Result<isolation::LauncherConfig> make_launcher_config(const Config& config, const DataDir& data,
+                                                             const std::vector<sandbox::AgentSpec>& agents) {
     std::vector<std::filesystem::path> hidden(config.hidden_paths.begin(), config.hidden_paths.end());
     auto layout = isolation::probe_layout(hidden);
     if (!layout)
@@ -37,6 +38,11 @@ base::Result<isolation::LauncherConfig> make_launcher_config(const Config& confi
     launcher.guest = config.guest;
     launcher.run_dir = data.run();
     launcher.etc_dir = data.etc();
+    launcher.sources = {data.path()};
+    for (const auto& agent : agents) {
+        if (agent.dir)
+            launcher.sources.push_back(*agent.dir);
+    }
     launcher.layout = std::move(*layout);
     launcher.uid_mode = ::geteuid() == 0 ? isolation::UidMode::private_uid : isolation::UidMode::shared;
     launcher.host_network =

@@ -38,7 +38,7 @@ base::Result<std::string> print_profile(boost::asio::io_context& loop, const Con
     auto data = DataDir::open(scratch.path());
     if (!data)
         return data.error();
-    auto launcher_config = make_launcher_config(config, *data);
+    auto launcher_config = make_launcher_config(config, *data, {});
     if (!launcher_config)
         return launcher_config.error();
     base::AsioTimers timers(loop.get_executor());

@@ -15,9 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Any folder that every Linux has and in which nothing lies that bwrap needs.
-constexpr const char* k_staging_dirs[] = {"/mnt", "/media", "/srv", "/opt"};
-
 class BubblewrapProcess final : public sandbox::Process {
   public:
     BubblewrapProcess(std::shared_ptr<RunningSandbox> running, std::weak_ptr<Orphans> orphans)
@@ -72,13 +69,19 @@ base::Result<base::UniqueFd> in_memory(const std::vector<std::string>& arguments
     return memory;
 }
 
-std::string staging_dir() {
-    for (const char* folder : k_staging_dirs) {
-        std::error_code error;
-        if (fs::is_directory(fs::symlink_status(folder, error)))
-            return folder;
-    }
-    return "/tmp";
+/// All that a launch names: the profile's own sources, and bwrap itself.
+StagingSources staging_sources(const LauncherConfig& config) {
+    StagingSources sources{config.guest, config.etc_dir, config.sources};
+    auto& reachable = sources.reachable;
+    reachable.insert(reachable.end(), {config.bwrap, config.run_dir, "/usr", "/proc", "/dev/null"});
+    const HostLayout& layout = config.layout;
+    for (const auto* paths : {&layout.folders, &layout.etc_files, &layout.etc_folders})
+        reachable.insert(reachable.end(), paths->begin(), paths->end());
+    for (const auto& [name, target] : layout.links)
+        reachable.emplace_back(name);
+    if (!layout.resolv_conf.empty())
+        reachable.emplace_back(layout.resolv_conf);
+    return sources;
 }
 
 // What an earlier run of this server left: it holds the data directory's lock, so none of it is in use.
@@ -118,25 +121,32 @@ base::Result<std::unique_ptr<BubblewrapLauncher>> BubblewrapLauncher::create(bas
     auto run_dir = prepare_run_dir(config.run_dir);
     if (!run_dir)
         return run_dir.error();
+    Staging staging;
+    if (config.uid_mode == UidMode::private_uid) {
+        auto made = make_staging(staging_sources(config));
+        if (!made)
+            return made.error();
+        staging = std::move(*made);
+    }
     return std::unique_ptr<BubblewrapLauncher>(new BubblewrapLauncher(
-        executor, timers, std::move(config), std::move(*filters), std::move(*run_dir)));
+        executor, timers, std::move(config), std::move(*filters), std::move(*run_dir), std::move(staging)));
 }
 
 BubblewrapLauncher::BubblewrapLauncher(base::Executor executor, base::Timers& timers, LauncherConfig config,
-                                       SeccompFilters filters, base::UniqueFd run_dir)
+                                       SeccompFilters filters, base::UniqueFd run_dir, Staging staging)
     : executor_(executor),
       timers_(timers),
       config_(std::move(config)),
       filters_(std::move(filters)),
       run_dir_(std::make_shared<base::UniqueFd>(std::move(run_dir))),
-      staging_dir_(staging_dir()),
+      staging_(std::move(staging)),
       orphans_(std::make_shared<Orphans>()) {}
 
 BubblewrapLauncher::~BubblewrapLauncher() = default;
 
 ProfileSources BubblewrapLauncher::sources(const sandbox::LaunchSpec& spec, const std::string& folder) const {
     if (config_.uid_mode == UidMode::private_uid) {
-        const std::string& at = staging_dir_;
+        const std::string& at = staging_.dir;
         return {at + "/workspace", spec.agent_dir ? at + "/agent" : "", at + "/guest", at + "/bridge",
                 at + "/etc"};
     }
@@ -157,16 +167,12 @@ ChildPlan BubblewrapLauncher::plan(const sandbox::LaunchSpec& spec, const sandbo
     }
     if (config_.uid_mode == UidMode::shared)
         return plan;
-    using Kind = StagedMount::Kind;
     const ProfileSources staged = sources(spec, folder);
     plan.uid = spec.host_uid;
-    plan.staging_dir = staging_dir_;
-    plan.staged = {{Kind::folder, spec.workspace, staged.workspace},
-                   {Kind::file, config_.guest, staged.guest},
-                   {Kind::folder, config_.run_dir / folder, staged.bridge_dir},
-                   {Kind::folder, config_.etc_dir, staged.etc}};
+    plan.mount_namespace = staging_.mount_namespace.get();
+    plan.staged = {{spec.workspace, staged.workspace}, {config_.run_dir / folder, staged.bridge_dir}};
     if (spec.agent_dir)
-        plan.staged.push_back({Kind::folder, *spec.agent_dir, staged.agent_dir});
+        plan.staged.push_back({*spec.agent_dir, staged.agent_dir});
     return plan;
 }
 

@@ -17,6 +17,7 @@
 #include "core/isolation/profile.hpp"
 #include "core/isolation/seccomp.hpp"
 #include "core/isolation/spawn.hpp"
+#include "core/isolation/staging.hpp"
 #include "core/sandbox/ports.hpp"
 
 namespace atl::isolation {
@@ -33,6 +34,7 @@ struct LauncherConfig {
     std::filesystem::path run_dir;  // holds the bridge sockets; nobody else's, emptied at start
     std::filesystem::path etc_dir;  // write_etc() made it
     HostLayout layout;
+    std::vector<std::filesystem::path> sources;  // below them lie all workspaces and agents
     UidMode uid_mode = UidMode::shared;
     HostNetwork host_network = HostNetwork::refused;
 };
@@ -58,7 +60,7 @@ class BubblewrapLauncher final : public sandbox::Launcher {
     struct Descriptors;
 
     BubblewrapLauncher(base::Executor executor, base::Timers& timers, LauncherConfig config,
-                       SeccompFilters filters, base::UniqueFd run_dir);
+                       SeccompFilters filters, base::UniqueFd run_dir, Staging staging);
     base::Result<Descriptors> open_descriptors(const sandbox::LaunchSpec& spec,
                                                const std::string& folder) const;
     ProfileSources sources(const sandbox::LaunchSpec& spec, const std::string& folder) const;
@@ -70,7 +72,7 @@ class BubblewrapLauncher final : public sandbox::Launcher {
     LauncherConfig config_;
     SeccompFilters filters_;
     std::shared_ptr<base::UniqueFd> run_dir_;
-    std::string staging_dir_;
+    Staging staging_;  // of a private launch
     std::shared_ptr<Orphans> orphans_;
 };
 

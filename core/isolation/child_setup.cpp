@@ -94,50 +94,29 @@ ATL_CHILD bool ChildSetup::set_limits() noexcept {
 }
 
 ATL_CHILD bool ChildSetup::stage_mounts() noexcept {
-    if (plan_.staged.empty())
+    if (plan_.mount_namespace < 0)
         return true;
-    if (!check(::syscall(SYS_unshare, CLONE_NEWNS), ChildStage::mount_namespace))
-        return false;
-    // Slave, not private: what the host unmounts later must not be kept alive by a sandbox.
-    if (!check(::syscall(SYS_mount, nullptr, "/", nullptr, MS_SLAVE | MS_REC, nullptr),
-               ChildStage::mount_namespace))
-        return false;
-    std::array<int, k_max_staged> sources;
-    if (!open_sources(sources))
-        return false;
-    if (!check(::syscall(SYS_mount, "atoll", plan_.staging_dir.c_str(), "tmpfs", MS_NOSUID | MS_NODEV,
-                         "mode=0755,size=64k,nr_inodes=32"),
-               ChildStage::mount_namespace))
+    if (!check(::syscall(SYS_setns, plan_.mount_namespace, CLONE_NEWNS), ChildStage::mount_namespace) ||
+        !check(::syscall(SYS_unshare, CLONE_NEWNS), ChildStage::mount_namespace))
         return false;
     for (std::size_t i = 0; i < plan_.staged.size(); ++i) {
-        if (!stage_one(i, sources[i]))
+        if (!stage_one(i))
             return false;
     }
     return true;
 }
 
-// Opened in the new mount namespace, since mount(2) binds nothing that belongs to another, and before the
-// staging tmpfs could hide one of them.
-ATL_CHILD bool ChildSetup::open_sources(std::array<int, k_max_staged>& sources) noexcept {
-    for (std::size_t i = 0; i < plan_.staged.size(); ++i) {
-        const long fd = ::syscall(SYS_openat, AT_FDCWD, plan_.staged[i].source.c_str(),
-                                  O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
-        if (!check(fd, ChildStage::staging_source, i))
-            return false;
-        sources[i] = static_cast<int>(fd);
-    }
-    return true;
-}
-
-ATL_CHILD bool ChildSetup::stage_one(std::size_t index, int source) noexcept {
-    const char* target = plan_.staged[index].target.c_str();
-    const long made = plan_.staged[index].kind == StagedMount::Kind::folder
-                          ? ::syscall(SYS_mkdirat, AT_FDCWD, target, 0755)
-                          : ::syscall(SYS_mknodat, AT_FDCWD, target, S_IFREG | 0444, 0);
+// Opened in the new mount namespace, since mount(2) binds nothing that belongs to another, and bound by
+// descriptor: the last name of the source may be no symlink.
+ATL_CHILD bool ChildSetup::stage_one(std::size_t index) noexcept {
+    const StagedMount& staged = plan_.staged[index];
+    const long source = ::syscall(SYS_openat, AT_FDCWD, staged.source.c_str(),
+                                  O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC, 0);
+    if (!check(source, ChildStage::staging_source, index))
+        return false;
     char source_path[32];
-    fd_path(source, source_path);
-    return check(made, ChildStage::staging_mount, index) &&
-           check(::syscall(SYS_mount, source_path, target, nullptr, MS_BIND, nullptr),
+    fd_path(static_cast<int>(source), source_path);
+    return check(::syscall(SYS_mount, source_path, staged.target.c_str(), nullptr, MS_BIND, nullptr),
                  ChildStage::staging_mount, index);
 }
 

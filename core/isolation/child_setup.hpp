@@ -48,9 +48,8 @@ struct ChildFailure {
 class ChildSetup {
   public:
     static constexpr std::size_t k_max_fds = 16;
-    static constexpr std::size_t k_max_staged = 8;
 
-    /// `plan` must outlive this object. Precondition: at most k_max_fds and k_max_staged entries.
+    /// `plan` must outlive this object. Precondition: at most k_max_fds descriptors.
     explicit ChildSetup(const ChildPlan& plan);
 
     /// Before the clone: the child also joins by `procs_fd` (cgroup.procs; negative: it fails).
@@ -64,8 +63,7 @@ class ChildSetup {
     bool join_groups() noexcept;
     bool set_limits() noexcept;
     bool stage_mounts() noexcept;
-    bool open_sources(std::array<int, k_max_staged>& sources) noexcept;
-    bool stage_one(std::size_t index, int source) noexcept;
+    bool stage_one(std::size_t index) noexcept;
     bool arrange_descriptors() noexcept;
     bool change_identity() noexcept;
     bool bind_to_parent() noexcept;

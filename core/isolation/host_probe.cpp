@@ -94,6 +94,7 @@ base::Result<void> probe_host(const LauncherConfig& config, const ProbePaths& pa
     trial_config.guest = paths.guest;
     trial_config.run_dir = config.run_dir / "probe";
     const fs::path workspace = config.run_dir / "probe-workspace";
+    trial_config.sources.push_back(workspace);
     std::error_code error;
     fs::create_directories(workspace, error);
     auto trial = run_trial(std::move(trial_config), workspace);

@@ -170,8 +170,7 @@ std::string what_failed(const ChildFailure& failure, const ChildPlan& plan, cons
         case ChildStage::limits:
             return "setting resource limits";
         case ChildStage::mount_namespace:
-            return "a mount namespace with a tmpfs on " + plan.staging_dir +
-                   " (root needs CAP_SYS_ADMIN for it: give it, or run the server as an unprivileged user)";
+            return "entering the staging mount namespace";
         case ChildStage::staging_source:
             return "open " + staged_source(plan, failure.index);
         case ChildStage::staging_mount:
@@ -208,7 +207,7 @@ base::Error failed(const std::string& what, int error_number) {
 
 base::Result<Spawned> spawn(const base::Executor& executor, const std::string& program,
                             const std::vector<std::string>& args, const ChildPlan& plan) {
-    assert(plan.fds.size() <= ChildSetup::k_max_fds && plan.staged.size() <= ChildSetup::k_max_staged);
+    assert(plan.fds.size() <= ChildSetup::k_max_fds);
     static constexpr const char* k_empty_environment[] = {nullptr};
     ChildSetup setup(plan);
     CloneLauncher launcher(plan.group_fd);

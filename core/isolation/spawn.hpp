@@ -22,25 +22,22 @@
 
 namespace atl::isolation {
 
-/// A file or folder that the child binds onto its staging tmpfs, so that a uid without a path to the source
-/// can reach it.
+/// A folder that the child binds onto another, so that a uid without a path to the source can reach it.
 struct StagedMount {
-    enum class Kind : std::uint8_t { folder, file };
-    Kind kind = Kind::folder;
     std::string source;
-    std::string target;  // directly below ChildPlan::staging_dir
+    std::string target;
 };
 
 enum class Priority : std::uint8_t { normal, background };
 
 /// What the child does between clone and exec. Descriptors are borrowed.
 struct ChildPlan {
-    std::vector<int> fds;       // fds[i] becomes descriptor i; every other one is closed
-    int group_fd = -1;          // directory of a cgroup v2 group to start in
-    std::vector<int> join_fds;  // cgroup.procs files to write "0" to (see the cost above)
-    std::uint32_t uid = 0;      // also the gid, without supplementary groups; 0 keeps the server's
-    std::string staging_dir;    // with `staged`: any folder that exists
-    std::vector<StagedMount> staged;
+    std::vector<int> fds;             // fds[i] becomes descriptor i; every other one is closed
+    int group_fd = -1;                // directory of a cgroup v2 group to start in
+    std::vector<int> join_fds;        // cgroup.procs files to write "0" to (see the cost above)
+    std::uint32_t uid = 0;            // also the gid, without supplementary groups; 0 keeps the server's
+    int mount_namespace = -1;         // to start in a copy of
+    std::vector<StagedMount> staged;  // with `mount_namespace`, where both sides exist
     std::string cwd = "/";
     Priority priority = Priority::normal;
 };

@@ -43,6 +43,7 @@ struct Bench {
         config.guest = folder / "guest";
         config.run_dir = folder / "run";
         config.etc_dir = folder / "etc";
+        config.sources = {folder.path()};
         config.layout = isolation::probe_layout({}).value();
         config.uid_mode = test::is_root() ? isolation::UidMode::private_uid : isolation::UidMode::shared;
         REQUIRE(isolation::write_etc(config.etc_dir, config.layout).has_value());

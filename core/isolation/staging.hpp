@@ -1,0 +1,34 @@
+// The mount namespace from which a private launch starts (mount_namespaces(7)): made once, entered by each
+// child, which puts its own workspace into its copy of it.
+// It holds the few mounts that a sandbox is made of and none of the host's others: bwrap reads the whole
+// mount table for each thing it binds, so what a launch costs would grow with what the host has mounted.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/unique_fd.hpp"
+
+namespace atl::isolation {
+
+struct Staging {
+    base::UniqueFd mount_namespace;
+    /// A folder in it, in no source's way: holds `guest` and `etc`, which every uid can read there, and the
+    /// empty folders `workspace`, `bridge` and `agent` to bind on.
+    std::string dir;
+};
+
+struct StagingSources {
+    std::filesystem::path guest;
+    std::filesystem::path etc;
+    /// Absolute paths that a launch opens or binds: they stay, with whatever is mounted below them.
+    std::vector<std::filesystem::path> reachable;
+};
+
+/// Precondition: CAP_SYS_ADMIN, and the process has one thread. The process is in its own mount namespace
+/// again when this returns, unless the kernel refuses the way back. Errors: host_unsupported.
+base::Result<Staging> make_staging(const StagingSources& sources);
+
+}  // namespace atl::isolation
