@@ -5,7 +5,6 @@
 
 #include "app/config.hpp"
 #include "app/data_dir.hpp"
-
 #include "core/base/error.hpp"
 #include "core/isolation/bubblewrap_launcher.hpp"
 
