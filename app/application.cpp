@@ -78,10 +78,10 @@ http::Settings http_settings(const Config& config) {
     http::Settings settings;
     settings.allowed_hosts = config.allowed_hosts;
     settings.allowed_origins = config.allowed_origins;
-    // Connections of strangers leave half of the descriptors to the sandboxes.
+    // Connections of strangers leave three of eight descriptors to the sandboxes.
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) == 0)
-        settings.max_connections = std::min<std::size_t>(settings.max_connections, limit.rlim_cur / 2);
+        settings.max_connections = std::min<std::size_t>(settings.max_connections, limit.rlim_cur / 8 * 5);
     settings.access_log = config.access_log == "all" ? http::AccessLog::all : http::AccessLog::failures;
     return settings;
 }

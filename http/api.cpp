@@ -37,6 +37,7 @@ Router make_router(Api& api) {
     std::vector<Route> routes;
     move_into(routes, conversation_routes(api));
     move_into(routes, turn_routes(api));
+    move_into(routes, socket_routes(api));
     move_into(routes, sandbox_routes(api));
     move_into(routes, system_routes(api));
     const auto document = std::make_shared<std::string>();

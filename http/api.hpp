@@ -1,6 +1,6 @@
 // The routes of the API and what they need from the rest of the server. Handlers are free functions over Api
 // and RequestContext: they read the form, call the core, write the view. Where to look: conversations.cpp,
-// turns.cpp (messages and events), sandboxes.cpp, system.cpp.
+// turns.cpp (messages and events), conversation_socket.cpp (the WebSocket), sandboxes.cpp, system.cpp.
 #pragma once
 
 #include <functional>
@@ -40,6 +40,7 @@ Router make_router(Api& api);
 
 std::vector<Route> conversation_routes(Api& api);
 std::vector<Route> turn_routes(Api& api);
+std::vector<Route> socket_routes(Api& api);
 std::vector<Route> sandbox_routes(Api& api);
 std::vector<Route> system_routes(Api& api);
 

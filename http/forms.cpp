@@ -100,6 +100,16 @@ std::string read_parts(ObjectReader& reader, const Json& parts) {
     return content;
 }
 
+std::string read_content(ObjectReader& reader) {
+    const Json* value = reader.any("content");
+    if (value != nullptr && value->is_string())
+        return read_text(reader, "content", base::k_max_body_bytes).value_or("");
+    if (value != nullptr && value->is_array() && !value->empty())
+        return read_parts(reader, *value);
+    reader.fail("content", "a string, or an array of {type: \"text\", text} with at least one part");
+    return {};
+}
+
 }  // namespace
 
 sandbox::Limits LimitChanges::applied_to(sandbox::Limits limits) const noexcept {
@@ -153,17 +163,29 @@ base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json
 
 base::Result<std::string> read_message_form(const Json& body) {
     ObjectReader reader(body);
-    std::string content;
-    const Json* value = reader.any("content");
-    if (value != nullptr && value->is_string())
-        content = read_text(reader, "content", base::k_max_body_bytes).value_or("");
-    else if (value != nullptr && value->is_array() && !value->empty())
-        content = read_parts(reader, *value);
-    else
-        reader.fail("content", "a string, or an array of {type: \"text\", text} with at least one part");
+    std::string content = read_content(reader);
     if (auto result = reader.finish(); result.has_error())
         return result.error();
     return content;
+}
+
+base::Result<ClientFrame> read_client_frame(const Json& body) {
+    ObjectReader reader(body);
+    ClientFrame frame;
+    const auto type = reader.string("type", k_max_frame_type_bytes);
+    if (type == "message") {
+        frame.kind = ClientFrame::Kind::message;
+        frame.content = read_content(reader);
+        frame.idempotency_key =
+            reader.string("idempotencyKey", base::k_max_idempotency_key_bytes).value_or("");
+    } else if (type == "interrupt") {
+        frame.kind = ClientFrame::Kind::interrupt;
+    } else {
+        reader.fail("type", "\"message\" or \"interrupt\"");
+    }
+    if (auto result = reader.finish(); result.has_error())
+        return result.error();
+    return frame;
 }
 
 }  // namespace atl::http

@@ -22,6 +22,7 @@ inline constexpr IntRange k_seconds_range{0, 1'000'000'000};
 inline constexpr IntRange k_page_range{1, base::k_max_page_items};
 inline constexpr IntRange k_seq_range{0, INT64_MAX};
 inline constexpr std::size_t k_max_agent_name_bytes = 64;
+inline constexpr std::size_t k_max_frame_type_bytes = 32;
 
 /// Limits as far as a request names them.
 struct LimitChanges {
@@ -45,5 +46,15 @@ base::Result<PatchForm> read_patch_form(const Json& body);
 base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json& body);
 /// The text of `{content: string | [{type:"text", text}]}`; several parts are joined by line ends.
 base::Result<std::string> read_message_form(const Json& body);
+/// What a client's WebSocket frame asks for: `{type:"message", content, idempotencyKey?}`, content as above,
+/// or
+/// `{type:"interrupt"}`.
+struct ClientFrame {
+    enum class Kind : std::uint8_t { message, interrupt };
+    Kind kind = Kind::interrupt;
+    std::string content;
+    std::string idempotency_key;
+};
+base::Result<ClientFrame> read_client_frame(const Json& body);
 
 }  // namespace atl::http

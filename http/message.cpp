@@ -57,6 +57,8 @@ std::string_view reason_phrase(unsigned status) noexcept {
             return "OK";
         case 201:
             return "Created";
+        case 101:
+            return "Switching Protocols";
         case 202:
             return "Accepted";
         case 204:
@@ -89,6 +91,8 @@ std::string_view reason_phrase(unsigned status) noexcept {
             return "Unprocessable Content";
         case 429:
             return "Too Many Requests";
+        case 426:
+            return "Upgrade Required";
         case 431:
             return "Request Header Fields Too Large";
         case 500:
@@ -114,7 +118,9 @@ void write_response(std::string& out, const Response& response, std::string_view
     out.append(date).append("\r\nX-Request-Id: ").append(request_id);
     out +=
         "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n";
-    if (!response.content_type.empty() && response.status != 204)
+    // RFC 9110 sections 6.4.1 and 8.6: neither has a body, nor tells its length.
+    const bool without_body = response.status == 204 || response.status == 101;
+    if (!response.content_type.empty() && !without_body)
         out.append("Content-Type: ").append(response.content_type).append("\r\n");
     for (const auto& [name, value] : response.headers)
         out.append(name).append(": ").append(value).append("\r\n");
@@ -124,8 +130,7 @@ void write_response(std::string& out, const Response& response, std::string_view
         out += "Connection: keep-alive\r\n";
     if (framing == Framing::chunked)
         out += "Transfer-Encoding: chunked\r\n";
-    else if (framing != Framing::until_close &&
-             response.status != 204)  // RFC 9110 section 8.6: none with 204
+    else if (framing != Framing::until_close && !without_body)
         fmt::format_to(std::back_inserter(out), "Content-Length: {}\r\n", response.body.size());
     out += "\r\n";
     if (with_body)

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/base/task.hpp"
 
 namespace atl::http {
 
@@ -59,13 +60,27 @@ class BodyStream {
     virtual void end_early(base::Errc reason, std::string& out) = 0;
 };
 
-/// What a handler answers. With a `stream` the body is not used and the length is not told.
+class Connection;
+class ServerState;
+
+/// What has the connection after a 101 (RFC 9110 section 15.2.2). The session closes it afterwards.
+class Takeover {
+  public:
+    virtual ~Takeover() = default;
+    /// Serves until the peer or the server ends it. Not cancellable: it watches ServerState::stopping at each
+    /// wake, and Connection's waits say when it was aborted. Call once.
+    virtual base::Task<> async_run(Connection& connection, const ServerState& state) = 0;
+};
+
+/// What a handler answers. With a `stream` the body is not used and the length is not told; a 101 has a
+/// `takeover` and its own Connection field.
 struct Response {
     unsigned status = 200;
     std::string_view content_type = "application/json";  // of static storage; empty with an empty body
     std::string body;
     std::vector<std::pair<std::string_view, std::string>> headers;  // names of static storage
     std::unique_ptr<BodyStream> stream;
+    std::unique_ptr<Takeover> takeover;
 };
 
 /// A 200, or another status, with the text of a JSON value.

@@ -68,6 +68,8 @@ unsigned status_of(Errc code) noexcept {
             return 431;
         case Errc::unsupported_media_type:
             return 415;
+        case Errc::upgrade_required:
+            return 426;
         case Errc::request_timeout:
             return 408;
         case Errc::turn_in_progress:
@@ -96,6 +98,10 @@ unsigned status_of(Errc code) noexcept {
     return 500;
 }
 
+std::string_view error_detail(const base::Error& error) noexcept {
+    return error.detail().empty() ? default_detail(error.code()) : error.detail();
+}
+
 Response problem(const base::Error& error, std::string_view request_id) {
     Response response;
     response.status = status_of(error.code());
@@ -104,12 +110,17 @@ Response problem(const base::Error& error, std::string_view request_id) {
     json.begin_object();
     json.key("title").string(reason_phrase(response.status));
     json.key("status").number(response.status);
-    json.key("detail").string(error.detail().empty() ? default_detail(error.code()) : error.detail());
+    json.key("detail").string(error_detail(error));
     json.key("code").string(base::code_name(error.code()));
     json.key("requestId").string(request_id);
     json.end_object();
     if (error.code() == Errc::unauthorized)
         response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"atoll\"");
+    if (error.code() == Errc::upgrade_required) {
+        response.headers.emplace_back("Connection", "Upgrade");
+        response.headers.emplace_back("Upgrade", "websocket");
+        response.headers.emplace_back("Sec-WebSocket-Version", "13");
+    }
     if (error.code() == Errc::capacity || error.code() == Errc::shutting_down)
         response.headers.emplace_back("Retry-After", "5");
     return response;

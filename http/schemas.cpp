@@ -72,6 +72,17 @@ OrderedJson environment() {
                        {"additionalProperties", text()}};
 }
 
+OrderedJson message_content() {
+    OrderedJson part =
+        object(Members::optional, {{"type", OrderedJson{{"const", "text"}}}, {"text", text()}});
+    part["required"] = {"type", "text"};
+    OrderedJson parts = list_of(std::move(part));
+    parts["minItems"] = 1;
+    OrderedJson content;
+    content["oneOf"] = {text_up_to(base::k_max_body_bytes), std::move(parts)};
+    return content;
+}
+
 void add_requests(OrderedJson& out) {
     out["LimitChanges"] = object(Members::optional, {{"memoryMb", integer(k_memory_mb_range)},
                                                      {"cpuPercent", integer(k_cpu_percent_range)},
@@ -94,14 +105,7 @@ void add_requests(OrderedJson& out) {
                                                       {"limits", ref("LimitChanges")},
                                                       {"network", network()},
                                                       {"ttlSeconds", integer(k_seconds_range)}});
-    OrderedJson part =
-        object(Members::optional, {{"type", OrderedJson{{"const", "text"}}}, {"text", text()}});
-    part["required"] = {"type", "text"};
-    OrderedJson parts = list_of(std::move(part));
-    parts["minItems"] = 1;
-    OrderedJson content;
-    content["oneOf"] = {text_up_to(base::k_max_body_bytes), std::move(parts)};
-    out["PostMessage"] = object(Members::optional, {{"content", std::move(content)}});
+    out["PostMessage"] = object(Members::optional, {{"content", message_content()}});
     out["PostMessage"]["required"] = OrderedJson::array({"content"});
 }
 
@@ -174,6 +178,14 @@ void add_events(OrderedJson& out) {
         "Server-Sent Events: `id` is the event's seq, `event` its type, `data` the Event. A stream that ends "
         "early "
         "says so in a `stream_closed` {code, detail, after} without an id.";
+    out["ClientFrame"]["oneOf"] =
+        OrderedJson::array({object(Members::optional, {{"type", OrderedJson{{"const", "message"}}},
+                                                       {"content", message_content()},
+                                                       {"idempotencyKey", text()}}),
+                            object(Members::required, {{"type", OrderedJson{{"const", "interrupt"}}}})});
+    out["Rejected"] =
+        object(Members::required,
+               {{"type", OrderedJson{{"const", "rejected"}}}, {"code", text()}, {"detail", text()}});
     out["TurnTicket"] = object(Members::required, {{"turn", text()}, {"after", counter()}});
 }
 

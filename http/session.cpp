@@ -41,6 +41,13 @@ base::Task<> Session::async_run() {
         next = co_await async_serve_one();
     if (next == Next::linger)
         co_await connection_->async_linger();
+    if (next == Next::taken_over) {
+        // Nothing of HTTP's is needed any more, and there may be many of these.
+        parser_.reset();
+        std::string().swap(out_);
+        co_await takeover_->async_run(*connection_, state_);
+        takeover_.reset();
+    }
     connection_->close();
 }
 
@@ -216,6 +223,8 @@ base::Task<Session::Next> Session::async_respond(RequestContext& context, Respon
         framing = context.request.version >= 11 ? Framing::chunked : Framing::until_close;
     if (framing == Framing::until_close)
         kept = KeepAlive::no;
+    if (response.takeover)
+        kept = KeepAlive::implied;
     out_.clear();
     write_response(out_, response, context.request_id, state_.date(), kept, framing);
     Io io = Io::ok;
@@ -229,6 +238,9 @@ base::Task<Session::Next> Session::async_respond(RequestContext& context, Respon
     log_request(context.request_id, response.status);
     if (out_.capacity() > k_kept_output_bytes)
         std::string().swap(out_);
+    takeover_ = std::move(response.takeover);
+    if (takeover_ && io == Io::ok)
+        co_return Next::taken_over;
     co_return after_response(io, kept);
 }
 

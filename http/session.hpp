@@ -34,7 +34,7 @@ class Session {
     void abort();
 
   private:
-    enum class Next : std::uint8_t { again, close, linger };
+    enum class Next : std::uint8_t { again, close, linger, taken_over };
 
     base::Task<Next> async_serve_one();
     base::Task<base::Result<bool>> async_read_head();
@@ -55,6 +55,7 @@ class Session {
     bool idle_ = false;
     base::SteadyTime began_{};
     std::string out_;
+    std::unique_ptr<Takeover> takeover_;
 };
 
 }  // namespace atl::http

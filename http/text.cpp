@@ -104,6 +104,50 @@ bool is_utf8(std::string_view text) noexcept {
     return true;
 }
 
+// The Unicode Standard, table 3-7: only the byte after the lead has a range of its own.
+bool Utf8Check::begin(unsigned char lead) noexcept {
+    least_ = 0x80;
+    most_ = 0xbf;
+    if (lead < 0x80)
+        return true;
+    if (lead < 0xc2 || lead > 0xf4)
+        return false;
+    left_ = lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
+    if (lead == 0xe0)
+        least_ = 0xa0;
+    else if (lead == 0xed)
+        most_ = 0x9f;
+    else if (lead == 0xf0)
+        least_ = 0x90;
+    else if (lead == 0xf4)
+        most_ = 0x8f;
+    return true;
+}
+
+bool Utf8Check::feed(std::string_view piece) noexcept {
+    for (std::size_t i = 0; i < piece.size(); ++i) {
+        std::uint64_t word = 0;
+        while (left_ == 0 && piece.size() - i > sizeof word) {
+            std::memcpy(&word, piece.data() + i, sizeof word);
+            if ((word & 0x8080808080808080U) != 0)
+                break;
+            i += sizeof word;
+        }
+        const auto byte = static_cast<unsigned char>(piece[i]);
+        if (left_ == 0) {
+            if (!begin(byte))
+                return false;
+            continue;
+        }
+        if (byte < least_ || byte > most_)
+            return false;
+        least_ = 0x80;
+        most_ = 0xbf;
+        --left_;
+    }
+    return true;
+}
+
 std::optional<std::uint64_t> parse_decimal(std::string_view text) noexcept {
     std::uint64_t value = 0;
     const char* end = text.data() + text.size();

@@ -41,6 +41,8 @@ std::string_view code_name(Errc code) noexcept {
             return "header_too_large";
         case Errc::unsupported_media_type:
             return "unsupported_media_type";
+        case Errc::upgrade_required:
+            return "upgrade_required";
         case Errc::request_timeout:
             return "request_timeout";
         case Errc::turn_in_progress:

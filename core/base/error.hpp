@@ -32,6 +32,7 @@ enum class Errc : std::uint8_t {
     body_too_large,          // over the cap of the route
     header_too_large,        // request line and fields over their cap
     unsupported_media_type,  // a body that is not application/json where JSON is read
+    upgrade_required,        // the route speaks WebSocket only
     request_timeout,         // header or body did not arrive in time
     turn_in_progress,        // one turn at a time
     no_turn,                 // interrupt without an open turn

@@ -30,6 +30,9 @@ std::vector<Measure> measures() {
     return {
         {{"create_cold_ms"}, true, [=](const Options& o) { return one(measure_create(o.scope)); }},
         {{"message_ms"}, true, [=](const Options& o) { return one(measure_message(o.scope)); }},
+        {{"ws_message_ms"}, true, [=](const Options& o) { return one(measure_socket_message(o.scope)); }},
+        {{"fanout_ms"}, true, [=](const Options& o) { return one(measure_fanout(o.scope)); }},
+        {{"idle_ws_kb"}, false, [=](const Options&) { return one(measure_idle_sockets()); }},
         {{"turns_per_s"}, true, [=](const Options& o) { return one(measure_turns(o.scope)); }},
         {{"idle_sandbox_pss_kb", "idle_sandbox_memavail_kb", "server_rss_kb"},
          false,

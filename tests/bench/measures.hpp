@@ -14,6 +14,12 @@ enum class Scope { product_and_floor, floor_only };
 Result measure_create(Scope scope);
 /// Milliseconds of a message to `echo`, until the end of its turn's event stream.
 Result measure_message(Scope scope);
+/// The same over an open WebSocket, to the turn's first event.
+Result measure_socket_message(Scope scope);
+/// Milliseconds from an event to the last of 1,000 WebSockets.
+Result measure_fanout(Scope scope);
+/// Kilobytes of the server for one of 10,000 idle WebSockets.
+Result measure_idle_sockets();
 /// Turns per second of 20 conversations at once.
 Result measure_turns(Scope scope);
 /// Memory of 50 idle `shell` conversations: idle_sandbox_pss_kb, idle_sandbox_memavail_kb, server_rss_kb.

@@ -311,6 +311,10 @@ std::optional<SseEvent> HttpClient::next_event(std::chrono::milliseconds wait) {
     }
 }
 
+std::string HttpClient::read_raw(std::size_t count, std::chrono::milliseconds wait) {
+    return read_exactly(count, in(wait));
+}
+
 std::string HttpClient::read_until_close(std::chrono::milliseconds wait) {
     const auto deadline = in(wait);
     while (fill(deadline)) {

@@ -55,6 +55,8 @@ class HttpClient {
     enum class Body { read, none };  // none: the answer to HEAD
     /// Reads one response to a request sent raw; of a 100 only its head.
     HttpResponse read_response(Body body = Body::read);
+    /// Exactly so many bytes.
+    std::string read_raw(std::size_t count, std::chrono::milliseconds deadline = k_client_deadline);
     /// Everything up to the end of the connection. A reset counts as its end.
     std::string read_until_close(std::chrono::milliseconds deadline = k_client_deadline);
     /// True if the server closes within the deadline without sending anything more.

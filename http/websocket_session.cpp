@@ -1,0 +1,234 @@
+#include "http/websocket_session.hpp"
+
+#include <optional>
+
+#include "http/forms.hpp"
+#include "http/json_writer.hpp"
+#include "http/problem.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+
+// Frames of one client in one turn of the loop: others wait meanwhile.
+constexpr int k_frames_a_turn = 32;
+// A buffer that an idle WebSocket keeps.
+constexpr std::size_t k_kept_output_bytes = 1024;
+
+/// The stable word of a code that a client's mistake brings.
+std::string_view word_of(CloseCode code) {
+    switch (code) {
+        case CloseCode::unsupported_data:
+            return "unsupported_data";
+        case CloseCode::invalid_payload:
+            return "invalid_payload";
+        case CloseCode::message_too_big:
+            return "message_too_big";
+        default:
+            return "protocol_error";
+    }
+}
+
+}  // namespace
+
+/// What callbacks set, which may come after the session has ended.
+struct WebSocketSession::Shared {
+    bool woken = true;
+    bool busy = false;  // a message has no reply yet: later frames wait
+    std::optional<base::Result<void>> reply;
+    std::shared_ptr<WakeEvent> wake;
+};
+
+WebSocketSession::WebSocketSession(std::unique_ptr<EventFeed> feed, WebSocketActions actions,
+                                   std::size_t message_bytes)
+    : feed_(std::move(feed)),
+      actions_(std::move(actions)),
+      parser_({message_bytes}),
+      shared_(std::make_shared<Shared>()) {}
+
+base::Task<> WebSocketSession::async_run(Connection& connection, const ServerState& state) {
+    shared_->wake = connection.wake();
+    feed_->on_wake([shared = shared_] {
+        shared->woken = true;
+        shared->wake->post();
+    });
+    ping_at_ = std::chrono::steady_clock::now() + state.settings.heartbeat_interval;
+    for (;;) {
+        advance(connection, state);
+        if (!out_.empty()) {
+            const Io io = co_await connection.async_send(out_);
+            out_.clear();
+            if (out_.capacity() > k_kept_output_bytes)
+                std::string().swap(out_);
+            if (io != Io::ok)
+                co_return;
+        }
+        if (closing_) {
+            co_await connection.async_linger();
+            co_return;
+        }
+        const Io io = co_await async_wait(connection);
+        if (io == Io::deadline && std::exchange(awaits_pong_, true))
+            co_return;
+        if (io == Io::deadline) {
+            write_frame(out_, Opcode::ping, {});
+            ping_at_ = std::chrono::steady_clock::now() + state.settings.heartbeat_interval;
+        } else if (io != Io::ok) {
+            co_return;
+        }
+    }
+}
+
+bool WebSocketSession::has_work(const Connection& connection) const {
+    return more_ || shared_->woken || shared_->reply || (!shared_->busy && !connection.input().empty());
+}
+
+base::Task<Io> WebSocketSession::async_wait(Connection& connection) {
+    if (has_work(connection)) {
+        // Lets other handlers of the loop run: a long replay or a client that never pauses gives way.
+        connection.wake()->post();
+    } else {
+        const auto left = ping_at_ - std::chrono::steady_clock::now();
+        connection.set_deadline(std::chrono::duration_cast<base::Millis>(left));
+    }
+    co_return co_await connection.async_idle();
+}
+
+// Everything that can be done now; what there is to send is in out_ then.
+void WebSocketSession::advance(Connection& connection, const ServerState& state) {
+    take_reply();
+    read_frames(connection);
+    if (closing_)
+        return;
+    if (state.stopping)
+        return close(CloseCode::going_away, base::code_name(Errc::shutting_down));
+    if (more_ || std::exchange(shared_->woken, false))
+        more_ = pull(base::k_replay_batch_bytes);
+}
+
+void WebSocketSession::read_frames(Connection& connection) {
+    for (int frames = 0; frames < k_frames_a_turn && !shared_->busy && !closing_; ++frames) {
+        if (connection.input().empty())
+            return;
+        const auto step = parser_.feed(connection.input());
+        connection.consume(step.used);
+        awaits_pong_ = false;
+        if (step.outcome == WebSocketParser::Outcome::failed)
+            return close(parser_.close_code(), word_of(parser_.close_code()), parser_.reason());
+        if (step.outcome != WebSocketParser::Outcome::incomplete)
+            on_frame();
+        take_reply();
+    }
+}
+
+void WebSocketSession::on_frame() {
+    switch (parser_.opcode()) {
+        case Opcode::text:
+            return on_text(parser_.payload());
+        case Opcode::binary:
+            return close(CloseCode::unsupported_data, word_of(CloseCode::unsupported_data),
+                         "frames are JSON text");
+        case Opcode::ping:
+            return write_frame(out_, Opcode::pong, parser_.payload());
+        case Opcode::close:
+            // RFC 6455 section 5.5.1: answered with the same code.
+            closing_ = true;
+            return write_frame(out_, Opcode::close, parser_.payload().substr(0, 2));
+        case Opcode::pong:
+        case Opcode::continuation:
+            return;
+    }
+}
+
+void WebSocketSession::on_text(std::string_view text) {
+    if (const auto done = obey(text); done.has_error())
+        reject(done.error());
+}
+
+base::Result<void> WebSocketSession::obey(std::string_view text) {
+    const auto json = parse_json(text);
+    if (json.has_error())
+        return json.error();
+    auto frame = read_client_frame(*json);
+    if (frame.has_error())
+        return frame.error();
+    if (frame->kind == ClientFrame::Kind::interrupt)
+        return actions_.interrupt();
+    send_message(std::move(frame->content), std::move(frame->idempotency_key));
+    return {};
+}
+
+void WebSocketSession::send_message(std::string content, std::string idempotency_key) {
+    shared_->busy = true;
+    actions_.message(std::move(content), std::move(idempotency_key),
+                     [shared = shared_](base::Result<void> result) {
+                         shared->reply = std::move(result);
+                         shared->wake->post();
+                     });
+}
+
+void WebSocketSession::take_reply() {
+    if (!shared_->reply)
+        return;
+    if (shared_->reply->has_error())
+        reject(shared_->reply->error());
+    shared_->reply.reset();
+    shared_->busy = false;
+}
+
+// Appends what comes after the cursor. True: there is more.
+bool WebSocketSession::pull(std::size_t limit_bytes) {
+    std::size_t taken = 0;
+    while (taken < limit_bytes) {
+        const auto batch = feed_->next(limit_bytes - taken);
+        if (batch.has_error()) {
+            close_for(batch.error());
+            return false;
+        }
+        for (const auto& event : batch->events) {
+            write_frame(out_, Opcode::text, event->json);
+            taken += event->json.size();
+        }
+        if (batch->gone) {
+            close(k_close_conversation_ended, base::code_name(Errc::conversation_ended));
+            return false;
+        }
+        if (batch->events.empty())
+            return false;
+    }
+    return true;
+}
+
+void WebSocketSession::reject(const Error& error) {
+    std::string text;
+    JsonWriter json(text);
+    json.begin_object();
+    json.key("type").string("rejected");
+    json.key("code").string(base::code_name(error.code()));
+    json.key("detail").string(error_detail(error));
+    json.end_object();
+    write_frame(out_, Opcode::text, text);
+}
+
+void WebSocketSession::close_for(const Error& error) {
+    const auto code = error.code() == Errc::seq_expired ? k_close_seq_expired : CloseCode::internal_error;
+    close(code, base::code_name(error.code()));
+}
+
+void WebSocketSession::close(CloseCode code, std::string_view word, std::string_view detail) {
+    if (std::exchange(closing_, true))
+        return;
+    std::string reason;
+    JsonWriter json(reason);
+    json.begin_object();
+    json.key("code").string(word);
+    json.key("after").number(feed_->cursor());
+    if (!detail.empty())
+        json.key("detail").string(detail);
+    json.end_object();
+    write_close_frame(out_, code, reason);
+}
+
+}  // namespace atl::http

@@ -1,0 +1,69 @@
+// A conversation on a WebSocket: its events from a cursor on, live, as text frames; messages and interrupts
+// from the client; pings; an end that says what to do next.
+// Invariants: every frame with a seq is an event of the log, in order, so the last seq seen is where a client
+// goes on; a refused frame is answered and changes nothing; a client that neither reads nor answers a ping is
+// cut off. Not here: frames (websocket_codec.hpp), who may open one (conversation_socket.cpp).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "core/base/clock.hpp"
+#include "core/base/error.hpp"
+#include "http/connection.hpp"
+#include "http/event_stream.hpp"
+#include "http/message.hpp"
+#include "http/server_state.hpp"
+#include "http/websocket_codec.hpp"
+
+namespace atl::http {
+
+/// What a client's frames do. Every function must be set.
+struct WebSocketActions {
+    using Reply = std::function<void(base::Result<void>)>;
+    /// `reply` once, possibly from inside the call, possibly after the WebSocket has ended.
+    std::function<void(std::string content, std::string idempotency_key, Reply reply)> message;
+    std::function<base::Result<void>()> interrupt;
+};
+
+/// Application codes beside those of RFC 6455. The reason of every close frame that the server begins is
+/// `{"code":WORD,"after":SEQ,"detail"?}`: after is where to go on.
+inline constexpr auto k_close_conversation_ended = static_cast<CloseCode>(4404);
+inline constexpr auto k_close_seq_expired = static_cast<CloseCode>(4410);
+
+class WebSocketSession final : public Takeover {
+  public:
+    WebSocketSession(std::unique_ptr<EventFeed> feed, WebSocketActions actions, std::size_t message_bytes);
+
+    base::Task<> async_run(Connection& connection, const ServerState& state) override;
+
+  private:
+    struct Shared;
+
+    void advance(Connection& connection, const ServerState& state);
+    void read_frames(Connection& connection);
+    void on_frame();
+    void on_text(std::string_view text);
+    base::Result<void> obey(std::string_view text);
+    void send_message(std::string content, std::string idempotency_key);
+    void take_reply();
+    bool pull(std::size_t limit_bytes);
+    void reject(const base::Error& error);
+    void close(CloseCode code, std::string_view word, std::string_view detail = {});
+    void close_for(const base::Error& error);
+    bool has_work(const Connection& connection) const;
+    base::Task<Io> async_wait(Connection& connection);
+
+    std::unique_ptr<EventFeed> feed_;
+    WebSocketActions actions_;
+    WebSocketParser parser_;
+    std::shared_ptr<Shared> shared_;
+    std::string out_;
+    bool more_ = true;  // events that the last pull left
+    bool closing_ = false;
+    bool awaits_pong_ = false;
+    base::SteadyTime ping_at_{};
+};
+
+}  // namespace atl::http

@@ -1,0 +1,182 @@
+// A conversation over its WebSocket, against the real server and the `shell` agent.
+#include <catch2/catch_test_macros.hpp>
+
+#include "tests/support/api_client.hpp"
+#include "tests/support/websocket_client.hpp"
+
+using namespace atl::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+WebSocketClient open_socket(const ApiClient& api, const std::string& id, std::uint64_t after = 0) {
+    return {api.connect(), "/v1/conversations/" + id + "/ws?after=" + std::to_string(after)};
+}
+
+std::string message(const std::string& content) {
+    return Json{{"type", "message"}, {"content", content}}.dump();
+}
+
+/// The events of the socket up to the first of type `until`.
+std::vector<Json> follow(WebSocketClient& socket, const std::string& until) {
+    std::vector<Json> events;
+    do
+        events.push_back(Json::parse(socket.next_text(30s)));
+    while (events.back()["type"] != until);
+    return events;
+}
+
+/// True if `events` are numbered from `first` on without a gap.
+bool are_complete(const std::vector<Json>& events, std::uint64_t first) {
+    for (const auto& event : events) {
+        if (event["seq"] != first++)
+            return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+TEST_CASE("A conversation over a WebSocket is what the log holds") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const std::string id = api.create()["id"];
+    auto socket = open_socket(api, id);
+    auto watcher = open_socket(api, id);
+    socket.send_text(message("for i in 1 2 3; do echo line $i; done; exit 3"));
+    const auto events = follow(socket, "done");
+    CHECK(are_complete(events, 1));
+    const Turn turn = summarise(events);
+    CHECK(turn.output == "line 1\nline 2\nline 3\n");
+    CHECK(turn.exit_code.value_or(0) == 3);
+    CHECK(follow(watcher, "done") == events);
+    CHECK(api.events(id) == events);
+    auto late = open_socket(api, id, 2);
+    CHECK(are_complete(follow(late, "done"), 3));
+}
+
+TEST_CASE("A WebSocket that breaks in the middle of a turn goes on where it was") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const std::string id = api.create()["id"];
+    auto first = open_socket(api, id);
+    first.send_text(message("mkfifo f; for i in $(seq 200); do echo line $i; done; read -r x < f; echo end"));
+    std::vector<Json> events;
+    while (events.size() < 5)
+        events.push_back(Json::parse(first.next_text()));
+    first.http().close();
+    auto second = open_socket(api, id, events.back()["seq"]);
+    // The turn went on without a client; now it may end.
+    const std::string sandbox = api.get(id)["sandboxId"];
+    for (std::string output; output.find("line 200\n") == std::string::npos;) {
+        events.push_back(Json::parse(second.next_text()));
+        output = summarise(events).output;
+    }
+    second.send_text(R"({"type":"interrupt"})");
+    for (auto& event : follow(second, "done"))
+        events.push_back(std::move(event));
+    CHECK(are_complete(events, 1));
+    std::string expected;
+    for (int i = 1; i <= 200; ++i)
+        expected += "line " + std::to_string(i) + "\n";
+    const Turn turn = summarise(events);
+    CHECK(turn.output == expected);
+    CHECK(turn.exit_code.value_or(0) == 130);
+}
+
+TEST_CASE("A WebSocket's refusals name their reason") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const std::string id = api.create()["id"];
+    auto socket = open_socket(api, id);
+    const auto rejected = [&] {
+        for (;;) {
+            const Json frame = Json::parse(socket.next_text());
+            if (frame["type"] == "rejected")
+                return frame["code"].get<std::string>();
+        }
+    };
+    socket.send_text(R"({"type":"interrupt"})");
+    CHECK(rejected() == "no_turn");
+    socket.send_text(message("read -r x < /dev/zero; sleep 1000"));
+    socket.send_text(message("echo too early"));
+    CHECK(rejected() == "turn_in_progress");
+    socket.send_text(R"({"type":"interrupt"})");
+    CHECK(summarise(follow(socket, "done")).exit_code.value_or(0) > 128);
+    CHECK(api.message(id, "echo still here").output == "still here\n");
+}
+
+TEST_CASE("A message over a WebSocket resumes a paused conversation") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const std::string id = api.create()["id"];
+    api.message(id, "echo kept > file");
+    api.call(200, "POST", "/v1/conversations/" + id + "/pause");
+    auto socket = open_socket(api, id, api.get(id)["lastSeq"]);
+    socket.send_text(message("cat file"));
+    CHECK(summarise(follow(socket, "done")).output == "kept\n");
+}
+
+TEST_CASE("The end of a conversation and of the server end its WebSockets with what to do next") {
+    ServerProcess server;
+    ApiClient api(server);
+    const std::string id = api.create()["id"];
+    const std::string other = api.create()["id"];
+    auto gone = open_socket(api, id);
+    auto stopped = open_socket(api, other);
+    api.remove(id);
+    CHECK(gone.await_close().close_code() == 4404);
+    CHECK(server.stop() == 0);
+    const auto frame = stopped.await_close();
+    CHECK(frame.close_code() == 1001);
+    CHECK(Json::parse(frame.close_reason())["code"] == "shutting_down");
+}
+
+TEST_CASE("After kill -9 of the server a WebSocket client gets every event once") {
+    const TempDir dir;
+    ServerOptions options;
+    options.data_dir = dir.path();
+    std::vector<Json> events;
+    std::string id;
+    {
+        ServerProcess server(options);
+        ApiClient api(server);
+        id = api.create()["id"];
+        auto socket = open_socket(api, id);
+        socket.send_text(message("while :; do echo more; done"));
+        while (events.size() < 50)
+            events.push_back(Json::parse(socket.next_text()));
+        server.kill_hard();
+        // What had been sent before is still in the socket.
+        try {
+            for (;;)
+                events.push_back(Json::parse(socket.next_text()));
+        } catch (const std::runtime_error&) {
+        }
+    }
+    const ServerProcess server(options);
+    const ApiClient api(server);
+    auto socket = open_socket(api, id, events.back()["seq"]);
+    for (auto& event : follow(socket, "done"))
+        events.push_back(std::move(event));
+    CHECK(are_complete(events, 1));
+    CHECK(summarise(events).errors == std::vector<std::string>{"server_restart"});
+}
+
+TEST_CASE("A WebSocket needs a key, an existing conversation and a sound cursor") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const std::string id = api.create()["id"];
+    const std::string path = "/v1/conversations/" + id + "/ws";
+    HttpClient stranger("127.0.0.1:" + std::to_string(server.port()));
+    CHECK(stranger.request("GET", path, "", k_websocket_headers).status == 401);
+    HttpClient client = api.connect();
+    CHECK(client.request("GET", path).status == 426);
+    CHECK(client.request("GET", path + "?after=x", "", k_websocket_headers).status == 422);
+    CHECK(client.request("GET", path + "?more=1", "", k_websocket_headers).status == 422);
+    CHECK(client.request("GET", "/v1/conversations/nobody/ws", "", k_websocket_headers).status == 404);
+    auto foreign = k_websocket_headers;
+    foreign.emplace_back("Origin", "https://evil.example");
+    CHECK(client.request("GET", path, "", foreign).status == 403);
+    CHECK(client.request("GET", path, "", k_websocket_headers).status == 101);
+}

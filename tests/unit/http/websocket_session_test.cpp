@@ -1,0 +1,392 @@
+#include "http/websocket_session.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <list>
+
+#include "http/websocket_handshake.hpp"
+#include "tests/support/websocket_client.hpp"
+#include "tests/unit/http/test_server.hpp"
+
+using namespace atl;
+using namespace atl::test;
+using namespace std::chrono_literals;
+using Json = nlohmann::json;
+
+namespace {
+
+/// What a test lets a WebSocket see; used on the loop only.
+struct Script {
+    std::vector<conversation::EventPtr> events;
+    std::optional<base::Error> failure;  // after the events
+    bool gone = false;
+    std::list<std::function<void()>> wakes;
+    std::size_t most_pulled = 0;
+};
+
+class ScriptedFeed final : public http::EventFeed {
+  public:
+    ScriptedFeed(Script& script, std::uint64_t after)
+        : script_(script), wake_(script.wakes.emplace(script.wakes.end())), cursor_(after) {}
+    ~ScriptedFeed() override { script_.wakes.erase(wake_); }
+    base::Result<conversation::Batch> next(std::size_t limit_bytes) override {
+        conversation::Batch batch;
+        std::size_t bytes = 0;
+        while (cursor_ < script_.events.size() && bytes < limit_bytes) {
+            batch.events.push_back(script_.events[cursor_++]);
+            bytes += batch.events.back()->json.size();
+        }
+        script_.most_pulled = std::max(script_.most_pulled, bytes);
+        if (batch.events.empty() && script_.failure)
+            return *script_.failure;
+        batch.gone = batch.events.empty() && script_.gone;
+        return batch;
+    }
+    void on_wake(std::function<void()> wake) override { *wake_ = std::move(wake); }
+    std::uint64_t cursor() const noexcept override { return cursor_; }
+
+  private:
+    Script& script_;
+    std::list<std::function<void()>>::iterator wake_;
+    std::uint64_t cursor_;
+};
+
+class SocketServer final : public ServerThread {
+  public:
+    explicit SocketServer(http::Settings settings = {}) {
+        std::vector<http::Route> routes;
+        routes.push_back({http::Method::get, "/ws", "ws", "",
+                          [this](auto& context) { return async_open(*this, context); }});
+        routes.back().query = {{"after", "{}", ""}};
+        start(std::move(settings), http::Router(std::move(routes)), "127.0.0.1:0");
+    }
+    ~SocketServer() { finish(); }
+
+    WebSocketClient open(const std::string& target = "/ws") { return {client(), target}; }
+    void change(const std::function<void()>& what) {
+        on_loop([&] {
+            what();
+            for (const auto& wake : script.wakes)
+                wake();
+        });
+    }
+    void publish(std::size_t count = 1, std::size_t bytes = 0) {
+        change([&] {
+            for (std::size_t i = 0; i < count; ++i) {
+                const auto seq = script.events.size() + 1;
+                const std::string text = Json{{"seq", seq}, {"pad", std::string(bytes, 'p')}}.dump();
+                script.events.push_back(std::make_shared<conversation::Event>(
+                    conversation::Event{seq, conversation::EventType::text_delta, 1, text}));
+            }
+        });
+    }
+
+    // Used on the loop only.
+    Script script;
+    std::vector<std::string> contents;
+    std::vector<std::string> keys;
+    std::size_t interrupts = 0;
+    std::optional<base::Error> refusal;  // of messages and interrupts
+    bool hold_replies = false;
+    http::WebSocketActions::Reply held;
+
+  private:
+    static base::Task<base::Result<http::Response>> async_open(SocketServer& self,
+                                                               http::RequestContext& context) {
+        if (const auto valid = http::check_handshake(context.request); valid.has_error())
+            co_return valid.error();
+        const auto after = context.query_integer("after", {0, 1000});
+        auto feed = std::make_unique<ScriptedFeed>(self.script, after->value_or(0));
+        http::WebSocketActions actions;
+        actions.message = [&self](std::string content, std::string key, http::WebSocketActions::Reply reply) {
+            self.contents.push_back(std::move(content));
+            self.keys.push_back(std::move(key));
+            if (self.hold_replies)
+                self.held = std::move(reply);
+            else
+                reply(self.refusal ? base::Result<void>(*self.refusal) : base::Result<void>());
+        };
+        actions.interrupt = [&self]() -> base::Result<void> {
+            ++self.interrupts;
+            return self.refusal ? base::Result<void>(*self.refusal) : base::Result<void>();
+        };
+        co_return http::accept_handshake(context.request, std::make_unique<http::WebSocketSession>(
+                                                              std::move(feed), std::move(actions), 100'000));
+    }
+};
+
+std::uint64_t seq_of(const std::string& text) {
+    return Json::parse(text)["seq"];
+}
+
+Json rejection(WebSocketClient& client) {
+    Json frame = Json::parse(client.next_text());
+    CHECK(frame["type"] == "rejected");
+    CHECK_FALSE(frame.contains("seq"));
+    CHECK_FALSE(frame["detail"].get<std::string>().empty());
+    return frame;
+}
+
+/// The head of an opening handshake, with one field changed or, if `value` is empty, left out.
+std::string handshake(const std::string& name, const std::string& value) {
+    std::string out = "GET /ws HTTP/1.1\r\nHost: localhost\r\nX-API-Key: test-key\r\n";
+    for (const auto& [field, usual] : k_websocket_headers) {
+        const std::string& used = field == name ? value : usual;
+        if (!used.empty())
+            out.append(field).append(": ").append(used).append("\r\n");
+    }
+    return out + "\r\n";
+}
+
+}  // namespace
+
+TEST_CASE("A WebSocket gets what comes after its cursor, then what happens, in order and once") {
+    SocketServer server;
+    server.publish(5);
+    auto client = server.open("/ws?after=2");
+    for (const std::uint64_t seq : {3, 4, 5})
+        CHECK(seq_of(client.next_text()) == seq);
+    for (std::uint64_t seq = 6; seq < 40; ++seq) {
+        server.publish();
+        CHECK(seq_of(client.next_text()) == seq);
+    }
+}
+
+TEST_CASE("A long replay comes in pieces that leave the loop to others") {
+    SocketServer server;
+    server.publish(300, 10'000);
+    auto client = server.open();
+    for (std::uint64_t seq = 1; seq <= 300; ++seq)
+        REQUIRE(seq_of(client.next_text()) == seq);
+    CHECK(server.on_loop([&] { return server.script.most_pulled; }) <= base::k_replay_batch_bytes + 11'000);
+}
+
+TEST_CASE("Messages and interrupts of the client arrive, in order") {
+    SocketServer server;
+    auto client = server.open();
+    client.send_text(R"({"type":"message","content":"one"})");
+    client.send_text(R"({"type":"message","content":[{"type":"text","text":"two"}],"idempotencyKey":"k"})");
+    client.send_text(R"({"type":"interrupt"})");
+    CHECK(server.eventually([&] { return server.interrupts == 1; }));
+    server.on_loop([&] {
+        CHECK(server.contents == std::vector<std::string>{"one", "two"});
+        CHECK(server.keys == std::vector<std::string>{"", "k"});
+    });
+    server.publish();
+    CHECK(seq_of(client.next_text()) == 1);
+}
+
+TEST_CASE("A frame that is refused is answered with its reason and changes nothing") {
+    SocketServer server;
+    auto client = server.open();
+    const auto refused = [&](const std::string& text) {
+        client.send_text(text);
+        return rejection(client)["code"].get<std::string>();
+    };
+    CHECK(refused("{") == "invalid_json");
+    CHECK(refused("") == "invalid_json");
+    CHECK(refused(std::string(1000, '[')) == "invalid_json");
+    CHECK(refused("17") == "invalid_field");
+    CHECK(refused("{}") == "invalid_field");
+    CHECK(refused(R"({"type":"dance"})") == "invalid_field");
+    CHECK(refused(R"({"type":17})") == "invalid_field");
+    CHECK(refused(R"({"type":"message"})") == "invalid_field");
+    CHECK(refused(R"({"type":"message","content":17})") == "invalid_field");
+    CHECK(refused(R"({"type":"message","content":"x","more":1})") == "unknown_field");
+    CHECK(refused(R"({"type":"interrupt","content":"x"})") == "unknown_field");
+    CHECK(refused(R"({"type":"interrupt","type":"interrupt"})") == "invalid_json");
+    server.on_loop([&] { server.refusal = base::Error(base::Errc::turn_in_progress); });
+    CHECK(refused(R"({"type":"message","content":"x"})") == "turn_in_progress");
+    CHECK(refused(R"({"type":"interrupt"})") == "turn_in_progress");
+    server.on_loop([&] {
+        CHECK(server.contents.size() == 1);
+        server.refusal.reset();
+    });
+    server.publish();
+    CHECK(seq_of(client.next_text()) == 1);
+}
+
+TEST_CASE("While a message waits for its reply events go on and later frames wait") {
+    SocketServer server;
+    auto client = server.open();
+    server.on_loop([&] { server.hold_replies = true; });
+    client.send_text(R"({"type":"message","content":"slow"})");
+    client.send_text(R"({"type":"interrupt"})");
+    REQUIRE(server.eventually([&] { return server.contents.size() == 1; }));
+    server.publish();
+    CHECK(seq_of(client.next_text()) == 1);
+    CHECK(server.on_loop([&] { return server.interrupts; }) == 0);
+    server.on_loop([&] { server.held(base::Error(base::Errc::capacity)); });
+    CHECK(rejection(client)["code"] == "capacity");
+    CHECK(server.eventually([&] { return server.interrupts == 1; }));
+}
+
+TEST_CASE("A reply that comes after the client has gone is dropped") {
+    SocketServer server;
+    {
+        auto client = server.open();
+        server.on_loop([&] { server.hold_replies = true; });
+        client.send_text(R"({"type":"message","content":"slow"})");
+        REQUIRE(server.eventually([&] { return server.contents.size() == 1; }));
+    }
+    REQUIRE(server.eventually([&] { return server.connections_now() == 0; }));
+    server.on_loop([&] {
+        server.held(base::Error(base::Errc::capacity));
+        server.held = nullptr;
+    });
+}
+
+TEST_CASE("Pings are answered, also between fragments") {
+    SocketServer server;
+    auto client = server.open();
+    client.send({.first = 0x01, .payload = R"({"type":)"});
+    client.send({.first = 0x89, .payload = "are you there"});
+    const auto pong = client.next();
+    CHECK(pong.opcode == 0xa);
+    CHECK(pong.payload == "are you there");
+    client.send({.first = 0x8a, .payload = "unasked"});
+    client.send({.first = 0x80, .payload = R"("interrupt"})"});
+    CHECK(server.eventually([&] { return server.interrupts == 1; }));
+}
+
+TEST_CASE("A client that answers pings stays, one that does not is cut off") {
+    http::Settings settings;
+    settings.heartbeat_interval = 50ms;
+    SocketServer server(settings);
+    auto client = server.open();
+    for (int i = 0; i < 5; ++i) {
+        const auto ping = client.next();
+        REQUIRE(ping.opcode == 0x9);
+        client.send({.first = 0x8a, .payload = ping.payload});
+    }
+    server.publish();
+    CHECK(seq_of(client.next_text()) == 1);
+    // No answer from here on.
+    CHECK(server.eventually([&] { return server.connections_now() == 0; }));
+}
+
+TEST_CASE("What a client may not send ends the WebSocket with a code that says why") {
+    SocketServer server;
+    const auto closed_for = [&](const std::string& bytes) {
+        auto client = server.open();
+        client.send_raw(bytes);
+        const auto frame = client.await_close();
+        const Json reason = Json::parse(frame.close_reason());
+        CHECK(reason["after"] == 0);
+        return std::to_string(frame.close_code()) + ' ' + reason["code"].get<std::string>();
+    };
+    CHECK(closed_for(frame_bytes({.payload = "x", .masked = false})) == "1002 protocol_error");
+    CHECK(closed_for(frame_bytes({.first = 0x82, .payload = "x"})) == "1003 unsupported_data");
+    CHECK(closed_for(frame_bytes({.payload = "\xff"})) == "1007 invalid_payload");
+    CHECK(closed_for(frame_bytes({.payload = std::string(100'001, 'x')})) == "1009 message_too_big");
+    // The positive control: the same path, nothing wrong.
+    auto client = server.open();
+    client.send_text(std::string(100'000, ' '));
+    CHECK(rejection(client)["code"] == "invalid_json");
+}
+
+TEST_CASE("A client's close is answered with its code, and the server then ends the connection") {
+    SocketServer server;
+    for (const std::string& bytes : {close_frame_bytes(1000, "bye"), close_frame_bytes(4321)}) {
+        auto client = server.open();
+        client.send_raw(bytes);
+        const auto frame = client.await_close();
+        CHECK(frame.payload.size() == 2);
+        CHECK((frame.close_code() == 1000 || frame.close_code() == 4321));
+    }
+    auto client = server.open();
+    client.send({.first = 0x88, .payload = ""});
+    CHECK(client.await_close().payload.empty());
+    // Frames after a close are not looked at.
+    auto other = server.open();
+    other.send_raw(close_frame_bytes(1000) + frame_bytes({.payload = R"({"type":"interrupt"})"}));
+    other.await_close();
+    CHECK(server.on_loop([&] { return server.interrupts; }) == 0);
+}
+
+TEST_CASE("The end of a conversation, of its log and of the server say what to do next") {
+    const auto check = [](WebSocketClient& client, int code, const std::string& word) {
+        const auto frame = client.await_close();
+        const Json reason = Json::parse(frame.close_reason());
+        CHECK(frame.close_code() == code);
+        CHECK(reason["code"] == word);
+        CHECK(reason["after"] == 2);
+    };
+    SocketServer server;
+    server.publish(2);
+    auto gone = server.open("/ws?after=1");
+    CHECK(seq_of(gone.next_text()) == 2);
+    server.change([&] { server.script.gone = true; });
+    check(gone, 4404, "conversation_ended");
+    server.on_loop([&] {
+        server.script.gone = false;
+        server.script.failure = base::Error(base::Errc::seq_expired, "it begins at 9");
+    });
+    auto expired = server.open("/ws?after=2");
+    check(expired, 4410, "seq_expired");
+    server.on_loop([&] { server.script.failure = base::Error(base::Errc::storage_failed); });
+    auto broken = server.open("/ws?after=2");
+    check(broken, 1011, "storage_failed");
+    server.on_loop([&] { server.script.failure.reset(); });
+    auto last = server.open("/ws?after=2");
+    REQUIRE(server.eventually([&] { return server.connections_now() == 1; }));
+    server.begin_stop(2s);
+    check(last, 1001, "shutting_down");
+}
+
+TEST_CASE("A client that does not read is cut off and costs others nothing") {
+    http::Settings settings;
+    settings.write_deadline = 200ms;
+    SocketServer server(settings);
+    auto deaf = server.open();
+    // The kernel would take in tens of megabytes for it.
+    const int small = 4096;
+    REQUIRE(::setsockopt(deaf.http().fd(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small) == 0);
+    auto good = server.open();
+    server.publish(2000, 10'000);
+    for (std::uint64_t seq = 1; seq <= 2000; ++seq)
+        REQUIRE(seq_of(good.next_text()) == seq);
+    CHECK(server.eventually([&] { return server.connections_now() == 1; }));
+}
+
+TEST_CASE("A client that only half-closes is gone, too") {
+    SocketServer server;
+    auto client = server.open();
+    client.http().shutdown_send();
+    CHECK(server.eventually([&] { return server.connections_now() == 0; }));
+}
+
+TEST_CASE("Frames that come with the handshake are not lost") {
+    SocketServer server;
+    auto client = server.client();
+    client.send_raw(handshake("", "") + frame_bytes({.payload = R"({"type":"interrupt"})"}));
+    CHECK(client.read_response().status == 101);
+    CHECK(server.eventually([&] { return server.interrupts == 1; }));
+}
+
+TEST_CASE("An opening handshake that is not one is refused with what to send") {
+    SocketServer server;
+    const auto status_of = [&](const std::string& bytes) {
+        auto client = server.client();
+        client.send_raw(bytes);
+        const auto response = client.read_response();
+        CHECK(Json::parse(response.body)["status"] == response.status);
+        return response.status;
+    };
+    CHECK(status_of(handshake("Upgrade", "")) == 426);
+    CHECK(status_of(handshake("Upgrade", "h2c")) == 426);
+    CHECK(status_of(handshake("Sec-WebSocket-Version", "")) == 426);
+    CHECK(status_of(handshake("Sec-WebSocket-Version", "8")) == 426);
+    CHECK(status_of(handshake("Connection", "keep-alive")) == 400);
+    CHECK(status_of(handshake("Sec-WebSocket-Key", "")) == 400);
+    CHECK(status_of(handshake("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ")) == 400);
+    CHECK(status_of(handshake("Sec-WebSocket-Key", "dGhlIHNhbXBsZS*ub25jZQ==")) == 400);
+    std::string old = handshake("", "");
+    CHECK(status_of(old.replace(old.find("1.1"), 3, "1.0")) == 400);
+    auto client = server.client();
+    const auto plain = client.request("GET", "/ws");
+    CHECK(plain.status == 426);
+    CHECK(plain.header("sec-websocket-version") == "13");
+    CHECK(plain.header("upgrade") == "websocket");
+    CHECK(client.request("HEAD", "/ws", "", k_websocket_headers).status == 426);
+}
