@@ -18,6 +18,8 @@ using boost::beast::string_view;
 using ErrorCode = boost::beast::error_code;
 
 constexpr std::size_t k_kept_arena_bytes = 4096;
+// The shortest end of a chunked body, "0\r\n\r\n": at every point of one at least this much is still to come.
+constexpr std::size_t k_least_chunked_rest_bytes = 5;
 
 std::string_view std_view(string_view text) {
     return {text.data(), text.size()};
@@ -259,6 +261,9 @@ base::Result<std::size_t> RequestParser::feed(std::string_view bytes) {
     while (used < bytes.size() && !parser.is_done() && in_head == !parser.is_header_done()) {
         ErrorCode ec;
         const auto rest = bytes.substr(used);
+        // Beast asserts that no less than this follows once it has seen the last chunk's size.
+        if (!in_head && parser.chunked() && rest.size() < k_least_chunked_rest_bytes)
+            break;
         const auto count = parser.put(boost::asio::const_buffer(rest.data(), rest.size()), ec);
         used += count;
         if (in_head)

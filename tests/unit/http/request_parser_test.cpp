@@ -71,6 +71,18 @@ TEST_CASE("a chunked body with extensions and trailers is read in any pieces") {
     CHECK_FALSE(parser.request().has_header("Trailer"));
 }
 
+TEST_CASE("a chunked body without a chunk is read in any pieces") {
+    const auto step = GENERATE(1U, 2U, 3U, 4U, 4096U);
+    const auto* trailer = GENERATE("", "A: b\r\n");
+    const auto* size = GENERATE("0", "00000", "0;x");
+    const std::string bytes = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" +
+                              std::string(size) + "\r\n" + trailer + "\r\n";
+    RequestParser parser(k_limits);
+    CHECK(feed_all(parser, bytes, step).value() == bytes.size());
+    REQUIRE(parser.done());
+    CHECK(parser.request().body.empty());
+}
+
 TEST_CASE("what follows a request is left for the next one") {
     RequestParser parser(k_limits);
     const std::string_view first = "GET /a HTTP/1.1\r\nHost: x\r\n\r\n";
