@@ -127,6 +127,8 @@ class RequestParser::Sink {
     }
 
     void on_field(beast_http::field field, std::string_view name, std::string_view value, ErrorCode& ec) {
+        if (is_folded(name))
+            return refuse(ec, "A field must not go on in another line.");
         if (parser->is_header_done())
             return;  // a trailer: nothing here may change the request
         fields.emplace_back(keep(name), keep(value));
@@ -188,8 +190,17 @@ class RequestParser::Sink {
     std::size_t head_bytes = 0;
     std::size_t body_limit = 0;
     bool expects_continue = false;
+    std::string_view input;  // what the parser looks at; holds all of a field that it tells
 
   private:
+    // RFC 9112 section 5.2: Beast takes obs-fold and makes it a space; others may see two fields or none. It
+    // has looked at the byte behind the line's end to decide this.
+    bool is_folded(std::string_view name) const {
+        const auto begin = static_cast<std::size_t>(name.data() + name.size() - input.data());
+        const auto line_end = input.find("\r\n", begin);
+        const auto next = line_end == std::string_view::npos ? "" : input.substr(line_end + 2, 1);
+        return next == " " || next == "\t";
+    }
     Piece keep(std::string_view text) {
         const Piece piece{arena.size(), text.size()};
         arena.append(text);
@@ -209,16 +220,23 @@ class RequestParser::Sink {
                 const auto end = std::min(text.find_first_of("/?"), text.size());
                 request.authority = text.substr(0, end);
                 text.remove_prefix(end);
+                if (request.authority.empty())
+                    return refuse(ec, "The request target needs a host.");
                 if (text.empty() || text.front() == '?')
-                    return refuse(ec, "The request target needs a path.");
+                    return split_path("/", text);  // RFC 9110 section 4.2.3
                 break;
             }
         }
         if (text.empty() || text.front() != '/')
             return refuse(ec, "The request target must be a path that begins with '/'.");
-        const auto mark = text.find('?');
-        request.path = text.substr(0, mark);
-        request.query = mark == std::string_view::npos ? std::string_view{} : text.substr(mark + 1);
+        const auto end = std::min(text.find('?'), text.size());
+        split_path(text.substr(0, end), text.substr(end));
+    }
+
+    // `rest` is empty or the query with its '?'.
+    void split_path(std::string_view path, std::string_view rest) {
+        request.path = path;
+        request.query = rest.substr(std::min<std::size_t>(1, rest.size()));
     }
 };
 
@@ -264,6 +282,7 @@ base::Result<std::size_t> RequestParser::feed(std::string_view bytes) {
         // Beast asserts that no less than this follows once it has seen the last chunk's size.
         if (!in_head && parser.chunked() && rest.size() < k_least_chunked_rest_bytes)
             break;
+        sink_->input = rest;
         const auto count = parser.put(boost::asio::const_buffer(rest.data(), rest.size()), ec);
         used += count;
         if (in_head)

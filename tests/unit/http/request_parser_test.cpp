@@ -127,6 +127,23 @@ TEST_CASE("ambiguous framing is refused, since another reader may see another re
     CHECK(refusal("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n") == Errc::invalid_request);
 }
 
+TEST_CASE("a field that goes on in another line is refused") {
+    const auto step = GENERATE(1U, 4096U);
+    const auto* fold = GENERATE("\r\n ", "\r\n\t", "\r\n \t \r\n  ");
+    const auto with = [&](const std::string& fields) {
+        return refusal("POST / HTTP/1.1\r\n" + fields + "\r\n0\r\n\r\n", step);
+    };
+    CHECK(with("Host: x\r\nA: b" + std::string(fold) + "c\r\n") == Errc::invalid_request);
+    CHECK(with("Host: x\r\nA:" + std::string(fold) + "c\r\n") == Errc::invalid_request);
+    CHECK(with("Host: x\r\nA:" + std::string(fold) + "\r\n") == Errc::invalid_request);
+    CHECK(with("Host:" + std::string(fold) + "x\r\n") == Errc::invalid_request);
+    CHECK(with("Host: x\r\nTransfer-Encoding:" + std::string(fold) + "chunked\r\n") == Errc::invalid_request);
+    CHECK(refusal("GET / HTTP/1.1\r\n Host: x\r\n\r\n", step) == Errc::invalid_request);
+    CHECK(refusal("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: b" +
+                      std::string(fold) + "c\r\n\r\n",
+                  step) == Errc::invalid_request);
+}
+
 TEST_CASE("bad chunks are refused") {
     const auto chunked = [](const std::string& body) {
         return refusal("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + body);
@@ -160,7 +177,17 @@ TEST_CASE("an absolute target names the host") {
     CHECK(parser.request().authority == "real.example:80");
     CHECK(parser.request().path == "/path");
     CHECK(parser.request().query == "q");
-    CHECK(refusal("GET http://host HTTP/1.1\r\nHost: x\r\n\r\n") == Errc::invalid_request);
+    parser.reset();
+    REQUIRE(parser.feed("GET HTTP://real.example HTTP/1.1\r\nHost: other\r\n\r\n").has_value());
+    CHECK(parser.request().authority == "real.example");
+    CHECK(parser.request().path == "/");
+    CHECK(parser.request().query.empty());
+    parser.reset();
+    REQUIRE(parser.feed("GET http://real.example?q HTTP/1.1\r\nHost: other\r\n\r\n").has_value());
+    CHECK(parser.request().path == "/");
+    CHECK(parser.request().query == "q");
+    CHECK(refusal("GET http:///path HTTP/1.1\r\nHost: x\r\n\r\n") == Errc::invalid_request);
+    CHECK(refusal("GET http:// HTTP/1.1\r\nHost: x\r\n\r\n") == Errc::invalid_request);
 }
 
 TEST_CASE("a head over its cap is refused however it is cut") {
