@@ -76,12 +76,12 @@ class RequestParser::Sink {
             if (length)
                 sink_.request.body.reserve(std::min<std::uint64_t>(*length, sink_.body_limit));
         }
-        std::size_t on_body_impl(string_view body, ErrorCode& ec) override {
-            return sink_.on_body(std_view(body), ec);
+        std::size_t on_body_impl(string_view bytes, ErrorCode& ec) override {
+            return sink_.on_body(std_view(bytes), ec);
         }
         void on_chunk_header_impl(std::uint64_t, string_view, ErrorCode&) override {}
-        std::size_t on_chunk_body_impl(std::uint64_t, string_view body, ErrorCode& ec) override {
-            return sink_.on_body(std_view(body), ec);
+        std::size_t on_chunk_body_impl(std::uint64_t, string_view bytes, ErrorCode& ec) override {
+            return sink_.on_body(std_view(bytes), ec);
         }
         void on_finish_impl(ErrorCode&) override {}
         void on_response_impl(int, string_view, int, ErrorCode&) override {}
@@ -110,7 +110,7 @@ class RequestParser::Sink {
         target = host = Piece{};
         hosts = lengths = codings = 0;
         head_bytes = 0;
-        expects_continue = false;
+        expects_continue = failed = false;
     }
 
     void refuse(ErrorCode& ec, std::string detail) {
@@ -175,6 +175,11 @@ class RequestParser::Sink {
         return bytes.size();
     }
 
+    Error failure(Error error) {
+        failed = true;
+        return error;
+    }
+
     bool parsing() const noexcept { return parser.has_value(); }
 
     std::optional<Parser> parser;
@@ -190,6 +195,7 @@ class RequestParser::Sink {
     std::size_t head_bytes = 0;
     std::size_t body_limit = 0;
     bool expects_continue = false;
+    bool failed = false;     // even if Beast has read all of the message
     std::string_view input;  // what the parser looks at; holds all of a field that it tells
 
   private:
@@ -283,6 +289,7 @@ base::Result<std::size_t> RequestParser::feed(std::string_view bytes) {
         if (!in_head && parser.chunked() && rest.size() < k_least_chunked_rest_bytes)
             break;
         sink_->input = rest;
+        const auto body_before = sink_->request.body.size();
         const auto count = parser.put(boost::asio::const_buffer(rest.data(), rest.size()), ec);
         used += count;
         if (in_head)
@@ -290,14 +297,17 @@ base::Result<std::size_t> RequestParser::feed(std::string_view bytes) {
         if (ec == beast_http::error::need_more)
             break;
         if (ec)
-            return told_error(ec, sink_->refusal);
+            return sink_->failure(told_error(ec, sink_->refusal));
+        // A chunk line or the trailers that came as a whole: the cap is the same as when they grow.
+        if (!in_head && count - (sink_->request.body.size() - body_before) > limits_.head_bytes)
+            return sink_->failure({Errc::header_too_large, "A chunk's line or the trailers are too long."});
     }
     // What is neither consumed nor complete is a line that still grows: of the head, of a chunk, of a
     // trailer.
     const bool growing = in_head ? !parser.is_header_done() : !parser.is_done();
     const std::size_t pending = growing ? bytes.size() - used : 0;
     if ((in_head ? sink_->head_bytes : 0) + pending > limits_.head_bytes)
-        return Error(Errc::header_too_large, "The request line and header fields are too long.");
+        return sink_->failure({Errc::header_too_large, "The request line and header fields are too long."});
     return used;
 }
 
@@ -308,7 +318,7 @@ bool RequestParser::head_done() const noexcept {
     return sink_->parsing() && sink_->parser->is_header_done();
 }
 bool RequestParser::done() const noexcept {
-    return sink_->parsing() && sink_->parser->is_done();
+    return sink_->parsing() && sink_->parser->is_done() && !sink_->failed;
 }
 std::optional<std::uint64_t> RequestParser::content_length() const {
     const auto length = sink_->parser->content_length();
