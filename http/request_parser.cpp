@@ -63,9 +63,9 @@ class RequestParser::Sink {
         explicit Parser(Sink& sink) : sink_(sink) {}
 
       private:
-        void on_request_impl(beast_http::verb verb, string_view, string_view target, int version,
+        void on_request_impl(beast_http::verb verb, string_view, string_view text, int version,
                              ErrorCode& ec) override {
-            sink_.on_line(to_method(verb), std_view(target), version, ec);
+            sink_.on_line(to_method(verb), std_view(text), version, ec);
         }
         void on_field_impl(beast_http::field field, string_view name, string_view value,
                            ErrorCode& ec) override {

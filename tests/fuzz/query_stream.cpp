@@ -34,7 +34,8 @@ struct Recorder final : sandbox::QueryObserver {
     bool slow = false;
 };
 
-Calls expected_calls(std::string_view text) {
+// What is left of `text` is what the guest says beyond the turn.
+Calls expected_calls(std::string_view& text) {
     Recorder recorder;
     while (!recorder.ended) {
         const auto end = text.find('\n');
@@ -77,7 +78,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const auto piece : fuzz::cut(input.rest(), seed))
         if (!peer.send(connection, piece))
             break;
-    const auto expected = expected_calls(input.rest());
+    auto beyond = input.rest();
+    const auto expected = expected_calls(beyond);
+    const bool kept = first.ended && expected.back() == "end 0" && beyond.empty();
     if (!first.ended) {
         connection.reset();
         peer.settle();
@@ -86,7 +89,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
     Recorder second;
     const auto two = query(peer, idle, "two\n", second);
-    if (auto fresh = peer.accept())
+    auto fresh = peer.accept();
+    require(static_cast<bool>(fresh) != kept, "a connection serves again exactly if its guest kept silent");
+    if (fresh)
         connection = std::move(fresh);
     require(peer.received(connection) == "two\n", "the second command arrives, alone");
     require(second.calls.empty(), "nothing reaches a turn before its agent speaks");
