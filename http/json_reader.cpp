@@ -85,6 +85,10 @@ class Builder final : public nlohmann::json_sax<Json> {
 base::Result<Json> parse_json(std::string_view text) {
     if (!is_utf8(text))
         return Error(Errc::invalid_utf8, "The body is not UTF-8.");
+    // nlohmann takes a NUL for the end of the text, whatever follows it.
+    if (const auto nul = text.find('\0'); nul != std::string_view::npos)
+        return Error(Errc::invalid_json,
+                     "The body is not JSON: look at byte " + std::to_string(nul + 1) + '.');
     Builder builder;
     if (!Json::sax_parse(text, &builder))
         return Error(Errc::invalid_json, std::move(builder.refusal));

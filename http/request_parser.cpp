@@ -18,6 +18,8 @@ using boost::beast::string_view;
 using ErrorCode = boost::beast::error_code;
 
 constexpr std::size_t k_kept_arena_bytes = 4096;
+// The shortest end of a chunked body, "0\r\n\r\n": at every point of one at least this much is still to come.
+constexpr std::size_t k_least_chunked_rest_bytes = 5;
 
 std::string_view std_view(string_view text) {
     return {text.data(), text.size()};
@@ -61,9 +63,9 @@ class RequestParser::Sink {
         explicit Parser(Sink& sink) : sink_(sink) {}
 
       private:
-        void on_request_impl(beast_http::verb verb, string_view, string_view target, int version,
+        void on_request_impl(beast_http::verb verb, string_view, string_view text, int version,
                              ErrorCode& ec) override {
-            sink_.on_line(to_method(verb), std_view(target), version, ec);
+            sink_.on_line(to_method(verb), std_view(text), version, ec);
         }
         void on_field_impl(beast_http::field field, string_view name, string_view value,
                            ErrorCode& ec) override {
@@ -74,12 +76,12 @@ class RequestParser::Sink {
             if (length)
                 sink_.request.body.reserve(std::min<std::uint64_t>(*length, sink_.body_limit));
         }
-        std::size_t on_body_impl(string_view body, ErrorCode& ec) override {
-            return sink_.on_body(std_view(body), ec);
+        std::size_t on_body_impl(string_view bytes, ErrorCode& ec) override {
+            return sink_.on_body(std_view(bytes), ec);
         }
         void on_chunk_header_impl(std::uint64_t, string_view, ErrorCode&) override {}
-        std::size_t on_chunk_body_impl(std::uint64_t, string_view body, ErrorCode& ec) override {
-            return sink_.on_body(std_view(body), ec);
+        std::size_t on_chunk_body_impl(std::uint64_t, string_view bytes, ErrorCode& ec) override {
+            return sink_.on_body(std_view(bytes), ec);
         }
         void on_finish_impl(ErrorCode&) override {}
         void on_response_impl(int, string_view, int, ErrorCode&) override {}
@@ -108,7 +110,7 @@ class RequestParser::Sink {
         target = host = Piece{};
         hosts = lengths = codings = 0;
         head_bytes = 0;
-        expects_continue = false;
+        expects_continue = failed = false;
     }
 
     void refuse(ErrorCode& ec, std::string detail) {
@@ -125,6 +127,8 @@ class RequestParser::Sink {
     }
 
     void on_field(beast_http::field field, std::string_view name, std::string_view value, ErrorCode& ec) {
+        if (is_folded(name))
+            return refuse(ec, "A field must not go on in another line.");
         if (parser->is_header_done())
             return;  // a trailer: nothing here may change the request
         fields.emplace_back(keep(name), keep(value));
@@ -171,6 +175,11 @@ class RequestParser::Sink {
         return bytes.size();
     }
 
+    Error failure(Error error) {
+        failed = true;
+        return error;
+    }
+
     bool parsing() const noexcept { return parser.has_value(); }
 
     std::optional<Parser> parser;
@@ -186,8 +195,18 @@ class RequestParser::Sink {
     std::size_t head_bytes = 0;
     std::size_t body_limit = 0;
     bool expects_continue = false;
+    bool failed = false;     // even if Beast has read all of the message
+    std::string_view input;  // what the parser looks at; holds all of a field that it tells
 
   private:
+    // RFC 9112 section 5.2: Beast takes obs-fold and makes it a space; others may see two fields or none. It
+    // has looked at the byte behind the line's end to decide this.
+    bool is_folded(std::string_view name) const {
+        const auto begin = static_cast<std::size_t>(name.data() + name.size() - input.data());
+        const auto line_end = input.find("\r\n", begin);
+        const auto next = line_end == std::string_view::npos ? "" : input.substr(line_end + 2, 1);
+        return next == " " || next == "\t";
+    }
     Piece keep(std::string_view text) {
         const Piece piece{arena.size(), text.size()};
         arena.append(text);
@@ -207,16 +226,23 @@ class RequestParser::Sink {
                 const auto end = std::min(text.find_first_of("/?"), text.size());
                 request.authority = text.substr(0, end);
                 text.remove_prefix(end);
+                if (request.authority.empty())
+                    return refuse(ec, "The request target needs a host.");
                 if (text.empty() || text.front() == '?')
-                    return refuse(ec, "The request target needs a path.");
+                    return split_path("/", text);  // RFC 9110 section 4.2.3
                 break;
             }
         }
         if (text.empty() || text.front() != '/')
             return refuse(ec, "The request target must be a path that begins with '/'.");
-        const auto mark = text.find('?');
-        request.path = text.substr(0, mark);
-        request.query = mark == std::string_view::npos ? std::string_view{} : text.substr(mark + 1);
+        const auto end = std::min(text.find('?'), text.size());
+        split_path(text.substr(0, end), text.substr(end));
+    }
+
+    // `rest` is empty or the query with its '?'.
+    void split_path(std::string_view path, std::string_view rest) {
+        request.path = path;
+        request.query = rest.substr(std::min<std::size_t>(1, rest.size()));
     }
 };
 
@@ -259,6 +285,11 @@ base::Result<std::size_t> RequestParser::feed(std::string_view bytes) {
     while (used < bytes.size() && !parser.is_done() && in_head == !parser.is_header_done()) {
         ErrorCode ec;
         const auto rest = bytes.substr(used);
+        // Beast asserts that no less than this follows once it has seen the last chunk's size.
+        if (!in_head && parser.chunked() && rest.size() < k_least_chunked_rest_bytes)
+            break;
+        sink_->input = rest;
+        const auto body_before = sink_->request.body.size();
         const auto count = parser.put(boost::asio::const_buffer(rest.data(), rest.size()), ec);
         used += count;
         if (in_head)
@@ -266,14 +297,17 @@ base::Result<std::size_t> RequestParser::feed(std::string_view bytes) {
         if (ec == beast_http::error::need_more)
             break;
         if (ec)
-            return told_error(ec, sink_->refusal);
+            return sink_->failure(told_error(ec, sink_->refusal));
+        // A chunk line or the trailers that came as a whole: the cap is the same as when they grow.
+        if (!in_head && count - (sink_->request.body.size() - body_before) > limits_.head_bytes)
+            return sink_->failure({Errc::header_too_large, "A chunk's line or the trailers are too long."});
     }
     // What is neither consumed nor complete is a line that still grows: of the head, of a chunk, of a
     // trailer.
     const bool growing = in_head ? !parser.is_header_done() : !parser.is_done();
     const std::size_t pending = growing ? bytes.size() - used : 0;
     if ((in_head ? sink_->head_bytes : 0) + pending > limits_.head_bytes)
-        return Error(Errc::header_too_large, "The request line and header fields are too long.");
+        return sink_->failure({Errc::header_too_large, "The request line and header fields are too long."});
     return used;
 }
 
@@ -284,7 +318,7 @@ bool RequestParser::head_done() const noexcept {
     return sink_->parsing() && sink_->parser->is_header_done();
 }
 bool RequestParser::done() const noexcept {
-    return sink_->parsing() && sink_->parser->is_done();
+    return sink_->parsing() && sink_->parser->is_done() && !sink_->failed;
 }
 std::optional<std::uint64_t> RequestParser::content_length() const {
     const auto length = sink_->parser->content_length();

@@ -26,6 +26,9 @@ TEST_CASE("what is not JSON is refused with its place") {
         REQUIRE(parse_json(text).has_error());
         CHECK(parse_json(text).error().code() == Errc::invalid_json);
     }
+    using namespace std::string_view_literals;
+    for (const auto text : {"{}\0"sv, "{}\0x"sv, "\0{}"sv, "{\"a\":\"\0\"}"sv})
+        CHECK(parse_json(text).error().code() == Errc::invalid_json);
     CHECK(parse_json("[1,x]").error().detail().find("byte") != std::string::npos);
 }
 

@@ -36,6 +36,7 @@ Errc refusal(std::string_view bytes, std::size_t step = 4096) {
     const auto result = feed_all(parser, bytes, step);
     INFO(bytes);
     REQUIRE(result.has_error());
+    CHECK_FALSE(parser.done());  // or a session would go on after it
     return result.error().code();
 }
 
@@ -69,6 +70,18 @@ TEST_CASE("a chunked body with extensions and trailers is read in any pieces") {
     REQUIRE(parser.done());
     CHECK(parser.request().body == "abcdefg");
     CHECK_FALSE(parser.request().has_header("Trailer"));
+}
+
+TEST_CASE("a chunked body without a chunk is read in any pieces") {
+    const auto step = GENERATE(1U, 2U, 3U, 4U, 4096U);
+    const auto* trailer = GENERATE("", "A: b\r\n");
+    const auto* size = GENERATE("0", "00000", "0;x");
+    const std::string bytes = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" +
+                              std::string(size) + "\r\n" + trailer + "\r\n";
+    RequestParser parser(k_limits);
+    CHECK(feed_all(parser, bytes, step).value() == bytes.size());
+    REQUIRE(parser.done());
+    CHECK(parser.request().body.empty());
 }
 
 TEST_CASE("what follows a request is left for the next one") {
@@ -115,6 +128,23 @@ TEST_CASE("ambiguous framing is refused, since another reader may see another re
     CHECK(refusal("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n") == Errc::invalid_request);
 }
 
+TEST_CASE("a field that goes on in another line is refused") {
+    const auto step = GENERATE(1U, 4096U);
+    const auto* fold = GENERATE("\r\n ", "\r\n\t", "\r\n \t \r\n  ");
+    const auto with = [&](const std::string& fields) {
+        return refusal("POST / HTTP/1.1\r\n" + fields + "\r\n0\r\n\r\n", step);
+    };
+    CHECK(with("Host: x\r\nA: b" + std::string(fold) + "c\r\n") == Errc::invalid_request);
+    CHECK(with("Host: x\r\nA:" + std::string(fold) + "c\r\n") == Errc::invalid_request);
+    CHECK(with("Host: x\r\nA:" + std::string(fold) + "\r\n") == Errc::invalid_request);
+    CHECK(with("Host:" + std::string(fold) + "x\r\n") == Errc::invalid_request);
+    CHECK(with("Host: x\r\nTransfer-Encoding:" + std::string(fold) + "chunked\r\n") == Errc::invalid_request);
+    CHECK(refusal("GET / HTTP/1.1\r\n Host: x\r\n\r\n", step) == Errc::invalid_request);
+    CHECK(refusal("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: b" +
+                      std::string(fold) + "c\r\n\r\n",
+                  step) == Errc::invalid_request);
+}
+
 TEST_CASE("bad chunks are refused") {
     const auto chunked = [](const std::string& body) {
         return refusal("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + body);
@@ -148,7 +178,17 @@ TEST_CASE("an absolute target names the host") {
     CHECK(parser.request().authority == "real.example:80");
     CHECK(parser.request().path == "/path");
     CHECK(parser.request().query == "q");
-    CHECK(refusal("GET http://host HTTP/1.1\r\nHost: x\r\n\r\n") == Errc::invalid_request);
+    parser.reset();
+    REQUIRE(parser.feed("GET HTTP://real.example HTTP/1.1\r\nHost: other\r\n\r\n").has_value());
+    CHECK(parser.request().authority == "real.example");
+    CHECK(parser.request().path == "/");
+    CHECK(parser.request().query.empty());
+    parser.reset();
+    REQUIRE(parser.feed("GET http://real.example?q HTTP/1.1\r\nHost: other\r\n\r\n").has_value());
+    CHECK(parser.request().path == "/");
+    CHECK(parser.request().query == "q");
+    CHECK(refusal("GET http:///path HTTP/1.1\r\nHost: x\r\n\r\n") == Errc::invalid_request);
+    CHECK(refusal("GET http:// HTTP/1.1\r\nHost: x\r\n\r\n") == Errc::invalid_request);
 }
 
 TEST_CASE("a head over its cap is refused however it is cut") {
@@ -167,6 +207,17 @@ TEST_CASE("a chunk line or trailer that never ends is refused") {
     const std::string head = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
     CHECK(refusal(head + "3;" + std::string(4000, 'a'), 10) == Errc::header_too_large);
     CHECK(refusal(head + "0\r\nA: " + std::string(4000, 'a'), 10) == Errc::header_too_large);
+}
+
+TEST_CASE("a chunk line or trailers over the cap are refused however they are cut") {
+    const auto step = GENERATE(1U, 1000U, 8192U);
+    const std::string head = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+    CHECK(refusal(head + "3;" + std::string(1100, 'a') + "\r\nabc\r\n0\r\n\r\n", step) ==
+          Errc::header_too_large);
+    CHECK(refusal(head + "0\r\nA: " + std::string(1100, 'a') + "\r\n\r\n", step) == Errc::header_too_large);
+    RequestParser parser(k_limits);
+    const std::string fits = head + "3;" + std::string(900, 'a') + "\r\nabc\r\n0\r\n\r\n";
+    CHECK(feed_all(parser, fits, step).value() == fits.size());
 }
 
 TEST_CASE("a body over its cap is refused, its announced length told before") {

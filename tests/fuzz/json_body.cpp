@@ -1,0 +1,100 @@
+// Bodies of requests: JSON is taken exactly when nlohmann's document reader takes it and it is UTF-8, within
+// the depth and without a name twice; the forms hold what they promise of it.
+#include <algorithm>
+
+#include "http/forms.hpp"
+#include "http/json_reader.hpp"
+#include "http/text.hpp"
+#include "tests/fuzz/support.hpp"
+
+using namespace atl;
+using fuzz::require;
+
+namespace {
+
+void check_metadata(const std::string& text) {
+    require(text.size() <= base::k_max_metadata_bytes, "metadata is within its bound");
+    const auto read = http::parse_json(text);
+    require(read && read->is_object(), "metadata is the text of an object");
+}
+
+void check_env(const sandbox::Environment& env) {
+    require(env.size() <= base::k_max_env_entries, "variables are within their bound");
+}
+
+bool in(http::IntRange range, std::optional<std::uint32_t> value) {
+    return !value || (*value >= range.least && *value <= range.most);
+}
+
+bool is_text(const std::string& text, std::size_t limit_bytes) {
+    return !text.empty() && text.size() <= limit_bytes && text.find('\0') == std::string::npos;
+}
+
+void check_limits(const sandbox::Limits& limits) {
+    require(in(http::k_memory_mb_range, limits.memory_mb) &&
+                in(http::k_cpu_percent_range, limits.cpu_percent) &&
+                in(http::k_disk_mb_range, limits.disk_mb) &&
+                in(http::k_max_processes_range, limits.max_processes),
+            "limits are in their ranges");
+}
+
+template <class T>
+void check_refusal(const base::Result<T>& result) {
+    if (result.has_error())
+        require(http::is_utf8(result.error().detail()) && result.error().detail().size() < 2048,
+                "a refusal is a sentence");
+}
+
+void check_forms(const http::Json& body) {
+    const auto create = http::read_create_form(body);
+    check_refusal(create);
+    if (create) {
+        require(create->agent.empty() || is_text(create->agent, http::k_max_agent_name_bytes),
+                "an agent's name");
+        require(!create->user_id || is_text(*create->user_id, base::k_max_user_id_bytes), "a user's name");
+        check_metadata(create->metadata);
+        check_env(create->env);
+        check_limits(create->limits);
+        require(
+            in(http::k_seconds_range, create->idle_seconds) && in(http::k_seconds_range, create->ttl_seconds),
+            "seconds are in their range");
+        for (const auto& [name, value] : body.items())
+            require(name != "content", "a field of another form is refused");
+    }
+    const auto patch = http::read_patch_form(body);
+    check_refusal(patch);
+    if (patch && patch->metadata)
+        check_metadata(*patch->metadata);
+    const auto sandbox = http::read_sandbox_form(body);
+    check_refusal(sandbox);
+    if (sandbox) {
+        check_metadata(sandbox->metadata);
+        check_env(sandbox->env);
+        require(create.has_value() || body.contains("agent") == create.has_value(),
+                "a sandbox's form is narrower");
+    }
+    const auto message = http::read_message_form(body);
+    check_refusal(message);
+    if (message)
+        require(is_text(*message, 2 * base::k_max_body_bytes) && body.size() == 1, "a message is text");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    const auto text = fuzz::Input(data, size).rest();
+    const auto body = http::parse_json(text);
+    const auto document = fuzz::read_document(text);
+    const bool expected = document.accepted && http::is_utf8(text) && !document.repeats_a_name &&
+                          document.depth <= base::k_max_json_depth &&
+                          text.find('\0') == std::string_view::npos;
+    require(body.has_value() == expected, "the verdict is nlohmann's");
+    check_refusal(body);
+    if (!body)
+        return 0;
+    require(*body == document.value, "the value is nlohmann's");
+    const auto again = http::parse_json(body->dump());
+    require(again && *again == *body, "it reads the same again");
+    check_forms(*body);
+    return 0;
+}

@@ -1,0 +1,80 @@
+// Last-Event-ID and the frames that it refers to: an id is a decimal number or refused, and every frame that
+// is written gives a client its id, type and data back.
+#include <algorithm>
+
+#include "http/event_stream.hpp"
+#include "http/text.hpp"
+#include "tests/fuzz/support.hpp"
+
+using namespace atl;
+using fuzz::require;
+
+namespace {
+
+constexpr std::uint64_t k_after = 7;
+
+// Digits, one by one, without the help of a library.
+std::optional<std::uint64_t> reference(std::string_view text) {
+    std::uint64_t value = 0;
+    for (const char c : text) {
+        const auto digit = static_cast<unsigned>(c - '0');
+        if (c < '0' || c > '9' || value > (INT64_MAX - digit) / 10)
+            return std::nullopt;
+        value = value * 10 + digit;
+    }
+    return value;
+}
+
+void check_id(std::string_view text) {
+    http::Request request;
+    request.fields = {{"Accept", "text/event-stream"}, {"last-event-id", text}, {"Last-Event-ID", "3"}};
+    const auto point = http::resume_point(request, k_after);
+    const auto expected = text.empty() ? std::optional(k_after) : reference(text);
+    require(point.has_value() == expected.has_value(), "an id is a decimal number within its range");
+    if (!point) {
+        require(point.error().code() == base::Errc::invalid_request, "another id is an invalid request");
+        return;
+    }
+    require(*point == *expected, "an id is what its digits say");
+    if (!text.empty())
+        require(http::resume_point(request, k_after + 1).value() == *point, "an id wins over `after`");
+}
+
+// A reader of event streams by WHATWG HTML, section 9.2.6, for one frame.
+void check_frame(std::string_view text, std::uint64_t seq, conversation::EventType type) {
+    conversation::Event event;
+    event.seq = seq;
+    event.type = type;
+    // An event's JSON is one line: event_line.hpp lets no control character through.
+    for (const char c : text)
+        if (static_cast<unsigned char>(c) >= 0x20)
+            event.json.push_back(c);
+    std::string frame;
+    http::write_sse_event(frame, event);
+    std::string id, name, data;
+    std::size_t blank_lines = 0;
+    for (std::string_view left = frame; !left.empty();) {
+        const auto end = left.find('\n');
+        require(end != std::string_view::npos, "each line is ended");
+        const auto line = left.substr(0, end);
+        left.remove_prefix(end + 1);
+        const auto colon = line.find(": ");
+        const auto field = line.substr(0, colon);
+        blank_lines += line.empty() ? 1 : 0;
+        if (!line.empty())
+            (field == "id" ? id : field == "event" ? name : data) = line.substr(colon + 2);
+    }
+    require(blank_lines == 1, "a frame is one frame");
+    require(reference(id) == seq && name == to_string(type) && data == event.json, "a frame is its event");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    fuzz::Input input(data, size);
+    check_id(input.rest());
+    const auto type = static_cast<conversation::EventType>(1 + input.byte() % 17U);
+    const std::uint64_t seq = (std::uint64_t{input.byte()} << 55U) + input.byte();
+    check_frame(input.rest(), seq, type);
+    return 0;
+}
