@@ -31,6 +31,7 @@
 #include "fs-guard/helper_client.hpp"
 #include "fs-guard/workspaces.hpp"
 #include "http/api.hpp"
+#include "http/key_file.hpp"
 #include "http/server.hpp"
 
 namespace atl::app {
@@ -136,6 +137,7 @@ struct Application::Parts {
     std::unique_ptr<conversation::Journal> journal;
     std::unique_ptr<conversation::Manager> conversations;
     std::optional<fs_guard::Checkpointer> checkpointer;
+    std::unique_ptr<http::KeyFile> keys;
     std::unique_ptr<http::KeyAuthenticator> authenticator;
     std::unique_ptr<http::Api> api;
     std::unique_ptr<http::Server> server;
@@ -259,7 +261,10 @@ Result<void> Application::Parts::open_disk() {
 }
 
 Result<void> Application::Parts::open_http(const std::string& key) {
-    authenticator = std::make_unique<http::KeyAuthenticator>(key);
+    keys = std::make_unique<http::KeyFile>(DataDir::keys_file(data.path()));
+    if (auto read = keys->refresh(); !read)
+        return read;
+    authenticator = std::make_unique<http::KeyAuthenticator>(key, keys.get());
     http::SystemInfo system;
     system.version = ATOLL_VERSION;
     system.default_agent = config.default_agent;

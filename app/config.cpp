@@ -95,6 +95,26 @@ void add_host_options(CLI::App& cli, Config& config) {
                  "Print the isolation profile of this host and exit");
 }
 
+void add_keys_command(CLI::App& cli, Config& config, KeysCommand& command) {
+    CLI::App* keys = cli.add_subcommand("keys", "Adds, lists and revokes API keys; also while a server runs");
+    keys->require_subcommand(1);
+    const auto add_action = [&](const char* name, const char* what, KeysCommand::Action action) {
+        CLI::App* made = keys->add_subcommand(name, what);
+        made->add_option("--data-dir", config.data_dir, "The server's data directory");
+        made->callback([&config, &command, action] {
+            command.action = action;
+            config.keys = command;
+        });
+        return made;
+    };
+    CLI::App* add = add_action("add", "Makes a key and prints it, this once", KeysCommand::Action::add);
+    add->add_option("label", command.label, "What the key is for, as `keys list` shows it")->required();
+    add->add_option("--user-id", command.user_id, "A key for the conversations of this user only");
+    add_action("list", "Lists the keys, without the keys themselves", KeysCommand::Action::list);
+    CLI::App* revoke = add_action("revoke", "Makes a key worthless at once", KeysCommand::Action::revoke);
+    revoke->add_option("id", command.id, "The key's id, from `keys list`")->required();
+}
+
 }  // namespace
 
 ParsedConfig parse_config(int argc, const char* const* argv) {
@@ -109,6 +129,8 @@ ParsedConfig parse_config(int argc, const char* const* argv) {
     add_server_options(cli, config);
     add_sandbox_options(cli, config);
     add_host_options(cli, config);
+    KeysCommand keys;
+    add_keys_command(cli, config, keys);
     ParsedConfig parsed;
     try {
         cli.parse(argc, argv);

@@ -1,6 +1,6 @@
 // The server's folder: made with mode 0700, locked against a second server, with the identity of this
 // installation and its API key. Layout:
-//     lock  instance-id  api-key  atoll.db  workspaces/  trash/  run/  etc/
+//     lock  instance-id  api-key  keys.json  atoll.db  workspaces/  trash/  run/  etc/
 #pragma once
 
 #include <filesystem>
@@ -27,6 +27,10 @@ class DataDir {
     std::filesystem::path run() const { return path_ / "run"; }
     std::filesystem::path etc() const { return path_ / "etc"; }
     std::filesystem::path api_key_file() const { return path_ / "api-key"; }
+    /// More keys: made and revoked by `atolld keys`, which takes no lock of a server (http/key_file.hpp).
+    static std::filesystem::path keys_file(const std::filesystem::path& folder) {
+        return folder / "keys.json";
+    }
 
   private:
     DataDir(std::filesystem::path path, base::UniqueFd lock)

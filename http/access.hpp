@@ -1,5 +1,5 @@
-// Who may ask: API keys, the Host field, the Origin field. Pure functions of a request's head.
-// An API key is compared in constant time. Not here: which routes are open (router.hpp).
+// Who may ask: API keys, the Host field, the Origin field. A key is compared in constant time.
+// Not here: which routes are open (router.hpp), what belongs to whom (ownership.hpp).
 #pragma once
 
 #include <optional>
@@ -16,6 +16,17 @@ namespace atl::http {
 struct Principal {
     std::string label;                   // of the key, for logs; never the key
     std::optional<std::string> user_id;  // set: sees only what belongs to this user
+
+    /// Whether everything is open to it.
+    bool unrestricted() const noexcept { return !user_id; }
+};
+
+/// Keys that are kept somewhere and may come and go while the server runs.
+class KeyStore {
+  public:
+    virtual ~KeyStore() = default;
+    /// Whose key this is, nothing if it is none as of now.
+    virtual std::optional<Principal> find(std::string_view key) = 0;
 };
 
 /// Tells a request's principal. Implementations must not tell a wrong key from none.
@@ -26,15 +37,16 @@ class Authenticator {
     virtual base::Result<Principal> authenticate(const Request& request) const = 0;
 };
 
-/// One key for everything, from `Authorization: Bearer KEY` or `X-API-Key: KEY`.
+/// One key for everything, and those of a store, from `Authorization: Bearer KEY` or `X-API-Key: KEY`.
 class KeyAuthenticator final : public Authenticator {
   public:
-    /// `key` must not be empty.
-    explicit KeyAuthenticator(std::string key);
+    /// `key` must not be empty. `more` may be null, else it must outlive the authenticator.
+    explicit KeyAuthenticator(std::string key, KeyStore* more = nullptr);
     base::Result<Principal> authenticate(const Request& request) const override;
 
   private:
     std::string key_;
+    KeyStore* more_;
 };
 
 /// The credential that a request carries, empty if none. Authorization counts before X-API-Key.

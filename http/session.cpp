@@ -155,6 +155,10 @@ base::Result<const Route*> Session::admit(RequestContext& context, std::string& 
     context.params = std::move(match.params);
     if (auto query = admit_query(*match.route, context); query.has_error())
         return query.error();
+    if (match.route->guard) {
+        if (auto ok = match.route->guard(context); ok.has_error())
+            return ok.error();
+    }
     if (parser_.content_length().value_or(0) > state_.settings.max_body_bytes)
         return Error(Errc::body_too_large,
                      "The body may have " + std::to_string(state_.settings.max_body_bytes) + " bytes.");
