@@ -1,6 +1,6 @@
 // The server's folder: made with mode 0700, locked against a second server, with the identity of this
 // installation and its API key. Layout:
-//     lock  instance-id  api-key  keys.json  atoll.db  workspaces/  trash/  run/  etc/
+//     lock  instance-id  api-key  keys.json  token-key  atoll.db  workspaces/  trash/  run/  etc/
 #pragma once
 
 #include <filesystem>
@@ -22,6 +22,10 @@ class DataDir {
     const std::string& instance_id() const noexcept { return instance_id_; }
     /// The key that is kept here, made if there is none: 32 characters. Mode 0600.
     base::Result<std::string> api_key() const;
+
+    /// The key that signs stream tokens, made if there is none. Mode 0600. Without it, after a restart, every
+    /// token of before is void.
+    base::Result<std::string> token_key() const;
 
     std::filesystem::path database() const { return path_ / "atoll.db"; }
     std::filesystem::path run() const { return path_ / "run"; }

@@ -12,13 +12,22 @@
 
 namespace atl::http {
 
+/// What a principal may do in a conversation that it may have.
+enum class Scope : std::uint8_t {
+    full,  // a key
+    chat,  // a token: follow the stream and send what a chat sends
+    read   // a token: follow the stream
+};
+
 /// Who asks, as far as a handler has to know.
 struct Principal {
-    std::string label;                   // of the key, for logs; never the key
-    std::optional<std::string> user_id;  // set: sees only what belongs to this user
+    std::string label;                           // of the key, for logs; never the key
+    std::optional<std::string> user_id;          // set: sees only what belongs to this user
+    std::optional<std::string> conversation_id;  // set: a token, for this conversation only
+    Scope scope = Scope::full;
 
     /// Whether everything is open to it.
-    bool unrestricted() const noexcept { return !user_id; }
+    bool unrestricted() const noexcept { return !user_id && !conversation_id && scope == Scope::full; }
 };
 
 /// Keys that are kept somewhere and may come and go while the server runs.
@@ -35,18 +44,34 @@ class Authenticator {
     virtual ~Authenticator() = default;
     /// Errors: unauthorized.
     virtual base::Result<Principal> authenticate(const Request& request) const = 0;
+    /// The same for a `?token=` on a route of this conversation. Errors: unauthorized, token_expired.
+    virtual base::Result<Principal> authenticate_token(std::string_view token,
+                                                       std::string_view conversation_id) const = 0;
+};
+
+/// Tells stream tokens from anything else (stream_tokens.hpp).
+class TokenVerifier {
+  public:
+    virtual ~TokenVerifier() = default;
+    /// Errors: unauthorized, token_expired.
+    virtual base::Result<Principal> verify(std::string_view token,
+                                           std::string_view conversation_id) const = 0;
 };
 
 /// One key for everything, and those of a store, from `Authorization: Bearer KEY` or `X-API-Key: KEY`.
 class KeyAuthenticator final : public Authenticator {
   public:
-    /// `key` must not be empty. `more` may be null, else it must outlive the authenticator.
-    explicit KeyAuthenticator(std::string key, KeyStore* more = nullptr);
+    /// `key` must not be empty. `more` and `tokens` may be null, else they must outlive the authenticator.
+    explicit KeyAuthenticator(std::string key, KeyStore* more = nullptr,
+                              const TokenVerifier* tokens = nullptr);
     base::Result<Principal> authenticate(const Request& request) const override;
+    base::Result<Principal> authenticate_token(std::string_view token,
+                                               std::string_view conversation_id) const override;
 
   private:
     std::string key_;
     KeyStore* more_;
+    const TokenVerifier* tokens_;
 };
 
 /// The credential that a request carries, empty if none. Authorization counts before X-API-Key.

@@ -38,6 +38,7 @@ Router make_router(Api& api) {
     std::vector<Route> routes;
     move_into(routes, conversation_routes(api));
     move_into(routes, turn_routes(api));
+    move_into(routes, token_routes(api));
     move_into(routes, sandbox_routes(api));
     move_into(routes, system_routes(api));
     for (Route& route : routes)

@@ -17,6 +17,12 @@ bool is_below(std::string_view pattern, std::string_view prefix) noexcept {
 Result<void> check_conversation(Api& api, const Principal& principal, const std::string& id) {
     if (principal.unrestricted())
         return {};
+    // A token was checked against the path already; whatever it is for, it opens nothing else.
+    if (principal.conversation_id) {
+        if (principal.conversation_id != id)
+            return Error(Errc::unauthorized);
+        return {};
+    }
     if (!base::is_id(id))
         return Error(Errc::not_found);
     const auto view = api.conversations.get(id);

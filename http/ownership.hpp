@@ -3,6 +3,7 @@
 //     /v1/conversations/{id}…   the conversation's user must be the key's
 //     /v1/sandboxes/{id}…       the user of the sandbox's conversation must be
 //     any other                 refused, unless the route says UserKeys::allowed and keeps to the user itself
+// A stream token opens its own conversation's routes that take tokens and nothing else.
 // What belongs to another answers not_found, exactly as what does not exist.
 #pragma once
 

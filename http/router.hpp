@@ -22,7 +22,9 @@ using Handler = std::function<base::Task<base::Result<Response>>(RequestContext&
 /// before the body is read.
 using Guard = std::function<base::Result<void>(const RequestContext&)>;
 
-enum class Auth : std::uint8_t { required, open };
+/// token_or_key: a key, or else a stream token of the conversation `{id}` in the query as `token`, which the
+/// route declares (k_token_parameter).
+enum class Auth : std::uint8_t { required, open, token_or_key };
 
 /// What a key may have that is for one user's conversations only, where the path does not name what belongs
 /// to somebody (ownership.hpp).
@@ -36,6 +38,10 @@ struct QueryParameter {
     std::string_view schema;  // JSON text
     std::string_view description;
 };
+
+/// What a route with Auth::token_or_key has among its query parameters.
+inline constexpr QueryParameter k_token_parameter{"token", R"({"type":"string"})",
+                                                  "A stream token, for who cannot send a key in a header."};
 
 /// One response that a route may give besides problems.
 struct ResponseSpec {

@@ -138,8 +138,8 @@ base::Result<const Route*> Session::admit(RequestContext& context, std::string& 
     if (auto origin = check_origin(request, state_.settings.allowed_origins); origin.has_error())
         return origin.error();
     auto match = state_.router.match(request.method, request.path);
-    if (match.route == nullptr || match.route->auth == Auth::required) {
-        auto principal = state_.authenticator.authenticate(request);
+    if (match.route == nullptr || match.route->auth != Auth::open) {
+        auto principal = identify(match, request);
         if (principal.has_error())
             return principal.error();
         context.principal = std::move(*principal);
@@ -165,6 +165,23 @@ base::Result<const Route*> Session::admit(RequestContext& context, std::string& 
     return match.route;
 }
 
+base::Result<Principal> Session::identify(const Router::Match& match, const Request& request) const {
+    // Who sends a key is asked for a good one, whatever else is sent.
+    if (match.route == nullptr || match.route->auth != Auth::token_or_key || !credential(request).empty())
+        return state_.authenticator.authenticate(request);
+    const auto named = [](std::string_view name) {
+        return [name](const auto& item) { return item.first == name; };
+    };
+    const auto items = parse_query(request.query);
+    const auto id = std::find_if(match.params.begin(), match.params.end(), named("id"));
+    if (!items || id == match.params.end())
+        return Error(Errc::unauthorized);
+    const auto token = std::find_if(items->begin(), items->end(), named(k_token_parameter.name));
+    if (token == items->end())
+        return Error(Errc::unauthorized);
+    return state_.authenticator.authenticate_token(token->second, id->second);
+}
+
 base::Result<void> Session::admit_query(const Route& route, RequestContext& context) const {
     auto items = parse_query(context.request.query);
     if (!items)
@@ -176,7 +193,7 @@ base::Result<void> Session::admit_query(const Route& route, RequestContext& cont
             return Error(Errc::invalid_request,
                          "The query parameter `" + base::escaped(name) + "` is given twice.");
         const auto declared = [&](const QueryParameter& parameter) { return parameter.name == name; };
-        if (std::none_of(route.query.begin(), route.query.end(), declared) && route.auth == Auth::required)
+        if (std::none_of(route.query.begin(), route.query.end(), declared) && route.auth != Auth::open)
             return Error(Errc::unknown_field,
                          "There is no query parameter `" + base::escaped(name) + "` here.");
     }
