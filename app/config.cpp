@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 
@@ -23,6 +24,16 @@ std::filesystem::path program_dir() {
     return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
 }
 
+/// An origin as browsers send it (RFC 6454 section 7): "null" is every sandboxed page, a path never fits.
+std::string check_origin_text(const std::string& origin) {
+    const auto scheme_end = origin.find("://");
+    const auto host = scheme_end == std::string::npos ? std::string() : origin.substr(scheme_end + 3);
+    const bool plain = std::all_of(origin.begin(), origin.end(), [](char c) { return c > ' ' && c < 0x7f; });
+    if (scheme_end == 0 || host.empty() || !plain || host.find_first_of("/?#*@,\\") != std::string::npos)
+        return "must be SCHEME://HOST or SCHEME://HOST:PORT without a path, not " + origin;
+    return {};
+}
+
 void add_server_options(CLI::App& cli, Config& config) {
     cli.add_option("--listen", config.listen,
                    "Address to serve on: HOST:PORT, [V6]:PORT or unix:PATH; may be repeated")
@@ -35,7 +46,8 @@ void add_server_options(CLI::App& cli, Config& config) {
                    "A name that clients may use in Host besides localhost")
         ->envname("ATOLL_ALLOWED_HOSTS");
     cli.add_option("--allowed-origin", config.allowed_origins, "An origin whose web pages may use the API")
-        ->envname("ATOLL_ALLOWED_ORIGINS");
+        ->envname("ATOLL_ALLOWED_ORIGINS")
+        ->check(check_origin_text);
     cli.add_option("--log-level", config.log_level, "debug, info, warn or error")
         ->envname("ATOLL_LOG_LEVEL")
         ->check(CLI::IsMember({"debug", "info", "warn", "error"}))

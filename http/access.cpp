@@ -107,6 +107,10 @@ base::Result<void> check_host(std::string_view authority, Reach reach,
                                              "` is not a name of this server; the operator can allow it.");
 }
 
+bool is_allowed_origin(std::string_view origin, const std::vector<std::string>& allowed) {
+    return !origin.empty() && contains(allowed, origin);
+}
+
 base::Result<void> check_origin(const Request& request, const std::vector<std::string>& allowed) {
     const auto origin = request.header("Origin");
     if (origin.empty() && !request.has_header("Origin"))

@@ -86,6 +86,9 @@ enum class Reach : std::uint8_t { loopback, network, unix_socket };
 base::Result<void> check_host(std::string_view authority, Reach reach,
                               const std::vector<std::string>& allowed);
 
+/// Whether the operator lets pages of `origin` ask; "" is none.
+bool is_allowed_origin(std::string_view origin, const std::vector<std::string>& allowed);
+
 /// Refuses a request that a page of another site makes: its Origin is neither this server's own nor in
 /// `allowed`. Errors: origin_not_allowed.
 base::Result<void> check_origin(const Request& request, const std::vector<std::string>& allowed);

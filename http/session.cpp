@@ -4,6 +4,7 @@
 
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "http/cors.hpp"
 #include "http/problem.hpp"
 #include "http/stream_sender.hpp"
 
@@ -138,6 +139,8 @@ base::Result<const Route*> Session::admit(RequestContext& context, std::string& 
     if (auto origin = check_origin(request, state_.settings.allowed_origins); origin.has_error())
         return origin.error();
     auto match = state_.router.match(request.method, request.path);
+    if (match.route == nullptr && is_preflight(request, state_.settings.allowed_origins))
+        return &preflight_route();
     if (match.route == nullptr || match.route->auth != Auth::open) {
         auto principal = identify(match, request);
         if (principal.has_error())
@@ -230,6 +233,7 @@ Session::Next Session::after_response(Io io, KeepAlive kept) const {
 }
 
 base::Task<Session::Next> Session::async_respond(RequestContext& context, Response& response) {
+    add_cors(context.request, state_.settings.allowed_origins, response);
     const bool head_only = context.request.method == Method::head;
     KeepAlive kept = keep_alive();
     auto framing = head_only ? Framing::head_only : Framing::length;

@@ -46,6 +46,12 @@ TEST_CASE("A value outside its range is refused with the flag's name") {
         CHECK(parsed.exit_code == 2);
         CHECK(parsed.text.find(arguments[0]) != std::string::npos);
     }
+    for (const char* origin : {"*", "null", "app.example", "https://", "https://app.example/",
+                               "https://app.example/path", "https://a.example,https://b.example", "://x"}) {
+        INFO(origin);
+        CHECK(parse({"--allowed-origin", origin}).exit_code == 2);
+    }
+    CHECK(parse({"--allowed-origin", "https://app.example", "--allowed-origin", "http://[::1]:5173"}).config);
     CHECK(parse({"--turn-log-bytes", "100000", "--conversation-log-bytes", "50000"}).exit_code == 2);
     CHECK(parse({"stray"}).exit_code == 2);
 }
