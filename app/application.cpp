@@ -31,7 +31,9 @@
 #include "fs-guard/helper_client.hpp"
 #include "fs-guard/workspaces.hpp"
 #include "http/api.hpp"
+#include "http/key_file.hpp"
 #include "http/server.hpp"
+#include "http/stream_tokens.hpp"
 
 namespace atl::app {
 
@@ -136,6 +138,8 @@ struct Application::Parts {
     std::unique_ptr<conversation::Journal> journal;
     std::unique_ptr<conversation::Manager> conversations;
     std::optional<fs_guard::Checkpointer> checkpointer;
+    std::unique_ptr<http::KeyFile> keys;
+    std::unique_ptr<http::StreamTokens> tokens;
     std::unique_ptr<http::KeyAuthenticator> authenticator;
     std::unique_ptr<http::Api> api;
     std::unique_ptr<http::Server> server;
@@ -259,7 +263,14 @@ Result<void> Application::Parts::open_disk() {
 }
 
 Result<void> Application::Parts::open_http(const std::string& key) {
-    authenticator = std::make_unique<http::KeyAuthenticator>(key);
+    keys = std::make_unique<http::KeyFile>(DataDir::keys_file(data.path()));
+    if (auto read = keys->refresh(); !read)
+        return read;
+    auto token_key = data.token_key();
+    if (!token_key)
+        return token_key.error();
+    tokens = std::make_unique<http::StreamTokens>(std::move(*token_key), clock);
+    authenticator = std::make_unique<http::KeyAuthenticator>(key, keys.get(), tokens.get());
     http::SystemInfo system;
     system.version = ATOLL_VERSION;
     system.default_agent = config.default_agent;
@@ -269,7 +280,7 @@ Result<void> Application::Parts::open_http(const std::string& key) {
     system.enforcement = [this] { return sandboxes->enforcement(sandbox::NetworkMode::none); };
     system.capacity = [this] { return http::Capacity{sandboxes->living(), sandboxes->capacity()}; };
     system.ready = [this] { return conversations->ready(); };
-    api = std::make_unique<http::Api>(http::Api{*conversations, std::move(system)});
+    api = std::make_unique<http::Api>(http::Api{*conversations, std::move(system), tokens.get()});
     server = std::make_unique<http::Server>(loop.get_executor(), http_settings(config),
                                             http::make_router(*api), *authenticator);
     for (const auto& address : config.listen) {

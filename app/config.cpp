@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 
@@ -23,6 +24,16 @@ std::filesystem::path program_dir() {
     return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
 }
 
+/// An origin as browsers send it (RFC 6454 section 7): "null" is every sandboxed page, a path never fits.
+std::string check_origin_text(const std::string& origin) {
+    const auto scheme_end = origin.find("://");
+    const auto host = scheme_end == std::string::npos ? std::string() : origin.substr(scheme_end + 3);
+    const bool plain = std::all_of(origin.begin(), origin.end(), [](char c) { return c > ' ' && c < 0x7f; });
+    if (scheme_end == 0 || host.empty() || !plain || host.find_first_of("/?#*@,\\") != std::string::npos)
+        return "must be SCHEME://HOST or SCHEME://HOST:PORT without a path, not " + origin;
+    return {};
+}
+
 void add_server_options(CLI::App& cli, Config& config) {
     cli.add_option("--listen", config.listen,
                    "Address to serve on: HOST:PORT, [V6]:PORT or unix:PATH; may be repeated")
@@ -35,7 +46,8 @@ void add_server_options(CLI::App& cli, Config& config) {
                    "A name that clients may use in Host besides localhost")
         ->envname("ATOLL_ALLOWED_HOSTS");
     cli.add_option("--allowed-origin", config.allowed_origins, "An origin whose web pages may use the API")
-        ->envname("ATOLL_ALLOWED_ORIGINS");
+        ->envname("ATOLL_ALLOWED_ORIGINS")
+        ->check(check_origin_text);
     cli.add_option("--log-level", config.log_level, "debug, info, warn or error")
         ->envname("ATOLL_LOG_LEVEL")
         ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
@@ -95,6 +107,26 @@ void add_host_options(CLI::App& cli, Config& config) {
                  "Print the isolation profile of this host and exit");
 }
 
+void add_keys_command(CLI::App& cli, Config& config, KeysCommand& command) {
+    CLI::App* keys = cli.add_subcommand("keys", "Adds, lists and revokes API keys; also while a server runs");
+    keys->require_subcommand(1);
+    const auto add_action = [&](const char* name, const char* what, KeysCommand::Action action) {
+        CLI::App* made = keys->add_subcommand(name, what);
+        made->add_option("--data-dir", config.data_dir, "The server's data directory");
+        made->callback([&config, &command, action] {
+            command.action = action;
+            config.keys = command;
+        });
+        return made;
+    };
+    CLI::App* add = add_action("add", "Makes a key and prints it, this once", KeysCommand::Action::add);
+    add->add_option("label", command.label, "What the key is for, as `keys list` shows it")->required();
+    add->add_option("--user-id", command.user_id, "A key for the conversations of this user only");
+    add_action("list", "Lists the keys, without the keys themselves", KeysCommand::Action::list);
+    CLI::App* revoke = add_action("revoke", "Makes a key worthless at once", KeysCommand::Action::revoke);
+    revoke->add_option("id", command.id, "The key's id, from `keys list`")->required();
+}
+
 }  // namespace
 
 ParsedConfig parse_config(int argc, const char* const* argv) {
@@ -109,6 +141,8 @@ ParsedConfig parse_config(int argc, const char* const* argv) {
     add_server_options(cli, config);
     add_sandbox_options(cli, config);
     add_host_options(cli, config);
+    KeysCommand keys;
+    add_keys_command(cli, config, keys);
     ParsedConfig parsed;
     try {
         cli.parse(argc, argv);

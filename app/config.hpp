@@ -13,6 +13,15 @@
 
 namespace atl::app {
 
+/// `atolld keys …`: what to do with the keys of a data directory instead of serving from it.
+struct KeysCommand {
+    enum class Action : std::uint8_t { add, list, revoke };
+    Action action = Action::list;
+    std::string label;                   // add
+    std::optional<std::string> user_id;  // add
+    std::string id;                      // revoke
+};
+
 struct Config {
     std::vector<std::string> listen{"127.0.0.1:4100"};
     std::filesystem::path data_dir;
@@ -33,6 +42,7 @@ struct Config {
     std::filesystem::path helper;
     std::filesystem::path uid_lease_dir = "/var/lib/atoll/uids";
     bool print_profile = false;
+    std::optional<KeysCommand> keys;
 };
 
 /// What the command line came to: a configuration to run with, or an exit code and a text to print.

@@ -114,4 +114,15 @@ Result<std::string> DataDir::api_key() const {
     return key;
 }
 
+Result<std::string> DataDir::token_key() const {
+    constexpr std::size_t k_length = 3 * base::k_id_length;
+    const auto file = path_ / "token-key";
+    auto key = read_or_make(file, base::new_id() + base::new_id() + base::new_id());
+    if (key && key->size() != k_length)
+        return Error(Errc::storage_failed, file.string() + " does not hold a key of " +
+                                               std::to_string(k_length) +
+                                               " characters; delete it to have a new one made");
+    return key;
+}
+
 }  // namespace atl::app

@@ -1,6 +1,6 @@
 // The server's folder: made with mode 0700, locked against a second server, with the identity of this
 // installation and its API key. Layout:
-//     lock  instance-id  api-key  atoll.db  workspaces/  trash/  run/  etc/
+//     lock  instance-id  api-key  keys.json  token-key  atoll.db  workspaces/  trash/  run/  etc/
 #pragma once
 
 #include <filesystem>
@@ -23,10 +23,18 @@ class DataDir {
     /// The key that is kept here, made if there is none: 32 characters. Mode 0600.
     base::Result<std::string> api_key() const;
 
+    /// The key that signs stream tokens, made if there is none. Mode 0600. Without it, after a restart, every
+    /// token of before is void.
+    base::Result<std::string> token_key() const;
+
     std::filesystem::path database() const { return path_ / "atoll.db"; }
     std::filesystem::path run() const { return path_ / "run"; }
     std::filesystem::path etc() const { return path_ / "etc"; }
     std::filesystem::path api_key_file() const { return path_ / "api-key"; }
+    /// More keys: made and revoked by `atolld keys`, which takes no lock of a server (http/key_file.hpp).
+    static std::filesystem::path keys_file(const std::filesystem::path& folder) {
+        return folder / "keys.json";
+    }
 
   private:
     DataDir(std::filesystem::path path, base::UniqueFd lock)

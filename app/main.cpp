@@ -10,6 +10,7 @@
 
 #include "app/application.hpp"
 #include "app/config.hpp"
+#include "app/keys_command.hpp"
 
 namespace {
 
@@ -33,6 +34,16 @@ int run(const Config& config) {
     std::signal(SIGPIPE, SIG_IGN);
     // One thread runs it and nothing else posts to it: no locks (Asio, "Concurrency Hints").
     boost::asio::io_context loop(BOOST_ASIO_CONCURRENCY_HINT_UNSAFE);
+    if (config.keys) {
+        const auto done = atl::app::run_keys_command(config);
+        if (!done) {
+            std::fprintf(stderr, "atolld keys: %s\n", done.error().detail().c_str());
+            return 1;
+        }
+        std::fputs(done->note.c_str(), stderr);
+        std::fputs(done->text.c_str(), stdout);
+        return 0;
+    }
     if (config.print_profile) {
         const auto profile = atl::app::print_profile(loop, config);
         if (!profile)

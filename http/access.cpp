@@ -55,7 +55,8 @@ bool contains(const std::vector<std::string>& list, std::string_view text) {
 
 }  // namespace
 
-KeyAuthenticator::KeyAuthenticator(std::string key) : key_(std::move(key)) {
+KeyAuthenticator::KeyAuthenticator(std::string key, KeyStore* more, const TokenVerifier* tokens)
+    : key_(std::move(key)), more_(more), tokens_(tokens) {
     if (key_.empty())
         throw std::invalid_argument("the API key is empty");
 }
@@ -63,9 +64,20 @@ KeyAuthenticator::KeyAuthenticator(std::string key) : key_(std::move(key)) {
 base::Result<Principal> KeyAuthenticator::authenticate(const Request& request) const {
     const auto given = credential(request);
     // The length of the key is no secret; CRYPTO_memcmp(3) takes the same time wherever the bytes differ.
-    if (given.size() != key_.size() || CRYPTO_memcmp(given.data(), key_.data(), key_.size()) != 0)
+    if (given.size() == key_.size() && CRYPTO_memcmp(given.data(), key_.data(), key_.size()) == 0)
+        return Principal{"api-key", std::nullopt, std::nullopt, Scope::full};
+    if (more_ != nullptr && !given.empty()) {
+        if (auto found = more_->find(given))
+            return std::move(*found);
+    }
+    return Error(Errc::unauthorized);
+}
+
+base::Result<Principal> KeyAuthenticator::authenticate_token(std::string_view token,
+                                                             std::string_view conversation_id) const {
+    if (tokens_ == nullptr)
         return Error(Errc::unauthorized);
-    return Principal{"api-key", std::nullopt};
+    return tokens_->verify(token, conversation_id);
 }
 
 std::string_view credential(const Request& request) noexcept {
@@ -93,6 +105,10 @@ base::Result<void> check_host(std::string_view authority, Reach reach,
     }
     return Error(Errc::host_not_allowed, "The Host `" + base::escaped(authority) +
                                              "` is not a name of this server; the operator can allow it.");
+}
+
+bool is_allowed_origin(std::string_view origin, const std::vector<std::string>& allowed) {
+    return !origin.empty() && contains(allowed, origin);
 }
 
 base::Result<void> check_origin(const Request& request, const std::vector<std::string>& allowed) {

@@ -1,5 +1,5 @@
-// Who may ask: API keys, the Host field, the Origin field. Pure functions of a request's head.
-// An API key is compared in constant time. Not here: which routes are open (router.hpp).
+// Who may ask: API keys, the Host field, the Origin field. A key is compared in constant time.
+// Not here: which routes are open (router.hpp), what belongs to whom (ownership.hpp).
 #pragma once
 
 #include <optional>
@@ -12,10 +12,30 @@
 
 namespace atl::http {
 
+/// What a principal may do in a conversation that it may have.
+enum class Scope : std::uint8_t {
+    full,  // a key
+    chat,  // a token: follow the stream and send what a chat sends
+    read   // a token: follow the stream
+};
+
 /// Who asks, as far as a handler has to know.
 struct Principal {
-    std::string label;                   // of the key, for logs; never the key
-    std::optional<std::string> user_id;  // set: sees only what belongs to this user
+    std::string label;                           // of the key, for logs; never the key
+    std::optional<std::string> user_id;          // set: sees only what belongs to this user
+    std::optional<std::string> conversation_id;  // set: a token, for this conversation only
+    Scope scope = Scope::full;
+
+    /// Whether everything is open to it.
+    bool unrestricted() const noexcept { return !user_id && !conversation_id && scope == Scope::full; }
+};
+
+/// Keys that are kept somewhere and may come and go while the server runs.
+class KeyStore {
+  public:
+    virtual ~KeyStore() = default;
+    /// Whose key this is, nothing if it is none as of now.
+    virtual std::optional<Principal> find(std::string_view key) = 0;
 };
 
 /// Tells a request's principal. Implementations must not tell a wrong key from none.
@@ -24,17 +44,34 @@ class Authenticator {
     virtual ~Authenticator() = default;
     /// Errors: unauthorized.
     virtual base::Result<Principal> authenticate(const Request& request) const = 0;
+    /// The same for a `?token=` on a route of this conversation. Errors: unauthorized, token_expired.
+    virtual base::Result<Principal> authenticate_token(std::string_view token,
+                                                       std::string_view conversation_id) const = 0;
 };
 
-/// One key for everything, from `Authorization: Bearer KEY` or `X-API-Key: KEY`.
+/// Tells stream tokens from anything else (stream_tokens.hpp).
+class TokenVerifier {
+  public:
+    virtual ~TokenVerifier() = default;
+    /// Errors: unauthorized, token_expired.
+    virtual base::Result<Principal> verify(std::string_view token,
+                                           std::string_view conversation_id) const = 0;
+};
+
+/// One key for everything, and those of a store, from `Authorization: Bearer KEY` or `X-API-Key: KEY`.
 class KeyAuthenticator final : public Authenticator {
   public:
-    /// `key` must not be empty.
-    explicit KeyAuthenticator(std::string key);
+    /// `key` must not be empty. `more` and `tokens` may be null, else they must outlive the authenticator.
+    explicit KeyAuthenticator(std::string key, KeyStore* more = nullptr,
+                              const TokenVerifier* tokens = nullptr);
     base::Result<Principal> authenticate(const Request& request) const override;
+    base::Result<Principal> authenticate_token(std::string_view token,
+                                               std::string_view conversation_id) const override;
 
   private:
     std::string key_;
+    KeyStore* more_;
+    const TokenVerifier* tokens_;
 };
 
 /// The credential that a request carries, empty if none. Authorization counts before X-API-Key.
@@ -48,6 +85,9 @@ enum class Reach : std::uint8_t { loopback, network, unix_socket };
 /// `allowed` is not empty; on a Unix socket anything. Errors: host_not_allowed.
 base::Result<void> check_host(std::string_view authority, Reach reach,
                               const std::vector<std::string>& allowed);
+
+/// Whether the operator lets pages of `origin` ask; "" is none.
+bool is_allowed_origin(std::string_view origin, const std::vector<std::string>& allowed);
 
 /// Refuses a request that a page of another site makes: its Origin is neither this server's own nor in
 /// `allowed`. Errors: origin_not_allowed.

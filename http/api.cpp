@@ -5,6 +5,7 @@
 
 #include "core/base/ids.hpp"
 #include "http/openapi.hpp"
+#include "http/ownership.hpp"
 
 namespace atl::http {
 namespace {
@@ -38,8 +39,11 @@ Router make_router(Api& api) {
     move_into(routes, conversation_routes(api));
     move_into(routes, turn_routes(api));
     move_into(routes, socket_routes(api));
+    move_into(routes, token_routes(api));
     move_into(routes, sandbox_routes(api));
     move_into(routes, system_routes(api));
+    for (Route& route : routes)
+        guard_route(api, route);
     const auto document = std::make_shared<std::string>();
     Route description;
     description.method = Method::get;
@@ -48,6 +52,8 @@ Router make_router(Api& api) {
     description.summary = "This description.";
     description.responses = {{200, "The OpenAPI 3.1 document.", "AnyObject"}};
     description.handler = [document](RequestContext&) { return async_send_document(document); };
+    description.user_keys = UserKeys::allowed;
+    guard_route(api, description);
     routes.push_back(std::move(description));
     *document = openapi_document(routes, api.system.version);
     return Router(std::move(routes));

@@ -1,6 +1,7 @@
 // The routes of the API and what they need from the rest of the server. Handlers are free functions over Api
 // and RequestContext: they read the form, call the core, write the view. Where to look: conversations.cpp,
-// turns.cpp (messages and events), conversation_socket.cpp (the WebSocket), sandboxes.cpp, system.cpp.
+// turns.cpp (messages and events), conversation_socket.cpp (the WebSocket), tokens.cpp, sandboxes.cpp,
+// system.cpp.
 #pragma once
 
 #include <functional>
@@ -30,9 +31,12 @@ struct SystemInfo {
     std::function<base::Result<void>()> ready;  // an error says why no work can be taken now
 };
 
+class StreamTokens;
+
 struct Api {
     conversation::Manager& conversations;
     SystemInfo system;
+    const StreamTokens* tokens = nullptr;  // without: no route makes tokens
 };
 
 /// All routes, /openapi.json among them. `api` must outlive the router.
@@ -41,6 +45,7 @@ Router make_router(Api& api);
 std::vector<Route> conversation_routes(Api& api);
 std::vector<Route> turn_routes(Api& api);
 std::vector<Route> socket_routes(Api& api);
+std::vector<Route> token_routes(Api& api);
 std::vector<Route> sandbox_routes(Api& api);
 std::vector<Route> system_routes(Api& api);
 

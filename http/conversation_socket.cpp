@@ -30,6 +30,18 @@ WebSocketActions actions_on(Api& api, const std::string& id) {
     return actions;
 }
 
+/// Of a client that may follow and no more.
+WebSocketActions no_actions() {
+    const base::Error refusal(Errc::read_only_token,
+                              "This token is for reading; get one with the scope chat.");
+    WebSocketActions actions;
+    actions.message = [refusal](std::string, std::string, const WebSocketActions::Reply& reply) {
+        reply(refusal);
+    };
+    actions.interrupt = [refusal]() -> Result<void> { return refusal; };
+    return actions;
+}
+
 /// A browser reads no status of a refused handshake, but it does read a close frame.
 class ExpiredFeed final : public EventFeed {
   public:
@@ -64,8 +76,9 @@ Task<Result<Response>> async_open_socket(Api& api, RequestContext& context) {
     auto feed = open_feed(api, *id, after->value_or(0));
     if (feed.has_error())
         co_return feed.error();
+    auto actions = context.principal.scope == Scope::read ? no_actions() : actions_on(api, *id);
     auto session =
-        std::make_unique<WebSocketSession>(std::move(*feed), actions_on(api, *id), base::k_max_body_bytes);
+        std::make_unique<WebSocketSession>(std::move(*feed), std::move(actions), base::k_max_body_bytes);
     co_return accept_handshake(context.request, std::move(session));
 }
 
@@ -82,7 +95,9 @@ std::vector<Route> socket_routes(Api& api) {
         "client's are ClientFrame. A close frame's reason is `{code, after}`.";
     socket.handler = bind_handler(api, async_open_socket);
     socket.query = {
-        {"after", R"({"type":"integer","minimum":0,"default":0})", "Only events with a greater seq."}};
+        {"after", R"({"type":"integer","minimum":0,"default":0})", "Only events with a greater seq."},
+        k_token_parameter};
+    socket.auth = Auth::token_or_key;
     socket.headers = {"Upgrade", "Sec-WebSocket-Key", "Sec-WebSocket-Version"};
     socket.responses = {{101, "The WebSocket.", ""}};
     socket.errors = {Errc::not_found, Errc::invalid_field, Errc::upgrade_required, Errc::storage_failed};

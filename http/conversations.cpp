@@ -1,6 +1,7 @@
 // Routes of conversations themselves; their messages and events are in turns.cpp.
 #include "http/api.hpp"
 #include "http/forms.hpp"
+#include "http/ownership.hpp"
 #include "http/views.hpp"
 
 namespace atl::http {
@@ -26,6 +27,8 @@ Task<Result<Response>> async_create(Api& api, RequestContext& context) {
     auto form = read_create_form(*body);
     if (form.has_error())
         co_return form.error();
+    if (auto claimed = claim_user(context.principal, form->user_id); claimed.has_error())
+        co_return claimed.error();
     auto start = [&](Manager::Reply<View> reply) {
         api.conversations.create(std::move(*form), std::move(reply));
     };
@@ -53,6 +56,8 @@ Result<conversation::ListQuery> list_query(const RequestContext& context) {
         query.user_id = *user_id;
     if (const std::string* cursor = context.query_value("cursor"))
         query.cursor = *cursor;
+    if (auto claimed = claim_user(context.principal, query.user_id); claimed.has_error())
+        return claimed.error();
     return query;
 }
 
@@ -167,10 +172,11 @@ Route create_route(Api& api) {
     made.body = BodyRule::optional;
     made.request_schema = "CreateConversation";
     made.responses = {{201, "The conversation, ready.", "Conversation"}};
-    made.errors = {Errc::unknown_agent,    Errc::invalid_env,      Errc::network_not_allowed,
-                   Errc::sandbox_failed,   Errc::capacity,         Errc::storage_failed,
-                   Errc::shutting_down,    Errc::host_unsupported, Errc::bridge_failed,
-                   Errc::deadline_exceeded};
+    made.errors = {Errc::unknown_agent,     Errc::invalid_env,      Errc::network_not_allowed,
+                   Errc::sandbox_failed,    Errc::capacity,         Errc::storage_failed,
+                   Errc::shutting_down,     Errc::host_unsupported, Errc::bridge_failed,
+                   Errc::deadline_exceeded, Errc::user_not_allowed};
+    made.user_keys = UserKeys::allowed;
     return made;
 }
 
@@ -183,7 +189,8 @@ Route list_route(Api& api) {
         {"limit", R"({"type":"integer","minimum":1,"maximum":10000,"default":100})", "Items in a page."},
         {"cursor", R"({"type":"string"})", "`next` of the page before."}};
     made.responses = {{200, "A page.", "ConversationPage"}};
-    made.errors = {Errc::invalid_field};
+    made.errors = {Errc::invalid_field, Errc::user_not_allowed};
+    made.user_keys = UserKeys::allowed;
     return made;
 }
 

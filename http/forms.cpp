@@ -161,6 +161,20 @@ base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json
     return request;
 }
 
+base::Result<TokenForm> read_token_form(const Json& body) {
+    ObjectReader reader(body);
+    TokenForm form;
+    if (const auto ttl = reader.integer("ttlSeconds", k_token_ttl_range))
+        form.ttl = std::chrono::seconds(*ttl);
+    const auto scope = reader.string("scope", k_max_agent_name_bytes);
+    if (scope && *scope != "read" && *scope != "chat")
+        reader.fail("scope", "\"read\" or \"chat\"");
+    form.scope = scope == "chat" ? Scope::chat : Scope::read;
+    if (auto result = reader.finish(); result.has_error())
+        return result.error();
+    return form;
+}
+
 base::Result<std::string> read_message_form(const Json& body) {
     ObjectReader reader(body);
     std::string content = read_content(reader);

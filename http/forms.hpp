@@ -10,6 +10,7 @@
 #include "core/base/limits.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/conversation/types.hpp"
+#include "http/access.hpp"
 #include "http/json_reader.hpp"
 
 namespace atl::http {
@@ -34,6 +35,13 @@ struct LimitChanges {
     sandbox::Limits applied_to(sandbox::Limits limits) const noexcept;
 };
 
+inline constexpr IntRange k_token_ttl_range{1, base::k_max_token_ttl.count()};
+
+struct TokenForm {
+    std::chrono::seconds ttl = base::k_default_token_ttl;
+    Scope scope = Scope::read;
+};
+
 struct PatchForm {
     std::optional<std::string> metadata;
     std::optional<LimitChanges> limits;
@@ -44,6 +52,7 @@ struct PatchForm {
 base::Result<conversation::CreateRequest> read_create_form(const Json& body);
 base::Result<PatchForm> read_patch_form(const Json& body);
 base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json& body);
+base::Result<TokenForm> read_token_form(const Json& body);
 /// The text of `{content: string | [{type:"text", text}]}`; several parts are joined by line ends.
 base::Result<std::string> read_message_form(const Json& body);
 /// What a client's WebSocket frame asks for: `{type:"message", content, idempotencyKey?}`, content as above,

@@ -68,6 +68,8 @@ OrderedJson operation(const Route& route) {
     OrderedJson out{{"operationId", route.name}, {"summary", route.summary}};
     if (route.auth == Auth::open)
         out["security"] = OrderedJson::array();
+    else if (route.auth == Auth::token_or_key)
+        out["security"] = OrderedJson::parse(R"([{"bearer":[]},{"apiKey":[]},{"streamToken":[]}])");
     if (auto list = parameters(route); !list.empty())
         out["parameters"] = std::move(list);
     if (route.body != BodyRule::none) {
@@ -92,8 +94,10 @@ std::vector<Errc> possible_errors(const Route& route) {
     std::vector<Errc> errors{Errc::invalid_request, Errc::origin_not_allowed, Errc::request_timeout,
                              Errc::body_too_large,  Errc::host_not_allowed,   Errc::header_too_large,
                              Errc::internal,        Errc::shutting_down,      Errc::capacity};
-    if (route.auth == Auth::required)
+    if (route.auth != Auth::open)
         errors.insert(errors.end(), {Errc::unauthorized, Errc::unknown_field});
+    if (route.auth == Auth::token_or_key)
+        errors.push_back(Errc::token_expired);
     if (route.body != BodyRule::none)
         errors.insert(errors.end(), {Errc::invalid_json, Errc::invalid_utf8, Errc::unsupported_media_type,
                                      Errc::invalid_field});
@@ -111,7 +115,8 @@ std::string openapi_document(const std::vector<Route>& routes, std::string_view 
     for (const Route& route : routes)
         paths[std::string(route.pattern)][lower_method(route.method)] = operation(route);
     out["components"]["securitySchemes"] = OrderedJson::parse(
-        R"({"bearer":{"type":"http","scheme":"bearer"},"apiKey":{"type":"apiKey","in":"header","name":"X-API-Key"}})");
+        R"({"bearer":{"type":"http","scheme":"bearer"},"apiKey":{"type":"apiKey","in":"header","name":"X-API-Key"},)"
+        R"("streamToken":{"type":"apiKey","in":"query","name":"token"}})");
     out["components"]["schemas"] = component_schemas();
     return out.dump();
 }

@@ -14,6 +14,13 @@ std::string_view default_detail(Errc code) noexcept {
             return "There is no such resource.";
         case Errc::unauthorized:
             return "Send the API key as `Authorization: Bearer KEY` or `X-API-Key: KEY`.";
+        case Errc::token_expired:
+            return "The token's time is over; fetch a new one.";
+        case Errc::key_restricted:
+            return "This key is for the conversations of one user; the route needs a key without a user.";
+        case Errc::read_only_token:
+        case Errc::user_not_allowed:
+            return "This key belongs to another user; leave `userId` out or name that user.";
         case Errc::turn_in_progress:
             return "A turn is open; wait for its `done` or interrupt it.";
         case Errc::no_turn:
@@ -51,6 +58,8 @@ unsigned status_of(Errc code) noexcept {
             return 422;
         case Errc::network_not_allowed:
         case Errc::origin_not_allowed:
+        case Errc::key_restricted:
+        case Errc::user_not_allowed:
             return 403;
         case Errc::not_found:
             return 404;
@@ -59,6 +68,7 @@ unsigned status_of(Errc code) noexcept {
         case Errc::not_acceptable:
             return 406;
         case Errc::unauthorized:
+        case Errc::token_expired:
             return 401;
         case Errc::host_not_allowed:
             return 421;
@@ -114,7 +124,7 @@ Response problem(const base::Error& error, std::string_view request_id) {
     json.key("code").string(base::code_name(error.code()));
     json.key("requestId").string(request_id);
     json.end_object();
-    if (error.code() == Errc::unauthorized)
+    if (status_of(error.code()) == 401)
         response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"atoll\"");
     if (error.code() == Errc::upgrade_required) {
         response.headers.emplace_back("Connection", "Upgrade");

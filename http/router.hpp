@@ -18,7 +18,17 @@ namespace atl::http {
 /// does an exception (internal, logged).
 using Handler = std::function<base::Task<base::Result<Response>>(RequestContext&)>;
 
-enum class Auth : std::uint8_t { required, open };
+/// Whether a request may have the route at all, from its principal and its path; an error refuses it. Runs
+/// before the body is read.
+using Guard = std::function<base::Result<void>(const RequestContext&)>;
+
+/// token_or_key: a key, or else a stream token of the conversation `{id}` in the query as `token`, which the
+/// route declares (k_token_parameter).
+enum class Auth : std::uint8_t { required, open, token_or_key };
+
+/// What a key may have that is for one user's conversations only, where the path does not name what belongs
+/// to somebody (ownership.hpp).
+enum class UserKeys : std::uint8_t { refused, allowed };
 
 /// What the JSON body of a route is.
 enum class BodyRule : std::uint8_t { none, optional, required };
@@ -28,6 +38,10 @@ struct QueryParameter {
     std::string_view schema;  // JSON text
     std::string_view description;
 };
+
+/// What a route with Auth::token_or_key has among its query parameters.
+inline constexpr QueryParameter k_token_parameter{"token", R"({"type":"string"})",
+                                                  "A stream token, for who cannot send a key in a header."};
 
 /// One response that a route may give besides problems.
 struct ResponseSpec {
@@ -50,6 +64,8 @@ struct Route {
     std::vector<std::string_view> headers;  // request fields that the route reads
     std::vector<ResponseSpec> responses;
     std::vector<base::Errc> errors;  // beyond those that every route may give
+    UserKeys user_keys = UserKeys::refused;
+    Guard guard;  // set by make_router
 };
 
 /// Patterns and names are unique, parameters are whole segments; a table that breaks this throws.

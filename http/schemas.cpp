@@ -100,6 +100,10 @@ void add_requests(OrderedJson& out) {
                                                           {"limits", ref("LimitChanges")},
                                                           {"idleSeconds", integer(k_seconds_range)},
                                                           {"ttlSeconds", integer(k_seconds_range)}});
+    out["CreateStreamToken"] = object(
+        Members::optional, {{"ttlSeconds", integer(k_token_ttl_range)}, {"scope", one_of({"read", "chat"})}});
+    out["CreateStreamToken"]["properties"]["ttlSeconds"]["default"] = base::k_default_token_ttl.count();
+    out["CreateStreamToken"]["properties"]["scope"]["default"] = "read";
     out["CreateSandbox"] = object(Members::optional, {{"metadata", any_object()},
                                                       {"env", environment()},
                                                       {"limits", ref("LimitChanges")},
@@ -186,6 +190,7 @@ void add_events(OrderedJson& out) {
     out["Rejected"] =
         object(Members::required,
                {{"type", OrderedJson{{"const", "rejected"}}}, {"code", text()}, {"detail", text()}});
+    out["StreamToken"] = object(Members::required, {{"token", text()}, {"expiresAt", time()}});
     out["TurnTicket"] = object(Members::required, {{"turn", text()}, {"after", counter()}});
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "http/cors.hpp"
 #include "http/problem.hpp"
 #include "http/stream_sender.hpp"
 
@@ -145,8 +146,10 @@ base::Result<const Route*> Session::admit(RequestContext& context, std::string& 
     if (auto origin = check_origin(request, state_.settings.allowed_origins); origin.has_error())
         return origin.error();
     auto match = state_.router.match(request.method, request.path);
-    if (match.route == nullptr || match.route->auth == Auth::required) {
-        auto principal = state_.authenticator.authenticate(request);
+    if (match.route == nullptr && is_preflight(request, state_.settings.allowed_origins))
+        return &preflight_route();
+    if (match.route == nullptr || match.route->auth != Auth::open) {
+        auto principal = identify(match, request);
         if (principal.has_error())
             return principal.error();
         context.principal = std::move(*principal);
@@ -162,10 +165,31 @@ base::Result<const Route*> Session::admit(RequestContext& context, std::string& 
     context.params = std::move(match.params);
     if (auto query = admit_query(*match.route, context); query.has_error())
         return query.error();
+    if (match.route->guard) {
+        if (auto ok = match.route->guard(context); ok.has_error())
+            return ok.error();
+    }
     if (parser_.content_length().value_or(0) > state_.settings.max_body_bytes)
         return Error(Errc::body_too_large,
                      "The body may have " + std::to_string(state_.settings.max_body_bytes) + " bytes.");
     return match.route;
+}
+
+base::Result<Principal> Session::identify(const Router::Match& match, const Request& request) const {
+    // Who sends a key is asked for a good one, whatever else is sent.
+    if (match.route == nullptr || match.route->auth != Auth::token_or_key || !credential(request).empty())
+        return state_.authenticator.authenticate(request);
+    const auto named = [](std::string_view name) {
+        return [name](const auto& item) { return item.first == name; };
+    };
+    const auto items = parse_query(request.query);
+    const auto id = std::find_if(match.params.begin(), match.params.end(), named("id"));
+    if (!items || id == match.params.end())
+        return Error(Errc::unauthorized);
+    const auto token = std::find_if(items->begin(), items->end(), named(k_token_parameter.name));
+    if (token == items->end())
+        return Error(Errc::unauthorized);
+    return state_.authenticator.authenticate_token(token->second, id->second);
 }
 
 base::Result<void> Session::admit_query(const Route& route, RequestContext& context) const {
@@ -179,7 +203,7 @@ base::Result<void> Session::admit_query(const Route& route, RequestContext& cont
             return Error(Errc::invalid_request,
                          "The query parameter `" + base::escaped(name) + "` is given twice.");
         const auto declared = [&](const QueryParameter& parameter) { return parameter.name == name; };
-        if (std::none_of(route.query.begin(), route.query.end(), declared) && route.auth == Auth::required)
+        if (std::none_of(route.query.begin(), route.query.end(), declared) && route.auth != Auth::open)
             return Error(Errc::unknown_field,
                          "There is no query parameter `" + base::escaped(name) + "` here.");
     }
@@ -216,6 +240,7 @@ Session::Next Session::after_response(Io io, KeepAlive kept) const {
 }
 
 base::Task<Session::Next> Session::async_respond(RequestContext& context, Response& response) {
+    add_cors(context.request, state_.settings.allowed_origins, response);
     const bool head_only = context.request.method == Method::head;
     KeepAlive kept = keep_alive();
     auto framing = head_only ? Framing::head_only : Framing::length;

@@ -43,6 +43,7 @@ class Session {
     base::Task<Next> async_respond(RequestContext& context, Response& response);
     base::Task<Next> async_refuse_unread(const base::Error& error);
     base::Result<const Route*> admit(RequestContext& context, std::string& allow);
+    base::Result<Principal> identify(const Router::Match& match, const Request& request) const;
     base::Result<void> admit_query(const Route& route, RequestContext& context) const;
     KeepAlive keep_alive() const;
     Next after_response(Io io, KeepAlive kept) const;

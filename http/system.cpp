@@ -64,6 +64,7 @@ std::vector<Route> system_routes(Api& api) {
     Route system{Method::get, "/v1/system", "getSystem",
                  "Version, agents, what this host enforces, capacity.", bind_handler(api, async_system)};
     system.responses = {{200, "What the server is.", "System"}};
+    system.user_keys = UserKeys::allowed;
     routes.push_back(std::move(system));
     return routes;
 }

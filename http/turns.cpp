@@ -159,10 +159,12 @@ std::vector<Route> turn_routes(Api& api) {
     events.name = "getEvents";
     events.summary = "A page of the log; with `Accept: text/event-stream` the log from there on, live.";
     events.handler = bind_handler(api, async_get_events);
+    events.auth = Auth::token_or_key;
     events.headers = {"Last-Event-ID"};
     events.query = {
         {"after", R"({"type":"integer","minimum":0,"default":0})", "Only events with a greater seq."},
-        {"limit", R"({"type":"integer","minimum":1,"maximum":10000,"default":100})", "Events in a page."}};
+        {"limit", R"({"type":"integer","minimum":1,"maximum":10000,"default":100})", "Events in a page."},
+        k_token_parameter};
     events.responses = {{200, "Events.", "EventPage"},
                         {200, "The events, live.", "EventStream", k_event_stream_type}};
     events.errors = {Errc::not_found, Errc::invalid_field, Errc::seq_expired, Errc::storage_failed};

@@ -31,6 +31,14 @@ std::string_view code_name(Errc code) noexcept {
             return "not_acceptable";
         case Errc::unauthorized:
             return "unauthorized";
+        case Errc::token_expired:
+            return "token_expired";
+        case Errc::key_restricted:
+            return "key_restricted";
+        case Errc::read_only_token:
+            return "read_only_token";
+        case Errc::user_not_allowed:
+            return "user_not_allowed";
         case Errc::host_not_allowed:
             return "host_not_allowed";
         case Errc::origin_not_allowed:

@@ -26,7 +26,11 @@ enum class Errc : std::uint8_t {
     not_found,               // no such route, conversation, sandbox
     method_not_allowed,      // the path exists, the method does not
     not_acceptable,          // the route cannot answer in the form that Accept asks for
-    unauthorized,            // no key or a wrong one
+    unauthorized,            // no key or token, or a wrong one
+    token_expired,           // the stream token was good and its time is over
+    key_restricted,          // the key is for one user's conversations, the route for more than those
+    read_only_token,         // the stream token lets its holder follow, not send
+    user_not_allowed,        // the key belongs to another user than the request names
     host_not_allowed,        // the Host field names a server that this is not (DNS rebinding)
     origin_not_allowed,      // a web page of another site asks (cross-site request)
     body_too_large,          // over the cap of the route

@@ -26,6 +26,14 @@ inline constexpr std::size_t k_list_page_bytes = 512 * 1024;
 inline constexpr std::size_t k_max_metadata_bytes = 16 * 1024;
 inline constexpr std::size_t k_max_user_id_bytes = 256;
 inline constexpr std::size_t k_max_idempotency_key_bytes = 256;
+inline constexpr std::chrono::seconds k_default_token_ttl{300};
+inline constexpr std::chrono::seconds k_max_token_ttl{86'400};
+inline constexpr std::size_t k_max_api_keys = 1000;
+inline constexpr std::size_t k_max_key_label_bytes = 64;
+// Holds k_max_api_keys of the longest: JSON escapes a byte with six at most, the rest of a key is below 256.
+inline constexpr std::size_t k_max_key_file_bytes = 4 * 1024 * 1024;
+static_assert(k_max_api_keys * (6 * (k_max_user_id_bytes + k_max_key_label_bytes) + 256) <
+              k_max_key_file_bytes);
 inline constexpr std::size_t k_max_env_entries = 128;
 inline constexpr std::size_t k_max_env_bytes = 32 * 1024;
 

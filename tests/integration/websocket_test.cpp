@@ -168,13 +168,33 @@ TEST_CASE("A WebSocket needs a key, an existing conversation and a sound cursor"
     ApiClient api(server);
     const std::string id = api.create()["id"];
     const std::string path = "/v1/conversations/" + id + "/ws";
-    HttpClient stranger("127.0.0.1:" + std::to_string(server.port()));
+    const std::string address = "127.0.0.1:" + std::to_string(server.port());
+    HttpClient stranger(address);
     CHECK(stranger.request("GET", path, "", k_websocket_headers).status == 401);
     HttpClient client = api.connect();
     CHECK(client.request("GET", path).status == 426);
     CHECK(client.request("GET", path + "?after=x", "", k_websocket_headers).status == 422);
     CHECK(client.request("GET", path + "?more=1", "", k_websocket_headers).status == 422);
     CHECK(client.request("GET", "/v1/conversations/nobody/ws", "", k_websocket_headers).status == 404);
+    const auto token = [&](const char* scope) {
+        const Json made =
+            api.call(201, "POST", "/v1/conversations/" + id + "/tokens", Json{{"scope", scope}}.dump());
+        return made["token"].get<std::string>();
+    };
+    WebSocketClient chat(HttpClient(address), path + "?token=" + token("chat"));
+    WebSocketClient reader(HttpClient(address), path + "?token=" + token("read"));
+    for (const char* frame : {R"({"type":"message","content":"echo no"})", R"({"type":"interrupt"})"}) {
+        reader.send_text(frame);
+        Json answer;
+        do
+            answer = Json::parse(reader.next_text());
+        while (answer["type"] != "rejected");
+        CHECK(answer["code"] == "read_only_token");
+    }
+    chat.send_text(message("echo yes"));
+    CHECK(summarise(follow(chat, "done")).output == "yes\n");
+    follow(reader, "done");
+    CHECK(stranger.request("GET", path + "?token=x", "", k_websocket_headers).status == 401);
     auto foreign = k_websocket_headers;
     foreign.emplace_back("Origin", "https://evil.example");
     CHECK(client.request("GET", path, "", foreign).status == 403);

@@ -46,6 +46,12 @@ TEST_CASE("A value outside its range is refused with the flag's name") {
         CHECK(parsed.exit_code == 2);
         CHECK(parsed.text.find(arguments[0]) != std::string::npos);
     }
+    for (const char* origin : {"*", "null", "app.example", "https://", "https://app.example/",
+                               "https://app.example/path", "https://a.example,https://b.example", "://x"}) {
+        INFO(origin);
+        CHECK(parse({"--allowed-origin", origin}).exit_code == 2);
+    }
+    CHECK(parse({"--allowed-origin", "https://app.example", "--allowed-origin", "http://[::1]:5173"}).config);
     CHECK(parse({"--turn-log-bytes", "100000", "--conversation-log-bytes", "50000"}).exit_code == 2);
     CHECK(parse({"stray"}).exit_code == 2);
 }
@@ -103,4 +109,41 @@ TEST_CASE("A key that is too short to be one is refused") {
     auto data = DataDir::open(dir.path());
     REQUIRE(data);
     CHECK_FALSE(data->api_key());
+}
+
+TEST_CASE("The key that signs tokens is made once, and a broken one is refused") {
+    const TempDir dir;
+    std::string key;
+    {
+        auto data = DataDir::open(dir.path());
+        REQUIRE(data);
+        key = data->token_key().value();
+        CHECK(key.size() == 60);
+        CHECK(key != data->api_key().value());
+    }
+    auto again = DataDir::open(dir.path());
+    REQUIRE(again);
+    CHECK(again->token_key().value() == key);
+    std::ofstream(dir.path() / "token-key", std::ios::trunc) << "short\n";
+    CHECK_FALSE(again->token_key());
+}
+
+TEST_CASE("A keys command takes the data directory before or after its name") {
+    for (const auto& arguments : std::vector<std::vector<const char*>>{
+             {"--data-dir", "/d", "keys", "add", "web", "--user-id", "u"},
+             {"keys", "add", "--data-dir", "/d", "--user-id", "u", "web"}}) {
+        const auto parsed = parse(arguments);
+        INFO(parsed.text);
+        REQUIRE(parsed.config);
+        REQUIRE(parsed.config->keys);
+        CHECK(parsed.config->data_dir == "/d");
+        CHECK(parsed.config->keys->action == KeysCommand::Action::add);
+        CHECK(parsed.config->keys->label == "web");
+        CHECK(parsed.config->keys->user_id == "u");
+    }
+    CHECK(parse({"keys", "revoke", "x"}).config->keys->id == "x");
+    CHECK(parse({"keys", "list"}).config->keys->action == KeysCommand::Action::list);
+    CHECK_FALSE(parse({}).config->keys);
+    CHECK(parse({"keys"}).exit_code == 2);
+    CHECK(parse({"keys", "drop"}).exit_code == 2);
 }

@@ -8,6 +8,8 @@
 #include "core/conversation/manager.hpp"
 #include "core/sandbox/manager.hpp"
 #include "http/api.hpp"
+#include "http/ownership.hpp"
+#include "http/stream_tokens.hpp"
 #include "tests/support/fake_world.hpp"
 #include "tests/unit/http/openapi_checker.hpp"
 #include "tests/unit/http/test_server.hpp"
@@ -19,9 +21,25 @@ using nlohmann::json;
 
 namespace {
 
+const base::SystemClock k_clock;
+const http::StreamTokens k_tokens(std::string(60, 'k'), k_clock);
+
+/// "key of NAME" is a key for the conversations of NAME.
+struct UserKeyStore final : http::KeyStore {
+    std::optional<http::Principal> find(std::string_view key) override {
+        constexpr std::string_view k_prefix = "key of ";
+        if (!key.starts_with(k_prefix))
+            return std::nullopt;
+        http::Principal principal;
+        principal.user_id = key.substr(k_prefix.size());
+        return principal;
+    }
+};
+UserKeyStore user_keys;
+
 class ApiServer final : public ServerThread {
   public:
-    ApiServer() {
+    ApiServer() : ServerThread(&user_keys, &k_tokens) {
         sandboxes_.emplace(
             sandbox::ManagerPorts{world.clock, world.timers, world, world, world, world, world},
             sandbox::ManagerSettings{2, {}});
@@ -38,7 +56,7 @@ class ApiServer final : public ServerThread {
         system.enforcement = [] { return sandbox::Enforcement{}; };
         system.capacity = [this] { return http::Capacity{sandboxes_->living(), sandboxes_->capacity()}; };
         system.ready = [this] { return ready; };
-        api_.emplace(http::Api{*manager_, std::move(system)});
+        api_.emplace(http::Api{*manager_, std::move(system), &k_tokens});
         pump();
         start({}, http::make_router(*api_), "127.0.0.1:0");
         checker_.emplace(client().request("GET", "/openapi.json").body);
@@ -55,6 +73,13 @@ class ApiServer final : public ServerThread {
     HttpResponse call(const std::string& method, const std::string& path, const std::string& body = "",
                       const HeaderList& headers = {}) {
         auto response = client().request(method, path, body, headers);
+        CHECK(checker_->check(method, path, response) == "");
+        return response;
+    }
+    /// The same from who has another key or none.
+    HttpResponse call_as(const HeaderList& who, const std::string& method, const std::string& path,
+                         const std::string& body = "") {
+        auto response = HttpClient(address, who).request(method, path, body);
         CHECK(checker_->check(method, path, response) == "");
         return response;
     }
@@ -82,6 +107,7 @@ class ApiServer final : public ServerThread {
             std::erase(world.queries, query);
         });
     }
+    http::Api& api() { return *api_; }
     const OpenApiChecker& checker() const { return *checker_; }
 
     FakeWorld world{1};
@@ -129,7 +155,7 @@ TEST_CASE("the document tells every route of the table") {
             CHECK(operation["responses"].size() > 3);
         }
     }
-    CHECK(operations == 19);
+    CHECK(operations == 20);
     for (const auto& [name, schema] : server.checker().document()["components"]["schemas"].items())
         CHECK_FALSE(schema.empty());
 }
@@ -377,4 +403,111 @@ TEST_CASE("a sandbox without a conversation is created, listed and deleted") {
     server.time_passes = true;
     CHECK(server.call("DELETE", path).status == 204);
     CHECK(server.code("GET", path) == "not_found");
+}
+
+TEST_CASE("every route of a conversation answers another user as if there were none") {
+    ApiServer server;
+    const HeaderList alice{{"X-API-Key", "key of alice"}};
+    const HeaderList bob{{"X-API-Key", "key of bob"}};
+    const auto made = server.call_as(alice, "POST", "/v1/conversations", "{}");
+    REQUIRE(made.status == 201);
+    const auto hers = json::parse(made.body);
+    CHECK(hers["userId"] == "alice");
+    std::size_t walked = 0;
+    for (const auto& [pattern, item] : server.checker().document()["paths"].items()) {
+        const auto at = pattern.find("/{id}");
+        if (at == std::string::npos)
+            continue;
+        const std::string id = pattern.starts_with("/v1/sandboxes") ? hers["sandboxId"] : hers["id"];
+        for (const auto& [method, operation] : item.items()) {
+            ++walked;
+            std::string name = method;
+            std::transform(name.begin(), name.end(), name.begin(),
+                           [](unsigned char c) { return std::toupper(c); });
+            const std::string tail = pattern.substr(at + 5);
+            const auto ask = [&](const std::string& which) {
+                const std::string body = method == "get" || method == "delete" ? "" : "{}";
+                auto answer = json::parse(
+                    server.call_as(bob, name, pattern.substr(0, at + 1) + which + tail, body).body);
+                answer.erase("requestId");
+                return answer;
+            };
+            INFO(name << ' ' << pattern);
+            CHECK(ask(id)["code"] == "not_found");
+            CHECK(ask(id) == ask(k_no_id));
+        }
+    }
+    CHECK(walked >= 11);
+    const std::string path = "/v1/conversations/" + hers["id"].get<std::string>();
+    CHECK(server.call_as(alice, "GET", path).status == 200);
+    CHECK(server.call_as(alice, "GET", path + "/events").status == 200);
+    CHECK(server.call_as(alice, "POST", path + "/messages", R"({"content":"hi"})").status == 202);
+    CHECK(server.call_as(alice, "GET", "/v1/sandboxes/" + hers["sandboxId"].get<std::string>()).status ==
+          200);
+    CHECK(server.call("GET", path).status == 200);
+}
+
+TEST_CASE("a user's key creates and lists for that user and has no sandboxes of its own") {
+    ApiServer server;
+    const HeaderList alice{{"X-API-Key", "key of alice"}};
+    const auto code = [&](const std::string& method, const std::string& path, const std::string& body) {
+        const auto response = server.call_as(alice, method, path, body);
+        CHECK(response.status == 403);
+        return json::parse(response.body)["code"];
+    };
+    server.create(R"({"userId":"bob"})");
+    CHECK(code("POST", "/v1/conversations", R"({"userId":"bob"})") == "user_not_allowed");
+    CHECK(code("GET", "/v1/conversations?userId=bob", "") == "user_not_allowed");
+    CHECK(code("POST", "/v1/sandboxes", "{}") == "key_restricted");
+    CHECK(code("GET", "/v1/sandboxes", "") == "key_restricted");
+    const auto made = server.call_as(alice, "POST", "/v1/conversations", R"({"userId":"alice"})");
+    CHECK(made.status == 201);
+    const auto page = json::parse(server.call_as(alice, "GET", "/v1/conversations").body)["conversations"];
+    REQUIRE(page.size() == 1);
+    CHECK(page[0]["userId"] == "alice");
+    CHECK(server.call_as(alice, "GET", "/v1/system").status == 200);
+}
+
+TEST_CASE("a route that is not of anybody's and says nothing of user keys is refused to them") {
+    ApiServer server;
+    server.on_loop([&] {
+        http::Route route;
+        route.pattern = "/v1/conversations-of-all";
+        http::guard_route(server.api(), route);
+        http::Request request;
+        const bool aborted = false;
+        http::RequestContext context(request, nullptr, aborted);
+        REQUIRE(route.guard);
+        CHECK(route.guard(context).has_value());
+        context.principal.user_id = "alice";
+        CHECK(route.guard(context).error().code() == base::Errc::key_restricted);
+        context.principal.user_id.reset();
+        context.principal.scope = http::Scope::read;
+        CHECK(route.guard(context).error().code() == base::Errc::key_restricted);
+    });
+}
+
+TEST_CASE("a token is made for a conversation and opens its events") {
+    ApiServer server;
+    const std::string id = server.create();
+    const std::string path = "/v1/conversations/" + id;
+    const auto made = server.call("POST", path + "/tokens", R"({"ttlSeconds":60,"scope":"chat"})");
+    REQUIRE(made.status == 201);
+    const auto token = json::parse(made.body)["token"].get<std::string>();
+    CHECK(k_tokens.verify(token, id)->scope == http::Scope::chat);
+    const auto plain = server.call_json("POST", path + "/tokens");
+    CHECK(k_tokens.verify(plain["token"].get<std::string>(), id)->scope == http::Scope::read);
+    CHECK(server.call_as({}, "GET", path + "/events?token=" + token).status == 200);
+    const auto expired = k_tokens.issue(id, http::Scope::read, std::chrono::seconds{-1}).token;
+    const auto refused = server.call_as({}, "GET", path + "/events?token=" + expired);
+    CHECK(refused.status == 401);
+    CHECK(json::parse(refused.body)["code"] == "token_expired");
+    const auto other = "/v1/conversations/" + server.create();
+    CHECK(server.call_as({}, "GET", other + "/events?token=" + token).status == 401);
+    CHECK(server.call_as({}, "GET", path + "?token=" + token).status == 401);
+    CHECK(server.call_as({}, "GET", path + "/events?token=" + token + "&token=" + token).status == 400);
+    CHECK(server.call_as({}, "GET", path + "/events").status == 401);
+    CHECK(server.code("POST", path + "/tokens", R"({"ttlSeconds":86401})") == "invalid_field");
+    CHECK(server.code("POST", path + "/tokens", R"({"scope":"full"})") == "invalid_field");
+    CHECK(server.code("POST", "/v1/conversations/" + k_no_id + "/tokens") == "not_found");
 }

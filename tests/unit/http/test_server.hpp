@@ -66,7 +66,9 @@ class FedStream final : public http::BodyStream {
 /// A server whose loop runs in a thread of its own.
 class ServerThread {
   public:
-    ServerThread() : authenticator_(k_test_key) {}
+    /// `keys` and `tokens` as of KeyAuthenticator.
+    explicit ServerThread(http::KeyStore* keys = nullptr, const http::TokenVerifier* tokens = nullptr)
+        : authenticator_(k_test_key, keys, tokens) {}
     ServerThread(const ServerThread&) = delete;
     ServerThread& operator=(const ServerThread&) = delete;
 

@@ -1,0 +1,142 @@
+// Stream tokens as a browser uses them, and that neither they nor keys get into the log.
+#include <catch2/catch_test_macros.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "tests/support/api_client.hpp"
+
+using namespace atl::test;
+
+namespace {
+
+std::string token_for(ApiClient& api, const std::string& id, const std::string& body = "{}") {
+    return api.call(201, "POST", "/v1/conversations/" + id + "/tokens", body)["token"];
+}
+
+HttpClient browser(const ServerProcess& server) {
+    return HttpClient("127.0.0.1:" + std::to_string(server.port()));
+}
+
+std::string events_of(const std::string& id, const std::string& token) {
+    return "/v1/conversations/" + id + "/events?token=" + token;
+}
+
+std::string code_of(const HttpResponse& response) {
+    return Json::parse(response.body)["code"];
+}
+
+std::string upper(std::string text) {
+    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::toupper(c); });
+    return text;
+}
+
+}  // namespace
+
+TEST_CASE("A browser follows a conversation with a token and no key, also after a restart of the server") {
+    const TempDir dir;
+    ServerOptions options;
+    options.data_dir = dir.path();
+    options.arguments = {"--access-log", "all", "--log-level", "debug"};
+    std::string id;
+    std::string token;
+    {
+        ServerProcess server(options);
+        ApiClient api(server);
+        id = api.create()["id"];
+        token = token_for(api, id, R"({"ttlSeconds":3600,"scope":"chat"})");
+        HttpClient page = browser(server);
+        CHECK(page.request("GET", "/v1/conversations/" + id + "/events").status == 401);
+        const auto head =
+            page.open_stream("GET", events_of(id, token), "", {{"Accept", "text/event-stream"}});
+        REQUIRE(head.status == 200);
+        CHECK(head.header("referrer-policy") == "no-referrer");
+        CHECK(api.message(id, "echo hi").output == "hi\n");
+        CHECK(summarise(read_until(page, "done")).output == "hi\n");
+        CHECK(browser(server).request("GET", events_of(id, token)).status == 200);
+        CHECK(browser(server).request("GET", events_of(id, token + "0")).status == 401);
+        // A stream is logged when it has ended.
+        CHECK(server.stop() == 0);
+        std::size_t logged = 0;
+        for (auto at = server.log().find("/events\""); at != std::string::npos;
+             at = server.log().find("/events\"", at + 1))
+            ++logged;
+        CHECK(logged == 4);
+        CHECK(server.log().find(token.substr(token.rfind('.') + 1)) == std::string::npos);
+        CHECK(server.log().find("token=") == std::string::npos);
+        CHECK(server.log().find(server.key()) == std::string::npos);
+    }
+    const ServerProcess server(options);
+    HttpClient page = browser(server);
+    CHECK(page.open_stream("GET", events_of(id, token), "", {{"Accept", "text/event-stream"}}).status == 200);
+    CHECK(page.next_event().has_value());
+
+    std::ostringstream signing_key;
+    signing_key << std::ifstream(dir.path() / "token-key").rdbuf();
+    CHECK(signing_key.str().size() > 32);
+    const auto mode = std::filesystem::status(dir.path() / "token-key").permissions();
+    CHECK((mode & std::filesystem::perms::mask) ==
+          (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+}
+
+TEST_CASE("A token is good for its own conversation's stream and for nothing else") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const std::string id = api.create({{"agent", "echo"}})["id"];
+    const std::string other = api.create({{"agent", "echo"}})["id"];
+    const std::string token = token_for(api, id, R"({"scope":"chat"})");
+    HttpClient page = browser(server);
+    CHECK(page.request("GET", events_of(id, token)).status == 200);
+    const auto crossed = page.request("GET", events_of(other, token));
+    CHECK(crossed.status == 401);
+    CHECK(code_of(crossed) == "unauthorized");
+    const auto forged = page.request("GET", events_of(id, token + "0"));
+    CHECK(forged.status == 401);
+    CHECK(code_of(forged) == "unauthorized");
+    // A key that is sent has to be good: the token does not stand in for it.
+    CHECK(page.request("GET", events_of(id, token), "", {{"X-API-Key", "wrong"}}).status == 401);
+    CHECK(page.request("GET", events_of(id, "wrong"), "", {{"X-API-Key", server.key()}}).status == 200);
+    CHECK(page.request("GET", "/v1/system", "", {{"Authorization", "Bearer " + token}}).status == 401);
+
+    const Json document = api.call(200, "GET", "/openapi.json");
+    std::size_t walked = 0;
+    for (const auto& [pattern, item] : document["paths"].items()) {
+        for (const auto& [method, operation] : item.items()) {
+            const bool open = operation.contains("security") && operation["security"].empty();
+            const bool streams = operation.contains("security") && operation["security"].size() == 3;
+            if (open || streams)
+                continue;
+            ++walked;
+            std::string target = pattern;
+            if (const auto at = target.find("{id}"); at != std::string::npos)
+                target.replace(at, 4, id);
+            INFO(method << ' ' << target);
+            const std::string body = method == "get" || method == "delete" ? "" : "{}";
+            CHECK(page.request(upper(method), target + "?token=" + token, body).status == 401);
+            CHECK(page.request(upper(method), target, body, {{"X-API-Key", token}}).status == 401);
+        }
+    }
+    CHECK(walked >= 14);
+    CHECK(api.get(id)["status"] == "active");
+}
+
+TEST_CASE("A token's time is bounded, and an expired one is told from a wrong one") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const std::string id = api.create({{"agent", "echo"}})["id"];
+    const std::string tokens = "/v1/conversations/" + id + "/tokens";
+    for (const char* body : {R"({"ttlSeconds":0})", R"({"ttlSeconds":86401})", R"({"ttlSeconds":"60"})",
+                             R"({"scope":"full"})", R"({"scope":1})"})
+        CHECK(code_of(api.http().request("POST", tokens, body)) == "invalid_field");
+    CHECK(code_of(api.http().request("POST", tokens, R"({"ttl":60})")) == "unknown_field");
+    CHECK(api.http().request("POST", "/v1/conversations/" + std::string(20, 'a') + "/tokens", "{}").status ==
+          404);
+    const std::string token = token_for(api, id, R"({"ttlSeconds":1})");
+    HttpClient page = browser(server);
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    HttpResponse answer = page.request("GET", events_of(id, token));
+    CHECK((answer.status == 200 || code_of(answer) == "token_expired"));
+    while (answer.status == 200 && std::chrono::steady_clock::now() < deadline)
+        answer = page.request("GET", events_of(id, token));
+    CHECK(answer.status == 401);
+    CHECK(code_of(answer) == "token_expired");
+}

@@ -1,0 +1,102 @@
+#include "http/cors.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "tests/unit/http/test_server.hpp"
+
+using namespace atl;
+using namespace atl::test;
+
+namespace {
+
+constexpr const char* k_app = "https://app.example";
+
+http::Settings allowing(std::vector<std::string> origins) {
+    http::Settings settings;
+    settings.allowed_origins = std::move(origins);
+    return settings;
+}
+
+bool has_cors(const HttpResponse& response) {
+    return std::any_of(response.headers.begin(), response.headers.end(),
+                       [](const auto& header) { return header.first.starts_with("access-control-"); });
+}
+
+HeaderList preflight(const std::string& origin) {
+    return {{"Origin", origin},
+            {"Access-Control-Request-Method", "POST"},
+            {"Access-Control-Request-Headers", "authorization,content-type"}};
+}
+
+}  // namespace
+
+TEST_CASE("a preflight of an allowed page is answered without a key") {
+    TestServer server(allowing({"https://other.example", k_app}));
+    HttpClient page(server.address);
+    const auto answer = page.request("OPTIONS", "/echo", "", preflight(k_app));
+    CHECK(answer.status == 204);
+    CHECK(answer.body.empty());
+    CHECK(answer.header("access-control-allow-origin") == k_app);
+    CHECK(answer.header("vary") == "Origin");
+    for (const char* method : {"GET", "POST", "PATCH", "DELETE", "PUT"})
+        CHECK(answer.header("access-control-allow-methods").find(method) != std::string::npos);
+    for (const char* field :
+         {"Authorization", "Content-Type", "X-API-Key", "Idempotency-Key", "Last-Event-ID", "X-Request-Id"})
+        CHECK(answer.header("access-control-allow-headers").find(field) != std::string::npos);
+    CHECK_FALSE(answer.header("access-control-max-age").empty());
+    CHECK(answer.header("access-control-allow-credentials").empty());
+    // A preflight tells nothing of the table.
+    CHECK(page.request("OPTIONS", "/no/such/route", "", preflight(k_app)).status == 204);
+}
+
+TEST_CASE("a page of an allowed origin can read every answer, refusals too") {
+    TestServer server(allowing({k_app}));
+    auto client = server.client();
+    for (const char* path : {"/hello", "/throw", "/no/such/route"}) {
+        const auto answer = client.request("GET", path, "", {{"Origin", k_app}});
+        CHECK(answer.header("access-control-allow-origin") == k_app);
+        CHECK(answer.header("access-control-expose-headers") == "X-Request-Id, Retry-After");
+        CHECK(answer.header("vary") == "Origin");
+    }
+    HttpClient keyless(server.address);
+    const auto refused = keyless.request("GET", "/hello", "", {{"Origin", k_app}});
+    CHECK(refused.status == 401);
+    CHECK(refused.header("access-control-allow-origin") == k_app);
+    server.push("data: x\n\n", TestServer::Piece::last);
+    const auto stream = client.open_stream("GET", "/stream", "", {{"Origin", k_app}});
+    CHECK(stream.header("access-control-allow-origin") == k_app);
+    // Who is no page gets no permission, and caches are told that the answer depends on it.
+    const auto plain = server.client().request("GET", "/hello");
+    CHECK_FALSE(has_cors(plain));
+    CHECK(plain.header("vary") == "Origin");
+}
+
+TEST_CASE("other origins get no permission, and without a configured one there is nothing of it") {
+    TestServer server(allowing({k_app}));
+    auto client = server.client();
+    for (const char* origin : {"https://evil.example", "http://app.example", "https://app.example:444",
+                               "https://app.example.evil.example", "null", "*", ""}) {
+        INFO(origin);
+        for (const auto& answer : {client.request("OPTIONS", "/echo", "", preflight(origin)),
+                                   client.request("GET", "/hello", "", {{"Origin", origin}})}) {
+            CHECK(answer.status == 403);
+            CHECK_FALSE(has_cors(answer));
+        }
+    }
+    TestServer closed;
+    auto own = closed.client();
+    CHECK(own.request("OPTIONS", "/echo", "", preflight(k_app)).status == 403);
+    CHECK(own.request("GET", "/hello").header("vary").empty());
+    // The server's own pages need no preflight; OPTIONS is no method of a route.
+    const std::string self = "http://" + closed.address;
+    const auto same = own.request("OPTIONS", "/echo", "", preflight(self));
+    CHECK(same.status == 405);
+    CHECK_FALSE(has_cors(same));
+}
+
+TEST_CASE("an OPTIONS request that is no preflight needs the key as any other") {
+    TestServer server(allowing({k_app}));
+    HttpClient page(server.address);
+    CHECK(page.request("OPTIONS", "/echo", "", {{"Origin", k_app}}).status == 401);
+    CHECK(page.request("OPTIONS", "/echo").status == 401);
+}

@@ -1,0 +1,68 @@
+#include "http/stream_tokens.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace atl::http;
+using namespace std::chrono_literals;
+using atl::base::Errc;
+
+namespace {
+
+struct HeldClock final : atl::base::Clock {
+    atl::base::SteadyTime steady_now() const override { return {}; }
+    atl::base::WallTime wall_now() const override { return now; }
+    atl::base::WallTime now{1'800'000'000'900ms};
+};
+
+const std::string k_signing_key(60, 'k');
+const std::string k_a(20, 'a');
+const std::string k_b(20, 'b');
+
+}  // namespace
+
+TEST_CASE("a token opens its own conversation with its own scope until it expires") {
+    HeldClock clock;
+    const StreamTokens tokens(k_signing_key, clock);
+    const auto issued = tokens.issue(k_a, Scope::read, 300s);
+    CHECK(atl::base::rfc3339(issued.expires_at) == "2027-01-15T08:05:00.000Z");
+    const auto principal = tokens.verify(issued.token, k_a);
+    REQUIRE(principal.has_value());
+    CHECK(principal->conversation_id == k_a);
+    CHECK(principal->scope == Scope::read);
+    CHECK_FALSE(principal->user_id);
+    CHECK_FALSE(principal->unrestricted());
+    CHECK(tokens.verify(tokens.issue(k_a, Scope::chat, 300s).token, k_a)->scope == Scope::chat);
+
+    CHECK(tokens.verify(issued.token, k_b).error().code() == Errc::unauthorized);
+    clock.now = issued.expires_at - 1ms;
+    CHECK(tokens.verify(issued.token, k_a).has_value());
+    clock.now = issued.expires_at;
+    CHECK(tokens.verify(issued.token, k_a).error().code() == Errc::token_expired);
+    // What is not for this conversation is not told that it once was good for another.
+    CHECK(tokens.verify(issued.token, k_b).error().code() == Errc::unauthorized);
+}
+
+TEST_CASE("a token that was not signed here opens nothing, whatever was changed in it") {
+    HeldClock clock;
+    const StreamTokens tokens(k_signing_key, clock);
+    const std::string token = tokens.issue(k_a, Scope::read, 300s).token;
+    REQUIRE(tokens.verify(token, k_a).has_value());
+    for (std::size_t at = 0; at < token.size(); ++at) {
+        std::string forged = token;
+        forged[at] = forged[at] == '1' ? '2' : '1';
+        INFO(forged);
+        CHECK(tokens.verify(forged, k_a).error().code() == Errc::unauthorized);
+    }
+    const std::string signature = token.substr(token.rfind('.'));
+    for (const std::string& forged :
+         {std::string(), std::string("."), std::string(65, '.'), token + "0",
+          token.substr(0, token.size() - 1), ' ' + token, token + '\n', signature,
+          "v1." + k_a + ".chat.1800000300" + signature, "v1." + k_a + ".read.9999999999" + signature,
+          "v1." + k_b + ".read.1800000300" + signature, "v1." + k_a + ".full.1800000300" + signature,
+          std::string(100'000, 'x') + signature})
+        CHECK(tokens.verify(forged, k_a).error().code() == Errc::unauthorized);
+    const StreamTokens other(std::string(60, 'o'), clock);
+    CHECK(other.verify(token, k_a).error().code() == Errc::unauthorized);
+    CHECK(StreamTokens(k_signing_key, clock).verify(token, k_a).has_value());
+    CHECK_THROWS(StreamTokens("short", clock));
+}
