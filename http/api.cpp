@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/base/ids.hpp"
+#include "http/console.hpp"
 #include "http/openapi.hpp"
 
 namespace atl::http {
@@ -39,6 +40,7 @@ Router make_router(Api& api) {
     move_into(routes, turn_routes(api));
     move_into(routes, sandbox_routes(api));
     move_into(routes, system_routes(api));
+    move_into(routes, console_routes());
     const auto document = std::make_shared<std::string>();
     Route description;
     description.method = Method::get;
