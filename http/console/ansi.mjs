@@ -20,8 +20,7 @@ const SPECIAL =
 
 function visible(character) {
     const code = character.codePointAt(0);
-    if (code < 0x20) return String.fromCharCode(0x2400 + code);
-    if (code === 0x7f) return '\u2421';
+    if (code < 0x20 || code === 0x7f) return `^${String.fromCharCode(code ^ 0x40)}`;
     if (code >= 0xd800 && code <= 0xdfff) return '\ufffd';
     return `<U+${code.toString(16).toUpperCase().padStart(4, '0')}>`;
 }

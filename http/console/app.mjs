@@ -73,13 +73,8 @@ async function signIn(key) {
     at.app.hidden = false;
     list = new ConversationList(api, { list: at.list, empty: at.empty, more: at.more });
     list.refresh();
-    showServer();
+    at.server.textContent = `Atoll ${system.version}`;
     route();
-}
-
-function showServer() {
-    const { livingSandboxes, maxSandboxes } = system.capacity;
-    at.server.textContent = `Atoll ${system.version} · ${livingSandboxes} of ${maxSandboxes} sandboxes in use`;
 }
 
 at.keyForm.addEventListener('submit', (event) => {

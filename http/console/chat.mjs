@@ -188,7 +188,7 @@ export class Chat {
         pause.textContent = may.resume ? 'Resume' : 'Pause';
         pause.dataset.act = may.resume ? 'resume' : 'pause';
         pause.disabled = this.#busy || !(may.pause || may.resume);
-        message.placeholder = this.#conversation.agent === 'shell' ? 'A command, such as: ls -la' : 'Message';
+        message.placeholder = this.#conversation.agent === 'shell' ? 'A command' : 'Message';
     }
 
     #fail(error) {

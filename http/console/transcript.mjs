@@ -72,6 +72,7 @@ export class Transcript {
         const turn = typeof event.turn === 'string' ? event.turn : null;
         if (turn !== null) {
             if (!this.#turns.has(turn)) this.#turn(turn, event.at);
+            this.#turns.get(turn).at ??= event.at;
             operations.push({ op: 'turn', turn, at: event.at });
         }
         operations.push(...this.#operations(event, turn, data));

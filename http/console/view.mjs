@@ -135,6 +135,7 @@ export class TranscriptView {
     #root;
     #folded;
     #onScroll;
+    #resizes;
     #terminal;
     #queue = [];
     #queued = 0;
@@ -155,18 +156,28 @@ export class TranscriptView {
         root.replaceChildren();
         root.className = terminal ? 'terminal' : 'prose';
         folded.hidden = true;
+        let before = 0;
         this.#onScroll = () => {
             const { scrollTop, clientHeight, scrollHeight } = scroller;
-            const stuck = scrollTop + clientHeight >= scrollHeight - 48;
+            const up = scrollTop < before - 1;
+            before = scrollTop;
+            // Only who scrolls up leaves the end; it also moves when content gets its real height.
+            const stuck = scrollTop + clientHeight >= scrollHeight - 48 || (this.#stuck && !up);
             if (stuck !== this.#stuck) onStuck((this.#stuck = stuck));
         };
         scroller.addEventListener('scroll', this.#onScroll, { passive: true });
+        this.#resizes = new ResizeObserver(() => {
+            if (this.#stuck) scroller.scrollTop = scroller.scrollHeight;
+        });
+        this.#resizes.observe(scroller);
+        this.#resizes.observe(root);
         onStuck(true);
     }
 
     destroy() {
         this.#dead = true;
         this.#scroller.removeEventListener('scroll', this.#onScroll);
+        this.#resizes.disconnect();
         this.#queue = [];
         this.#release();
     }
@@ -366,10 +377,10 @@ export class TranscriptView {
         const words = [];
         const { exitCode = null, result = '' } = turn.complete ?? {};
         if (exitCode !== null) words.push(`exit ${exitCode}`);
-        if (result !== '' && result !== 'success') words.push(harmless(result));
+        if (result !== '' && result !== 'success' && !(exitCode !== null && result === 'error')) words.push(harmless(result));
         if (failed && words.length === 0) words.push('failed');
         if (words.length === 0) words.push('done');
-        if (ms !== null && ms >= 0) words.push(ms < 1000 ? `${ms} ms` : `${(ms / 1000).toFixed(1)} s`);
+        if (ms !== null && ms >= 100) words.push(`${(ms / 1000).toFixed(1)} s`);
         turn.outcome.textContent = words.join(' · ');
         turn.outcome.className = failed || (exitCode ?? 0) !== 0 ? 'outcome bad' : 'outcome';
     }
