@@ -1,10 +1,13 @@
 // The page: signing in, the list, which conversation is open, dialogs. The fragment of the address says what is open.
+import { harmless } from './ansi.mjs';
 import { Api, ApiError } from './api.mjs';
 import { Chat } from './chat.mjs';
 import { enforcementOf } from './labels.mjs';
 import { ConversationList } from './list.mjs';
 import { forget, fragmentOf, loadKey, readFragment, saveKey } from './store.mjs';
 import { h } from './view.mjs';
+
+const NOTICE_MS = 6000;
 
 const byId = (id) => document.getElementById(id);
 const at = {};
@@ -13,7 +16,7 @@ for (const [name, id] of Object.entries({
     more: 'more', server: 'server', welcome: 'welcome', chat: 'chat', title: 'title', status: 'status', connection: 'connection',
     pause: 'pause', facts: 'facts', factsSummary: 'facts-summary', factsList: 'facts-list', log: 'log', turns: 'turns',
     folded: 'folded', latest: 'latest', composer: 'composer', message: 'message', send: 'send', stop: 'stop', keys: 'keys',
-    sendError: 'send-error', said: 'said', createDialog: 'create-dialog', createForm: 'create-form', createName: 'create-name',
+    sendError: 'send-error', said: 'said', notice: 'notice', createDialog: 'create-dialog', createForm: 'create-form', createName: 'create-name',
     createAgent: 'create-agent', createNetwork: 'create-network', createHint: 'create-hint', createError: 'create-error',
     deleteDialog: 'delete-dialog', deleteForm: 'delete-form', deleteError: 'delete-error',
 }))
@@ -25,10 +28,19 @@ let system = null;
 let list = null;
 let chat = null;
 let opening = 0;
+let noticeTimer = null;
 
 function say(text) {
     at.said.textContent = '';
     at.said.textContent = text;
+}
+
+// For everyone to see, for a while.
+function tell(text) {
+    at.notice.hidden = false;
+    at.notice.textContent = text;
+    clearTimeout(noticeTimer);
+    noticeTimer = setTimeout(() => (at.notice.hidden = true), NOTICE_MS);
 }
 
 function show(problem, error) {
@@ -110,7 +122,7 @@ async function open(id) {
     } catch (error) {
         if (attempt !== opening || api === null) return;
         history.replaceState(null, '', location.pathname);
-        return say(error.status === 404 ? 'There is no such conversation.' : error.message);
+        return tell(error.status === 404 ? 'There is no such conversation.' : error.message);
     }
     if (attempt !== opening) return;
     at.welcome.hidden = true;
@@ -123,10 +135,11 @@ async function open(id) {
             list.remove(gone);
             history.replaceState(null, '', location.pathname);
             close();
-            say(state.detail || 'The conversation is gone.');
+            tell(harmless(state.detail) || 'The conversation is gone.');
         },
     });
-    at.message.focus({ preventScroll: true });
+    // On a touch screen it would call up the keyboard.
+    if (matchMedia('(hover: hover)').matches) at.message.focus({ preventScroll: true });
 }
 
 function route() {
@@ -204,7 +217,7 @@ at.deleteForm.addEventListener('submit', async (event) => {
         await going.remove();
         list?.remove(going.id);
         if (chat === going) location.hash = '';
-        say('The conversation was deleted.');
+        tell('The conversation was deleted.');
         at.deleteDialog.close();
     } catch (error) {
         show(at.deleteError, error);

@@ -207,6 +207,40 @@ test('a long output keeps the page bounded and its end in view', async () => {
     assert.ok((await page.evaluate(() => document.querySelectorAll('#turns *').length)) < 60_000);
 });
 
+test('every kind of event of an agent is shown, as text', async () => {
+    const page = await open();
+    await createConversation(page, 'An agent that tells all', 'teller');
+    await send(page, 'go');
+    await turnsDone(page, 1);
+    assert.equal(await page.textContent('.thinking .block'), 'Let me <b>think</b>.');
+    assert.equal(await output(page), 'Before the tool. After the tool.');
+    const folds = await page.$$eval('.fold', (list) => list.map((fold) => fold.textContent));
+    assert.equal(folds.length, 4);
+    assert.match(folds[0], /Tool search done.*needle.*found <i>it<\/i>/s);
+    assert.match(folds[1], /Tool <img src=x> failed.*no such tool/s);
+    assert.match(folds[2], /tool_result|result done/s);
+    assert.match(folds[3], /message.*assistant/s);
+    assert.equal(await page.isVisible('.fold .content'), false);
+    await page.click('.fold summary');
+    assert.equal(await page.isVisible('.fold .content'), true);
+    assert.match(await page.textContent('.error'), /something <u>odd<\/u>/);
+    assert.equal(await page.evaluate(() => document.querySelectorAll('#turns img, #turns i, #turns u').length), 0);
+    await page.click('.thinking summary');
+    await screenshot(page, 'agent');
+});
+
+test('a conversation that another tab deletes is closed', async () => {
+    const first = await open();
+    await createConversation(first);
+    const second = await open();
+    await second.goto(first.url());
+    await second.waitForSelector('#connection[data-state=live]');
+    await first.click('#delete');
+    await first.click('#delete-form button[type=submit]');
+    await second.waitForSelector('#welcome:not([hidden])');
+    await second.waitForSelector('#notice:not([hidden])');
+});
+
 test('a conversation is paused, resumed and deleted, each as its badge says', async () => {
     const page = await open();
     await createConversation(page);

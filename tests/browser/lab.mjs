@@ -1,10 +1,11 @@
 // What the browser tests work with: a real atolld, a proxy that can be cut, a browser, and pages that are watched.
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import net from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 export const SCREENSHOTS = process.env.ATOLL_SCREENSHOTS;
 const CANDIDATES = ['/usr/bin/chromium', '/usr/bin/google-chrome', '/usr/bin/google-chrome-stable'];
@@ -12,8 +13,14 @@ const DEADLINE_MS = 20_000;
 
 export async function startServer() {
     const dir = mkdtempSync(path.join(tmpdir(), 'atoll-browser-'));
+    chmodSync(dir, 0o755);
     const environment = { PATH: process.env.PATH, LANG: 'C.UTF-8' };
-    const args = ['--listen', '127.0.0.1:0', '--data-dir', path.join(dir, 'data')];
+    const agents = path.join(dir, 'agents.json');
+    const agent = path.join(path.dirname(fileURLToPath(import.meta.url)), 'agent');
+    mkdirSync(path.join(dir, 'agent'), { mode: 0o755 });
+    copyFileSync(path.join(agent, 'teller.py'), path.join(dir, 'agent', 'teller.py'));
+    writeFileSync(agents, JSON.stringify({ agents: [{ name: 'teller', argv: ['python3', '/agent/teller.py'], dir: path.join(dir, 'agent') }] }));
+    const args = ['--listen', '127.0.0.1:0', '--data-dir', path.join(dir, 'data'), '--agents-file', agents];
     const child = spawn(path.join(process.env.ATOLL_BIN, 'atolld'), args, { env: environment, stdio: ['ignore', 'pipe', 'pipe'] });
     let log = '';
     const address = await new Promise((done, fail) => {
@@ -116,8 +123,9 @@ export async function signIn(page, server, address = server.address) {
     await page.waitForSelector('#app:not([hidden])');
 }
 
-export async function createConversation(page, title = '') {
+export async function createConversation(page, title = '', agent = 'shell') {
     await page.click('#new');
+    await page.selectOption('#create-agent', agent);
     if (title !== '') await page.fill('#create-name', title);
     await page.click('#create-form button[type=submit]');
     await page.waitForSelector('#chat:not([hidden])');
