@@ -121,6 +121,26 @@ test('a connection that is cut again and again loses and doubles nothing', async
     }
 });
 
+test('events come by WebSocket where the server has tokens, and otherwise where none gets through', async () => {
+    const page = await open();
+    await page.route('**/tokens', (route) => route.fulfill({ status: 201, contentType: 'application/json', body: '{"token":"t","expiresAt":"x"}' }));
+    // A token that the server did not make: it refuses the WebSocket.
+    await createConversation(page);
+    assert.equal(await page.textContent('#connection'), 'live');
+    await send(page, 'echo over events');
+    await turnsDone(page, 1);
+    assert.equal(await output(page), 'over events\n');
+    await page.routeWebSocket(/\/ws\?after=0&token=t$/, (socket) => {
+        const at = '2026-01-01T00:00:00.000Z';
+        socket.send(JSON.stringify({ seq: 1, type: 'text_delta', at, turn: 't1', data: { delta: 'over a WebSocket' } }));
+        socket.send(JSON.stringify({ seq: 2, type: 'done', at, turn: 't1', data: {} }));
+    });
+    await page.reload();
+    await turnsDone(page, 1);
+    assert.equal(await page.textContent('#connection'), 'live · WebSocket');
+    assert.equal(await output(page), 'over a WebSocket');
+});
+
 test('two tabs see the same', async () => {
     const first = await open();
     await createConversation(first);

@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict';
+import { webcrypto } from 'node:crypto';
 import { test } from 'node:test';
 
 import { Api, ApiError } from '../../../http/console/api.mjs';
 import { chooseTransport } from '../../../http/console/transport.mjs';
+
+// Node 18 has it, but not as a global.
+globalThis.crypto ??= webcrypto;
 
 const location = { protocol: 'http:', host: 'localhost:4100' };
 const settled = () => new Promise((done) => setImmediate(done));
