@@ -3,9 +3,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <cctype>
 #include <csignal>
 #include <cstdlib>
 #include <optional>
@@ -76,6 +79,18 @@ Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& config) 
                  "--default-agent names " + config.default_agent + ", which is not configured");
 }
 
+// For a fragment; the key file may have been written by hand.
+std::string percent_encoded(const std::string& text) {
+    std::string out;
+    for (const char c : text) {
+        if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+            out += c;
+        else
+            out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
+    }
+    return out;
+}
+
 http::Settings http_settings(const Config& config) {
     http::Settings settings;
     settings.allowed_hosts = config.allowed_hosts;
@@ -114,7 +129,7 @@ struct Application::Parts {
     Result<void> open_host();
     Result<void> open_core();
     Result<void> open_disk();
-    Result<void> open_http(const std::string& key);
+    Result<void> open_http();
     void await_signal();
     void stop();
     void let_go();
@@ -144,12 +159,12 @@ struct Application::Parts {
     std::unique_ptr<http::Api> api;
     std::unique_ptr<http::Server> server;
     std::vector<std::string> addresses;
+    std::string key;
     bool key_from_environment = false;
     bool stopping = false;
 };
 
 Result<void> Application::Parts::open() {
-    std::string key;
     if (const char* given = std::getenv("ATOLL_API_KEY"); given != nullptr && *given != '\0') {
         key = given;
         key_from_environment = true;
@@ -174,7 +189,7 @@ Result<void> Application::Parts::open() {
         return ok;
     if (auto ok = open_core(); !ok)
         return ok;
-    return open_http(key);
+    return open_http();
 }
 
 Result<void> Application::Parts::open_host() {
@@ -262,7 +277,7 @@ Result<void> Application::Parts::open_disk() {
     return {};
 }
 
-Result<void> Application::Parts::open_http(const std::string& key) {
+Result<void> Application::Parts::open_http() {
     keys = std::make_unique<http::KeyFile>(DataDir::keys_file(data.path()));
     if (auto read = keys->refresh(); !read)
         return read;
@@ -355,7 +370,12 @@ std::string Application::usage() const {
     text += "  data directory  " + parts_->data.path().string() + "\n";
     text += "  API key         " +
             (parts_->key_from_environment ? std::string("from ATOLL_API_KEY") : "in " + key_file);
-    text += "\n\nTry it:\n\n";
+    text += "\n";
+    // Browsers keep a fragment to themselves. A key that the operator chose is not printed anywhere.
+    if (!unix_socket)
+        text += "  console         " + url + "/" +
+                (parts_->key_from_environment ? "" : "#key=" + percent_encoded(parts_->key)) + "\n";
+    text += "\nTry it:\n\n";
     if (!parts_->key_from_environment)
         text += "  export ATOLL_API_KEY=$(cat " + key_file + ")\n";
     const std::string auth = " -H \"Authorization: Bearer $ATOLL_API_KEY\" ";

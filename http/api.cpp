@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "core/base/ids.hpp"
+#include "http/console.hpp"
 #include "http/openapi.hpp"
 #include "http/ownership.hpp"
 
@@ -42,6 +43,7 @@ Router make_router(Api& api) {
     move_into(routes, token_routes(api));
     move_into(routes, sandbox_routes(api));
     move_into(routes, system_routes(api));
+    move_into(routes, console_routes());
     for (Route& route : routes)
         guard_route(api, route);
     const auto document = std::make_shared<std::string>();

@@ -58,6 +58,12 @@ Result<conversation::ListQuery> list_query(const RequestContext& context) {
         query.cursor = *cursor;
     if (auto claimed = claim_user(context.principal, query.user_id); claimed.has_error())
         return claimed.error();
+    if (const std::string* order = context.query_value("order")) {
+        if (*order != "oldest" && *order != "newest")
+            return Error(Errc::invalid_field, "The query parameter `order` must be oldest or newest.");
+        if (*order == "newest")
+            query.order = conversation::ListOrder::newest_first;
+    }
     return query;
 }
 
@@ -187,7 +193,8 @@ Route list_route(Api& api) {
         {"status", R"({"$ref":"#/components/schemas/ConversationStatus"})", "Only those of this status."},
         {"userId", R"({"type":"string"})", "Only those of this user."},
         {"limit", R"({"type":"integer","minimum":1,"maximum":10000,"default":100})", "Items in a page."},
-        {"cursor", R"({"type":"string"})", "`next` of the page before."}};
+        {"cursor", R"({"type":"string"})", "`next` of the page before, in the same order."},
+        {"order", R"({"enum":["oldest","newest"],"default":"oldest"})", "Which come first."}};
     made.responses = {{200, "A page.", "ConversationPage"}};
     made.errors = {Errc::invalid_field, Errc::user_not_allowed};
     made.user_keys = UserKeys::allowed;

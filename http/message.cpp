@@ -63,6 +63,8 @@ std::string_view reason_phrase(unsigned status) noexcept {
             return "Accepted";
         case 204:
             return "No Content";
+        case 304:
+            return "Not Modified";
         case 400:
             return "Bad Request";
         case 401:
@@ -115,12 +117,12 @@ void write_response(std::string& out, const Response& response, std::string_view
     out.reserve(out.size() + k_usual_head_bytes + (with_body ? response.body.size() : 0));
     fmt::format_to(std::back_inserter(out), "HTTP/1.1 {} {}\r\nDate: ", response.status,
                    reason_phrase(response.status));
+    // RFC 9110 sections 6.4.1 and 8.6: these have neither body nor length.
+    const bool bodiless = response.status == 101 || response.status == 204 || response.status == 304;
     out.append(date).append("\r\nX-Request-Id: ").append(request_id);
-    out +=
-        "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n";
-    // RFC 9110 sections 6.4.1 and 8.6: neither has a body, nor tells its length.
-    const bool without_body = response.status == 204 || response.status == 101;
-    if (!response.content_type.empty() && !without_body)
+    out.append("\r\nCache-Control: ").append(response.cache_control);
+    out += "\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n";
+    if (!response.content_type.empty() && !bodiless)
         out.append("Content-Type: ").append(response.content_type).append("\r\n");
     for (const auto& [name, value] : response.headers)
         out.append(name).append(": ").append(value).append("\r\n");
@@ -130,7 +132,7 @@ void write_response(std::string& out, const Response& response, std::string_view
         out += "Connection: keep-alive\r\n";
     if (framing == Framing::chunked)
         out += "Transfer-Encoding: chunked\r\n";
-    else if (framing != Framing::until_close && !without_body)
+    else if (framing != Framing::until_close && !bodiless)
         fmt::format_to(std::back_inserter(out), "Content-Length: {}\r\n", response.body.size());
     out += "\r\n";
     if (with_body)

@@ -78,6 +78,7 @@ struct Response {
     unsigned status = 200;
     std::string_view content_type = "application/json";  // of static storage; empty with an empty body
     std::string body;
+    std::string_view cache_control = "no-store";                    // of static storage
     std::vector<std::pair<std::string_view, std::string>> headers;  // names of static storage
     std::unique_ptr<BodyStream> stream;
     std::unique_ptr<Takeover> takeover;

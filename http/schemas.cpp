@@ -210,6 +210,7 @@ void add_server(OrderedJson& out) {
                                                {"enforcement", ref("Enforcement")},
                                                {"capacity", ref("Capacity")}});
     out["AnyObject"] = any_object();
+    out["ConsoleFile"] = text();
 }
 
 }  // namespace

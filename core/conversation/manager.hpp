@@ -47,11 +47,15 @@ struct Page {
     std::string next;
 };
 
+/// The order of a list, by when a conversation was created.
+enum class ListOrder : std::uint8_t { oldest_first, newest_first };
+
 struct ListQuery {
     std::optional<Status> status;
     std::optional<std::string> user_id;
     std::size_t limit = base::k_default_page_items;
-    std::string cursor;  // as a page's `next` gave it
+    std::string cursor;  // as a page's `next` of the same order gave it
+    ListOrder order = ListOrder::oldest_first;
 };
 
 class Manager {

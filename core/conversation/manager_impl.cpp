@@ -156,17 +156,26 @@ Result<Page<View>> Manager::Impl::list(const ListQuery& query) const {
     }
     Page<View> page;
     std::size_t bytes = 0;
-    for (auto at = by_key_.upper_bound(after); at != by_key_.end(); ++at) {
-        const Conversation& conversation = *at->second;
+    // False once the page is full.
+    const auto take = [&](const Conversation& conversation) {
         if (conversation.erasing || (query.status && conversation.machine.status() != *query.status) ||
             (query.user_id && conversation.record.user_id != query.user_id))
-            continue;
+            return true;
         if (page.items.size() == query.limit || bytes > base::k_list_page_bytes) {
             page.next = std::to_string(page.items.back().record.key);
-            break;
+            return false;
         }
         page.items.push_back(view(conversation));
         bytes += conversation.record.metadata.size() + 1024;
+        return true;
+    };
+    if (query.order == ListOrder::oldest_first) {
+        for (auto at = by_key_.upper_bound(after); at != by_key_.end() && take(*at->second);)
+            ++at;
+    } else {
+        auto at = query.cursor.empty() ? by_key_.end() : by_key_.lower_bound(after);
+        while (at != by_key_.begin() && take(*std::prev(at)->second))
+            --at;
     }
     return page;
 }

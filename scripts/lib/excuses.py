@@ -8,6 +8,7 @@ import mmap
 import os
 import platform
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -67,6 +68,13 @@ def lacks_x32():
     return platform.machine() != "x86_64" or LIBC.syscall(0x40000000 + 39) < 0
 
 
+def lacks_chromium():
+    """Ubuntu has it as a snap only, which scripts/setup does not install."""
+    with open("/etc/os-release") as release:
+        is_ubuntu = re.search(r"^ID=\"?ubuntu\"?$", release.read(), re.M) is not None
+    names = ("chromium", "google-chrome", "google-chrome-stable")
+    return is_ubuntu and not os.environ.get("ATOLL_CHROMIUM") and not any(shutil.which(name) for name in names)
+
 
 X86_64 = platform.machine() == "x86_64"
 # (what the reason of the skip says, whether the host excuses it)
@@ -85,6 +93,7 @@ EXCUSES = (
     (r"keyctl", lambda build: lacks_syscall(250, -1) if X86_64 else False),
     (r"TIOCSTI", lambda build: os.path.exists("/proc/sys/dev/tty/legacy_tiocsti")
         and open("/proc/sys/dev/tty/legacy_tiocsti").read().strip() == "0"),
+    (r"chromium", lambda build: lacks_chromium()),
     (r"saniti[sz]er|\basan\b", lambda build: build == "asan"),
 )
 

@@ -15,14 +15,16 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 from excuses import excused  # noqa: E402
 
-SUITES = ("unit", "simulation", "isolation", "integration")
+SUITES = ("unit", "simulation", "isolation", "integration", "browser")
 # They own sandboxes, ports and deadlines: two at once on a small machine would measure each other.
-SERIAL = ("isolation", "integration")
+SERIAL = ("isolation", "integration", "browser")
 # For a whole program of tests, under sanitizers too.
 TIMEOUT_SECONDS = 900
 
 SUMMARY = re.compile(r"^test cases:(.*)$|^All tests passed \(.* in (\d+) test cases?\)", re.M)
 SKIPPED = re.compile(r"SKIPPED:\n(?:explicitly with messages?:\n)?((?:[ \t]+\S.*\n)*)")
+# The summary of `node --test --test-reporter=tap`.
+TAP_COUNT = re.compile(r"^# (pass|fail|cancelled|skipped) (\d+)$", re.M)
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -48,6 +50,14 @@ def catch_counts(output):
     return count.get("passed", 0), count.get("failed", 0), count.get("skipped", 0)
 
 
+def tap_counts(output):
+    """The same of a run of Node's tests."""
+    count = {word: int(number) for word, number in TAP_COUNT.findall(output)}
+    if "pass" not in count:
+        return None
+    return count["pass"], count.get("fail", 0) + count.get("cancelled", 0), count.get("skipped", 0)
+
+
 class Case:
     """What ctest says of one test, which may be a program of many test cases."""
 
@@ -57,7 +67,7 @@ class Case:
         self.output = ANSI.sub("", element.findtext("system-out") or "")
         failure = element.find("failure")
         self.message = failure.get("message", "") if failure is not None else ""
-        passed, failed, skipped = catch_counts(self.output) or (None, None, None)
+        passed, failed, skipped = catch_counts(self.output) or tap_counts(self.output) or (None, None, None)
         if status == "run":
             self.counts = [1, 0, 0] if passed is None else [passed, failed, skipped]
         elif status == "notrun" and element.find("skipped") is not None and passed is None:

@@ -84,6 +84,16 @@ TEST_CASE(
     CHECK(printed.output.find("sk-secret") == std::string::npos);
 }
 
+TEST_CASE("A key from the environment is printed nowhere, not even in the console's address") {
+    const ServerProcess server;
+    const std::string console = "http://127.0.0.1:" + std::to_string(server.port()) + "/\n";
+    CHECK(server.printed().find(console) != std::string::npos);
+    CHECK(server.printed().find(server.key()) == std::string::npos);
+    CHECK(server.log().find(server.key()) == std::string::npos);
+    HttpClient anyone("127.0.0.1:" + std::to_string(server.port()));
+    CHECK(anyone.request("GET", "/").header("content-type") == "text/html; charset=utf-8");
+}
+
 TEST_CASE("The key is made at the first start, kept, and readable by its owner alone") {
     const TempDir dir;
     ServerOptions options;

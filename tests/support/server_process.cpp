@@ -186,6 +186,7 @@ void ServerProcess::await_ready() {
             continue;
         const char* digits = text.data() + at + mark.size();
         std::from_chars(digits, text.data() + text.size(), port_);
+        printed_ = std::move(text);
         return;
     }
     throw std::runtime_error("the server did not start:\n" + text + log());

@@ -56,6 +56,8 @@ class ServerProcess {
     const std::string& key() const noexcept { return key_; }
     const std::filesystem::path& data_dir() const noexcept { return data_dir_; }
     std::string log() const;
+    /// What it told on standard output when it started.
+    const std::string& printed() const noexcept { return printed_; }
 
     /// SIGTERM, then waits; returns the exit status, or 128 + signal.
     int stop();
@@ -72,6 +74,7 @@ class ServerProcess {
     base::UniqueFd pidfd_;
     base::UniqueFd output_;
     unsigned short port_ = 0;
+    std::string printed_;
     std::string key_ = "test-key-0123456789abcdef";
 };
 

@@ -220,11 +220,20 @@ TEST_CASE("a list goes on where its cursor says") {
     REQUIRE(rest["conversations"].size() == 1);
     CHECK(rest["conversations"][0]["id"] != page["conversations"][0]["id"]);
     CHECK(rest["next"] == nullptr);
+    const std::string newest = "/v1/conversations?order=newest&limit=1";
+    const auto top = server.call_json("GET", newest);
+    REQUIRE(top["conversations"].size() == 1);
+    CHECK(top["conversations"][0]["id"] == second);
+    const auto below = server.call_json("GET", newest + "&cursor=" + top["next"].get<std::string>());
+    REQUIRE(below["conversations"].size() == 1);
+    CHECK(below["conversations"][0]["id"] == first);
+    CHECK(below["next"] == nullptr);
     CHECK(server.code("GET", "/v1/conversations?limit=0") == "invalid_field");
     CHECK(server.code("GET", "/v1/conversations?limit=10001") == "invalid_field");
     CHECK(server.code("GET", "/v1/conversations?limit=x") == "invalid_field");
     CHECK(server.code("GET", "/v1/conversations?status=busy") == "invalid_field");
     CHECK(server.code("GET", "/v1/conversations?cursor=x") == "invalid_request");
+    CHECK(server.code("GET", "/v1/conversations?order=x") == "invalid_field");
     CHECK(server.code("GET", "/v1/conversations?statu=active") == "unknown_field");
 }
 

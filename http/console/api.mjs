@@ -1,0 +1,100 @@
+// Requests to the server with the key. Every refusal is an ApiError that carries the server's words.
+
+export class ApiError extends Error {
+    constructor(status, code, detail) {
+        super(detail);
+        this.status = status; // 0: no answer
+        this.code = code;
+    }
+}
+
+export async function problemOf(response) {
+    let problem = {};
+    try {
+        problem = await response.json();
+    } catch {
+        // A proxy's page, or nothing at all.
+    }
+    const code = typeof problem.code === 'string' ? problem.code : `http_${response.status}`;
+    const detail = typeof problem.detail === 'string' && problem.detail !== '' ? problem.detail : `The server answered ${response.status}.`;
+    return new ApiError(response.status, code, detail);
+}
+
+export class Api {
+    #key;
+    #onUnauthorized;
+
+    constructor(key, onUnauthorized = () => {}) {
+        this.#key = key;
+        this.#onUnauthorized = onUnauthorized;
+    }
+
+    /** A response of a 2xx status; throws ApiError. */
+    async fetch(method, path, { body, headers = {}, signal } = {}) {
+        const all = { Authorization: `Bearer ${this.#key}`, ...headers };
+        if (body !== undefined) all['Content-Type'] = 'application/json';
+        const options = { method, headers: all, signal, cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer' };
+        if (body !== undefined) options.body = JSON.stringify(body);
+        let response;
+        try {
+            response = await fetch(path, options);
+        } catch (error) {
+            if (error.name === 'AbortError') throw error;
+            throw new ApiError(0, 'unreachable', 'The server cannot be reached.');
+        }
+        if (response.ok) return response;
+        const problem = await problemOf(response);
+        if (problem.status === 401) this.#onUnauthorized(problem);
+        throw problem;
+    }
+
+    async json(method, path, options) {
+        const response = await this.fetch(method, path, options);
+        return response.status === 204 ? null : response.json();
+    }
+
+    system() {
+        return this.json('GET', '/v1/system');
+    }
+    list(cursor) {
+        const from = cursor === undefined ? '' : `&cursor=${encodeURIComponent(cursor)}`;
+        return this.json('GET', `/v1/conversations?order=newest&limit=50${from}`);
+    }
+    create(form) {
+        return this.json('POST', '/v1/conversations', { body: form });
+    }
+    get(id) {
+        return this.json('GET', pathOf(id));
+    }
+    remove(id) {
+        return this.json('DELETE', pathOf(id));
+    }
+    /** `what` is interrupt, pause or resume. */
+    act(id, what) {
+        return this.json('POST', `${pathOf(id)}/${what}`);
+    }
+
+    /**
+     * Sends a message: {turn, after}. A request that got no answer is repeated; the Idempotency-Key makes that safe,
+     * which is why messages take this way also where events come over a WebSocket.
+     */
+    async send(id, content, { attempts = 4, wait = (ms) => new Promise((done) => setTimeout(done, ms)) } = {}) {
+        const headers = { 'Idempotency-Key': randomWord() };
+        for (let attempt = 1; ; ++attempt) {
+            try {
+                return await this.json('POST', `${pathOf(id)}/messages`, { body: { content }, headers });
+            } catch (error) {
+                if (error.status !== 0 || attempt >= attempts) throw error;
+                await wait(500 * 2 ** (attempt - 1));
+            }
+        }
+    }
+}
+
+export function pathOf(id) {
+    return `/v1/conversations/${encodeURIComponent(id)}`;
+}
+
+function randomWord() {
+    return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
+}

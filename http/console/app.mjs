@@ -1,0 +1,235 @@
+// The page: signing in, the list, which conversation is open, dialogs. The fragment of the address says what is open.
+import { harmless } from './ansi.mjs';
+import { Api, ApiError } from './api.mjs';
+import { Chat } from './chat.mjs';
+import { enforcementOf } from './labels.mjs';
+import { ConversationList } from './list.mjs';
+import { forget, fragmentOf, loadKey, readFragment, saveKey } from './store.mjs';
+import { h } from './view.mjs';
+
+const NOTICE_MS = 6000;
+
+const byId = (id) => document.getElementById(id);
+const at = {};
+for (const [name, id] of Object.entries({
+    app: 'app', signIn: 'sign-in', keyForm: 'key-form', key: 'key', keyError: 'key-error', list: 'list', empty: 'list-empty',
+    more: 'more', server: 'server', welcome: 'welcome', chat: 'chat', title: 'title', status: 'status', connection: 'connection',
+    pause: 'pause', facts: 'facts', factsSummary: 'facts-summary', factsList: 'facts-list', log: 'log', turns: 'turns',
+    folded: 'folded', latest: 'latest', composer: 'composer', message: 'message', send: 'send', stop: 'stop', keys: 'keys',
+    sendError: 'send-error', said: 'said', notice: 'notice', createDialog: 'create-dialog', createForm: 'create-form', createName: 'create-name',
+    createAgent: 'create-agent', createNetwork: 'create-network', createHint: 'create-hint', createError: 'create-error',
+    deleteDialog: 'delete-dialog', deleteForm: 'delete-form', deleteError: 'delete-error',
+}))
+    at[name] = byId(id);
+at.keys.dataset.text = at.keys.textContent;
+
+let api = null;
+let system = null;
+let list = null;
+let chat = null;
+let opening = 0;
+let noticeTimer = null;
+
+function say(text) {
+    at.said.textContent = '';
+    at.said.textContent = text;
+}
+
+// For everyone to see, for a while.
+function tell(text) {
+    at.notice.hidden = false;
+    at.notice.textContent = text;
+    clearTimeout(noticeTimer);
+    noticeTimer = setTimeout(() => (at.notice.hidden = true), NOTICE_MS);
+}
+
+function show(problem, error) {
+    problem.hidden = error === null;
+    problem.textContent = error === null ? '' : error.message;
+}
+
+// --- the key
+
+function askForKey(error = null) {
+    close();
+    list?.destroy();
+    list = null;
+    api = null;
+    at.app.hidden = true;
+    at.signIn.hidden = false;
+    document.title = 'Atoll';
+    show(at.keyError, error);
+    at.key.value = '';
+    at.key.focus();
+}
+
+async function signIn(key) {
+    // Kept before it is known to be good: a reload in between must not lose it.
+    saveKey(key);
+    const trying = new Api(key, (problem) => {
+        if (api !== trying) return;
+        forget();
+        askForKey(new ApiError(401, problem.code, 'The server no longer takes this key.'));
+    });
+    try {
+        system = await trying.system();
+    } catch (error) {
+        if (error.status === 401) {
+            forget();
+            return askForKey(new ApiError(401, error.code, 'The server does not take this key.'));
+        }
+        return askForKey(error);
+    }
+    api = trying;
+    at.signIn.hidden = true;
+    at.app.hidden = false;
+    list = new ConversationList(api, { list: at.list, empty: at.empty, more: at.more });
+    list.refresh();
+    at.server.textContent = `Atoll ${system.version}`;
+    route();
+}
+
+at.keyForm.addEventListener('submit', (event) => {
+    event.preventDefault();
+    const key = at.key.value.trim();
+    if (key !== '') signIn(key);
+});
+
+byId('sign-out').addEventListener('click', () => {
+    forget();
+    history.replaceState(null, '', location.pathname);
+    askForKey();
+});
+
+// --- what is open
+
+function close() {
+    ++opening;
+    chat?.destroy();
+    chat = null;
+    at.app.classList.remove('open');
+    at.welcome.hidden = false;
+    document.title = 'Atoll';
+    list?.select(null);
+}
+
+async function open(id) {
+    close();
+    const attempt = opening;
+    let conversation;
+    try {
+        conversation = await api.get(id);
+    } catch (error) {
+        if (attempt !== opening || api === null) return;
+        history.replaceState(null, '', location.pathname);
+        return tell(error.status === 404 ? 'There is no such conversation.' : error.message);
+    }
+    if (attempt !== opening) return;
+    at.welcome.hidden = true;
+    at.app.classList.add('open');
+    list.select(id);
+    chat = new Chat(api, conversation, at, {
+        say,
+        changed: (changed) => list?.update(changed),
+        gone: (gone, state) => {
+            list.remove(gone);
+            history.replaceState(null, '', location.pathname);
+            close();
+            tell(harmless(state.detail) || 'The conversation is gone.');
+        },
+    });
+    // On a touch screen it would call up the keyboard.
+    if (matchMedia('(hover: hover)').matches) at.message.focus({ preventScroll: true });
+}
+
+function route() {
+    const { key, id } = readFragment(location.hash);
+    if (key !== null) {
+        history.replaceState(null, '', location.pathname + fragmentOf(id));
+        signIn(key);
+    } else if (api === null) return;
+    else if (id === null) close();
+    else if (chat?.id !== id) open(id);
+}
+
+window.addEventListener('hashchange', route);
+
+// --- dialogs
+
+for (const dialog of [at.createDialog, at.deleteDialog])
+    dialog.querySelector('button[value=cancel]').addEventListener('click', () => dialog.close());
+
+const NETWORKS = {
+    none: 'none: nothing but its own loopback',
+    host: "host: the host's network, with its loopback",
+};
+
+byId('new').addEventListener('click', () => {
+    const options = (values, chosen, words = {}) =>
+        values.map((value) => {
+            const option = h('option', '', words[value] ?? value);
+            option.value = value;
+            option.selected = value === chosen;
+            return option;
+        });
+    at.createAgent.replaceChildren(...options(system.agents, system.defaultAgent));
+    at.createNetwork.replaceChildren(...options(system.networks, 'none', NETWORKS));
+    at.createNetwork.disabled = system.networks.length < 2;
+    const { summary, tone } = enforcementOf(system.enforcement);
+    at.createHint.replaceChildren(h('span', `badge ${tone}`, summary));
+    show(at.createError, null);
+    at.createName.value = '';
+    at.createDialog.showModal();
+});
+
+at.createForm.addEventListener('submit', async (event) => {
+    event.preventDefault();
+    const button = at.createForm.querySelector('button[type=submit]');
+    if (button.disabled) return;
+    button.disabled = true;
+    show(at.createError, null);
+    const form = { agent: at.createAgent.value, network: at.createNetwork.value };
+    const title = at.createName.value.trim();
+    if (title !== '') form.metadata = { title };
+    try {
+        const made = await api.create(form);
+        at.createDialog.close();
+        list?.update(made);
+        location.hash = fragmentOf(made.id);
+    } catch (error) {
+        show(at.createError, error);
+    }
+    button.disabled = false;
+});
+
+byId('delete').addEventListener('click', () => {
+    show(at.deleteError, null);
+    at.deleteDialog.showModal();
+});
+
+at.deleteForm.addEventListener('submit', async (event) => {
+    event.preventDefault();
+    const button = at.deleteForm.querySelector('button[type=submit]');
+    const going = chat;
+    if (button.disabled || going === null) return;
+    button.disabled = true;
+    try {
+        await going.remove();
+        list?.remove(going.id);
+        if (chat === going) location.hash = '';
+        tell('The conversation was deleted.');
+        at.deleteDialog.close();
+    } catch (error) {
+        show(at.deleteError, error);
+    }
+    button.disabled = false;
+});
+
+// --- begin
+
+// A key in the address is for this page only: it must stay neither in the address bar nor in the history.
+const { key: givenKey, id: givenId } = readFragment(location.hash);
+if (givenKey !== null) history.replaceState(null, '', location.pathname + fragmentOf(givenId));
+const key = givenKey ?? loadKey();
+if (key === null) askForKey();
+else signIn(key);

@@ -1,0 +1,271 @@
+// One open conversation: follows its log, shows it, sends messages, and keeps badges and buttons true.
+import { Follower } from './follower.mjs';
+import { actionsOf, connectionOf, enforcementOf, nameOf, statusOf } from './labels.mjs';
+import { forgetPrompts, loadPrompts, savePrompt } from './store.mjs';
+import { Transcript } from './transcript.mjs';
+import { chooseTransport } from './transport.mjs';
+import { TranscriptView, h } from './view.mjs';
+
+const REFETCH_MS = 200; // after an event that changes the conversation
+const ESCAPE_MS = 2500; // between the two Esc that stop a turn
+
+export class Chat {
+    #api;
+    #id;
+    #at;
+    #on;
+    #conversation = null;
+    #transcript = new Transcript();
+    #view = null;
+    #follower = null;
+    #transport = 'sse';
+    #sending = false;
+    #busy = false;
+    #escapeAt = -Infinity;
+    #refetch = null;
+    #listeners = new AbortController();
+    #pendingPrompts;
+
+    /** `at`: elements by name. `on`: {changed(conversation), gone(), say(text)}. */
+    constructor(api, conversation, at, on) {
+        this.#api = api;
+        this.#id = conversation.id;
+        this.#at = at;
+        this.#on = on;
+        this.#pendingPrompts = new Map(loadPrompts(this.#id));
+        at.chat.hidden = false;
+        at.sendError.hidden = true;
+        this.#makeView(conversation);
+        this.#update(conversation);
+        this.#listen();
+        const open = chooseTransport(
+            { api, id: this.#id, drained: () => this.#view.drained(), location, WebSocket: globalThis.WebSocket },
+            (choice) => (this.#transport = choice),
+        );
+        this.#follower = new Follower({
+            open,
+            timers: { set: (act, ms) => setTimeout(act, ms), clear: (handle) => clearTimeout(handle) },
+            on: {
+                event: (event) => this.#event(event),
+                state: (state) => this.#connection(state),
+                reset: () => this.#reset(),
+            },
+        });
+        this.#follower.start();
+    }
+
+    get id() {
+        return this.#id;
+    }
+
+    destroy() {
+        this.#listeners.abort();
+        this.#follower.stop();
+        this.#view.destroy();
+        clearTimeout(this.#refetch);
+        this.#at.chat.hidden = true;
+    }
+
+    #makeView(conversation) {
+        const { log, turns, folded, latest } = this.#at;
+        const onStuck = (stuck) => (latest.hidden = stuck);
+        const terminal = conversation.agent === 'shell';
+        this.#view = new TranscriptView({ scroller: log, root: turns, folded, terminal, onStuck });
+    }
+
+    #listen() {
+        const { signal } = this.#listeners;
+        const on = (element, type, act) => element.addEventListener(type, act, { signal });
+        const { composer, message, stop, pause, latest } = this.#at;
+        on(composer, 'submit', (event) => {
+            event.preventDefault();
+            this.#send();
+        });
+        on(message, 'keydown', (event) => {
+            if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+            event.preventDefault();
+            this.#send();
+        });
+        on(message, 'input', () => this.#fit());
+        on(stop, 'click', () => this.#interrupt());
+        on(pause, 'click', () => this.#act(pause.dataset.act));
+        on(latest, 'click', () => this.#view.toEnd());
+        on(document, 'keydown', (event) => this.#escape(event));
+        on(window, 'online', () => this.#follower.hurry());
+        on(document, 'visibilitychange', () => {
+            if (!document.hidden) this.#follower.hurry();
+        });
+    }
+
+    #fit() {
+        const { message } = this.#at;
+        message.style.height = 'auto';
+        message.style.height = `${message.scrollHeight + 2}px`;
+    }
+
+    #reset() {
+        const { log, turns, folded } = this.#at;
+        this.#view.destroy();
+        this.#transcript = new Transcript();
+        this.#pendingPrompts = new Map(loadPrompts(this.#id));
+        const onStuck = (stuck) => (this.#at.latest.hidden = stuck);
+        const terminal = this.#conversation.agent === 'shell';
+        this.#view = new TranscriptView({ scroller: log, root: turns, folded, terminal, onStuck });
+    }
+
+    #event(event) {
+        const before = this.#transcript.openTurn;
+        const operations = this.#transcript.apply(event);
+        this.#view.push(operations);
+        const asked = this.#pendingPrompts.get(event.turn);
+        if (asked !== undefined) {
+            this.#pendingPrompts.delete(event.turn);
+            this.#view.prompt(event.turn, asked);
+        }
+        for (const operation of operations) {
+            if (operation.op === 'changed') this.#refetchSoon();
+            if (operation.op === 'end' && event.seq > this.#conversation.lastSeq) this.#on.say(operation.failed ? 'The turn failed.' : 'The turn is done.');
+            if (operation.op === 'end') this.#refetchSoon();
+        }
+        if (before !== this.#transcript.openTurn) this.#buttons();
+    }
+
+    #connection(state) {
+        const { text, tone } = connectionOf(state, this.#transport);
+        const { connection } = this.#at;
+        connection.textContent = text;
+        connection.className = `badge connection dot ${tone}`;
+        connection.dataset.state = state.name;
+        if (state.name === 'stopped' && state.code !== 'unauthorized') this.#on.gone(this.#id, state);
+        // It may have changed while nobody listened.
+        if (state.name === 'live') this.#refetchSoon();
+    }
+
+    #refetchSoon() {
+        clearTimeout(this.#refetch);
+        this.#refetch = setTimeout(async () => {
+            try {
+                const conversation = await this.#api.get(this.#id);
+                if (!this.#listeners.signal.aborted) this.#update(conversation);
+            } catch {
+                // The stream tells what is wrong.
+            }
+        }, REFETCH_MS);
+    }
+
+    #update(conversation) {
+        this.#conversation = conversation;
+        const { title, status, facts, factsSummary, factsList } = this.#at;
+        title.textContent = nameOf(conversation);
+        document.title = `${nameOf(conversation)} – Atoll`;
+        const shown = statusOf(conversation);
+        status.textContent = shown.text;
+        status.className = `badge ${shown.tone}`;
+        const { summary, tone, facts: list } = enforcementOf(conversation.enforcement);
+        factsSummary.replaceChildren(h('span', `badge ${tone}`, summary));
+        facts.dataset.tone = tone;
+        const pairs = list.map(({ name, value, warning }) => [name, value, warning]);
+        const { limits } = conversation;
+        pairs.push(['memory limit', `${limits.memoryMb} MB`], ['CPU limit', `${limits.cpuPercent} %`]);
+        pairs.push(['disk limit', `${limits.diskMb} MB`], ['processes limit', `${limits.maxProcesses}`]);
+        pairs.push(['agent', conversation.agent], ['generation', `${conversation.generation}`], ['id', conversation.id]);
+        factsList.replaceChildren(
+            ...pairs.map(([name, value, warning]) => {
+                const row = h('div');
+                row.append(h('dt', '', name), h('dd', warning ? 'warn' : '', value));
+                return row;
+            }),
+        );
+        this.#buttons();
+        this.#on.changed(conversation);
+    }
+
+    #buttons() {
+        const { send, stop, pause, message } = this.#at;
+        const may = actionsOf(this.#conversation, this.#transcript.openTurn !== null);
+        send.disabled = !may.send || this.#sending;
+        stop.hidden = !may.stop;
+        pause.textContent = may.resume ? 'Resume' : 'Pause';
+        pause.dataset.act = may.resume ? 'resume' : 'pause';
+        pause.disabled = this.#busy || !(may.pause || may.resume);
+        message.placeholder = this.#conversation.agent === 'shell' ? 'A command' : 'Message';
+    }
+
+    #fail(error) {
+        const { sendError } = this.#at;
+        sendError.hidden = error === null;
+        sendError.textContent = error === null ? '' : error.message;
+    }
+
+    async #send() {
+        const { message, send } = this.#at;
+        const text = message.value;
+        if (text.trim() === '' || send.disabled) return;
+        this.#sending = true;
+        this.#fail(null);
+        this.#buttons();
+        message.value = '';
+        this.#fit();
+        const asked = this.#view.ask(text);
+        try {
+            const { turn } = await this.#api.send(this.#id, text);
+            savePrompt(this.#id, turn, text);
+            this.#transcript.begin(turn);
+            asked.settle(turn);
+        } catch (error) {
+            asked.remove();
+            // What was typed since then stays too.
+            message.value = message.value === '' ? text : `${text}\n${message.value}`;
+            this.#fit();
+            this.#fail(error);
+        }
+        this.#sending = false;
+        if (this.#listeners.signal.aborted) return;
+        this.#buttons();
+        this.#refetchSoon();
+    }
+
+    async #interrupt() {
+        try {
+            await this.#api.act(this.#id, 'interrupt');
+            this.#on.say('Asked the turn to stop.');
+        } catch (error) {
+            if (error.code !== 'no_turn') this.#fail(error);
+        }
+    }
+
+    // One Esc is easily hit by accident, and may be meant for something else.
+    #escape(event) {
+        if (event.key !== 'Escape' || event.isComposing || this.#at.stop.hidden) return;
+        if (document.querySelector('dialog[open]') !== null) return;
+        const now = performance.now();
+        if (now - this.#escapeAt > ESCAPE_MS) {
+            this.#escapeAt = now;
+            this.#at.keys.textContent = 'Press Esc again to stop the turn.';
+            this.#on.say('Press Escape again to stop the turn.');
+            setTimeout(() => (this.#at.keys.textContent = this.#at.keys.dataset.text), ESCAPE_MS);
+            return;
+        }
+        this.#escapeAt = -Infinity;
+        this.#interrupt();
+    }
+
+    async #act(what) {
+        this.#busy = true;
+        this.#fail(null);
+        this.#buttons();
+        try {
+            this.#update(await this.#api.act(this.#id, what));
+        } catch (error) {
+            this.#fail(error);
+        }
+        this.#busy = false;
+        if (!this.#listeners.signal.aborted) this.#buttons();
+    }
+
+    /** Deletes it on the server. Throws ApiError. */
+    async remove() {
+        await this.#api.remove(this.#id);
+        forgetPrompts(this.#id);
+    }
+}

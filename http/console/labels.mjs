@@ -1,0 +1,79 @@
+// The words for what the server tells of a conversation. Pure.
+import { harmless } from './ansi.mjs';
+
+const REASONS = {
+    user: 'by you',
+    idle: 'idle',
+    oom: 'out of memory',
+    disk: 'disk full',
+    crash: 'crashed',
+    evicted: 'evicted',
+    server_restart: 'server restarted',
+};
+const TONES = { starting: '', active: 'good', paused: 'warn', ended: '', error: 'bad' };
+
+/** A name for people: the title that was given, else the agent and the beginning of the id. */
+export function nameOf(conversation) {
+    const title = conversation.metadata?.title;
+    if (typeof title === 'string' && title.trim() !== '') return harmless(title.replace(/\s+/g, ' ').trim().slice(0, 120));
+    return `${harmless(conversation.agent)} ${conversation.id.slice(0, 6)}`;
+}
+
+/** {text, tone} of the state. */
+export function statusOf({ status, statusReason }) {
+    const reason = statusReason === null ? '' : ` · ${REASONS[statusReason] ?? harmless(statusReason)}`;
+    return { text: `${harmless(status)}${reason}`, tone: TONES[status] ?? '' };
+}
+
+/** What holds and what does not: {summary, tone, facts: [{name, value, warning}]}. */
+export function enforcementOf(enforcement) {
+    const weak = { network: ['host'], uid: ['shared'] };
+    const facts = Object.entries(enforcement).map(([name, value]) => ({
+        name: harmless(name),
+        value: harmless(value),
+        warning: value === 'none' || (weak[name]?.includes(value) ?? false),
+    }));
+    const none = facts.filter((fact) => fact.value === 'none').map((fact) => fact.name);
+    const shared = facts.filter((fact) => fact.warning && fact.value !== 'none').map((fact) => `${fact.name}: ${fact.value}`);
+    const words = [];
+    if (none.length > 0) words.push(`not enforced here: ${none.join(', ')}`);
+    if (shared.length > 0) words.push(`shared with the host: ${shared.join(', ')}`);
+    if (words.length === 0) return { summary: 'Isolated, all limits enforced', tone: 'good', facts };
+    return { summary: `Isolated, but ${words.join('; ')}`, tone: 'warn', facts };
+}
+
+/** What the composer and the buttons may do. */
+export function actionsOf(conversation, turnOpen) {
+    const { status } = conversation;
+    const over = status === 'ended';
+    return {
+        send: !over && status !== 'starting' && !turnOpen,
+        stop: turnOpen,
+        pause: status === 'active',
+        resume: status === 'paused' || status === 'error',
+    };
+}
+
+/** "just now", "5 min ago", "3 h ago", or a date. */
+export function ago(time, now) {
+    const seconds = (now - Date.parse(time)) / 1000;
+    if (!Number.isFinite(seconds)) return '';
+    if (seconds < 60) return 'just now';
+    if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+    if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ago`;
+    return new Date(time).toLocaleDateString();
+}
+
+/** What the connection's state means to people: {text, tone}. */
+export function connectionOf({ name, detail = '' }, transport) {
+    switch (name) {
+        case 'live':
+            return { text: transport === 'websocket' ? 'live · WebSocket' : 'live', tone: 'good' };
+        case 'connecting':
+            return { text: 'connecting…', tone: '' };
+        case 'waiting':
+            return { text: 'reconnecting…', tone: 'warn' };
+        default:
+            return { text: detail === '' ? 'disconnected' : `disconnected: ${harmless(detail)}`, tone: 'bad' };
+    }
+}

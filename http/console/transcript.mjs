@@ -1,0 +1,168 @@
+// From the events of a conversation's log to what is to be shown: a list of small operations for each event. Pure.
+// What an agent wrote may be of any type and size; here it becomes bounded text. Not here: the DOM, escape sequences.
+
+const MAX_VALUE = 64 * 1024; // characters of a value that is shown as JSON
+const MAX_WORD = 200;
+
+/** A string as it is, nothing as '', any other value as JSON. */
+export function asText(value) {
+    if (typeof value === 'string') return value;
+    if (value === undefined || value === null) return '';
+    return cut(JSON.stringify(value, null, 2), MAX_VALUE);
+}
+
+function cut(text, limit) {
+    return text.length <= limit ? text : `${text.slice(0, limit)}… (${text.length - limit} characters more)`;
+}
+
+function word(value) {
+    return cut(asText(value).replace(/\s+/g, ' ').trim(), MAX_WORD);
+}
+
+const numbers = new Intl.NumberFormat('en');
+
+function bytes(count) {
+    if (typeof count !== 'number' || !Number.isFinite(count)) return 'some bytes';
+    if (count < 1024) return `${numbers.format(count)} bytes`;
+    if (count < 1024 * 1024) return `${(count / 1024).toFixed(1)} KB`;
+    return `${(count / 1024 / 1024).toFixed(1)} MB`;
+}
+
+// Content blocks of a model's message ([{type: "text", text}, …]) read better as their text.
+function contentText(content) {
+    if (Array.isArray(content) && content.length > 0 && content.every((part) => part?.type === 'text'))
+        return content.map((part) => asText(part.text)).join('\n');
+    return asText(content);
+}
+
+const PAUSES = {
+    user: 'Paused.',
+    idle: 'Paused after a while without messages.',
+    oom: 'Paused: the sandbox ran out of memory.',
+    disk: 'Paused: the sandbox used up its disk space.',
+    crash: 'Paused: the sandbox ended unexpectedly.',
+    evicted: 'Paused to make room for other sandboxes.',
+    server_restart: 'Paused by a restart of the server.',
+};
+const CALM_PAUSES = new Set(['user', 'idle', 'evicted', 'server_restart']);
+
+export class Transcript {
+    #turns = new Map(); // name -> {block, kind, failed, at}
+    #open = null;
+    #last = 0;
+
+    /** The turn that has begun and not ended, or null. */
+    get openTurn() {
+        return this.#open;
+    }
+
+    /** A turn of which no event came yet has begun. */
+    begin(turn) {
+        if (!this.#turns.has(turn)) this.#turn(turn, null);
+    }
+
+    /** The operations that show `event`; none for what was applied already. */
+    apply(event) {
+        if (event.seq <= this.#last) return [];
+        const operations = [];
+        if (event.seq > this.#last + 1)
+            operations.push(note(null, 'calm', `Events ${this.#last + 1} to ${event.seq - 1} are no longer kept.`));
+        this.#last = event.seq;
+        const data = event.data !== null && typeof event.data === 'object' ? event.data : {};
+        const turn = typeof event.turn === 'string' ? event.turn : null;
+        if (turn !== null) {
+            if (!this.#turns.has(turn)) this.#turn(turn, event.at);
+            this.#turns.get(turn).at ??= event.at;
+            operations.push({ op: 'turn', turn, at: event.at });
+        }
+        operations.push(...this.#operations(event, turn, data));
+        return operations;
+    }
+
+    #turn(turn, at) {
+        this.#turns.set(turn, { block: 0, kind: null, failed: false, at });
+        this.#open = turn;
+        // Only the open one is asked for again.
+        if (this.#turns.size > 1000) this.#turns.delete(this.#turns.keys().next().value);
+    }
+
+    #text(turn, kind, text) {
+        const state = this.#turns.get(turn);
+        if (state === undefined || text === '') return [];
+        if (state.kind !== kind) {
+            state.kind = kind;
+            ++state.block;
+        }
+        return [{ op: 'text', turn, kind, block: `${turn}/${state.block}`, text }];
+    }
+
+    // What stands between two deltas parts the text.
+    #part(turn) {
+        const state = this.#turns.get(turn);
+        if (state !== undefined) state.kind = null;
+    }
+
+    #operations(event, turn, data) {
+        if (event.type === 'text_delta') return this.#text(turn, 'text', asText(data.delta));
+        if (event.type === 'thinking_delta') return this.#text(turn, 'thinking', asText(data.delta));
+        if (turn !== null && event.type !== 'done') this.#part(turn);
+        switch (event.type) {
+            case 'tool_use':
+                return [{ op: 'tool', turn, id: word(data.id), name: word(data.name), input: contentText(data.input) }];
+            case 'tool_result': {
+                const content = contentText(data.content);
+                return [{ op: 'result', turn, id: word(data.toolUseId), content, isError: data.isError === true }];
+            }
+            case 'message':
+                return [{ op: 'message', turn, kind: word(data.type) || 'message', text: asText(data) }];
+            case 'turn_complete': {
+                const exitCode = Number.isInteger(data.exitCode) ? data.exitCode : null;
+                return [{ op: 'complete', turn, result: word(data.result), exitCode }];
+            }
+            case 'error': {
+                const state = this.#turns.get(turn);
+                if (state !== undefined) state.failed = true;
+                return [{ op: 'error', turn, code: word(data.code), text: cut(asText(data.message), MAX_VALUE) }];
+            }
+            case 'done': {
+                const state = this.#turns.get(turn);
+                if (this.#open === turn) this.#open = null;
+                const ms = state?.at ? Date.parse(event.at) - Date.parse(state.at) : NaN;
+                return [{ op: 'end', turn, failed: state?.failed ?? false, ms: Number.isFinite(ms) ? ms : null }];
+            }
+            case 'session_start':
+                return [note(turn, 'calm', `The conversation begins with the agent ${word(data.agent)}.`)];
+            case 'sandbox_ready':
+                return [note(turn, 'calm', 'The sandbox is ready.'), { op: 'changed' }];
+            case 'sandbox_resumed':
+                return [note(turn, 'calm', `Resumed in a new sandbox (generation ${word(data.generation)}).`), { op: 'changed' }];
+            case 'sandbox_paused': {
+                const reason = word(data.reason);
+                const detail = word(data.detail);
+                const text = `${PAUSES[reason] ?? `Paused (${reason}).`}${detail === '' ? '' : ` ${detail}`}`;
+                return [note(turn, CALM_PAUSES.has(reason) ? 'calm' : 'warning', text), { op: 'changed' }];
+            }
+            case 'sandbox_terminated': {
+                const words = [word(data.class), data.code ? `code ${word(data.code)}` : '', word(data.detail)];
+                const tone = ['exited', 'killed'].includes(data.class) ? 'calm' : 'warning';
+                return [note(turn, tone, `The sandbox ended: ${words.filter((w) => w !== '').join(', ')}.`), { op: 'changed' }];
+            }
+            case 'output_truncated':
+                return [note(turn, 'warning', `Output was cut: ${bytes(data.droppedBytes)} dropped.`)];
+            case 'resource_warning': {
+                const share = `${word(data.used)} of ${word(data.limit)}`;
+                return [note(turn, 'warning', `The sandbox runs short of ${word(data.resource)}: ${share} used.`)];
+            }
+            case 'port_opened':
+                return [{ ...note(turn, 'calm', `Port ${word(data.port)} is open.`), url: word(data.url) }];
+            case 'port_closed':
+                return [note(turn, 'calm', `Port ${word(data.port)} is closed.`)];
+            default:
+                return [{ op: 'message', turn, kind: word(event.type), text: asText(data) }];
+        }
+    }
+}
+
+function note(turn, tone, text) {
+    return { op: 'note', turn, tone, text };
+}

@@ -1,0 +1,357 @@
+// The console as people use it: a real browser against a real server with real sandboxes.
+import assert from 'node:assert/strict';
+import { after, afterEach, before, beforeEach, test } from 'node:test';
+
+import { createConversation, newPage, output, screenshot, send, signIn, startBrowser, startProxy, startServer, turnsDone } from './lab.mjs';
+
+let server;
+let browser;
+let context;
+let pages = [];
+
+before(async () => {
+    server = await startServer();
+    browser = await startBrowser();
+});
+after(async () => {
+    await browser?.close();
+    await server?.stop();
+});
+beforeEach(async () => {
+    context = await browser.newContext({ viewport: { width: 1180, height: 780 } });
+    pages = [];
+});
+// Whatever a test does: nothing leaves the origin, nothing runs that should not.
+afterEach(async () => {
+    for (const { page, origin } of pages) {
+        for (const url of page.seen.requests) assert.ok(new RegExp(`^(https?|wss?)://${origin}/`).test(url), `left the origin: ${url}`);
+        assert.deepEqual(page.seen.errors, []);
+        assert.equal(page.seen.dialogs, 0);
+        assert.equal(page.seen.popups, 0);
+        assert.deepEqual(await page.evaluate(() => window.violations), []);
+    }
+    await context.close();
+});
+
+async function open(address = server.address) {
+    const page = await newPage(context);
+    pages.push({ page, origin: address });
+    await signIn(page, server, address);
+    return page;
+}
+
+// The number of lines that the page showed, each time that it changed.
+const watchLines = (page) =>
+    page.evaluate(() => {
+        window.counts = [];
+        const look = () => window.counts.push((document.getElementById('turns').textContent.match(/line \d+\n/g) ?? []).length);
+        new MutationObserver(look).observe(document.getElementById('turns'), { childList: true, subtree: true, characterData: true });
+    });
+
+test('the watch itself sees what must not happen', async () => {
+    const page = await open();
+    await page.evaluate(() => {
+        const script = document.createElement('script');
+        script.textContent = 'window.ran = true';
+        document.body.append(script);
+        const image = document.createElement('img');
+        image.src = 'http://127.0.0.2:9/x.png';
+        document.body.append(image);
+    });
+    await page.waitForFunction(() => window.violations.length >= 2);
+    assert.equal(await page.evaluate(() => window.ran), undefined);
+    assert.ok(page.seen.errors.length > 0);
+    pages = [];
+});
+
+test('a key in the fragment signs in and leaves the address', async () => {
+    assert.ok(server.consoleUrl.endsWith(`#key=${server.key}`));
+    const page = await newPage(context);
+    pages.push({ page, origin: server.address });
+    await page.goto(server.consoleUrl);
+    await page.waitForSelector('#app:not([hidden])');
+    assert.equal(page.url(), `http://${server.address}/`);
+    await page.reload();
+    await page.waitForSelector('#app:not([hidden])');
+    assert.equal(await page.evaluate(() => localStorage.length), 0);
+    await page.click('#sign-out');
+    await page.waitForSelector('#sign-in:not([hidden])');
+    assert.equal(await page.evaluate(() => sessionStorage.length), 0);
+    await page.fill('#key', 'not-the-key-0123456789');
+    await page.press('#key', 'Enter');
+    await page.waitForSelector('#key-error:not([hidden])');
+    await page.fill('#key', server.key);
+    await page.press('#key', 'Enter');
+    await page.waitForSelector('#app:not([hidden])');
+});
+
+test('lines arrive one by one, and a reload comes back to them', async () => {
+    const page = await open();
+    await createConversation(page, 'Line by line');
+    await watchLines(page);
+    await send(page, 'for i in 1 2 3; do echo line $i; sleep 0.2; done');
+    await turnsDone(page, 1);
+    assert.equal(await output(page), 'line 1\nline 2\nline 3\n');
+    const counts = await page.evaluate(() => window.counts);
+    for (const count of [1, 2, 3]) assert.ok(counts.includes(count), `never showed ${count} lines: ${counts}`);
+    await page.reload();
+    await turnsDone(page, 1);
+    assert.equal(await output(page), 'line 1\nline 2\nline 3\n');
+    assert.match(await page.textContent('.prompt'), /for i in 1 2 3/);
+    assert.equal(await page.textContent('#title'), 'Line by line');
+});
+
+test('a connection that is cut again and again loses and doubles nothing', async () => {
+    const proxy = await startProxy(server.address);
+    try {
+        const page = await open(proxy.address);
+        await createConversation(page);
+        await send(page, 'for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $i; sleep 0.2; done');
+        for (const line of [2, 6, 9]) {
+            await page.waitForFunction((wanted) => document.getElementById('turns').textContent.includes(`line ${wanted}\n`), line);
+            assert.ok(proxy.cut() > 0);
+            await page.waitForSelector('#connection:not([data-state=live])');
+            await page.waitForSelector('#connection[data-state=live]');
+        }
+        await turnsDone(page, 1);
+        assert.equal(await output(page), Array.from({ length: 12 }, (_, i) => `line ${i + 1}\n`).join(''));
+        assert.equal(proxy.cuts(), 3);
+    } finally {
+        await proxy.stop();
+    }
+});
+
+test('events come by WebSocket where the server has tokens, and otherwise where none gets through', async () => {
+    const page = await open();
+    await page.route('**/tokens', (route) => route.fulfill({ status: 201, contentType: 'application/json', body: '{"token":"t","expiresAt":"x"}' }));
+    // A token that the server did not make: it refuses the WebSocket.
+    await createConversation(page);
+    assert.equal(await page.textContent('#connection'), 'live');
+    await send(page, 'echo over events');
+    await turnsDone(page, 1);
+    assert.equal(await output(page), 'over events\n');
+    await page.routeWebSocket(/\/ws\?after=0&token=t$/, (socket) => {
+        const at = '2026-01-01T00:00:00.000Z';
+        socket.send(JSON.stringify({ seq: 1, type: 'text_delta', at, turn: 't1', data: { delta: 'over a WebSocket' } }));
+        socket.send(JSON.stringify({ seq: 2, type: 'done', at, turn: 't1', data: {} }));
+    });
+    await page.reload();
+    await turnsDone(page, 1);
+    assert.equal(await page.textContent('#connection'), 'live · WebSocket');
+    assert.equal(await output(page), 'over a WebSocket');
+});
+
+test('two tabs see the same', async () => {
+    const first = await open();
+    await createConversation(first);
+    const second = await open();
+    await second.goto(first.url());
+    await second.waitForSelector('#connection[data-state=live]');
+    await watchLines(second);
+    await send(first, 'for i in 1 2 3; do echo line $i; sleep 0.2; done');
+    await Promise.all([turnsDone(first, 1), turnsDone(second, 1)]);
+    assert.equal(await output(first), 'line 1\nline 2\nline 3\n');
+    assert.equal(await output(second), await output(first));
+    assert.ok((await second.evaluate(() => window.counts)).includes(1));
+});
+
+test('a turn is stopped by the button, and by Esc pressed twice', async () => {
+    const page = await open();
+    await createConversation(page);
+    await send(page, 'echo begun; sleep 1000');
+    await page.waitForSelector('#stop:not([hidden])');
+    await page.waitForFunction(() => document.getElementById('turns').textContent.includes('begun\n'));
+    assert.equal(await page.isDisabled('#send'), true);
+    await page.click('#stop');
+    await turnsDone(page, 1);
+    assert.equal(await page.isHidden('#stop'), true);
+    await send(page, 'echo again; sleep 1000');
+    await page.waitForFunction(() => document.getElementById('turns').textContent.includes('again\n'));
+    await page.press('#message', 'Escape');
+    assert.match(await page.textContent('#keys'), /Esc again/);
+    assert.equal(await page.isVisible('#stop'), true);
+    await page.press('#message', 'Escape');
+    await turnsDone(page, 2);
+    await send(page, 'echo still there');
+    await turnsDone(page, 3);
+    assert.equal(await output(page), 'still there\n');
+});
+
+test('hostile output stays text', async () => {
+    const page = await open();
+    await createConversation(page, 'Hostile');
+    const title = await page.title();
+    const hostile = [
+        '<script>window.hacked=1</script>', '<img src=x onerror="window.hacked=2">', '<svg onload="alert(1)">', '</div><h1 id=planted>x</h1>',
+        '<a href="javascript:alert(1)">click</a>', 'javascript:alert(1)', '<style>*{display:none}</style>', '<iframe src="http://127.0.0.2:9/"></iframe>',
+    ];
+    await send(page, `cat <<'END'\n${hostile.join('\n')}\nEND\nprintf '\\e]0;stolen title\\a\\e[2J\\e[H\\e]8;;javascript:alert(1)\\e\\\\link\\e]8;;\\e\\\\\\u202eabc\\a\\e[31mred\\e[0m\\n'`);
+    await turnsDone(page, 1);
+    const text = await output(page);
+    for (const line of hostile) assert.ok(text.includes(line), line);
+    assert.ok(text.endsWith('link<U+202E>abc^Gred\n'), text);
+    assert.equal(await page.title(), title);
+    assert.equal(await page.evaluate(() => window.hacked), undefined);
+    assert.deepEqual(
+        await page.evaluate(() => [...new Set([...document.querySelectorAll('.answer *')].map((element) => element.tagName))].sort()),
+        ['DIV', 'SPAN'],
+    );
+    assert.equal(await page.evaluate(() => document.querySelectorAll('#planted, #turns a, #turns img, #turns script').length), 0);
+    assert.equal(await page.evaluate(() => document.querySelectorAll('#turns [style], #turns [onerror], #turns [href]').length), 0);
+    assert.equal(await page.evaluate(() => document.querySelector('.answer .a-f1').textContent), 'red');
+    assert.equal(await page.isVisible('#message'), true);
+    await screenshot(page, 'hostile');
+});
+
+test('a long output keeps the page bounded and its end in view', async () => {
+    const page = await open();
+    await createConversation(page);
+    await send(page, 'seq 1 900000; echo the end');
+    await page.waitForFunction(() => document.getElementById('turns').textContent.endsWith('the end\n') || document.querySelector('.turn[data-over="1"]'), null, { timeout: 120_000 });
+    await turnsDone(page, 1);
+    const { size, nodes } = await page.evaluate(() => ({
+        size: document.getElementById('turns').textContent.length,
+        nodes: document.getElementById('turns').querySelectorAll('*').length,
+    }));
+    assert.ok(size < 4 * 1024 * 1024 && size > 1024 * 1024, `${size} characters`);
+    assert.ok(nodes < 20_000, `${nodes} elements`);
+    assert.match(await output(page), /899999\n900000\nthe end\n$/);
+    assert.equal(await page.isVisible('#folded'), true);
+    // Each character a style of its own: elements are bounded too.
+    await send(page, "for i in $(seq 1 400); do for j in $(seq 1 200); do printf '\\e[31mx\\e[32my'; done; done; echo; echo the end");
+    const over = () => {
+        const last = [...document.querySelectorAll('.turn')].at(-1);
+        return last.dataset.over === '1' && last.textContent.includes('\nthe end\n') && last.querySelector('.a-f2') !== null;
+    };
+    await page.waitForFunction(over, null, { timeout: 120_000 });
+    assert.ok((await page.evaluate(() => document.querySelectorAll('#turns *').length)) < 60_000);
+});
+
+test('every kind of event of an agent is shown, as text', async () => {
+    const page = await open();
+    await createConversation(page, 'An agent that tells all', 'teller');
+    await send(page, 'go');
+    await turnsDone(page, 1);
+    assert.equal(await page.textContent('.thinking .block'), 'Let me <b>think</b>.');
+    assert.equal(await output(page), 'Before the tool. After the tool.');
+    const folds = await page.$$eval('.fold', (list) => list.map((fold) => fold.textContent));
+    assert.equal(folds.length, 4);
+    assert.match(folds[0], /Tool search done.*needle.*found <i>it<\/i>/s);
+    assert.match(folds[1], /Tool <img src=x> failed.*no such tool/s);
+    assert.match(folds[2], /tool_result|result done/s);
+    assert.match(folds[3], /message.*assistant/s);
+    assert.equal(await page.isVisible('.fold .content'), false);
+    await page.click('.fold summary');
+    assert.equal(await page.isVisible('.fold .content'), true);
+    assert.match(await page.textContent('.error'), /something <u>odd<\/u>/);
+    assert.equal(await page.evaluate(() => document.querySelectorAll('#turns img, #turns i, #turns u').length), 0);
+    await page.click('.thinking summary');
+    await screenshot(page, 'agent');
+});
+
+test('a conversation that another tab deletes is closed', async () => {
+    const first = await open();
+    await createConversation(first);
+    const second = await open();
+    await second.goto(first.url());
+    await second.waitForSelector('#connection[data-state=live]');
+    await first.click('#delete');
+    await first.click('#delete-form button[type=submit]');
+    await second.waitForSelector('#welcome:not([hidden])');
+    await second.waitForSelector('#notice:not([hidden])');
+});
+
+test('a conversation is paused, resumed and deleted, each as its badge says', async () => {
+    const page = await open();
+    await createConversation(page);
+    const id = new URL(page.url()).hash;
+    await page.waitForFunction(() => document.getElementById('status').textContent === 'active');
+    await page.click('#pause');
+    await page.waitForFunction(() => document.getElementById('status').textContent === 'paused · by you');
+    assert.equal(await page.textContent('#pause'), 'Resume');
+    await page.waitForFunction(() => document.getElementById('turns').textContent.includes('Paused.'));
+    await page.click('#pause');
+    await page.waitForFunction(() => document.getElementById('status').textContent === 'active');
+    await page.click('#delete');
+    await page.click('#delete-form button[value=cancel]');
+    assert.equal(await page.isVisible('#chat'), true);
+    await page.click('#delete');
+    await page.click('#delete-form button[type=submit]');
+    await page.waitForSelector('#welcome:not([hidden])');
+    assert.equal(await page.evaluate((hash) => document.querySelector(`#list a[href="${hash}"]`), id), null);
+});
+
+test('what this host does not enforce is a warning', async () => {
+    const page = await open();
+    await createConversation(page);
+    const enforcement = await page.evaluate(async () => {
+        const headers = { Authorization: `Bearer ${sessionStorage.getItem('atoll.key')}` };
+        return (await (await fetch('/v1/system', { headers })).json()).enforcement;
+    });
+    const missing = Object.keys(enforcement).filter((name) => enforcement[name] === 'none');
+    const summary = await page.textContent('#facts-summary');
+    for (const name of missing) assert.ok(summary.includes(name), `${name} is missing in: ${summary}`);
+    if (missing.length > 0) assert.equal(await page.getAttribute('#facts', 'data-tone'), 'warn');
+});
+
+test('the keyboard is enough, and everything that it reaches has a name', async () => {
+    const page = await open();
+    await page.focus('#new');
+    await page.keyboard.press('Enter');
+    await page.keyboard.type('By keyboard');
+    await page.keyboard.press('Enter');
+    await page.waitForSelector('#connection[data-state=live]');
+    await page.waitForFunction(() => document.activeElement.id === 'message');
+    await page.keyboard.type('echo one;');
+    await page.keyboard.press('Shift+Enter');
+    await page.keyboard.type('echo two');
+    await page.keyboard.press('Enter');
+    await turnsDone(page, 1);
+    assert.equal(await output(page), 'one\ntwo\n');
+    const unnamed = await page.evaluate(() =>
+        [...document.querySelectorAll('button, a[href], input, select, textarea, [tabindex]')]
+            .filter((element) => element.checkVisibility())
+            .filter((element) => !(element.getAttribute('aria-label') || element.textContent.trim() || element.labels?.[0]?.textContent.trim()))
+            .map((element) => element.outerHTML),
+    );
+    assert.deepEqual(unnamed, []);
+    await page.keyboard.press('Shift+Tab');
+    const outline = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);
+    assert.equal(outline, 'solid');
+});
+
+for (const [name, options] of [
+    ['light', { colorScheme: 'light', viewport: { width: 1180, height: 780 } }],
+    ['dark', { colorScheme: 'dark', viewport: { width: 1180, height: 780 } }],
+    ['phone', { colorScheme: 'light', viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true }],
+    ['phone-dark', { colorScheme: 'dark', reducedMotion: 'reduce', viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true }],
+])
+    test(`it fits and reads well: ${name}`, async () => {
+        await context.close();
+        context = await browser.newContext(options);
+        const page = await open();
+        const fits = async () => {
+            const [wide, window] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
+            assert.ok(wide <= window, `${wide} > ${window}`);
+        };
+        await fits();
+        await page.click('#new');
+        await fits();
+        await screenshot(page, `${name}-create`);
+        await page.click('#create-form button[value=cancel]');
+        await createConversation(page, 'A look at the output of a few commands');
+        await send(page, `ls -la /; printf '\\e[1;32mgood\\e[0m \\e[33mso so\\e[0m \\e[31mbad\\e[0m\\n'; echo ${'wide'.repeat(60)}; false`);
+        await turnsDone(page, 1);
+        await send(page, 'for i in 1 2 3; do echo line $i; sleep 0.1; done; sleep 1000');
+        await page.waitForFunction(() => document.getElementById('turns').textContent.includes('line 3\n'));
+        await fits();
+        await screenshot(page, name);
+        await page.click('#facts summary');
+        await fits();
+        await screenshot(page, `${name}-facts`);
+        const background = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+        const brightness = Number(/\d+/.exec(background)[0]);
+        assert.ok(name.includes('dark') ? brightness < 100 : brightness > 200, background);
+        await page.click('#stop');
+        await turnsDone(page, 2);
+    });

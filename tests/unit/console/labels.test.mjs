@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { actionsOf, ago, enforcementOf, nameOf, statusOf } from '../../../http/console/labels.mjs';
+import { fragmentOf, readFragment } from '../../../http/console/store.mjs';
+
+const strong = { filesystem: 'bubblewrap', network: 'netns', syscalls: 'seccomp', uid: 'private', memory: 'cgroup2', cpu: 'cgroup2', processes: 'cgroup2', disk: 'check' };
+
+test('what is not enforced is a warning that names it', () => {
+    assert.equal(enforcementOf(strong).tone, 'good');
+    const weak = enforcementOf({ ...strong, memory: 'none', uid: 'shared' });
+    assert.equal(weak.tone, 'warn');
+    assert.match(weak.summary, /memory/);
+    assert.match(weak.summary, /uid: shared/);
+    assert.deepEqual(weak.facts.filter((fact) => fact.warning).map((fact) => fact.name), ['uid', 'memory']);
+});
+
+test('a conversation is named by its title, harmless and short, or by its agent and id', () => {
+    const base = { agent: 'shell', id: 'abcdefghijkl', metadata: {} };
+    assert.equal(nameOf(base), 'shell abcdef');
+    assert.equal(nameOf({ ...base, metadata: { title: ' a \n b ' } }), 'a b');
+    assert.equal(nameOf({ ...base, metadata: { title: '\u202ex' } }), '<U+202E>x');
+    assert.equal(nameOf({ ...base, metadata: { title: { a: 1 } } }), 'shell abcdef');
+    assert.ok(nameOf({ ...base, metadata: { title: 'x'.repeat(10_000) } }).length < 200);
+});
+
+test('the state tells its reason', () => {
+    assert.deepEqual(statusOf({ status: 'paused', statusReason: 'oom' }), { text: 'paused · out of memory', tone: 'warn' });
+    assert.deepEqual(statusOf({ status: 'active', statusReason: null }), { text: 'active', tone: 'good' });
+});
+
+test('only what the state allows can be done', () => {
+    assert.deepEqual(actionsOf({ status: 'active' }, false), { send: true, stop: false, pause: true, resume: false });
+    assert.deepEqual(actionsOf({ status: 'active' }, true), { send: false, stop: true, pause: true, resume: false });
+    assert.equal(actionsOf({ status: 'paused' }, false).send, true);
+    assert.equal(actionsOf({ status: 'ended' }, false).send, false);
+});
+
+test('times are told as people tell them', () => {
+    const now = Date.parse('2026-01-02T00:00:00Z');
+    assert.equal(ago('2026-01-01T23:59:50Z', now), 'just now');
+    assert.equal(ago('2026-01-01T23:00:00Z', now), '1 h ago');
+    assert.equal(ago('nonsense', now), '');
+});
+
+test('the fragment carries a key and a conversation', () => {
+    assert.deepEqual(readFragment('#key=a%2Bb&c=xyz'), { key: 'a+b', id: 'xyz' });
+    assert.deepEqual(readFragment(''), { key: null, id: null });
+    assert.deepEqual(readFragment(fragmentOf('xyz')), { key: null, id: 'xyz' });
+});

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { Transcript } from '../../../http/console/transcript.mjs';
+
+const at = '2026-01-01T00:00:00.000Z';
+
+function apply(...events) {
+    const transcript = new Transcript();
+    let seq = 0;
+    const operations = events.flatMap(([type, data = {}, turn = null]) => transcript.apply({ seq: ++seq, type, at, turn, data }));
+    return { transcript, operations: operations.filter(({ op }) => op !== 'turn') };
+}
+const ops = (...events) => apply(...events).operations;
+
+test('the deltas of a turn join until something else comes between', () => {
+    const list = ops(
+        ['text_delta', { delta: 'a' }, 't1'],
+        ['text_delta', { delta: 'b' }, 't1'],
+        ['thinking_delta', { delta: 'c' }, 't1'],
+        ['tool_use', { id: '1', name: 'n', input: {} }, 't1'],
+        ['text_delta', { delta: 'd' }, 't1'],
+    );
+    const blocks = list.filter(({ op }) => op === 'text').map(({ block, text }) => [block, text]);
+    assert.equal(blocks[0][0], blocks[1][0]);
+    assert.equal(new Set(blocks.map(([block]) => block)).size, 3);
+});
+
+test('an event that was applied is not applied again', () => {
+    const transcript = new Transcript();
+    const event = { seq: 1, type: 'text_delta', at, turn: 't1', data: { delta: 'a' } };
+    assert.equal(transcript.apply(event).length, 2);
+    assert.deepEqual(transcript.apply(event), []);
+});
+
+test('a hole in the log is told', () => {
+    const transcript = new Transcript();
+    const [first] = transcript.apply({ seq: 5, type: 'done', at, turn: null, data: {} });
+    assert.match(first.text, /1 to 4/);
+});
+
+test('a turn is open from its first event, or its ticket, to its done', () => {
+    const { transcript } = apply(['text_delta', { delta: 'a' }, 't1']);
+    assert.equal(transcript.openTurn, 't1');
+    transcript.apply({ seq: 2, type: 'done', at, turn: 't1', data: {} });
+    assert.equal(transcript.openTurn, null);
+    transcript.begin('t1');
+    assert.equal(transcript.openTurn, null);
+    transcript.begin('t2');
+    assert.equal(transcript.openTurn, 't2');
+});
+
+test('the end of a turn tells failure and duration', () => {
+    const good = ops(['turn_complete', { result: 'success', exitCode: 0 }, 't1'], ['done', {}, 't1']);
+    assert.deepEqual(good, [
+        { op: 'complete', turn: 't1', result: 'success', exitCode: 0 },
+        { op: 'end', turn: 't1', failed: false, ms: 0 },
+    ]);
+    const bad = ops(['error', { code: 'c', message: 'm' }, 't1'], ['done', {}, 't1']);
+    assert.equal(bad[1].failed, true);
+});
+
+test('every type of the API is shown', () => {
+    const list = ops(
+        ['session_start', { agent: 'shell' }],
+        ['sandbox_ready', { generation: 1 }],
+        ['message', { type: 'assistant', content: [] }, 't1'],
+        ['tool_result', { toolUseId: '1', content: [{ type: 'text', text: 'x' }], isError: true }, 't1'],
+        ['output_truncated', { droppedBytes: 5_000_000 }, 't1'],
+        ['resource_warning', { resource: 'memory', used: 9, limit: 10 }],
+        ['port_opened', { port: 5173, url: 'http://localhost:30001' }],
+        ['port_closed', { port: 5173 }],
+        ['sandbox_paused', { reason: 'oom', detail: 'killed' }],
+        ['sandbox_resumed', { generation: 2 }],
+        ['sandbox_terminated', { class: 'oom', code: 9, detail: 'd' }],
+        ['something_new', { a: 1 }],
+    );
+    assert.ok(list.every(({ op }) => op !== undefined));
+    assert.equal(list.find(({ op }) => op === 'result').content, 'x');
+    assert.match(list.find(({ text }) => text?.startsWith('Output')).text, /4\.8 MB/);
+    assert.equal(list.find(({ text }) => /memory\./.test(text ?? '')).tone, 'warning');
+    assert.equal(list.filter(({ op }) => op === 'changed').length, 4);
+});
+
+test('values of any type, depth and size become bounded text', () => {
+    const odd = [null, 7, true, [], ['<b>'], { a: { b: 1 } }, 'x'.repeat(1_000_000)];
+    for (const value of odd)
+        for (const type of ['text_delta', 'tool_use', 'tool_result', 'error', 'turn_complete', 'sandbox_paused', 'sandbox_terminated', 'port_opened']) {
+            const data = { delta: value, id: value, name: value, input: value, toolUseId: value, content: value, code: value, message: value, result: value, exitCode: value, reason: value, detail: value, class: value, port: value, url: value };
+            for (const operation of ops([type, data, 't1'], [type, value, 't1']))
+                for (const member of Object.values(operation))
+                    assert.ok(['string', 'number', 'boolean'].includes(typeof member) || member === null);
+        }
+    const [named] = ops(['tool_use', { name: 'x'.repeat(1_000_000) }, 't1']);
+    assert.ok(named.name.length < 300);
+});
