@@ -18,7 +18,6 @@ std::string_view default_detail(Errc code) noexcept {
             return "The token's time is over; fetch a new one.";
         case Errc::key_restricted:
             return "This key is for the conversations of one user; the route needs a key without a user.";
-        case Errc::read_only_token:
         case Errc::user_not_allowed:
             return "This key belongs to another user; leave `userId` out or name that user.";
         case Errc::turn_in_progress:
@@ -59,6 +58,7 @@ unsigned status_of(Errc code) noexcept {
         case Errc::network_not_allowed:
         case Errc::origin_not_allowed:
         case Errc::key_restricted:
+        case Errc::read_only_token:
         case Errc::user_not_allowed:
             return 403;
         case Errc::not_found:

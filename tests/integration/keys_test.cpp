@@ -223,8 +223,8 @@ TEST_CASE(
     const std::string own = hers["sandboxId"];
     const std::string foreign = api.create({{"userId", "bob"}})["sandboxId"];
     const std::string loose = api.call(201, "POST", "/v1/sandboxes", "{}")["id"];
-    const std::vector<std::string> meant{"/v1/conversations", "/v1/system", "/openapi.json", "/healthz",
-                                         "/readyz"};
+    const std::vector<std::string> meant{"/v1/conversations", "/v1/system", "/openapi.json",  "/healthz",
+                                         "/readyz",           "/",          "/console/{file}"};
     for (const auto& [method, pattern] : operations(api)) {
         INFO(method << ' ' << pattern);
         if (pattern.starts_with("/v1/sandboxes/{id}")) {

@@ -61,17 +61,12 @@ TEST_CASE("A WebSocket that breaks in the middle of a turn goes on where it was"
     const std::string id = api.create()["id"];
     auto first = open_socket(api, id);
     first.send_text(message("mkfifo f; for i in $(seq 200); do echo line $i; done; read -r x < f; echo end"));
-    std::vector<Json> events;
-    while (events.size() < 5)
-        events.push_back(Json::parse(first.next_text()));
+    std::vector<Json> events = follow(first, "text_delta");
     first.http().close();
     auto second = open_socket(api, id, events.back()["seq"]);
     // The turn went on without a client; now it may end.
-    const std::string sandbox = api.get(id)["sandboxId"];
-    for (std::string output; output.find("line 200\n") == std::string::npos;) {
+    while (summarise(events).output.find("line 200\n") == std::string::npos)
         events.push_back(Json::parse(second.next_text()));
-        output = summarise(events).output;
-    }
     second.send_text(R"({"type":"interrupt"})");
     for (auto& event : follow(second, "done"))
         events.push_back(std::move(event));

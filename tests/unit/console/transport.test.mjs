@@ -84,7 +84,7 @@ test('the reason of a close is handed on', async () => {
     open();
     await until(() => Socket.made.length === 1);
     Socket.made[0].onopen();
-    Socket.made[0].onclose({ code: 4410, reason: 'seq_expired: the log begins later' });
+    Socket.made[0].onclose({ code: 4410, reason: '{"code":"seq_expired","after":3,"detail":"the log begins later"}' });
     assert.equal(seen.ends[0].code, 'seq_expired');
 });
 

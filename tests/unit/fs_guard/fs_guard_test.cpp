@@ -237,12 +237,15 @@ TEST_CASE("checkpointer: the log begins anew under a load that never rests, and 
         });
     };
     load();
-    REQUIRE(
-        bench.loop.run_until([&] { return checkpointer->held_rounds() >= 50; }, std::chrono::seconds(60)));
+    // A log that is never begun anew holds more than all events; one that is keeps to what one round takes,
+    // which on a busy machine may be much at first.
+    const auto stays_short = [&] {
+        return checkpointer->held_rounds() >= 50 &&
+               2 * fs::file_size(database.string() + "-wal") < committed * 2000;
+    };
+    REQUIRE(bench.loop.run_until(stays_short, std::chrono::seconds(60)));
     CHECK(checkpointer->rounds() > checkpointer->held_rounds());
     CHECK(committed + 1 >= seq);
-    // A log that is never begun anew holds more than all events.
-    CHECK(2 * fs::file_size(database.string() + "-wal") < committed * 2000);
     checkpointer.reset();
     const auto events = store->read_events(1, 0, 1UL << 30);
     REQUIRE(events.has_value());
