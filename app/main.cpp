@@ -2,6 +2,7 @@
 // wrong command line.
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 
 #include <boost/asio/io_context.hpp>
 #include <csignal>
@@ -32,6 +33,8 @@ int fail(const atl::base::Error& error) {
 int run(const Config& config) {
     // A peer that goes away is an error of the write, not a signal (signal(7)).
     std::signal(SIGPIPE, SIG_IGN);
+    // What sandboxes have to reach has to be reachable; what is secret has a mode of its own (umask(2)).
+    ::umask(022);
     // One thread runs it and nothing else posts to it: no locks (Asio, "Concurrency Hints").
     boost::asio::io_context loop(BOOST_ASIO_CONCURRENCY_HINT_UNSAFE);
     if (config.keys) {

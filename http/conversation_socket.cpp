@@ -13,6 +13,9 @@ using base::Task;
 using conversation::Manager;
 using conversation::TurnTicket;
 
+// Who may not send needs no room for it: enough to be told so.
+constexpr std::size_t k_reader_frame_bytes = 4096;
+
 WebSocketActions actions_on(Api& api, const std::string& id) {
     WebSocketActions actions;
     // The turn's events tell what became of it, after their commit.
@@ -76,9 +79,10 @@ Task<Result<Response>> async_open_socket(Api& api, RequestContext& context) {
     auto feed = open_feed(api, *id, after->value_or(0));
     if (feed.has_error())
         co_return feed.error();
-    auto actions = context.principal.scope == Scope::read ? no_actions() : actions_on(api, *id);
+    const bool reads_only = context.principal.scope == Scope::read;
     auto session =
-        std::make_unique<WebSocketSession>(std::move(*feed), std::move(actions), base::k_max_body_bytes);
+        std::make_unique<WebSocketSession>(std::move(*feed), reads_only ? no_actions() : actions_on(api, *id),
+                                           reads_only ? k_reader_frame_bytes : base::k_max_body_bytes);
     co_return accept_handshake(context.request, std::move(session));
 }
 

@@ -68,6 +68,9 @@ class WebSocketParser {
     /// Valid until the next feed().
     std::string_view payload() const noexcept { return is_control(done_opcode_) ? control_ : message_; }
 
+    /// A frame or a message has begun and is not complete.
+    bool is_inside() const noexcept { return head_bytes_ > 0 || in_payload_ || message_opcode_.has_value(); }
+
     CloseCode close_code() const noexcept { return close_code_; }
     std::string_view reason() const noexcept { return reason_; }
 

@@ -1,5 +1,6 @@
 #include "http/websocket_session.hpp"
 
+#include <algorithm>
 #include <optional>
 
 #include "http/forms.hpp"
@@ -70,15 +71,26 @@ base::Task<> WebSocketSession::async_run(Connection& connection, const ServerSta
             co_return;
         }
         const Io io = co_await async_wait(connection);
-        if (io == Io::deadline && std::exchange(awaits_pong_, true))
+        // What arrived before the end still counts.
+        const bool has_input = !shared_->busy && !connection.input().empty();
+        if (io == Io::deadline ? !on_deadline(state) : io != Io::ok && !(io == Io::eof && has_input))
             co_return;
-        if (io == Io::deadline) {
-            write_frame(out_, Opcode::ping, {});
-            ping_at_ = std::chrono::steady_clock::now() + state.settings.heartbeat_interval;
-        } else if (io != Io::ok) {
-            co_return;
-        }
     }
+}
+
+// False: the client is gone.
+bool WebSocketSession::on_deadline(const ServerState& state) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= message_until_) {
+        close(CloseCode::policy_violation, base::code_name(Errc::request_timeout),
+              "a message has to be complete in time");
+        return true;
+    }
+    if (now < ping_at_)
+        return true;
+    write_frame(out_, Opcode::ping, {});
+    ping_at_ = now + state.settings.heartbeat_interval;
+    return !std::exchange(awaits_pong_, true);
 }
 
 bool WebSocketSession::has_work(const Connection& connection) const {
@@ -90,7 +102,7 @@ base::Task<Io> WebSocketSession::async_wait(Connection& connection) {
         // Lets other handlers of the loop run: a long replay or a client that never pauses gives way.
         connection.wake()->post();
     } else {
-        const auto left = ping_at_ - std::chrono::steady_clock::now();
+        const auto left = std::min(ping_at_, message_until_) - std::chrono::steady_clock::now();
         connection.set_deadline(std::chrono::duration_cast<base::Millis>(left));
     }
     co_return co_await connection.async_idle();
@@ -100,6 +112,10 @@ base::Task<Io> WebSocketSession::async_wait(Connection& connection) {
 void WebSocketSession::advance(Connection& connection, const ServerState& state) {
     take_reply();
     read_frames(connection);
+    if (!parser_.is_inside() || shared_->busy)
+        message_until_ = base::SteadyTime::max();
+    else if (message_until_ == base::SteadyTime::max())
+        message_until_ = std::chrono::steady_clock::now() + state.settings.body_deadline;
     if (closing_)
         return;
     if (state.stopping)

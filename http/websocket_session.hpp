@@ -1,8 +1,9 @@
 // A conversation on a WebSocket: its events from a cursor on, live, as text frames; messages and interrupts
 // from the client; pings; an end that says what to do next.
 // Invariants: every frame with a seq is an event of the log, in order, so the last seq seen is where a client
-// goes on; a refused frame is answered and changes nothing; a client that neither reads nor answers a ping is
-// cut off. Not here: frames (websocket_codec.hpp), who may open one (conversation_socket.cpp).
+// goes on; a refused frame is answered and changes nothing; a client that neither reads nor answers a ping,
+// or leaves a message unfinished, is cut off. Not here: frames (websocket_codec.hpp), who may open one
+// (conversation_socket.cpp).
 #pragma once
 
 #include <functional>
@@ -54,6 +55,7 @@ class WebSocketSession final : public Takeover {
     void close_for(const base::Error& error);
     bool has_work(const Connection& connection) const;
     base::Task<Io> async_wait(Connection& connection);
+    bool on_deadline(const ServerState& state);
 
     std::unique_ptr<EventFeed> feed_;
     WebSocketActions actions_;
@@ -64,6 +66,8 @@ class WebSocketSession final : public Takeover {
     bool closing_ = false;
     bool awaits_pong_ = false;
     base::SteadyTime ping_at_{};
+    base::SteadyTime message_until_ =
+        base::SteadyTime::max();  // when a message that has begun must be complete
 };
 
 }  // namespace atl::http

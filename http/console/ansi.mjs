@@ -14,9 +14,9 @@ const STRING_ESCAPE = 4;
 const INTERMEDIATE = 5;
 
 // C0 but \t \n ESC, DEL, C1; bidi marks, embeddings, overrides and isolates; line and paragraph separators;
-// invisible operators, interlinear marks, tags, a lone surrogate.
+// invisible operators and fillers, interlinear marks, tags, a lone surrogate.
 const SPECIAL =
-    /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udfff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
+    /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\udb40[\udc00-\udfff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
 function visible(character) {
     const code = character.codePointAt(0);

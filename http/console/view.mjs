@@ -344,9 +344,10 @@ export class TranscriptView {
     }
 
     #inside(details, classes, text) {
+        if (text === '') return;
         const box = h('div', classes);
         details.append(box);
-        if (text !== '') new TextBlock(box, this.#pieces).append(text);
+        new TextBlock(box, this.#pieces).append(text);
     }
 
     #tool(turn, { id, name, input }) {
@@ -360,7 +361,9 @@ export class TranscriptView {
         const details = known?.isConnected ? known : this.#fold(turn, 'tool', 'result', '');
         const summary = details.querySelector('summary');
         if (isError) details.classList.add('failed');
-        summary.append(isError ? ' failed' : ' done');
+        // Once: a tool that answers again and again must not make the page grow.
+        if (!details.dataset.ended) summary.append(isError ? ' failed' : ' done');
+        details.dataset.ended = 'true';
         this.#inside(details, 'result', content);
     }
 

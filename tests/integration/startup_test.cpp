@@ -111,6 +111,14 @@ TEST_CASE("The key is made at the first start, kept, and readable by its owner a
     }
 }
 
+TEST_CASE("A server under a strict umask serves, and its secrets stay its own") {
+    const mode_t before = ::umask(0077);
+    const ServerProcess server;
+    ::umask(before);
+    ApiClient api(server);
+    CHECK(api.message(api.create()["id"], "echo works").output == "works\n");
+}
+
 TEST_CASE("SIGTERM ends open turns, sandboxes and the server, and a restart goes on from there") {
     const TempDir dir;
     ServerOptions options;

@@ -349,11 +349,31 @@ TEST_CASE("A client that does not read is cut off and costs others nothing") {
     CHECK(server.eventually([&] { return server.connections_now() == 1; }));
 }
 
-TEST_CASE("A client that only half-closes is gone, too") {
+TEST_CASE("A client that only half-closes is gone, too, after what it had sent") {
     SocketServer server;
     auto client = server.open();
+    for (int i = 0; i < 300; ++i)
+        client.send({.first = 0x89, .payload = "ping"});
+    client.send_text(R"({"type":"interrupt"})");
     client.http().shutdown_send();
+    CHECK(server.eventually([&] { return server.interrupts == 1; }));
     CHECK(server.eventually([&] { return server.connections_now() == 0; }));
+}
+
+TEST_CASE("A message that is never finished ends the WebSocket, one that goes on in time does not") {
+    http::Settings settings;
+    settings.body_deadline = 300ms;
+    SocketServer server(settings);
+    auto client = server.open();
+    client.send({.first = 0x01, .payload = R"({"type":)"});
+    server.publish();
+    CHECK(seq_of(client.next_text()) == 1);
+    client.send({.first = 0x80, .payload = R"("interrupt"})"});
+    CHECK(server.eventually([&] { return server.interrupts == 1; }));
+    client.send({.first = 0x01, .payload = "{"});
+    const auto frame = client.await_close();
+    CHECK(frame.close_code() == 1008);
+    CHECK(Json::parse(frame.close_reason())["code"] == "request_timeout");
 }
 
 TEST_CASE("Frames that come with the handshake are not lost") {
