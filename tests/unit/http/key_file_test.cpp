@@ -233,3 +233,20 @@ TEST_CASE("a key of the file and the server's own are told from all others") {
     CHECK(who("wrong").error().detail() == keys.authenticate(Request{}).error().detail());
     CHECK(who("").error().code() == Errc::unauthorized);
 }
+
+TEST_CASE("root keeps the keys of a server that is not root, and trusts no third user's file") {
+    if (::geteuid() != 0)
+        SKIP("needs root: nobody else can give files away");
+    constexpr uid_t k_server = 1'234'567;
+    const TempDir dir;
+    const auto path = dir.path() / "keys.json";
+    REQUIRE(::chown(dir.path().c_str(), k_server, k_server) == 0);
+    add(path, key_of("first"));
+    struct stat status {};
+    REQUIRE(::stat(path.c_str(), &status) == 0);
+    CHECK(status.st_uid == k_server);
+    add(path, key_of("second"));
+    CHECK(KeyFile(path).find("second"));
+    REQUIRE(::chown(path.c_str(), k_server + 1, k_server + 1) == 0);
+    CHECK_FALSE(KeyFile(path).find("second"));
+}
