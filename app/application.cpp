@@ -16,6 +16,7 @@
 #include "app/agents_file.hpp"
 #include "app/data_dir.hpp"
 #include "app/host.hpp"
+#include "app/required_limits.hpp"
 #include "bridge/unix_channel.hpp"
 #include "cgroup/groups.hpp"
 #include "core/base/asio_timers.hpp"
@@ -31,6 +32,8 @@
 #include "core/sandbox/manager.hpp"
 #include "core/store/sqlite_store.hpp"
 #include "fs-guard/checkpointer.hpp"
+#include "fs-guard/disk_meter.hpp"
+#include "fs-guard/free_space.hpp"
 #include "fs-guard/helper_client.hpp"
 #include "fs-guard/workspaces.hpp"
 #include "http/api.hpp"
@@ -129,6 +132,8 @@ struct Application::Parts {
     Result<void> open_host();
     Result<void> open_core();
     Result<void> open_disk();
+    void open_meter();
+    Gaps gaps() const;
     Result<void> open_http();
     void await_signal();
     void stop();
@@ -144,6 +149,8 @@ struct Application::Parts {
     std::unique_ptr<store::SqliteStore> store;
     std::unique_ptr<fs_guard::HelperClient> remover;
     std::unique_ptr<fs_guard::HelperClient> checkpoint_helper;
+    std::unique_ptr<fs_guard::HelperClient> measurer;
+    std::unique_ptr<fs_guard::DiskMeter> meter;
     std::unique_ptr<fs_guard::Workspaces> workspaces;
     std::unique_ptr<cgroup::Groups> groups;
     std::unique_ptr<sandbox::UidLeases> uids;
@@ -202,7 +209,8 @@ Result<void> Application::Parts::open_host() {
         if (auto kept = isolation::keep_in_memory(launcher_config->run_dir); !kept)
             return kept;
     }
-    auto found_groups = cgroup::Groups::open(loop.get_executor(), timers, data.instance_id());
+    auto found_groups =
+        cgroup::Groups::open(loop.get_executor(), timers, {data.instance_id(), config.zygote});
     if (!found_groups)
         return found_groups.error();
     groups = std::move(*found_groups);
@@ -235,6 +243,8 @@ Result<void> Application::Parts::open_core() {
     sandboxes = std::make_unique<sandbox::Manager>(
         sandbox::ManagerPorts{clock, timers, *launcher, *groups, *workspaces, *channels, *uids},
         sandbox_settings);
+    if (auto enough = check_required(config.required, gaps()); !enough)
+        return enough;
     journal = std::make_unique<conversation::Journal>(*store, timers);
     conversations = std::make_unique<conversation::Manager>(clock, timers, *sandboxes, *journal, *store,
                                                             conversation_settings(config, agents));
@@ -252,7 +262,13 @@ Result<void> Application::Parts::open_disk() {
     if (!checking)
         return checking.error();
     checkpoint_helper = std::move(*checking);
-    auto provisioned = fs_guard::Workspaces::open(data.path(), *remover, timers);
+    // A third: neither may hold up a look at a workspace that grows.
+    auto measuring = fs_guard::HelperClient::start(loop.get_executor(), timers, helper);
+    if (!measuring)
+        return measuring.error();
+    measurer = std::move(*measuring);
+    open_meter();
+    auto provisioned = fs_guard::Workspaces::open(data.path(), *remover, *meter, timers);
     if (!provisioned)
         return provisioned.error();
     workspaces = std::move(*provisioned);
@@ -277,6 +293,30 @@ Result<void> Application::Parts::open_disk() {
     return {};
 }
 
+Gaps Application::Parts::gaps() const {
+    Gaps known{{"uid", "only a server that runs as root gives each sandbox a uid of its own"}};
+    const std::map<cgroup::Controller, std::string> names{{cgroup::Controller::memory, "memory"},
+                                                          {cgroup::Controller::cpu, "cpu"},
+                                                          {cgroup::Controller::pids, "processes"}};
+    for (const auto& [controller, why] : groups->places().missing) {
+        if (const auto name = names.find(controller); name != names.end())
+            known[name->second] = why;
+    }
+    return gaps_of(sandboxes->enforcement(sandbox::NetworkMode::none), known);
+}
+
+void Application::Parts::open_meter() {
+    fs_guard::MeterSettings meter_settings;
+    meter_settings.period = std::chrono::seconds(config.disk_period_seconds);
+    meter_settings.reserve = config.disk_reserve_percent / 100.0;
+    auto walk = [this](const std::string& id, std::function<void(Result<fs_guard::TreeSize>)> done) {
+        measurer->measure(fs_guard::Workspaces::folder_name(id), std::move(done));
+    };
+    auto look = [path = data.path()] { return fs_guard::free_space(path); };
+    meter = std::make_unique<fs_guard::DiskMeter>(
+        fs_guard::MeterPorts{clock, timers, std::move(look), std::move(walk)}, meter_settings);
+}
+
 Result<void> Application::Parts::open_http() {
     keys = std::make_unique<http::KeyFile>(DataDir::keys_file(data.path()));
     if (auto read = keys->refresh(); !read)
@@ -292,6 +332,7 @@ Result<void> Application::Parts::open_http() {
     system.networks = {"none"};
     if (config.allow_host_network)
         system.networks.emplace_back("host");
+    system.gaps = gaps();
     system.enforcement = [this] { return sandboxes->enforcement(sandbox::NetworkMode::none); };
     system.capacity = [this] { return http::Capacity{sandboxes->living(), sandboxes->capacity()}; };
     system.ready = [this] { return conversations->ready(); };
@@ -330,6 +371,8 @@ void Application::Parts::stop() {
 
 void Application::Parts::let_go() {
     workspaces.reset();
+    meter.reset();
+    measurer.reset();
     remover.reset();
     checkpointer.reset();
     checkpoint_helper.reset();
@@ -353,6 +396,7 @@ Result<std::unique_ptr<Application>> Application::open(boost::asio::io_context& 
 }
 
 void Application::start() {
+    parts_->groups->make_ahead();
     parts_->server->start();
     parts_->checkpointer.emplace(parts_->timers, *parts_->checkpoint_helper, *parts_->store, *parts_->journal,
                                  parts_->data.database(), fs_guard::Checkpointer::Bounds{});

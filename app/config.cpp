@@ -6,6 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 
+#include "app/required_limits.hpp"
+
 namespace atl::app {
 namespace {
 
@@ -76,6 +78,23 @@ void add_sandbox_options(CLI::App& cli, Config& config) {
         ->envname("ATOLL_MAX_SANDBOXES")
         ->check(CLI::Range(1, 65536))
         ->capture_default_str();
+    cli.add_option(
+           "--require", config.required,
+           "Limits that this host must enforce, or the server does not start: memory, cpu, processes, "
+           "disk, filesystem, network, syscalls, uid")
+        ->envname("ATOLL_REQUIRE")
+        ->delimiter(',')
+        ->check(CLI::IsMember(limit_names()));
+    cli.add_option("--disk-period", config.disk_period_seconds,
+                   "Seconds between two measurements of a workspace that does not grow")
+        ->envname("ATOLL_DISK_PERIOD")
+        ->check(CLI::Range(1, 86'400))
+        ->capture_default_str();
+    cli.add_option("--disk-reserve", config.disk_reserve_percent,
+                   "Percent of the disk kept free: below it what grows fastest is stopped; 0: none")
+        ->envname("ATOLL_DISK_RESERVE")
+        ->check(CLI::Range(0.0, 90.0))
+        ->capture_default_str();
     cli.add_option("--turn-limit", config.turn_limit_seconds, "Seconds that a turn may take; 0: no limit")
         ->envname("ATOLL_TURN_LIMIT")
         ->check(CLI::Range(0, 31'536'000))
@@ -98,6 +117,9 @@ void add_host_options(CLI::App& cli, Config& config) {
         ->capture_default_str();
     cli.add_option("--helper", config.helper, "The helper program")
         ->envname("ATOLL_HELPER")
+        ->capture_default_str();
+    cli.add_option("--zygote", config.zygote, "The program that waits in cgroups of v1 to become a sandbox")
+        ->envname("ATOLL_ZYGOTE")
         ->capture_default_str();
     cli.add_option("--uid-lease-dir", config.uid_lease_dir,
                    "Where servers of this host agree on sandbox uids")
@@ -134,6 +156,7 @@ ParsedConfig parse_config(int argc, const char* const* argv) {
     config.data_dir = default_data_dir();
     config.guest = program_dir() / "atoll-guest";
     config.helper = program_dir() / "atoll-helper";
+    config.zygote = program_dir() / "atoll-zygote";
     CLI::App cli("atolld: gives every conversation of a chat product its own locked-down sandbox", "atolld");
     cli.set_version_flag("--version", std::string("atolld ") + ATOLL_VERSION);
     cli.set_config("--config", "", "A configuration file (INI or TOML) with the names of these flags");

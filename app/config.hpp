@@ -33,6 +33,9 @@ struct Config {
     std::uint32_t turn_limit_seconds = base::k_default_turn_limit.count();
     std::size_t turn_log_bytes = base::k_max_turn_log_bytes;
     std::size_t conversation_log_bytes = base::k_max_conversation_log_bytes;
+    std::vector<std::string> required;  // of limit_names()
+    std::uint32_t disk_period_seconds = 30;
+    double disk_reserve_percent = 5;
     std::vector<std::string> allowed_hosts;
     std::vector<std::string> allowed_origins;
     std::string log_level = "info";
@@ -40,6 +43,7 @@ struct Config {
     std::filesystem::path bwrap;  // empty: found on PATH
     std::filesystem::path guest;  // the programs beside this one
     std::filesystem::path helper;
+    std::filesystem::path zygote;
     std::filesystem::path uid_lease_dir = "/var/lib/atoll/uids";
     bool print_profile = false;
     std::optional<KeysCommand> keys;

@@ -1,104 +1,110 @@
 #include "cgroup/group.hpp"
 
 #include <fcntl.h>
-#include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
-#include <cstdlib>
-#include <string_view>
+#include <utility>
 
+#include "cgroup/members.hpp"
 #include "core/base/limits.hpp"
-#include "core/base/pidfd.hpp"
+#include "core/isolation/zygote.hpp"
 
 namespace atl::cgroup {
 namespace {
 
 // A group whose last member has just died can be busy for a moment more.
 constexpr base::Millis k_retry_pause{10};
-constexpr int k_max_kill_rounds = 64;
 
-std::string read_at(int folder, const char* name) {
-    const base::UniqueFd file(::openat(folder, name, O_RDONLY | O_CLOEXEC));
-    std::string text;
-    char chunk[4096];
-    ssize_t count = 0;
-    while (file && (count = ::read(file.get(), chunk, sizeof chunk)) > 0)
-        text.append(chunk, static_cast<std::size_t>(count));
-    return text;
-}
-
-// A pid that was read may mean another process by now: it is signalled only if, once a pidfd is held, the
-// group still lists it.
-void signal_member(int group, pid_t pid) {
-    const auto pidfd = base::open_pidfd(pid);
-    const std::string line = std::to_string(pid) + "\n";
-    if (pidfd && ("\n" + read_at(group, "cgroup.procs")).find("\n" + line) != std::string::npos)
-        base::send_signal(*pidfd, SIGKILL);
-}
-
-void kill_by_signals(int group) {
-    for (int round = 0; round < k_max_kill_rounds; ++round) {
-        const std::string members = read_at(group, "cgroup.procs");
-        if (members.empty())
-            return;
-        const char* at = members.data();
-        const char* end = at + members.size();
-        while (at < end) {
-            pid_t pid = 0;
-            const auto parsed = std::from_chars(at, end, pid);
-            if (pid > 0)
-                signal_member(group, pid);
-            at = parsed.ptr + 1;
-        }
-    }
+base::Error failed(const std::string& what) {
+    return base::Error(base::Errc::sandbox_failed, base::errno_text(what, errno));
 }
 
 }  // namespace
 
-void kill_members(int group) {
-    const base::UniqueFd file(::openat(group, "cgroup.kill", O_WRONLY | O_CLOEXEC));
-    if (!file || ::write(file.get(), "1", 1) != 1)
-        kill_by_signals(group);
-}
-
-bool is_populated(int events_fd) {
-    char text[256];
-    const ssize_t count = ::pread(events_fd, text, sizeof text, 0);
-    return count > 0 && std::string_view(text, static_cast<std::size_t>(count)).find("populated 1") !=
-                            std::string_view::npos;
-}
-
-base::Result<std::unique_ptr<Group>> Group::open(base::Executor executor, base::Timers& timers,
-                                                 std::shared_ptr<base::UniqueFd> parent, std::string name) {
-    base::UniqueFd folder(::openat(parent->get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    base::UniqueFd events(folder ? ::openat(folder.get(), "cgroup.events", O_RDONLY | O_CLOEXEC) : -1);
-    if (!events) {
-        const int error_number = errno;
-        ::unlinkat(parent->get(), name.c_str(), AT_REMOVEDIR);
-        return base::Error(base::Errc::sandbox_failed,
-                           base::errno_text("opening the cgroup " + name, error_number));
+base::Result<std::unique_ptr<Group>> Group::make(base::Executor executor, base::Timers& timers,
+                                                 const Places& places, std::string name) {
+    std::unique_ptr<Group> group(new Group(executor, timers, std::move(name)));
+    for (const Place& place : places.all) {
+        if (auto added = group->add_part(place); !added)
+            return added.error();
     }
-    return std::unique_ptr<Group>(new Group(executor, timers, std::move(parent), std::move(name),
-                                            std::move(folder), std::move(events)));
+    return group;
 }
 
-Group::Group(base::Executor executor, base::Timers& timers, std::shared_ptr<base::UniqueFd> parent,
-             std::string name, base::UniqueFd folder, base::UniqueFd events)
-    : timers_(timers),
-      parent_(std::move(parent)),
-      name_(std::move(name)),
-      folder_(std::move(folder)),
-      events_(executor, std::move(events)) {}
+Group::Group(base::Executor executor, base::Timers& timers, std::string name)
+    : executor_(executor), timers_(timers), name_(std::move(name)) {}
 
 Group::~Group() {
     timers_.cancel(deadline_);
     timers_.cancel(retry_);
-    if (removed_)
+    zygote_.reset();
+    if (parts_.empty())
         return;
-    kill_members(folder_.get());
-    ::unlinkat(parent_->get(), name_.c_str(), AT_REMOVEDIR);
+    kill();
+    remove_parts();
+}
+
+base::Result<void> Group::add_part(const Place& place) {
+    if (::mkdirat(place.folder->get(), name_.c_str(), 0755) != 0)
+        return failed("making the cgroup " + name_ + " in " + place.path.string());
+    Part part{
+        place.folder,
+        base::UniqueFd(::openat(place.folder->get(), name_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
+        place.version};
+    if (!part.folder) {
+        const auto error = failed("opening the cgroup " + name_);
+        ::unlinkat(place.folder->get(), name_.c_str(), AT_REMOVEDIR);
+        return error;
+    }
+    for (const Controller controller : place.controllers)
+        controllers_[controller] = {part.folder.get(), place.version};
+    parts_.push_back(std::move(part));
+    return {};
+}
+
+int Group::clone_into_fd() const {
+    return parts_.front().version == 2 ? parts_.front().folder.get() : -1;
+}
+
+void Group::kill() {
+    for (const Part& part : parts_) {
+        kill_members(part.folder.get());
+        // Members are the same in all; without a count of v2 each is asked.
+        if (part.version == 2)
+            break;
+    }
+}
+
+base::Result<std::vector<base::UniqueFd>> Group::open_procs() const {
+    std::vector<base::UniqueFd> files;
+    for (const Part& part : parts_) {
+        if (part.version != 1)
+            continue;
+        files.emplace_back(::openat(part.folder.get(), "cgroup.procs", O_WRONLY | O_CLOEXEC));
+        if (!files.back())
+            return failed("opening cgroup.procs of " + name_);
+    }
+    return files;
+}
+
+base::Result<void> Group::set_limits(const sandbox::Limits& limits) {
+    return write_limits(controllers_, limits);
+}
+
+void Group::watch_oom(std::function<void()> on_oom) {
+    const auto memory = controllers_.find(Controller::memory);
+    if (memory != controllers_.end())
+        oom_watch_.emplace(executor_, timers_, memory->second, std::move(on_oom));
+}
+
+std::uint64_t Group::oom_kills() const {
+    return read_oom_kills(controllers_);
+}
+
+sandbox::Usage Group::usage() const {
+    return read_usage(controllers_);
 }
 
 void Group::remove(std::function<void(base::Result<void>)> done) {
@@ -115,21 +121,48 @@ void Group::remove(std::function<void(base::Result<void>)> done) {
 }
 
 void Group::try_remove() {
-    if (is_populated(events_.fd().get())) {
+    oom_watch_.reset();
+    if (has_members(parts_.front().folder.get()))
         await_empty();
-    } else if (::unlinkat(parent_->get(), name_.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT) {
-        removed_ = true;
+    else if (remove_parts())
         finish({});
-    } else if (errno == EBUSY) {
+    else if (errno == EBUSY)
         await_retry();
-    } else {
+    else
         finish(base::Error(base::Errc::internal, base::errno_text("removing the cgroup " + name_, errno)));
-    }
 }
 
-// The read in is_populated() came first: a change after it wakes the wait (cgroups(7), cgroup.events).
+// From the last to the first, so that what is left after a failure can still count its members. errno says
+// why.
+bool Group::remove_parts() {
+    while (!parts_.empty()) {
+        if (::unlinkat(parts_.back().parent->get(), name_.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT)
+            return false;
+        std::erase_if(controllers_,
+                      [&](const auto& entry) { return entry.second.folder == parts_.back().folder.get(); });
+        parts_.pop_back();
+    }
+    return true;
+}
+
+// v2 tells when it becomes empty (cgroups(7), cgroup.events). The wait is armed before the second look, so no
+// change is missed; v1 has no such file and is looked at again.
 void Group::await_empty() {
-    events_.wait(isolation::FdWatch::Event::exceptional, [this] { try_remove(); });
+    if (parts_.front().version == 1)
+        return await_retry();
+    if (!events_) {
+        base::UniqueFd events(::openat(parts_.front().folder.get(), "cgroup.events", O_RDONLY | O_CLOEXEC));
+        if (!events)
+            return await_retry();
+        events_.emplace(executor_, std::move(events));
+    }
+    char text[256];
+    (void)!::pread(events_->fd().get(), text, sizeof text, 0);
+    events_->wait(isolation::FdWatch::Event::exceptional, [this] { try_remove(); });
+    if (!has_members(parts_.front().folder.get())) {
+        events_->stop();
+        await_retry();
+    }
 }
 
 void Group::await_retry() {
@@ -142,7 +175,7 @@ void Group::await_retry() {
 void Group::finish(base::Result<void> result) {
     timers_.cancel(std::exchange(deadline_, 0));
     timers_.cancel(std::exchange(retry_, 0));
-    events_.stop();
+    events_.reset();
     if (auto done = std::exchange(done_, nullptr))
         done(std::move(result));
 }

@@ -1,55 +1,69 @@
-// One cgroup v2 group: kill, wait until empty, remove.
+// One group: a folder of the same name in each hierarchy that the server uses. Kill, limits, counters, wait
+// until empty, remove.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "cgroup/oom_watch.hpp"
+#include "cgroup/place.hpp"
 #include "core/base/clock.hpp"
 #include "core/isolation/fd_watch.hpp"
 #include "core/sandbox/ports.hpp"
 
 namespace atl::cgroup {
 
-/// Kills every member of the group whose folder is `group`, also those that fork meanwhile: by cgroup.kill,
-/// before Linux 5.14 by signalling until no one is left. Safe to repeat.
-void kill_members(int group);
-
-/// True if a process is left in the group or below it (cgroup.events, `populated`).
-bool is_populated(int events_fd);
-
 class Group final : public sandbox::ResourceGroup {
   public:
-    /// Takes over the group `name` that was just made below `parent`. Errors: sandbox_failed.
-    static base::Result<std::unique_ptr<Group>> open(base::Executor executor, base::Timers& timers,
-                                                     std::shared_ptr<base::UniqueFd> parent,
-                                                     std::string name);
+    /// Makes the group `name` in every place. Precondition: at least one place. Errors: sandbox_failed, and
+    /// nothing is left.
+    static base::Result<std::unique_ptr<Group>> make(base::Executor executor, base::Timers& timers,
+                                                     const Places& places, std::string name);
     /// Kills what is left and removes the group if that empties it at once; else the next start does.
     ~Group() override;
 
-    int clone_into_fd() const override { return folder_.get(); }
-    std::span<const int> procs_fds() const override { return {}; }
-    void kill() override { kill_members(folder_.get()); }
+    int clone_into_fd() const override;
+    std::shared_ptr<isolation::Zygote> take_zygote() override { return std::move(zygote_); }
+    void kill() override;
     void remove(std::function<void(base::Result<void>)> done) override;
+    base::Result<void> set_limits(const sandbox::Limits& limits) override;
+    void watch_oom(std::function<void()> on_oom) override;
+    std::uint64_t oom_kills() const override;
+    sandbox::Usage usage() const override;
+
+    /// `cgroup.procs` of each v1 hierarchy, open for writing. Errors: sandbox_failed.
+    base::Result<std::vector<base::UniqueFd>> open_procs() const;
+    void hold(std::shared_ptr<isolation::Zygote> zygote) { zygote_ = std::move(zygote); }
 
   private:
-    Group(base::Executor executor, base::Timers& timers, std::shared_ptr<base::UniqueFd> parent,
-          std::string name, base::UniqueFd folder, base::UniqueFd events);
+    struct Part {
+        std::shared_ptr<base::UniqueFd> parent;
+        base::UniqueFd folder;
+        int version = 2;
+    };
+
+    Group(base::Executor executor, base::Timers& timers, std::string name);
+    base::Result<void> add_part(const Place& place);
     void try_remove();
     void await_empty();
     void await_retry();
+    bool remove_parts();
     void finish(base::Result<void> result);
 
+    base::Executor executor_;
     base::Timers& timers_;
-    std::shared_ptr<base::UniqueFd> parent_;
     std::string name_;
-    base::UniqueFd folder_;
-    isolation::FdWatch events_;
+    std::vector<Part> parts_;  // the first counts and kills members
+    ControllerFolders controllers_;
+    std::shared_ptr<isolation::Zygote> zygote_;
+    std::optional<OomWatch> oom_watch_;
+    std::optional<isolation::FdWatch> events_;  // cgroup.events of v2
     std::function<void(base::Result<void>)> done_;
     base::TimerId deadline_ = 0;
     base::TimerId retry_ = 0;
-    bool removed_ = false;
 };
 
 }  // namespace atl::cgroup

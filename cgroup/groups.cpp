@@ -1,114 +1,115 @@
 #include "cgroup/groups.hpp"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <algorithm>
+#include <utility>
 
-#include <cerrno>
-
-#include "cgroup/group.hpp"
-#include "core/base/limits.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "core/isolation/zygote.hpp"
 
 namespace atl::cgroup {
 namespace {
 
-namespace fs = std::filesystem;
+// After the create that took one, and between two.
+constexpr base::Millis k_refill_pause{2};
+constexpr base::Millis k_refill_pause_after_failure{1000};
 
-constexpr int k_poll_ms = 100;
-
-base::UniqueFd open_folder(int at, const char* name) {
-    return base::UniqueFd(::openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-}
-
-/// Blocks, at most base::k_kill_deadline: only for the start of the server.
-bool wait_until_empty(int events_fd) {
-    const auto deadline = std::chrono::steady_clock::now() + base::k_kill_deadline;
-    while (is_populated(events_fd)) {
-        if (std::chrono::steady_clock::now() > deadline)
-            return false;
-        pollfd entry{events_fd, POLLPRI, 0};
-        ::poll(&entry, 1, k_poll_ms);
+const Place* place_of(const Places& places, Controller controller) {
+    for (const Place& place : places.all) {
+        if (place.controllers.contains(controller))
+            return &place;
     }
-    return true;
+    return nullptr;
 }
 
-/// Ends and removes the group `name` of an earlier run.
-bool clear_leftover(int parent, const std::string& name) {
-    const base::UniqueFd folder = open_folder(parent, name.c_str());
-    const base::UniqueFd events(folder ? ::openat(folder.get(), "cgroup.events", O_RDONLY | O_CLOEXEC) : -1);
-    if (!events)
-        return errno == ENOENT;
-    const bool was_alive = is_populated(events.get());
-    kill_members(folder.get());
-    const bool empty = wait_until_empty(events.get());
-    base::LogLine(base::evt::sandbox_cleanup)
-        .field("group", name)
-        .field("err", was_alive ? "processes of an earlier run were killed" : "left by an earlier run")
-        .warn();
-    return empty && (::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT);
-}
-
-bool clear_leftovers(const fs::path& parent, int folder) {
-    std::error_code error;
-    bool cleared = true;
-    for (const auto& entry : fs::directory_iterator(parent, error)) {
-        if (entry.is_directory(error) && !entry.is_symlink(error))
-            cleared = clear_leftover(folder, entry.path().filename().string()) && cleared;
-    }
-    return cleared;
+std::string enforced_by(const Places& places, Controller controller) {
+    const Place* place = place_of(places, controller);
+    return place == nullptr ? "none" : place->version == 2 ? "cgroup2" : "cgroup1";
 }
 
 }  // namespace
 
 base::Result<std::unique_ptr<Groups>> Groups::open(base::Executor executor, base::Timers& timers,
-                                                   const std::string& instance_id, const Candidates& where) {
-    for (const auto& candidate : where) {
-        const fs::path parent = candidate / ("atoll-" + instance_id);
-        if (::mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST)
-            continue;
-        base::UniqueFd folder = open_folder(AT_FDCWD, parent.c_str());
-        if (!folder || ::faccessat(folder.get(), "cgroup.procs", W_OK, 0) != 0)
-            continue;
-        if (!clear_leftovers(parent, folder.get()))
-            return base::Error(base::Errc::host_unsupported,
-                               "processes of an earlier run in " + parent.string() + " cannot be ended");
-        return std::unique_ptr<Groups>(new Groups(executor, timers, parent, std::move(folder)));
-    }
-    return std::unique_ptr<Groups>(new Groups(executor, timers, {}, {}));
+                                                   GroupsConfig config, const Layout& layout) {
+    auto places = open_places(config.instance_id, layout);
+    if (!places)
+        return places.error();
+    return std::unique_ptr<Groups>(new Groups(executor, timers, std::move(config), std::move(*places)));
 }
 
-Groups::Groups(base::Executor executor, base::Timers& timers, fs::path parent, base::UniqueFd folder)
-    : executor_(executor),
-      timers_(timers),
-      parent_(std::move(parent)),
-      folder_(std::make_shared<base::UniqueFd>(std::move(folder))) {}
+Groups::Groups(base::Executor executor, base::Timers& timers, GroupsConfig config, Places places)
+    : executor_(executor), timers_(timers), config_(std::move(config)), places_(std::move(places)) {}
 
-// Fails while a group is left in it; the next start removes both.
 Groups::~Groups() {
-    if (!parent_.empty())
-        ::rmdir(parent_.c_str());
+    timers_.cancel(refill_);
+    ahead_.clear();
+    close_places(places_);
+}
+
+bool Groups::needs_zygotes() const {
+    return std::ranges::any_of(places_.all, [](const Place& place) { return place.version == 1; });
+}
+
+base::Result<std::unique_ptr<Group>> Groups::make_with_zygote() {
+    auto group = Group::make(executor_, timers_, places_, std::to_string(++last_number_));
+    if (!group)
+        return group.error();
+    const auto procs = (*group)->open_procs();
+    if (!procs)
+        return procs.error();
+    std::vector<int> join;
+    for (const auto& file : *procs)
+        join.push_back(file.get());
+    auto zygote = isolation::Zygote::start(executor_, config_.zygote, (*group)->clone_into_fd(), join);
+    if (!zygote)
+        return zygote.error();
+    (*group)->hold(std::make_shared<isolation::Zygote>(std::move(*zygote)));
+    return group;
+}
+
+void Groups::make_ahead() {
+    if (refill_ != 0 || !needs_zygotes() || ahead_.size() >= config_.made_ahead)
+        return;
+    refill_ = timers_.arm(k_refill_pause, [this] {
+        refill_ = 0;
+        auto group = make_with_zygote();
+        if (group) {
+            ahead_.push_back(std::move(*group));
+            make_ahead();
+            return;
+        }
+        base::LogLine(base::evt::task_failed).field("err", group.error().detail()).warn();
+        refill_ = timers_.arm(k_refill_pause_after_failure, [this] {
+            refill_ = 0;
+            make_ahead();
+        });
+    });
 }
 
 base::Result<std::unique_ptr<sandbox::ResourceGroup>> Groups::create(const std::string& name,
                                                                      const sandbox::Limits& limits) {
-    (void)limits;
-    if (parent_.empty())
+    if (places_.all.empty())
         return std::unique_ptr<sandbox::ResourceGroup>();
-    if (::mkdirat(folder_->get(), name.c_str(), 0755) != 0)
-        return base::Error(base::Errc::sandbox_failed, base::errno_text("making the cgroup " + name, errno));
-    auto group = Group::open(executor_, timers_, folder_, name);
-    if (!group)
-        return group.error();
-    return std::unique_ptr<sandbox::ResourceGroup>(std::move(*group));
+    std::unique_ptr<Group> group;
+    if (!ahead_.empty()) {
+        group = std::move(ahead_.front());
+        ahead_.pop_front();
+    } else {
+        auto made = needs_zygotes() ? make_with_zygote() : Group::make(executor_, timers_, places_, name);
+        if (!made)
+            return made.error();
+        group = std::move(*made);
+    }
+    make_ahead();
+    if (auto limited = group->set_limits(limits); !limited)
+        return limited.error();
+    return std::unique_ptr<sandbox::ResourceGroup>(std::move(group));
 }
 
 void Groups::describe(sandbox::Enforcement& enforcement) const {
-    enforcement.memory = "none";
-    enforcement.cpu = "none";
-    enforcement.processes = "none";
+    enforcement.memory = enforced_by(places_, Controller::memory);
+    enforcement.cpu = enforced_by(places_, Controller::cpu);
+    enforcement.processes = enforced_by(places_, Controller::pids);
 }
 
 }  // namespace atl::cgroup

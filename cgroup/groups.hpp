@@ -1,48 +1,61 @@
-// Groups of processes by cgroup v2 (cgroups(7)): one group a generation of a sandbox, to end all of it at
-// once and to know when it is empty. Limits and v1 hierarchies find their place here.
-// Layout: PARENT/atoll-INSTANCE/NAME. The instance id in the name says for certain whose a group is, so a
-// start after a crash can end and remove what is below its own, and nothing else.
-// Invariants: only groups that this server made are touched; a group is removed only when it is empty.
-// Not here: who belongs into a group (the launcher starts its child in it).
+// Groups of processes by cgroup v2, v1, or both (cgroups(7)): one group a generation of a sandbox, to limit
+// it, to account it and to end all of it at once. Layout: PLACE/atoll-INSTANCE/NAME in each hierarchy
+// (place.hpp). Where v1 is needed a group is made ahead with a zygote in it, since joining is slow; its name
+// is a number then. Invariants: only groups that this server made are touched; a group is removed only when
+// it is empty; what is not enforced is said. Not here: who belongs into a group (the launcher starts its
+// child in it).
 #pragma once
 
+#include <deque>
 #include <filesystem>
 #include <memory>
 #include <string>
 
+#include "cgroup/group.hpp"
 #include "cgroup/hierarchy.hpp"
+#include "cgroup/place.hpp"
 #include "core/base/clock.hpp"
 #include "core/base/task.hpp"
-#include "core/base/unique_fd.hpp"
 #include "core/sandbox/ports.hpp"
 
 namespace atl::cgroup {
 
+struct GroupsConfig {
+    std::string instance_id;
+    std::filesystem::path zygote;  // atoll-zygote
+    std::size_t made_ahead = 4;    // groups with a zygote, where v1 needs them
+};
+
 class Groups final : public sandbox::ResourceGroups {
   public:
-    /// Makes this server's own group below the first of `where` that lets it, and ends and removes what an
-    /// earlier run left there. A host that offers no place is no error: create() then gives null pointers.
-    /// `timers` outlives this and all its groups. Errors: host_unsupported if leftovers do not end.
+    /// Makes this server's own folders, and ends and removes what an earlier run left there. A host that
+    /// offers no place is no error: create() then gives null pointers. `timers` outlives this and all its
+    /// groups. Errors: host_unsupported if leftovers do not end.
     static base::Result<std::unique_ptr<Groups>> open(base::Executor executor, base::Timers& timers,
-                                                      const std::string& instance_id,
-                                                      const Candidates& where = find_candidates());
+                                                      GroupsConfig config,
+                                                      const Layout& layout = find_layout());
     ~Groups() override;
 
     /// `name` is a file name. Errors: sandbox_failed.
     base::Result<std::unique_ptr<sandbox::ResourceGroup>> create(const std::string& name,
                                                                  const sandbox::Limits& limits) override;
     void describe(sandbox::Enforcement& enforcement) const override;
-    /// Where this server's groups are; empty if the host offers no place.
-    const std::filesystem::path& parent() const noexcept { return parent_; }
+    const Places& places() const noexcept { return places_; }
+    /// Starts to make groups ahead, where that is needed. Call when the server is ready to serve.
+    void make_ahead();
 
   private:
-    Groups(base::Executor executor, base::Timers& timers, std::filesystem::path parent,
-           base::UniqueFd folder);
+    Groups(base::Executor executor, base::Timers& timers, GroupsConfig config, Places places);
+    bool needs_zygotes() const;
+    base::Result<std::unique_ptr<Group>> make_with_zygote();
 
     base::Executor executor_;
     base::Timers& timers_;
-    std::filesystem::path parent_;
-    std::shared_ptr<base::UniqueFd> folder_;
+    GroupsConfig config_;
+    Places places_;
+    std::deque<std::unique_ptr<Group>> ahead_;
+    std::uint64_t last_number_ = 0;
+    base::TimerId refill_ = 0;
 };
 
 }  // namespace atl::cgroup

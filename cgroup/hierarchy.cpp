@@ -1,9 +1,12 @@
 #include "cgroup/hierarchy.hpp"
 
+#include <sys/xattr.h>
+
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <fstream>
 #include <iterator>
-#include <optional>
 #include <string>
 
 namespace atl::cgroup {
@@ -48,45 +51,92 @@ struct Mount {
     fs::path at;
 };
 
-// Fields: id parent device ROOT AT options [tags...] - TYPE source super-options.
-std::optional<Mount> find_v2_mount(std::string_view mountinfo) {
-    for (const auto line : split(mountinfo, '\n')) {
-        const std::size_t dash = line.find(" - ");
-        const auto fields = split(line, ' ');
-        if (dash != std::string_view::npos && fields.size() > 5 &&
-            line.substr(dash + 3).starts_with("cgroup2 "))
-            return Mount{unescaped(fields[3]), unescaped(fields[4])};
-    }
-    return std::nullopt;
+constexpr std::array k_controllers{Controller::memory, Controller::cpu, Controller::cpuacct, Controller::pids,
+                                   Controller::freezer};
+
+/// The root of what is mounted, then the server's own group in it.
+Candidates candidates(const Mount& mount, std::string_view own) {
+    Candidates found{mount.at};
+    const fs::path inside = fs::path(own).lexically_relative(mount.root);
+    if (!own.empty() && !inside.empty() && inside != "." && *inside.begin() != "..")
+        found.push_back(mount.at / inside);
+    return found;
 }
 
-// The line of the v2 hierarchy is `0::PATH`.
-std::optional<fs::path> own_v2_group(std::string_view own_groups) {
+bool has_word(std::string_view list, std::string_view word) {
+    const auto words = split(list, ',');
+    return std::ranges::find(words, word) != words.end();
+}
+
+// A line is ID:CONTROLLERS:PATH; that of the v2 hierarchy is 0::PATH.
+std::string_view own_group(std::string_view own_groups, std::string_view controller) {
     for (const auto line : split(own_groups, '\n')) {
-        if (line.starts_with("0::"))
-            return fs::path(line.substr(3));
+        const std::size_t first = line.find(':');
+        const std::size_t second = line.find(':', first + 1);
+        if (second == std::string_view::npos)
+            continue;
+        const auto names = line.substr(first + 1, second - first - 1);
+        if (controller.empty() ? names.empty() : has_word(names, controller))
+            return line.substr(second + 1);
     }
-    return std::nullopt;
+    return {};
+}
+
+// systemd says by an extended attribute that a group's owner may make groups in it.
+bool is_delegated(const fs::path& group) {
+    char value = 0;
+    return std::ranges::any_of(std::array{"trusted.delegate", "user.delegate"}, [&](const char* name) {
+        return ::getxattr(group.c_str(), name, &value, sizeof value) == 1 && value == '1';
+    });
 }
 
 }  // namespace
 
-Candidates parse_candidates(std::string_view mountinfo, std::string_view own_groups) {
-    const auto mount = find_v2_mount(mountinfo);
-    if (!mount)
-        return {};
-    Candidates found{mount->at};
-    const auto own = own_v2_group(own_groups);
-    if (!own)
-        return found;
-    const fs::path inside = own->lexically_relative(mount->root);
-    if (!inside.empty() && inside != "." && *inside.begin() != "..")
-        found.push_back(mount->at / inside);
-    return found;
+std::string_view name_of(Controller controller) noexcept {
+    switch (controller) {
+        case Controller::memory:
+            return "memory";
+        case Controller::cpu:
+            return "cpu";
+        case Controller::cpuacct:
+            return "cpuacct";
+        case Controller::pids:
+            return "pids";
+        case Controller::freezer:
+            return "freezer";
+    }
+    return "";
 }
 
-Candidates find_candidates() {
-    return parse_candidates(read_all("/proc/self/mountinfo"), read_all("/proc/self/cgroup"));
+// Fields: id parent device ROOT AT options [tags...] - TYPE source super-options.
+Layout parse_layout(std::string_view mountinfo, std::string_view own_groups) {
+    Layout layout;
+    for (const auto line : split(mountinfo, '\n')) {
+        const std::size_t dash = line.find(" - ");
+        const auto fields = split(line, ' ');
+        if (dash == std::string_view::npos || fields.size() <= 5)
+            continue;
+        const auto tail = split(line.substr(dash + 3), ' ');
+        const Mount mount{unescaped(fields[3]), unescaped(fields[4])};
+        if (tail.empty())
+            continue;
+        if (tail[0] == "cgroup2" && layout.unified.empty())
+            layout.unified = candidates(mount, own_group(own_groups, ""));
+        if (tail[0] != "cgroup" || tail.size() < 3)
+            continue;
+        for (const Controller controller : k_controllers) {
+            if (has_word(tail[2], name_of(controller)))
+                layout.v1.emplace(controller, candidates(mount, own_group(own_groups, name_of(controller))));
+        }
+    }
+    return layout;
+}
+
+Layout find_layout() {
+    Layout layout = parse_layout(read_all("/proc/self/mountinfo"), read_all("/proc/self/cgroup"));
+    if (layout.unified.size() > 1 && is_delegated(layout.unified.back()))
+        std::ranges::reverse(layout.unified);
+    return layout;
 }
 
 }  // namespace atl::cgroup

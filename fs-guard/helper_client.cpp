@@ -37,6 +37,16 @@ base::Result<Ends> make_pipe() {
     return Ends{base::UniqueFd(ends[0]), base::UniqueFd(ends[1])};
 }
 
+/// For a request whose answer says no more than that it is done.
+std::function<void(base::Result<nlohmann::json>)> without_answer(HelperClient::Done done) {
+    return [done = std::move(done)](const base::Result<nlohmann::json>& answer) {
+        if (answer)
+            done({});
+        else
+            done(answer.error());
+    };
+}
+
 void set_nonblocking(const base::UniqueFd& fd) {
     ::fcntl(fd.get(), F_SETFL, O_NONBLOCK);
 }
@@ -85,7 +95,7 @@ base::Result<void> HelperClient::spawn_helper() {
 }
 
 void HelperClient::remove(const std::string& path, Done done) {
-    enqueue(nlohmann::json{{"op", "remove"}, {"path", path}}.dump(), std::move(done));
+    enqueue(nlohmann::json{{"op", "remove"}, {"path", path}}.dump(), without_answer(std::move(done)));
 }
 
 void HelperClient::checkpoint(const std::filesystem::path& database, CheckpointMode mode, Done done) {
@@ -93,10 +103,21 @@ void HelperClient::checkpoint(const std::filesystem::path& database, CheckpointM
     // Relative where it can be: the data directory's own name may be no UTF-8.
     const auto below = database.lexically_relative(config_.working_dir);
     const std::string path = below.empty() || *below.begin() == ".." ? database.string() : below.string();
-    enqueue(nlohmann::json{{"op", "checkpoint"}, {"path", path}, {"mode", how}}.dump(), std::move(done));
+    enqueue(nlohmann::json{{"op", "checkpoint"}, {"path", path}, {"mode", how}}.dump(),
+            without_answer(std::move(done)));
 }
 
-void HelperClient::enqueue(std::string body, Done done) {
+void HelperClient::measure(const std::string& path, std::function<void(base::Result<TreeSize>)> done) {
+    enqueue(nlohmann::json{{"op", "measure"}, {"path", path}}.dump(),
+            [done = std::move(done)](const base::Result<nlohmann::json>& answer) {
+                if (!answer)
+                    return done(answer.error());
+                done(TreeSize{answer->value("bytes", std::uint64_t{0}),
+                              answer->value("inodes", std::uint64_t{0}), answer->value("complete", false)});
+            });
+}
+
+void HelperClient::enqueue(std::string body, Answered done) {
     const std::uint64_t id = ++last_id_;
     std::string line = "{\"id\":" + std::to_string(id) + "," + body.substr(1) + "\n";
     queue_.push_back(Request{id, std::move(line), std::move(done)});
@@ -153,7 +174,7 @@ void HelperClient::take_answer(const std::string& line) {
     failures_ = 0;
     send_next();
     if (answer.value("ok", false)) {
-        request.done({});
+        request.done(answer);
         return;
     }
     const std::string reason = answer.value("error", "no reason given");

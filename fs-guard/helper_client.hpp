@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -23,6 +24,13 @@ namespace atl::fs_guard {
 struct HelperConfig {
     std::filesystem::path program;      // atoll-helper
     std::filesystem::path working_dir;  // the data directory
+};
+
+/// What a tree holds on the disk, folders and all.
+struct TreeSize {
+    std::uint64_t bytes = 0;  // allocated
+    std::uint64_t inodes = 0;
+    bool is_complete = true;  // false: a part could not be read, there is more
 };
 
 enum class CheckpointMode : std::uint8_t { passive, truncate };
@@ -43,22 +51,25 @@ class HelperClient {
     void remove(const std::string& path, Done done);
     /// Writes a database's log back. Errors: storage_failed.
     void checkpoint(const std::filesystem::path& database, CheckpointMode mode, Done done);
+    /// What a tree holds; `path` as for remove(). Errors: storage_failed, also if it is not there.
+    void measure(const std::string& path, std::function<void(base::Result<TreeSize>)> done);
     /// Requests without an answer.
     std::size_t pending() const noexcept { return queue_.size(); }
     /// Of the helper as it runs now; -1 between two of them.
     pid_t pid() const noexcept { return pid_; }
 
   private:
+    using Answered = std::function<void(base::Result<nlohmann::json>)>;
     struct Request {
         std::uint64_t id;
         std::string line;
-        Done done;
+        Answered done;
         int attempts = 0;
     };
 
     HelperClient(base::Executor executor, base::Timers& timers, HelperConfig config);
     base::Result<void> spawn_helper();
-    void enqueue(std::string body, Done done);
+    void enqueue(std::string body, Answered done);
     void send_next();
     void await_answers();
     void read_answers();

@@ -1,6 +1,7 @@
 #include "fs-guard/workspaces.hpp"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::uint64_t k_bytes_per_mb = 1024UL * 1024;
 constexpr const char* k_workspaces = "workspaces";
 constexpr const char* k_trash = "trash";
 
@@ -42,6 +44,22 @@ std::vector<std::string> names_in(const fs::path& folder) {
     return names;
 }
 
+sandbox::Exit exit_of(const DiskMeter::Verdict& verdict) {
+    sandbox::Exit exit;
+    exit.exit_class = sandbox::ExitClass::disk_limit;
+    exit.code = SIGKILL;
+    exit.limit_bytes = verdict.limit_bytes;
+    exit.peak_bytes = verdict.used_bytes;
+    const std::string used = std::to_string(verdict.used_bytes / k_bytes_per_mb) + " MB";
+    exit.detail = verdict.why == DiskExcess::limit
+                      ? "its workspace holds " + used + ", more than the disk limit of " +
+                            std::to_string(verdict.limit_bytes / k_bytes_per_mb) +
+                            " MB; the files are kept: delete some with the next message, or raise the limit"
+                      : "the host's disk is nearly full, and its workspace of " + used +
+                            " grew the fastest; the files are kept";
+    return exit;
+}
+
 /// Counts removals down and keeps the first error.
 struct Countdown {
     std::size_t left = 0;
@@ -63,7 +81,7 @@ struct Countdown {
 }  // namespace
 
 base::Result<std::unique_ptr<Workspaces>> Workspaces::open(const fs::path& data_dir, HelperClient& remover,
-                                                           base::Timers& timers) {
+                                                           DiskMeter& meter, base::Timers& timers) {
     auto workspaces = open_folder(data_dir / k_workspaces);
     if (!workspaces)
         return workspaces.error();
@@ -71,13 +89,14 @@ base::Result<std::unique_ptr<Workspaces>> Workspaces::open(const fs::path& data_
     if (!trash)
         return trash.error();
     return std::unique_ptr<Workspaces>(
-        new Workspaces(data_dir, remover, timers, std::move(*workspaces), std::move(*trash)));
+        new Workspaces(data_dir, remover, meter, timers, std::move(*workspaces), std::move(*trash)));
 }
 
-Workspaces::Workspaces(fs::path data_dir, HelperClient& remover, base::Timers& timers,
+Workspaces::Workspaces(fs::path data_dir, HelperClient& remover, DiskMeter& meter, base::Timers& timers,
                        base::UniqueFd workspaces, base::UniqueFd trash)
     : data_dir_(std::move(data_dir)),
       remover_(remover),
+      meter_(meter),
       timers_(timers),
       workspaces_(std::move(workspaces)),
       trash_(std::move(trash)) {}
@@ -90,6 +109,10 @@ base::Result<fs::path> Workspaces::provision(const std::string& sandbox_id, std:
     const char* name = sandbox_id.c_str();
     if (!base::is_id(sandbox_id))
         return base::Error(base::Errc::internal, "a workspace needs an id for its name");
+    if (meter_.is_short())
+        return base::Error(
+            base::Errc::capacity,
+            "the host's disk is nearly full; delete conversations or free space, then try again");
     if (::mkdirat(workspaces_.get(), name, 0700) != 0)
         return failed("making the workspace " + sandbox_id, errno);
     if (host_uid != 0 && ::fchownat(workspaces_.get(), name, host_uid, host_uid, AT_SYMLINK_NOFOLLOW) != 0) {
@@ -148,8 +171,34 @@ std::vector<std::uint32_t> Workspaces::sweep(const std::vector<std::string>& kno
     return owners;
 }
 
+std::string Workspaces::folder_name(const std::string& sandbox_id) {
+    return std::string(k_workspaces) + "/" + sandbox_id;
+}
+
+void Workspaces::watch(const std::string& sandbox_id, std::uint32_t limit_mb,
+                       std::function<void(sandbox::Exit)> on_excess,
+                       std::function<void(std::uint64_t, std::uint64_t)> on_warning) {
+    meter_.watch(
+        sandbox_id, limit_mb * k_bytes_per_mb,
+        [on_excess = std::move(on_excess)](const DiskMeter::Verdict& verdict) {
+            on_excess(exit_of(verdict));
+        },
+        std::move(on_warning));
+}
+
+void Workspaces::set_limit(const std::string& sandbox_id, std::uint32_t limit_mb) {
+    meter_.set_limit(sandbox_id, limit_mb * k_bytes_per_mb);
+}
+
+std::optional<sandbox::DiskUsage> Workspaces::usage(const std::string& sandbox_id) const {
+    const auto size = meter_.size(sandbox_id);
+    if (!size)
+        return std::nullopt;
+    return sandbox::DiskUsage{size->bytes, size->inodes};
+}
+
 void Workspaces::describe(sandbox::Enforcement& enforcement) const {
-    enforcement.disk = "none";
+    enforcement.disk = "check";
 }
 
 }  // namespace atl::fs_guard

@@ -1,8 +1,8 @@
 // The workspaces on disk: `DATA/workspaces/ID`, mode 0700, owned by the sandbox's uid. A removed one is first
 // renamed into `DATA/trash`, out of everybody's reach at once, and then taken apart by the helper process.
 // Invariants: host code never opens a file in a workspace; what a crash leaves in the trash, or in a
-// workspace that nobody knows, is removed at the next start. Not here: how much a workspace may hold. Nothing
-// is metered yet, and describe() says so.
+// workspace that nobody knows, is removed at the next start. Not here: when a workspace is measured, and what
+// is too much (disk_meter.hpp).
 #pragma once
 
 #include <filesystem>
@@ -13,20 +13,28 @@
 #include "core/base/clock.hpp"
 #include "core/base/unique_fd.hpp"
 #include "core/sandbox/ports.hpp"
+#include "fs-guard/disk_meter.hpp"
 #include "fs-guard/helper_client.hpp"
 
 namespace atl::fs_guard {
 
 class Workspaces final : public sandbox::DiskGuard {
   public:
-    /// Makes the folders where they are missing. `data_dir` is the working directory of `remover`; `remover`
-    /// and `timers` outlive this. Errors: storage_failed.
+    /// Makes the folders where they are missing. `data_dir` is the working directory of `remover`; all
+    /// outlive this. Errors: storage_failed.
     static base::Result<std::unique_ptr<Workspaces>> open(const std::filesystem::path& data_dir,
-                                                          HelperClient& remover, base::Timers& timers);
+                                                          HelperClient& remover, DiskMeter& meter,
+                                                          base::Timers& timers);
 
     base::Result<std::filesystem::path> provision(const std::string& sandbox_id,
                                                   std::uint32_t host_uid) override;
     std::filesystem::path workspace(const std::string& sandbox_id) const override;
+    void watch(const std::string& sandbox_id, std::uint32_t limit_mb,
+               std::function<void(sandbox::Exit)> on_excess,
+               std::function<void(std::uint64_t, std::uint64_t)> on_warning) override;
+    void set_limit(const std::string& sandbox_id, std::uint32_t limit_mb) override;
+    void unwatch(const std::string& sandbox_id) override { meter_.unwatch(sandbox_id); }
+    std::optional<sandbox::DiskUsage> usage(const std::string& sandbox_id) const override;
     void remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) override;
     void describe(sandbox::Enforcement& enforcement) const override;
 
@@ -36,14 +44,18 @@ class Workspaces final : public sandbox::DiskGuard {
     std::vector<std::uint32_t> sweep(const std::vector<std::string>& known_ids,
                                      std::function<void(base::Result<void>)> done);
 
+    /// Where the workspace is below the data directory.
+    static std::string folder_name(const std::string& sandbox_id);
+
   private:
-    Workspaces(std::filesystem::path data_dir, HelperClient& remover, base::Timers& timers,
+    Workspaces(std::filesystem::path data_dir, HelperClient& remover, DiskMeter& meter, base::Timers& timers,
                base::UniqueFd workspaces, base::UniqueFd trash);
     /// False with errno.
     bool move_to_trash(const std::string& name, std::string& trash_name);
 
     std::filesystem::path data_dir_;
     HelperClient& remover_;
+    DiskMeter& meter_;
     base::Timers& timers_;
     base::UniqueFd workspaces_;
     base::UniqueFd trash_;

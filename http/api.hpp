@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,8 @@ struct Capacity {
 struct SystemInfo {
     std::string version;
     std::string default_agent;
-    std::vector<std::string> networks;  // modes that a request may ask for: "none", perhaps "host"
+    std::vector<std::string> networks;        // modes that a request may ask for: "none", perhaps "host"
+    std::map<std::string, std::string> gaps;  // limits that this host does not enforce, and why
     std::function<sandbox::Enforcement()> enforcement;
     std::function<Capacity()> capacity;
     std::function<base::Result<void>()> ready;  // an error says why no work can be taken now

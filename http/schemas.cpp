@@ -208,6 +208,7 @@ void add_server(OrderedJson& out) {
                                                {"defaultAgent", text()},
                                                {"networks", list_of(network())},
                                                {"enforcement", ref("Enforcement")},
+                                               {"notEnforced", any_object()},
                                                {"capacity", ref("Capacity")}});
     out["AnyObject"] = any_object();
     out["ConsoleFile"] = text();

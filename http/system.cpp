@@ -36,6 +36,10 @@ Task<Result<Response>> async_system(Api& api, RequestContext&) {
         json.string(network);
     json.end_array();
     write_enforcement(json.key("enforcement"), api.system.enforcement());
+    json.key("notEnforced").begin_object();
+    for (const auto& [limit, why] : api.system.gaps)
+        json.key(limit).string(why);
+    json.end_object();
     const Capacity capacity = api.system.capacity();
     json.key("capacity").begin_object();
     json.key("livingSandboxes").number(capacity.living);

@@ -18,6 +18,7 @@ inline constexpr std::string_view sandbox_failed = "sandbox_failed";
 inline constexpr std::string_view sandbox_exited = "sandbox_exited";
 inline constexpr std::string_view sandbox_removed = "sandbox_removed";
 inline constexpr std::string_view sandbox_cleanup = "sandbox_cleanup";
+inline constexpr std::string_view limits_deferred = "limits_deferred";
 inline constexpr std::string_view conversation_created = "conversation_created";
 inline constexpr std::string_view conversation_paused = "conversation_paused";
 inline constexpr std::string_view conversation_removed = "conversation_removed";
@@ -26,6 +27,8 @@ inline constexpr std::string_view turn_ended = "turn_ended";
 inline constexpr std::string_view agent_protocol = "agent_protocol";
 inline constexpr std::string_view store_failed = "store_failed";
 inline constexpr std::string_view checkpoint_late = "checkpoint_late";
+inline constexpr std::string_view disk_short = "disk_short";
+inline constexpr std::string_view disk_unmetered = "disk_unmetered";
 inline constexpr std::string_view helper_failed = "helper_failed";
 inline constexpr std::string_view slow_handler = "slow_handler";
 

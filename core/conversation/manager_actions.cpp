@@ -20,6 +20,15 @@ std::string text_of(const nlohmann::json& data) {
     return data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+std::string exit_data(const sandbox::Exit& exit) {
+    nlohmann::json data{{"class", to_string(exit.exit_class)}, {"code", exit.code}, {"detail", exit.detail}};
+    if (exit.limit_bytes)
+        data["limitBytes"] = *exit.limit_bytes;
+    if (exit.peak_bytes)
+        data["peakBytes"] = *exit.peak_bytes;
+    return text_of(data);
+}
+
 }  // namespace
 
 void Manager::Impl::perform(Conversation& conversation, const Actions& actions) {
@@ -99,10 +108,7 @@ void Manager::Impl::log_action(Conversation& conversation, const Action& action)
                        text_of({{"reason", to_string(action.reason)}, {"detail", action.text}}));
             return;
         case Kind::log_sandbox_terminated:
-            log.append(EventType::sandbox_terminated, 0,
-                       text_of({{"class", to_string(action.exit.exit_class)},
-                                {"code", action.exit.code},
-                                {"detail", action.exit.detail}}));
+            log.append(EventType::sandbox_terminated, 0, exit_data(action.exit));
             return;
         case Kind::log_turn_error:
             return conversation.append_of_turn(EventType::error, error_data(action.code, action.text));
@@ -397,6 +403,16 @@ void Manager::Impl::on_agent_exit(const std::string& sandbox_id, std::uint32_t, 
         perform(*conversation, conversation->machine.agent_exited(detail));
 }
 
+void Manager::Impl::on_resource_warning(const std::string& sandbox_id, std::string_view resource,
+                                        std::uint64_t used, std::uint64_t limit) {
+    Conversation* conversation = find_by_sandbox(sandbox_id);
+    if (conversation == nullptr || !conversation->machine.created() || conversation->erasing ||
+        conversation->machine.status() == Status::ended)
+        return;
+    conversation->log->append(EventType::resource_warning, 0,
+                              text_of({{"resource", resource}, {"used", used}, {"limit", limit}}));
+}
+
 void Manager::Impl::turn_done(const std::string& id) {
     if (Conversation* conversation = find(id))
         perform(*conversation, conversation->machine.turn_done());
@@ -407,10 +423,13 @@ void Manager::Impl::query_ended(const std::string& id, sandbox::QueryEnd end, st
     if (conversation == nullptr)
         return;
     const auto reported = conversation->turn.last_was_error ? Machine::Reported::yes : Machine::Reported::no;
-    const std::string code = end == sandbox::QueryEnd::protocol_error ? "bridge_failed" : "agent_crashed";
-    const std::string text =
-        detail.empty() ? "the agent's stream ended before the turn did" : std::string(detail);
-    perform(*conversation, conversation->machine.query_failed(code, text, reported));
+    std::string code = end == sandbox::QueryEnd::protocol_error ? "bridge_failed" : "agent_crashed";
+    std::string text = detail.empty() ? "the agent's stream ended before the turn did" : std::string(detail);
+    if (auto exit = sandboxes_.limit_reached(conversation->record.sandbox_id)) {
+        code = exit->exit_class == sandbox::ExitClass::oom ? "oom" : "disk_limit";
+        text = std::move(exit->detail);
+    }
+    perform(*conversation, conversation->machine.query_failed(std::move(code), std::move(text), reported));
 }
 
 }  // namespace atl::conversation

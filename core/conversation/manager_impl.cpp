@@ -201,8 +201,10 @@ void Manager::Impl::patch(const std::string& id, const PatchRequest& patch, Repl
     if (patch.ttl_seconds)
         conversation->record.ttl_seconds = *patch.ttl_seconds;
     if (patch.limits && sandboxes_.find(conversation->record.sandbox_id) != nullptr) {
-        sandboxes_.set_limits(conversation->record.sandbox_id, *patch.limits);
         conversation->box.limits = *patch.limits;
+        const auto applied = sandboxes_.set_limits(conversation->record.sandbox_id, *patch.limits);
+        if (!applied)
+            LogLine(evt::limits_deferred).field("conv", id).field("err", applied.error().detail()).info();
     }
     persist(*conversation);
     arm_life(*conversation);

@@ -42,6 +42,8 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
 
     void on_sandbox_exit(const std::string& sandbox_id, std::uint32_t generation,
                          const sandbox::Exit& exit) override;
+    void on_resource_warning(const std::string& sandbox_id, std::string_view resource, std::uint64_t used,
+                             std::uint64_t limit) override;
     void on_agent_exit(const std::string& sandbox_id, std::uint32_t generation,
                        const std::string& detail) override;
     void turn_done(const std::string& id) override;

@@ -9,11 +9,14 @@
 
 #include "core/isolation/bridge_socket.hpp"
 #include "core/isolation/running_sandbox.hpp"
+#include "core/isolation/zygote.hpp"
 
 namespace atl::isolation {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::uint64_t k_bytes_per_mb = 1024UL * 1024;
 
 class BubblewrapProcess final : public sandbox::Process {
   public:
@@ -154,17 +157,15 @@ ProfileSources BubblewrapLauncher::sources(const sandbox::LaunchSpec& spec, cons
             config_.run_dir / folder, config_.etc_dir};
 }
 
-ChildPlan BubblewrapLauncher::plan(const sandbox::LaunchSpec& spec, const sandbox::ResourceGroup* group,
+ChildPlan BubblewrapLauncher::plan(const sandbox::LaunchSpec& spec, sandbox::ResourceGroup* group,
                                    const std::string& folder, const Descriptors& fds) const {
     ChildPlan plan;
     plan.fds = {fds.null.get(),           fds.log.write_end.get(),   fds.log.write_end.get(),
                 fds.listener.get(),       fds.arguments.get(),       fds.calls.get(),
                 fds.argument_rules.get(), fds.status.write_end.get()};
-    if (group) {
+    if (group)
         plan.group_fd = group->clone_into_fd();
-        const auto join = group->procs_fds();
-        plan.join_fds.assign(join.begin(), join.end());
-    }
+    plan.max_file_bytes = spec.limits.disk_mb * k_bytes_per_mb;
     if (config_.uid_mode == UidMode::shared)
         return plan;
     const ProfileSources staged = sources(spec, folder);
@@ -200,7 +201,7 @@ base::Result<BubblewrapLauncher::Descriptors> BubblewrapLauncher::open_descripto
 }
 
 base::Result<std::unique_ptr<sandbox::Process>> BubblewrapLauncher::launch(
-    const sandbox::LaunchSpec& spec, const sandbox::ResourceGroup* group,
+    const sandbox::LaunchSpec& spec, sandbox::ResourceGroup* group,
     std::function<void(sandbox::Exit)> on_exit) {
     if (spec.network == sandbox::NetworkMode::host && config_.host_network == HostNetwork::refused)
         return base::Error(base::Errc::network_not_allowed, "this server does not allow the host's network");
@@ -214,7 +215,10 @@ base::Result<std::unique_ptr<sandbox::Process>> BubblewrapLauncher::launch(
     auto socket = BridgeSocket::listen(run_dir_, folder, fds->listener);
     if (!socket)
         return socket.error();
-    auto spawned = spawn(executor_, config_.bwrap, command_line(), plan(spec, group, folder, *fds));
+    const auto zygote = group != nullptr ? group->take_zygote() : nullptr;
+    const ChildPlan what = plan(spec, group, folder, *fds);
+    auto spawned = zygote ? zygote->become(config_.bwrap, command_line(), what)
+                          : spawn(executor_, config_.bwrap, command_line(), what);
     if (!spawned)
         return spawned.error();
     Started started{std::move(*spawned), std::move(*socket), std::move(fds->log.read_end),

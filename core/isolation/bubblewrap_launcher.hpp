@@ -49,7 +49,7 @@ class BubblewrapLauncher final : public sandbox::Launcher {
                                                                     LauncherConfig config);
 
     base::Result<std::unique_ptr<sandbox::Process>> launch(
-        const sandbox::LaunchSpec& spec, const sandbox::ResourceGroup* group,
+        const sandbox::LaunchSpec& spec, sandbox::ResourceGroup* group,
         std::function<void(sandbox::Exit)> on_exit) override;
     void describe(sandbox::Enforcement& enforcement, sandbox::NetworkMode network) const override;
 
@@ -64,8 +64,8 @@ class BubblewrapLauncher final : public sandbox::Launcher {
     base::Result<Descriptors> open_descriptors(const sandbox::LaunchSpec& spec,
                                                const std::string& folder) const;
     ProfileSources sources(const sandbox::LaunchSpec& spec, const std::string& folder) const;
-    ChildPlan plan(const sandbox::LaunchSpec& spec, const sandbox::ResourceGroup* group,
-                   const std::string& folder, const Descriptors& fds) const;
+    ChildPlan plan(const sandbox::LaunchSpec& spec, sandbox::ResourceGroup* group, const std::string& folder,
+                   const Descriptors& fds) const;
 
     base::Executor executor_;
     base::Timers& timers_;

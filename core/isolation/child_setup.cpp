@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -45,8 +46,6 @@ ATL_CHILD void fd_path(int fd, char (&out)[32]) noexcept {
 
 }  // namespace
 
-ChildSetup::ChildSetup(const ChildPlan& plan) : plan_(plan), parent_(::getpid()) {}
-
 ATL_CHILD void ChildSetup::note(ChildStage stage, int error_number, std::size_t index) noexcept {
     failure_.stage = stage;
     failure_.error_number = error_number;
@@ -63,7 +62,7 @@ ATL_CHILD bool ChildSetup::check(long result, ChildStage stage, std::size_t inde
 ATL_CHILD bool ChildSetup::run() noexcept {
     // The umask is what mkdir and mount in here and bwrap later start from.
     ::syscall(SYS_umask, 022);
-    return join_groups() && check(::syscall(SYS_setsid), ChildStage::session) && stage_mounts() &&
+    return join_group() && lead_session() && stage_mounts() &&
            check(::syscall(SYS_chdir, plan_.cwd.c_str()), ChildStage::working_directory) &&
            arrange_descriptors() && set_limits() && lower_priority() && change_identity() &&
            bind_to_parent() &&
@@ -71,19 +70,23 @@ ATL_CHILD bool ChildSetup::run() noexcept {
            reset_signals();
 }
 
-ATL_CHILD bool ChildSetup::join_groups() noexcept {
-    if (joins_by_write_ && !check(::syscall(SYS_write, group_procs_, "0", 1), ChildStage::join_group))
-        return false;
-    for (std::size_t i = 0; i < plan_.join_fds.size(); ++i) {
-        if (!check(::syscall(SYS_write, plan_.join_fds[i], "0", 1), ChildStage::join_group, i))
-            return false;
-    }
-    return true;
+ATL_CHILD bool ChildSetup::join_group() noexcept {
+    return !joins_by_write_ || check(::syscall(SYS_write, group_procs_, "0", 1), ChildStage::join_group);
+}
+
+// A zygote leads one already, which setsid(2) refuses to do again.
+ATL_CHILD bool ChildSetup::lead_session() noexcept {
+    return ::syscall(SYS_getsid, 0) == ::syscall(SYS_getpid) ||
+           check(::syscall(SYS_setsid), ChildStage::session);
 }
 
 // After the last new descriptor: the server may hold more than the child is allowed to have.
 ATL_CHILD bool ChildSetup::set_limits() noexcept {
-    rlimit limit{0, 0};
+    rlimit limit{plan_.max_file_bytes, plan_.max_file_bytes};
+    if (plan_.max_file_bytes > 0 &&
+        !check(::syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, &limit, nullptr), ChildStage::limits))
+        return false;
+    limit = {0, 0};
     if (!check(::syscall(SYS_prlimit64, 0, RLIMIT_CORE, &limit, nullptr), ChildStage::limits))
         return false;
     if (!check(::syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, nullptr, &limit), ChildStage::limits))

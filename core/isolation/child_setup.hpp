@@ -1,14 +1,16 @@
-// What a child does between clone and exec. It runs in the server's memory on a stack of its own: raw system
-// calls only, no allocation, no lock, no libc wrapper that looks at threads (setresuid(3) of libc would
-// signal the server's). Everything it needs is laid out before the clone.
-// Not here: the clone itself (spawn.cpp).
+// What a child does between clone and exec. A child of the server runs it in the server's memory on a stack
+// of its own: raw system calls only, no allocation, no lock, no libc wrapper that looks at threads
+// (setresuid(3) of libc would signal the server's). Everything it needs is laid out before the clone. Not
+// here: the clone itself (spawn.cpp).
 #pragma once
+
+#include <sys/types.h>
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
 
-#include "core/isolation/spawn.hpp"
+#include "core/isolation/child_failure.hpp"
+#include "core/isolation/child_plan.hpp"
 
 // The sanitizer's shadow of the child's stack would outlive the child.
 #if defined(__SANITIZE_ADDRESS__)
@@ -19,38 +21,14 @@
 
 namespace atl::isolation {
 
-/// The step that a child was at when it failed.
-enum class ChildStage : std::uint8_t {
-    none,
-    join_group,
-    session,
-    limits,
-    mount_namespace,
-    staging_source,
-    staging_mount,
-    working_directory,
-    descriptors,
-    identity,
-    parent_death,
-    no_new_privileges,
-    priority,
-    signals,
-    exec,
-};
-
-struct ChildFailure {
-    ChildStage stage = ChildStage::none;
-    int error_number = 0;
-    std::size_t index = 0;  // of the staged mount or descriptor
-};
-
 /// A child's plan as plain memory. Lives in the parent's frame until the child has exec'd.
 class ChildSetup {
   public:
     static constexpr std::size_t k_max_fds = 16;
 
-    /// `plan` must outlive this object. Precondition: at most k_max_fds descriptors.
-    explicit ChildSetup(const ChildPlan& plan);
+    /// `plan` must outlive this object; the child ends with `parent`. Precondition: at most k_max_fds
+    /// descriptors.
+    ChildSetup(const ChildPlan& plan, pid_t parent) : plan_(plan), parent_(parent) {}
 
     /// Before the clone: the child also joins by `procs_fd` (cgroup.procs; negative: it fails).
     void join_by_write(int procs_fd) noexcept { group_procs_ = procs_fd, joins_by_write_ = true; }
@@ -60,7 +38,8 @@ class ChildSetup {
     const ChildFailure& failure() const noexcept { return failure_; }
 
   private:
-    bool join_groups() noexcept;
+    bool join_group() noexcept;
+    bool lead_session() noexcept;
     bool set_limits() noexcept;
     bool stage_mounts() noexcept;
     bool stage_one(std::size_t index) noexcept;

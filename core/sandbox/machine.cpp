@@ -6,12 +6,11 @@
 
 namespace atl::sandbox {
 
-void GenerationMachine::settle_reason(ExitClass why, std::string detail) {
+void GenerationMachine::settle_reason(Exit why) {
     if (reason_set_)
         return;
     reason_set_ = true;
-    exit_.exit_class = why;
-    exit_.detail = std::move(detail);
+    exit_ = std::move(why);
 }
 
 MachineStep GenerationMachine::enter_killing() {
@@ -36,13 +35,13 @@ MachineStep GenerationMachine::channel_ready() {
 MachineStep GenerationMachine::channel_failed(std::string detail) {
     if (phase_ != Phase::launching)
         return {};
-    return kill(ExitClass::setup_failed, std::move(detail));
+    return kill({ExitClass::setup_failed, 0, std::move(detail)});
 }
 
 MachineStep GenerationMachine::launch_failed(std::string detail) {
     if (phase_ == Phase::dead)
         return {};
-    settle_reason(ExitClass::setup_failed, std::move(detail));
+    settle_reason({ExitClass::setup_failed, 0, std::move(detail)});
     phase_ = Phase::dead;
     MachineStep step;
     step.bury = true;
@@ -53,9 +52,9 @@ MachineStep GenerationMachine::launch_failed(std::string detail) {
 MachineStep GenerationMachine::stop(ExitClass why, std::string detail) {
     switch (phase_) {
         case Phase::launching:
-            return kill(why, std::move(detail));
+            return kill({why, 0, std::move(detail)});
         case Phase::ready: {
-            settle_reason(why, std::move(detail));
+            settle_reason({why, 0, std::move(detail)});
             phase_ = Phase::asking;
             MachineStep step;
             step.ask_shutdown = true;
@@ -71,10 +70,10 @@ MachineStep GenerationMachine::stop(ExitClass why, std::string detail) {
     return {};
 }
 
-MachineStep GenerationMachine::kill(ExitClass why, std::string detail) {
+MachineStep GenerationMachine::kill(Exit why) {
     if (phase_ == Phase::killing || phase_ == Phase::dead)
         return {};
-    settle_reason(why, std::move(detail));
+    settle_reason(std::move(why));
     return enter_killing();
 }
 
@@ -102,7 +101,7 @@ MachineStep GenerationMachine::process_exited(const Exit& exit) {
 MachineStep GenerationMachine::deadline_passed() {
     switch (phase_) {
         case Phase::launching:
-            return kill(ExitClass::setup_failed, "the guest did not become ready in time");
+            return kill({ExitClass::setup_failed, 0, "the guest did not become ready in time"});
         case Phase::asking: {
             phase_ = Phase::terminating;
             MachineStep step;

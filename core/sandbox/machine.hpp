@@ -31,7 +31,7 @@ class GenerationMachine {
 
     Phase phase() const noexcept { return phase_; }
     bool was_ready() const noexcept { return was_ready_; }
-    /// How it ended; meaningful once dead.
+    /// How it ended; but for the code, how it is being ended once that is known.
     const Exit& exit() const noexcept { return exit_; }
 
     /// The guest said it is ready.
@@ -42,15 +42,15 @@ class GenerationMachine {
     MachineStep launch_failed(std::string detail);
     /// End it: politely if it is ready, by force otherwise. The first reason given stays.
     MachineStep stop(ExitClass why, std::string detail);
-    /// End it by force now.
-    MachineStep kill(ExitClass why, std::string detail);
+    /// End it by force now; `why` says how it will have ended, all but the code.
+    MachineStep kill(Exit why);
     /// No process of it is left.
     MachineStep process_exited(const Exit& exit);
     MachineStep deadline_passed();
 
   private:
     MachineStep enter_killing();
-    void settle_reason(ExitClass why, std::string detail);
+    void settle_reason(Exit why);
 
     Phase phase_ = Phase::launching;
     bool was_ready_ = false;

@@ -12,6 +12,12 @@
 
 namespace atl::sandbox {
 
+namespace {
+
+constexpr int k_sigkill = 9;  // signal(7)
+
+}  // namespace
+
 using base::Errc;
 using base::Error;
 using base::LogLine;
@@ -130,6 +136,8 @@ Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
     if (!group)
         return group.error();
     generation.group = std::move(*group);
+    if (generation.group)
+        watch_memory(sandbox);
     LaunchSpec spec;
     spec.sandbox_id = record.id;
     spec.generation = generation.number;
@@ -140,14 +148,70 @@ Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
     spec.network = record.network;
     spec.limits = record.limits;
     auto on_exit = [this, id = record.id, number = generation.number](const Exit& exit) {
-        if (Generation* living = lookup(id, number))
+        Generation* living = lookup(id, number);
+        if (living == nullptr)
+            return;
+        // The kernel may have ended all of it before its event was read.
+        if (living->group && living->group->oom_kills() > 0)
+            perform(*lookup(id), living->machine.process_exited(oom_exit(*lookup(id), exit.code)));
+        else
             perform(*lookup(id), living->machine.process_exited(exit));
     };
     auto process = ports_.launcher.launch(spec, generation.group.get(), std::move(on_exit));
     if (!process)
         return process.error();
     generation.process = std::move(*process);
+    watch_disk(sandbox);
     return {};
+}
+
+// What the kernel kills is one process on v1 and all of them on v2: either way the sandbox is over, since
+// none of it can be trusted to be whole.
+void Manager::watch_memory(Sandbox& sandbox) {
+    sandbox.generation->group->watch_oom([this, id = sandbox.record.id, number = sandbox.generation->number] {
+        if (lookup(id, number) != nullptr)
+            (void)limit_reached(id);
+    });
+}
+
+void Manager::watch_disk(Sandbox& sandbox) {
+    const std::string id = sandbox.record.id;
+    const std::uint32_t number = sandbox.generation->number;
+    auto on_excess = [this, id, number](Exit exit) {
+        if (Generation* living = lookup(id, number))
+            perform(*lookup(id), living->machine.kill(std::move(exit)));
+    };
+    auto on_warning = [this, id, number](std::uint64_t used, std::uint64_t limit) {
+        if (lookup(id, number) != nullptr && observer_ != nullptr)
+            observer_->on_resource_warning(id, "disk", used, limit);
+    };
+    ports_.disk.watch(id, sandbox.record.limits.disk_mb, std::move(on_excess), std::move(on_warning));
+}
+
+std::optional<Exit> Manager::limit_reached(const std::string& id) {
+    Sandbox* sandbox = lookup(id);
+    if (sandbox == nullptr || !sandbox->generation)
+        return std::nullopt;
+    Generation& generation = *sandbox->generation;
+    if (generation.group && generation.group->oom_kills() > 0)
+        perform(*sandbox, generation.machine.kill(oom_exit(*sandbox, k_sigkill)));
+    const Exit& exit = generation.machine.exit();
+    if (exit.exit_class != ExitClass::oom && exit.exit_class != ExitClass::disk_limit)
+        return std::nullopt;
+    return exit;
+}
+
+Exit Manager::oom_exit(const Sandbox& sandbox, int code) {
+    constexpr std::uint64_t k_bytes_per_mb = 1024UL * 1024;
+    Exit exit;
+    exit.exit_class = ExitClass::oom;
+    exit.code = code;
+    exit.limit_bytes = sandbox.record.limits.memory_mb * k_bytes_per_mb;
+    exit.peak_bytes = sandbox.generation->group->usage().memory_peak_bytes;
+    exit.detail = "its processes needed more than the memory limit of " +
+                  std::to_string(sandbox.record.limits.memory_mb) +
+                  " MB; what they had in memory is lost, the files are kept";
+    return exit;
 }
 
 void Manager::connect(Sandbox& sandbox, const AgentSpec& agent) {
@@ -163,7 +227,8 @@ void Manager::connect(Sandbox& sandbox, const AgentSpec& agent) {
                                     : living->machine.channel_failed(result.error().detail()));
     };
     auto on_agent_exit = [this, id, number](const std::string& detail) {
-        if (lookup(id, number) != nullptr && observer_ != nullptr)
+        // It may have been ended for a limit: the sandbox's end then says so.
+        if (lookup(id, number) != nullptr && !limit_reached(id) && observer_ != nullptr)
             observer_->on_agent_exit(id, number, detail);
     };
     generation.channel->start(agent, std::move(on_ready), std::move(on_agent_exit));
@@ -223,6 +288,7 @@ void Manager::report_ready(Sandbox& sandbox) {
 
 void Manager::bury(Sandbox& sandbox) {
     Generation& generation = *sandbox.generation;
+    ports_.disk.unwatch(sandbox.record.id);
     sandbox.status = generation.machine.was_ready() ? Status::terminated : Status::failed;
     auto finish_later = [this, id = sandbox.record.id, number = generation.number] {
         // Deferred: this may run inside a callback of the objects that finish() destroys.
@@ -304,7 +370,7 @@ void Manager::remove(const std::string& id, Done done) {
     if (!sandbox->generation)
         return remove_workspace(id);
     // Its workspace goes with it: there is nothing to be polite about.
-    perform(*sandbox, sandbox->generation->machine.kill(ExitClass::killed, "the sandbox was removed"));
+    perform(*sandbox, sandbox->generation->machine.kill({ExitClass::killed, 0, "the sandbox was removed"}));
 }
 
 void Manager::remove_workspace(const std::string& id) {
@@ -341,8 +407,25 @@ const Record* Manager::find(const std::string& id) const {
     return sandbox == nullptr || sandbox->removing ? nullptr : &sandbox->record;
 }
 
-void Manager::set_limits(const std::string& id, const Limits& limits) {
-    lookup(id)->record.limits = limits;
+Result<void> Manager::set_limits(const std::string& id, const Limits& limits) {
+    Sandbox& sandbox = *lookup(id);
+    sandbox.record.limits = limits;
+    if (sandbox.generation)
+        ports_.disk.set_limit(id, limits.disk_mb);
+    if (!sandbox.generation || !sandbox.generation->group)
+        return {};
+    return sandbox.generation->group->set_limits(limits);
+}
+
+Usage Manager::usage(const std::string& id) const {
+    const Sandbox* sandbox = lookup(id);
+    if (sandbox == nullptr || !sandbox->generation || !sandbox->generation->group)
+        return {};
+    return sandbox->generation->group->usage();
+}
+
+std::optional<DiskUsage> Manager::disk_usage(const std::string& id) const {
+    return ports_.disk.usage(id);
 }
 
 Channel* Manager::channel(const std::string& id) {

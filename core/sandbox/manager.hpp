@@ -10,6 +10,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -42,6 +43,9 @@ class Observer {
     virtual ~Observer() = default;
     virtual void on_sandbox_exit(const std::string& sandbox_id, std::uint32_t generation,
                                  const Exit& exit) = 0;
+    /// Memory or disk comes near its limit, both in bytes.
+    virtual void on_resource_warning(const std::string& sandbox_id, std::string_view resource,
+                                     std::uint64_t used, std::uint64_t limit) = 0;
     /// The agent of a ready generation ended; the generation still lives.
     virtual void on_agent_exit(const std::string& sandbox_id, std::uint32_t generation,
                                const std::string& detail) = 0;
@@ -77,9 +81,19 @@ class Manager {
     /// Refuses new starts, ends every generation, then calls `done`. Workspaces stay.
     void shut_down(Done done);
 
+    /// How the living generation ends, if it ends for a limit. One of which the kernel killed a process for
+    /// its memory limit is ended by this: who sees a stream break asks first, since the kernel's event may
+    /// come after.
+    std::optional<Exit> limit_reached(const std::string& id);
+
     const Record* find(const std::string& id) const;
-    /// Changes what the next generation starts with. Precondition: the sandbox is known.
-    void set_limits(const std::string& id, const Limits& limits);
+    /// Changes what the next generation starts with, and the limits of a living one where the kernel can.
+    /// Precondition: the sandbox is known. Errors: sandbox_failed; the next generation has them all the same.
+    base::Result<void> set_limits(const std::string& id, const Limits& limits);
+    /// Of the living generation; empty without one, or where this host does not account.
+    Usage usage(const std::string& id) const;
+    /// As last measured; none without a living generation.
+    std::optional<DiskUsage> disk_usage(const std::string& id) const;
     /// Null unless the sandbox is ready. Valid until control returns to the loop.
     Channel* channel(const std::string& id);
     Status status(const std::string& id) const;
@@ -94,6 +108,9 @@ class Manager {
     Sandbox* lookup(const std::string& id) const;
     Generation* lookup(const std::string& id, std::uint32_t generation) const;
     base::Result<void> launch(Sandbox& sandbox, const AgentSpec& agent);
+    void watch_memory(Sandbox& sandbox);
+    void watch_disk(Sandbox& sandbox);
+    static Exit oom_exit(const Sandbox& sandbox, int code);
     void connect(Sandbox& sandbox, const AgentSpec& agent);
     void perform(Sandbox& sandbox, const MachineStep& step);
     void arm(Sandbox& sandbox, base::Millis deadline);

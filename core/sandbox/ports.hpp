@@ -9,7 +9,6 @@
 
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,21 +16,33 @@
 #include "core/base/error.hpp"
 #include "core/sandbox/types.hpp"
 
+namespace atl::isolation {
+class Zygote;
+}
+
 namespace atl::sandbox {
 
 /// A group of processes that the kernel accounts and ends together (cgroups(7)).
 class ResourceGroup {
   public:
     virtual ~ResourceGroup() = default;
-    /// The folder of a cgroup v2 group for clone3(2) CLONE_INTO_CGROUP, or -1. A child that is born in its
-    /// group saves the 7 to 20 ms for which the kernel lets a write to cgroup.procs wait.
+    /// The folder of a cgroup v2 group for clone3(2) CLONE_INTO_CGROUP, or -1.
     virtual int clone_into_fd() const { return -1; }
-    /// `cgroup.procs` of each other hierarchy, open for writing: a child writes "0" to join before it execs.
-    virtual std::span<const int> procs_fds() const = 0;
+    /// Where clone3(2) cannot enter the group: a process that is in it and waits to become the sandbox. Given
+    /// away once; else null.
+    virtual std::shared_ptr<isolation::Zygote> take_zygote() { return nullptr; }
     /// Ends every member; members that fork meanwhile are caught too. Safe to repeat.
     virtual void kill() = 0;
     /// Waits until the group is empty, then removes it. An error if it is not within base::k_kill_deadline.
     virtual void remove(std::function<void(base::Result<void>)> done) = 0;
+    /// Changes the limits of what runs in it. Errors: sandbox_failed, where a limit is below what is in use
+    /// or the kernel refuses it.
+    virtual base::Result<void> set_limits(const Limits& limits) = 0;
+    /// Calls `on_oom` once, as soon as the kernel has killed a member for the group's memory limit.
+    virtual void watch_oom(std::function<void()> on_oom) = 0;
+    /// How often the kernel killed a member for the group's memory limit.
+    virtual std::uint64_t oom_kills() const = 0;
+    virtual Usage usage() const = 0;
 };
 
 class ResourceGroups {
@@ -44,7 +55,7 @@ class ResourceGroups {
     virtual void describe(Enforcement& enforcement) const = 0;
 };
 
-/// The workspaces on disk: provisioning, removal, later metering (fs-guard).
+/// The workspaces on disk: provisioning, metering, removal (fs-guard).
 class DiskGuard {
   public:
     virtual ~DiskGuard() = default;
@@ -53,6 +64,15 @@ class DiskGuard {
                                                           std::uint32_t host_uid) = 0;
     /// Where the workspace is; no look at the disk.
     virtual std::filesystem::path workspace(const std::string& sandbox_id) const = 0;
+    /// While a generation lives: its workspace is measured. `on_excess` is called at most once, when it has
+    /// to stop growing now, with exit class disk_limit; `on_warning` when it comes near the limit.
+    virtual void watch(
+        const std::string& sandbox_id, std::uint32_t limit_mb, std::function<void(Exit)> on_excess,
+        std::function<void(std::uint64_t used_bytes, std::uint64_t limit_bytes)> on_warning) = 0;
+    virtual void set_limit(const std::string& sandbox_id, std::uint32_t limit_mb) = 0;
+    virtual void unwatch(const std::string& sandbox_id) = 0;
+    /// None before the first measurement of a living generation.
+    virtual std::optional<DiskUsage> usage(const std::string& sandbox_id) const = 0;
     /// Out of reach at once; `done` when its last byte is freed.
     virtual void remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) = 0;
     /// Fills in disk.
@@ -90,7 +110,7 @@ class Launcher {
     virtual ~Launcher() = default;
     /// Starts a generation. `group` may be null and must live until `on_exit`. `on_exit` is called when every
     /// process of it is gone, with exit class exited, signalled or setup_failed as the kernel tells it.
-    virtual base::Result<std::unique_ptr<Process>> launch(const LaunchSpec& spec, const ResourceGroup* group,
+    virtual base::Result<std::unique_ptr<Process>> launch(const LaunchSpec& spec, ResourceGroup* group,
                                                           std::function<void(Exit)> on_exit) = 0;
     /// Fills in filesystem, network, syscalls and uid.
     virtual void describe(Enforcement& enforcement, NetworkMode network) const = 0;

@@ -30,6 +30,20 @@ struct Limits {
     bool operator==(const Limits&) const = default;
 };
 
+/// What the processes of a group use, as far as this host tells.
+struct Usage {
+    std::optional<std::uint64_t> memory_bytes;
+    std::optional<std::uint64_t> memory_peak_bytes;
+    std::optional<std::uint64_t> cpu_usec;   // since the group was made, all processors
+    std::optional<std::uint32_t> processes;  // threads are counted, too
+};
+
+/// What a workspace holds, as last measured.
+struct DiskUsage {
+    std::uint64_t bytes = 0;  // allocated, folders and all
+    std::uint64_t inodes = 0;
+};
+
 /// What holds for one sandbox on this host, in the words of the API.
 struct Enforcement {
     std::string filesystem = "none";
@@ -70,6 +84,9 @@ struct Exit {
     ExitClass exit_class = ExitClass::lost;
     int code = 0;        // exit status or signal number
     std::string detail;  // a sentence for people; holds no unescaped guest output
+    // Of `oom` and `disk_limit`, as far as they are known.
+    std::optional<std::uint64_t> limit_bytes;
+    std::optional<std::uint64_t> peak_bytes;
 };
 
 std::string_view to_string(NetworkMode mode) noexcept;

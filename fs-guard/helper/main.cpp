@@ -2,12 +2,14 @@
 // stdin, answers each with one line on stdout, in order, and ends with stdin or with the server.
 //   {"id":N,"op":"remove","path":P}                          P relative to the working directory
 //   {"id":N,"op":"checkpoint","path":P,"mode":"passive"|"truncate"}
+//   {"id":N,"op":"measure","path":P}                         P relative to the working directory
 //   -> {"id":N,"ok":true, …} | {"id":N,"ok":false,"error":S}
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "fs-guard/helper/checkpoint.hpp"
+#include "fs-guard/helper/tree_meter.hpp"
 #include "fs-guard/helper/tree_remover.hpp"
 
 namespace {
@@ -30,11 +32,23 @@ json answer_checkpoint(const std::string& path, const std::string& mode) {
     return {{"ok", false}, {"error", result.error}};
 }
 
+json answer_measure(const std::string& path) {
+    atl::helper::TreeMeter meter;
+    if (!meter.measure(path))
+        return {{"ok", false}, {"error", meter.error()}};
+    return {{"ok", true},
+            {"bytes", meter.bytes()},
+            {"inodes", meter.inodes()},
+            {"complete", meter.is_complete()}};
+}
+
 json answer(const json& request) {
     const std::string op = request.at("op");
     const std::string path = request.at("path");
     if (op == "remove")
         return answer_remove(path);
+    if (op == "measure")
+        return answer_measure(path);
     if (op == "checkpoint")
         return answer_checkpoint(path, request.value("mode", "passive"));
     return {{"ok", false}, {"error", "unknown op"}};

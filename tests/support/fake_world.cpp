@@ -52,7 +52,19 @@ class FakeGroup final : public sandbox::ResourceGroup {
         require(world_.groups.insert(name_).second, "a group of this name is there already");
     }
     ~FakeGroup() override { *alive_ = false; }
-    std::span<const int> procs_fds() const override { return {}; }
+    Result<void> set_limits(const sandbox::Limits&) override { return {}; }
+    void watch_oom(std::function<void()> on_oom) override {
+        if (!world_.chance(world_.failure_per_mille))
+            return;
+        world_.later([this, alive = alive_, on_oom = std::move(on_oom)] {
+            if (!*alive)
+                return;
+            oom_kills_ = 1;
+            on_oom();
+        });
+    }
+    std::uint64_t oom_kills() const override { return oom_kills_; }
+    sandbox::Usage usage() const override { return {}; }
     void kill() override {}
     void remove(std::function<void(Result<void>)> done) override {
         world_.later([this, alive = alive_, done = std::move(done)] {
@@ -66,6 +78,7 @@ class FakeGroup final : public sandbox::ResourceGroup {
   private:
     FakeWorld& world_;
     std::string name_;
+    std::uint64_t oom_kills_ = 0;
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
@@ -195,6 +208,7 @@ void FakeWorld::server_killed() {
         process->on_agent_exit = nullptr;
     }
     processes.clear();
+    watched.clear();
     groups.clear();  // the next start sweeps them
     // So it does with workspaces that the store does not know; leases are in the store.
     std::set<std::string> known;
@@ -227,7 +241,7 @@ void FakeWorld::end_query(FakeQueryState& query, sandbox::QueryEnd end) {
 }
 
 Result<std::unique_ptr<sandbox::Process>> FakeWorld::launch(const sandbox::LaunchSpec& spec,
-                                                            const sandbox::ResourceGroup*,
+                                                            sandbox::ResourceGroup*,
                                                             std::function<void(sandbox::Exit)> on_exit) {
     require(workspaces.contains(spec.sandbox_id) || workspaces_may_be_missing, "started without a workspace");
     if (!workspaces.contains(spec.sandbox_id))
@@ -259,6 +273,20 @@ Result<std::filesystem::path> FakeWorld::provision(const std::string& sandbox_id
         require(uid != host_uid, "two workspaces share a uid");
     workspaces.emplace(sandbox_id, host_uid);
     return workspace(sandbox_id);
+}
+
+void FakeWorld::watch(const std::string& sandbox_id, std::uint32_t limit_mb,
+                      std::function<void(sandbox::Exit)> on_excess,
+                      std::function<void(std::uint64_t, std::uint64_t)> on_warning) {
+    require(watched.insert(sandbox_id).second, "a workspace is watched twice");
+    if (!chance(failure_per_mille))
+        return;
+    later([this, sandbox_id, limit_mb, on_excess = std::move(on_excess), on_warning = std::move(on_warning)] {
+        if (!watched.contains(sandbox_id))
+            return;
+        on_warning(limit_mb, limit_mb);
+        on_excess({sandbox::ExitClass::disk_limit, 9, "injected"});
+    });
 }
 
 std::filesystem::path FakeWorld::workspace(const std::string& sandbox_id) const {

@@ -134,7 +134,7 @@ struct FakeWorld final : sandbox::Launcher,
 
     // Launcher
     base::Result<std::unique_ptr<sandbox::Process>> launch(
-        const sandbox::LaunchSpec& spec, const sandbox::ResourceGroup* group,
+        const sandbox::LaunchSpec& spec, sandbox::ResourceGroup* group,
         std::function<void(sandbox::Exit)> on_exit) override;
     void describe(sandbox::Enforcement&, sandbox::NetworkMode) const override {}
     // ResourceGroups
@@ -146,6 +146,12 @@ struct FakeWorld final : sandbox::Launcher,
                                                   std::uint32_t host_uid) override;
     std::filesystem::path workspace(const std::string& sandbox_id) const override;
     void remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) override;
+    void watch(const std::string& sandbox_id, std::uint32_t limit_mb,
+               std::function<void(sandbox::Exit)> on_excess,
+               std::function<void(std::uint64_t, std::uint64_t)> on_warning) override;
+    void set_limit(const std::string&, std::uint32_t) override {}
+    void unwatch(const std::string& sandbox_id) override { watched.erase(sandbox_id); }
+    std::optional<sandbox::DiskUsage> usage(const std::string&) const override { return std::nullopt; }
     // Channels
     std::unique_ptr<sandbox::Channel> open(const std::string& sandbox_id,
                                            const sandbox::Process& process) override;
@@ -160,6 +166,7 @@ struct FakeWorld final : sandbox::Launcher,
     FakeStore store;
     unsigned failure_per_mille = 0;
     bool workspaces_may_be_missing = false;
+    std::set<std::string> watched;  // workspaces that are measured
     std::vector<std::function<void()>> pending;
     std::map<pid_t, std::shared_ptr<FakeProcessState>> processes;  // living ones
     std::vector<std::shared_ptr<FakeQueryState>> queries;          // open ones

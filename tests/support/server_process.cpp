@@ -131,7 +131,7 @@ fs::path binaries(Privilege privilege) {
     // The checkout may lie where only root can go.
     static const TempDir copies;
     static const bool copied = [&] {
-        for (const char* name : {"atolld", "atoll-guest", "atoll-helper"})
+        for (const char* name : {"atolld", "atoll-guest", "atoll-helper", "atoll-zygote"})
             fs::copy_file(built / name, copies.path() / name);
         return true;
     }();

@@ -17,25 +17,36 @@ namespace {
 using namespace atl;
 namespace fs = std::filesystem;
 
+const char* const k_zygote = ATOLL_BIN_DIR "/atoll-zygote";
+
+/// This host's v2 hierarchy alone: members, whatever else limits them.
+cgroup::Layout members_only() {
+    return {cgroup::find_layout().unified, {}};
+}
+
 struct Bench {
     test::Loop loop;
     std::string instance = "test" + base::new_id();
     std::unique_ptr<cgroup::Groups> groups;
 
-    Bench() { reopen(); }
+    cgroup::Layout layout;
+
+    explicit Bench(cgroup::Layout where = members_only()) : layout(std::move(where)) { reopen(); }
     // A group that was dropped while a member was dying stays until the next start: this is it.
     ~Bench() {
         groups.reset();
-        (void)cgroup::Groups::open(loop.context.get_executor(), loop.timers, instance);
+        (void)cgroup::Groups::open(loop.context.get_executor(), loop.timers, {instance, k_zygote}, layout);
     }
     void reopen() {
         groups.reset();
-        auto opened = cgroup::Groups::open(loop.context.get_executor(), loop.timers, instance);
+        auto opened =
+            cgroup::Groups::open(loop.context.get_executor(), loop.timers, {instance, k_zygote}, layout);
         REQUIRE(opened.has_value());
         groups = std::move(*opened);
-        if (groups->parent().empty())
-            SKIP("no cgroup v2 hierarchy on this host that this user may write to");
+        if (groups->places().all.empty())
+            SKIP("no cgroup hierarchy on this host that this user may write to");
     }
+    fs::path parent() const { return groups->places().all.front().path; }
     std::unique_ptr<sandbox::ResourceGroup> make(const std::string& name) const {
         auto group = groups->create(name, {});
         REQUIRE(group.has_value());
@@ -53,7 +64,7 @@ struct Bench {
         return std::move(*spawned);
     }
     std::size_t members(const std::string& name) const {
-        const std::string text = test::read_text(groups->parent() / name / "cgroup.procs");
+        const std::string text = test::read_text(parent() / name / "cgroup.procs");
         return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
     }
     std::optional<base::Result<void>> remove(sandbox::ResourceGroup& group) {
@@ -94,7 +105,7 @@ TEST_CASE("cgroup: kill ends members that left their session and their parent") 
     const auto removed = bench.remove(*group);
     REQUIRE(removed.has_value());
     CHECK(removed->has_value());
-    CHECK_FALSE(fs::exists(bench.groups->parent() / "a-1"));
+    CHECK_FALSE(fs::exists(bench.parent() / "a-1"));
 }
 
 TEST_CASE("cgroup: remove waits until the last member is gone") {
@@ -124,7 +135,7 @@ TEST_CASE("cgroup: a group that is dropped takes its members along") {
     REQUIRE(::waitpid(child.pid, &status, 0) == child.pid);
     CHECK(WIFSIGNALED(status));
     bench.reopen();
-    CHECK_FALSE(fs::exists(bench.groups->parent() / "a-1"));
+    CHECK_FALSE(fs::exists(bench.parent() / "a-1"));
 }
 
 TEST_CASE(
@@ -133,7 +144,7 @@ TEST_CASE(
     Bench other;
     const auto theirs = other.make("b-1");
     const auto their_child = other.start_in(*theirs, "sleep 1000");
-    const fs::path leftover = bench.groups->parent() / "old-3";
+    const fs::path leftover = bench.parent() / "old-3";
     REQUIRE(::mkdir(leftover.c_str(), 0755) == 0);
     const pid_t orphan = ::fork();
     if (orphan == 0) {
@@ -160,7 +171,8 @@ TEST_CASE("cgroup: two groups of one name are refused") {
 
 TEST_CASE("cgroup: a host that offers no place gives null groups") {
     test::Loop loop;
-    auto groups = cgroup::Groups::open(loop.context.get_executor(), loop.timers, "x", {"/proc/nowhere"});
+    auto groups = cgroup::Groups::open(loop.context.get_executor(), loop.timers, {"x", k_zygote},
+                                       {{"/proc/nowhere"}, {}});
     REQUIRE(groups.has_value());
     auto group = (*groups)->create("a-1", {});
     REQUIRE(group.has_value());
@@ -169,26 +181,8 @@ TEST_CASE("cgroup: a host that offers no place gives null groups") {
 
 TEST_CASE("cgroup: nothing is claimed that is not enforced") {
     test::Loop loop;
-    const auto groups = cgroup::Groups::open(loop.context.get_executor(), loop.timers, "x", {});
+    const auto groups = cgroup::Groups::open(loop.context.get_executor(), loop.timers, {"x", k_zygote}, {});
     sandbox::Enforcement enforcement;
     (*groups)->describe(enforcement);
     CHECK(enforcement == sandbox::Enforcement{});
-}
-
-TEST_CASE("cgroup: the v2 hierarchy is found by itself, beside v1, and as a part") {
-    using cgroup::Candidates;
-    const char* pure = "30 24 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n";
-    const char* hybrid =
-        "31 23 0:28 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup "
-        "rw,cpu\n"
-        "41 31 0:38 / /sys/fs/cgroup/uni\\040fied rw,relatime shared:9 - cgroup2 cgroup2 rw\n";
-    const char* part = "30 24 0:26 /user.slice /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
-    CHECK(cgroup::parse_candidates(pure, "0::/\n") == Candidates{"/sys/fs/cgroup"});
-    CHECK(cgroup::parse_candidates(pure, "0::/user.slice/a.scope\n") ==
-          Candidates{"/sys/fs/cgroup", "/sys/fs/cgroup/user.slice/a.scope"});
-    CHECK(cgroup::parse_candidates(hybrid, "4:memory:/x\n0::/\n") == Candidates{"/sys/fs/cgroup/uni fied"});
-    CHECK(cgroup::parse_candidates(part, "0::/user.slice/a\n") ==
-          Candidates{"/sys/fs/cgroup", "/sys/fs/cgroup/a"});
-    CHECK(cgroup::parse_candidates(part, "0::/other\n") == Candidates{"/sys/fs/cgroup"});
-    CHECK(cgroup::parse_candidates("1 1 0:1 / / rw - ext4 /dev/vda rw\n", "0::/\n").empty());
 }

@@ -16,6 +16,7 @@
 #include "../isolation/fixture.hpp"
 #include "core/base/pidfd.hpp"
 #include "fs-guard/checkpointer.hpp"
+#include "fs-guard/disk_meter.hpp"
 #include "fs-guard/helper_client.hpp"
 #include "fs-guard/workspaces.hpp"
 
@@ -31,6 +32,13 @@ struct Bench {
     test::TempFolder data;
     test::Loop loop;
     std::unique_ptr<fs_guard::HelperClient> helper;
+    base::SystemClock clock;
+    fs_guard::DiskMeter meter{{clock, loop.timers, [this] { return space; },
+                               [this](const std::string& id, auto done) {
+                                   helper->measure(fs_guard::Workspaces::folder_name(id), std::move(done));
+                               }},
+                              {}};
+    std::optional<fs_guard::FreeSpace> space{{1000, 1000}};
     std::unique_ptr<fs_guard::Workspaces> workspaces;
 
     Bench() {
@@ -38,7 +46,7 @@ struct Bench {
                                                      {ATOLL_BIN_DIR "/atoll-helper", data.path()});
         REQUIRE(started.has_value());
         helper = std::move(*started);
-        auto opened = fs_guard::Workspaces::open(data.path(), *helper, loop.timers);
+        auto opened = fs_guard::Workspaces::open(data.path(), *helper, meter, loop.timers);
         REQUIRE(opened.has_value());
         workspaces = std::move(*opened);
     }
@@ -366,7 +374,29 @@ TEST_CASE("workspaces: a start removes what nobody knows and what lies in the tr
 
 TEST_CASE("workspaces: a data directory that cannot be written is an error that names it") {
     Bench bench;
-    const auto opened = fs_guard::Workspaces::open("/proc/nowhere", *bench.helper, bench.loop.timers);
+    const auto opened =
+        fs_guard::Workspaces::open("/proc/nowhere", *bench.helper, bench.meter, bench.loop.timers);
     REQUIRE_FALSE(opened.has_value());
     CHECK(opened.error().detail().find("/proc/nowhere") != std::string::npos);
+}
+
+TEST_CASE("workspaces: one that is over its limit is told, with what it holds") {
+    Bench bench;
+    const std::string id = base::new_id();
+    REQUIRE(bench.workspaces->provision(id, 0).has_value());
+    test::write_text(bench.workspaces->workspace(id) / "a/b", std::string(3'000'000, 'x'));
+    std::optional<sandbox::Exit> told;
+    bench.workspaces->watch(
+        id, 4, [&told](const sandbox::Exit& exit) { told = exit; }, [](std::uint64_t, std::uint64_t) {});
+    REQUIRE(bench.loop.run_until([&] { return bench.workspaces->usage(id).has_value(); }));
+    CHECK_FALSE(told.has_value());
+    CHECK(bench.workspaces->usage(id)->bytes >= 3'000'000);
+    CHECK(bench.workspaces->usage(id)->inodes == 3);
+    test::write_text(bench.workspaces->workspace(id) / "c", std::string(3'000'000, 'x'));
+    bench.space->free_bytes = 0;  // so that it is looked at now
+    REQUIRE(bench.loop.run_until([&] { return told.has_value(); }));
+    CHECK(told->exit_class == sandbox::ExitClass::disk_limit);
+    CHECK(told->limit_bytes == 4UL * 1024 * 1024);
+    CHECK(told->peak_bytes.value_or(0) >= 6'000'000);
+    CHECK(bench.workspaces->provision(base::new_id(), 0).error().code() == base::Errc::capacity);
 }

@@ -1,0 +1,52 @@
+#include "app/required_limits.hpp"
+
+#include <utility>
+
+namespace atl::app {
+namespace {
+
+/// Each limit and whether `enforcement` enforces it.
+std::vector<std::pair<std::string, bool>> enforced(const sandbox::Enforcement& enforcement) {
+    const auto is_set = [](const std::string& by) { return by != "none"; };
+    return {{"memory", is_set(enforcement.memory)},         {"cpu", is_set(enforcement.cpu)},
+            {"processes", is_set(enforcement.processes)},   {"disk", is_set(enforcement.disk)},
+            {"filesystem", is_set(enforcement.filesystem)}, {"network", enforcement.network == "netns"},
+            {"syscalls", is_set(enforcement.syscalls)},     {"uid", enforcement.uid == "private"}};
+}
+
+}  // namespace
+
+const std::vector<std::string>& limit_names() {
+    static const std::vector<std::string> names = [] {
+        std::vector<std::string> found;
+        for (const auto& [name, is_enforced] : enforced({}))
+            found.push_back(name);
+        return found;
+    }();
+    return names;
+}
+
+Gaps gaps_of(const sandbox::Enforcement& enforcement, const Gaps& known) {
+    Gaps gaps;
+    for (const auto& [name, is_enforced] : enforced(enforcement)) {
+        const auto reason = known.find(name);
+        if (!is_enforced)
+            gaps[name] = reason == known.end() ? "not on this host" : reason->second;
+    }
+    return gaps;
+}
+
+base::Result<void> check_required(const std::vector<std::string>& required, const Gaps& gaps) {
+    std::string missing;
+    for (const auto& name : required) {
+        const auto gap = gaps.find(name);
+        if (gap != gaps.end())
+            missing += (missing.empty() ? "" : "; ") + name + " (" + gap->second + ")";
+    }
+    if (missing.empty())
+        return {};
+    return base::Error(base::Errc::host_unsupported,
+                       "this host does not enforce what --require asks for: " + missing);
+}
+
+}  // namespace atl::app

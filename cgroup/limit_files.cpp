@@ -1,0 +1,118 @@
+#include "cgroup/limit_files.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "cgroup/files.hpp"
+
+namespace atl::cgroup {
+namespace {
+
+constexpr std::uint64_t k_bytes_per_mb = 1024UL * 1024;
+constexpr std::uint64_t k_cpu_period_usec = 100'000;
+constexpr std::uint64_t k_nanoseconds_per_usec = 1000;
+// bwrap's process outside the sandbox, and the guest.
+constexpr std::uint32_t k_own_processes = 2;
+
+const ControllerFolder* find(const ControllerFolders& folders, Controller controller) {
+    const auto found = folders.find(controller);
+    return found == folders.end() ? nullptr : &found->second;
+}
+
+base::Result<void> write(int folder, const char* name, const std::string& text) {
+    const int error_number = write_at(folder, name, text);
+    if (error_number == 0)
+        return {};
+    return base::Error(base::Errc::sandbox_failed,
+                       "writing " + text + " to " + name + ": " + std::strerror(error_number));
+}
+
+/// As write(), but a kernel without the file has nothing to write to.
+base::Result<void> write_if_there(int folder, const char* name, const std::string& text) {
+    return exists_at(folder, name) ? write(folder, name, text) : base::Result<void>();
+}
+
+base::Result<void> write_memory_v2(int folder, const std::string& bytes) {
+    if (auto ok = write_if_there(folder, "memory.swap.max", "0"); !ok)
+        return ok;
+    if (auto ok = write_if_there(folder, "memory.oom.group", "1"); !ok)
+        return ok;
+    return write(folder, "memory.max", bytes);
+}
+
+// Memory and swap together may never be below memory alone: which of the two is first depends on the
+// direction.
+base::Result<void> write_memory_v1(int folder, const std::string& bytes) {
+    const char* const both = "memory.memsw.limit_in_bytes";
+    const char* const memory = "memory.limit_in_bytes";
+    if (!exists_at(folder, both)) {
+        (void)write_at(folder, "memory.swappiness", "0");
+        return write(folder, memory, bytes);
+    }
+    const bool grows = number_at(folder, memory).value_or(0) < std::stoull(bytes);
+    if (auto ok = write(folder, grows ? both : memory, bytes); !ok)
+        return ok;
+    return write(folder, grows ? memory : both, bytes);
+}
+
+base::Result<void> write_cpu(const ControllerFolder& at, std::uint32_t percent) {
+    const std::string period = std::to_string(k_cpu_period_usec);
+    const std::string quota = std::to_string(k_cpu_period_usec * percent / 100);
+    if (at.version == 2)
+        return write(at.folder, "cpu.max", quota + " " + period);
+    if (auto ok = write(at.folder, "cpu.cfs_period_us", period); !ok)
+        return ok;
+    return write(at.folder, "cpu.cfs_quota_us", quota);
+}
+
+}  // namespace
+
+base::Result<void> write_limits(const ControllerFolders& folders, const sandbox::Limits& limits) {
+    if (const auto* at = find(folders, Controller::memory)) {
+        const std::string bytes = std::to_string(limits.memory_mb * k_bytes_per_mb);
+        auto ok = at->version == 2 ? write_memory_v2(at->folder, bytes) : write_memory_v1(at->folder, bytes);
+        if (!ok)
+            return ok;
+    }
+    if (const auto* at = find(folders, Controller::cpu)) {
+        if (auto ok = write_cpu(*at, limits.cpu_percent); !ok)
+            return ok;
+    }
+    if (const auto* at = find(folders, Controller::pids))
+        return write(at->folder, "pids.max", std::to_string(limits.max_processes + k_own_processes));
+    return {};
+}
+
+sandbox::Usage read_usage(const ControllerFolders& folders) {
+    sandbox::Usage usage;
+    if (const auto* at = find(folders, Controller::memory)) {
+        const bool is_v2 = at->version == 2;
+        usage.memory_bytes = number_at(at->folder, is_v2 ? "memory.current" : "memory.usage_in_bytes");
+        usage.memory_peak_bytes = number_at(at->folder, is_v2 ? "memory.peak" : "memory.max_usage_in_bytes");
+    }
+    const auto* cpu = find(folders, Controller::cpu);
+    const auto* cpuacct = find(folders, Controller::cpuacct);
+    if (cpu != nullptr && cpu->version == 2)
+        usage.cpu_usec = keyed_number_at(cpu->folder, "cpu.stat", "usage_usec");
+    else if (cpuacct != nullptr)
+        usage.cpu_usec = number_at(cpuacct->folder, "cpuacct.usage").value_or(0) / k_nanoseconds_per_usec;
+    if (const auto* at = find(folders, Controller::pids)) {
+        const auto count = number_at(at->folder, "pids.current").value_or(0);
+        usage.processes = static_cast<std::uint32_t>(count - std::min<std::uint64_t>(count, k_own_processes));
+    }
+    return usage;
+}
+
+std::uint64_t read_oom_kills(const ControllerFolders& folders) {
+    const auto* at = find(folders, Controller::memory);
+    if (at == nullptr)
+        return 0;
+    const char* const name = at->version == 2 ? "memory.events" : "memory.oom_control";
+    return keyed_number_at(at->folder, name, "oom_kill").value_or(0);
+}
+
+}  // namespace atl::cgroup

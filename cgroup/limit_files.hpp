@@ -1,0 +1,31 @@
+// The limits and counters of one group, in the words of v2 and of v1 (the kernel's
+// Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/). Plain reads and writes.
+#pragma once
+
+#include <map>
+
+#include "cgroup/hierarchy.hpp"
+#include "core/base/error.hpp"
+#include "core/sandbox/types.hpp"
+
+namespace atl::cgroup {
+
+/// The group's folder in the hierarchy of one controller. Borrowed.
+struct ControllerFolder {
+    int folder = -1;
+    int version = 2;
+};
+
+using ControllerFolders = std::map<Controller, ControllerFolder>;
+
+/// Writes the limits that these controllers enforce: memory without swap, and on v2 all members killed
+/// together; a share of one processor every 100 ms; processes and threads, bubblewrap's own two beside what
+/// was asked for. Errors: sandbox_failed if the kernel refuses one; the others may be written by then.
+base::Result<void> write_limits(const ControllerFolders& folders, const sandbox::Limits& limits);
+
+sandbox::Usage read_usage(const ControllerFolders& folders);
+
+/// Kills by the kernel for the memory limit of the group, so far.
+std::uint64_t read_oom_kills(const ControllerFolders& folders);
+
+}  // namespace atl::cgroup

@@ -1,0 +1,67 @@
+#include "cgroup/members.hpp"
+
+#include <signal.h>
+
+#include <charconv>
+#include <string>
+
+#include "cgroup/files.hpp"
+#include "core/base/pidfd.hpp"
+
+namespace atl::cgroup {
+namespace {
+
+constexpr int k_max_kill_rounds = 64;
+
+// A pid that was read may mean another process by now: it is signalled only if, once a pidfd is held, the
+// group still lists it.
+void signal_member(int folder, pid_t pid) {
+    const auto pidfd = base::open_pidfd(pid);
+    const std::string line = std::to_string(pid) + "\n";
+    if (pidfd && ("\n" + read_at(folder, "cgroup.procs")).find("\n" + line) != std::string::npos)
+        base::send_signal(*pidfd, SIGKILL);
+}
+
+/// False if no one is left.
+bool signal_all(int folder) {
+    const std::string members = read_at(folder, "cgroup.procs");
+    const char* at = members.data();
+    const char* end = at + members.size();
+    while (at < end) {
+        pid_t pid = 0;
+        const auto parsed = std::from_chars(at, end, pid);
+        if (pid > 0)
+            signal_member(folder, pid);
+        at = parsed.ptr + 1;
+    }
+    return !members.empty();
+}
+
+}  // namespace
+
+void kill_members(int folder) {
+    if (write_at(folder, "cgroup.kill", "1") == 0)
+        return;
+    // Frozen, no one forks: one round catches all. A frozen process of v1 dies when it is thawed.
+    const bool froze = set_frozen(folder, true) == 0;
+    for (int round = 0; round < k_max_kill_rounds && signal_all(folder); ++round) {
+        if (froze)
+            break;
+    }
+    if (froze)
+        set_frozen(folder, false);
+}
+
+bool has_members(int folder) {
+    if (const auto populated = keyed_number_at(folder, "cgroup.events", "populated"))
+        return *populated != 0;
+    return !read_at(folder, "cgroup.procs").empty();
+}
+
+int set_frozen(int folder, bool frozen) {
+    if (exists_at(folder, "freezer.state"))
+        return write_at(folder, "freezer.state", frozen ? "FROZEN" : "THAWED");
+    return write_at(folder, "cgroup.freeze", frozen ? "1" : "0");
+}
+
+}  // namespace atl::cgroup

@@ -1,0 +1,19 @@
+// The processes in one folder of a hierarchy: are there any, end them all. v2 does both by itself; v1 needs
+// the freezer's help, or signals until no one is left.
+#pragma once
+
+namespace atl::cgroup {
+
+/// Kills every member of the group `folder` and of those below it, also those that fork meanwhile: by
+/// cgroup.kill; where that is missing (v1, and v2 before Linux 5.14) by freezing it, if it can be frozen, and
+/// signalling until no one is left. Safe to repeat.
+void kill_members(int folder);
+
+/// True if a process is left in the group: by cgroup.events, `populated`, or where that is missing (v1), by
+/// cgroup.procs.
+bool has_members(int folder);
+
+/// Freezes or thaws the group (cgroup.freeze; v1: freezer.state). 0 or errno; freezing ends some time after.
+int set_frozen(int folder, bool frozen);
+
+}  // namespace atl::cgroup

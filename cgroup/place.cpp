@@ -1,0 +1,193 @@
+#include "cgroup/place.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <iterator>
+#include <sstream>
+
+#include "cgroup/files.hpp"
+#include "cgroup/members.hpp"
+#include "core/base/limits.hpp"
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
+
+namespace atl::cgroup {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int k_look_again_ms = 5;
+
+base::UniqueFd open_folder(int at, const char* name) {
+    return base::UniqueFd(::openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+bool remove_when_empty(int parent, int folder, const char* name) {
+    const auto deadline = std::chrono::steady_clock::now() + base::k_kill_deadline;
+    while (true) {
+        if (!has_members(folder) && (::unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT))
+            return true;
+        if (std::chrono::steady_clock::now() > deadline)
+            return false;
+        kill_members(folder);
+        ::poll(nullptr, 0, k_look_again_ms);
+    }
+}
+
+/// Ends and removes the group `name` of an earlier run.
+bool clear_leftover(int parent, const std::string& name) {
+    const base::UniqueFd folder = open_folder(parent, name.c_str());
+    if (!folder)
+        return errno == ENOENT;
+    const bool was_alive = has_members(folder.get());
+    kill_members(folder.get());
+    const bool gone = remove_when_empty(parent, folder.get(), name.c_str());
+    base::LogLine(base::evt::sandbox_cleanup)
+        .field("group", name)
+        .field("err", was_alive ? "processes of an earlier run were killed" : "left by an earlier run")
+        .warn();
+    return gone;
+}
+
+bool clear_leftovers(const Place& place) {
+    std::error_code error;
+    bool cleared = true;
+    for (const auto& entry : fs::directory_iterator(place.path, error)) {
+        if (entry.is_directory(error) && !entry.is_symlink(error))
+            cleared = clear_leftover(place.folder->get(), entry.path().filename().string()) && cleared;
+    }
+    return cleared;
+}
+
+/// The server's folder below the first of `where` that lets it. `path` is empty if none does; `why` then says
+/// what the last one answered.
+Place open_place(const std::string& name, const Candidates& where, int version, std::string& why) {
+    for (const auto& candidate : where) {
+        Place place;
+        place.version = version;
+        const fs::path path = candidate / name;
+        const bool made = ::mkdir(path.c_str(), 0755) == 0;
+        if (!made && errno != EEXIST) {
+            why =
+                "this user may not make a group in " + candidate.string() + " (" + std::strerror(errno) + ")";
+            continue;
+        }
+        place.folder = std::make_shared<base::UniqueFd>(open_folder(AT_FDCWD, path.c_str()));
+        if (!*place.folder || ::faccessat(place.folder->get(), "cgroup.procs", W_OK, 0) != 0) {
+            why = candidate.string() + " is no cgroup that this user may write to";
+            continue;
+        }
+        place.path = path;
+        return place;
+    }
+    return {};
+}
+
+// Not into a group below our own: the next start clears those.
+void leave_for_a_leaf(const fs::path& group, const std::string& instance_id) {
+    const fs::path leaf = group / ("atoll-server-" + instance_id);
+    if (::mkdir(leaf.c_str(), 0755) != 0 && errno != EEXIST)
+        return;
+    const base::UniqueFd folder = open_folder(AT_FDCWD, leaf.c_str());
+    if (folder)
+        write_at(folder.get(), "cgroup.procs", "0");
+}
+
+/// Lets `controller` limit the groups in `group`. Empty, or why it cannot.
+std::string enable(int group, Controller controller, const fs::path& path) {
+    const std::string name(name_of(controller));
+    std::istringstream offered(read_at(group, "cgroup.controllers"));
+    if (std::find(std::istream_iterator<std::string>(offered), {}, name) ==
+        std::istream_iterator<std::string>())
+        return "the kernel offers no " + name + " controller in " + path.string();
+    const int error_number = write_at(group, "cgroup.subtree_control", "+" + name);
+    if (error_number == EBUSY)
+        return "other processes run in " + path.string() +
+               ": start the server as a service of its own (systemd-run --user, or the unit in scripts/)";
+    if (error_number != 0)
+        return "enabling the " + name + " controller in " + path.string() + ": " +
+               std::strerror(error_number);
+    return {};
+}
+
+void enable_controllers(Places& places, Place& place, const std::string& instance_id) {
+    const fs::path above = place.path.parent_path();
+    const base::UniqueFd folder = open_folder(AT_FDCWD, above.c_str());
+    if (!folder)
+        return;
+    if (exists_at(folder.get(), "cgroup.type") && !read_at(folder.get(), "cgroup.procs").empty())
+        leave_for_a_leaf(above, instance_id);
+    for (const Controller controller : {Controller::memory, Controller::cpu, Controller::pids}) {
+        std::string why = enable(folder.get(), controller, above);
+        if (why.empty())
+            why = enable(place.folder->get(), controller, place.path);
+        if (why.empty())
+            place.controllers.insert(controller);
+        else
+            places.missing[controller] = why;
+    }
+}
+
+Place* find_place(Places& places, const fs::path& path) {
+    for (Place& place : places.all) {
+        if (place.path == path)
+            return &place;
+    }
+    return nullptr;
+}
+
+}  // namespace
+
+base::Result<Places> open_places(const std::string& instance_id, const Layout& layout) {
+    const std::string name = "atoll-" + instance_id;
+    Places places;
+    std::string why = "no cgroup v2 hierarchy is mounted";
+    Place unified = open_place(name, layout.unified, 2, why);
+    for (const Controller controller : {Controller::memory, Controller::cpu, Controller::pids})
+        places.missing[controller] = why;
+    if (!unified.path.empty()) {
+        enable_controllers(places, unified, instance_id);
+        places.all.push_back(std::move(unified));
+    }
+    for (const auto& [controller, where] : layout.v1) {
+        why.clear();
+        Place place = open_place(name, where, 1, why);
+        if (place.path.empty()) {
+            places.missing[controller] = why;
+        } else if (Place* same = find_place(places, place.path)) {
+            same->controllers.insert(controller);  // mounted together
+        } else {
+            place.controllers.insert(controller);
+            places.all.push_back(std::move(place));
+        }
+    }
+    for (const Place& place : places.all) {
+        if (!clear_leftovers(place))
+            return base::Error(base::Errc::host_unsupported,
+                               "processes of an earlier run in " + place.path.string() + " cannot be ended");
+        for (const Controller controller : place.controllers)
+            places.missing.erase(controller);
+    }
+    // Where v2 does not count members, the freezer ends them best.
+    if (!places.all.empty() && places.all.front().version == 1) {
+        for (Place& place : places.all) {
+            if (place.controllers.contains(Controller::freezer))
+                std::swap(place, places.all.front());
+        }
+    }
+    return places;
+}
+
+void close_places(const Places& places) {
+    for (const Place& place : places.all)
+        ::rmdir(place.path.c_str());
+}
+
+}  // namespace atl::cgroup

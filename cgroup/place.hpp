@@ -1,0 +1,41 @@
+// This server's own folder in each hierarchy that it uses: PLACE/atoll-INSTANCE. The instance id in the name
+// says for certain whose it is, so a start after a crash can end and remove what is below its own and nothing
+// else. Made at start, removed at the end if it is empty.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cgroup/hierarchy.hpp"
+#include "core/base/error.hpp"
+#include "core/base/unique_fd.hpp"
+
+namespace atl::cgroup {
+
+/// One folder, in one hierarchy.
+struct Place {
+    std::filesystem::path path;
+    std::shared_ptr<base::UniqueFd> folder;
+    int version = 2;                   // of cgroups
+    std::set<Controller> controllers;  // that limit the groups below it
+};
+
+struct Places {
+    std::vector<Place> all;                     // the first is where members are counted and killed
+    std::map<Controller, std::string> missing;  // why a controller is in none of them
+};
+
+/// Makes the folders, ends and removes what an earlier run left in them. A hierarchy that lets us make none
+/// is told in `missing`. A server that is itself in its v2 place moves to a group beside, since a group with
+/// members cannot limit groups below it (cgroups(7), "no internal processes"). Blocks; for the start only.
+/// Errors: host_unsupported if leftovers do not end.
+base::Result<Places> open_places(const std::string& instance_id, const Layout& layout);
+
+/// Removes the folders that are empty.
+void close_places(const Places& places);
+
+}  // namespace atl::cgroup

@@ -1,0 +1,31 @@
+// What a child that is to become another program does before it execs. Plain values: the server's child
+// (spawn.hpp) and a zygote (zygote.hpp) run the same plan.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace atl::isolation {
+
+/// A folder that the child binds onto another, so that a uid without a path to the source can reach it.
+struct StagedMount {
+    std::string source;
+    std::string target;
+};
+
+enum class Priority : std::uint8_t { normal, background };
+
+/// What the child does between clone and exec. Descriptors are borrowed.
+struct ChildPlan {
+    std::vector<int> fds;              // fds[i] becomes descriptor i; every other one is closed
+    int group_fd = -1;                 // directory of a cgroup v2 group to start in
+    std::uint64_t max_file_bytes = 0;  // RLIMIT_FSIZE (getrlimit(2)); 0: as the server's
+    std::uint32_t uid = 0;             // also the gid, without supplementary groups; 0 keeps the server's
+    int mount_namespace = -1;          // to start in a copy of
+    std::vector<StagedMount> staged;   // with `mount_namespace`, where both sides exist
+    std::string cwd = "/";
+    Priority priority = Priority::normal;
+};
+
+}  // namespace atl::isolation

@@ -1,0 +1,225 @@
+#include "fs-guard/disk_meter.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
+
+namespace atl::fs_guard {
+namespace {
+
+// Room for folders beside a single file that the kernel stopped at the limit (RLIMIT_FSIZE).
+constexpr std::uint64_t k_slack_bytes = 1024UL * 1024;
+// At 1 and above a walk is due.
+constexpr double k_due = 1.0;
+// Between two rounds of walks while the reserve is not free.
+constexpr base::Millis k_round_pause{500};
+constexpr double k_at_once = std::numeric_limits<double>::max();
+
+base::Millis between(base::SteadyTime earlier, base::SteadyTime later) {
+    return std::chrono::duration_cast<base::Millis>(later - earlier);
+}
+
+}  // namespace
+
+DiskMeter::DiskMeter(MeterPorts ports, MeterSettings settings)
+    : ports_(std::move(ports)), settings_(settings) {}
+
+DiskMeter::~DiskMeter() {
+    ports_.timers.cancel(timer_);
+}
+
+void DiskMeter::watch(const std::string& id, std::uint64_t limit_bytes, OnExcess on_excess,
+                      OnWarning on_warning) {
+    Watched watched;
+    watched.limit_bytes = limit_bytes;
+    watched.allowed_bytes = limit_bytes;
+    watched.on_excess = std::move(on_excess);
+    watched.on_warning = std::move(on_warning);
+    watched.lost_before = lost_;
+    watched.number = ++last_number_;
+    watched_[id] = std::move(watched);
+    if (timer_ == 0)
+        arm(base::Millis{0});
+}
+
+void DiskMeter::set_limit(const std::string& id, std::uint64_t limit_bytes) {
+    const auto found = watched_.find(id);
+    if (found == watched_.end())
+        return;
+    Watched& watched = found->second;
+    watched.limit_bytes = limit_bytes;
+    watched.allowed_bytes = limit_bytes;
+    watched.warned = false;
+    // As at a start: one that is above it now may be cleaned up.
+    watched.walked = false;
+}
+
+void DiskMeter::unwatch(const std::string& id) {
+    watched_.erase(id);
+}
+
+std::optional<TreeSize> DiskMeter::size(const std::string& id) const {
+    const auto found = watched_.find(id);
+    return found == watched_.end() ? std::nullopt : found->second.size;
+}
+
+void DiskMeter::arm(base::Millis pause) {
+    timer_ = ports_.timers.arm(pause, [this] {
+        timer_ = 0;
+        look();
+    });
+}
+
+void DiskMeter::look() {
+    if (watched_.empty())
+        return;  // the next watch() goes on
+    const auto now = ports_.clock.steady_now();
+    std::uint64_t lost = 0;
+    if (const auto space = ports_.look()) {
+        if (space_ && space->free_bytes < space_->free_bytes)
+            lost = space_->free_bytes - space->free_bytes;
+        lost_ += lost;
+        space_ = space;
+        see_shortage(*space);
+    }
+    const auto passed = looked_at_ == base::SteadyTime{} ? settings_.longest_look : between(looked_at_, now);
+    looked_at_ = now;
+    arm(next_look(lost, passed));
+    walk_most_urgent();
+}
+
+// So that about one step is lost between two looks.
+base::Millis DiskMeter::next_look(std::uint64_t lost, base::Millis passed) const {
+    if (lost == 0)
+        return settings_.longest_look;
+    const double rate =
+        static_cast<double>(lost) / static_cast<double>(std::max<std::int64_t>(passed.count(), 1));
+    const base::Millis pause(static_cast<std::int64_t>(static_cast<double>(settings_.least_step) / rate / 2));
+    return std::clamp(pause, settings_.shortest_look, settings_.longest_look);
+}
+
+double DiskMeter::urgency(const Watched& watched, base::SteadyTime now) const {
+    if (!watched.walked || (is_short_ && watched.walk_of_shortage != shortage_))
+        return k_at_once;
+    const std::uint64_t used = watched.size ? watched.size->bytes : 0;
+    const std::uint64_t room = watched.allowed_bytes - std::min(used, watched.allowed_bytes);
+    const double step = static_cast<double>(std::max(room / 2, settings_.least_step));
+    const double by_space = static_cast<double>(lost_ - watched.lost_before) / step;
+    const double by_time = static_cast<double>(between(watched.walked_at, now).count()) /
+                           static_cast<double>(settings_.period.count());
+    return std::max(by_space, by_time);
+}
+
+// One at a time: two walks of one disk only slow each other down.
+void DiskMeter::walk_most_urgent() {
+    if (walking_)
+        return;
+    const auto now = ports_.clock.steady_now();
+    auto most = watched_.end();
+    double highest = 0;
+    for (auto at = watched_.begin(); at != watched_.end(); ++at) {
+        const double urgent = urgency(at->second, now);
+        if (urgent >= k_due && urgent > highest) {
+            highest = urgent;
+            most = at;
+        }
+    }
+    if (most == watched_.end()) {
+        if (is_short_)
+            stop_fastest();
+        return;
+    }
+    walking_ = true;
+    Watched& watched = most->second;
+    watched.lost_before = lost_;
+    ports_.walk(most->first, [this, id = most->first, number = watched.number](const auto& result) {
+        on_walked(id, number, result);
+    });
+}
+
+void DiskMeter::on_walked(const std::string& id, std::uint64_t number, const base::Result<TreeSize>& result) {
+    walking_ = false;
+    const auto found = watched_.find(id);
+    if (found != watched_.end() && found->second.number == number) {
+        Watched& watched = found->second;
+        const bool is_first = !std::exchange(watched.walked, true);
+        watched.walked_at = ports_.clock.steady_now();
+        watched.walk_of_shortage = shortage_;
+        if (result) {
+            const std::uint64_t before = watched.size ? watched.size->bytes : result->bytes;
+            watched.grown_bytes = result->bytes > before ? result->bytes - before : 0;
+            watched.size = *result;
+            if (is_first && result->bytes > watched.limit_bytes)
+                watched.allowed_bytes = result->bytes + settings_.least_step;
+            judge(id);
+        } else {
+            base::LogLine(base::evt::disk_unmetered)
+                .field("sbx", id)
+                .quoted("err", result.error().detail())
+                .warn();
+        }
+    }
+    if (!watched_.empty())
+        walk_most_urgent();
+}
+
+// Last call on this workspace: who is told may unwatch it.
+void DiskMeter::judge(const std::string& id) {
+    Watched& watched = watched_.at(id);
+    const std::uint64_t used = watched.size->bytes;
+    if (used > watched.allowed_bytes + k_slack_bytes) {
+        report(id, DiskExcess::limit);
+        return;
+    }
+    // One that was cleaned up has no more than its limit again.
+    if (used <= watched.limit_bytes)
+        watched.allowed_bytes = watched.limit_bytes;
+    const bool is_high =
+        static_cast<double>(used) >= static_cast<double>(watched.limit_bytes) * settings_.warn_at;
+    if (is_high && !std::exchange(watched.warned, true) && watched.on_warning) {
+        const auto tell = watched.on_warning;
+        tell(used, watched.limit_bytes);
+        return;
+    }
+    if (!is_high)
+        watched.warned = false;
+}
+
+void DiskMeter::report(const std::string& id, DiskExcess why) {
+    const auto node = watched_.extract(id);
+    const Watched& watched = node.mapped();
+    watched.on_excess({why, watched.size ? watched.size->bytes : 0, watched.limit_bytes});
+}
+
+void DiskMeter::see_shortage(const FreeSpace& space) {
+    const double wanted = static_cast<double>(space.total_bytes) * settings_.reserve;
+    const bool was_short = std::exchange(is_short_, static_cast<double>(space.free_bytes) < wanted);
+    if (!is_short_ || was_short)
+        return;
+    ++shortage_;
+    base::LogLine(base::evt::disk_short)
+        .field("free_mb", static_cast<std::int64_t>(space.free_bytes >> 20))
+        .field("reserve_mb", static_cast<std::int64_t>(wanted) >> 20)
+        .warn();
+}
+
+// Once all have been walked. If it was not this one, the next round finds the next.
+void DiskMeter::stop_fastest() {
+    const auto now = ports_.clock.steady_now();
+    if (judged_shortage_ == shortage_) {
+        if (between(round_ended_, now) >= k_round_pause)
+            ++shortage_;
+        return;
+    }
+    judged_shortage_ = shortage_;
+    round_ended_ = now;
+    const auto fastest =
+        std::ranges::max_element(watched_, {}, [](const auto& entry) { return entry.second.grown_bytes; });
+    if (fastest != watched_.end() && fastest->second.grown_bytes >= settings_.least_step)
+        report(std::string(fastest->first), DiskExcess::reserve);
+}
+
+}  // namespace atl::fs_guard

@@ -1,0 +1,122 @@
+// When to walk which workspace, and what to do about what a walk finds. Pure scheduling: the walks, the file
+// system's counters and the time come from outside.
+//
+// Every living workspace is walked once a period. In between, the space that the whole file system has lost
+// is looked at often, since statfs(2) costs a microsecond: a workspace is walked early once the file system
+// has lost so much since its last walk that it alone could be half way to its limit. The faster space goes,
+// the closer the looks. So one that writes at full speed is found within k_least_step of its limit plus what
+// is written during one look and one walk, however many neighbours there are. Below a reserve of free space
+// the workspace that grew fastest is stopped, before the host is full. Not here: ending a sandbox (who is
+// told does), opening anything in a workspace.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "core/base/clock.hpp"
+#include "core/base/error.hpp"
+#include "fs-guard/helper_client.hpp"
+
+namespace atl::fs_guard {
+
+/// Of the file system that holds the workspaces (statvfs(3)).
+struct FreeSpace {
+    std::uint64_t total_bytes = 0;
+    std::uint64_t free_bytes = 0;  // blocks reserved for root are in neither
+};
+
+struct MeterSettings {
+    base::Millis period{30'000};                    // the longest between two walks of a workspace
+    base::Millis longest_look{50};                  // between two looks at the file system
+    base::Millis shortest_look{2};                  // while space goes fast
+    std::uint64_t least_step = 16UL * 1024 * 1024;  // growth of the file system that is worth a walk, bytes
+    double reserve = 0.05;                          // of the file system, kept free; 0: none
+    double warn_at = 0.8;                           // of a limit
+};
+
+struct MeterPorts {
+    const base::Clock& clock;
+    base::Timers& timers;
+    std::function<std::optional<FreeSpace>()> look;
+    /// Answers later, from the loop.
+    std::function<void(const std::string& id, std::function<void(base::Result<TreeSize>)>)> walk;
+};
+
+/// Why a workspace has to stop growing.
+enum class DiskExcess : std::uint8_t { limit, reserve };
+
+class DiskMeter {
+  public:
+    struct Verdict {
+        DiskExcess why = DiskExcess::limit;
+        std::uint64_t used_bytes = 0;
+        std::uint64_t limit_bytes = 0;
+    };
+    using OnExcess = std::function<void(const Verdict&)>;
+    using OnWarning = std::function<void(std::uint64_t used_bytes, std::uint64_t limit_bytes)>;
+
+    /// `ports` and what they refer to outlive the meter.
+    DiskMeter(MeterPorts ports, MeterSettings settings);
+    ~DiskMeter();
+    DiskMeter(const DiskMeter&) = delete;
+    DiskMeter& operator=(const DiskMeter&) = delete;
+
+    /// From now on the workspace is walked, first at once. `on_excess` is called at most once, from the loop,
+    /// and then the workspace is no longer watched; `on_warning` once for each time that it passes the mark.
+    /// One that is over its limit already may hold what it holds and k_least_step more, so that somebody can
+    /// clean it up. A second call for the same id replaces the first.
+    void watch(const std::string& id, std::uint64_t limit_bytes, OnExcess on_excess, OnWarning on_warning);
+    void set_limit(const std::string& id, std::uint64_t limit_bytes);
+    void unwatch(const std::string& id);
+    /// As of the last walk.
+    std::optional<TreeSize> size(const std::string& id) const;
+    /// True while less than the reserve is free.
+    bool is_short() const noexcept { return is_short_; }
+
+  private:
+    struct Watched {
+        std::uint64_t limit_bytes = 0;
+        std::uint64_t allowed_bytes = 0;  // the limit, or more for one that began above it
+        OnExcess on_excess;
+        OnWarning on_warning;
+        std::optional<TreeSize> size;
+        std::uint64_t grown_bytes = 0;  // between the last two walks
+        std::uint64_t lost_before = 0;  // by the file system, when the last walk began
+        base::SteadyTime walked_at{};
+        bool walked = false;
+        bool warned = false;
+        std::uint64_t walk_of_shortage = 0;
+        std::uint64_t number = 0;  // of the watch: a late answer to an older one is dropped
+    };
+
+    void look();
+    void arm(base::Millis pause);
+    base::Millis next_look(std::uint64_t lost_since_last_look, base::Millis passed) const;
+    double urgency(const Watched& watched, base::SteadyTime now) const;
+    void walk_most_urgent();
+    void on_walked(const std::string& id, std::uint64_t number, const base::Result<TreeSize>& result);
+    void judge(const std::string& id);
+    void report(const std::string& id, DiskExcess why);
+    void see_shortage(const FreeSpace& space);
+    void stop_fastest();
+
+    MeterPorts ports_;
+    MeterSettings settings_;
+    std::map<std::string, Watched> watched_;
+    base::TimerId timer_ = 0;
+    base::SteadyTime looked_at_{};
+    std::optional<FreeSpace> space_;
+    std::uint64_t lost_ = 0;  // by the file system since the start, growth only
+    bool walking_ = false;
+    bool is_short_ = false;
+    // Rounds of walks while space is short: at the end of each the fastest is stopped.
+    std::uint64_t shortage_ = 0;
+    std::uint64_t judged_shortage_ = 0;
+    base::SteadyTime round_ended_{};
+    std::uint64_t last_number_ = 0;
+};
+
+}  // namespace atl::fs_guard

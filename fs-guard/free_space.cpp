@@ -1,0 +1,16 @@
+#include "fs-guard/free_space.hpp"
+
+#include <sys/statvfs.h>
+
+namespace atl::fs_guard {
+
+std::optional<FreeSpace> free_space(const std::filesystem::path& path) {
+    struct statvfs found {};
+    if (::statvfs(path.c_str(), &found) != 0)
+        return std::nullopt;
+    // What is kept for root is no loss when it is there: total and free are told without it.
+    const std::uint64_t kept = found.f_bfree - found.f_bavail;
+    return FreeSpace{(found.f_blocks - kept) * found.f_frsize, found.f_bavail * found.f_frsize};
+}
+
+}  // namespace atl::fs_guard

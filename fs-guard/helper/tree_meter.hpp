@@ -1,0 +1,65 @@
+// How much a folder holds, whatever a stranger put there: any depth, any number of entries, any names, sparse
+// files, hard links, FIFOs, devices, symlinks (never followed), mounts (never entered), and all of it
+// changing meanwhile. Bounds: at most k_max_open_folders descriptors; names of at most one read of the folder
+// a level. A folder that was closed for want of descriptors is found again through "..", and is only believed
+// to be it if its inode is; where a move makes that impossible, the rest of that branch is left out and
+// is_complete() is false. Not counted, since no name leads there: what is deleted and still open.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace atl::helper {
+
+inline constexpr std::size_t k_max_open_folders = 256;
+
+class TreeMeter {
+  public:
+    TreeMeter() = default;
+    ~TreeMeter();
+    TreeMeter(const TreeMeter&) = delete;
+    TreeMeter& operator=(const TreeMeter&) = delete;
+
+    /// Walks `path`, relative to the working directory and without "..". False if it cannot be opened:
+    /// error() says why.
+    bool measure(const std::string& path);
+
+    /// Allocated on the disk, also for folders. A file with several names is counted by its share a name,
+    /// so that all of them come to once.
+    std::uint64_t bytes() const noexcept { return bytes_; }
+    std::uint64_t inodes() const noexcept { return inodes_; }
+    /// False if a folder could not be read to its end.
+    bool is_complete() const noexcept { return complete_; }
+    const std::string& error() const noexcept { return error_; }
+
+  private:
+    struct Level {
+        int fd = -1;  // closed while many deeper ones are open
+        dev_t device = 0;
+        ino_t inode = 0;
+        off_t position = 0;              // where the next read begins
+        std::vector<std::string> below;  // folders of the last read that are still to be walked
+        bool at_end = false;
+    };
+
+    void work_off();
+    bool read_more(Level& level);
+    void take_entry(Level& level, const char* name, unsigned char type);
+    void count(const struct stat& status);
+    void descend(int folder, const std::string& name);
+    bool push(int fd);
+    void close_highest();
+    void leave();
+
+    std::vector<Level> levels_;
+    std::size_t open_ = 0;
+    std::uint64_t bytes_ = 0;
+    std::uint64_t inodes_ = 0;
+    bool complete_ = true;
+    std::string error_;
+};
+
+}  // namespace atl::helper

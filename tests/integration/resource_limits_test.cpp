@@ -1,0 +1,151 @@
+// Limits end to end: what a sandbox does over its limit, what its conversation is told, and that it goes on.
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <thread>
+
+#include "tests/support/api_client.hpp"
+
+using namespace atl::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Holds 300 MB in its own memory.
+const char* const k_memory_bomb = "x=$(yes | head -c 300000000); echo ${#x}";
+
+void require_enforced(const Json& conversation, const std::string& limit) {
+    if (conversation["enforcement"][limit] == "none")
+        SKIP("no cgroup on this host with which this user can limit " << limit);
+}
+
+Json event_of(const std::vector<Json>& events, const std::string& type) {
+    const auto found = std::ranges::find_if(events, [&](const Json& event) { return event["type"] == type; });
+    return found == events.end() ? Json() : (*found)["data"];
+}
+
+}  // namespace
+
+TEST_CASE("A sandbox over its memory limit is ended and told why, and the next message goes on") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const Json made = api.create({{"limits", {{"memoryMb", 64}}}});
+    require_enforced(made, "memory");
+    const std::string id = made["id"];
+    const std::string neighbour = api.create()["id"];
+    api.message(id, "echo kept > file");
+
+    const Turn turn = api.message(id, k_memory_bomb);
+    CHECK(turn.errors == std::vector<std::string>{"oom"});
+    CHECK(event_of(turn.events, "error")["message"].get<std::string>().find("64 MB") != std::string::npos);
+    const Json paused = api.await_status(id, "paused");
+    CHECK(paused["statusReason"] == "oom");
+    const auto events = api.events(id);
+    const Json end = event_of(events, "sandbox_terminated");
+    CHECK(end["class"] == "oom");
+    CHECK(end["limitBytes"] == 64UL * 1024 * 1024);
+    CHECK(end["peakBytes"] > 32UL * 1024 * 1024);
+    CHECK(event_of(events, "sandbox_paused")["reason"] == "oom");
+
+    CHECK(api.message(id, "cat file").output == "kept\n");
+    CHECK(api.get(id)["generation"] == 2);
+    CHECK(api.get(neighbour)["generation"] == 1);
+    CHECK(api.message(neighbour, "echo fine").output == "fine\n");
+}
+
+TEST_CASE("A SIGKILL from inside is no kill for memory") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const std::string id = api.create({{"limits", {{"memoryMb", 64}}}})["id"];
+    const Turn turn = api.message(id, "kill -9 $$");
+    CHECK(turn.errors.empty());
+    CHECK(turn.exit_code == 137);
+    CHECK(api.message(id, "echo on").output == "on\n");
+    CHECK(api.get(id)["generation"] == 1);
+}
+
+TEST_CASE("A memory limit that is raised while a command runs holds for it") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const Json made = api.create({{"limits", {{"memoryMb", 64}}}});
+    require_enforced(made, "memory");
+    const std::string id = made["id"];
+    HttpClient client = api.connect();
+    const Json body = {
+        {"content", std::string("mkfifo go; echo ready; read -r line < go; ") + k_memory_bomb}};
+    client.open_stream("POST", "/v1/conversations/" + id + "/messages", body.dump(),
+                       {{"Accept", "text/event-stream"}});
+    read_until(client, "text_delta");
+    const Json patched = api.call(200, "PATCH", "/v1/conversations/" + id, R"({"limits":{"memoryMb":1024}})");
+    CHECK(patched["limits"]["memoryMb"] == 1024);
+    // The fifo is in the workspace; a second conversation cannot reach it, so the interrupt is the way on.
+    api.call(200, "POST", "/v1/conversations/" + id + "/interrupt");
+    read_until(client, "done");
+    const Turn turn = api.message(id, k_memory_bomb);
+    CHECK(turn.output == "299999999\n");
+    CHECK(api.get(id)["generation"] == 1);
+}
+
+TEST_CASE("A fork bomb ends at its limit, and neither its neighbour nor the server minds") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const Json made = api.create({{"limits", {{"maxProcesses", 40}}}});
+    require_enforced(made, "processes");
+    const std::string id = made["id"];
+    const std::string neighbour = api.create()["id"];
+    HttpClient client = api.connect();
+    client.open_stream("POST", "/v1/conversations/" + id + "/messages",
+                       R"({"content":"echo go; f() { f & f; }; f 2>/dev/null"})",
+                       {{"Accept", "text/event-stream"}});
+    read_until(client, "text_delta");
+    for (int i = 0; i < 5; ++i)
+        CHECK(api.message(neighbour, "echo fine").output == "fine\n");
+    api.remove(id);
+    CHECK(api.message(neighbour, "echo fine").output == "fine\n");
+}
+
+TEST_CASE(
+    "A sandbox that fills its workspace is ended near its limit, and its files are there to be cleaned up") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const std::string id = api.create({{"limits", {{"diskMb", 64}}}})["id"];
+    CHECK(api.get(id)["enforcement"]["disk"] != "none");
+    const std::string neighbour = api.create()["id"];
+    // Many files: one alone is stopped by the kernel at the limit's size.
+    const Turn turn =
+        api.message(id, "for i in $(seq 1000); do head -c 1000000 /dev/zero > f$i; done; echo all");
+    CHECK(turn.output.find("all") == std::string::npos);
+    CHECK(turn.errors == std::vector<std::string>{"disk_limit"});
+    CHECK(api.await_status(id, "paused")["statusReason"] == "disk");
+    const Json end = event_of(api.events(id), "sandbox_terminated");
+    CHECK(end["class"] == "disk_limit");
+    CHECK(end["limitBytes"] == 64UL * 1024 * 1024);
+    CHECK(end["peakBytes"] > 64UL * 1024 * 1024);
+    CHECK(end["peakBytes"] < 128UL * 1024 * 1024);
+
+    CHECK(api.message(id, "ls | wc -l; rm -f f*; echo cleaned").output.ends_with("cleaned\n"));
+    CHECK(api.message(id, "head -c 1000000 /dev/zero > f; ls").output == "f\n");
+    CHECK(api.get(id)["generation"] == 2);
+    CHECK(api.get(neighbour)["generation"] == 1);
+}
+
+TEST_CASE("A single file cannot grow beyond the disk limit") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const std::string id = api.create({{"limits", {{"diskMb", 16}}}})["id"];
+    const Turn turn = api.message(id, "head -c 100000000 /dev/zero > file; stat -c %s file");
+    CHECK(turn.output.find("16777216\n") != std::string::npos);
+}
+
+TEST_CASE("A processor limit holds beside a neighbour") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const Json made = api.create({{"limits", {{"cpuPercent", 20}}}});
+    require_enforced(made, "cpu");
+    const std::string id = made["id"];
+    // Two seconds of a whole processor are asked for; a fifth of one is given.
+    const Turn turn = api.message(id, "TIMEFORMAT=%U; time timeout 2 bash -c 'while :; do :; done'");
+    double seconds = 0;
+    REQUIRE(std::sscanf(turn.output.c_str(), "%lf", &seconds) == 1);
+    CHECK(seconds < 1.0);
+    CHECK(seconds > 0.1);
+}

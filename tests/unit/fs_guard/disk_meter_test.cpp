@@ -1,0 +1,241 @@
+// The scheduling of walks over time, on a disk that is a number, and the walk itself on a real one.
+#include "fs-guard/disk_meter.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <cmath>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "tests/support/fake_world.hpp"
+
+namespace {
+
+using namespace atl;
+using namespace std::chrono_literals;
+using fs_guard::DiskExcess;
+using fs_guard::DiskMeter;
+
+constexpr std::uint64_t k_mb = 1024UL * 1024;
+
+/// A disk on which writers write, and walks that take their time.
+class Disk {
+  public:
+    struct Writer {
+        double bytes = 0;
+        double bytes_per_ms = 0;
+        base::Millis walk_takes{2};
+    };
+
+    explicit Disk(fs_guard::MeterSettings settings = {})
+        : meter({clock, timers, [this] { return look(); },
+                 [this](const std::string& id, auto done) { walk(id, std::move(done)); }},
+                settings) {}
+
+    void watch(const std::string& id, std::uint64_t limit) {
+        meter.watch(
+            id, limit,
+            [this, id](const DiskMeter::Verdict& verdict) {
+                settle();
+                verdicts[id] = verdict;
+                writers[id].bytes_per_ms = 0;
+            },
+            [this, id](std::uint64_t, std::uint64_t) { ++warnings[id]; });
+    }
+    void run(base::Millis duration) {
+        const auto end = clock.steady_now() + duration;
+        while (clock.steady_now() < end && timers.fire_next()) {
+        }
+        settle();
+    }
+    double megabytes(const std::string& id) { return writers[id].bytes / k_mb; }
+
+    test::FakeClock clock;
+    test::FakeTimers timers{clock};
+    std::uint64_t total = 1'000'000 * k_mb;
+    std::uint64_t others = 0;
+    std::map<std::string, Writer> writers;
+    std::map<std::string, DiskMeter::Verdict> verdicts;
+    std::map<std::string, int> walks;
+    std::map<std::string, int> warnings;
+    int looks = 0;
+
+  private:
+    std::optional<fs_guard::FreeSpace> look() {
+        ++looks;
+        settle();
+        double used = static_cast<double>(others);
+        for (const auto& [id, writer] : writers)
+            used += writer.bytes;
+        return fs_guard::FreeSpace{total, total - static_cast<std::uint64_t>(used)};
+    }
+    void walk(const std::string& id, std::function<void(base::Result<fs_guard::TreeSize>)> done) {
+        ++walks[id];
+        settle();
+        const auto found = static_cast<std::uint64_t>(writers[id].bytes);
+        timers.arm(writers[id].walk_takes, [found, done = std::move(done)] {
+            done(fs_guard::TreeSize{found, 1, true});
+        });
+    }
+    void settle() {
+        const auto now = clock.steady_now();
+        for (auto& [id, writer] : writers)
+            writer.bytes +=
+                writer.bytes_per_ms * std::chrono::duration<double, std::milli>(now - settled_).count();
+        settled_ = now;
+    }
+
+    base::SteadyTime settled_ = clock.steady_now();
+
+  public:
+    DiskMeter meter;
+};
+
+}  // namespace
+
+TEST_CASE("disk meter: a writer at full speed is stopped close above its limit, whoever else is there") {
+    for (const int neighbours : {0, 20, 500}) {
+        Disk disk;
+        disk.watch("w", 256 * k_mb);
+        for (int i = 0; i < neighbours; ++i)
+            disk.watch("n" + std::to_string(i), 1024 * k_mb);
+        disk.run(5s);
+        disk.writers["w"].bytes_per_ms = 1.5 * k_mb;  // 1.5 GB/s
+        disk.run(3s);
+        INFO(neighbours << " neighbours, " << disk.megabytes("w") << " MB");
+        REQUIRE(disk.verdicts.contains("w"));
+        CHECK(disk.verdicts["w"].why == DiskExcess::limit);
+        CHECK(disk.megabytes("w") <= 256 + 64);
+        CHECK(disk.verdicts.size() == 1);
+    }
+}
+
+TEST_CASE("disk meter: a slow writer is stopped at its limit, by the period if by nothing else") {
+    Disk disk;
+    disk.watch("w", 8 * k_mb);
+    disk.writers["w"].bytes_per_ms = 0.001 * k_mb;  // 1 MB/s: below a step until the period is over
+    disk.run(31s);
+    CHECK(disk.verdicts.contains("w"));
+    CHECK(disk.megabytes("w") <= 8 + 31);
+}
+
+TEST_CASE("disk meter: quiet workspaces are walked once a period, and the disk looked at 20 times a second") {
+    Disk disk;
+    for (int i = 0; i < 100; ++i)
+        disk.watch("n" + std::to_string(i), 1024 * k_mb);
+    disk.run(95s);
+    CHECK(disk.walks["n7"] >= 3);
+    CHECK(disk.walks["n7"] <= 5);
+    CHECK(disk.looks <= 95 * 20 + 10);
+    CHECK(disk.verdicts.empty());
+}
+
+TEST_CASE("disk meter: a neighbour's growth is not held against anyone") {
+    Disk disk;
+    disk.watch("small", 10 * k_mb);
+    disk.writers["small"].bytes = 9.0 * k_mb;
+    disk.watch("big", 100'000 * k_mb);
+    disk.writers["big"].bytes_per_ms = 1.0 * k_mb;
+    disk.run(20s);
+    CHECK(disk.verdicts.empty());
+    CHECK(disk.warnings["small"] == 1);
+    // Found innocent again and again, but not for every look.
+    CHECK(disk.walks["small"] < 20'000 / 16 + 20);
+}
+
+TEST_CASE("disk meter: the mark is told once until it is left") {
+    Disk disk;
+    disk.watch("w", 100 * k_mb);
+    disk.writers["w"].bytes = 85.0 * k_mb;
+    disk.run(65s);
+    CHECK(disk.warnings["w"] == 1);
+    disk.writers["w"].bytes = 10.0 * k_mb;
+    disk.run(31s);
+    disk.writers["w"].bytes = 90.0 * k_mb;
+    disk.run(31s);
+    CHECK(disk.warnings["w"] == 2);
+    CHECK(disk.verdicts.empty());
+}
+
+TEST_CASE("disk meter: one that begins above its limit may be cleaned up, but not grow") {
+    Disk disk;
+    disk.writers["w"].bytes = 300.0 * k_mb;
+    disk.watch("w", 256 * k_mb);
+    disk.run(10s);
+    CHECK(disk.verdicts.empty());
+    SECTION("cleaned up, the limit holds again") {
+        disk.writers["w"].bytes = 100.0 * k_mb;
+        disk.run(31s);
+        disk.writers["w"].bytes = 280.0 * k_mb;
+        disk.run(31s);
+        CHECK(disk.verdicts.contains("w"));
+    }
+    SECTION("growing, it is stopped") {
+        disk.writers["w"].bytes_per_ms = 0.1 * k_mb;
+        disk.run(2s);
+        CHECK(disk.verdicts.contains("w"));
+        CHECK(disk.megabytes("w") < 300 + 64);
+    }
+}
+
+TEST_CASE("disk meter: a limit that is changed holds from then on") {
+    Disk disk;
+    disk.writers["w"].bytes = 100.0 * k_mb;
+    disk.watch("w", 256 * k_mb);
+    disk.run(1s);
+    disk.meter.set_limit("w", 50 * k_mb);
+    disk.run(1s);
+    CHECK(disk.verdicts.empty());
+    disk.writers["w"].bytes_per_ms = 0.5 * k_mb;
+    disk.run(1s);
+    CHECK(disk.verdicts.contains("w"));
+}
+
+TEST_CASE("disk meter: before the disk is full what grows fastest is stopped, and no one else") {
+    Disk disk;
+    disk.total = 100'000 * k_mb;
+    disk.others = 90'000 * k_mb;
+    for (const char* id : {"slow", "fast", "still"}) {
+        disk.watch(id, 50'000 * k_mb);
+        disk.writers[id].bytes = 100.0 * k_mb;
+    }
+    disk.run(1s);
+    disk.writers["slow"].bytes_per_ms = 0.02 * k_mb;
+    disk.writers["fast"].bytes_per_ms = 1.0 * k_mb;
+    disk.run(8s);
+    REQUIRE(disk.verdicts.contains("fast"));
+    CHECK(disk.verdicts["fast"].why == DiskExcess::reserve);
+    CHECK(disk.verdicts.size() == 1);
+    CHECK(disk.meter.is_short());
+}
+
+TEST_CASE("disk meter: no reserve is kept where none is wanted") {
+    fs_guard::MeterSettings settings;
+    settings.reserve = 0;
+    Disk disk(settings);
+    disk.total = 10'000 * k_mb;
+    disk.others = 9'000 * k_mb;
+    disk.watch("w", 50'000 * k_mb);
+    disk.writers["w"].bytes_per_ms = 0.1 * k_mb;
+    disk.run(8s);
+    CHECK(disk.verdicts.empty());
+    CHECK_FALSE(disk.meter.is_short());
+}
+
+TEST_CASE("disk meter: an answer for one that is watched anew, or no more, is dropped") {
+    Disk disk;
+    disk.writers["w"].bytes = 300.0 * k_mb;
+    disk.writers["w"].walk_takes = 1s;
+    disk.watch("w", 256 * k_mb);
+    disk.run(100ms);
+    disk.meter.unwatch("w");
+    disk.run(2s);
+    CHECK(disk.verdicts.empty());
+    CHECK_FALSE(disk.meter.size("w").has_value());
+    disk.watch("w", 256 * k_mb);
+    disk.run(100ms);
+    disk.watch("w", 1024 * k_mb);
+    disk.run(5s);
+    REQUIRE(disk.meter.size("w").has_value());
+    CHECK(disk.meter.size("w")->bytes == 300 * k_mb);
+}
