@@ -51,7 +51,6 @@ bool set_policy(SSL_CTX* context) {
                                      SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA |
                                      SSL_OP_IGNORE_UNEXPECTED_EOF);
     SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_read_ahead(context, 1);  // a record is one system call instead of two
     SSL_CTX_set_alpn_select_cb(context, select_protocol, nullptr);
     return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION) == 1 &&
            SSL_CTX_set_cipher_list(context, k_tls_1_2_suites) == 1;

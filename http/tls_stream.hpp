@@ -37,8 +37,9 @@ class TlsStream {
 
     /// Goes on with the handshake; `done` once it is complete. Anything but a want is its last answer.
     Step handshake();
-    /// Up to `size` bytes, more than 0. Bytes count whatever the step is; `done` says that there are some.
-    /// Precondition here and below: the handshake is done.
+    /// Up to `size` bytes, more than 0, of one record at most; `done` says that there are some. A client that
+    /// asks for new keys again and again has failed. Precondition here and below: the handshake is
+    /// done.
     Moved read(char* data, std::size_t size);
     /// Takes some or all of `bytes`. `want_write`: the socket is full, and the next call must begin with the
     /// first byte that was not taken. `done` with fewer than all: others should run before the next call.
@@ -52,6 +53,8 @@ class TlsStream {
     const char* reason() const noexcept { return reason_; }
 
   private:
+    static void on_message(int is_sent, int version, int type, const void* data, std::size_t size,
+                           ssl_st* ssl, void* self);
     Step begin();
     Step step_of(int code);
 
@@ -59,6 +62,7 @@ class TlsStream {
     ssl_st* ssl_ = nullptr;
     const char* reason_ = "";
     int socket_;
+    int key_updates_ = 0;  // of the client
     bool established_ = false;
     bool inside_record_ = false;  // of which a part is sent
 };

@@ -94,14 +94,17 @@ TEST_CASE("what does not fit the reader's buffer is pending, not lost") {
     CHECK_FALSE(pair.server->has_pending());
 }
 
-TEST_CASE("several records are one read") {
+TEST_CASE("records are read one by one, and the socket tells of the next") {
     Pair pair;
     REQUIRE(pair.shake_hands() == Step::done);
     for (const char* text : {"a", "bc", "def"})
         REQUIRE(pair.client->write(text).bytes > 0);
     std::array<char, 100> buffer{};
-    const auto read = pair.server->read(buffer.data(), buffer.size());
-    CHECK(std::string_view(buffer.data(), read.bytes) == "abcdef");
+    for (const char* text : {"a", "bc", "def"}) {
+        const auto read = pair.server->read(buffer.data(), buffer.size());
+        CHECK(std::string_view(buffer.data(), read.bytes) == text);
+        CHECK_FALSE(pair.server->has_pending());
+    }
 }
 
 TEST_CASE("a full socket takes a part, and the rest goes on where it stopped") {
@@ -268,6 +271,23 @@ TEST_CASE("renegotiation is refused and changes nothing") {
             }
         }(),
         "tls client: handshake: no renegotiation");
+}
+
+TEST_CASE("a client that only asks for new keys is cut off, and takes no more than its share before") {
+    Pair pair({.version = TLS1_3_VERSION});
+    REQUIRE(pair.shake_hands() == Step::done);
+    int asked = 0;
+    for (; asked < 1000; ++asked) {
+        REQUIRE(SSL_key_update(pair.client->native(), SSL_KEY_UPDATE_NOT_REQUESTED) == 1);
+        if (SSL_do_handshake(pair.client->native()) != 1)
+            break;
+    }
+    REQUIRE(asked > 200);
+    std::array<char, 100> buffer{};
+    CHECK(pair.server->read(buffer.data(), buffer.size()).step == Step::failed);
+    // What was not looked at is still in the socket.
+    std::array<char, 65'536> left{};
+    CHECK(::recv(pair.server_end.get(), left.data(), left.size(), 0) > 100 * 27);
 }
 
 TEST_CASE("new traffic keys are taken and given") {
