@@ -3,12 +3,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/signal_set.hpp>
-#include <cctype>
 #include <csignal>
 #include <cstdlib>
 #include <optional>
@@ -17,6 +14,8 @@
 #include "app/data_dir.hpp"
 #include "app/host.hpp"
 #include "app/required_limits.hpp"
+#include "app/tls_certificate.hpp"
+#include "app/usage.hpp"
 #include "bridge/unix_channel.hpp"
 #include "cgroup/groups.hpp"
 #include "core/base/asio_timers.hpp"
@@ -80,18 +79,6 @@ Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& config) 
     }
     return Error(Errc::unknown_agent,
                  "--default-agent names " + config.default_agent + ", which is not configured");
-}
-
-// For a fragment; the key file may have been written by hand.
-std::string percent_encoded(const std::string& text) {
-    std::string out;
-    for (const char c : text) {
-        if (std::isalnum(static_cast<unsigned char>(c)) != 0)
-            out += c;
-        else
-            out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    }
-    return out;
 }
 
 http::Settings http_settings(const Config& config) {
@@ -165,6 +152,7 @@ struct Application::Parts {
     std::unique_ptr<http::KeyAuthenticator> authenticator;
     std::unique_ptr<http::Api> api;
     std::unique_ptr<http::Server> server;
+    std::unique_ptr<TlsCertificate> certificate;  // none: no TLS
     std::vector<std::string> addresses;
     std::string key;
     bool key_from_environment = false;
@@ -339,6 +327,14 @@ Result<void> Application::Parts::open_http() {
     api = std::make_unique<http::Api>(http::Api{*conversations, std::move(system), tokens.get()});
     server = std::make_unique<http::Server>(loop.get_executor(), http_settings(config),
                                             http::make_router(*api), *authenticator);
+    if (!config.tls_cert.empty()) {
+        auto loaded = TlsCertificate::open(
+            loop.get_executor(), {config.tls_cert, config.tls_key},
+            [this](std::shared_ptr<const http::TlsContext> tls) { server->use_tls(std::move(tls)); });
+        if (!loaded)
+            return loaded.error();
+        certificate = std::move(*loaded);
+    }
     for (const auto& address : config.listen) {
         auto bound = server->listen(address);
         if (!bound)
@@ -378,6 +374,8 @@ void Application::Parts::let_go() {
     checkpoint_helper.reset();
     timers.stop();
     signals.cancel();
+    if (certificate)
+        certificate->stop();
     LogLine(evt::server_stopped).info();
 }
 
@@ -404,30 +402,11 @@ void Application::start() {
 }
 
 std::string Application::usage() const {
-    const std::string& address = parts_->addresses.front();
-    const bool unix_socket = address.starts_with("unix:");
-    const std::string url = unix_socket ? "http://localhost" : "http://" + address;
-    const std::string curl = unix_socket ? "curl -N --unix-socket " + address.substr(5) : "curl -N";
-    const std::string key_file = parts_->data.api_key_file().string();
-    std::string text =
-        "Atoll " + std::string(ATOLL_VERSION) + " serves on " + (unix_socket ? address : url) + "\n\n";
-    text += "  data directory  " + parts_->data.path().string() + "\n";
-    text += "  API key         " +
-            (parts_->key_from_environment ? std::string("from ATOLL_API_KEY") : "in " + key_file);
-    text += "\n";
-    // Browsers keep a fragment to themselves. A key that the operator chose is not printed anywhere.
-    if (!unix_socket)
-        text += "  console         " + url + "/" +
-                (parts_->key_from_environment ? "" : "#key=" + percent_encoded(parts_->key)) + "\n";
-    text += "\nTry it:\n\n";
+    UsageFacts facts{parts_->addresses, parts_->data.path(), parts_->data.api_key_file(), {}};
     if (!parts_->key_from_environment)
-        text += "  export ATOLL_API_KEY=$(cat " + key_file + ")\n";
-    const std::string auth = " -H \"Authorization: Bearer $ATOLL_API_KEY\" ";
-    text += "  " + curl + auth + "-X POST " + url + "/v1/conversations\n";
-    text += "  " + curl + auth + "-H 'Content-Type: application/json' -H 'Accept: text/event-stream' \\\n";
-    text += "       -d '{\"content\": \"uname -a; ps aux\"}' " + url + "/v1/conversations/ID/messages\n\n";
-    text += "GET " + url + "/openapi.json describes every route. Ctrl-C ends the server.\n";
-    return text;
+        facts.generated_key = parts_->key;
+    facts.scheme = parts_->certificate ? Scheme::https : Scheme::http;
+    return usage_text(facts);
 }
 
 }  // namespace atl::app

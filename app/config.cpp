@@ -41,6 +41,11 @@ void add_server_options(CLI::App& cli, Config& config) {
                    "Address to serve on: HOST:PORT, [V6]:PORT or unix:PATH; may be repeated")
         ->envname("ATOLL_LISTEN")
         ->capture_default_str();
+    cli.add_option("--tls-cert", config.tls_cert,
+                   "PEM file with the certificate chain: TCP listeners serve HTTPS; read again at SIGHUP")
+        ->envname("ATOLL_TLS_CERT");
+    cli.add_option("--tls-key", config.tls_key, "PEM file with the certificate's private key")
+        ->envname("ATOLL_TLS_KEY");
     cli.add_option("--data-dir", config.data_dir, "Where everything is kept; made if it is not there")
         ->envname("ATOLL_DATA_DIR")
         ->capture_default_str();
@@ -149,6 +154,16 @@ void add_keys_command(CLI::App& cli, Config& config, KeysCommand& command) {
     revoke->add_option("id", command.id, "The key's id, from `keys list`")->required();
 }
 
+// What no option can tell alone.
+void check_together(const Config& config) {
+    if (config.turn_log_bytes > config.conversation_log_bytes)
+        throw CLI::ValidationError("--turn-log-bytes", "must not be above --conversation-log-bytes");
+    if (config.tls_cert.empty() && !config.tls_key.empty())
+        throw CLI::ValidationError("--tls-key", "needs --tls-cert, the certificate of this key");
+    if (config.tls_key.empty() && !config.tls_cert.empty())
+        throw CLI::ValidationError("--tls-cert", "needs --tls-key, the private key of this certificate");
+}
+
 }  // namespace
 
 ParsedConfig parse_config(int argc, const char* const* argv) {
@@ -169,8 +184,7 @@ ParsedConfig parse_config(int argc, const char* const* argv) {
     ParsedConfig parsed;
     try {
         cli.parse(argc, argv);
-        if (config.turn_log_bytes > config.conversation_log_bytes)
-            throw CLI::ValidationError("--turn-log-bytes", "must not be above --conversation-log-bytes");
+        check_together(config);
         config.data_dir = std::filesystem::absolute(config.data_dir).lexically_normal();
         parsed.config = std::move(config);
     } catch (const CLI::Success& wanted) {

@@ -24,6 +24,8 @@ struct KeysCommand {
 
 struct Config {
     std::vector<std::string> listen{"127.0.0.1:4100"};
+    std::filesystem::path tls_cert;  // empty: no TLS; both or none
+    std::filesystem::path tls_key;
     std::filesystem::path data_dir;
     std::filesystem::path agents_file;  // empty: <data-dir>/agents.json if it is there
     std::string default_agent = "shell";

@@ -111,16 +111,17 @@ bool is_allowed_origin(std::string_view origin, const std::vector<std::string>& 
     return !origin.empty() && contains(allowed, origin);
 }
 
-base::Result<void> check_origin(const Request& request, const std::vector<std::string>& allowed) {
+base::Result<void> check_origin(const Request& request, const std::vector<std::string>& allowed,
+                                OwnScheme own) {
     const auto origin = request.header("Origin");
     if (origin.empty() && !request.has_header("Origin"))
         return {};
     if (contains(allowed, origin))
         return {};
-    // A proxy that ends TLS changes the scheme, so that only host and port tell the site.
     const auto scheme_end = origin.find("://");
-    if (scheme_end != std::string_view::npos && !request.authority.empty() &&
-        iequals(origin.substr(scheme_end + 3), request.authority))
+    const bool has_scheme = scheme_end != std::string_view::npos &&
+                            (own == OwnScheme::any || iequals(origin.substr(0, scheme_end), "https"));
+    if (has_scheme && !request.authority.empty() && iequals(origin.substr(scheme_end + 3), request.authority))
         return {};
     return Error(Errc::origin_not_allowed, "Pages of `" + base::escaped(origin) +
                                                "` may not ask here; the operator can allow that origin.");

@@ -89,8 +89,13 @@ base::Result<void> check_host(std::string_view authority, Reach reach,
 /// Whether the operator lets pages of `origin` ask; "" is none.
 bool is_allowed_origin(std::string_view origin, const std::vector<std::string>& allowed);
 
+/// Which schemes this server's own origin may have. A proxy that ends TLS makes it `any`; where TLS ends
+/// here, a page that came without it may be of anyone on the way.
+enum class OwnScheme : std::uint8_t { any, https };
+
 /// Refuses a request that a page of another site makes: its Origin is neither this server's own nor in
 /// `allowed`. Errors: origin_not_allowed.
-base::Result<void> check_origin(const Request& request, const std::vector<std::string>& allowed);
+base::Result<void> check_origin(const Request& request, const std::vector<std::string>& allowed,
+                                OwnScheme own = OwnScheme::any);
 
 }  // namespace atl::http

@@ -5,6 +5,9 @@
 #include <boost/asio/error.hpp>
 #include <cstring>
 
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
+
 namespace atl::http {
 namespace {
 
@@ -16,11 +19,13 @@ constexpr std::size_t k_write_slice_bytes = 64UL * 1024;
 
 }  // namespace
 
-Connection::Connection(Socket socket, DeadlineWheel& wheel, const Settings& settings)
+Connection::Connection(Socket socket, DeadlineWheel& wheel, const Settings& settings,
+                       std::shared_ptr<const TlsContext> tls)
     : socket_(std::move(socket)),
       wheel_(wheel),
       settings_(settings),
-      wake_(std::make_shared<WakeEvent>(socket_.get_executor())) {}
+      wake_(std::make_shared<WakeEvent>(socket_.get_executor())),
+      tls_(tls ? std::make_unique<TlsStream>(std::move(tls), socket_.native_handle()) : nullptr) {}
 
 void Connection::consume(std::size_t count) noexcept {
     begin_ += count;
@@ -67,7 +72,11 @@ bool Connection::make_room() {
 }
 
 void Connection::start_read() {
-    if (read_pending_ || eof_ || failed_ || aborted_ || !make_room())
+    if (read_pending_ || eof_ || failed_ || aborted_)
+        return;
+    if (tls_)
+        return start_tls_read();
+    if (!make_room())
         return;
     read_pending_ = true;
     socket_.async_read_some(
@@ -81,6 +90,51 @@ void Connection::start_read() {
         });
 }
 
+// Unlike a plain read it only waits, so that an idle connection needs no buffer.
+void Connection::start_tls_read() {
+    if (tls_->has_pending() || read_wants_write_) {
+        const std::size_t before = end_ - begin_;
+        take_tls_input();
+        // Also after an end: who waits is told, but later in this turn, as it is about to wait.
+        if (end_ - begin_ > before || eof_ || failed_)
+            return wake_->post();
+    }
+    if (read_wants_write_) {
+        if (!write_pending_)
+            start_write_wait();
+        return;
+    }
+    if (begin_ == end_) {
+        begin_ = end_ = 0;
+        std::vector<char>().swap(buffer_);
+    } else if (!make_room()) {
+        return;
+    }
+    start_read_wait();
+}
+
+void Connection::take_tls_input() {
+    if (!make_room())
+        return;
+    const auto moved = tls_->read(buffer_.data() + end_, buffer_.size() - end_);
+    end_ += moved.bytes;
+    read_wants_write_ = moved.step == TlsStream::Step::want_write;
+    eof_ = eof_ || moved.step == TlsStream::Step::eof;
+    failed_ = failed_ || moved.step == TlsStream::Step::failed;
+}
+
+void Connection::start_read_wait() {
+    read_pending_ = true;
+    socket_.async_wait(Socket::wait_read,
+                       [self = shared_from_this()](const boost::system::error_code& error) {
+                           self->read_pending_ = false;
+                           self->failed_ = self->failed_ || error;
+                           if (self->tls_ && self->secure_ && !self->failed_)
+                               self->take_tls_input();
+                           self->wake_->notify();
+                       });
+}
+
 void Connection::start_write_wait() {
     write_pending_ = true;
     socket_.async_wait(Socket::wait_write,
@@ -89,6 +143,60 @@ void Connection::start_write_wait() {
                            self->failed_ = self->failed_ || error;
                            self->wake_->notify();
                        });
+}
+
+// Gives how many bytes were taken. Fewer than all: more can go once the socket can be written, or it failed.
+std::size_t Connection::write_some(std::string_view bytes) {
+    if (tls_) {
+        const auto moved = tls_->write(bytes);
+        // It never has to read before it can write: nothing is negotiated anew.
+        failed_ =
+            failed_ || (moved.step != TlsStream::Step::done && moved.step != TlsStream::Step::want_write);
+        return moved.bytes;
+    }
+    boost::system::error_code error;
+    const auto sent = socket_.write_some(asio::buffer(bytes.data(), bytes.size()), error);
+    failed_ = failed_ || (error && error != asio::error::would_block && error != asio::error::try_again);
+    return sent;
+}
+
+base::Task<Io> Connection::async_open() {
+    if (!tls_)
+        co_return Io::ok;
+    set_deadline(settings_.header_deadline);
+    for (;;) {
+        if (aborted_ || interrupted_)
+            co_return Io::stopped;
+        if (failed_)
+            co_return Io::failed;
+        if (std::exchange(deadline_passed_, false))
+            co_return Io::deadline;
+        if (!read_pending_ && !write_pending_) {
+            switch (tls_->handshake()) {
+                case TlsStream::Step::want_read:
+                    start_read_wait();
+                    break;
+                case TlsStream::Step::want_write:
+                    start_write_wait();
+                    break;
+                case TlsStream::Step::done:
+                    clear_deadline();
+                    secure_ = true;
+                    co_return Io::ok;
+                case TlsStream::Step::plaintext:
+                    clear_deadline();
+                    tls_.reset();
+                    co_return Io::plaintext;
+                case TlsStream::Step::eof:
+                    co_return Io::eof;
+                case TlsStream::Step::failed:
+                    base::LogLine(base::evt::tls_handshake_failed).field("err", tls_->reason()).debug();
+                    failed_ = true;
+                    co_return Io::failed;
+            }
+        }
+        co_await wake_->async_wait();
+    }
 }
 
 base::Task<Io> Connection::async_fill() {
@@ -113,9 +221,8 @@ base::Task<Io> Connection::async_send(std::string_view bytes) {
     while (!bytes.empty()) {
         if (aborted_ || failed_)
             co_return aborted_ ? Io::stopped : Io::failed;
-        boost::system::error_code error;
-        const auto sent = socket_.write_some(asio::buffer(bytes.data(), bytes.size()), error);
-        if (error && error != asio::error::would_block && error != asio::error::try_again)
+        const auto sent = write_some(bytes);
+        if (failed_)
             co_return Io::failed;
         bytes.remove_prefix(sent);
         if (bytes.empty())
@@ -127,10 +234,14 @@ base::Task<Io> Connection::async_send(std::string_view bytes) {
             slice_left -= sent;
         }
         waited = true;
-        start_write_wait();
+        if (!write_pending_)
+            start_write_wait();
         while (write_pending_ && !aborted_) {
-            if (std::exchange(deadline_passed_, false))
+            if (std::exchange(deadline_passed_, false)) {
+                // Something is missing for good: nothing may follow, nor an end that looks orderly.
+                failed_ = true;
                 co_return Io::deadline;
+            }
             co_await wake_->async_wait();
         }
     }
@@ -154,6 +265,8 @@ base::Task<Io> Connection::async_idle() {
 }
 
 base::Task<> Connection::async_linger() {
+    // What still arrives is dropped, so it need not be decrypted.
+    end_tls();
     boost::system::error_code ignored;
     socket_.shutdown(Socket::shutdown_send, ignored);
     set_deadline(settings_.linger_deadline);
@@ -164,6 +277,13 @@ base::Task<> Connection::async_linger() {
         start_read();
         co_await wake_->async_wait();
     }
+}
+
+// A connection that broke off ends without close_notify: the peer has to see that something is missing.
+void Connection::end_tls() {
+    if (tls_ && !aborted_ && !failed_)
+        tls_->send_close_notify();
+    tls_.reset();
 }
 
 void Connection::interrupt() {
@@ -178,6 +298,7 @@ void Connection::abort() {
 }
 
 void Connection::close() {
+    end_tls();
     boost::system::error_code ignored;
     socket_.close(ignored);
     clear_deadline();

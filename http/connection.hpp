@@ -1,6 +1,7 @@
 // The byte stream of one client: an input buffer that at most one read fills, writes that try the socket at
 // once and wait only when it is full, one deadline, and one event that wakes the session for all of them. TCP
-// and Unix sockets alike; TLS belongs in here. Not here: HTTP.
+// and Unix sockets alike, with TLS or without: nobody else in http knows the difference. Not here: HTTP, what
+// TLS is (tls_stream.hpp).
 #pragma once
 
 #include <boost/asio/basic_stream_socket.hpp>
@@ -13,6 +14,7 @@
 #include "core/base/task.hpp"
 #include "http/deadline_wheel.hpp"
 #include "http/settings.hpp"
+#include "http/tls_stream.hpp"
 #include "http/wake_event.hpp"
 
 namespace atl::http {
@@ -22,15 +24,24 @@ using Socket = boost::asio::basic_stream_socket<boost::asio::generic::stream_pro
 /// Why a wait ended.
 enum class Io : std::uint8_t {
     ok,
-    eof,       // the peer sends nothing more
-    deadline,  // the deadline passed and is cleared
-    stopped,   // interrupt() was called, or abort()
-    failed,    // the connection is broken
+    eof,        // the peer sends nothing more
+    deadline,   // the deadline passed and is cleared
+    stopped,    // interrupt() was called, or abort()
+    plaintext,  // async_open() only: the peer speaks HTTP where TLS is spoken
+    failed,     // the connection is broken
 };
 
 class Connection final : public DeadlineWheel::Entry, public std::enable_shared_from_this<Connection> {
   public:
-    Connection(Socket socket, DeadlineWheel& wheel, const Settings& settings);
+    /// With `tls` the connection speaks TLS, and is of no use before async_open().
+    Connection(Socket socket, DeadlineWheel& wheel, const Settings& settings,
+               std::shared_ptr<const TlsContext> tls = nullptr);
+
+    /// The handshake of TLS, within the header deadline; nothing without TLS. ok, eof, deadline, stopped,
+    /// failed. After `plaintext` the connection goes on without TLS: for an answer and async_linger().
+    base::Task<Io> async_open();
+    /// Whether what is read came through TLS.
+    bool is_secure() const noexcept { return secure_; }
 
     /// What has arrived and was not consumed. The view is valid until the next wait.
     std::string_view input() const noexcept { return {buffer_.data() + begin_, end_ - begin_}; }
@@ -42,7 +53,7 @@ class Connection final : public DeadlineWheel::Entry, public std::enable_shared_
     /// Waits until more input is there than before. ok, eof, deadline, stopped, failed.
     base::Task<Io> async_fill();
     /// Sends all of `bytes`, which must live until then; each 64 KiB has the write deadline. What was sent
-    /// after a failure is unknown. ok, deadline, stopped (abort only), failed.
+    /// after a failure is unknown, and the connection broken. ok, deadline, stopped (abort only), failed.
     base::Task<Io> async_send(std::string_view bytes);
     /// Waits for a wake, and meanwhile reads ahead so that a client that goes away is noticed. ok (something
     /// woke us, perhaps for nothing), eof, deadline, stopped (abort only), failed.
@@ -64,13 +75,19 @@ class Connection final : public DeadlineWheel::Entry, public std::enable_shared_
   private:
     void on_deadline() override;
     void start_read();
+    void start_tls_read();
+    void take_tls_input();
+    void start_read_wait();
     void start_write_wait();
+    std::size_t write_some(std::string_view bytes);
+    void end_tls();
     bool make_room();
 
     Socket socket_;
     DeadlineWheel& wheel_;
     const Settings& settings_;
     std::shared_ptr<WakeEvent> wake_;
+    std::unique_ptr<TlsStream> tls_;  // gone before the socket is closed
     std::vector<char> buffer_;
     std::size_t begin_ = 0;
     std::size_t end_ = 0;
@@ -78,6 +95,8 @@ class Connection final : public DeadlineWheel::Entry, public std::enable_shared_
     bool write_pending_ = false;
     bool eof_ = false;
     bool failed_ = false;
+    bool secure_ = false;
+    bool read_wants_write_ = false;  // TLS cannot read on before it has sent
     bool deadline_passed_ = false;
     bool interrupted_ = false;
     bool aborted_ = false;

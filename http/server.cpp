@@ -69,6 +69,9 @@ base::Task<> Server::async_accept(Listener& listener) {
 
 void Server::take(Socket socket, Reach reach) {
     if (sessions_.size() >= state_.settings.max_connections) {
+        // A handshake only to say no would cost more than the refusal is worth.
+        if (state_.tls && reach != Reach::unix_socket)
+            return;
         const std::string id = state_.new_request_id();
         const Response response = problem(Error(Errc::capacity, "The server has no connections left."), id);
         std::string out;

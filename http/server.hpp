@@ -30,6 +30,9 @@ class Server {
     /// Opens a listener: "127.0.0.1:4100", "[::1]:4100", "unix:/run/atoll.sock"; port 0 lets the kernel
     /// choose. Gives the address as bound. Clients wait in the backlog until start(). Errors: listen_failed.
     base::Result<std::string> listen(const std::string& spec);
+    /// From now on TCP listeners speak HTTPS with this; open connections stay as they are, Unix sockets
+    /// plain.
+    void use_tls(std::shared_ptr<const TlsContext> tls) { state_.tls = std::move(tls); }
     /// Serves on all listeners.
     void start();
     /// Accepts no more; idle connections close, streams end with their last word, requests that run finish

@@ -1,6 +1,7 @@
 // What all sessions of a server share. Owned by the Server; sessions only refer to it.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -8,6 +9,7 @@
 #include "http/deadline_wheel.hpp"
 #include "http/router.hpp"
 #include "http/settings.hpp"
+#include "http/tls_context.hpp"
 
 namespace atl::http {
 
@@ -21,6 +23,7 @@ class ServerState {
     const Authenticator& authenticator;
     DeadlineWheel wheel;
     bool stopping = false;
+    std::shared_ptr<const TlsContext> tls;  // of new TCP connections; null: they are plain
 
     /// The Date field of now, made once a second.
     const std::string& date();

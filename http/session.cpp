@@ -21,7 +21,8 @@ constexpr std::size_t k_kept_output_bytes = 8192;
 
 Session::Session(ServerState& state, Socket socket, Reach reach)
     : state_(state),
-      connection_(std::make_shared<Connection>(std::move(socket), state.wheel, state.settings)),
+      connection_(std::make_shared<Connection>(std::move(socket), state.wheel, state.settings,
+                                               reach == Reach::unix_socket ? nullptr : state.tls)),
       parser_({state.settings.max_header_bytes, state.settings.max_body_bytes}),
       reach_(reach) {}
 
@@ -37,7 +38,7 @@ void Session::abort() {
 }
 
 base::Task<> Session::async_run() {
-    auto next = Next::again;
+    auto next = co_await async_open();
     while (next == Next::again)
         next = co_await async_serve_one();
     if (next == Next::linger)
@@ -50,6 +51,19 @@ base::Task<> Session::async_run() {
         takeover_.reset();
     }
     connection_->close();
+}
+
+base::Task<Session::Next> Session::async_open() {
+    idle_ = true;
+    const Io io = co_await connection_->async_open();
+    idle_ = false;
+    if (io == Io::ok)
+        co_return Next::again;
+    if (io != Io::plaintext)
+        co_return Next::close;
+    began_ = std::chrono::steady_clock::now();
+    const Error error(Errc::invalid_request, "This port speaks HTTPS: begin the address with https://.");
+    co_return co_await async_refuse_unread(error);
 }
 
 base::Task<Session::Next> Session::async_serve_one() {
@@ -143,7 +157,8 @@ base::Result<const Route*> Session::admit(RequestContext& context, std::string& 
     context.request_id = echo ? std::string(given_id) : state_.new_request_id();
     if (auto host = check_host(request.authority, reach_, state_.settings.allowed_hosts); host.has_error())
         return host.error();
-    if (auto origin = check_origin(request, state_.settings.allowed_origins); origin.has_error())
+    const auto own = connection_->is_secure() ? OwnScheme::https : OwnScheme::any;
+    if (auto origin = check_origin(request, state_.settings.allowed_origins, own); origin.has_error())
         return origin.error();
     auto match = state_.router.match(request.method, request.path);
     if (match.route == nullptr && is_preflight(request, state_.settings.allowed_origins))

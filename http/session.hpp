@@ -36,6 +36,7 @@ class Session {
   private:
     enum class Next : std::uint8_t { again, close, linger, taken_over };
 
+    base::Task<Next> async_open();
     base::Task<Next> async_serve_one();
     base::Task<base::Result<bool>> async_read_head();
     base::Task<base::Result<bool>> async_read_body();

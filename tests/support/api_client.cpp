@@ -17,9 +17,7 @@ std::runtime_error refused(const HttpResponse& response) {
 }  // namespace
 
 ApiClient::ApiClient(const ServerProcess& server)
-    : address_("127.0.0.1:" + std::to_string(server.port())),
-      key_(server.key()),
-      http_(address_, auth(key_)) {}
+    : address_(server.address()), key_(server.key()), http_(address_, auth(key_)) {}
 
 HttpClient ApiClient::connect() const {
     return HttpClient(address_, auth(key_));

@@ -41,6 +41,10 @@ void wait_for(int fd, short events, Time deadline) {
     }
 }
 
+short events_of(TlsClient::Want want) {
+    return want == TlsClient::Want::write ? POLLOUT : POLLIN;
+}
+
 std::string lower(std::string_view text) {
     std::string out(text);
     std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -121,15 +125,27 @@ std::string HttpResponse::header(std::string_view lower_name) const {
 }
 
 HttpClient::HttpClient(std::string address, HeaderList default_headers)
-    : address_(std::move(address)), default_headers_(std::move(default_headers)) {}
+    : address_(std::move(address)), default_headers_(std::move(default_headers)) {
+    constexpr std::string_view k_https = "https://";
+    secure_ = address_.starts_with(k_https);
+    if (secure_)
+        address_.erase(0, k_https.size());
+}
 
 void HttpClient::connect() {
     constexpr std::string_view k_unix = "unix:";
     close();
     fd_ = address_.starts_with(k_unix) ? connect_unix(address_.substr(k_unix.size())) : connect_tcp(address_);
+    if (!secure_)
+        return;
+    tls_ = std::make_unique<TlsClient>(fd_.get(), tls_options_);
+    const auto deadline = in(k_client_deadline);
+    for (auto want = tls_->handshake(); want != TlsClient::Want::nothing; want = tls_->handshake())
+        wait_for(fd_.get(), events_of(want), deadline);
 }
 
 void HttpClient::close() {
+    tls_.reset();
     fd_.reset();
     buffer_.clear();
     stream_.clear();
@@ -141,19 +157,42 @@ void HttpClient::shutdown_send() {
     ::shutdown(fd_.get(), SHUT_WR);
 }
 
+std::size_t HttpClient::send_some(std::string_view bytes, Time deadline) {
+    if (tls_) {
+        const auto moved = tls_->write(bytes);
+        if (moved.want != TlsClient::Want::nothing)
+            wait_for(fd_.get(), events_of(moved.want), deadline);
+        return moved.bytes;
+    }
+    const auto sent = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent >= 0)
+        return static_cast<std::size_t>(sent);
+    if (errno != EAGAIN)
+        fail(std::string("send: ") + std::strerror(errno));
+    wait_for(fd_.get(), POLLOUT, deadline);
+    return 0;
+}
+
+// 0 at the end of the connection.
+std::size_t HttpClient::receive_some(char* data, std::size_t size, Time deadline) {
+    if (!tls_) {
+        wait_for(fd_.get(), POLLIN, deadline);
+        return static_cast<std::size_t>(std::max<ssize_t>(0, ::recv(fd_.get(), data, size, 0)));
+    }
+    for (;;) {
+        const auto moved = tls_->read(data, size);
+        if (moved.want == TlsClient::Want::nothing)
+            return moved.bytes;
+        wait_for(fd_.get(), events_of(moved.want), deadline);
+    }
+}
+
 void HttpClient::send_raw(std::string_view bytes) {
     if (!fd_)
         connect();
     const auto deadline = in(k_client_deadline);
-    while (!bytes.empty()) {
-        const auto sent = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (sent >= 0)
-            bytes.remove_prefix(static_cast<std::size_t>(sent));
-        else if (errno == EAGAIN)
-            wait_for(fd_.get(), POLLOUT, deadline);
-        else
-            fail(std::string("send: ") + std::strerror(errno));
-    }
+    while (!bytes.empty())
+        bytes.remove_prefix(send_some(bytes, deadline));
 }
 
 std::string HttpClient::format(std::string_view method, std::string_view target, std::string_view body,
@@ -196,10 +235,8 @@ HttpResponse HttpClient::open_stream(std::string_view method, std::string_view t
 
 bool HttpClient::fill(Time deadline) {
     std::array<char, 65'536> bytes;
-    wait_for(fd_.get(), POLLIN, deadline);
-    const auto count = ::recv(fd_.get(), bytes.data(), bytes.size(), 0);
-    if (count > 0)
-        buffer_.append(bytes.data(), static_cast<std::size_t>(count));
+    const auto count = receive_some(bytes.data(), bytes.size(), deadline);
+    buffer_.append(bytes.data(), count);
     return count > 0;
 }
 

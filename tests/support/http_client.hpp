@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "core/base/unique_fd.hpp"
+#include "tests/support/tls_client.hpp"
 
 namespace atl::test {
 
@@ -34,9 +36,11 @@ struct SseEvent {
 
 class HttpClient {
   public:
-    /// `address` is "127.0.0.1:PORT", "[::1]:PORT" or "unix:PATH". Connects at the first use and again after
-    /// a close.
+    /// `address` is "127.0.0.1:PORT", "[::1]:PORT" or "unix:PATH", or "https://" before one of TCP. Connects
+    /// at the first use and again after a close.
     explicit HttpClient(std::string address, HeaderList default_headers = {});
+    /// How it speaks TLS from the next connection on.
+    void set_tls_options(TlsClientOptions options) { tls_options_ = std::move(options); }
 
     /// Sends a request and reads its response. A body makes the request JSON unless a Content-Type is given.
     /// The connection is kept when the server keeps it.
@@ -68,11 +72,15 @@ class HttpClient {
     void shutdown_send();
     bool connected() const noexcept { return static_cast<bool>(fd_); }
     int fd() const noexcept { return fd_.get(); }
+    /// Null if the connection is plain, or there is none.
+    TlsClient* tls() noexcept { return tls_.get(); }
 
   private:
     std::string format(std::string_view method, std::string_view target, std::string_view body,
                        const HeaderList& headers) const;
     HttpResponse read_head();
+    std::size_t send_some(std::string_view bytes, std::chrono::steady_clock::time_point deadline);
+    std::size_t receive_some(char* data, std::size_t size, std::chrono::steady_clock::time_point deadline);
     bool fill(std::chrono::steady_clock::time_point deadline);
     std::string read_line(std::chrono::steady_clock::time_point deadline);
     std::string read_exactly(std::size_t count, std::chrono::steady_clock::time_point deadline);
@@ -80,9 +88,12 @@ class HttpClient {
 
     enum class Framing { none, length, chunked, until_close };
 
-    std::string address_;
+    std::string address_;  // without the scheme
+    bool secure_;
+    TlsClientOptions tls_options_;
     HeaderList default_headers_;
     base::UniqueFd fd_;
+    std::unique_ptr<TlsClient> tls_;
     std::string buffer_;  // read and not yet consumed
     Framing framing_ = Framing::none;
     std::size_t left_ = 0;  // of a body with a length

@@ -168,7 +168,7 @@ void ServerProcess::start(const ServerOptions& options) {
 }
 
 void ServerProcess::await_ready() {
-    constexpr std::string_view mark = "http://127.0.0.1:";
+    constexpr std::string_view mark = "://127.0.0.1:";
     std::string text;
     const auto deadline = Clock::now() + k_start_deadline;
     while (true) {
@@ -192,8 +192,17 @@ void ServerProcess::await_ready() {
     throw std::runtime_error("the server did not start:\n" + text + log());
 }
 
+std::string ServerProcess::address() const {
+    const bool secure = printed_.find("https://127.0.0.1:") != std::string::npos;
+    return (secure ? "https://127.0.0.1:" : "127.0.0.1:") + std::to_string(port_);
+}
+
 std::string ServerProcess::log() const {
     return read_file(temp_.path() / "log");
+}
+
+void ServerProcess::signal(int number) const {
+    base::send_signal(pidfd_, number);
 }
 
 int ServerProcess::stop() {

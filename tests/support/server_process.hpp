@@ -53,12 +53,15 @@ class ServerProcess {
 
     pid_t pid() const noexcept { return pid_; }
     unsigned short port() const noexcept { return port_; }
+    /// As HttpClient takes it: with https:// if the server speaks TLS.
+    std::string address() const;
     const std::string& key() const noexcept { return key_; }
     const std::filesystem::path& data_dir() const noexcept { return data_dir_; }
     std::string log() const;
     /// What it told on standard output when it started.
     const std::string& printed() const noexcept { return printed_; }
 
+    void signal(int number) const;
     /// SIGTERM, then waits; returns the exit status, or 128 + signal.
     int stop();
     /// SIGKILL, and waits for it.

@@ -56,6 +56,25 @@ TEST_CASE("A value outside its range is refused with the flag's name") {
     CHECK(parse({"stray"}).exit_code == 2);
 }
 
+TEST_CASE("A certificate and its key come together, from wherever they are named") {
+    for (const char* alone : {"--tls-cert", "--tls-key"}) {
+        const auto parsed = parse({alone, "x.pem"});
+        CHECK(parsed.exit_code == 2);
+        CHECK(parsed.text.find("--tls-cert") != std::string::npos);
+        CHECK(parsed.text.find("--tls-key") != std::string::npos);
+    }
+    const TempDir dir;
+    const std::string file = (dir.path() / "atoll.ini").string();
+    std::ofstream(file) << "tls-cert=\"c.pem\"\n";
+    ::setenv("ATOLL_TLS_KEY", "k.pem", 1);
+    const auto parsed = parse({"--config", file.c_str()});
+    ::unsetenv("ATOLL_TLS_KEY");
+    INFO(parsed.text);
+    REQUIRE(parsed.config);
+    CHECK(parsed.config->tls_cert == "c.pem");
+    CHECK(parsed.config->tls_key == "k.pem");
+}
+
 TEST_CASE("Relative data directories are made absolute and --listen may be repeated") {
     const auto parsed =
         parse({"--data-dir", "some/../dir", "--listen", "127.0.0.1:1", "--listen", "unix:/tmp/s"});

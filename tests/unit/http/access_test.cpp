@@ -55,6 +55,16 @@ TEST_CASE("pages of other sites are refused") {
     CHECK(check_origin(with({{"Host", "localhost:4100"}, {"Origin", "http://localhost:4100"}}), {})
               .has_value());
     CHECK(check_origin(with({{"Host", "a.example"}, {"Origin", "https://A.example"}}), {}).has_value());
+    // Where TLS ends here, a page without it is of anyone on the way.
+    for (const char* scheme : {"http", "ws", ""}) {
+        const std::string origin = std::string(scheme) + "://a.example:4100";
+        const auto request = with({{"Host", "a.example:4100"}, {"Origin", origin}});
+        CHECK(check_origin(request, {}, OwnScheme::any).has_value());
+        CHECK(check_origin(request, {}, OwnScheme::https).error().code() == Errc::origin_not_allowed);
+        CHECK(check_origin(request, {origin}, OwnScheme::https).has_value());
+    }
+    CHECK(check_origin(with({{"Host", "a.example"}, {"Origin", "HTTPS://a.example"}}), {}, OwnScheme::https)
+              .has_value());
     CHECK(check_origin(with({{"Host", "a.example"}, {"Origin", "https://app.example"}}),
                        {"https://app.example"})
               .has_value());

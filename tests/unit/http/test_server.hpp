@@ -105,6 +105,11 @@ class ServerThread {
     }
     /// The same, asked from the loop.
     std::size_t connections_now() const { return server_->connections(); }
+    /// Clients from now on speak TLS.
+    void use_tls(std::shared_ptr<const http::TlsContext> tls) {
+        on_loop([&] { server_->use_tls(std::move(tls)); });
+    }
+    HttpClient tls_client() { return HttpClient("https://" + address, {{"X-API-Key", k_test_key}}); }
     HttpClient client() { return HttpClient(address, {{"X-API-Key", k_test_key}}); }
 
     std::string address;

@@ -1,0 +1,24 @@
+// What the person who started the server is told: where it serves, and how to try it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace atl::app {
+
+enum class Scheme : std::uint8_t { http, https };
+
+struct UsageFacts {
+    std::vector<std::string> addresses;  // as bound; at least one
+    std::filesystem::path data_dir;
+    std::filesystem::path api_key_file;
+    std::string generated_key;     // empty: the operator chose it, and it is printed nowhere
+    Scheme scheme = Scheme::http;  // of TCP listeners
+};
+
+/// Text for a terminal, with a warning if keys would cross a network without TLS.
+std::string usage_text(const UsageFacts& facts);
+
+}  // namespace atl::app

@@ -1,0 +1,45 @@
+// The server's certificate chain and its private key, read from PEM files (RFC 7468) and checked against each
+// other. Errors are sentences for the operator and name the file. Not here: how TLS is spoken
+// (tls_context.hpp).
+#pragma once
+
+#include <openssl/evp.h>
+#include <openssl/x509.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
+
+namespace atl::http {
+
+struct CertificateFiles {
+    std::filesystem::path certificate;  // the server's own first, then those that vouch for it
+    std::filesystem::path key;          // may be the same file
+};
+
+struct Certificate {
+    template <auto free>
+    struct Free {
+        template <class T>
+        void operator()(T* object) const noexcept {
+            free(object);
+        }
+    };
+    using X509Ptr = std::unique_ptr<X509, Free<&X509_free>>;
+    using KeyPtr = std::unique_ptr<EVP_PKEY, Free<&EVP_PKEY_free>>;
+
+    X509Ptr leaf;
+    std::vector<X509Ptr> chain;  // without the leaf, in the order of the file
+    KeyPtr key;
+    std::string expires;                // RFC 3339, UTC
+    std::vector<std::string> warnings;  // what works, and an operator should mend
+};
+
+/// Blocks on the disk: for the start and for a reload. Errors: storage_failed if a file cannot be read,
+/// invalid_field if its content is not what it has to be, or key and certificate do not belong together.
+base::Result<Certificate> read_certificate(const CertificateFiles& files);
+
+}  // namespace atl::http

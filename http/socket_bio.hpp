@@ -1,0 +1,17 @@
+// OpenSSL's way to a non-blocking socket. Unlike the socket BIO of OpenSSL it raises no SIGPIPE (send(2),
+// MSG_NOSIGNAL), and it gives way: a peer that never pauses cannot hold up the loop in one call.
+#pragma once
+
+#include <cstddef>
+
+struct bio_st;
+
+namespace atl::http {
+
+/// A BIO of the socket, which it does not own and which must outlive it. Null if memory ran out.
+bio_st* new_socket_bio(int fd);
+
+/// Lets the next reads of `bio` take so many bytes together; then they say `retry`, as if no more were there.
+void allow_reading(bio_st* bio, std::size_t limit_bytes) noexcept;
+
+}  // namespace atl::http

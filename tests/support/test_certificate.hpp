@@ -1,0 +1,33 @@
+// Self-signed certificates for tests, made on the spot.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace atl::test {
+
+struct CertificatePem {
+    std::string certificate;
+    std::string key;
+};
+
+enum class Validity { now, over, later };
+
+/// A certificate for `name` with a P-256 key, which is good for 127.0.0.1 and `name`.
+CertificatePem make_certificate(const std::string& name, Validity validity = Validity::now);
+
+/// One with an RSA key of 512 bits, which no security level of OpenSSL but 0 takes.
+CertificatePem make_weak_certificate();
+
+/// The key of `pem`, encrypted with a passphrase.
+std::string encrypted_key(const CertificatePem& pem, const std::string& passphrase);
+
+struct CertificatePaths {
+    std::filesystem::path certificate;
+    std::filesystem::path key;  // mode 0600
+};
+
+/// Writes cert.pem and key.pem into the folder, in the place of those that are there.
+CertificatePaths write_certificate(const std::filesystem::path& folder, const CertificatePem& pem);
+
+}  // namespace atl::test

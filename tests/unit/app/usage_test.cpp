@@ -1,0 +1,45 @@
+#include "app/usage.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace atl::app;
+
+namespace {
+
+std::string text(std::vector<std::string> addresses, Scheme scheme, const std::string& generated_key = "") {
+    return usage_text({std::move(addresses), "/data", "/data/api-key", generated_key, scheme});
+}
+
+bool has(const std::string& text, const std::string& word) {
+    return text.find(word) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("The addresses that are printed have the scheme that is spoken") {
+    const auto plain = text({"127.0.0.1:4100"}, Scheme::http);
+    CHECK(has(plain, "serves on http://127.0.0.1:4100\n"));
+    CHECK(has(plain, "http://127.0.0.1:4100/v1/conversations"));
+    const auto secure = text({"127.0.0.1:4100"}, Scheme::https);
+    CHECK(has(secure, "serves on https://127.0.0.1:4100\n"));
+    CHECK_FALSE(has(secure, "http://"));
+    const auto local = text({"unix:/run/atoll.sock"}, Scheme::https);
+    CHECK(has(local, "--unix-socket /run/atoll.sock"));
+    CHECK(has(local, " http://localhost/v1/conversations"));
+}
+
+TEST_CASE("Keys that would cross a network in the open are warned of, and nothing else is") {
+    for (const char* address : {"0.0.0.0:4100", "192.0.2.1:4100", "[::]:4100", "[2001:db8::1]:80"}) {
+        INFO(address);
+        const auto open = text({"127.0.0.1:4100", address}, Scheme::http);
+        CHECK(has(open, "WARNING: " + std::string(address) + " is not encrypted"));
+        CHECK(has(open, "--tls-cert"));
+        CHECK_FALSE(has(text({"127.0.0.1:4100", address}, Scheme::https), "WARNING"));
+    }
+    CHECK_FALSE(has(text({"127.0.0.1:1", "127.1.2.3:1", "[::1]:1", "unix:/a"}, Scheme::http), "WARNING"));
+}
+
+TEST_CASE("A key that was made is printed in the console's fragment, one that was chosen nowhere") {
+    CHECK(has(text({"[::1]:1"}, Scheme::https, "a b"), "https://[::1]:1/#key=a%20b\n"));
+    CHECK_FALSE(has(text({"[::1]:1"}, Scheme::https), "#key"));
+}
