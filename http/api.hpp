@@ -11,6 +11,7 @@
 #include "core/base/error.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/sandbox/types.hpp"
+#include "http/limit_settings.hpp"
 #include "http/router.hpp"
 
 namespace atl::http {
@@ -25,6 +26,7 @@ struct Capacity {
 struct SystemInfo {
     std::string version;
     std::string default_agent;
+    LimitSettings limits;               // of one client
     std::vector<std::string> networks;  // modes that a request may ask for: "none", perhaps "host"
     std::function<sandbox::Enforcement()> enforcement;
     std::function<Capacity()> capacity;

@@ -37,6 +37,8 @@ class HttpClient {
     /// `address` is "127.0.0.1:PORT", "[::1]:PORT" or "unix:PATH". Connects at the first use and again after
     /// a close.
     explicit HttpClient(std::string address, HeaderList default_headers = {});
+    /// Connects from this address of the host from the next connection on, "127.0.0.2" for example.
+    void connect_from(std::string source) { source_ = std::move(source); }
 
     /// Sends a request and reads its response. A body makes the request JSON unless a Content-Type is given.
     /// The connection is kept when the server keeps it.
@@ -81,6 +83,7 @@ class HttpClient {
     enum class Framing { none, length, chunked, until_close };
 
     std::string address_;
+    std::string source_;  // empty: the kernel chooses
     HeaderList default_headers_;
     base::UniqueFd fd_;
     std::string buffer_;  // read and not yet consumed
