@@ -85,6 +85,8 @@ http::Settings http_settings(const Config& config) {
     http::Settings settings;
     settings.allowed_hosts = config.allowed_hosts;
     settings.allowed_origins = config.allowed_origins;
+    settings.trusted_proxies = config.trusted_proxies;
+    settings.limits = config.limits;
     // Connections of strangers leave three of eight descriptors to the sandboxes.
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) == 0)
@@ -322,6 +324,7 @@ Result<void> Application::Parts::open_http() {
         system.networks.emplace_back("host");
     system.gaps = gaps();
     system.enforcement = [this] { return sandboxes->enforcement(sandbox::NetworkMode::none); };
+    system.limits = config.limits;
     system.capacity = [this] { return http::Capacity{sandboxes->living(), sandboxes->capacity()}; };
     system.ready = [this] { return conversations->ready(); };
     api = std::make_unique<http::Api>(http::Api{*conversations, std::move(system), tokens.get()});

@@ -36,6 +36,37 @@ std::string check_origin_text(const std::string& origin) {
     return {};
 }
 
+void add_limit_options(CLI::App& cli, Config& config) {
+    constexpr std::size_t k_most = 1'000'000;
+    const auto add = [&](const std::string& flag, std::size_t& value, const char* what, const char* name) {
+        cli.add_option(flag, value, std::string(what) + "; 0: no limit")
+            ->envname(name)
+            ->check(CLI::Range(std::size_t{0}, k_most))
+            ->capture_default_str();
+    };
+    http::LimitSettings& limits = config.limits;
+    add("--max-connections-per-address", limits.connections_per_address,
+        "Connections that an address may have; behind a trusted proxy, streams",
+        "ATOLL_MAX_CONNECTIONS_PER_ADDRESS");
+    add("--requests-per-second-per-address", limits.requests_per_second_per_address,
+        "Requests and WebSocket frames of an address", "ATOLL_REQUESTS_PER_SECOND_PER_ADDRESS");
+    add("--requests-per-second-per-key", limits.requests_per_second_per_key,
+        "Requests and WebSocket frames with a key or token, the server's own key excepted",
+        "ATOLL_REQUESTS_PER_SECOND_PER_KEY");
+    add("--failed-logins-per-minute", limits.failed_logins_per_minute,
+        "Wrong keys and tokens of an address that are answered 401", "ATOLL_FAILED_LOGINS_PER_MINUTE");
+    add("--max-streams-per-conversation", limits.streams_per_conversation,
+        "Event streams and WebSockets of a conversation, those with the server's own key excepted",
+        "ATOLL_MAX_STREAMS_PER_CONVERSATION");
+    add("--max-streams-per-key", limits.streams_per_key,
+        "Event streams and WebSockets with a key or token, the server's own key excepted",
+        "ATOLL_MAX_STREAMS_PER_KEY");
+    cli.add_flag_callback(
+           "--limit-loopback", [&limits] { limits.loopback = http::LoopbackLimits::as_others; },
+           "Holds the loopback and Unix sockets to the limits of an address, too")
+        ->envname("ATOLL_LIMIT_LOOPBACK");
+}
+
 void add_server_options(CLI::App& cli, Config& config) {
     cli.add_option("--listen", config.listen,
                    "Address to serve on: HOST:PORT, [V6]:PORT or unix:PATH; may be repeated")
@@ -55,6 +86,20 @@ void add_server_options(CLI::App& cli, Config& config) {
     cli.add_option("--allowed-origin", config.allowed_origins, "An origin whose web pages may use the API")
         ->envname("ATOLL_ALLOWED_ORIGINS")
         ->check(check_origin_text);
+    cli.add_option_function<std::vector<std::string>>(
+           "--trusted-proxy",
+           [&config](const std::vector<std::string>& texts) {
+               for (const auto& text : texts) {
+                   if (!config.trusted_proxies.add(text))
+                       throw CLI::ValidationError(
+                           "--trusted-proxy",
+                           "must be an address, a prefix as 10.0.0.0/8 or fd00::/8, or unix, not " + text);
+               }
+           },
+           "A proxy whose X-Forwarded-For, -Proto and -Host count, and that has no limits itself: an "
+           "address, "
+           "a prefix, or unix for whoever connects to a Unix socket; may be repeated")
+        ->envname("ATOLL_TRUSTED_PROXIES");
     cli.add_option("--log-level", config.log_level, "debug, info, warn or error")
         ->envname("ATOLL_LOG_LEVEL")
         ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
@@ -177,6 +222,7 @@ ParsedConfig parse_config(int argc, const char* const* argv) {
     cli.set_config("--config", "", "A configuration file (INI or TOML) with the names of these flags");
     cli.footer("The API key comes from ATOLL_API_KEY, or is made at the first start in <data-dir>/api-key.");
     add_server_options(cli, config);
+    add_limit_options(cli, config);
     add_sandbox_options(cli, config);
     add_host_options(cli, config);
     KeysCommand keys;

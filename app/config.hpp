@@ -10,6 +10,8 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/limits.hpp"
+#include "http/client_address.hpp"
+#include "http/limit_settings.hpp"
 
 namespace atl::app {
 
@@ -40,6 +42,8 @@ struct Config {
     double disk_reserve_percent = 5;
     std::vector<std::string> allowed_hosts;
     std::vector<std::string> allowed_origins;
+    http::TrustedProxies trusted_proxies;
+    http::LimitSettings limits;
     std::string log_level = "info";
     std::string access_log = "failures";
     std::filesystem::path bwrap;  // empty: found on PATH

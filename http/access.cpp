@@ -65,7 +65,7 @@ base::Result<Principal> KeyAuthenticator::authenticate(const Request& request) c
     const auto given = credential(request);
     // The length of the key is no secret; CRYPTO_memcmp(3) takes the same time wherever the bytes differ.
     if (given.size() == key_.size() && CRYPTO_memcmp(given.data(), key_.data(), key_.size()) == 0)
-        return Principal{"api-key", std::nullopt, std::nullopt, Scope::full};
+        return Principal{"api-key", std::nullopt, std::nullopt, Scope::full, {}};
     if (more_ != nullptr && !given.empty()) {
         if (auto found = more_->find(given))
             return std::move(*found);
@@ -111,17 +111,21 @@ bool is_allowed_origin(std::string_view origin, const std::vector<std::string>& 
     return !origin.empty() && contains(allowed, origin);
 }
 
-base::Result<void> check_origin(const Request& request, const std::vector<std::string>& allowed,
-                                OwnScheme own) {
+Site site_of(const Request& request, const Client& client) noexcept {
+    return {client.scheme, client.host.empty() ? request.authority : client.host};
+}
+
+base::Result<void> check_origin(const Request& request, const Site& own,
+                                const std::vector<std::string>& allowed) {
     const auto origin = request.header("Origin");
     if (origin.empty() && !request.has_header("Origin"))
         return {};
     if (contains(allowed, origin))
         return {};
     const auto scheme_end = origin.find("://");
-    const bool has_scheme = scheme_end != std::string_view::npos &&
-                            (own == OwnScheme::any || iequals(origin.substr(0, scheme_end), "https"));
-    if (has_scheme && !request.authority.empty() && iequals(origin.substr(scheme_end + 3), request.authority))
+    if (scheme_end != std::string_view::npos && !own.authority.empty() &&
+        iequals(origin.substr(scheme_end + 3), own.authority) &&
+        (own.scheme.empty() || iequals(origin.substr(0, scheme_end), own.scheme)))
         return {};
     return Error(Errc::origin_not_allowed, "Pages of `" + base::escaped(origin) +
                                                "` may not ask here; the operator can allow that origin.");

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "http/client_address.hpp"
 #include "http/message.hpp"
 
 namespace atl::http {
@@ -25,6 +26,8 @@ struct Principal {
     std::optional<std::string> user_id;          // set: sees only what belongs to this user
     std::optional<std::string> conversation_id;  // set: a token, for this conversation only
     Scope scope = Scope::full;
+    std::string
+        limited_as;  // the one key or token that limits count; empty: the server's own, without limits
 
     /// Whether everything is open to it.
     bool unrestricted() const noexcept { return !user_id && !conversation_id && scope == Scope::full; }
@@ -89,13 +92,16 @@ base::Result<void> check_host(std::string_view authority, Reach reach,
 /// Whether the operator lets pages of `origin` ask; "" is none.
 bool is_allowed_origin(std::string_view origin, const std::vector<std::string>& allowed);
 
-/// Which schemes this server's own origin may have. A proxy that ends TLS makes it `any`; where TLS ends
-/// here, a page that came without it may be of anyone on the way.
-enum class OwnScheme : std::uint8_t { any, https };
+/// Where the client believes to be: what its proxy says, or else the request.
+struct Site {
+    std::string_view scheme;  // empty: not known, as before a proxy that ends TLS and does not say so
+    std::string_view authority;
+};
+Site site_of(const Request& request, const Client& client) noexcept;
 
-/// Refuses a request that a page of another site makes: its Origin is neither this server's own nor in
-/// `allowed`. Errors: origin_not_allowed.
-base::Result<void> check_origin(const Request& request, const std::vector<std::string>& allowed,
-                                OwnScheme own = OwnScheme::any);
+/// Refuses a request that a page of another site makes: its Origin is neither `own` nor in `allowed`. Errors:
+/// origin_not_allowed.
+base::Result<void> check_origin(const Request& request, const Site& own,
+                                const std::vector<std::string>& allowed);
 
 }  // namespace atl::http

@@ -12,6 +12,7 @@
 #include "core/base/error.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/sandbox/types.hpp"
+#include "http/limit_settings.hpp"
 #include "http/router.hpp"
 
 namespace atl::http {
@@ -28,6 +29,8 @@ struct SystemInfo {
     std::string default_agent;
     std::vector<std::string> networks;        // modes that a request may ask for: "none", perhaps "host"
     std::map<std::string, std::string> gaps;  // limits that this host does not enforce, and why
+    LimitSettings limits;               // of one client
+    std::vector<std::string> networks;  // modes that a request may ask for: "none", perhaps "host"
     std::function<sandbox::Enforcement()> enforcement;
     std::function<Capacity()> capacity;
     std::function<base::Result<void>()> ready;  // an error says why no work can be taken now

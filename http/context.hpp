@@ -11,6 +11,7 @@
 
 #include "core/base/task.hpp"
 #include "http/access.hpp"
+#include "http/client_limits.hpp"
 #include "http/json_reader.hpp"
 #include "http/message.hpp"
 #include "http/text.hpp"
@@ -36,6 +37,9 @@ class RequestContext {
     Request& request;
     std::string request_id;
     Principal principal;
+    Client client;
+    LimitSubject limited;            // who the client is to limits
+    ClientLimits* limits = nullptr;  // the server's; outlives every session. Null: none
     std::vector<std::pair<std::string_view, std::string>> params;  // of the path, decoded
     QueryItems query;                                              // only names that the route declares
 
@@ -45,6 +49,10 @@ class RequestContext {
     const std::string* query_value(std::string_view name) const noexcept;
     /// An integer from the query. Errors: invalid_field.
     base::Result<std::optional<std::uint64_t>> query_integer(std::string_view name, IntRange range) const;
+    /// A place among the conversation's streams. Errors: too_many_streams.
+    base::Result<StreamLease> stream_lease(std::string_view conversation_id) const {
+        return limits == nullptr ? StreamLease() : limits->stream(limited, conversation_id);
+    }
     MediaType accepts() const noexcept { return preferred_media(request.header("Accept")); }
 
     /// The body as JSON. Errors: unsupported_media_type, invalid_utf8, invalid_json.

@@ -16,6 +16,15 @@ using conversation::TurnTicket;
 // Who may not send needs no room for it: enough to be told so.
 constexpr std::size_t k_reader_frame_bytes = 4096;
 
+/// Frames count as requests of who opened the WebSocket.
+std::function<Result<void>()> frame_limit(const RequestContext& context) {
+    if (context.limits == nullptr)
+        return {};
+    return [&limits = *context.limits, limited = context.limited] {
+        return limits.frame(limited, std::chrono::steady_clock::now());
+    };
+}
+
 WebSocketActions actions_on(Api& api, const std::string& id) {
     WebSocketActions actions;
     // The turn's events tell what became of it, after their commit.
@@ -58,10 +67,12 @@ class ExpiredFeed final : public EventFeed {
     std::uint64_t after_;
 };
 
-Result<std::unique_ptr<EventFeed>> open_feed(Api& api, const std::string& id, std::uint64_t after) {
+Result<std::unique_ptr<EventFeed>> open_feed(Api& api, const std::string& id, std::uint64_t after,
+                                             StreamLease lease) {
     auto subscription = api.conversations.subscribe(id, after);
     if (subscription.has_value())
-        return std::unique_ptr<EventFeed>(std::make_unique<SubscriptionFeed>(std::move(*subscription)));
+        return std::unique_ptr<EventFeed>(
+            std::make_unique<SubscriptionFeed>(std::move(*subscription), std::move(lease)));
     if (subscription.error().code() != Errc::seq_expired)
         return subscription.error();
     return std::unique_ptr<EventFeed>(std::make_unique<ExpiredFeed>(subscription.error(), after));
@@ -76,13 +87,17 @@ Task<Result<Response>> async_open_socket(Api& api, RequestContext& context) {
     const auto after = context.query_integer("after", k_seq_range);
     if (after.has_error())
         co_return after.error();
-    auto feed = open_feed(api, *id, after->value_or(0));
+    auto lease = context.stream_lease(*id);
+    if (lease.has_error())
+        co_return lease.error();
+    auto feed = open_feed(api, *id, after->value_or(0), std::move(*lease));
     if (feed.has_error())
         co_return feed.error();
     const bool reads_only = context.principal.scope == Scope::read;
-    auto session =
-        std::make_unique<WebSocketSession>(std::move(*feed), reads_only ? no_actions() : actions_on(api, *id),
-                                           reads_only ? k_reader_frame_bytes : base::k_max_body_bytes);
+    WebSocketActions actions = reads_only ? no_actions() : actions_on(api, *id);
+    actions.admit_frame = frame_limit(context);
+    auto session = std::make_unique<WebSocketSession>(
+        std::move(*feed), std::move(actions), reads_only ? k_reader_frame_bytes : base::k_max_body_bytes);
     co_return accept_handshake(context.request, std::move(session));
 }
 
@@ -104,7 +119,8 @@ std::vector<Route> socket_routes(Api& api) {
     socket.auth = Auth::token_or_key;
     socket.headers = {"Upgrade", "Sec-WebSocket-Key", "Sec-WebSocket-Version"};
     socket.responses = {{101, "The WebSocket.", ""}};
-    socket.errors = {Errc::not_found, Errc::invalid_field, Errc::upgrade_required, Errc::storage_failed};
+    socket.errors = {Errc::not_found, Errc::invalid_field, Errc::upgrade_required, Errc::storage_failed,
+                     Errc::too_many_streams};
     return routes;
 }
 

@@ -11,6 +11,7 @@
 
 #include "core/conversation/subscription.hpp"
 #include "core/conversation/types.hpp"
+#include "http/client_limits.hpp"
 #include "http/message.hpp"
 
 namespace atl::http {
@@ -26,8 +27,9 @@ class EventFeed {
 
 class SubscriptionFeed final : public EventFeed {
   public:
-    explicit SubscriptionFeed(std::unique_ptr<conversation::Subscription> subscription)
-        : subscription_(std::move(subscription)) {}
+    /// `lease` is kept as long as the feed.
+    explicit SubscriptionFeed(std::unique_ptr<conversation::Subscription> subscription, StreamLease lease)
+        : subscription_(std::move(subscription)), lease_(std::move(lease)) {}
     base::Result<conversation::Batch> next(std::size_t limit_bytes) override {
         return subscription_->next(limit_bytes);
     }
@@ -36,6 +38,7 @@ class SubscriptionFeed final : public EventFeed {
 
   private:
     std::unique_ptr<conversation::Subscription> subscription_;
+    StreamLease lease_;
 };
 
 inline constexpr std::string_view k_event_stream_type = "text/event-stream";

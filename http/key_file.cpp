@@ -271,7 +271,7 @@ std::optional<Principal> KeyFile::find(std::string_view key) {
     }
     if (found == nullptr)
         return std::nullopt;
-    return Principal{found->label, found->user_id, std::nullopt, Scope::full};
+    return Principal{found->label, found->user_id, std::nullopt, Scope::full, found->id};
 }
 
 Result<std::vector<ApiKey>> read_key_file(const std::filesystem::path& path) {

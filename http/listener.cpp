@@ -192,8 +192,11 @@ base::Task<bool> Listener::async_wait() {
     co_return !error && descriptor_.is_open();
 }
 
-std::optional<Socket> Listener::accept(bool& exhausted) {
-    const int fd = ::accept4(descriptor_.native_handle(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+std::optional<Accepted> Listener::accept(bool& exhausted) {
+    sockaddr_storage peer{};
+    socklen_t length = sizeof peer;
+    const int fd = ::accept4(descriptor_.native_handle(), reinterpret_cast<sockaddr*>(&peer), &length,
+                             SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
         exhausted = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
         return std::nullopt;
@@ -211,7 +214,7 @@ std::optional<Socket> Listener::accept(bool& exhausted) {
     owner.release();
     socket.non_blocking(true,
                         error);  // no system call: the descriptor is non-blocking already, Asio has to know
-    return socket;
+    return Accepted{std::move(socket), IpAddress::of(peer)};
 }
 
 void Listener::close() {

@@ -11,9 +11,16 @@
 #include "core/base/task.hpp"
 #include "core/base/unique_fd.hpp"
 #include "http/access.hpp"
+#include "http/client_address.hpp"
 #include "http/connection.hpp"
 
 namespace atl::http {
+
+/// A client that has connected.
+struct Accepted {
+    Socket socket;
+    PeerAddress peer;
+};
 
 class Listener {
   public:
@@ -27,7 +34,7 @@ class Listener {
     base::Task<bool> async_wait();
     /// One client that is there, if any. `exhausted` is set when the process or the host has no descriptors
     /// left.
-    std::optional<Socket> accept(bool& exhausted);
+    std::optional<Accepted> accept(bool& exhausted);
     void close();
 
     /// As bound: port 0 is replaced by the one that the kernel chose.

@@ -85,6 +85,8 @@ std::string_view reason_phrase(unsigned status) noexcept {
             return "Gone";
         case 413:
             return "Content Too Large";
+        case 414:
+            return "URI Too Long";
         case 415:
             return "Unsupported Media Type";
         case 421:

@@ -29,7 +29,7 @@ struct HeaderField {
 struct Request {
     Method method = Method::other;
     unsigned version = 11;       // 10 or 11
-    std::string_view path;       // as sent, still percent-encoded; begins with '/'
+    std::string_view path;       // as sent, still percent-encoded; begins with "/", or is the "*" of OPTIONS
     std::string_view query;      // without the '?'
     std::string_view authority;  // of the target in absolute form, else of the Host field; may be empty
     std::vector<HeaderField> fields;

@@ -60,6 +60,8 @@ OrderedJson responses(const Route& route) {
         OrderedJson& entry = out[std::to_string(status)];
         entry["description"] = list;
         entry["content"][std::string(k_problem_type)]["schema"] = reference("Problem");
+        if (status == 429 || status == 503)
+            entry["headers"]["Retry-After"]["schema"] = OrderedJson{{"type", "integer"}, {"minimum", 1}};
     }
     return out;
 }
@@ -93,7 +95,8 @@ std::string lower_method(Method method) {
 std::vector<Errc> possible_errors(const Route& route) {
     std::vector<Errc> errors{Errc::invalid_request, Errc::origin_not_allowed, Errc::request_timeout,
                              Errc::body_too_large,  Errc::host_not_allowed,   Errc::header_too_large,
-                             Errc::internal,        Errc::shutting_down,      Errc::capacity};
+                             Errc::internal,        Errc::shutting_down,      Errc::capacity,
+                             Errc::target_too_long, Errc::too_many_requests,  Errc::too_many_connections};
     if (route.auth != Auth::open)
         errors.insert(errors.end(), {Errc::unauthorized, Errc::unknown_field});
     if (route.auth == Auth::token_or_key)

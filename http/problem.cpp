@@ -32,6 +32,12 @@ std::string_view default_detail(Errc code) noexcept {
             return "This Idempotency-Key came before with another content.";
         case Errc::capacity:
             return "The server is full; try again later.";
+        case Errc::too_many_requests:
+            return "These are too many requests; try again after Retry-After.";
+        case Errc::too_many_connections:
+            return "This address has too many connections; close some or use fewer.";
+        case Errc::too_many_streams:
+            return "There are too many streams; close some or share one.";
         case Errc::shutting_down:
             return "The server is stopping; try again in a moment.";
         case Errc::internal:
@@ -39,6 +45,17 @@ std::string_view default_detail(Errc code) noexcept {
         default:
             return "";
     }
+}
+
+// When the error itself does not know: after a moment, where it passes by itself.
+std::chrono::seconds retry_after(const base::Error& error) noexcept {
+    constexpr std::chrono::seconds k_moment{5};
+    const unsigned status = status_of(error.code());
+    const bool passes =
+        status == 429 || error.code() == Errc::capacity || error.code() == Errc::shutting_down;
+    if (error.retry_after().count() > 0 || !passes)
+        return error.retry_after();
+    return k_moment;
 }
 
 }  // namespace
@@ -76,6 +93,12 @@ unsigned status_of(Errc code) noexcept {
             return 413;
         case Errc::header_too_large:
             return 431;
+        case Errc::target_too_long:
+            return 414;
+        case Errc::too_many_requests:
+        case Errc::too_many_connections:
+        case Errc::too_many_streams:
+            return 429;
         case Errc::unsupported_media_type:
             return 415;
         case Errc::upgrade_required:
@@ -131,8 +154,8 @@ Response problem(const base::Error& error, std::string_view request_id) {
         response.headers.emplace_back("Upgrade", "websocket");
         response.headers.emplace_back("Sec-WebSocket-Version", "13");
     }
-    if (error.code() == Errc::capacity || error.code() == Errc::shutting_down)
-        response.headers.emplace_back("Retry-After", "5");
+    if (const auto seconds = retry_after(error); seconds.count() > 0)
+        response.headers.emplace_back("Retry-After", std::to_string(seconds.count()));
     return response;
 }
 

@@ -233,6 +233,9 @@ class RequestParser::Sink {
                 break;
             }
         }
+        // RFC 9112 section 3.2.4: asterisk-form, for OPTIONS alone.
+        if (text == "*" && request.method == Method::options)
+            return split_path(text, {});
         if (text.empty() || text.front() != '/')
             return refuse(ec, "The request target must be a path that begins with '/'.");
         const auto end = std::min(text.find('?'), text.size());
@@ -252,11 +255,14 @@ RequestParser::RequestParser(RequestParser&&) noexcept = default;
 
 namespace {
 
+// Whether a line of at most `limit_bytes` ends in `bytes`.
+bool holds_line(std::string_view bytes, std::size_t limit_bytes) {
+    return bytes.find("\r\n") <= std::min(limit_bytes, bytes.size());
+}
+
 Error told_error(const ErrorCode& ec, std::optional<Error>& refusal) {
     if (refusal)
         return std::move(*refusal);
-    if (ec == beast_http::error::header_limit)
-        return Error(Errc::header_too_large, "The request line and header fields are too long.");
     if (ec == beast_http::error::body_limit)
         return Error(Errc::body_too_large, "The body is longer than this route takes.");
     return Error(Errc::invalid_request, "This is not well-formed HTTP/1.1: " + ec.message() + '.');
@@ -282,6 +288,12 @@ base::Result<std::size_t> RequestParser::feed(std::string_view bytes) {
     }
     auto& parser = *sink_->parser;
     const bool in_head = !parser.is_header_done();
+    const bool in_line = in_head && sink_->target.size == 0;
+    const auto too_long = [&, begun = bytes.substr(used)] {
+        return in_line && !holds_line(begun, limits_.head_bytes)
+                   ? Error(Errc::target_too_long, "The request line is too long.")
+                   : Error(Errc::header_too_large, "The head, a chunk's line or the trailers are too long.");
+    };
     while (used < bytes.size() && !parser.is_done() && in_head == !parser.is_header_done()) {
         ErrorCode ec;
         const auto rest = bytes.substr(used);
@@ -296,18 +308,20 @@ base::Result<std::size_t> RequestParser::feed(std::string_view bytes) {
             sink_->head_bytes += count;
         if (ec == beast_http::error::need_more)
             break;
+        if (ec == beast_http::error::header_limit)
+            return sink_->failure(too_long());
         if (ec)
             return sink_->failure(told_error(ec, sink_->refusal));
         // A chunk line or the trailers that came as a whole: the cap is the same as when they grow.
         if (!in_head && count - (sink_->request.body.size() - body_before) > limits_.head_bytes)
-            return sink_->failure({Errc::header_too_large, "A chunk's line or the trailers are too long."});
+            return sink_->failure(too_long());
     }
     // What is neither consumed nor complete is a line that still grows: of the head, of a chunk, of a
     // trailer.
     const bool growing = in_head ? !parser.is_header_done() : !parser.is_done();
     const std::size_t pending = growing ? bytes.size() - used : 0;
     if ((in_head ? sink_->head_bytes : 0) + pending > limits_.head_bytes)
-        return sink_->failure({Errc::header_too_large, "The request line and header fields are too long."});
+        return sink_->failure(too_long());
     return used;
 }
 

@@ -26,7 +26,8 @@ class RequestParser {
 
     /// Parses from `bytes` and returns how many were consumed; the caller keeps the rest, adds to it and
     /// comes again. Stops at the end of the head and again at the end of the message. An error is final: the
-    /// connection cannot be used further. Errors: invalid_request, header_too_large, body_too_large.
+    /// connection cannot be used further. Errors: invalid_request, target_too_long, header_too_large,
+    /// body_too_large.
     base::Result<std::size_t> feed(std::string_view bytes);
 
     /// True from the first byte of a message on.

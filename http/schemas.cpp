@@ -20,6 +20,12 @@ OrderedJson counter() {
 OrderedJson text() {
     return OrderedJson{{"type", "string"}};
 }
+OrderedJson nullable_counter() {
+    OrderedJson out = counter();
+    out["type"] = OrderedJson::array({"integer", "null"});
+    return out;
+}
+
 OrderedJson nullable_text() {
     return OrderedJson{{"type", {"string", "null"}}};
 }
@@ -209,7 +215,14 @@ void add_server(OrderedJson& out) {
                                                {"networks", list_of(network())},
                                                {"enforcement", ref("Enforcement")},
                                                {"notEnforced", any_object()},
-                                               {"capacity", ref("Capacity")}});
+                                               {"capacity", ref("Capacity")},
+                                               {"clientLimits", ref("ClientLimits")}});
+    out["ClientLimits"] = object(Members::required, {{"connectionsPerAddress", nullable_counter()},
+                                                     {"requestsPerSecondPerAddress", nullable_counter()},
+                                                     {"requestsPerSecondPerKey", nullable_counter()},
+                                                     {"failedLoginsPerMinute", nullable_counter()},
+                                                     {"streamsPerConversation", nullable_counter()},
+                                                     {"streamsPerKey", nullable_counter()}});
     out["AnyObject"] = any_object();
     out["ConsoleFile"] = text();
 }

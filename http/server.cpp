@@ -1,5 +1,6 @@
 #include "http/server.hpp"
 
+#include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -17,6 +18,7 @@ using base::Error;
 
 constexpr int k_accepts_a_turn = 64;
 constexpr base::Millis k_exhausted_pause{100};
+constexpr std::size_t k_dropped_bytes = 4096;
 
 }  // namespace
 
@@ -51,10 +53,10 @@ base::Task<> Server::async_accept(Listener& listener) {
             break;
         bool exhausted = false;
         for (int i = 0; i < k_accepts_a_turn; ++i) {
-            auto socket = listener.accept(exhausted);
-            if (!socket)
+            auto client = listener.accept(exhausted);
+            if (!client)
                 break;
-            take(std::move(*socket), listener.reach());
+            take(std::move(*client), listener.reach());
         }
         if (!exhausted)
             continue;
@@ -67,23 +69,34 @@ base::Task<> Server::async_accept(Listener& listener) {
     }
 }
 
-void Server::take(Socket socket, Reach reach) {
-    if (sessions_.size() >= state_.settings.max_connections) {
-        // A handshake only to say no would cost more than the refusal is worth.
-        if (state_.tls && reach != Reach::unix_socket)
-            return;
-        const std::string id = state_.new_request_id();
-        const Response response = problem(Error(Errc::capacity, "The server has no connections left."), id);
-        std::string out;
-        write_response(out, response, id, state_.date(), KeepAlive::no, Framing::length);
-        boost::system::error_code ignored;
-        socket.write_some(boost::asio::buffer(out), ignored);
-        socket.shutdown(Socket::shutdown_send, ignored);
-        return;
-    }
-    auto session = std::make_shared<Session>(state_, std::move(socket), reach);
+void Server::take(Accepted client, Reach reach) {
+    auto lease = state_.limits.connect(client.peer, state_.settings.trusted_proxies);
+    if (lease.has_error())
+        return refuse(client, reach, lease.error());
+    if (sessions_.size() >= state_.settings.max_connections)
+        return refuse(client, reach, Error(Errc::capacity, "The server has no connections left."));
+    auto session = std::make_shared<Session>(state_, std::move(client), reach, std::move(*lease));
     sessions_.insert(session.get());
     tasks_.spawn(async_serve(std::move(session)));
+}
+
+// Says why and closes, without a session. The answer fits any socket's buffer. What has arrived is read,
+// since closing a socket with input resets the connection, and the client might never see the answer; what
+// comes later still may.
+void Server::refuse(Accepted& client, Reach reach, const Error& error) {
+    state_.log_limit(error, client.peer);
+    // A handshake only to say no would cost more than the refusal is worth.
+    if (state_.tls && reach != Reach::unix_socket)
+        return;
+    const std::string id = state_.new_request_id();
+    const Response response = problem(error, id);
+    std::string out;
+    write_response(out, response, id, state_.date(), KeepAlive::no, Framing::length);
+    boost::system::error_code ignored;
+    client.socket.write_some(boost::asio::buffer(out), ignored);
+    client.socket.shutdown(Socket::shutdown_send, ignored);
+    std::array<char, k_dropped_bytes> dropped;
+    client.socket.read_some(boost::asio::buffer(dropped), ignored);
 }
 
 base::Task<> Server::async_serve(std::shared_ptr<Session> session) {

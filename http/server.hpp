@@ -48,7 +48,8 @@ class Server {
 
     base::Task<> async_accept(Listener& listener);
     base::Task<> async_serve(std::shared_ptr<Session> session);
-    void take(Socket socket, Reach reach);
+    void take(Accepted client, Reach reach);
+    void refuse(Accepted& client, Reach reach, const base::Error& error);
 
     base::Executor executor_;
     ServerState state_;

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "http/access.hpp"
+#include "http/client_limits.hpp"
 #include "http/deadline_wheel.hpp"
 #include "http/router.hpp"
 #include "http/settings.hpp"
@@ -21,6 +22,7 @@ class ServerState {
     const Settings settings;
     const Router router;
     const Authenticator& authenticator;
+    ClientLimits limits;
     DeadlineWheel wheel;
     bool stopping = false;
     std::shared_ptr<const TlsContext> tls;  // of new TCP connections; null: they are plain
@@ -29,12 +31,16 @@ class ServerState {
     const std::string& date();
     /// Unique over all starts of the server, cheap to make.
     std::string new_request_id();
+    /// Logs that a limit was reached, a few lines a second at most, whoever asks: who is refused does not
+    /// fill the log.
+    void log_limit(const base::Error& error, const PeerAddress& address);
 
   private:
     std::string date_;
     std::int64_t date_second_ = -1;
     std::string id_prefix_;
     std::uint64_t last_request_ = 0;
+    RateLimiter limit_lines_;
 };
 
 }  // namespace atl::http

@@ -6,6 +6,7 @@
 #include "core/base/log_events.hpp"
 #include "http/cors.hpp"
 #include "http/problem.hpp"
+#include "http/server_options.hpp"
 #include "http/stream_sender.hpp"
 
 namespace atl::http {
@@ -16,15 +17,18 @@ using base::Error;
 
 constexpr std::size_t k_max_request_id_bytes = 128;
 constexpr std::size_t k_kept_output_bytes = 8192;
+constexpr unsigned k_too_many = 429;
 
 }  // namespace
 
-Session::Session(ServerState& state, Socket socket, Reach reach)
+Session::Session(ServerState& state, Accepted client, Reach reach, CountLimiter::Lease lease)
     : state_(state),
-      connection_(std::make_shared<Connection>(std::move(socket), state.wheel, state.settings,
+      connection_(std::make_shared<Connection>(std::move(client.socket), state.wheel, state.settings,
                                                reach == Reach::unix_socket ? nullptr : state.tls)),
       parser_({state.settings.max_header_bytes, state.settings.max_body_bytes}),
-      reach_(reach) {}
+      reach_(reach),
+      peer_(client.peer),
+      lease_(std::move(lease)) {}
 
 void Session::stop() {
     if (idle_)
@@ -75,17 +79,18 @@ base::Task<Session::Next> Session::async_serve_one() {
     if (!*head)
         co_return Next::close;
     RequestContext context(parser_.request(), connection_->wake(), connection_->is_aborted());
+    begin_request(context);
     std::string allow;
     const auto route = admit(context, allow);
     if (route.has_error()) {
-        Response refusal = problem(route.error(), context.request_id);
+        Response refusal = refuse(context, route.error());
         if (!allow.empty())
             refusal.headers.emplace_back("Allow", allow);
         co_return co_await async_respond(context, refusal);
     }
     const auto body = co_await async_read_body();
     if (body.has_error()) {
-        Response refusal = problem(body.error(), context.request_id);
+        Response refusal = refuse(context, body.error());
         co_return co_await async_respond(context, refusal);
     }
     if (!*body)
@@ -150,24 +155,29 @@ base::Task<base::Result<bool>> Session::async_read_body() {
     co_return true;
 }
 
-base::Result<const Route*> Session::admit(RequestContext& context, std::string& allow) {
-    const Request& request = context.request;
-    const auto given_id = request.header("X-Request-Id");
+void Session::begin_request(RequestContext& context) {
+    const auto given_id = context.request.header("X-Request-Id");
     const bool echo = is_visible_ascii(given_id, k_max_request_id_bytes);
     context.request_id = echo ? std::string(given_id) : state_.new_request_id();
-    if (auto host = check_host(request.authority, reach_, state_.settings.allowed_hosts); host.has_error())
-        return host.error();
-    const auto own = connection_->is_secure() ? OwnScheme::https : OwnScheme::any;
-    if (auto origin = check_origin(request, state_.settings.allowed_origins, own); origin.has_error())
-        return origin.error();
+    context.client = client_of(context.request, peer_, state_.settings.trusted_proxies);
+    context.limits = &state_.limits;
+    context.limited = state_.limits.subject_of(context.client);
+}
+
+base::Result<const Route*> Session::admit(RequestContext& context, std::string& allow) {
+    const Request& request = context.request;
+    if (auto limit = state_.limits.request(context.limited, began_); limit.has_error())
+        return limit.error();
+    if (auto site = admit_site(context); site.has_error())
+        return site.error();
+    if (is_server_options(request))
+        return &server_options_route();
     auto match = state_.router.match(request.method, request.path);
     if (match.route == nullptr && is_preflight(request, state_.settings.allowed_origins))
         return &preflight_route();
     if (match.route == nullptr || match.route->auth != Auth::open) {
-        auto principal = identify(match, request);
-        if (principal.has_error())
-            return principal.error();
-        context.principal = std::move(*principal);
+        if (auto known = admit_principal(context, match); known.has_error())
+            return known.error();
     }
     if (match.route == nullptr) {
         allow = std::move(match.allow);
@@ -188,6 +198,51 @@ base::Result<const Route*> Session::admit(RequestContext& context, std::string& 
         return Error(Errc::body_too_large,
                      "The body may have " + std::to_string(state_.settings.max_body_bytes) + " bytes.");
     return match.route;
+}
+
+// Host as it came and as a proxy says that it was: a page that made its name mean this server could set the
+// second one.
+base::Result<void> Session::admit_site(const RequestContext& context) const {
+    const auto& allowed_hosts = state_.settings.allowed_hosts;
+    Site site = site_of(context.request, context.client);
+    // Where TLS ends here, a page that came without it may be of anyone on the way.
+    if (site.scheme.empty() && connection_->is_secure())
+        site.scheme = "https";
+    if (auto host = check_host(context.request.authority, reach_, allowed_hosts); host.has_error())
+        return host;
+    if (!context.client.host.empty()) {
+        if (auto host = check_host(site.authority, reach_, allowed_hosts); host.has_error())
+            return host;
+    }
+    return check_origin(context.request, site, state_.settings.allowed_origins);
+}
+
+// A good key always works, whatever came from its address before: else anyone who shares the address could
+// lock its owner out. What is wrong costs its address, and says no more than that once it is too much.
+base::Result<void> Session::admit_principal(RequestContext& context, const Router::Match& match) {
+    auto principal = identify(match, context.request);
+    if (principal.has_value()) {
+        context.principal = std::move(*principal);
+        context.limited = state_.limits.subject_of(context.limited, context.principal);
+        return state_.limits.key_request(context.limited, began_);
+    }
+    // Who sent nothing tried nothing.
+    const bool takes_token = match.route != nullptr && match.route->auth == Auth::token_or_key;
+    const bool tried =
+        !credential(context.request).empty() || (takes_token && !context.request.query.empty());
+    if (tried && principal.error().code() == Errc::unauthorized) {
+        if (auto limit = state_.limits.failed_login(context.limited, began_); limit.has_error())
+            return limit;
+    }
+    return principal.error();
+}
+
+// The answer to a request that is not served.
+Response Session::refuse(const RequestContext& context, const Error& error) {
+    Response refusal = problem(error, context.request_id);
+    if (refusal.status == k_too_many)
+        state_.log_limit(error, context.client.address);
+    return refusal;
 }
 
 base::Result<Principal> Session::identify(const Router::Match& match, const Request& request) const {
@@ -231,7 +286,7 @@ base::Task<Response> Session::async_handle(const Route& route, RequestContext& c
     try {
         auto result = co_await route.handler(context);
         if (result.has_error())
-            co_return problem(result.error(), context.request_id);
+            co_return refuse(context, result.error());
         co_return std::move(*result);
     } catch (const std::exception& error) {
         failure = error.what();
@@ -275,7 +330,7 @@ base::Task<Session::Next> Session::async_respond(RequestContext& context, Respon
     } else {
         io = co_await connection_->async_send(out_);
     }
-    log_request(context.request_id, response.status);
+    log_request(context.request_id, response.status, context.client.address);
     if (out_.capacity() > k_kept_output_bytes)
         std::string().swap(out_);
     takeover_ = std::move(response.takeover);
@@ -287,16 +342,20 @@ base::Task<Session::Next> Session::async_respond(RequestContext& context, Respon
 // An answer to what could not be read as a request; nothing is known of it but the error.
 base::Task<Session::Next> Session::async_refuse_unread(const Error& error) {
     const std::string request_id = state_.new_request_id();
-    const Response response = problem(error, request_id);
+    Response response = problem(error, request_id);
+    // If the head got far enough to tell its Origin, that page may read why.
+    add_cors(parser_.request(), state_.settings.allowed_origins, response);
     out_.clear();
     write_response(out_, response, request_id, state_.date(), KeepAlive::no, Framing::length);
     const Io io = co_await connection_->async_send(out_);
-    log_request(request_id, response.status);
+    log_request(request_id, response.status, peer_);
     co_return io == Io::ok ? Next::linger : Next::close;
 }
 
-void Session::log_request(std::string_view request_id, unsigned status) const {
-    const bool told = status >= 400 || state_.settings.access_log == AccessLog::all;
+void Session::log_request(std::string_view request_id, unsigned status, const PeerAddress& address) const {
+    // Who asks too much fills no log: log_limit() tells of it.
+    const bool failed = status >= 400 && status != k_too_many;
+    const bool told = failed || state_.settings.access_log == AccessLog::all;
     if (!spdlog::should_log(told ? spdlog::level::info : spdlog::level::debug))
         return;
     const Request& request = parser_.request();
@@ -305,7 +364,7 @@ void Session::log_request(std::string_view request_id, unsigned status) const {
     line.field("method", to_string(request.method)).quoted("path", request.path);
     line.field("status", static_cast<std::int64_t>(status));
     line.field("dur_ms", std::chrono::duration_cast<std::chrono::milliseconds>(taken).count());
-    line.field("req", request_id);
+    line.field("req", request_id).field("addr", address_text(address));
     if (told)
         line.info();
     else

@@ -13,6 +13,7 @@
 #include "core/base/task.hpp"
 #include "http/connection.hpp"
 #include "http/context.hpp"
+#include "http/listener.hpp"
 #include "http/request_parser.hpp"
 #include "http/server_state.hpp"
 
@@ -20,8 +21,8 @@ namespace atl::http {
 
 class Session {
   public:
-    /// `state` must outlive the session.
-    Session(ServerState& state, Socket socket, Reach reach);
+    /// `state` must outlive the session. `lease` counts the connection as long as the session lives.
+    Session(ServerState& state, Accepted client, Reach reach, CountLimiter::Lease lease);
 
     /// Serves until the connection ends. The session must live until then. Not cancellable: use stop() and
     /// abort().
@@ -43,17 +44,23 @@ class Session {
     base::Task<Response> async_handle(const Route& route, RequestContext& context);
     base::Task<Next> async_respond(RequestContext& context, Response& response);
     base::Task<Next> async_refuse_unread(const base::Error& error);
+    void begin_request(RequestContext& context);
     base::Result<const Route*> admit(RequestContext& context, std::string& allow);
+    base::Result<void> admit_site(const RequestContext& context) const;
+    base::Result<void> admit_principal(RequestContext& context, const Router::Match& match);
     base::Result<Principal> identify(const Router::Match& match, const Request& request) const;
+    Response refuse(const RequestContext& context, const base::Error& error);
     base::Result<void> admit_query(const Route& route, RequestContext& context) const;
     KeepAlive keep_alive() const;
     Next after_response(Io io, KeepAlive kept) const;
-    void log_request(std::string_view request_id, unsigned status) const;
+    void log_request(std::string_view request_id, unsigned status, const PeerAddress& address) const;
 
     ServerState& state_;
     std::shared_ptr<Connection> connection_;
     RequestParser parser_;
     Reach reach_;
+    PeerAddress peer_;
+    CountLimiter::Lease lease_;
     bool idle_ = false;
     base::SteadyTime began_{};
     std::string out_;

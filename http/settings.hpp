@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "core/base/limits.hpp"
+#include "http/client_address.hpp"
+#include "http/limit_settings.hpp"
 
 namespace atl::http {
 
@@ -27,6 +29,8 @@ struct Settings {
     std::size_t max_header_bytes = base::k_max_header_bytes;
     std::size_t max_body_bytes = base::k_max_body_bytes;
     std::size_t max_connections = base::k_max_connections;
+    LimitSettings limits;                      // of one client
+    TrustedProxies trusted_proxies;            // whose X-Forwarded fields count
     std::vector<std::string> allowed_hosts;    // names in Host beyond those of the loopback; without port
     std::vector<std::string> allowed_origins;  // "https://app.example": pages of other sites that may ask
     AccessLog access_log = AccessLog::failures;

@@ -79,7 +79,7 @@ base::Result<Principal> StreamTokens::verify(std::string_view token, std::string
             continue;
         if (clock_.wall_now() >= base::WallTime(std::chrono::seconds(seconds)))
             return Error(Errc::token_expired);
-        return Principal{"stream-token", std::nullopt, std::string(conversation_id), scope};
+        return Principal{"stream-token", std::nullopt, std::string(conversation_id), scope, signature};
     }
     return Error(Errc::unauthorized);
 }

@@ -21,6 +21,25 @@ Task<Result<Response>> async_ready(Api& api, RequestContext&) {
     co_return json_response(R"({"status":"ready"})");
 }
 
+// A number that is no limit is null.
+void write_limits(JsonWriter& json, const LimitSettings& limits) {
+    const auto write = [&](std::string_view name, std::size_t value) {
+        json.key(name);
+        if (value == 0)
+            json.null();
+        else
+            json.number(value);
+    };
+    json.begin_object();
+    write("connectionsPerAddress", limits.connections_per_address);
+    write("requestsPerSecondPerAddress", limits.requests_per_second_per_address);
+    write("requestsPerSecondPerKey", limits.requests_per_second_per_key);
+    write("failedLoginsPerMinute", limits.failed_logins_per_minute);
+    write("streamsPerConversation", limits.streams_per_conversation);
+    write("streamsPerKey", limits.streams_per_key);
+    json.end_object();
+}
+
 Task<Result<Response>> async_system(Api& api, RequestContext&) {
     std::string out;
     JsonWriter json(out);
@@ -45,6 +64,7 @@ Task<Result<Response>> async_system(Api& api, RequestContext&) {
     json.key("livingSandboxes").number(capacity.living);
     json.key("maxSandboxes").number(capacity.max);
     json.end_object();
+    write_limits(json.key("clientLimits"), api.system.limits);
     json.end_object();
     co_return json_response(std::move(out));
 }
@@ -66,7 +86,8 @@ std::vector<Route> system_routes(Api& api) {
     routes.push_back(std::move(ready));
 
     Route system{Method::get, "/v1/system", "getSystem",
-                 "Version, agents, what this host enforces, capacity.", bind_handler(api, async_system)};
+                 "Version, agents, what this host enforces, capacity, limits of a client.",
+                 bind_handler(api, async_system)};
     system.responses = {{200, "What the server is.", "System"}};
     system.user_keys = UserKeys::allowed;
     routes.push_back(std::move(system));

@@ -28,11 +28,12 @@ Result<std::string> idempotency_key(const Request& request) {
     return std::string(key);
 }
 
-Result<Response> open_stream(Api& api, const std::string& id, std::uint64_t after, std::uint64_t turn) {
-    auto subscription = api.conversations.subscribe(id, after);
+Result<Response> open_stream(Api& api, const std::string& id, TurnTicket from, StreamLease lease) {
+    auto subscription = api.conversations.subscribe(id, from.after);
     if (subscription.has_error())
         return subscription.error();
-    return event_stream_response(std::make_unique<SubscriptionFeed>(std::move(*subscription)), turn);
+    return event_stream_response(
+        std::make_unique<SubscriptionFeed>(std::move(*subscription), std::move(lease)), from.turn);
 }
 
 Response ticket_response(const TurnTicket& ticket) {
@@ -58,8 +59,11 @@ Task<Result<Response>> async_post_message(Api& api, RequestContext& context) {
     auto content = read_message_form(*body);
     if (content.has_error())
         co_return content.error();
-    // A stream tells nothing before the turn's first event.
+    // A stream tells nothing before the turn's first event. There is no turn without a place for it.
     const bool streams = context.accepts() == MediaType::event_stream;
+    auto lease = streams ? context.stream_lease(*id) : Result<StreamLease>(StreamLease{});
+    if (lease.has_error())
+        co_return lease.error();
     const auto when = streams ? Manager::MessageReply::at_once : Manager::MessageReply::committed;
     auto start = [&](Manager::Reply<TurnTicket> reply) {
         api.conversations.message(*id, std::move(*content), std::move(*key), when, std::move(reply));
@@ -68,7 +72,7 @@ Task<Result<Response>> async_post_message(Api& api, RequestContext& context) {
     if (ticket.has_error())
         co_return ticket.error();
     if (streams)
-        co_return open_stream(api, *id, ticket->after, ticket->turn);
+        co_return open_stream(api, *id, *ticket, std::move(*lease));
     co_return ticket_response(*ticket);
 }
 
@@ -122,7 +126,12 @@ Task<Result<Response>> async_get_events(Api& api, RequestContext& context) {
         const auto from = resume_point(context.request, after->value_or(0));
         if (from.has_error())
             co_return from.error();
-        co_return open_stream(api, *id, *from, 0);
+        auto lease = context.stream_lease(*id);
+        if (lease.has_error())
+            co_return lease.error();
+        TurnTicket whole;
+        whole.after = *from;
+        co_return open_stream(api, *id, whole, std::move(*lease));
     }
     co_return events_page(api, *id, after->value_or(0), limit->value_or(base::k_default_page_items));
 }
@@ -151,7 +160,8 @@ std::vector<Route> turn_routes(Api& api) {
                    Errc::sandbox_failed,
                    Errc::capacity,
                    Errc::storage_failed,
-                   Errc::shutting_down};
+                   Errc::shutting_down,
+                   Errc::too_many_streams};
 
     Route& events = routes[1];
     events.method = Method::get;
@@ -167,7 +177,8 @@ std::vector<Route> turn_routes(Api& api) {
         k_token_parameter};
     events.responses = {{200, "Events.", "EventPage"},
                         {200, "The events, live.", "EventStream", k_event_stream_type}};
-    events.errors = {Errc::not_found, Errc::invalid_field, Errc::seq_expired, Errc::storage_failed};
+    events.errors = {Errc::not_found, Errc::invalid_field, Errc::seq_expired, Errc::storage_failed,
+                     Errc::too_many_streams};
     return routes;
 }
 

@@ -133,10 +133,27 @@ void WebSocketSession::read_frames(Connection& connection) {
         awaits_pong_ = false;
         if (step.outcome == WebSocketParser::Outcome::failed)
             return close(parser_.close_code(), word_of(parser_.close_code()), parser_.reason());
-        if (step.outcome != WebSocketParser::Outcome::incomplete)
+        if (step.outcome != WebSocketParser::Outcome::incomplete && admit())
             on_frame();
         take_reply();
     }
+}
+
+// False: the frame is one too many. A message is answered with its refusal; a ping or pong gets nothing.
+bool WebSocketSession::admit() {
+    if (!actions_.admit_frame || parser_.opcode() == Opcode::close)
+        return true;
+    const auto admitted = actions_.admit_frame();
+    if (admitted.has_value()) {
+        over_limit_ = 0;
+        return true;
+    }
+    if (++over_limit_ > base::k_max_frames_over_limit)
+        close(CloseCode::policy_violation, base::code_name(admitted.error().code()),
+              "the client went on sending more than it may");
+    else if (!WebSocketParser::is_control(parser_.opcode()))
+        reject(admitted.error());
+    return false;
 }
 
 void WebSocketSession::on_frame() {

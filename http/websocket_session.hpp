@@ -20,12 +20,14 @@
 
 namespace atl::http {
 
-/// What a client's frames do. Every function must be set.
+/// What a client's frames do. Every function must be set but admit_frame.
 struct WebSocketActions {
     using Reply = std::function<void(base::Result<void>)>;
     /// `reply` once, possibly from inside the call, possibly after the WebSocket has ended.
     std::function<void(std::string content, std::string idempotency_key, Reply reply)> message;
     std::function<base::Result<void>()> interrupt;
+    /// Asked for each message and control frame but a close; an error refuses it. None: there is no limit.
+    std::function<base::Result<void>()> admit_frame;
 };
 
 /// Application codes beside those of RFC 6455. The reason of every close frame that the server begins is
@@ -45,6 +47,7 @@ class WebSocketSession final : public Takeover {
     void advance(Connection& connection, const ServerState& state);
     void read_frames(Connection& connection);
     void on_frame();
+    bool admit();
     void on_text(std::string_view text);
     base::Result<void> obey(std::string_view text);
     void send_message(std::string content, std::string idempotency_key);
@@ -65,6 +68,7 @@ class WebSocketSession final : public Takeover {
     bool more_ = true;  // events that the last pull left
     bool closing_ = false;
     bool awaits_pong_ = false;
+    std::size_t over_limit_ = 0;  // frames in a row that were too many
     base::SteadyTime ping_at_{};
     base::SteadyTime message_until_ =
         base::SteadyTime::max();  // when a message that has begun must be complete

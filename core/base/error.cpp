@@ -47,6 +47,8 @@ std::string_view code_name(Errc code) noexcept {
             return "body_too_large";
         case Errc::header_too_large:
             return "header_too_large";
+        case Errc::target_too_long:
+            return "target_too_long";
         case Errc::unsupported_media_type:
             return "unsupported_media_type";
         case Errc::upgrade_required:
@@ -67,6 +69,12 @@ std::string_view code_name(Errc code) noexcept {
             return "sandbox_in_use";
         case Errc::seq_expired:
             return "seq_expired";
+        case Errc::too_many_requests:
+            return "too_many_requests";
+        case Errc::too_many_connections:
+            return "too_many_connections";
+        case Errc::too_many_streams:
+            return "too_many_streams";
         case Errc::sandbox_failed:
             return "sandbox_failed";
         case Errc::sandbox_gone:

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <boost/system/result.hpp>
+#include <chrono>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -34,7 +35,8 @@ enum class Errc : std::uint8_t {
     host_not_allowed,        // the Host field names a server that this is not (DNS rebinding)
     origin_not_allowed,      // a web page of another site asks (cross-site request)
     body_too_large,          // over the cap of the route
-    header_too_large,        // request line and fields over their cap
+    header_too_large,        // header fields over their cap
+    target_too_long,         // a request line over the cap of the head
     unsupported_media_type,  // a body that is not application/json where JSON is read
     upgrade_required,        // the route speaks WebSocket only
     request_timeout,         // header or body did not arrive in time
@@ -45,6 +47,9 @@ enum class Errc : std::uint8_t {
     idempotency_key_reused,  // the same key with another content
     sandbox_in_use,          // it belongs to a conversation
     seq_expired,             // the log no longer holds what `after` asks for
+    too_many_requests,       // an address or a key asks, or fails to log in, more often than it may
+    too_many_connections,    // an address has all the connections that it may have
+    too_many_streams,        // a conversation, an address or a key has all its streams
     // The host or the server cannot do it now.
     sandbox_failed,     // the sandbox could not be started; detail says why
     sandbox_gone,       // the sandbox ended while the operation ran
@@ -66,14 +71,20 @@ class Error {
   public:
     Error(Errc code, std::string detail) : code_(code), detail_(std::move(detail)) {}
     explicit Error(Errc code) : code_(code) {}
+    /// With a time after which trying again makes sense.
+    Error(Errc code, std::string detail, std::chrono::seconds retry_after)
+        : code_(code), detail_(std::move(detail)), retry_after_(retry_after) {}
     Error() = default;  // Result<T>::error() of a success
 
     Errc code() const noexcept { return code_; }
     const std::string& detail() const noexcept { return detail_; }
+    /// Zero: not known.
+    std::chrono::seconds retry_after() const noexcept { return retry_after_; }
 
   private:
     Errc code_ = Errc::internal;
     std::string detail_;
+    std::chrono::seconds retry_after_{0};
 };
 
 /// Thrown by Result::value() on an error: only ever a broken invariant.

@@ -34,6 +34,19 @@ inline constexpr std::size_t k_max_key_label_bytes = 64;
 inline constexpr std::size_t k_max_key_file_bytes = 4 * 1024 * 1024;
 static_assert(k_max_api_keys * (6 * (k_max_user_id_bytes + k_max_key_label_bytes) + 256) <
               k_max_key_file_bytes);
+// What one client may take; operators may set each (http/limit_settings.hpp).
+inline constexpr std::size_t k_max_connections_per_address = 256;
+inline constexpr std::size_t k_max_streams_per_conversation = 2048;
+inline constexpr std::size_t k_max_streams_per_key = 1024;
+inline constexpr std::size_t k_requests_per_second = 1000;
+inline constexpr std::size_t k_request_burst_seconds = 2;  // of requests that may come at once
+inline constexpr std::size_t k_failed_logins_per_minute = 60;
+// Of each kind of rate; a bucket takes about 100 bytes.
+inline constexpr std::size_t k_max_rate_buckets = 16 * 1024;
+inline constexpr std::size_t k_max_frames_over_limit = 100;  // in a row, then a WebSocket is closed
+inline constexpr std::size_t k_max_forwarded_hops = 32;
+static_assert(k_max_connections_per_address < k_max_connections);
+static_assert(k_max_streams_per_key <= k_max_streams_per_conversation);
 inline constexpr std::size_t k_max_env_entries = 128;
 inline constexpr std::size_t k_max_env_bytes = 32 * 1024;
 

@@ -39,7 +39,8 @@ Seen seen_of(const http::RequestParser& parser, std::size_t size) {
         seen.fields.emplace_back(name, value);
     seen.size = size;
     seen.keep_alive = parser.wants_keep_alive();
-    require(seen.path.starts_with('/'), "a path begins with '/'");
+    const bool whole_server = seen.path == "*" && request.method == http::Method::options;
+    require(seen.path.starts_with('/') || whole_server, "a path begins with '/', or is that of OPTIONS *");
     require(request.body.size() <= k_limits.body_bytes, "a body is within its limit");
     return seen;
 }

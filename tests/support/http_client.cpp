@@ -61,7 +61,15 @@ base::UniqueFd connect_unix(const std::string& path) {
     return fd;
 }
 
-base::UniqueFd connect_tcp(const std::string& address) {
+void bind_to(int fd, const std::string& source) {
+    sockaddr_in v4{};
+    v4.sin_family = AF_INET;
+    if (::inet_pton(AF_INET, source.c_str(), &v4.sin_addr) != 1 ||
+        ::bind(fd, reinterpret_cast<const sockaddr*>(&v4), sizeof v4) != 0)
+        fail("bind " + source + ": " + std::strerror(errno));
+}
+
+base::UniqueFd connect_tcp(const std::string& address, const std::string& source) {
     const auto colon = address.rfind(':');
     const auto port = htons(static_cast<std::uint16_t>(std::stoi(address.substr(colon + 1))));
     sockaddr_storage storage{};
@@ -80,6 +88,8 @@ base::UniqueFd connect_tcp(const std::string& address) {
         length = sizeof v4;
     }
     base::UniqueFd fd(::socket(storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!source.empty())
+        bind_to(fd.get(), source);
     if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&storage), length) != 0)
         fail("connect " + address + ": " + std::strerror(errno));
     const int on = 1;
@@ -135,7 +145,7 @@ HttpClient::HttpClient(std::string address, HeaderList default_headers)
 void HttpClient::connect() {
     constexpr std::string_view k_unix = "unix:";
     close();
-    fd_ = address_.starts_with(k_unix) ? connect_unix(address_.substr(k_unix.size())) : connect_tcp(address_);
+    fd_ = address_.starts_with(k_unix) ? connect_unix(address_.substr(k_unix.size())) : connect_tcp(address_, source_);
     if (!secure_)
         return;
     tls_ = std::make_unique<TlsClient>(fd_.get(), tls_options_);

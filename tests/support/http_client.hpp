@@ -41,6 +41,8 @@ class HttpClient {
     explicit HttpClient(std::string address, HeaderList default_headers = {});
     /// How it speaks TLS from the next connection on.
     void set_tls_options(TlsClientOptions options) { tls_options_ = std::move(options); }
+    /// Connects from this address of the host from the next connection on, "127.0.0.2" for example.
+    void connect_from(std::string source) { source_ = std::move(source); }
 
     /// Sends a request and reads its response. A body makes the request JSON unless a Content-Type is given.
     /// The connection is kept when the server keeps it.
@@ -91,6 +93,7 @@ class HttpClient {
     std::string address_;  // without the scheme
     bool secure_;
     TlsClientOptions tls_options_;
+    std::string source_;  // empty: the kernel chooses
     HeaderList default_headers_;
     base::UniqueFd fd_;
     std::unique_ptr<TlsClient> tls_;

@@ -73,6 +73,46 @@ TEST_CASE("A certificate and its key come together, from wherever they are named
     REQUIRE(parsed.config);
     CHECK(parsed.config->tls_cert == "c.pem");
     CHECK(parsed.config->tls_key == "k.pem");
+TEST_CASE("Proxies and limits are checked, and the environment takes a list") {
+    const auto trusts = [](const ParsedConfig& parsed, const char* address) {
+        return parsed.config.value().trusted_proxies.contains(atl::http::IpAddress::parse(address));
+    };
+    const auto parsed =
+        parse({"--trusted-proxy", "10.0.0.0/8", "--trusted-proxy", "unix", "--requests-per-second-per-key",
+               "7", "--max-streams-per-key", "0", "--limit-loopback"});
+    INFO(parsed.text);
+    REQUIRE(parsed.config);
+    CHECK(trusts(parsed, "10.1.2.3"));
+    CHECK(trusts(parsed, "unix"));
+    CHECK_FALSE(trusts(parsed, "11.1.2.3"));
+    CHECK(parsed.config->limits.requests_per_second_per_key == 7);
+    CHECK(parsed.config->limits.streams_per_key == 0);
+    CHECK(parsed.config->limits.connections_per_address == 256);
+    CHECK(parsed.config->limits.loopback == atl::http::LoopbackLimits::as_others);
+    CHECK_FALSE(trusts(parse({}), "127.0.0.1"));
+    CHECK(parse({}).config->limits.loopback == atl::http::LoopbackLimits::none);
+
+    ::setenv("ATOLL_TRUSTED_PROXIES", "192.0.2.1", 1);
+    ::setenv("ATOLL_LIMIT_LOOPBACK", "true", 1);
+    const auto from_environment = parse({});
+    ::unsetenv("ATOLL_TRUSTED_PROXIES");
+    ::unsetenv("ATOLL_LIMIT_LOOPBACK");
+    INFO(from_environment.text);
+    CHECK(trusts(from_environment, "192.0.2.1"));
+    CHECK(from_environment.config->limits.loopback == atl::http::LoopbackLimits::as_others);
+
+    for (const char* proxy : {"", "10.0.0.1/8", "proxy.example", "10.0.0.0/33", "*", "unix:/run/s"}) {
+        const auto refused = parse({"--trusted-proxy", proxy});
+        INFO(proxy << refused.text);
+        CHECK(refused.exit_code == 2);
+        CHECK(refused.text.find("--trusted-proxy") != std::string::npos);
+    }
+    for (const char* flag : {"--max-connections-per-address", "--requests-per-second-per-address",
+                             "--failed-logins-per-minute", "--max-streams-per-conversation"}) {
+        for (const char* value : {"-1", "x", "1000001"})
+            CHECK(parse({flag, value}).exit_code == 2);
+        CHECK(parse({flag, "0"}).config);
+    }
 }
 
 TEST_CASE("Relative data directories are made absolute and --listen may be repeated") {

@@ -51,25 +51,38 @@ TEST_CASE("a network listener with configured names answers to those and to addr
 }
 
 TEST_CASE("pages of other sites are refused") {
-    CHECK(check_origin(with({{"Host", "localhost:4100"}}), {}).has_value());
-    CHECK(check_origin(with({{"Host", "localhost:4100"}, {"Origin", "http://localhost:4100"}}), {})
-              .has_value());
-    CHECK(check_origin(with({{"Host", "a.example"}, {"Origin", "https://A.example"}}), {}).has_value());
+    const auto check = [](std::vector<HeaderField> fields, const std::vector<std::string>& allowed = {}) {
+        const Request request = with(std::move(fields));
+        return check_origin(request, site_of(request, Client{}), allowed);
+    };
+    CHECK(check({{"Host", "localhost:4100"}}).has_value());
+    CHECK(check({{"Host", "localhost:4100"}, {"Origin", "http://localhost:4100"}}).has_value());
+    CHECK(check({{"Host", "a.example"}, {"Origin", "https://A.example"}}).has_value());
     // Where TLS ends here, a page without it is of anyone on the way.
-    for (const char* scheme : {"http", "ws", ""}) {
-        const std::string origin = std::string(scheme) + "://a.example:4100";
-        const auto request = with({{"Host", "a.example:4100"}, {"Origin", origin}});
-        CHECK(check_origin(request, {}, OwnScheme::any).has_value());
-        CHECK(check_origin(request, {}, OwnScheme::https).error().code() == Errc::origin_not_allowed);
-        CHECK(check_origin(request, {origin}, OwnScheme::https).has_value());
-    }
-    CHECK(check_origin(with({{"Host", "a.example"}, {"Origin", "HTTPS://a.example"}}), {}, OwnScheme::https)
-              .has_value());
-    CHECK(check_origin(with({{"Host", "a.example"}, {"Origin", "https://app.example"}}),
-                       {"https://app.example"})
+    const Request request = with({{"Host", "a.example:4100"}, {"Origin", "http://a.example:4100"}});
+    CHECK(check_origin(request, {"", "a.example:4100"}, {}).has_value());
+    CHECK(check_origin(request, {"https", "a.example:4100"}, {}).error().code() == Errc::origin_not_allowed);
+    CHECK(check_origin(request, {"https", "a.example:4100"}, {"http://a.example:4100"}).has_value());
+    const Request secure = with({{"Host", "a.example"}, {"Origin", "HTTPS://a.example"}});
+    CHECK(check_origin(secure, {"https", "a.example"}, {}).has_value());
+    CHECK(check({{"Host", "a.example"}, {"Origin", "https://app.example"}}, {"https://app.example"})
               .has_value());
     for (const char* origin :
          {"http://evil.example", "http://localhost", "http://localhost:5173", "null", ""})
-        CHECK(check_origin(with({{"Host", "localhost:4100"}, {"Origin", origin}}), {}).error().code() ==
+        CHECK(check({{"Host", "localhost:4100"}, {"Origin", origin}}).error().code() ==
               Errc::origin_not_allowed);
+}
+
+TEST_CASE("behind a proxy that says so, a page's site is what its client asked for") {
+    Client client;
+    client.host = "atoll.example";
+    client.scheme = "https";
+    const auto check = [&](std::string_view origin) {
+        const Request request = with({{"Host", "127.0.0.1:4100"}, {"Origin", origin}});
+        return check_origin(request, site_of(request, client), {}).has_value();
+    };
+    CHECK(check("https://atoll.example"));
+    for (const char* other :
+         {"http://atoll.example", "https://atoll.example:444", "http://127.0.0.1:4100", "null"})
+        CHECK_FALSE(check(other));
 }

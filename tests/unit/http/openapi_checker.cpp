@@ -63,7 +63,7 @@ std::string OpenApiChecker::check_value(const json& schema, const json& value,
     if (schema.contains("enum") &&
         std::find(schema["enum"].begin(), schema["enum"].end(), value) == schema["enum"].end())
         return where + " is none of the told values: " + value.dump();
-    if (schema.contains("minimum") && value < schema["minimum"])
+    if (schema.contains("minimum") && value.is_number() && value < schema["minimum"])
         return where + " is less than told";
     if (schema.contains("maximum") && value > schema["maximum"])
         return where + " is more than told";

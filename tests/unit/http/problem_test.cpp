@@ -30,6 +30,8 @@ TEST_CASE("clients can rely on these statuses") {
     CHECK(status_of(Errc::seq_expired) == 410);
     CHECK(status_of(Errc::sandbox_failed) == 503);
     CHECK(status_of(Errc::capacity) == 503);
+    CHECK(status_of(Errc::too_many_requests) == 429);
+    CHECK(status_of(Errc::target_too_long) == 414);
 }
 
 TEST_CASE("a problem tells title, status, detail, code and request") {
@@ -51,6 +53,9 @@ TEST_CASE("a full server says when to come again, a missing key how to send it")
                            [&](const auto& header) { return header.first == name; });
     };
     CHECK(has(problem(Error(Errc::capacity), "r"), "Retry-After"));
+    CHECK(has(problem(Error(Errc::too_many_streams), "r"), "Retry-After"));
+    const auto soon = problem(Error(Errc::too_many_requests, "Wait.", std::chrono::seconds(7)), "r");
+    CHECK(soon.headers.back() == std::pair<std::string_view, std::string>("Retry-After", "7"));
     CHECK(has(problem(Error(Errc::unauthorized), "r"), "WWW-Authenticate"));
     CHECK_FALSE(has(problem(Error(Errc::not_found), "r"), "Retry-After"));
 }

@@ -191,9 +191,22 @@ TEST_CASE("an absolute target names the host") {
     CHECK(refusal("GET http:// HTTP/1.1\r\nHost: x\r\n\r\n") == Errc::invalid_request);
 }
 
+TEST_CASE("the target of OPTIONS alone may be the whole server") {
+    RequestParser parser(k_limits);
+    REQUIRE(parser.feed("OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n").has_value());
+    CHECK(parser.request().path == "*");
+    CHECK(parser.request().query.empty());
+    CHECK(parser.request().authority == "x");
+    CHECK(refusal("GET * HTTP/1.1\r\nHost: x\r\n\r\n") == Errc::invalid_request);
+    CHECK(refusal("OPTIONS *x HTTP/1.1\r\nHost: x\r\n\r\n") == Errc::invalid_request);
+}
+
 TEST_CASE("a head over its cap is refused however it is cut") {
     const auto step = GENERATE(1U, 100U, 4096U);
     CHECK(refusal("GET /" + std::string(2000, 'a') + " HTTP/1.1\r\nHost: x\r\n\r\n", step) ==
+          Errc::target_too_long);
+    CHECK(refusal("\r\n\r\nGET /" + std::string(2000, 'a'), step) == Errc::target_too_long);
+    CHECK(refusal("GET /" + std::string(1005, 'a') + " HTTP/1.1\r\nHost: x\r\n\r\n", step) ==
           Errc::header_too_large);
     CHECK(refusal("GET / HTTP/1.1\r\nHost: x\r\nA: " + std::string(2000, 'a') + "\r\n\r\n", step) ==
           Errc::header_too_large);

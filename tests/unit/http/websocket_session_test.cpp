@@ -87,6 +87,7 @@ class SocketServer final : public ServerThread {
     std::vector<std::string> keys;
     std::size_t interrupts = 0;
     std::optional<base::Error> refusal;  // of messages and interrupts
+    std::optional<int> frames_left;      // that are admitted; nothing: all
     bool hold_replies = false;
     http::WebSocketActions::Reply held;
 
@@ -109,6 +110,11 @@ class SocketServer final : public ServerThread {
         actions.interrupt = [&self]() -> base::Result<void> {
             ++self.interrupts;
             return self.refusal ? base::Result<void>(*self.refusal) : base::Result<void>();
+        };
+        actions.admit_frame = [&self]() -> base::Result<void> {
+            if (self.frames_left && --*self.frames_left < 0)
+                return base::Error(base::Errc::too_many_requests, "Wait.", 1s);
+            return {};
         };
         co_return http::accept_handshake(context.request, std::make_unique<http::WebSocketSession>(
                                                               std::move(feed), std::move(actions), 100'000));
@@ -204,6 +210,28 @@ TEST_CASE("A frame that is refused is answered with its reason and changes nothi
     });
     server.publish();
     CHECK(seq_of(client.next_text()) == 1);
+}
+
+TEST_CASE("A frame that is one too many is refused by name, and who goes on is cut off") {
+    SocketServer server;
+    auto client = server.open();
+    const std::string message = R"({"type":"message","content":"hi"})";
+    server.on_loop([&] { server.frames_left = 2; });
+    for (int i = 0; i < 3; ++i)
+        client.send_text(message);
+    CHECK(rejection(client)["code"] == "too_many_requests");
+    CHECK(server.on_loop([&] { return server.contents.size(); }) == 2);
+    // In time again: nothing is held against it.
+    server.on_loop([&] { server.frames_left = 1; });
+    client.send_text(message);
+    client.send({0x89, "ping"});  // counts, and gets no answer
+    for (std::size_t i = 0; i < base::k_max_frames_over_limit; ++i)
+        client.send_text(message);
+    CHECK(rejection(client)["code"] == "too_many_requests");
+    const auto end = client.await_close();
+    CHECK(end.close_code() == 1008);
+    CHECK(Json::parse(end.close_reason())["code"] == "too_many_requests");
+    CHECK(server.on_loop([&] { return server.contents.size(); }) == 3);
 }
 
 TEST_CASE("While a message waits for its reply events go on and later frames wait") {

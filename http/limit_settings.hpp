@@ -1,0 +1,25 @@
+// What one client may take of the server, as the operator sets it. A 0 is no limit. Defaults and why they are
+// what they are: README.md, "Limits".
+#pragma once
+
+#include <cstddef>
+
+#include "core/base/limits.hpp"
+
+namespace atl::http {
+
+/// Whether addresses of the loopback, and Unix sockets, have the limits of an address: behind them are the
+/// operator's own programs, or a proxy that is not named and with it everybody.
+enum class LoopbackLimits : bool { none, as_others };
+
+struct LimitSettings {
+    std::size_t connections_per_address = base::k_max_connections_per_address;
+    std::size_t requests_per_second_per_address = base::k_requests_per_second;
+    std::size_t requests_per_second_per_key = 0;
+    std::size_t failed_logins_per_minute = base::k_failed_logins_per_minute;  // of an address
+    std::size_t streams_per_conversation = base::k_max_streams_per_conversation;
+    std::size_t streams_per_key = base::k_max_streams_per_key;
+    LoopbackLimits loopback = LoopbackLimits::none;
+};
+
+}  // namespace atl::http

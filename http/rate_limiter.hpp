@@ -1,0 +1,62 @@
+// How often somebody may do something: a token bucket for each of many, in bounded memory. A bucket is one
+// number, the time at which it will be full again (the generic cell rate algorithm, ITU-T I.371 appendix I).
+// When the table is full, the bucket that was used the longest ago goes, and its owner begins with a full
+// one: nobody is ever locked out by others, and who has more addresses than the table has places is held by
+// no limit on one address anyway. Pure: time is given. Not here: what is limited and for whom
+// (client_limits.hpp).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <list>
+#include <unordered_map>
+
+#include "core/base/clock.hpp"
+
+namespace atl::http {
+
+/// Spreads numbers that clients choose, such as addresses, over a hash table in a way that they cannot
+/// foresee. Each object has a secret of its own.
+class SeededHash {
+  public:
+    SeededHash();
+    std::size_t operator()(std::uint64_t number) const noexcept;
+
+  private:
+    std::uint64_t seed_;
+};
+
+class RateLimiter {
+  public:
+    using Nanos = std::chrono::nanoseconds;
+
+    struct Rate {
+        Nanos interval{0};      // in which one more becomes possible; 0: no limit
+        std::uint32_t burst{};  // as many at once; at least 1
+    };
+    /// `most_entries` at least 1.
+    RateLimiter(Rate rate, std::size_t most_entries) noexcept : rate_(rate), most_entries_(most_entries) {}
+
+    /// One more of `who` at `now`. Zero: it is done and counted. Else it is one too
+    /// many, is not counted, and would be done after that time.
+    Nanos take(std::uint64_t who, base::SteadyTime now);
+
+    /// How many buckets are kept.
+    std::size_t entries() const noexcept { return index_.size(); }
+
+  private:
+    struct Bucket {
+        std::uint64_t who;
+        base::SteadyTime full_at;
+    };
+    using Buckets = std::list<Bucket>;
+
+    Bucket& bucket_of(std::uint64_t who, base::SteadyTime now);
+
+    Rate rate_;
+    std::size_t most_entries_;
+    Buckets buckets_;  // the one that was used last in front
+    std::unordered_map<std::uint64_t, Buckets::iterator, SeededHash> index_;
+};
+
+}  // namespace atl::http

@@ -1,0 +1,256 @@
+// Limits of a client as a server keeps them: who is refused, how, and who is not.
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+#include <catch2/catch_test_macros.hpp>
+
+#include "http/json_reader.hpp"
+#include "tests/unit/http/test_server.hpp"
+
+using namespace atl;
+using namespace atl::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+http::Settings limited() {
+    http::Settings settings;
+    settings.limits = {0, 0, 0, 0, 0, 0, http::LoopbackLimits::as_others};
+    return settings;
+}
+
+http::Settings behind_proxy() {
+    http::Settings settings = limited();
+    settings.trusted_proxies.add("127.0.0.1");
+    settings.allowed_hosts = {"atoll.example"};
+    return settings;
+}
+
+HttpClient client_from(TestServer& server, const char* address) {
+    HttpClient client = server.client();
+    client.connect_from(address);
+    return client;
+}
+
+std::string code_of(const HttpResponse& response) {
+    const auto body = http::parse_json(response.body);
+    return body.has_value() && body->contains("code") ? (*body)["code"].get<std::string>() : "";
+}
+
+// The status of each of `count` requests, the last of equal ones once.
+std::vector<int> statuses(HttpClient& client, int count, const HeaderList& headers = {}) {
+    std::vector<int> out;
+    for (int i = 0; i < count; ++i) {
+        const int status = client.request("GET", "/hello", "", headers).status;
+        if (out.empty() || out.back() != status)
+            out.push_back(status);
+    }
+    return out;
+}
+
+}  // namespace
+
+TEST_CASE("an address that asks too often is told when to come again, another is served") {
+    http::Settings settings = limited();
+    settings.limits.requests_per_second_per_address = 2;
+    TestServer server(settings);
+    auto client = server.client();
+    CHECK(statuses(client, 12) == std::vector<int>{200, 429});
+    const auto refused = client.request("GET", "/open");
+    CHECK(refused.status == 429);
+    CHECK(code_of(refused) == "too_many_requests");
+    CHECK(refused.header("retry-after") == "1");
+    CHECK(client.connected());
+    auto other = client_from(server, "127.0.0.2");
+    CHECK(other.request("GET", "/hello").status == 200);
+    // After that time it is served again.
+    const auto deadline = std::chrono::steady_clock::now() + 5s;
+    int status = 429;
+    while (status == 429 && std::chrono::steady_clock::now() < deadline)
+        status = client.request("GET", "/hello").status;
+    CHECK(status == 200);
+}
+
+TEST_CASE("by default the loopback has no rate") {
+    TestServer server;
+    auto client = server.client();
+    CHECK(statuses(client, 5000) == std::vector<int>{200});
+}
+
+TEST_CASE("connections of an address beyond its cap are told so, another address has its own") {
+    http::Settings settings = limited();
+    settings.limits.connections_per_address = 2;
+    TestServer server(settings);
+    auto one = server.client();
+    auto two = server.client();
+    CHECK(one.request("GET", "/hello").status == 200);
+    CHECK(two.request("GET", "/hello").status == 200);
+    auto three = server.client();
+    three.connect();
+    const auto refused = three.read_response();
+    CHECK(refused.status == 429);
+    CHECK(code_of(refused) == "too_many_connections");
+    CHECK(refused.header("retry-after") == "5");
+    CHECK(refused.header("connection") == "close");
+    CHECK(server.connections() == 2);
+    CHECK(client_from(server, "127.0.0.2").request("GET", "/hello").status == 200);
+    one.close();
+    CHECK(server.eventually([&] { return server.connections_now() <= 1; }));
+    CHECK(server.client().request("GET", "/hello").status == 200);
+}
+
+TEST_CASE("a proxy has as many connections as it wants, its clients are told apart") {
+    http::Settings settings = behind_proxy();
+    settings.limits.connections_per_address = 2;
+    settings.limits.requests_per_second_per_address = 2;
+    TestServer server(settings);
+    std::vector<HttpClient> connections;
+    for (int i = 0; i < 5; ++i) {
+        connections.push_back(server.client());
+        CHECK(connections.back().request("GET", "/hello").status == 200);
+    }
+    HttpClient& proxy = connections.front();
+    CHECK(statuses(proxy, 12, {{"X-Forwarded-For", "203.0.113.9"}}) == std::vector<int>{200, 429});
+    CHECK(statuses(proxy, 3, {{"X-Forwarded-For", "203.0.113.10"}}) == std::vector<int>{200});
+    CHECK(statuses(proxy, 1, {{"X-Forwarded-For", "203.0.113.10, 203.0.113.9"}}) == std::vector<int>{429});
+    // From anyone else the field changes nothing.
+    auto stranger = client_from(server, "127.0.0.2");
+    for (int i = 0; i < 4; ++i)
+        CHECK(stranger.request("GET", "/hello", "", {{"X-Forwarded-For", "198.51.100.1"}}).status == 200);
+    int refused = 0;
+    for (int i = 0; i < 8; ++i)
+        refused +=
+            stranger
+                .request("GET", "/hello", "", {{"X-Forwarded-For", "198.51.100." + std::to_string(i + 2)}})
+                .status == 429;
+    CHECK(refused >= 6);
+}
+
+TEST_CASE("wrong keys are refused as such up to a point, the right one always works") {
+    http::Settings settings;  // also on the loopback without being asked for
+    settings.limits.failed_logins_per_minute = 5;
+    TestServer server(settings);
+    auto client = server.client();
+    HttpClient stranger(server.address);
+    const HeaderList wrong{{"Authorization", "Bearer wrong"}};
+    CHECK(statuses(stranger, 12, wrong) == std::vector<int>{401, 429});
+    const auto refused = stranger.request("GET", "/hello", "", wrong);
+    CHECK(code_of(refused) == "too_many_requests");
+    CHECK(std::stoi(refused.header("retry-after")) >= 1);
+    CHECK(client.request("GET", "/hello").status == 200);
+    CHECK(stranger.request("GET", "/hello", "", {{"X-API-Key", k_test_key}}).status == 200);
+    // No key is no wrong key; and another address has its own failures.
+    CHECK(stranger.request("GET", "/hello").status == 401);
+    HttpClient other(server.address);
+    other.connect_from("127.0.0.2");
+    CHECK(statuses(other, 3, wrong) == std::vector<int>{401});
+}
+
+TEST_CASE("what a proxy says of host and scheme counts, and only what it says") {
+    TestServer server(behind_proxy());
+    const HeaderList forwarded{{"X-Forwarded-Host", "atoll.example"},
+                               {"X-Forwarded-Proto", "https"},
+                               {"Origin", "https://atoll.example"}};
+    auto proxy = server.client();
+    CHECK(proxy.request("GET", "/hello", "", forwarded).status == 200);
+    auto other = client_from(server, "127.0.0.2");
+    CHECK(code_of(other.request("GET", "/hello", "", forwarded)) == "origin_not_allowed");
+    CHECK(other.request("GET", "/hello", "", {{"X-Forwarded-Host", "evil.example"}}).status == 200);
+    HeaderList plain = forwarded;
+    plain.back().second = "http://atoll.example";
+    CHECK(code_of(proxy.request("GET", "/hello", "", plain)) == "origin_not_allowed");
+    // A name that a page made its own stays refused, whatever the page says that it was forwarded from.
+    CHECK(code_of(proxy.request("GET", "/hello", "",
+                                {{"Host", "evil.example"}, {"X-Forwarded-Host", "atoll.example"}})) ==
+          "host_not_allowed");
+    CHECK(code_of(proxy.request("GET", "/hello", "", {{"X-Forwarded-Host", "evil.example"}})) ==
+          "host_not_allowed");
+}
+
+TEST_CASE("a request line that is too long has its own answer") {
+    TestServer server;
+    auto client = server.client();
+    const auto refused = client.request("GET", "/hello?" + std::string(20'000, 'a'));
+    CHECK(refused.status == 414);
+    CHECK(code_of(refused) == "target_too_long");
+    client.send_raw("GET /" + std::string(20'000, 'a'));
+    CHECK(client.read_response().status == 414);
+    client.send_raw("GET /hello HTTP/1.1\r\nA: " + std::string(20'000, 'a'));
+    CHECK(client.read_response().status == 431);
+}
+
+TEST_CASE("OPTIONS of the server as a whole tells its methods, of anything else it stays what it was") {
+    TestServer server;
+    HttpClient client(server.address);
+    const auto answer = client.request("OPTIONS", "*");
+    CHECK(answer.status == 204);
+    CHECK(answer.header("allow").find("PATCH") != std::string::npos);
+    CHECK(client.request("OPTIONS", "*", "", {{"Host", "evil.example"}}).status == 421);
+    CHECK(client.request("OPTIONS", "/hello").status == 401);
+    CHECK(client.request("GET", "*").status == 400);
+}
+
+TEST_CASE("a page may read why its request was no request, if that told its origin") {
+    http::Settings settings;
+    settings.allowed_origins = {"https://app.example"};
+    TestServer server(settings);
+    HttpClient client(server.address);
+    const std::string broken = "GET hello HTTP/1.1\r\nHost: localhost\r\nOrigin: https://app.example\r\n\r\n";
+    client.send_raw(broken);
+    const auto told = client.read_response();
+    CHECK(told.status == 400);
+    CHECK(told.header("access-control-allow-origin") == "https://app.example");
+    client.send_raw("GET hello HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\n\r\n");
+    CHECK(client.read_response().header("access-control-allow-origin").empty());
+}
+
+TEST_CASE("a client that takes a few bytes now and then is cut off") {
+    http::Settings settings;
+    settings.write_deadline = 300ms;
+    TestServer server(settings);
+    auto client = server.client();
+    client.send_raw("GET /big?bytes=50000000 HTTP/1.1\r\nHost: localhost\r\nX-API-Key: test-key\r\n\r\n");
+    boost::asio::io_context wait;
+    boost::asio::basic_waitable_timer<std::chrono::steady_clock> timer(wait);
+    char byte = 0;
+    int taken = 0;
+    // Never 64 KiB within the deadline, but always something.
+    while (taken < 4000 && server.connections() > 0 && ::recv(client.fd(), &byte, 1, 0) == 1) {
+        ++taken;
+        timer.expires_after(5ms);
+        timer.wait();
+    }
+    CHECK(taken < 4000);
+    CHECK(server.eventually([&] { return server.connections_now() == 0; }));
+}
+
+TEST_CASE("a refused request tells its client's address in the log, who asks too much does not fill it") {
+    std::ostringstream text;
+    const auto before = spdlog::default_logger();
+    spdlog::set_default_logger(
+        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(text)));
+    {
+        http::Settings settings = behind_proxy();
+        settings.limits.requests_per_second_per_address = 2;
+        TestServer server(settings);
+        auto proxy = server.client();
+        proxy.request("GET", "/nowhere", "", {{"X-Forwarded-For", "203.0.113.9"}});
+        for (int i = 0; i < 200; ++i)
+            proxy.request("GET", "/hello", "", {{"X-Forwarded-For", "203.0.113.10"}});
+        proxy.send_raw("NONSENSE\r\n\r\n");
+        proxy.read_response();
+    }
+    spdlog::set_default_logger(before);
+    const std::string log = text.str();
+    INFO(log);
+    const auto count = [&](const std::string& what) {
+        std::size_t found = 0;
+        for (auto at = log.find(what); at != std::string::npos; at = log.find(what, at + 1))
+            ++found;
+        return found;
+    };
+    CHECK(log.find("status=404") < log.find("addr=203.0.113.9"));
+    CHECK(log.find("status=400") < log.find("addr=127.0.0.1", log.find("status=400")));
+    CHECK(count("evt=limit_reached addr=203.0.113.10") >= 1);
+    CHECK(count("evt=limit_reached") <= 20);
+    CHECK(count("status=429") == 0);
+}
