@@ -36,6 +36,7 @@
 #include "http/api.hpp"
 #include "http/key_file.hpp"
 #include "http/server.hpp"
+#include "http/shared_deflate.hpp"
 #include "http/stream_tokens.hpp"
 
 namespace atl::app {
@@ -156,6 +157,7 @@ struct Application::Parts {
     std::unique_ptr<http::KeyFile> keys;
     std::unique_ptr<http::StreamTokens> tokens;
     std::unique_ptr<http::KeyAuthenticator> authenticator;
+    std::unique_ptr<http::SharedDeflate> deflate;
     std::unique_ptr<http::Api> api;
     std::unique_ptr<http::Server> server;
     std::vector<std::string> addresses;
@@ -295,7 +297,10 @@ Result<void> Application::Parts::open_http() {
     system.enforcement = [this] { return sandboxes->enforcement(sandbox::NetworkMode::none); };
     system.capacity = [this] { return http::Capacity{sandboxes->living(), sandboxes->capacity()}; };
     system.ready = [this] { return conversations->ready(); };
-    api = std::make_unique<http::Api>(http::Api{*conversations, std::move(system), tokens.get()});
+    if (config.websocket_compression == "on")
+        deflate = std::make_unique<http::SharedDeflate>();
+    api = std::make_unique<http::Api>(
+        http::Api{*conversations, std::move(system), tokens.get(), deflate.get()});
     server = std::make_unique<http::Server>(loop.get_executor(), http_settings(config),
                                             http::make_router(*api), *authenticator);
     for (const auto& address : config.listen) {

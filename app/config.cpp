@@ -48,6 +48,11 @@ void add_server_options(CLI::App& cli, Config& config) {
     cli.add_option("--allowed-origin", config.allowed_origins, "An origin whose web pages may use the API")
         ->envname("ATOLL_ALLOWED_ORIGINS")
         ->check(check_origin_text);
+    cli.add_option("--websocket-compression", config.websocket_compression,
+                   "Whether WebSockets are compressed where a client offers it: on or off")
+        ->envname("ATOLL_WEBSOCKET_COMPRESSION")
+        ->check(CLI::IsMember({"on", "off"}))
+        ->capture_default_str();
     cli.add_option("--log-level", config.log_level, "debug, info, warn or error")
         ->envname("ATOLL_LOG_LEVEL")
         ->check(CLI::IsMember({"debug", "info", "warn", "error"}))

@@ -35,6 +35,7 @@ struct Config {
     std::size_t conversation_log_bytes = base::k_max_conversation_log_bytes;
     std::vector<std::string> allowed_hosts;
     std::vector<std::string> allowed_origins;
+    std::string websocket_compression = "on";
     std::string log_level = "info";
     std::string access_log = "failures";
     std::filesystem::path bwrap;  // empty: found on PATH
