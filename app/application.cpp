@@ -38,6 +38,7 @@
 #include "http/api.hpp"
 #include "http/key_file.hpp"
 #include "http/server.hpp"
+#include "http/shared_deflate.hpp"
 #include "http/stream_tokens.hpp"
 
 namespace atl::app {
@@ -152,6 +153,7 @@ struct Application::Parts {
     std::unique_ptr<http::KeyFile> keys;
     std::unique_ptr<http::StreamTokens> tokens;
     std::unique_ptr<http::KeyAuthenticator> authenticator;
+    std::unique_ptr<http::SharedDeflate> deflate;
     std::unique_ptr<http::Api> api;
     std::unique_ptr<http::Server> server;
     std::unique_ptr<TlsCertificate> certificate;  // none: no TLS
@@ -327,7 +329,10 @@ Result<void> Application::Parts::open_http() {
     system.limits = config.limits;
     system.capacity = [this] { return http::Capacity{sandboxes->living(), sandboxes->capacity()}; };
     system.ready = [this] { return conversations->ready(); };
-    api = std::make_unique<http::Api>(http::Api{*conversations, std::move(system), tokens.get()});
+    if (config.websocket_compression == "on")
+        deflate = std::make_unique<http::SharedDeflate>();
+    api = std::make_unique<http::Api>(
+        http::Api{*conversations, std::move(system), tokens.get(), deflate.get()});
     server = std::make_unique<http::Server>(loop.get_executor(), http_settings(config),
                                             http::make_router(*api), *authenticator);
     if (!config.tls_cert.empty()) {

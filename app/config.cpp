@@ -100,6 +100,11 @@ void add_server_options(CLI::App& cli, Config& config) {
            "address, "
            "a prefix, or unix for whoever connects to a Unix socket; may be repeated")
         ->envname("ATOLL_TRUSTED_PROXIES");
+    cli.add_option("--websocket-compression", config.websocket_compression,
+                   "Whether WebSockets are compressed where a client offers it: on or off")
+        ->envname("ATOLL_WEBSOCKET_COMPRESSION")
+        ->check(CLI::IsMember({"on", "off"}))
+        ->capture_default_str();
     cli.add_option("--log-level", config.log_level, "debug, info, warn or error")
         ->envname("ATOLL_LOG_LEVEL")
         ->check(CLI::IsMember({"debug", "info", "warn", "error"}))

@@ -44,6 +44,7 @@ struct Config {
     std::vector<std::string> allowed_origins;
     http::TrustedProxies trusted_proxies;
     http::LimitSettings limits;
+    std::string websocket_compression = "on";
     std::string log_level = "info";
     std::string access_log = "failures";
     std::filesystem::path bwrap;  // empty: found on PATH

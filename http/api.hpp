@@ -36,12 +36,14 @@ struct SystemInfo {
     std::function<base::Result<void>()> ready;  // an error says why no work can be taken now
 };
 
+class SharedDeflate;
 class StreamTokens;
 
 struct Api {
     conversation::Manager& conversations;
     SystemInfo system;
     const StreamTokens* tokens = nullptr;  // without: no route makes tokens
+    SharedDeflate* deflate = nullptr;      // without: no WebSocket is compressed
 };
 
 /// All routes, /openapi.json among them. `api` must outlive the router.

@@ -84,6 +84,10 @@ Task<Result<Response>> async_open_socket(Api& api, RequestContext& context) {
         co_return id.error();
     if (const auto valid = check_handshake(context.request); valid.has_error())
         co_return valid.error();
+    const auto wanted = api.deflate == nullptr ? Compression::none : Compression::deflate;
+    const auto agreement = agree_on_extensions(context.request, wanted);
+    if (agreement.has_error())
+        co_return agreement.error();
     const auto after = context.query_integer("after", k_seq_range);
     if (after.has_error())
         co_return after.error();
@@ -97,8 +101,9 @@ Task<Result<Response>> async_open_socket(Api& api, RequestContext& context) {
     WebSocketActions actions = reads_only ? no_actions() : actions_on(api, *id);
     actions.admit_frame = frame_limit(context);
     auto session = std::make_unique<WebSocketSession>(
-        std::move(*feed), std::move(actions), reads_only ? k_reader_frame_bytes : base::k_max_body_bytes);
-    co_return accept_handshake(context.request, std::move(session));
+        std::move(*feed), std::move(actions), reads_only ? k_reader_frame_bytes : base::k_max_body_bytes,
+        agreement->compression == Compression::deflate ? api.deflate : nullptr);
+    co_return accept_handshake(context.request, *agreement, std::move(session));
 }
 
 }  // namespace
@@ -111,13 +116,14 @@ std::vector<Route> socket_routes(Api& api) {
     socket.name = "openWebSocket";
     socket.summary =
         "A WebSocket: each text frame of the server is one Event from `after` on, live, or `rejected`; the "
-        "client's are ClientFrame. A close frame's reason is `{code, after}`.";
+        "client's are ClientFrame. permessage-deflate is spoken where it is offered. A close frame's reason "
+        "is `{code, after}`.";
     socket.handler = bind_handler(api, async_open_socket);
     socket.query = {
         {"after", R"({"type":"integer","minimum":0,"default":0})", "Only events with a greater seq."},
         k_token_parameter};
     socket.auth = Auth::token_or_key;
-    socket.headers = {"Upgrade", "Sec-WebSocket-Key", "Sec-WebSocket-Version"};
+    socket.headers = {"Upgrade", "Sec-WebSocket-Key", "Sec-WebSocket-Version", k_extensions_field};
     socket.responses = {{101, "The WebSocket.", ""}};
     socket.errors = {Errc::not_found, Errc::invalid_field, Errc::upgrade_required, Errc::storage_failed,
                      Errc::too_many_streams};

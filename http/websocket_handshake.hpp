@@ -5,6 +5,7 @@
 
 #include "core/base/error.hpp"
 #include "http/message.hpp"
+#include "http/websocket_extensions.hpp"
 
 namespace atl::http {
 
@@ -12,7 +13,9 @@ namespace atl::http {
 /// for another version; invalid_request for a broken handshake.
 base::Result<void> check_handshake(const Request& request);
 
-/// The 101 that accepts it, with `takeover` to serve the connection. Precondition: check_handshake().
-Response accept_handshake(const Request& request, std::unique_ptr<Takeover> takeover);
+/// The 101 that accepts it and tells what was agreed to, with `takeover` to serve the connection.
+/// Precondition: check_handshake().
+Response accept_handshake(const Request& request, const Agreement& agreement,
+                          std::unique_ptr<Takeover> takeover);
 
 }  // namespace atl::http

@@ -18,6 +18,14 @@ constexpr int k_frames_a_turn = 32;
 // A buffer that an idle WebSocket keeps.
 constexpr std::size_t k_kept_output_bytes = 1024;
 
+// How long input waits after a message that inflating made so much longer.
+std::chrono::microseconds pause_for(std::size_t gained_bytes) {
+    return std::chrono::microseconds(gained_bytes * 1'000'000 / base::k_inflate_gain_bytes_per_s);
+}
+
+// What inflating may gain without any pause, 256 KiB, as the pause that it would bring.
+constexpr std::chrono::milliseconds k_free_pause{125};
+
 /// The stable word of a code that a client's mistake brings.
 std::string_view word_of(CloseCode code) {
     switch (code) {
@@ -43,10 +51,11 @@ struct WebSocketSession::Shared {
 };
 
 WebSocketSession::WebSocketSession(std::unique_ptr<EventFeed> feed, WebSocketActions actions,
-                                   std::size_t message_bytes)
+                                   std::size_t message_bytes, SharedDeflate* deflate)
     : feed_(std::move(feed)),
       actions_(std::move(actions)),
-      parser_({message_bytes}),
+      deflate_(deflate),
+      parser_({message_bytes}, deflate == nullptr ? nullptr : &deflate->inflater()),
       shared_(std::make_shared<Shared>()) {}
 
 base::Task<> WebSocketSession::async_run(Connection& connection, const ServerState& state) {
@@ -72,7 +81,7 @@ base::Task<> WebSocketSession::async_run(Connection& connection, const ServerSta
         }
         const Io io = co_await async_wait(connection);
         // What arrived before the end still counts.
-        const bool has_input = !shared_->busy && !connection.input().empty();
+        const bool has_input = may_read(connection);
         if (io == Io::deadline ? !on_deadline(state) : io != Io::ok && !(io == Io::eof && has_input))
             co_return;
     }
@@ -93,8 +102,14 @@ bool WebSocketSession::on_deadline(const ServerState& state) {
     return !std::exchange(awaits_pong_, true);
 }
 
+bool WebSocketSession::may_read(const Connection& connection) const {
+    if (shared_->busy || connection.input().empty())
+        return false;
+    return deflate_ == nullptr || std::chrono::steady_clock::now() >= read_after_;
+}
+
 bool WebSocketSession::has_work(const Connection& connection) const {
-    return more_ || shared_->woken || shared_->reply || (!shared_->busy && !connection.input().empty());
+    return more_ || shared_->woken || shared_->reply || may_read(connection);
 }
 
 base::Task<Io> WebSocketSession::async_wait(Connection& connection) {
@@ -102,8 +117,10 @@ base::Task<Io> WebSocketSession::async_wait(Connection& connection) {
         // Lets other handlers of the loop run: a long replay or a client that never pauses gives way.
         connection.wake()->post();
     } else {
-        const auto left = std::min(ping_at_, message_until_) - std::chrono::steady_clock::now();
-        connection.set_deadline(std::chrono::duration_cast<base::Millis>(left));
+        auto until = std::min(ping_at_, message_until_);
+        if (!shared_->busy && !connection.input().empty())
+            until = std::min(until, read_after_);
+        connection.set_deadline(std::chrono::ceil<base::Millis>(until - std::chrono::steady_clock::now()));
     }
     co_return co_await connection.async_idle();
 }
@@ -125,9 +142,7 @@ void WebSocketSession::advance(Connection& connection, const ServerState& state)
 }
 
 void WebSocketSession::read_frames(Connection& connection) {
-    for (int frames = 0; frames < k_frames_a_turn && !shared_->busy && !closing_; ++frames) {
-        if (connection.input().empty())
-            return;
+    for (int frames = 0; frames < k_frames_a_turn && !closing_ && may_read(connection); ++frames) {
         const auto step = parser_.feed(connection.input());
         connection.consume(step.used);
         awaits_pong_ = false;
@@ -157,6 +172,10 @@ bool WebSocketSession::admit() {
 }
 
 void WebSocketSession::on_frame() {
+    const std::size_t gained = WebSocketParser::is_control(parser_.opcode()) ? 0 : parser_.gained_bytes();
+    if (gained > 0)
+        read_after_ =
+            std::max(read_after_, std::chrono::steady_clock::now() - k_free_pause) + pause_for(gained);
     switch (parser_.opcode()) {
         case Opcode::text:
             return on_text(parser_.payload());
@@ -214,14 +233,16 @@ void WebSocketSession::take_reply() {
 // Appends what comes after the cursor. True: there is more.
 bool WebSocketSession::pull(std::size_t limit_bytes) {
     std::size_t taken = 0;
-    while (taken < limit_bytes) {
-        const auto batch = feed_->next(limit_bytes - taken);
+    std::size_t worked = 0;
+    const std::size_t most = deflate_ == nullptr ? limit_bytes : base::k_deflate_turn_bytes;
+    while (taken < limit_bytes && worked < base::k_deflate_turn_bytes) {
+        const auto batch = feed_->next(std::min(limit_bytes - taken, most));
         if (batch.has_error()) {
             close_for(batch.error());
             return false;
         }
         for (const auto& event : batch->events) {
-            write_frame(out_, Opcode::text, event->json);
+            worked += write_event(*event);
             taken += event->json.size();
         }
         if (batch->gone) {
@@ -232,6 +253,18 @@ bool WebSocketSession::pull(std::size_t limit_bytes) {
             return false;
     }
     return true;
+}
+
+// Gives the bytes that had to be compressed for it.
+std::size_t WebSocketSession::write_event(const conversation::Event& event) {
+    SharedDeflate::Payload payload;
+    if (deflate_ != nullptr)
+        payload = deflate_->payload_of(event, std::chrono::steady_clock::now());
+    if (payload.bytes.empty())
+        write_frame(out_, Opcode::text, event.json);
+    else
+        write_deflated_text(out_, payload.bytes);
+    return payload.worked_bytes;
 }
 
 void WebSocketSession::reject(const Error& error) {

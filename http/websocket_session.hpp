@@ -2,8 +2,8 @@
 // from the client; pings; an end that says what to do next.
 // Invariants: every frame with a seq is an event of the log, in order, so the last seq seen is where a client
 // goes on; a refused frame is answered and changes nothing; a client that neither reads nor answers a ping,
-// or leaves a message unfinished, is cut off. Not here: frames (websocket_codec.hpp), who may open one
-// (conversation_socket.cpp).
+// or leaves a message unfinished, is cut off; one whose few bytes become long messages is read more slowly.
+// Not here: frames (websocket_codec.hpp), who may open one (conversation_socket.cpp).
 #pragma once
 
 #include <functional>
@@ -16,6 +16,7 @@
 #include "http/event_stream.hpp"
 #include "http/message.hpp"
 #include "http/server_state.hpp"
+#include "http/shared_deflate.hpp"
 #include "http/websocket_codec.hpp"
 
 namespace atl::http {
@@ -37,7 +38,9 @@ inline constexpr auto k_close_seq_expired = static_cast<CloseCode>(4410);
 
 class WebSocketSession final : public Takeover {
   public:
-    WebSocketSession(std::unique_ptr<EventFeed> feed, WebSocketActions actions, std::size_t message_bytes);
+    /// `deflate`: where permessage-deflate was agreed to; it must outlive the session.
+    WebSocketSession(std::unique_ptr<EventFeed> feed, WebSocketActions actions, std::size_t message_bytes,
+                     SharedDeflate* deflate = nullptr);
 
     base::Task<> async_run(Connection& connection, const ServerState& state) override;
 
@@ -53,15 +56,18 @@ class WebSocketSession final : public Takeover {
     void send_message(std::string content, std::string idempotency_key);
     void take_reply();
     bool pull(std::size_t limit_bytes);
+    std::size_t write_event(const conversation::Event& event);
     void reject(const base::Error& error);
     void close(CloseCode code, std::string_view word, std::string_view detail = {});
     void close_for(const base::Error& error);
+    bool may_read(const Connection& connection) const;
     bool has_work(const Connection& connection) const;
     base::Task<Io> async_wait(Connection& connection);
     bool on_deadline(const ServerState& state);
 
     std::unique_ptr<EventFeed> feed_;
     WebSocketActions actions_;
+    SharedDeflate* deflate_;
     WebSocketParser parser_;
     std::shared_ptr<Shared> shared_;
     std::string out_;
@@ -71,7 +77,8 @@ class WebSocketSession final : public Takeover {
     std::size_t over_limit_ = 0;  // frames in a row that were too many
     base::SteadyTime ping_at_{};
     base::SteadyTime message_until_ =
-        base::SteadyTime::max();  // when a message that has begun must be complete
+        base::SteadyTime::max();     // when a message that has begun must be complete
+    base::SteadyTime read_after_{};  // input waits until then
 };
 
 }  // namespace atl::http

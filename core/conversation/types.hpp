@@ -50,6 +50,10 @@ struct Event {
     EventType type = EventType::error;
     std::uint64_t turn = 0;  // 0: not of a turn
     std::string json;        // the object of the API, one line
+    /// `json` in the form that a transport sends to many readers, made when the first of them needs it and
+    /// kept as long as the event: permessage-deflate (http/shared_deflate.hpp). Null: not made yet; empty:
+    /// not worth it. No part of the event's value, and of one thread.
+    mutable std::unique_ptr<const std::string> deflated;
 };
 using EventPtr = std::shared_ptr<const Event>;
 

@@ -50,11 +50,12 @@ export async function startServer() {
     };
 }
 
-/** Forwards TCP connections to `target` ("host:port"); cut() kills those that are open. */
+/** Forwards TCP connections to `target` ("host:port"), counting what comes from there; cut() kills those that are open. */
 export async function startProxy(target) {
     const [host, port] = target.split(':');
     const sockets = new Set();
     let cuts = 0;
+    let receivedBytes = 0;
     const server = net.createServer((near) => {
         const far = net.connect({ host, port: Number(port) });
         for (const socket of [near, far]) {
@@ -67,6 +68,7 @@ export async function startProxy(target) {
                 far.destroy();
             });
         }
+        far.on('data', (bytes) => (receivedBytes += bytes.length));
         near.pipe(far).pipe(near);
     });
     await new Promise((done) => server.listen(0, '127.0.0.1', done));
@@ -79,6 +81,7 @@ export async function startProxy(target) {
             return count;
         },
         cuts: () => cuts,
+        receivedBytes: () => receivedBytes,
         async stop() {
             for (const socket of sockets) socket.destroy();
             await new Promise((done) => server.close(done));

@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "tests/support/raw_deflate.hpp"
+
 namespace atl::test {
 namespace {
 
@@ -54,11 +56,20 @@ std::string ServerFrame::close_reason() const {
     return payload.size() < 2 ? "" : payload.substr(2);
 }
 
-WebSocketClient::WebSocketClient(HttpClient http, std::string_view target) : http_(std::move(http)) {
-    const auto response = http_.request("GET", target, "", k_websocket_headers);
+WebSocketClient::WebSocketClient(HttpClient http, std::string_view target, const std::string& offer)
+    : http_(std::move(http)) {
+    HeaderList headers = k_websocket_headers;
+    if (!offer.empty())
+        headers.emplace_back("Sec-WebSocket-Extensions", offer);
+    const auto response = http_.request("GET", target, "", headers);
     // The example of RFC 6455 section 1.3.
     if (response.status != 101 || response.header("sec-websocket-accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=")
         throw std::runtime_error("no WebSocket: " + std::to_string(response.status) + ' ' + response.body);
+    extensions_ = response.header("sec-websocket-extensions");
+}
+
+void WebSocketClient::send_deflated(std::string_view text) {
+    send({.first = 0xc1, .payload = raw_deflate(text)});
 }
 
 void WebSocketClient::send_text(std::string_view text) {
@@ -69,7 +80,8 @@ ServerFrame WebSocketClient::next(std::chrono::milliseconds deadline) {
     const std::string head = http_.read_raw(2, deadline);
     const auto first = static_cast<unsigned char>(head[0]);
     const auto second = static_cast<unsigned char>(head[1]);
-    if ((first & 0xf0) != 0x80 || second > 127)
+    const bool deflated = first == 0xc1 && !extensions_.empty();
+    if ((!deflated && (first & 0xf0) != 0x80) || second > 127)
         throw std::runtime_error("the server's frame is masked, fragmented or has reserved bits");
     std::uint64_t size = second;
     if (second >= 126) {
@@ -77,7 +89,10 @@ ServerFrame WebSocketClient::next(std::chrono::milliseconds deadline) {
         if (size < (second == 126 ? 126U : 65'536U))
             throw std::runtime_error("the length is not in its shortest form");
     }
-    return {static_cast<unsigned char>(first & 0x0f), http_.read_raw(size, deadline)};
+    ServerFrame frame{static_cast<unsigned char>(first & 0x0f), http_.read_raw(size, deadline), ""};
+    if (deflated)
+        frame.deflated = std::exchange(frame.payload, raw_inflate(frame.payload));
+    return frame;
 }
 
 std::string WebSocketClient::next_text(std::chrono::milliseconds deadline) {

@@ -25,7 +25,8 @@ std::string close_frame_bytes(std::uint16_t code, std::string_view reason = "");
 
 struct ServerFrame {
     unsigned char opcode = 0;
-    std::string payload;
+    std::string payload;   // inflated
+    std::string deflated;  // of a compressed message: as it was sent
 
     /// Of a close frame; 1005 without one.
     std::uint16_t close_code() const;
@@ -37,17 +38,27 @@ inline const HeaderList k_websocket_headers{{"Connection", "keep-alive, Upgrade"
                                             {"Sec-WebSocket-Version", "13"},
                                             {"Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="}};
 
+/// What browsers offer.
+inline constexpr const char* k_deflate_offer = "permessage-deflate; client_max_window_bits";
+
 class WebSocketClient {
   public:
-    /// Takes a client whose key is set, and opens a WebSocket; throws if the server refuses.
-    WebSocketClient(HttpClient http, std::string_view target);
+    /// Takes a client whose key is set, and opens a WebSocket; throws if the server refuses. `offer`: the
+    /// extensions, if any.
+    WebSocketClient(HttpClient http, std::string_view target, const std::string& offer = "");
+
+    /// What the server answered to the offer.
+    const std::string& extensions() const noexcept { return extensions_; }
 
     HttpClient& http() noexcept { return http_; }
     void send_text(std::string_view text);
+    /// A compressed text.
+    void send_deflated(std::string_view text);
     void send(const ClientFrame& frame) { http_.send_raw(frame_bytes(frame)); }
     void send_raw(std::string_view bytes) { http_.send_raw(bytes); }
     /// The next frame, pings and pongs included. Throws at the end of the connection, and for a frame that a
-    /// server must not send: masked, fragmented, reserved bits, a length not in its shortest form.
+    /// server must not send: masked, fragmented, reserved bits (but for compressed text where that was
+    /// agreed to), a length not in its shortest form.
     ServerFrame next(std::chrono::milliseconds deadline = k_client_deadline);
     /// The next text frame; pings before it are answered.
     std::string next_text(std::chrono::milliseconds deadline = k_client_deadline);
@@ -56,6 +67,7 @@ class WebSocketClient {
 
   private:
     HttpClient http_;
+    std::string extensions_;
 };
 
 }  // namespace atl::test

@@ -39,6 +39,7 @@ TEST_CASE("A value outside its range is refused with the flag's name") {
     for (const auto& arguments : std::vector<std::vector<const char*>>{{"--max-sandboxes", "0"},
                                                                        {"--turn-limit", "x"},
                                                                        {"--log-level", "loud"},
+                                                                       {"--websocket-compression", "maybe"},
                                                                        {"--agents-file", "/no/such/file"},
                                                                        {"--turn-log-bytes", "1"}}) {
         const auto parsed = parse(arguments);

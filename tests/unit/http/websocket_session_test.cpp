@@ -5,6 +5,7 @@
 #include <list>
 
 #include "http/websocket_handshake.hpp"
+#include "tests/support/raw_deflate.hpp"
 #include "tests/support/websocket_client.hpp"
 #include "tests/unit/http/test_server.hpp"
 
@@ -63,6 +64,9 @@ class SocketServer final : public ServerThread {
     ~SocketServer() { finish(); }
 
     WebSocketClient open(const std::string& target = "/ws") { return {client(), target}; }
+    WebSocketClient open_deflate(const std::string& target = "/ws") {
+        return {client(), target, k_deflate_offer};
+    }
     void change(const std::function<void()>& what) {
         on_loop([&] {
             what();
@@ -75,10 +79,14 @@ class SocketServer final : public ServerThread {
             for (std::size_t i = 0; i < count; ++i) {
                 const auto seq = script.events.size() + 1;
                 const std::string text = Json{{"seq", seq}, {"pad", std::string(bytes, 'p')}}.dump();
-                script.events.push_back(std::make_shared<conversation::Event>(
-                    conversation::Event{seq, conversation::EventType::text_delta, 1, text}));
+                add_event(text);
             }
         });
+    }
+    /// On the loop.
+    void add_event(std::string text) {
+        script.events.push_back(std::make_shared<conversation::Event>(conversation::Event{
+            script.events.size() + 1, conversation::EventType::text_delta, 1, std::move(text), nullptr}));
     }
 
     // Used on the loop only.
@@ -90,6 +98,7 @@ class SocketServer final : public ServerThread {
     std::optional<int> frames_left;      // that are admitted; nothing: all
     bool hold_replies = false;
     http::WebSocketActions::Reply held;
+    http::SharedDeflate deflate;
 
   private:
     static base::Task<base::Result<http::Response>> async_open(SocketServer& self,
@@ -116,8 +125,13 @@ class SocketServer final : public ServerThread {
                 return base::Error(base::Errc::too_many_requests, "Wait.", 1s);
             return {};
         };
-        co_return http::accept_handshake(context.request, std::make_unique<http::WebSocketSession>(
-                                                              std::move(feed), std::move(actions), 100'000));
+        const auto agreement = http::agree_on_extensions(context.request, http::Compression::deflate);
+        if (agreement.has_error())
+            co_return agreement.error();
+        auto* deflate = agreement->compression == http::Compression::deflate ? &self.deflate : nullptr;
+        auto session =
+            std::make_unique<http::WebSocketSession>(std::move(feed), std::move(actions), 100'000, deflate);
+        co_return http::accept_handshake(context.request, *agreement, std::move(session));
     }
 };
 
@@ -404,6 +418,107 @@ TEST_CASE("A message that is never finished ends the WebSocket, one that goes on
     CHECK(Json::parse(frame.close_reason())["code"] == "request_timeout");
 }
 
+TEST_CASE("Events are compressed once for all that asked for it, and for nobody else") {
+    SocketServer server;
+    server.publish(2, 10);
+    server.publish(1, 10'000);
+    auto plain = server.open();
+    auto first = server.open_deflate();
+    CHECK(plain.extensions().empty());
+    CHECK(first.extensions() == "permessage-deflate; server_no_context_takeover; client_no_context_takeover");
+    const auto next_event = [](WebSocketClient& client) {
+        auto frame = client.next();
+        REQUIRE(frame.opcode == 0x1);
+        return frame;
+    };
+    for (int i = 0; i < 2; ++i) {
+        CHECK(next_event(plain).deflated.empty());
+        CHECK(next_event(first).deflated.empty());
+    }
+    const auto as_it_is = next_event(plain);
+    const auto compressed = next_event(first);
+    CHECK(as_it_is.deflated.empty());
+    CHECK(as_it_is.payload.size() > 10'000);
+    CHECK(compressed.payload == as_it_is.payload);
+    CHECK(compressed.deflated.size() < 200);
+    // Another one gets the very same bytes.
+    server.on_loop([&] {
+        const auto& event = *server.script.events[2];
+        REQUIRE(event.deflated);
+        CHECK(*event.deflated == compressed.deflated);
+        event.deflated = std::make_unique<const std::string>(raw_deflate("marked"));
+    });
+    auto second = server.open_deflate("/ws?after=2");
+    CHECK(next_event(second).payload == "marked");
+}
+
+TEST_CASE("A compressed replay leaves the loop to others after each piece") {
+    SocketServer server;
+    server.publish(300, 10'000);
+    auto client = server.open_deflate();
+    for (std::uint64_t seq = 1; seq <= 300; ++seq)
+        REQUIRE(seq_of(client.next_text()) == seq);
+    CHECK(server.on_loop([&] { return server.script.most_pulled; }) <= base::k_deflate_turn_bytes + 11'000);
+}
+
+TEST_CASE("Compressed frames of the client are obeyed where that was agreed to") {
+    SocketServer server;
+    auto client = server.open_deflate();
+    client.send_deflated(R"({"type":"message","content":"packed"})");
+    client.send_text(R"({"type":"interrupt"})");
+    REQUIRE(server.eventually([&] { return server.interrupts == 1; }));
+    server.on_loop([&] { CHECK(server.contents == std::vector<std::string>{"packed"}); });
+    client.send_deflated("{");
+    CHECK(rejection(client)["code"] == "invalid_json");
+    // The same without an offer.
+    auto stranger = server.open();
+    stranger.send_deflated(R"({"type":"interrupt"})");
+    CHECK(stranger.await_close().close_code() == 1002);
+    CHECK(server.on_loop([&] { return server.interrupts; }) == 1);
+}
+
+TEST_CASE("A compressed message that is too long, or none, ends the WebSocket") {
+    SocketServer server;
+    const auto closed_for = [&](const std::string& payload) {
+        auto client = server.open_deflate();
+        client.send({.first = 0xc1, .payload = payload});
+        const auto frame = client.await_close();
+        return std::to_string(frame.close_code()) + ' ' +
+               Json::parse(frame.close_reason())["code"].get<std::string>();
+    };
+    const std::string bomb = raw_deflate(std::string(50'000'000, ' '));
+    REQUIRE(bomb.size() < 100'000);
+    CHECK(closed_for(bomb) == "1009 message_too_big");
+    CHECK(closed_for("no deflate data") == "1007 invalid_payload");
+    CHECK(closed_for(raw_deflate("\xff")) == "1007 invalid_payload");
+    // The positive control: at the bound.
+    auto client = server.open_deflate();
+    client.send_deflated(std::string(100'000, ' '));
+    CHECK(rejection(client)["code"] == "invalid_json");
+}
+
+TEST_CASE("Who makes long messages of a few bytes is read more slowly and still gets events") {
+    SocketServer server;
+    auto client = server.open_deflate();
+    const std::string text = R"({"type":"interrupt"})" + std::string(99'000, ' ');
+    constexpr std::size_t k_messages = 10;
+    const auto began = std::chrono::steady_clock::now();
+    for (std::size_t i = 0; i < k_messages; ++i)
+        client.send_deflated(text);
+    server.publish();
+    CHECK(seq_of(client.next_text()) == 1);
+    REQUIRE(server.eventually([&] { return server.interrupts == k_messages; }));
+    // What goes without a pause is 256 KiB; the last message itself need not be waited for.
+    const auto least =
+        std::chrono::duration<double>((k_messages - 1) * 99'000.0 / base::k_inflate_gain_bytes_per_s);
+    CHECK(std::chrono::steady_clock::now() - began > least - 130ms);
+    // Plain messages of that size are not held up.
+    auto plain = server.open();
+    for (std::size_t i = 0; i < k_messages; ++i)
+        plain.send_text(text);
+    CHECK(server.eventually([&] { return server.interrupts == 2 * k_messages; }));
+}
+
 TEST_CASE("Frames that come with the handshake are not lost") {
     SocketServer server;
     auto client = server.client();
@@ -426,6 +541,7 @@ TEST_CASE("An opening handshake that is not one is refused with what to send") {
     CHECK(status_of(handshake("Sec-WebSocket-Version", "")) == 426);
     CHECK(status_of(handshake("Sec-WebSocket-Version", "8")) == 426);
     CHECK(status_of(handshake("Connection", "keep-alive")) == 400);
+    CHECK(status_of(handshake("Sec-WebSocket-Version", "13\r\nSec-WebSocket-Extensions: a;")) == 400);
     CHECK(status_of(handshake("Sec-WebSocket-Key", "")) == 400);
     CHECK(status_of(handshake("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ")) == 400);
     CHECK(status_of(handshake("Sec-WebSocket-Key", "dGhlIHNhbXBsZS*ub25jZQ==")) == 400);
