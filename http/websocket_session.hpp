@@ -56,6 +56,8 @@ class WebSocketSession final : public Takeover {
     bool has_work(const Connection& connection) const;
     base::Task<Io> async_wait(Connection& connection);
     bool on_deadline(const ServerState& state);
+    bool awaits_close() const noexcept;
+    base::Task<> async_end(Connection& connection, const ServerState& state);
 
     std::unique_ptr<EventFeed> feed_;
     WebSocketActions actions_;
@@ -64,6 +66,7 @@ class WebSocketSession final : public Takeover {
     std::string out_;
     bool more_ = true;  // events that the last pull left
     bool closing_ = false;
+    CloseCode close_code_ = CloseCode::normal;  // of a close frame that the server began
     bool awaits_pong_ = false;
     base::SteadyTime ping_at_{};
     base::SteadyTime message_until_ =
