@@ -56,6 +56,12 @@ void add_server_options(CLI::App& cli, Config& config) {
         ->envname("ATOLL_ACCESS_LOG")
         ->check(CLI::IsMember({"failures", "all"}))
         ->capture_default_str();
+    // A peer that is silent for two of them is cut off; the writes to it have their own deadline above that.
+    cli.add_option("--heartbeat", config.heartbeat_seconds,
+                   "Seconds of silence after which a stream is sent a ping or comment")
+        ->envname("ATOLL_HEARTBEAT")
+        ->check(CLI::Range(1, static_cast<int>(base::k_write_deadline.count()) - 1))
+        ->capture_default_str();
 }
 
 void add_sandbox_options(CLI::App& cli, Config& config) {

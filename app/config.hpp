@@ -37,6 +37,7 @@ struct Config {
     std::vector<std::string> allowed_origins;
     std::string log_level = "info";
     std::string access_log = "failures";
+    std::uint32_t heartbeat_seconds = base::k_heartbeat_interval.count();
     std::filesystem::path bwrap;  // empty: found on PATH
     std::filesystem::path guest;  // the programs beside this one
     std::filesystem::path helper;

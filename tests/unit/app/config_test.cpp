@@ -40,6 +40,8 @@ TEST_CASE("A value outside its range is refused with the flag's name") {
                                                                        {"--turn-limit", "x"},
                                                                        {"--log-level", "loud"},
                                                                        {"--agents-file", "/no/such/file"},
+                                                                       {"--heartbeat", "0"},
+                                                                       {"--heartbeat", "30"},
                                                                        {"--turn-log-bytes", "1"}}) {
         const auto parsed = parse(arguments);
         CHECK_FALSE(parsed.config);
