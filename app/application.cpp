@@ -95,6 +95,7 @@ http::Settings http_settings(const Config& config) {
     http::Settings settings;
     settings.allowed_hosts = config.allowed_hosts;
     settings.allowed_origins = config.allowed_origins;
+    settings.unix_socket_group = config.unix_socket_group;
     settings.heartbeat_interval = std::chrono::seconds(config.heartbeat_seconds);
     // Connections of strangers leave three of eight descriptors to the sandboxes.
     rlimit limit{};

@@ -1,5 +1,6 @@
 #include "app/config.hpp"
 
+#include <grp.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,11 +35,23 @@ std::string check_origin_text(const std::string& origin) {
     return {};
 }
 
+gid_t group_named(const std::string& name) {
+    // Not from many threads: this is the only one (getgrnam(3)).
+    if (const struct group* found = ::getgrnam(name.c_str()); found != nullptr)
+        return found->gr_gid;
+    throw CLI::ValidationError("--unix-socket-group", "there is no group " + name);
+}
+
 void add_server_options(CLI::App& cli, Config& config) {
     cli.add_option("--listen", config.listen,
                    "Address to serve on: HOST:PORT, [V6]:PORT or unix:PATH; may be repeated")
         ->envname("ATOLL_LISTEN")
         ->capture_default_str();
+    cli.add_option_function<std::string>(
+           "--unix-socket-group",
+           [&config](const std::string& name) { config.unix_socket_group = group_named(name); },
+           "A group whose members may connect to Unix sockets, as a proxy's; otherwise only this user may")
+        ->envname("ATOLL_UNIX_SOCKET_GROUP");
     cli.add_option("--data-dir", config.data_dir, "Where everything is kept; made if it is not there")
         ->envname("ATOLL_DATA_DIR")
         ->capture_default_str();

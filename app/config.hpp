@@ -2,6 +2,8 @@
 // Everything is checked here, so that the rest of the server meets only valid values.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -24,6 +26,7 @@ struct KeysCommand {
 
 struct Config {
     std::vector<std::string> listen{"127.0.0.1:4100"};
+    std::optional<gid_t> unix_socket_group;
     std::filesystem::path data_dir;
     std::filesystem::path agents_file;  // empty: <data-dir>/agents.json if it is there
     std::string default_agent = "shell";
