@@ -4,6 +4,7 @@ import { after, before, test } from 'node:test';
 
 import { assertComplete, call, createConversation, startPlace } from './lab.mjs';
 import { followEvents } from './event_source.mjs';
+import { replaceOnce } from './nginx.mjs';
 import { CLIENTS, openStream, ws } from './sockets.mjs';
 
 const PING = '\x89\x00';
@@ -11,10 +12,12 @@ const PING = '\x89\x00';
 const PONG = '\x8a\x80';
 const count = (text, part) => text.split(part).length - 1;
 
+const impatient = (seconds) => (text) => replaceOnce(text, 'proxy_read_timeout 60s;', `proxy_read_timeout ${seconds}s;`);
+
 let place;
 before(async () => {
-    // nginx gives up on what is silent for two seconds; the server is not for more than one.
-    place = await startPlace({ flags: ['--heartbeat', '1'], edit: (text) => text.replace('proxy_read_timeout 60s', 'proxy_read_timeout 2s') });
+    // nginx gives up on what is silent for four seconds; the server is not for more than two.
+    place = await startPlace({ flags: ['--heartbeat', '2'], edit: impatient(4) });
 });
 after(() => place?.stop());
 
@@ -32,7 +35,7 @@ test('every client answers pings and stays, directly and through nginx, and a si
         );
         // The control: it does not answer, and so it does not last.
         const silent = await openStream(ws, place.direct, await createConversation(place.direct), { autoPong: false });
-        const wanted = 4 * CLIENTS.length;
+        const wanted = 3 * CLIENTS.length;
         for (const proxy of [direct.proxy, place.behind]) {
             await proxy.until('answers to pings', ({ up, down }) => count(down, PING) >= wanted && count(up, PONG) >= wanted);
         }
@@ -52,11 +55,11 @@ test('every client answers pings and stays, directly and through nginx, and a si
 });
 
 test('an EventSource through nginx is kept open by heartbeats, and without them nginx cuts it', async () => {
-    const rare = await startPlace({ edit: (text) => text.replace('proxy_read_timeout 60s', 'proxy_read_timeout 1s') });
+    const rare = await startPlace({ edit: impatient(1) });
     const conversations = await Promise.all([place, rare].map((each) => createConversation(each.proxied)));
     const [kept, cut] = [place, rare].map((each, i) => followEvents(each.proxied, conversations[i]));
     try {
-        await place.behind.until('heartbeats', ({ down }) => count(down, ': heartbeat\n\n') >= 4);
+        await place.behind.until('heartbeats', ({ down }) => count(down, ': heartbeat\n\n') >= 3);
         await cut.events.until('a second connection', () => cut.opened >= 2);
         assert.equal(kept.opened, 1);
         // Cut or not: nothing is lost or doubled.

@@ -22,7 +22,11 @@ class Route {
     /** This route with a proxy between client and the next hop; stop it. */
     async withProxy() {
         const proxy = await startProxy(this.address);
-        return { proxy, route: new Route(this.name, this.server, proxy.address, this.tls) };
+        return { proxy, route: this.to(proxy.address) };
+    }
+    /** This route with another first hop. */
+    to(address) {
+        return new Route(this.name, this.server, address, this.tls);
     }
 }
 
@@ -37,13 +41,14 @@ export async function startPlace({ flags = [], prepare, edit } = {}) {
         throw error;
     });
     const direct = new Route('directly', server, server.address, false);
+    const proxied = new Route('through nginx', server, nginx.address, true);
     return {
         server,
         nginx,
         behind,
         direct,
-        proxied: new Route('through nginx', server, nginx.address, true),
-        routes: [direct, new Route('through nginx', server, nginx.address, true)],
+        proxied,
+        routes: [direct, proxied],
         async stop() {
             await nginx.stop();
             await behind.stop();

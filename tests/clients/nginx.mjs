@@ -1,5 +1,5 @@
 // nginx as a child of the test, with scripts/nginx/atoll.conf: that very file, but for the lines an operator adapts too.
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
@@ -28,7 +28,14 @@ function adapted(folder, port, upstream) {
     return replaceOnce(text, '/var/log/nginx/atoll.log', path.join(folder, 'access.log'));
 }
 
-const main = (folder) => `daemon off;
+// As Debian has it: a master that is root has workers that are not.
+const WORKER = 'www-data';
+const isRoot = process.getuid() === 0;
+
+/** The group of what connects to the server. */
+export const WORKER_GROUP = isRoot ? WORKER : execFileSync('id', ['-gn'], { encoding: 'utf8' }).trim();
+
+const main = (folder) => `${isRoot ? `user ${WORKER};\n` : ''}daemon off;
 worker_processes 1;
 pid ${folder}/nginx.pid;
 error_log stderr notice;

@@ -14,23 +14,26 @@ export async function startProxy(target) {
     const changed = () => {
         for (const look of waiting) look();
     };
-    const server = net.createServer((near) => {
+    const allowHalfOpen = true;
+    const server = net.createServer({ allowHalfOpen }, (near) => {
         seen.opened.push(performance.now());
-        const far = net.connect({ host, port: Number(port) });
-        for (const socket of [near, far]) {
+        const far = net.connect({ host, port: Number(port), allowHalfOpen });
+        for (const [socket, other] of [[near, far], [far, near]]) {
             sockets.add(socket);
             socket.setNoDelay(true);
             socket.on('error', () => {});
-            socket.on('close', () => {
+            socket.on('data', (bytes) => {
+                seen[socket === near ? 'up' : 'down'] += bytes.toString('latin1');
+                changed();
+            });
+            socket.on('close', (isBroken) => {
                 sockets.delete(socket);
                 if (socket === near) seen.closed.push(performance.now());
-                near.destroy();
-                far.destroy();
+                // Otherwise the pipe passes the end on, after what came before it.
+                if (isBroken) other.resetAndDestroy();
                 changed();
             });
         }
-        near.on('data', (bytes) => ((seen.up += bytes.toString('latin1')), changed()));
-        far.on('data', (bytes) => ((seen.down += bytes.toString('latin1')), changed()));
         near.pipe(far).pipe(near);
         changed();
     });
