@@ -1,6 +1,5 @@
 // curl as a child: single requests, and streams that are read while they come.
-import { spawn } from 'node:child_process';
-
+import { spawnTied } from '../node_support/child.mjs';
 import { Events } from './lab.mjs';
 
 const MARK = '\n--curl--';
@@ -9,7 +8,7 @@ function start(route, path, args, key) {
     const trust = route.tls ? ['--cacert', process.env.NODE_EXTRA_CA_CERTS] : [];
     const auth = key === null ? [] : ['-H', `Authorization: Bearer ${key ?? route.server.key}`];
     const all = ['-sSN', ...trust, ...auth, '-w', `${MARK}%{http_code} %{http_version} %{num_connects}\n`, ...args, `${route.http}${path}`];
-    return spawn('curl', all, { env: { PATH: process.env.PATH, LANG: 'C.UTF-8' }, stdio: ['pipe', 'pipe', 'pipe'] });
+    return spawnTied('curl', all, { env: { PATH: process.env.PATH, LANG: 'C.UTF-8' }, stdio: ['pipe', 'pipe', 'pipe'] });
 }
 
 /**

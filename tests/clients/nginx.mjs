@@ -1,10 +1,11 @@
 // nginx as a child of the test, with scripts/nginx/atoll.conf: that very file, but for the lines an operator adapts too.
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
+import { spawnTied } from '../node_support/child.mjs';
 import { makeFolder } from '../node_support/server.mjs';
 
 const EXAMPLE = path.join(path.dirname(fileURLToPath(import.meta.url)), '../../scripts/nginx/atoll.conf');
@@ -81,7 +82,7 @@ export async function startNginx(upstream, edit = (text) => text) {
         writeFileSync(path.join(folder, 'atoll.conf'), edit(adapted(folder, port, upstream)));
         writeFileSync(path.join(folder, 'nginx.conf'), main(folder));
         const args = ['-e', 'stderr', '-p', folder, '-c', path.join(folder, 'nginx.conf')];
-        const child = spawn('nginx', args, { env: { PATH: process.env.PATH }, stdio: ['ignore', 'ignore', 'pipe'] });
+        const child = spawnTied('nginx', args, { env: { PATH: process.env.PATH }, stdio: ['ignore', 'ignore', 'pipe'] });
         const gone = new Promise((done) => child.once('exit', done));
         const stop = async () => {
             child.kill('SIGTERM');

@@ -1,11 +1,11 @@
 // WebSocket clients behind one face. open(url, options) resolves with a socket, or rejects with a Refused.
 // Options: headers, protocols, compress ('default' or 'off').
-import { spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
+import { spawnTied } from '../node_support/child.mjs';
 import { Events } from './lab.mjs';
 
 const require = createRequire(path.join(process.env.ATOLL_CLIENT_MODULES, 'package.json'));
@@ -125,7 +125,7 @@ export const python = {
     open(url, { headers = {}, protocols = [], compress = 'default' } = {}) {
         return new Promise((done, fail) => {
             const env = { PATH: process.env.PATH, LANG: 'C.UTF-8', SSL_CERT_FILE: process.env.NODE_EXTRA_CA_CERTS };
-            const child = spawn(process.env.ATOLL_PYTHON, [PYTHON_CLIENT], { env, stdio: ['pipe', 'pipe', 'inherit'] });
+            const child = spawnTied(process.env.ATOLL_PYTHON, [PYTHON_CLIENT], { env, stdio: ['pipe', 'pipe', 'inherit'] });
             const socket = new OpenSocket();
             const tell = (command) => child.stdin.write(`${JSON.stringify(command)}\n`);
             const on = {

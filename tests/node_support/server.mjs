@@ -1,8 +1,9 @@
 // A real atolld, as its own child, with a data directory of its own.
-import { spawn } from 'node:child_process';
 import { chmodSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+
+import { spawnTied } from './child.mjs';
 
 const START_DEADLINE_MS = 20_000;
 
@@ -22,7 +23,7 @@ export async function startServer({ flags = [], prepare = () => [] } = {}) {
     const data = path.join(folder, 'data');
     const args = ['--listen', '127.0.0.1:0', '--data-dir', data, ...prepare(folder), ...flags];
     const env = { PATH: process.env.PATH, LANG: 'C.UTF-8' };
-    const child = spawn(path.join(process.env.ATOLL_BIN, 'atolld'), args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawnTied(path.join(process.env.ATOLL_BIN, 'atolld'), args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
     const gone = new Promise((done) => child.once('exit', done));
     let log = '';
     await new Promise((done, fail) => {
