@@ -88,6 +88,8 @@ http::Settings http_settings(const Config& config) {
     settings.allowed_origins = config.allowed_origins;
     settings.trusted_proxies = config.trusted_proxies;
     settings.limits = config.limits;
+    settings.unix_socket_group = config.unix_socket_group;
+    settings.heartbeat_interval = std::chrono::seconds(config.heartbeat_seconds);
     // Connections of strangers leave three of eight descriptors to the sandboxes.
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) == 0)

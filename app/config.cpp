@@ -1,5 +1,6 @@
 #include "app/config.hpp"
 
+#include <grp.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -67,6 +68,13 @@ void add_limit_options(CLI::App& cli, Config& config) {
         ->envname("ATOLL_LIMIT_LOOPBACK");
 }
 
+gid_t group_named(const std::string& name) {
+    // Not from many threads: this is the only one (getgrnam(3)).
+    if (const struct group* found = ::getgrnam(name.c_str()); found != nullptr)
+        return found->gr_gid;
+    throw CLI::ValidationError("--unix-socket-group", "there is no group " + name);
+}
+
 void add_server_options(CLI::App& cli, Config& config) {
     cli.add_option("--listen", config.listen,
                    "Address to serve on: HOST:PORT, [V6]:PORT or unix:PATH; may be repeated")
@@ -77,6 +85,11 @@ void add_server_options(CLI::App& cli, Config& config) {
         ->envname("ATOLL_TLS_CERT");
     cli.add_option("--tls-key", config.tls_key, "PEM file with the certificate's private key")
         ->envname("ATOLL_TLS_KEY");
+    cli.add_option_function<std::string>(
+           "--unix-socket-group",
+           [&config](const std::string& name) { config.unix_socket_group = group_named(name); },
+           "A group whose members may connect to Unix sockets, as a proxy's; otherwise only this user may")
+        ->envname("ATOLL_UNIX_SOCKET_GROUP");
     cli.add_option("--data-dir", config.data_dir, "Where everything is kept; made if it is not there")
         ->envname("ATOLL_DATA_DIR")
         ->capture_default_str();
@@ -112,6 +125,12 @@ void add_server_options(CLI::App& cli, Config& config) {
     cli.add_option("--access-log", config.access_log, "Requests to log at level info: failures or all")
         ->envname("ATOLL_ACCESS_LOG")
         ->check(CLI::IsMember({"failures", "all"}))
+        ->capture_default_str();
+    // A peer that is silent for two of them is cut off; the writes to it have their own deadline above that.
+    cli.add_option("--heartbeat", config.heartbeat_seconds,
+                   "Seconds of silence after which a stream is sent a ping or comment")
+        ->envname("ATOLL_HEARTBEAT")
+        ->check(CLI::Range(1, static_cast<int>(base::k_write_deadline.count()) - 1))
         ->capture_default_str();
 }
 

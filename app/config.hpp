@@ -2,6 +2,8 @@
 // Everything is checked here, so that the rest of the server meets only valid values.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -28,6 +30,7 @@ struct Config {
     std::vector<std::string> listen{"127.0.0.1:4100"};
     std::filesystem::path tls_cert;  // empty: no TLS; both or none
     std::filesystem::path tls_key;
+    std::optional<gid_t> unix_socket_group;
     std::filesystem::path data_dir;
     std::filesystem::path agents_file;  // empty: <data-dir>/agents.json if it is there
     std::string default_agent = "shell";
@@ -47,6 +50,7 @@ struct Config {
     std::string websocket_compression = "on";
     std::string log_level = "info";
     std::string access_log = "failures";
+    std::uint32_t heartbeat_seconds = base::k_heartbeat_interval.count();
     std::filesystem::path bwrap;  // empty: found on PATH
     std::filesystem::path guest;  // the programs beside this one
     std::filesystem::path helper;

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <arpa/inet.h>
 
@@ -26,6 +27,7 @@ using base::Error;
 using base::UniqueFd;
 
 constexpr int k_backlog = 4096;
+constexpr auto k_same_owner = static_cast<uid_t>(-1);  // chown(2)
 
 Error failure(const std::string& spec, const char* call, int error_number, std::string_view remedy) {
     return Error(Errc::listen_failed, "Cannot listen on " + spec + ": " +
@@ -127,7 +129,8 @@ int free_unix_path(const sockaddr_un& address) {
     return ::unlink(address.sun_path) == 0 ? 0 : errno;
 }
 
-base::Result<UniqueFd> listen_unix(const std::string& spec, const std::string& path) {
+base::Result<UniqueFd> listen_unix(const std::string& spec, const std::string& path,
+                                   std::optional<gid_t> group) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     if (path.empty() || path.size() >= sizeof address.sun_path)
@@ -144,6 +147,15 @@ base::Result<UniqueFd> listen_unix(const std::string& spec, const std::string& p
     ::umask(old_mask);
     if (code != 0)
         return failure(spec, "bind", error, remedy_for(error));
+    // Connecting needs write permission on the file (unix(7)). The group first: until then 0660 is another's.
+    if (group &&
+        (::lchown(address.sun_path, k_same_owner, *group) != 0 || ::chmod(address.sun_path, 0660) != 0)) {
+        const int cause = errno;
+        ::unlink(address.sun_path);
+        return failure(
+            spec, "chown", cause,
+            "Only root, or a member of the group, can give the socket to it: see --unix-socket-group.");
+    }
     if (::listen(fd.get(), k_backlog) != 0)
         return failure(spec, "listen", errno, remedy_for(errno));
     return fd;
@@ -163,11 +175,12 @@ Listener::~Listener() {
     close();
 }
 
-base::Result<Listener> Listener::open(base::Executor executor, const std::string& spec) {
+base::Result<Listener> Listener::open(base::Executor executor, const std::string& spec,
+                                      std::optional<gid_t> unix_group) {
     constexpr std::string_view k_unix = "unix:";
     if (spec.starts_with(k_unix)) {
         const std::string path = spec.substr(k_unix.size());
-        auto fd = listen_unix(spec, path);
+        auto fd = listen_unix(spec, path, unix_group);
         if (fd.has_error())
             return fd.error();
         Listener listener(executor, std::move(*fd), AF_UNIX, Reach::unix_socket);

@@ -1,7 +1,9 @@
 // A listening socket made from its spec: "HOST:PORT", "[V6]:PORT" or "unix:PATH". Blocking name look-up
-// happens only here, at start. A Unix socket's file has mode 0600, replaces one that nobody serves any more,
-// and is removed by close(). Accepted sockets are non-blocking and close-on-exec.
+// happens only here, at start. A Unix socket's file has mode 0600, or 0660 for a group; it replaces one that
+// nobody serves any more, and is removed by close(). Accepted sockets are non-blocking and close-on-exec.
 #pragma once
+
+#include <sys/types.h>
 
 #include <boost/asio/posix/basic_stream_descriptor.hpp>
 #include <optional>
@@ -24,8 +26,9 @@ struct Accepted {
 
 class Listener {
   public:
-    /// Errors: listen_failed, with what to do.
-    static base::Result<Listener> open(base::Executor executor, const std::string& spec);
+    /// Members of `unix_group` may connect to a Unix socket, too. Errors: listen_failed, with what to do.
+    static base::Result<Listener> open(base::Executor executor, const std::string& spec,
+                                       std::optional<gid_t> unix_group = std::nullopt);
     Listener(Listener&&) noexcept = default;
     Listener& operator=(Listener&&) = delete;
     ~Listener();

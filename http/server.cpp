@@ -32,7 +32,7 @@ Server::Server(base::Executor executor, Settings settings, Router router, const 
 Server::~Server() = default;
 
 base::Result<std::string> Server::listen(const std::string& spec) {
-    auto listener = Listener::open(executor_, spec);
+    auto listener = Listener::open(executor_, spec, state_.settings.unix_socket_group);
     if (listener.has_error())
         return listener.error();
     listeners_.push_back(std::make_unique<Listener>(std::move(*listener)));

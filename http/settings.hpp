@@ -2,7 +2,10 @@
 // tests inject short ones.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +36,7 @@ struct Settings {
     TrustedProxies trusted_proxies;            // whose X-Forwarded fields count
     std::vector<std::string> allowed_hosts;    // names in Host beyond those of the loopback; without port
     std::vector<std::string> allowed_origins;  // "https://app.example": pages of other sites that may ask
+    std::optional<gid_t> unix_socket_group;    // may connect to Unix sockets, besides the server's own user
     AccessLog access_log = AccessLog::failures;
 };
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "http/close_frame_finder.hpp"
 #include "http/text.hpp"
 #include "http/websocket_deflate.hpp"
 
@@ -76,6 +77,13 @@ class WebSocketParser {
 
     /// A frame or a message has begun and is not complete.
     bool is_inside() const noexcept { return head_bytes_ > 0 || in_payload_ || message_opcode_.has_value(); }
+
+    /// Where in the frames the last feed() stopped, also after a failure. Valid until the next feed().
+    FramePosition position() const noexcept {
+        return {{reinterpret_cast<const char*>(head_.data()), head_bytes_},
+                in_payload_ ? payload_left_ : 0,
+                in_payload_ && frame_opcode_ == Opcode::close};
+    }
 
     CloseCode close_code() const noexcept { return close_code_; }
     std::string_view reason() const noexcept { return reason_; }

@@ -76,7 +76,7 @@ base::Task<> WebSocketSession::async_run(Connection& connection, const ServerSta
                 co_return;
         }
         if (closing_) {
-            co_await connection.async_linger();
+            co_await async_end(connection, state);
             co_return;
         }
         const Io io = co_await async_wait(connection);
@@ -85,6 +85,25 @@ base::Task<> WebSocketSession::async_run(Connection& connection, const ServerSta
         if (io == Io::deadline ? !on_deadline(state) : io != Io::ok && !(io == Io::eof && has_input))
             co_return;
     }
+}
+
+// Nothing is to be expected of who sent a close frame already, or what cannot be read as frames.
+bool WebSocketSession::awaits_close() const noexcept {
+    return parser_.opcode() != Opcode::close && close_code_ != CloseCode::protocol_error;
+}
+
+// RFC 6455 section 7.1.1: the connection ends once both have sent a close frame. A proxy takes the end of the
+// server's side for the end of all, and what a client was still sending then costs it the close frame.
+base::Task<> WebSocketSession::async_end(Connection& connection, const ServerState& state) {
+    CloseFrameFinder finder(parser_.position());
+    connection.set_deadline(state.settings.linger_deadline);
+    while (awaits_close() && !finder.feed(connection.input())) {
+        connection.consume(connection.input().size());
+        const Io io = co_await connection.async_fill();
+        if (io != Io::ok)
+            co_return;
+    }
+    co_await connection.async_linger();
 }
 
 // False: the client is gone.
@@ -286,6 +305,7 @@ void WebSocketSession::close_for(const Error& error) {
 void WebSocketSession::close(CloseCode code, std::string_view word, std::string_view detail) {
     if (std::exchange(closing_, true))
         return;
+    close_code_ = code;
     std::string reason;
     JsonWriter json(reason);
     json.begin_object();

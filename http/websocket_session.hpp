@@ -64,6 +64,8 @@ class WebSocketSession final : public Takeover {
     bool has_work(const Connection& connection) const;
     base::Task<Io> async_wait(Connection& connection);
     bool on_deadline(const ServerState& state);
+    bool awaits_close() const noexcept;
+    base::Task<> async_end(Connection& connection, const ServerState& state);
 
     std::unique_ptr<EventFeed> feed_;
     WebSocketActions actions_;
@@ -73,6 +75,7 @@ class WebSocketSession final : public Takeover {
     std::string out_;
     bool more_ = true;  // events that the last pull left
     bool closing_ = false;
+    CloseCode close_code_ = CloseCode::normal;  // of a close frame that the server began
     bool awaits_pong_ = false;
     std::size_t over_limit_ = 0;  // frames in a row that were too many
     base::SteadyTime ping_at_{};

@@ -15,9 +15,9 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 from excuses import excused  # noqa: E402
 
-SUITES = ("unit", "simulation", "isolation", "integration", "browser")
+SUITES = ("unit", "simulation", "isolation", "integration", "browser", "clients")
 # They own sandboxes, ports and deadlines: two at once on a small machine would measure each other.
-SERIAL = ("isolation", "integration", "browser")
+SERIAL = ("isolation", "integration", "browser", "clients")
 # For a whole program of tests, under sanitizers too.
 TIMEOUT_SECONDS = 900
 

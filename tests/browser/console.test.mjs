@@ -146,7 +146,7 @@ test('a browser and the server compress what goes over a WebSocket, by themselve
     try {
         const page = await open(proxy.address);
         await createConversation(page);
-        const before = proxy.receivedBytes();
+        const before = proxy.seen.down.length;
         const seen = await page.evaluate(async (key) => {
             const headers = { Authorization: `Bearer ${key}`, 'Content-Type': 'application/json' };
             const { conversations } = await (await fetch('/v1/conversations', { headers })).json();
@@ -173,7 +173,7 @@ test('a browser and the server compress what goes over a WebSocket, by themselve
         assert.equal(seen.output, Array.from({ length: 20000 }, (_, i) => `${i + 1}\n`).join(''));
         // The console's own stream of the same events is in it as well.
         await turnsDone(page, 1);
-        const received = proxy.receivedBytes() - before;
+        const received = proxy.seen.down.length - before;
         assert.ok(received < 1.2 * seen.output.length, `${received} bytes for two streams of ${seen.output.length}`);
     } finally {
         await proxy.stop();

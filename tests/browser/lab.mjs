@@ -1,92 +1,29 @@
-// What the browser tests work with: a real atolld, a proxy that can be cut, a browser, and pages that are watched.
-import { spawn } from 'node:child_process';
-import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+// What the browser tests work with: a real atolld with an agent of theirs, a browser, and pages that are watched.
+import { copyFileSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import net from 'node:net';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+
+import { startServer as startAtolld } from '../node_support/server.mjs';
+
+export { startProxy } from '../node_support/proxy.mjs';
 
 export const SCREENSHOTS = process.env.ATOLL_SCREENSHOTS;
 const CANDIDATES = ['/usr/bin/chromium', '/usr/bin/google-chrome', '/usr/bin/google-chrome-stable'];
 const DEADLINE_MS = 20_000;
 
-export async function startServer() {
-    const dir = mkdtempSync(path.join(tmpdir(), 'atoll-browser-'));
-    chmodSync(dir, 0o755);
-    const environment = { PATH: process.env.PATH, LANG: 'C.UTF-8' };
-    const agents = path.join(dir, 'agents.json');
-    const agent = path.join(path.dirname(fileURLToPath(import.meta.url)), 'agent');
-    mkdirSync(path.join(dir, 'agent'), { mode: 0o755 });
-    copyFileSync(path.join(agent, 'teller.py'), path.join(dir, 'agent', 'teller.py'));
-    writeFileSync(agents, JSON.stringify({ agents: [{ name: 'teller', argv: ['python3', '/agent/teller.py'], dir: path.join(dir, 'agent') }] }));
-    const args = ['--listen', '127.0.0.1:0', '--data-dir', path.join(dir, 'data'), '--agents-file', agents];
-    const child = spawn(path.join(process.env.ATOLL_BIN, 'atolld'), args, { env: environment, stdio: ['ignore', 'pipe', 'pipe'] });
-    let log = '';
-    const address = await new Promise((done, fail) => {
-        const late = setTimeout(() => fail(new Error(`atolld does not serve: ${log}`)), DEADLINE_MS);
-        const read = (text) => {
-            log += text;
-            const found = /console +http:\/\/([0-9.]+:\d+)\/#key=\S+\n/.exec(log);
-            if (found === null) return;
-            clearTimeout(late);
-            done(found[1]);
-        };
-        child.stdout.setEncoding('utf8').on('data', read);
-        child.stderr.setEncoding('utf8').on('data', read);
-        child.on('exit', (code) => fail(new Error(`atolld ended with ${code}: ${log}`)));
+export function startServer() {
+    return startAtolld({
+        prepare(folder) {
+            const agents = path.join(folder, 'agents.json');
+            const from = path.join(path.dirname(fileURLToPath(import.meta.url)), 'agent');
+            const dir = path.join(folder, 'agent');
+            mkdirSync(dir, { mode: 0o755 });
+            copyFileSync(path.join(from, 'teller.py'), path.join(dir, 'teller.py'));
+            writeFileSync(agents, JSON.stringify({ agents: [{ name: 'teller', argv: ['python3', '/agent/teller.py'], dir }] }));
+            return ['--agents-file', agents];
+        },
     });
-    const key = readFileSync(path.join(dir, 'data', 'api-key'), 'utf8').trim();
-    return {
-        address,
-        key,
-        consoleUrl: /console +(\S+)/.exec(log)[1],
-        async stop() {
-            const gone = new Promise((done) => child.once('exit', done));
-            child.kill('SIGTERM');
-            await gone;
-            rmSync(dir, { recursive: true, force: true });
-        },
-    };
-}
-
-/** Forwards TCP connections to `target` ("host:port"), counting what comes from there; cut() kills those that are open. */
-export async function startProxy(target) {
-    const [host, port] = target.split(':');
-    const sockets = new Set();
-    let cuts = 0;
-    let receivedBytes = 0;
-    const server = net.createServer((near) => {
-        const far = net.connect({ host, port: Number(port) });
-        for (const socket of [near, far]) {
-            sockets.add(socket);
-            socket.setNoDelay(true);
-            socket.on('error', () => {});
-            socket.on('close', () => {
-                sockets.delete(socket);
-                near.destroy();
-                far.destroy();
-            });
-        }
-        far.on('data', (bytes) => (receivedBytes += bytes.length));
-        near.pipe(far).pipe(near);
-    });
-    await new Promise((done) => server.listen(0, '127.0.0.1', done));
-    return {
-        address: `127.0.0.1:${server.address().port}`,
-        cut() {
-            ++cuts;
-            const count = sockets.size;
-            for (const socket of sockets) socket.resetAndDestroy();
-            return count;
-        },
-        cuts: () => cuts,
-        receivedBytes: () => receivedBytes,
-        async stop() {
-            for (const socket of sockets) socket.destroy();
-            await new Promise((done) => server.close(done));
-        },
-    };
 }
 
 export async function startBrowser() {

@@ -112,6 +112,7 @@ ServerFrame WebSocketClient::await_close(std::chrono::milliseconds deadline) {
         ServerFrame frame = next(deadline);
         if (frame.opcode != k_close)
             continue;
+        send({.first = 0x88, .payload = frame.payload.substr(0, 2)});
         if (!http_.closes(deadline))
             throw std::runtime_error("bytes after a close frame");
         return frame;

@@ -62,7 +62,8 @@ class WebSocketClient {
     ServerFrame next(std::chrono::milliseconds deadline = k_client_deadline);
     /// The next text frame; pings before it are answered.
     std::string next_text(std::chrono::milliseconds deadline = k_client_deadline);
-    /// Waits for the server's close frame, dropping what comes before it, then for the end of the connection.
+    /// Waits for the server's close frame, dropping what comes before it, answers it, and waits for the end
+    /// of the connection.
     ServerFrame await_close(std::chrono::milliseconds deadline = k_client_deadline);
 
   private:

@@ -36,12 +36,16 @@ TEST_CASE("Flags win over the environment, the environment over the config file"
 }
 
 TEST_CASE("A value outside its range is refused with the flag's name") {
-    for (const auto& arguments : std::vector<std::vector<const char*>>{{"--max-sandboxes", "0"},
-                                                                       {"--turn-limit", "x"},
-                                                                       {"--log-level", "loud"},
-                                                                       {"--websocket-compression", "maybe"},
-                                                                       {"--agents-file", "/no/such/file"},
-                                                                       {"--turn-log-bytes", "1"}}) {
+    for (const auto& arguments :
+         std::vector<std::vector<const char*>>{{"--max-sandboxes", "0"},
+                                               {"--turn-limit", "x"},
+                                               {"--log-level", "loud"},
+                                               {"--websocket-compression", "maybe"},
+                                               {"--agents-file", "/no/such/file"},
+                                               {"--unix-socket-group", "no-such-group"},
+                                               {"--heartbeat", "0"},
+                                               {"--heartbeat", "30"},
+                                               {"--turn-log-bytes", "1"}}) {
         const auto parsed = parse(arguments);
         CHECK_FALSE(parsed.config);
         CHECK(parsed.exit_code == 2);

@@ -416,6 +416,19 @@ TEST_CASE("a Unix socket serves, replaces a dead one, and is removed") {
     CHECK(again.client().request("GET", "/hello").status == 200);
 }
 
+TEST_CASE("a Unix socket is given to a group, whose members may then connect") {
+    const std::string path = "/tmp/atoll-http-test-" + std::to_string(::getpid()) + ".sock";
+    const gid_t group = ::geteuid() == 0 ? 65'534 : ::getegid();
+    http::Settings settings;
+    settings.unix_socket_group = group;
+    TestServer server(settings, "unix:" + path);
+    struct stat status {};
+    REQUIRE(::stat(path.c_str(), &status) == 0);
+    CHECK((status.st_mode & 0777U) == 0660U);
+    CHECK(status.st_gid == group);
+    CHECK(server.client().request("GET", "/hello").status == 200);
+}
+
 TEST_CASE("an address that cannot be listened on is told with its remedy") {
     boost::asio::io_context io;
     const auto refusal = [&](const std::string& spec) {

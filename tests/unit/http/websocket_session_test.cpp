@@ -327,6 +327,26 @@ TEST_CASE("What a client may not send ends the WebSocket with a code that says w
     CHECK(rejection(client)["code"] == "invalid_json");
 }
 
+TEST_CASE("The server ends its side only once the client has answered its close frame, or did not in time") {
+    http::Settings settings;
+    settings.linger_deadline = 20s;
+    SocketServer server(settings);
+    auto client = server.open();
+    const std::string message = frame_bytes({.payload = std::string(100'001, 'x')});
+    client.send_raw(message.substr(0, 50'000));
+    CHECK(client.next().close_code() == 1009);
+    // It goes on with what it had begun, as one behind a proxy must be able to.
+    CHECK_THROWS(client.http().closes(50ms));
+    client.send_raw(message.substr(50'000) + frame_bytes({.payload = "{}"}) + close_frame_bytes(1009));
+    CHECK(client.http().closes(5s));
+    settings.linger_deadline = 50ms;
+    SocketServer hasty(settings);
+    auto silent = hasty.open();
+    silent.send({.first = 0x82, .payload = "x"});
+    CHECK(silent.next().close_code() == 1003);
+    CHECK(hasty.eventually([&] { return hasty.connections_now() == 0; }));
+}
+
 TEST_CASE("A client's close is answered with its code, and the server then ends the connection") {
     SocketServer server;
     for (const std::string& bytes : {close_frame_bytes(1000, "bye"), close_frame_bytes(4321)}) {
