@@ -32,6 +32,8 @@ std::vector<Measure> measures() {
         {{"message_ms"}, true, [=](const Options& o) { return one(measure_message(o.scope)); }},
         {{"ws_message_ms"}, true, [=](const Options& o) { return one(measure_socket_message(o.scope)); }},
         {{"fanout_ms"}, true, [=](const Options& o) { return one(measure_fanout(o.scope)); }},
+        {{"stream_events_per_s"}, true, [=](const Options& o) { return one(measure_stream(o.scope)); }},
+        {{"replay_mb_s"}, false, [=](const Options&) { return one(measure_replay()); }},
         {{"idle_ws_kb"}, false, [=](const Options&) { return one(measure_idle_sockets()); }},
         {{"turns_per_s"}, true, [=](const Options& o) { return one(measure_turns(o.scope)); }},
         {{"idle_sandbox_pss_kb", "idle_sandbox_memavail_kb", "server_rss_kb"},

@@ -18,6 +18,10 @@ Result measure_message(Scope scope);
 Result measure_socket_message(Scope scope);
 /// Milliseconds from an event to the last of 1,000 WebSockets.
 Result measure_fanout(Scope scope);
+/// Events of 256 bytes per second from one agent to one WebSocket.
+Result measure_stream(Scope scope);
+/// Megabytes per second of a log of 60 MB that a WebSocket reads again.
+Result measure_replay();
 /// Kilobytes of the server for one of 10,000 idle WebSockets.
 Result measure_idle_sockets();
 /// Turns per second of 20 conversations at once.

@@ -22,8 +22,11 @@ class FrameReader {
     /// Throws for a close frame. True if there was a ping, which wants its pong.
     template <class OnFrame>
     bool feed(std::string_view bytes, OnFrame on_frame) {
-        pending_ += bytes;
-        std::string_view rest = pending_;
+        // The usual case: whole frames, looked at where they were received.
+        const bool pieced = !pending_.empty();
+        if (pieced)
+            pending_ += bytes;
+        std::string_view rest = pieced ? std::string_view(pending_) : bytes;
         bool pinged = false;
         for (std::size_t size = 0; (size = whole_frame(rest)) != 0; rest.remove_prefix(size)) {
             const auto payload = rest.substr(head_size(rest), size - head_size(rest));
@@ -33,7 +36,10 @@ class FrameReader {
             if (rest.front() == k_text)
                 on_frame(payload);
         }
-        pending_.erase(0, pending_.size() - rest.size());
+        if (pieced)
+            pending_.erase(0, pending_.size() - rest.size());
+        else
+            pending_ = rest;
         return pinged;
     }
 
@@ -65,9 +71,10 @@ class WebSocket {
     /// Waits for as many bytes as the next read brings; for raw counting.
     std::string receive_some();
 
-  private:
+    /// Sends bytes as they are.
     void send(std::string_view frame);
 
+  private:
     base::UniqueFd fd_;
     FrameReader reader_;
     bool early_done_ = false;
