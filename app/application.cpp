@@ -21,6 +21,7 @@
 #include "core/base/asio_timers.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "core/base/loop_meter.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/isolation/bubblewrap_launcher.hpp"
@@ -139,6 +140,7 @@ struct Application::Parts {
     DataDir data;
     base::SystemClock clock;
     base::AsioTimers timers;
+    std::optional<base::LoopMeter> meter;
     boost::asio::basic_signal_set<base::Executor> signals;
     std::vector<sandbox::AgentSpec> agents;
     std::unique_ptr<store::SqliteStore> store;
@@ -295,6 +297,8 @@ Result<void> Application::Parts::open_http() {
     system.enforcement = [this] { return sandboxes->enforcement(sandbox::NetworkMode::none); };
     system.capacity = [this] { return http::Capacity{sandboxes->living(), sandboxes->capacity()}; };
     system.ready = [this] { return conversations->ready(); };
+    if (config.measure_loop)
+        system.loop = &meter.emplace(loop);
     api = std::make_unique<http::Api>(http::Api{*conversations, std::move(system), tokens.get()});
     server = std::make_unique<http::Server>(loop.get_executor(), http_settings(config),
                                             http::make_router(*api), *authenticator);
@@ -334,6 +338,8 @@ void Application::Parts::let_go() {
     checkpointer.reset();
     checkpoint_helper.reset();
     timers.stop();
+    if (meter)
+        meter->stop();
     signals.cancel();
     LogLine(evt::server_stopped).info();
 }
@@ -357,6 +363,13 @@ void Application::start() {
     parts_->checkpointer.emplace(parts_->timers, *parts_->checkpoint_helper, *parts_->store, *parts_->journal,
                                  parts_->data.database(), fs_guard::Checkpointer::Bounds{});
     parts_->await_signal();
+}
+
+void Application::run() {
+    if (parts_->meter)
+        parts_->meter->run();
+    else
+        parts_->loop.run();
 }
 
 std::string Application::usage() const {

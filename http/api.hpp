@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/base/loop_meter.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/sandbox/types.hpp"
 #include "http/router.hpp"
@@ -29,6 +30,7 @@ struct SystemInfo {
     std::function<sandbox::Enforcement()> enforcement;
     std::function<Capacity()> capacity;
     std::function<base::Result<void>()> ready;  // an error says why no work can be taken now
+    const base::LoopMeter* loop = nullptr;      // of the server's loop, while it is measured
 };
 
 class StreamTokens;

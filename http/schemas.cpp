@@ -203,12 +203,21 @@ void add_server(OrderedJson& out) {
     out["Health"] = object(Members::required, {{"status", text()}});
     out["Capacity"] =
         object(Members::required, {{"livingSandboxes", counter()}, {"maxSandboxes", counter()}});
+    out["Histogram"] = object(Members::required, {{"count", counter()},
+                                                  {"p50", counter()},
+                                                  {"p99", counter()},
+                                                  {"p999", counter()},
+                                                  {"max", counter()}});
+    out["Loop"] =
+        object(Members::required, {{"latenessUs", ref("Histogram")}, {"handlerCpuUs", ref("Histogram")}});
+    out["Loop"]["type"] = {"object", "null"};  // null unless the server was started with --measure-loop
     out["System"] = object(Members::required, {{"version", text()},
                                                {"agents", list_of(text())},
                                                {"defaultAgent", text()},
                                                {"networks", list_of(network())},
                                                {"enforcement", ref("Enforcement")},
-                                               {"capacity", ref("Capacity")}});
+                                               {"capacity", ref("Capacity")},
+                                               {"loop", ref("Loop")}});
     out["AnyObject"] = any_object();
     out["ConsoleFile"] = text();
 }
