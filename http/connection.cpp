@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/socket_base.hpp>
 #include <cstring>
 
 namespace atl::http {
@@ -129,8 +130,11 @@ base::Task<Io> Connection::async_send(std::string_view bytes) {
         waited = true;
         start_write_wait();
         while (write_pending_ && !aborted_) {
-            if (std::exchange(deadline_passed_, false))
+            if (std::exchange(deadline_passed_, false)) {
+                // A client that does not read: its end frees what the kernel still holds for it.
+                socket_.set_option(asio::socket_base::linger(true, 0), error);
                 co_return Io::deadline;
+            }
             co_await wake_->async_wait();
         }
     }
