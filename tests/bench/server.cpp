@@ -135,6 +135,15 @@ bool Server::wait_end(int timeout_ms) {
     return true;
 }
 
+double Server::cpu_ms() const {
+    clockid_t clock = 0;
+    timespec used{};
+    if (const int error = ::clock_getcpuclockid(pid_, &clock); error != 0)
+        throw std::system_error(error, std::generic_category(), "clock_getcpuclockid");
+    ::clock_gettime(clock, &used);
+    return static_cast<double>(used.tv_sec) * 1e3 + static_cast<double>(used.tv_nsec) / 1e6;
+}
+
 void Server::stop() {
     if (pid_ < 0)
         return;

@@ -29,6 +29,8 @@ class Server {
 
     pid_t pid() const { return pid_; }
     std::uint16_t port() const { return port_; }
+    /// CPU time of its one thread so far.
+    double cpu_ms() const;
     const std::string& key() const { return key_; }
     std::string request(std::string_view method, std::string_view target, std::string_view body = {},
                         Accept accept = Accept::json) const;

@@ -64,8 +64,8 @@ class WebSocket {
     void send_text(std::string_view text);
     /// Waits until a frame arrives that `wanted` likes, at most 30 s; gives what it was called with before.
     void await(const std::function<bool(std::string_view payload)>& wanted);
-    /// Takes what has arrived without waiting. True if the `done` of a turn was in it.
-    bool receive_done();
+    /// Takes what has arrived without waiting. Returns of how many turns the `done` was in it.
+    std::size_t receive_done();
     /// The same of what came with the handshake.
     bool take_early_done() { return std::exchange(early_done_, false); }
     /// Waits for as many bytes as the next read brings; for raw counting.
