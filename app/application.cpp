@@ -21,6 +21,7 @@
 #include "core/base/asio_timers.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "core/base/loop_meter.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/isolation/bubblewrap_launcher.hpp"
@@ -136,13 +137,14 @@ struct Application::Parts {
     DataDir data;
     base::SystemClock clock;
     base::AsioTimers timers;
+    std::optional<base::LoopMeter> meter;
     boost::asio::basic_signal_set<base::Executor> signals;
     std::vector<sandbox::AgentSpec> agents;
     std::unique_ptr<store::SqliteStore> store;
     std::unique_ptr<fs_guard::HelperClient> remover;
     std::unique_ptr<fs_guard::HelperClient> checkpoint_helper;
     std::unique_ptr<fs_guard::HelperClient> measurer;
-    std::unique_ptr<fs_guard::DiskMeter> meter;
+    std::unique_ptr<fs_guard::DiskMeter> disk_meter;
     std::unique_ptr<fs_guard::Workspaces> workspaces;
     std::unique_ptr<cgroup::Groups> groups;
     std::unique_ptr<sandbox::UidLeases> uids;
@@ -262,7 +264,7 @@ Result<void> Application::Parts::open_disk() {
         return measuring.error();
     measurer = std::move(*measuring);
     open_meter();
-    auto provisioned = fs_guard::Workspaces::open(data.path(), *remover, *meter, timers);
+    auto provisioned = fs_guard::Workspaces::open(data.path(), *remover, *disk_meter, timers);
     if (!provisioned)
         return provisioned.error();
     workspaces = std::move(*provisioned);
@@ -307,7 +309,7 @@ void Application::Parts::open_meter() {
         measurer->measure(fs_guard::Workspaces::folder_name(id), std::move(done));
     };
     auto look = [path = data.path()] { return fs_guard::free_space(path); };
-    meter = std::make_unique<fs_guard::DiskMeter>(
+    disk_meter = std::make_unique<fs_guard::DiskMeter>(
         fs_guard::MeterPorts{clock, timers, std::move(look), std::move(walk)}, meter_settings);
 }
 
@@ -333,6 +335,8 @@ Result<void> Application::Parts::open_http() {
     system.ready = [this] { return conversations->ready(); };
     if (config.websocket_compression == "on")
         deflate = std::make_unique<http::SharedDeflate>();
+    if (config.measure_loop)
+        system.loop = &meter.emplace(loop);
     api = std::make_unique<http::Api>(
         http::Api{*conversations, std::move(system), tokens.get(), deflate.get()});
     server = std::make_unique<http::Server>(loop.get_executor(), http_settings(config),
@@ -377,12 +381,14 @@ void Application::Parts::stop() {
 
 void Application::Parts::let_go() {
     workspaces.reset();
-    meter.reset();
+    disk_meter.reset();
     measurer.reset();
     remover.reset();
     checkpointer.reset();
     checkpoint_helper.reset();
     timers.stop();
+    if (meter)
+        meter->stop();
     signals.cancel();
     if (certificate)
         certificate->stop();
@@ -409,6 +415,13 @@ void Application::start() {
     parts_->checkpointer.emplace(parts_->timers, *parts_->checkpoint_helper, *parts_->store, *parts_->journal,
                                  parts_->data.database(), fs_guard::Checkpointer::Bounds{});
     parts_->await_signal();
+}
+
+void Application::run() {
+    if (parts_->meter)
+        parts_->meter->run();
+    else
+        parts_->loop.run();
 }
 
 std::string Application::usage() const {

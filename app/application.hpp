@@ -24,6 +24,8 @@ class Application {
 
     /// Serves. SIGTERM and SIGINT begin the graceful end, after which the loop has no work left.
     void start();
+    /// Runs the loop until no work is left, metered if the configuration asks for it.
+    void run();
     /// The addresses as bound, and how to use the server: for the person who started it.
     std::string usage() const;
 

@@ -56,6 +56,7 @@ struct Config {
     std::filesystem::path helper;
     std::filesystem::path zygote;
     std::filesystem::path uid_lease_dir = "/var/lib/atoll/uids";
+    bool measure_loop = false;
     bool print_profile = false;
     std::optional<KeysCommand> keys;
 };

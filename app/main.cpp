@@ -60,7 +60,7 @@ int run(const Config& config) {
     (*application)->start();
     std::fputs((*application)->usage().c_str(), stdout);
     std::fflush(stdout);
-    loop.run();
+    (*application)->run();
     return 0;
 }
 

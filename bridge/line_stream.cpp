@@ -139,6 +139,8 @@ void LineStream::wait_readable() {
 }
 
 void LineStream::on_readable() {
+    if (sink_->pace() == Pace::pause)
+        return pause();
     auto& scratch = context_->scratch;
     const ssize_t size = ::recv(socket_.native_handle(), scratch.data(), scratch.size(), MSG_DONTWAIT);
     if (size < 0 && (errno == EAGAIN || errno == EINTR))
@@ -161,6 +163,7 @@ void LineStream::on_readable() {
 
 /// Hands out complete lines, a bounded number; returns the bytes that are done with.
 std::size_t LineStream::hand_out(std::string_view bytes) {
+    next_pause_ = k_first_pause;
     std::size_t used = 0;
     for (std::size_t lines = 0; lines < k_lines_per_handler; ++lines) {
         const std::size_t newline = bytes.find('\n', std::max(used, searched_bytes_));
@@ -190,21 +193,34 @@ void LineStream::go_on() {
     if (sink_ == nullptr)
         return keep_for_next();
     if (backlog_)
-        return boost::asio::post(context_->executor, [self = shared_from_this()] {
-            if (self->sink_ == nullptr)
-                return;
-            self->pending_.erase(0, self->hand_out(self->pending_));
-            self->go_on();
-        });
+        return boost::asio::post(context_->executor, [self = shared_from_this()] { self->work_off(); });
     if (pending_.empty())
         pending_ = {};
     const std::size_t read_bytes = std::exchange(unpaced_bytes_, 0);
-    if (sink_->pace() == Pace::full)
+    if (sink_->pace() != Pace::slow)
         return wait_readable();
     const base::Millis rest{1 + read_bytes * 1000 / base::k_truncated_read_bytes_per_s};
     timer_ = context_->timers.arm(rest, [self = shared_from_this()] {
         self->timer_ = 0;
         self->wait_readable();
+    });
+}
+
+/// Lines that are here already.
+void LineStream::work_off() {
+    if (sink_ == nullptr)
+        return;
+    if (sink_->pace() == Pace::pause)
+        return pause();
+    pending_.erase(0, hand_out(pending_));
+    go_on();
+}
+
+void LineStream::pause() {
+    const base::Millis rest = std::exchange(next_pause_, std::min(2 * next_pause_, k_longest_pause));
+    timer_ = context_->timers.arm(rest, [self = shared_from_this()] {
+        self->timer_ = 0;
+        self->backlog_ ? self->work_off() : self->wait_readable();
     });
 }
 

@@ -31,12 +31,16 @@ struct StreamContext {
 };
 
 /// Lines that one handler hands out; then others have their turn.
-inline constexpr std::size_t k_lines_per_handler = 128;
+inline constexpr std::size_t k_lines_per_handler = 64;
+/// How long a stream with Pace::pause is left alone: at first, and at most, doubling in between.
+inline constexpr base::Millis k_first_pause{1};
+inline constexpr base::Millis k_longest_pause{16};
 
 class LineStream : public std::enable_shared_from_this<LineStream> {
   public:
     enum class End : std::uint8_t { connect_failed, closed, line_too_long };
-    enum class Pace : std::uint8_t { full, slow };  // slow: base::k_truncated_read_bytes_per_s
+    /// slow: base::k_truncated_read_bytes_per_s; pause: nothing for a while, then it is asked again.
+    enum class Pace : std::uint8_t { full, slow, pause };
 
     /// Called from the loop, never from inside open(). Each call may call close().
     class Sink {
@@ -86,6 +90,8 @@ class LineStream : public std::enable_shared_from_this<LineStream> {
     void on_readable();
     std::size_t hand_out(std::string_view bytes);
     void go_on();
+    void pause();
+    void work_off();
     void keep_for_next();
     void end(End why, std::string_view detail);
     void end_later(End why, const char* detail);
@@ -104,6 +110,7 @@ class LineStream : public std::enable_shared_from_this<LineStream> {
     bool waits_readable_ = false;
     bool closed_ = false;
     std::size_t connect_attempts_ = 0;
+    base::Millis next_pause_ = k_first_pause;
     base::TimerId timer_ = 0;
 };
 

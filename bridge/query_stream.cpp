@@ -62,7 +62,9 @@ void QueryStream::on_end(LineStream::End end, std::string_view detail) {
 // Refused lines count for no bound of the event log, so they have this one.
 LineStream::Pace QueryStream::pace() const {
     const bool slow = bad_lines_ > base::k_max_protocol_complaints || observer_.truncated();
-    return slow ? LineStream::Pace::slow : LineStream::Pace::full;
+    if (slow)
+        return LineStream::Pace::slow;
+    return observer_.congested() ? LineStream::Pace::pause : LineStream::Pace::full;
 }
 
 }  // namespace atl::bridge

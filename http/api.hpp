@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/base/loop_meter.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/sandbox/types.hpp"
 #include "http/limit_settings.hpp"
@@ -29,11 +30,12 @@ struct SystemInfo {
     std::string default_agent;
     std::vector<std::string> networks;        // modes that a request may ask for: "none", perhaps "host"
     std::map<std::string, std::string> gaps;  // limits that this host does not enforce, and why
-    LimitSettings limits;               // of one client
-    std::vector<std::string> networks;  // modes that a request may ask for: "none", perhaps "host"
+    LimitSettings limits;                     // of one client
+    std::vector<std::string> networks;        // modes that a request may ask for: "none", perhaps "host"
     std::function<sandbox::Enforcement()> enforcement;
     std::function<Capacity()> capacity;
     std::function<base::Result<void>()> ready;  // an error says why no work can be taken now
+    const base::LoopMeter* loop = nullptr;      // of the server's loop, while it is measured
 };
 
 class SharedDeflate;

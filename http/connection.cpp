@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/socket_base.hpp>
 #include <cstring>
 
 #include "core/base/log.hpp"
@@ -240,6 +241,9 @@ base::Task<Io> Connection::async_send(std::string_view bytes) {
             if (std::exchange(deadline_passed_, false)) {
                 // Something is missing for good: nothing may follow, nor an end that looks orderly.
                 failed_ = true;
+                // A client that does not read: its end frees what the kernel still holds for it.
+                boost::system::error_code ignored;
+                socket_.set_option(asio::socket_base::linger(true, 0), ignored);
                 co_return Io::deadline;
             }
             co_await wake_->async_wait();

@@ -28,6 +28,9 @@ using base::UniqueFd;
 
 constexpr int k_backlog = 4096;
 constexpr auto k_same_owner = static_cast<uid_t>(-1);  // chown(2)
+// What the kernel holds of our output to a client before it is sent (TCP_NOTSENT_LOWAT, tcp(7)): without it a
+// client that never reads costs net.ipv4.tcp_wmem's maximum, megabytes. What is in flight does not count.
+constexpr int k_unsent_bytes = 256 * 1024;
 
 Error failure(const std::string& spec, const char* call, int error_number, std::string_view remedy) {
     return Error(Errc::listen_failed, "Cannot listen on " + spec + ": " +
@@ -217,6 +220,7 @@ std::optional<Accepted> Listener::accept(bool& exhausted) {
     if (family_ != AF_UNIX) {
         const int on = 1;
         ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        ::setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &k_unsent_bytes, sizeof k_unsent_bytes);
     }
     UniqueFd owner(fd);
     boost::system::error_code error;

@@ -209,6 +209,14 @@ void add_server(OrderedJson& out) {
     out["Health"] = object(Members::required, {{"status", text()}});
     out["Capacity"] =
         object(Members::required, {{"livingSandboxes", counter()}, {"maxSandboxes", counter()}});
+    out["Histogram"] = object(Members::required, {{"count", counter()},
+                                                  {"p50", counter()},
+                                                  {"p99", counter()},
+                                                  {"p999", counter()},
+                                                  {"max", counter()}});
+    out["Loop"] =
+        object(Members::required, {{"latenessUs", ref("Histogram")}, {"handlerCpuUs", ref("Histogram")}});
+    out["Loop"]["type"] = {"object", "null"};  // null unless the server was started with --measure-loop
     out["System"] = object(Members::required, {{"version", text()},
                                                {"agents", list_of(text())},
                                                {"defaultAgent", text()},
@@ -216,7 +224,8 @@ void add_server(OrderedJson& out) {
                                                {"enforcement", ref("Enforcement")},
                                                {"notEnforced", any_object()},
                                                {"capacity", ref("Capacity")},
-                                               {"clientLimits", ref("ClientLimits")}});
+                                               {"clientLimits", ref("ClientLimits")},
+                                               {"loop", ref("Loop")}});
     out["ClientLimits"] = object(Members::required, {{"connectionsPerAddress", nullable_counter()},
                                                      {"requestsPerSecondPerAddress", nullable_counter()},
                                                      {"requestsPerSecondPerKey", nullable_counter()},

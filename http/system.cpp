@@ -40,6 +40,28 @@ void write_limits(JsonWriter& json, const LimitSettings& limits) {
     json.end_object();
 }
 
+void write_histogram(JsonWriter& json, const base::Histogram& histogram) {
+    const auto us = [](base::Histogram::Micros value) { return static_cast<std::uint64_t>(value.count()); };
+    json.begin_object();
+    json.key("count").number(histogram.count());
+    json.key("p50").number(us(histogram.quantile(0.5)));
+    json.key("p99").number(us(histogram.quantile(0.99)));
+    json.key("p999").number(us(histogram.quantile(0.999)));
+    json.key("max").number(us(histogram.max()));
+    json.end_object();
+}
+
+void write_loop(JsonWriter& json, const base::LoopMeter* meter) {
+    if (meter == nullptr) {
+        json.null();
+        return;
+    }
+    json.begin_object();
+    write_histogram(json.key("latenessUs"), meter->lateness());
+    write_histogram(json.key("handlerCpuUs"), meter->handler_cpu());
+    json.end_object();
+}
+
 Task<Result<Response>> async_system(Api& api, RequestContext&) {
     std::string out;
     JsonWriter json(out);
@@ -65,6 +87,7 @@ Task<Result<Response>> async_system(Api& api, RequestContext&) {
     json.key("maxSandboxes").number(capacity.max);
     json.end_object();
     write_limits(json.key("clientLimits"), api.system.limits);
+    write_loop(json.key("loop"), api.system.loop);
     json.end_object();
     co_return json_response(std::move(out));
 }
@@ -85,9 +108,11 @@ std::vector<Route> system_routes(Api& api) {
     ready.errors = {Errc::shutting_down, Errc::storage_failed, Errc::host_unsupported};
     routes.push_back(std::move(ready));
 
-    Route system{Method::get, "/v1/system", "getSystem",
-                 "Version, agents, what this host enforces, capacity, limits of a client.",
-                 bind_handler(api, async_system)};
+    Route system{
+        Method::get, "/v1/system", "getSystem",
+        "Version, agents, what this host enforces, capacity, limits of a client; how late its loop is, if "
+        "`--measure-loop`.",
+        bind_handler(api, async_system)};
     system.responses = {{200, "What the server is.", "System"}};
     system.user_keys = UserKeys::allowed;
     routes.push_back(std::move(system));

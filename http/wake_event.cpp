@@ -1,8 +1,13 @@
 #include "http/wake_event.hpp"
 
-#include <boost/asio/post.hpp>
+#include <utility>
+
+#include "http/wake_queue.hpp"
 
 namespace atl::http {
+
+WakeEvent::WakeEvent(base::Executor executor)
+    : queue_(boost::asio::use_service<WakeQueue>(executor.context())) {}
 
 void WakeEvent::notify() {
     if (!waiter_)
@@ -13,13 +18,8 @@ void WakeEvent::notify() {
 }
 
 void WakeEvent::post() {
-    if (posted_)
-        return;
-    posted_ = true;
-    boost::asio::post(executor_, [self = shared_from_this()] {
-        self->posted_ = false;
-        self->notify();
-    });
+    if (!std::exchange(posted_, true))
+        queue_.add(shared_from_this());
 }
 
 }  // namespace atl::http

@@ -11,9 +11,11 @@
 
 namespace atl::http {
 
+class WakeQueue;
+
 class WakeEvent : public std::enable_shared_from_this<WakeEvent> {
   public:
-    explicit WakeEvent(base::Executor executor) : executor_(executor) {}
+    explicit WakeEvent(base::Executor executor);
 
     /// Completes at the next wake. One waiter at a time. Not cancellable: whoever wants it to end wakes it.
     base::Task<> async_wait() {
@@ -25,14 +27,14 @@ class WakeEvent : public std::enable_shared_from_this<WakeEvent> {
     /// Resumes the waiter before returning. Only from a handler of the loop that holds no iterators of its
     /// own.
     void notify();
-    /// Resumes the waiter later in this turn of the loop; several calls before that are one. Callable from
-    /// anywhere.
+    /// Resumes the waiter later, after those that were posted before (wake_queue.hpp); several calls before
+    /// that are one. Callable from anywhere.
     void post();
 
-    base::Executor executor() const noexcept { return executor_; }
-
   private:
-    base::Executor executor_;
+    friend class WakeQueue;
+
+    WakeQueue& queue_;
     boost::asio::any_completion_handler<void()> waiter_;
     bool posted_ = false;
 };

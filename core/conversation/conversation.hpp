@@ -65,6 +65,7 @@ struct Conversation final : sandbox::QueryObserver {
     void on_bad_line(std::string_view what) override;
     void on_end(sandbox::QueryEnd end, std::string_view detail) override;
     bool truncated() const override { return turn.truncated; }
+    bool congested() const override { return log->congested(); }
 
   private:
     bool admit(EventType type, std::size_t bytes);

@@ -27,6 +27,8 @@ void Journal::add(Write write) {
     } else if (std::holds_alternative<ForgetTurns>(write) ||
                std::holds_alternative<EraseConversation>(write)) {
         promote_lazy();  // or a row would be written after it was removed
+    } else if (const auto* const event = std::get_if<AppendEvent>(&write)) {
+        batch_bytes_ += event->event->json.size();
     }
     batch_.push_back(std::move(write));
     schedule();
@@ -111,6 +113,7 @@ base::Result<void> Journal::commit() {
     healthy_ = true;
     scheduled_ = false;
     batch_.clear();
+    batch_bytes_ = 0;
     ++batch_number_;
     // A waiter may add writes and waiters of its own: those belong to the next batch.
     const auto waiters = std::exchange(waiters_, {});

@@ -1,7 +1,8 @@
 // Group commit: writes of one turn of the loop go to the store together, and who waits for them is called
 // after. Nothing that depends on a write happens before. When the store refuses, the batch is kept and tried
 // again until it goes through; meanwhile healthy() is false and callers refuse new work, so that the batch
-// stays small. Also removes the events of cut and deleted logs, a few rows at a time.
+// stays small. An agent's events wait outside while a batch is full (congested()). Also removes the events of
+// cut and deleted logs, a few rows at a time.
 #pragma once
 
 #include <deque>
@@ -37,6 +38,11 @@ class Journal {
     void on_refusal(std::function<void()> refused) { refused_ = std::move(refused); }
     /// The number of the batch that add() adds to; those below are committed.
     std::uint64_t batch_number() const noexcept { return batch_number_; }
+    /// True while the batch holds all that one commit should: a commit is a handler of the loop. Who can
+    /// should let writes wait until it is false; all others may still add.
+    bool congested() const noexcept {
+        return batch_.size() >= k_batch_writes || batch_bytes_ >= k_batch_bytes;
+    }
     /// False while the store refuses.
     bool healthy() const noexcept { return healthy_; }
 
@@ -57,6 +63,9 @@ class Journal {
     base::Result<void> commit();
     void purge_some();
 
+    // A few tenths of a millisecond of SQLite.
+    static constexpr std::size_t k_batch_writes = 128;
+    static constexpr std::size_t k_batch_bytes = 256UL * 1024;
     static constexpr base::Millis k_lazy_interval{2};
     static constexpr base::Millis k_retry_interval{500};
     static constexpr base::Millis k_purge_interval{5};
@@ -65,7 +74,8 @@ class Journal {
     Store& store_;
     base::Timers& timers_;
     std::vector<Write> batch_;
-    std::vector<Write> lazy_;  // turns only
+    std::size_t batch_bytes_ = 0;  // of its events
+    std::vector<Write> lazy_;      // turns only
     std::uint64_t batch_number_ = 1;
     std::vector<std::function<void()>> waiters_;
     std::function<void()> refused_;

@@ -152,6 +152,9 @@ class QueryObserver {
     virtual void on_end(QueryEnd end, std::string_view detail) = 0;
     /// True while this turn's output is only counted: the stream is then read slowly.
     virtual bool truncated() const = 0;
+    /// True while nothing more should be read for the moment: what was read before is still to be committed.
+    /// Ask again after a pause; the kernel holds the guest back meanwhile.
+    virtual bool congested() const { return false; }
 };
 
 /// An open turn on the bridge. Destroying it closes the stream, which cancels what still runs.

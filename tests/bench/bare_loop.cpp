@@ -2,14 +2,12 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sqlite3.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -17,6 +15,7 @@
 #include <vector>
 
 #include "core/base/unique_fd.hpp"
+#include "tests/bench/bare_log.hpp"
 
 namespace atl::bench {
 namespace {
@@ -25,7 +24,6 @@ using base::UniqueFd;
 
 constexpr std::size_t k_read_bytes = 16 * 1024;
 constexpr int k_max_events = 64;
-constexpr int k_seq_bits = 36;
 constexpr std::string_view k_event_lines = R"({"ev":"message","data":{"role":"assistant","content":"hello"}})"
                                            "\n"
                                            R"({"ev":"done","data":{}})"
@@ -64,81 +62,6 @@ void run_peer(const std::vector<UniqueFd>& sockets) {
     }
 }
 
-/// The least that a client can resume from: events found by conversation and number through their row id, so
-/// no second index; turns in the order in which they ended. Prepared statements, no checkpoints while
-/// measuring.
-class Log {
-  public:
-    explicit Log(const std::filesystem::path& file) {
-        if (sqlite3_open(file.c_str(), &db_) != SQLITE_OK)
-            throw std::runtime_error("sqlite3_open");
-        execute(
-            "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=0;"
-            "CREATE TABLE event(id INTEGER PRIMARY KEY, turn INTEGER, type TEXT, at INTEGER, data TEXT);"
-            "CREATE TABLE turn(conversation INTEGER, number INTEGER, status TEXT);");
-        begin_ = prepare("BEGIN");
-        commit_ = prepare("COMMIT");
-        event_ = prepare("INSERT INTO event VALUES(?, ?, ?, ?, ?)");
-        turn_ = prepare("INSERT INTO turn VALUES(?, ?, 'done')");
-    }
-    Log(const Log&) = delete;
-    Log& operator=(const Log&) = delete;
-    ~Log() {
-        for (sqlite3_stmt* statement : {begin_, commit_, event_, turn_})
-            sqlite3_finalize(statement);
-        sqlite3_close(db_);
-    }
-
-    void begin() { step(begin_); }
-    void commit() { step(commit_); }
-
-    void turn(std::int64_t conversation, std::int64_t number, std::string_view lines) {
-        const std::size_t middle = lines.find('\n');
-        event(conversation, number * 2 + 1, number, "message", lines.substr(0, middle));
-        event(conversation, number * 2 + 2, number, "done", lines.substr(middle + 1));
-        sqlite3_bind_int64(turn_, 1, conversation);
-        sqlite3_bind_int64(turn_, 2, number);
-        step(turn_);
-    }
-
-  private:
-    void execute(const char* sql) {
-        if (sqlite3_exec(db_, sql, nullptr, nullptr, nullptr) != SQLITE_OK)
-            throw std::runtime_error(sqlite3_errmsg(db_));
-    }
-    sqlite3_stmt* prepare(const char* sql) {
-        sqlite3_stmt* statement = nullptr;
-        if (sqlite3_prepare_v2(db_, sql, -1, &statement, nullptr) != SQLITE_OK)
-            throw std::runtime_error(sqlite3_errmsg(db_));
-        return statement;
-    }
-    void step(sqlite3_stmt* statement) {
-        if (sqlite3_step(statement) != SQLITE_DONE)
-            throw std::runtime_error(sqlite3_errmsg(db_));
-        sqlite3_reset(statement);
-    }
-    void event(std::int64_t conversation, std::int64_t seq, std::int64_t turn, std::string_view type,
-               std::string_view data) {
-        sqlite3_bind_int64(event_, 1, conversation << k_seq_bits | seq);
-        sqlite3_bind_int64(event_, 2, turn);
-        sqlite3_bind_text(event_, 3, type.data(), static_cast<int>(type.size()), SQLITE_STATIC);
-        sqlite3_bind_int64(event_, 4, now_ms());
-        sqlite3_bind_text(event_, 5, data.data(), static_cast<int>(data.size()), SQLITE_STATIC);
-        step(event_);
-    }
-    static std::int64_t now_ms() {
-        return std::chrono::floor<std::chrono::milliseconds>(std::chrono::system_clock::now())
-            .time_since_epoch()
-            .count();
-    }
-
-    sqlite3* db_ = nullptr;
-    sqlite3_stmt* begin_ = nullptr;
-    sqlite3_stmt* commit_ = nullptr;
-    sqlite3_stmt* event_ = nullptr;
-    sqlite3_stmt* turn_ = nullptr;
-};
-
 /// True when `request` holds a whole request: the head and as much body as it announces.
 bool complete(std::string_view request) {
     const std::size_t end = request.find("\r\n\r\n");
@@ -161,7 +84,7 @@ class Loop {
           clients_(peers.size()),
           turns_(peers.size()) {
         if (!database.empty())
-            log_ = std::make_unique<Log>(database);
+            log_ = std::make_unique<BareLog>(database);
         add(poller_.get(), listener_.get(), k_listener);
         for (std::size_t i = 0; i < peers.size(); ++i)
             add(poller_.get(), peers[i].get(), k_peer | i);
@@ -266,7 +189,7 @@ class Loop {
     std::vector<Client> clients_;
     std::vector<std::int64_t> turns_;
     std::vector<std::size_t> finished_;
-    std::unique_ptr<Log> log_;
+    std::unique_ptr<BareLog> log_;
     std::array<char, k_read_bytes> buffer_;
 };
 

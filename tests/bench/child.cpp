@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <stdexcept>
 #include <system_error>
 #include <utility>
 
@@ -25,13 +26,27 @@ Child::Child(const std::function<void()>& run) {
     try {
         run();
     } catch (const std::exception& error) {
-        std::fprintf(stderr, "bench: a floor's process: %s\n", error.what());
+        std::fprintf(stderr, "bench: a process of it: %s\n", error.what());
         ::_exit(1);
     }
     ::_exit(0);
 }
 
 Child::Child(Child&& other) noexcept : pid_(std::exchange(other.pid_, -1)) {}
+
+bool Child::has_ended() const {
+    siginfo_t info{};
+    return ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == pid_;
+}
+
+void Child::wait() {
+    int status = 0;
+    if (::waitpid(std::exchange(pid_, -1), &status, 0) < 0)
+        throw std::system_error(errno, std::generic_category(), "waitpid");
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        throw std::runtime_error("a process of the measurement failed: see above");
+}
 
 Child::~Child() {
     if (pid_ <= 0)

@@ -15,6 +15,9 @@ class Child {
     Child(const Child&) = delete;
     Child& operator=(const Child&) = delete;
     Child& operator=(Child&&) = delete;
+    bool has_ended() const;
+    /// Waits for its end; throws unless it ended well.
+    void wait();
     /// Kills and reaps it.
     ~Child();
 

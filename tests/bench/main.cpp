@@ -16,6 +16,8 @@ struct Options {
     std::string markdown;
     Scope scope = Scope::product_and_floor;
     std::size_t sandboxes = 1000;
+    LoadScale load = LoadScale::full;
+    bool must_reach = false;
 };
 
 /// A measurement that fills in one key or several.
@@ -32,11 +34,17 @@ std::vector<Measure> measures() {
         {{"message_ms"}, true, [=](const Options& o) { return one(measure_message(o.scope)); }},
         {{"ws_message_ms"}, true, [=](const Options& o) { return one(measure_socket_message(o.scope)); }},
         {{"fanout_ms"}, true, [=](const Options& o) { return one(measure_fanout(o.scope)); }},
+        {{"stream_events_per_s"}, true, [=](const Options& o) { return one(measure_stream(o.scope)); }},
+        {{"replay_mb_s"}, false, [=](const Options&) { return one(measure_replay()); }},
+        {{"reactor_lateness_ms"}, false, [=](const Options&) { return one(measure_lateness()); }},
         {{"idle_ws_kb"}, false, [=](const Options&) { return one(measure_idle_sockets()); }},
         {{"turns_per_s"}, true, [=](const Options& o) { return one(measure_turns(o.scope)); }},
         {{"idle_sandbox_pss_kb", "idle_sandbox_memavail_kb", "server_rss_kb"},
          false,
          [](const Options&) { return measure_idle(); }},
+        {{"load_message_ms", "load_growth_kb", "load_cut"},
+         false,
+         [](const Options& o) { return measure_load(o.load); }},
         {{"concurrent_sandboxes"},
          false,
          [=](const Options& o) { return one(measure_concurrent(o.sandboxes)); }},
@@ -83,7 +91,9 @@ int measure_and_tell(const Options& options) {
         write_json(results, options.json);
     const bool failed = std::any_of(results.begin(), results.end(),
                                     [](const Result& result) { return !result.error.empty(); });
-    return failed || results.empty() ? 1 : 0;
+    const bool missed = std::any_of(results.begin(), results.end(),
+                                    [](const Result& result) { return !result.reached.value_or(true); });
+    return failed || results.empty() || (options.must_reach && missed) ? 1 : 0;
 }
 
 }  // namespace
@@ -91,6 +101,7 @@ int measure_and_tell(const Options& options) {
 int main(int argc, char** argv) {
     Options options;
     bool floors_only = false;
+    bool small_load = false;
     CLI::App app("Measures atolld of this build. Exit status 1 if something could not be measured.",
                  "scripts/bench");
     app.add_option("--only", options.only, "Only these, separated by commas")
@@ -101,7 +112,11 @@ int main(int argc, char** argv) {
     app.add_option("--sandboxes", options.sandboxes, "How many for concurrent_sandboxes")
         ->capture_default_str();
     app.add_flag("--floors-only", floors_only, "Only the floors, without the server");
+    app.add_flag("--small-load", small_load, "Of the load a tenth, for some seconds, with slack: for tests");
+    app.add_flag("--must-reach", options.must_reach, "Exit status 1 also if a target is missed");
     CLI11_PARSE(app, argc, argv);
+    if (small_load)
+        options.load = LoadScale::small;
     if (floors_only)
         options.scope = Scope::floor_only;
     try {

@@ -1,5 +1,6 @@
 // The measurements of README.md, each in a file of its own. Each starts a server of its own, takes at most
-// 50 s, and measures its floor in the same run, alternating with the product so that noise meets both.
+// 50 s (the load: 90 s), and measures its floor in the same run, alternating with the product so that noise
+// meets both.
 #pragma once
 
 #include <vector>
@@ -9,6 +10,7 @@
 namespace atl::bench {
 
 enum class Scope { product_and_floor, floor_only };
+enum class LoadScale { full, small };
 
 /// Milliseconds from POST of an `echo` conversation to its 201.
 Result measure_create(Scope scope);
@@ -18,8 +20,17 @@ Result measure_message(Scope scope);
 Result measure_socket_message(Scope scope);
 /// Milliseconds from an event to the last of 1,000 WebSockets.
 Result measure_fanout(Scope scope);
+/// Events of 256 bytes per second from one agent to one WebSocket.
+Result measure_stream(Scope scope);
+/// Megabytes per second of a log of 60 MB that a WebSocket reads again.
+Result measure_replay();
+/// How late a timer of the server is, at most but for 1 in 1,000, under all of the above.
+Result measure_lateness();
 /// Kilobytes of the server for one of 10,000 idle WebSockets.
 Result measure_idle_sockets();
+/// A good client's messages among 11,000 other WebSockets, hostile ones among them, and the server's memory:
+/// load_message_ms, load_growth_kb, load_cut. About 80 s; small: 1,100 of them, 15 s.
+std::vector<Result> measure_load(LoadScale scale);
 /// Turns per second of 20 conversations at once.
 Result measure_turns(Scope scope);
 /// Memory of 50 idle `shell` conversations: idle_sandbox_pss_kb, idle_sandbox_memavail_kb, server_rss_kb.

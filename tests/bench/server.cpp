@@ -58,8 +58,8 @@ fs::path bin_dir() {
     return fs::read_symlink("/proc/self/exe").parent_path();
 }
 
-Server::Server() : key_(random_key()), port_(free_port()) {
-    spawn();
+Server::Server(const std::vector<std::string>& more) : key_(random_key()), port_(free_port()) {
+    spawn(more);
     try {
         wait_ready();
     } catch (...) {
@@ -77,12 +77,13 @@ Server::~Server() {
     }
 }
 
-void Server::spawn() {
+void Server::spawn(const std::vector<std::string>& more) {
     const std::string program = bin_dir() / "atolld";
     const std::string listen = "127.0.0.1:" + std::to_string(port_);
     const std::string data_dir = dir_.path() / "data";
     const std::string log = dir_.path() / "log";
     std::vector<std::string> args{program, "--listen", listen, "--data-dir", data_dir};
+    args.insert(args.end(), more.begin(), more.end());
     std::vector<char*> argv;
     for (std::string& arg : args)
         argv.push_back(arg.data());
@@ -132,6 +133,15 @@ bool Server::wait_end(int timeout_ms) {
     ::waitpid(pid_, nullptr, 0);
     pid_ = -1;
     return true;
+}
+
+double Server::cpu_ms() const {
+    clockid_t clock = 0;
+    timespec used{};
+    if (const int error = ::clock_getcpuclockid(pid_, &clock); error != 0)
+        throw std::system_error(error, std::generic_category(), "clock_getcpuclockid");
+    ::clock_gettime(clock, &used);
+    return static_cast<double>(used.tv_sec) * 1e3 + static_cast<double>(used.tv_nsec) / 1e6;
 }
 
 void Server::stop() {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "core/base/unique_fd.hpp"
 #include "tests/bench/http_client.hpp"
@@ -19,7 +20,8 @@ std::filesystem::path bin_dir();
 class Server {
   public:
     /// Starts it and waits until /readyz answers 200; throws with the end of its log if it does not.
-    Server();
+    /// `more` goes to its command line.
+    explicit Server(const std::vector<std::string>& more = {});
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
     /// Stops it if stop() has not.
@@ -27,6 +29,8 @@ class Server {
 
     pid_t pid() const { return pid_; }
     std::uint16_t port() const { return port_; }
+    /// CPU time of its one thread so far.
+    double cpu_ms() const;
     const std::string& key() const { return key_; }
     std::string request(std::string_view method, std::string_view target, std::string_view body = {},
                         Accept accept = Accept::json) const;
@@ -45,7 +49,7 @@ class Server {
     void stop();
 
   private:
-    void spawn();
+    void spawn(const std::vector<std::string>& more);
     void wait_ready();
     bool wait_end(int timeout_ms);
     std::string log_tail() const;

@@ -117,14 +117,14 @@ void WebSocket::await(const std::function<bool(std::string_view payload)>& wante
     }
 }
 
-bool WebSocket::receive_done() {
+std::size_t WebSocket::receive_done() {
     const ssize_t count = ::recv(fd_.get(), read_buffer(), k_read_bytes, MSG_DONTWAIT);
     if (count == 0)
         throw std::runtime_error("the server closed a WebSocket");
     if (count < 0 && errno != EAGAIN && errno != EINTR)
         fail("recv");
-    bool done = false;
-    const auto look = [&](std::string_view payload) { done = is_done(payload) || done; };
+    std::size_t done = 0;
+    const auto look = [&](std::string_view payload) { done += is_done(payload) ? 1 : 0; };
     if (count > 0 && reader_.feed({read_buffer(), static_cast<std::size_t>(count)}, look))
         send(k_pong);
     return done;
@@ -147,7 +147,7 @@ void await_all_done(std::vector<WebSocket>& sockets) {
             throw std::runtime_error(std::to_string(waiting) + " WebSockets did not get the end of a turn");
         const int count = ::epoll_wait(poller.get(), events.data(), events.size(), 1000);
         for (int i = 0; i < count; ++i) {
-            if (sockets[events[static_cast<std::size_t>(i)].data.u64].receive_done())
+            if (sockets[events[static_cast<std::size_t>(i)].data.u64].receive_done() > 0)
                 --waiting;
         }
     }

@@ -22,8 +22,11 @@ class FrameReader {
     /// Throws for a close frame. True if there was a ping, which wants its pong.
     template <class OnFrame>
     bool feed(std::string_view bytes, OnFrame on_frame) {
-        pending_ += bytes;
-        std::string_view rest = pending_;
+        // The usual case: whole frames, looked at where they were received.
+        const bool pieced = !pending_.empty();
+        if (pieced)
+            pending_ += bytes;
+        std::string_view rest = pieced ? std::string_view(pending_) : bytes;
         bool pinged = false;
         for (std::size_t size = 0; (size = whole_frame(rest)) != 0; rest.remove_prefix(size)) {
             const auto payload = rest.substr(head_size(rest), size - head_size(rest));
@@ -33,7 +36,10 @@ class FrameReader {
             if (rest.front() == k_text)
                 on_frame(payload);
         }
-        pending_.erase(0, pending_.size() - rest.size());
+        if (pieced)
+            pending_.erase(0, pending_.size() - rest.size());
+        else
+            pending_ = rest;
         return pinged;
     }
 
@@ -58,16 +64,17 @@ class WebSocket {
     void send_text(std::string_view text);
     /// Waits until a frame arrives that `wanted` likes, at most 30 s; gives what it was called with before.
     void await(const std::function<bool(std::string_view payload)>& wanted);
-    /// Takes what has arrived without waiting. True if the `done` of a turn was in it.
-    bool receive_done();
+    /// Takes what has arrived without waiting. Returns of how many turns the `done` was in it.
+    std::size_t receive_done();
     /// The same of what came with the handshake.
     bool take_early_done() { return std::exchange(early_done_, false); }
     /// Waits for as many bytes as the next read brings; for raw counting.
     std::string receive_some();
 
-  private:
+    /// Sends bytes as they are.
     void send(std::string_view frame);
 
+  private:
     base::UniqueFd fd_;
     FrameReader reader_;
     bool early_done_ = false;

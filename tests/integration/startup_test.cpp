@@ -56,6 +56,19 @@ TEST_CASE("A wrong command line is refused and --help tells the right one") {
     CHECK(run_server({"--version"}).output.starts_with("atolld "));
 }
 
+TEST_CASE("A server tells how late its loop is when it is asked to measure, and ends as ever") {
+    ServerProcess plain;
+    CHECK(ApiClient(plain).call(200, "GET", "/v1/system")["loop"] == nullptr);
+    ServerProcess measured({.privilege = Privilege::as_started, .arguments = {"--measure-loop"}});
+    ApiClient client(measured);
+    client.message(client.create()["id"], "echo hello");
+    const auto loop = client.call(200, "GET", "/v1/system")["loop"];
+    CHECK(loop["latenessUs"]["count"] > 0);
+    CHECK(loop["handlerCpuUs"]["count"] > 10);
+    CHECK(loop["handlerCpuUs"]["max"] >= loop["handlerCpuUs"]["p50"]);
+    CHECK(measured.stop() == 0);
+}
+
 TEST_CASE("A wrong agents file is refused, naming what is wrong") {
     const TempDir dir;
     const auto refused = [&](const std::string& content, const std::string& word) {

@@ -76,6 +76,7 @@ struct Recorder final : sandbox::QueryObserver {
     std::vector<std::string> calls;  // "name data", "bad what", "end N"
     std::function<void()> on_each = [] {};
     bool slow = false;
+    bool full = false;
 
     void on_event(const sandbox::AgentEvent& event) override {
         record(std::string(event.name) + " " + std::string(event.data));
@@ -85,6 +86,7 @@ struct Recorder final : sandbox::QueryObserver {
         record("end " + std::to_string(static_cast<int>(end)));
     }
     bool truncated() const override { return slow; }
+    bool congested() const override { return full; }
     bool ended() const { return !calls.empty() && calls.back().starts_with("end"); }
 
   private:

@@ -98,3 +98,33 @@ TEST_CASE("While commits are held nothing is committed and nobody is told; then 
     bench.journal.release();
     CHECK_FALSE(bench.world.timers.run_deferred());
 }
+
+TEST_CASE("A batch that is full says so until it is committed") {
+    Bench bench;
+    SECTION("of many events") {
+        bench.journal.hold();
+        std::uint64_t seq = 0;
+        while (!bench.journal.congested() && seq < 10'000)
+            bench.append(++seq);
+        CHECK(seq >= 64);
+        CHECK(seq <= 1000);
+        // It is for those to ask who can wait: all others may add.
+        bench.append(++seq);
+        bench.settle();
+        CHECK(bench.journal.congested());
+        bench.journal.release();
+        bench.settle();
+        CHECK(bench.world.store.events.size() == seq);
+    }
+    SECTION("of large ones") {
+        const std::string data = R"({"delta":")" + std::string(200'000, 'x') + R"("})";
+        for (std::uint64_t seq = 1; seq <= 2; ++seq) {
+            CHECK_FALSE(bench.journal.congested());
+            bench.journal.add(
+                AppendEvent{1, make_event(seq, EventType::text_delta, base::WallTime{}, 1, data)});
+        }
+        CHECK(bench.journal.congested());
+        bench.settle();
+    }
+    CHECK_FALSE(bench.journal.congested());
+}

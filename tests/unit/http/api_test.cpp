@@ -1,6 +1,7 @@
 // The routes of the API over the real managers and a world of fakes, through real sockets. Every response is
 // checked against the server's OpenAPI document.
 #include <boost/asio/basic_waitable_timer.hpp>
+#include <boost/asio/post.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <optional>
 
@@ -171,10 +172,24 @@ TEST_CASE("health and readiness answer without a key, the system with one") {
     CHECK(system["version"] == "1.2.3");
     CHECK(system["agents"] == json({"shell", "echo"}));
     CHECK(system["capacity"]["maxSandboxes"] == 2);
+    CHECK(system["loop"] == nullptr);
     server.on_loop([&] { server.ready = base::Error(base::Errc::storage_failed, "the disk is full"); });
     const auto unready = server.call("GET", "/readyz");
     CHECK(unready.status == 503);
     CHECK(unready.body.find("the disk is full") != std::string::npos);
+}
+
+TEST_CASE("a server whose loop is measured tells how late it is") {
+    ApiServer server;
+    boost::asio::io_context other;
+    base::LoopMeter meter(other);
+    boost::asio::post(other, [&] { meter.stop(); });
+    meter.run();
+    server.on_loop([&] { server.api().system.loop = &meter; });
+    const auto loop = server.call_json("GET", "/v1/system")["loop"];
+    CHECK(loop["latenessUs"]["count"] == meter.lateness().count());
+    CHECK(loop["handlerCpuUs"]["count"] == meter.handler_cpu().count());
+    CHECK(loop["handlerCpuUs"]["max"] == meter.handler_cpu().max().count());
 }
 
 TEST_CASE("a conversation is created, read, listed, changed and deleted") {

@@ -1,3 +1,5 @@
+#include <poll.h>
+
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
@@ -339,6 +341,11 @@ TEST_CASE("a client that never reads is cut off at the write deadline") {
     for (int i = 0; i < 64; ++i)
         server.push("data: " + std::string(256 * 1024, 'x') + "\n\n");
     CHECK(server.eventually([&] { return server.feed.destroyed && server.connections_now() == 0; }));
+    // A reset, which needs no reader: the kernel does not keep what was never read.
+    CHECK(server.eventually([&] {
+        pollfd end{.fd = client.fd(), .events = 0, .revents = 0};
+        return ::poll(&end, 1, 0) == 1 && (end.revents & POLLERR) != 0;
+    }));
 }
 
 TEST_CASE("an HTTP/1.0 client gets a stream that ends with the connection") {
