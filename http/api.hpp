@@ -28,7 +28,6 @@ struct Capacity {
 struct SystemInfo {
     std::string version;
     std::string default_agent;
-    std::vector<std::string> networks;        // modes that a request may ask for: "none", perhaps "host"
     std::map<std::string, std::string> gaps;  // limits that this host does not enforce, and why
     LimitSettings limits;                     // of one client
     std::vector<std::string> networks;        // modes that a request may ask for: "none", perhaps "host"

@@ -145,7 +145,8 @@ HttpClient::HttpClient(std::string address, HeaderList default_headers)
 void HttpClient::connect() {
     constexpr std::string_view k_unix = "unix:";
     close();
-    fd_ = address_.starts_with(k_unix) ? connect_unix(address_.substr(k_unix.size())) : connect_tcp(address_, source_);
+    fd_ = address_.starts_with(k_unix) ? connect_unix(address_.substr(k_unix.size()))
+                                       : connect_tcp(address_, source_);
     if (!secure_)
         return;
     tls_ = std::make_unique<TlsClient>(fd_.get(), tls_options_);

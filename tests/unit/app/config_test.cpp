@@ -78,6 +78,8 @@ TEST_CASE("A certificate and its key come together, from wherever they are named
     REQUIRE(parsed.config);
     CHECK(parsed.config->tls_cert == "c.pem");
     CHECK(parsed.config->tls_key == "k.pem");
+}
+
 TEST_CASE("Proxies and limits are checked, and the environment takes a list") {
     const auto trusts = [](const ParsedConfig& parsed, const char* address) {
         return parsed.config.value().trusted_proxies.contains(atl::http::IpAddress::parse(address));
