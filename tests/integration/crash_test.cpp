@@ -1,5 +1,5 @@
-// kill -9 of the server while conversations stream: no process survives it, and a client that reconnects
-// with its last number gets every event that it had not seen, once.
+// kill -9 of the server while conversations stream: no process survives the next start, and a client that
+// reconnects with its last number gets every event that it had not seen, once.
 #include <catch2/catch_test_macros.hpp>
 #include <memory>
 #include <random>
@@ -65,16 +65,20 @@ struct Follower {
 
 }  // namespace
 
-TEST_CASE("No event is lost or doubled and no process survives when the server is killed in mid-stream") {
+TEST_CASE("No event is lost or doubled and no process is left by the next start when the server is killed") {
     const TempDir data;
     std::vector<Follower> followers(k_conversations);
     std::mt19937 random(20240229);
+    std::vector<atl::base::UniqueFd> killed;
     for (int round = 0; round < k_rounds; ++round) {
         INFO("round " << round);
         ServerOptions options;
         options.data_dir = data.path();
         ServerProcess server(options);
         ApiClient api(server);
+        // A sandbox that was just being made may wait for its bwrap for ever (core/isolation/README.md): this
+        // start has ended it.
+        CHECK(await_gone(killed, 10s));
         for (auto& follower : followers) {
             if (follower.id.empty())
                 follower.id = api.create()["id"];
@@ -91,12 +95,11 @@ TEST_CASE("No event is lost or doubled and no process survives when the server i
         // The first follower decides when: after so many events of its own.
         const std::vector<pid_t> below = descendants(server.pid());
         CHECK(below.size() >= 2 * k_conversations);
-        const auto processes = open_pidfds(below);
+        killed = open_pidfds(below);
         Follower clockwork;
         clockwork.id = followers[0].id;
         clockwork.follow(api, 20 + random() % 200);
         server.kill_hard();
-        CHECK(await_gone(processes, 10s));
         for (auto& thread : threads)
             thread.join();
     }
@@ -104,6 +107,7 @@ TEST_CASE("No event is lost or doubled and no process survives when the server i
     options.data_dir = data.path();
     ServerProcess server(options);
     ApiClient api(server);
+    CHECK(await_gone(killed, 10s));
     for (auto& follower : followers) {
         INFO(follower.id);
         const auto last = api.get(follower.id)["lastSeq"].get<std::uint64_t>();
