@@ -72,19 +72,20 @@ base::Result<void> write_cpu(const ControllerFolder& at, std::uint32_t percent) 
 }  // namespace
 
 base::Result<void> write_limits(const ControllerFolders& folders, const sandbox::Limits& limits) {
+    base::Result<void> first_error;
+    const auto note = [&first_error](const base::Result<void>& result) {
+        if (first_error && !result)
+            first_error = result;
+    };
+    if (const auto* at = find(folders, Controller::cpu))
+        note(write_cpu(*at, limits.cpu_percent));
+    if (const auto* at = find(folders, Controller::pids))
+        note(write(at->folder, "pids.max", std::to_string(limits.max_processes + k_own_processes)));
     if (const auto* at = find(folders, Controller::memory)) {
         const std::string bytes = std::to_string(limits.memory_mb * k_bytes_per_mb);
-        auto ok = at->version == 2 ? write_memory_v2(at->folder, bytes) : write_memory_v1(at->folder, bytes);
-        if (!ok)
-            return ok;
+        note(at->version == 2 ? write_memory_v2(at->folder, bytes) : write_memory_v1(at->folder, bytes));
     }
-    if (const auto* at = find(folders, Controller::cpu)) {
-        if (auto ok = write_cpu(*at, limits.cpu_percent); !ok)
-            return ok;
-    }
-    if (const auto* at = find(folders, Controller::pids))
-        return write(at->folder, "pids.max", std::to_string(limits.max_processes + k_own_processes));
-    return {};
+    return first_error;
 }
 
 sandbox::Usage read_usage(const ControllerFolders& folders) {

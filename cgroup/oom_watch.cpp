@@ -36,9 +36,11 @@ OomWatch::OomWatch(const base::Executor& executor, base::Timers& timers, Control
     auto fd = folder.version == 2 ? open_v2(folder.folder) : open_v1(folder.folder);
     if (!fd)
         return;
-    // The first read arms the notification (cgroups(7)).
-    (void)read_at(folder.folder, "memory.events");
     events_.emplace(executor, std::move(fd));
+    // The first read arms the notification (cgroups(7)).
+    char bytes[4096];
+    if (folder.version == 2)
+        (void)!::pread(events_->fd().get(), bytes, sizeof bytes, 0);
     await();
 }
 

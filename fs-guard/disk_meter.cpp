@@ -12,6 +12,10 @@ namespace {
 
 // Room for folders beside a single file that the kernel stopped at the limit (RLIMIT_FSIZE).
 constexpr std::uint64_t k_slack_bytes = 1024UL * 1024;
+// What an inode counts at least: half a block, so that a limit of 1 GiB holds half a million files.
+constexpr std::uint64_t k_least_bytes_an_inode = 2048;
+// A tree that moves under a walk may once leave something out; one that always does hides something.
+constexpr int k_most_incomplete_walks = 20;
 // At 1 and above a walk is due.
 constexpr double k_due = 1.0;
 // Between two rounds of walks while the reserve is not free.
@@ -33,9 +37,10 @@ DiskMeter::~DiskMeter() {
 
 void DiskMeter::watch(const std::string& id, std::uint64_t limit_bytes, OnExcess on_excess,
                       OnWarning on_warning) {
+    const auto before = found_.find(id);
     Watched watched;
     watched.limit_bytes = limit_bytes;
-    watched.allowed_bytes = limit_bytes;
+    watched.allowed_bytes = before == found_.end() ? limit_bytes : std::max(limit_bytes, before->second);
     watched.on_excess = std::move(on_excess);
     watched.on_warning = std::move(on_warning);
     watched.lost_before = lost_;
@@ -51,10 +56,14 @@ void DiskMeter::set_limit(const std::string& id, std::uint64_t limit_bytes) {
         return;
     Watched& watched = found->second;
     watched.limit_bytes = limit_bytes;
-    watched.allowed_bytes = limit_bytes;
+    watched.allowed_bytes = std::max(limit_bytes, watched.size ? watched.size->bytes : 0);
     watched.warned = false;
-    // As at a start: one that is above it now may be cleaned up.
-    watched.walked = false;
+}
+
+bool DiskMeter::is_short() {
+    if (watched_.empty())
+        look_at_disk();
+    return is_short_;
 }
 
 void DiskMeter::unwatch(const std::string& id) {
@@ -73,18 +82,27 @@ void DiskMeter::arm(base::Millis pause) {
     });
 }
 
+/// How much the file system lost since the last look.
+std::uint64_t DiskMeter::look_at_disk() {
+    const auto space = ports_.look();
+    if (!space)
+        return 0;
+    std::uint64_t lost = 0;
+    if (space_ && space->free_bytes < space_->free_bytes)
+        lost = space_->free_bytes - space->free_bytes;
+    if (space_ && space->free_inodes < space_->free_inodes)
+        lost += (space_->free_inodes - space->free_inodes) * k_least_bytes_an_inode;
+    lost_ += lost;
+    space_ = space;
+    see_shortage(*space);
+    return lost;
+}
+
 void DiskMeter::look() {
     if (watched_.empty())
         return;  // the next watch() goes on
     const auto now = ports_.clock.steady_now();
-    std::uint64_t lost = 0;
-    if (const auto space = ports_.look()) {
-        if (space_ && space->free_bytes < space_->free_bytes)
-            lost = space_->free_bytes - space->free_bytes;
-        lost_ += lost;
-        space_ = space;
-        see_shortage(*space);
-    }
+    const std::uint64_t lost = look_at_disk();
     const auto passed = looked_at_ == base::SteadyTime{} ? settings_.longest_look : between(looked_at_, now);
     looked_at_ = now;
     arm(next_look(lost, passed));
@@ -145,15 +163,11 @@ void DiskMeter::on_walked(const std::string& id, std::uint64_t number, const bas
     const auto found = watched_.find(id);
     if (found != watched_.end() && found->second.number == number) {
         Watched& watched = found->second;
-        const bool is_first = !std::exchange(watched.walked, true);
+        watched.walked = true;
         watched.walked_at = ports_.clock.steady_now();
         watched.walk_of_shortage = shortage_;
         if (result) {
-            const std::uint64_t before = watched.size ? watched.size->bytes : result->bytes;
-            watched.grown_bytes = result->bytes > before ? result->bytes - before : 0;
-            watched.size = *result;
-            if (is_first && result->bytes > watched.limit_bytes)
-                watched.allowed_bytes = result->bytes + settings_.least_step;
+            take_size(id, watched, *result);
             judge(id);
         } else {
             base::LogLine(base::evt::disk_unmetered)
@@ -166,12 +180,39 @@ void DiskMeter::on_walked(const std::string& id, std::uint64_t number, const bas
         walk_most_urgent();
 }
 
+void DiskMeter::take_size(const std::string& id, Watched& watched, TreeSize size) {
+    // Every inode needs some room, whatever is in it.
+    size.bytes = std::max(size.bytes, size.inodes * k_least_bytes_an_inode);
+    if (size.is_complete) {
+        watched.incomplete_walks = 0;
+    } else {
+        // There is more than was seen: no less than before, and it is walked again at once.
+        ++watched.incomplete_walks;
+        size.bytes = std::max(size.bytes, watched.size ? watched.size->bytes : 0);
+        watched.walked_at -= settings_.period;
+    }
+    const std::uint64_t before = watched.size ? watched.size->bytes : watched_before(id, size.bytes);
+    watched.grown_bytes = size.bytes > before ? size.bytes - before : 0;
+    watched.size = size;
+    found_[id] = size.bytes;
+}
+
+/// For the first walk of a watch: what the last one of an earlier watch found, else `now`.
+std::uint64_t DiskMeter::watched_before(const std::string& id, std::uint64_t now) const {
+    const auto found = found_.find(id);
+    return found == found_.end() ? now : found->second;
+}
+
 // Last call on this workspace: who is told may unwatch it.
 void DiskMeter::judge(const std::string& id) {
     Watched& watched = watched_.at(id);
     const std::uint64_t used = watched.size->bytes;
     if (used > watched.allowed_bytes + k_slack_bytes) {
         report(id, DiskExcess::limit);
+        return;
+    }
+    if (watched.incomplete_walks >= k_most_incomplete_walks) {
+        report(id, DiskExcess::unmeasurable);
         return;
     }
     // One that was cleaned up has no more than its limit again.
@@ -196,13 +237,17 @@ void DiskMeter::report(const std::string& id, DiskExcess why) {
 
 void DiskMeter::see_shortage(const FreeSpace& space) {
     const double wanted = static_cast<double>(space.total_bytes) * settings_.reserve;
-    const bool was_short = std::exchange(is_short_, static_cast<double>(space.free_bytes) < wanted);
+    const double wanted_inodes = static_cast<double>(space.total_inodes) * settings_.reserve;
+    const bool is_now = static_cast<double>(space.free_bytes) < wanted ||
+                        static_cast<double>(space.free_inodes) < wanted_inodes;
+    const bool was_short = std::exchange(is_short_, is_now);
     if (!is_short_ || was_short)
         return;
     ++shortage_;
     base::LogLine(base::evt::disk_short)
         .field("free_mb", static_cast<std::int64_t>(space.free_bytes >> 20))
         .field("reserve_mb", static_cast<std::int64_t>(wanted) >> 20)
+        .field("free_inodes", static_cast<std::int64_t>(space.free_inodes))
         .warn();
 }
 

@@ -4,10 +4,14 @@
 // Every living workspace is walked once a period. In between, the space that the whole file system has lost
 // is looked at often, since statfs(2) costs a microsecond: a workspace is walked early once the file system
 // has lost so much since its last walk that it alone could be half way to its limit. The faster space goes,
-// the closer the looks. So one that writes at full speed is found within k_least_step of its limit plus what
-// is written during one look and one walk, however many neighbours there are. Below a reserve of free space
-// the workspace that grew fastest is stopped, before the host is full. Not here: ending a sandbox (who is
-// told does), opening anything in a workspace.
+// the closer the looks. So one that writes at full speed is found within least_step of its limit plus what is
+// written during one look and the walks before its own: one goes at a time, and a tree of a million files
+// takes seconds. Inodes count like the bytes that they need at least.
+//
+// Below a reserve of free space or inodes the workspace that grew fastest is stopped, before the host is
+// full. What is deleted and still open is in no walk: it counts against the reserve, but not whose it is.
+//
+// Not here: ending a sandbox (who is told does), opening anything in a workspace.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +29,9 @@ namespace atl::fs_guard {
 /// Of the file system that holds the workspaces (statvfs(3)).
 struct FreeSpace {
     std::uint64_t total_bytes = 0;
-    std::uint64_t free_bytes = 0;  // blocks reserved for root are in neither
+    std::uint64_t free_bytes = 0;    // blocks reserved for root are in neither
+    std::uint64_t total_inodes = 0;  // 0: the file system has no bound of its own
+    std::uint64_t free_inodes = 0;
 };
 
 struct MeterSettings {
@@ -46,7 +52,11 @@ struct MeterPorts {
 };
 
 /// Why a workspace has to stop growing.
-enum class DiskExcess : std::uint8_t { limit, reserve };
+enum class DiskExcess : std::uint8_t {
+    limit,
+    reserve,
+    unmeasurable,  // walk after walk finds no end, because folders are moved under it
+};
 
 class DiskMeter {
   public:
@@ -66,15 +76,17 @@ class DiskMeter {
 
     /// From now on the workspace is walked, first at once. `on_excess` is called at most once, from the loop,
     /// and then the workspace is no longer watched; `on_warning` once for each time that it passes the mark.
-    /// One that is over its limit already may hold what it holds and k_least_step more, so that somebody can
-    /// clean it up. A second call for the same id replaces the first.
+    /// One that an earlier walk found over its limit may hold what it held then, so that somebody can clean
+    /// it up. A second call for the same id replaces the first.
     void watch(const std::string& id, std::uint64_t limit_bytes, OnExcess on_excess, OnWarning on_warning);
     void set_limit(const std::string& id, std::uint64_t limit_bytes);
     void unwatch(const std::string& id);
+    /// The workspace is gone: what was found in it counts no more.
+    void forget(const std::string& id) { found_.erase(id); }
     /// As of the last walk.
     std::optional<TreeSize> size(const std::string& id) const;
-    /// True while less than the reserve is free.
-    bool is_short() const noexcept { return is_short_; }
+    /// True while less than the reserve is free. Looks, if nothing else does.
+    bool is_short();
 
   private:
     struct Watched {
@@ -87,17 +99,21 @@ class DiskMeter {
         std::uint64_t lost_before = 0;  // by the file system, when the last walk began
         base::SteadyTime walked_at{};
         bool walked = false;
+        int incomplete_walks = 0;  // in a row
         bool warned = false;
         std::uint64_t walk_of_shortage = 0;
         std::uint64_t number = 0;  // of the watch: a late answer to an older one is dropped
     };
 
     void look();
+    std::uint64_t look_at_disk();
     void arm(base::Millis pause);
     base::Millis next_look(std::uint64_t lost_since_last_look, base::Millis passed) const;
     double urgency(const Watched& watched, base::SteadyTime now) const;
     void walk_most_urgent();
     void on_walked(const std::string& id, std::uint64_t number, const base::Result<TreeSize>& result);
+    void take_size(const std::string& id, Watched& watched, TreeSize size);
+    std::uint64_t watched_before(const std::string& id, std::uint64_t now) const;
     void judge(const std::string& id);
     void report(const std::string& id, DiskExcess why);
     void see_shortage(const FreeSpace& space);
@@ -106,6 +122,8 @@ class DiskMeter {
     MeterPorts ports_;
     MeterSettings settings_;
     std::map<std::string, Watched> watched_;
+    std::map<std::string, std::uint64_t>
+        found_;  // bytes, by the last walk of each workspace that is still there
     base::TimerId timer_ = 0;
     base::SteadyTime looked_at_{};
     std::optional<FreeSpace> space_;

@@ -10,7 +10,8 @@ std::optional<FreeSpace> free_space(const std::filesystem::path& path) {
         return std::nullopt;
     // What is kept for root is no loss when it is there: total and free are told without it.
     const std::uint64_t kept = found.f_bfree - found.f_bavail;
-    return FreeSpace{(found.f_blocks - kept) * found.f_frsize, found.f_bavail * found.f_frsize};
+    return FreeSpace{(found.f_blocks - kept) * found.f_frsize, found.f_bavail * found.f_frsize, found.f_files,
+                     found.f_favail};
 }
 
 }  // namespace atl::fs_guard

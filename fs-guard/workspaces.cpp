@@ -51,12 +51,22 @@ sandbox::Exit exit_of(const DiskMeter::Verdict& verdict) {
     exit.limit_bytes = verdict.limit_bytes;
     exit.peak_bytes = verdict.used_bytes;
     const std::string used = std::to_string(verdict.used_bytes / k_bytes_per_mb) + " MB";
-    exit.detail = verdict.why == DiskExcess::limit
-                      ? "its workspace holds " + used + ", more than the disk limit of " +
-                            std::to_string(verdict.limit_bytes / k_bytes_per_mb) +
-                            " MB; the files are kept: delete some with the next message, or raise the limit"
-                      : "the host's disk is nearly full, and its workspace of " + used +
-                            " grew the fastest; the files are kept";
+    switch (verdict.why) {
+        case DiskExcess::limit:
+            exit.detail = "its workspace holds " + used + ", more than the disk limit of " +
+                          std::to_string(verdict.limit_bytes / k_bytes_per_mb) +
+                          " MB; the files are kept: delete some with the next message, or raise the limit";
+            break;
+        case DiskExcess::reserve:
+            exit.detail = "the host's disk is nearly full, and its workspace of " + used +
+                          " grew the fastest; the files are kept";
+            break;
+        case DiskExcess::unmeasurable:
+            exit.detail =
+                "its workspace cannot be measured: deep folders were moved all the time; the files "
+                "are kept";
+            break;
+    }
     return exit;
 }
 
@@ -130,6 +140,7 @@ bool Workspaces::move_to_trash(const std::string& name, std::string& trash_name)
 
 void Workspaces::remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) {
     std::string trash_name;
+    meter_.forget(sandbox_id);
     if (base::is_id(sandbox_id) && move_to_trash(sandbox_id, trash_name)) {
         remover_.remove(std::string(k_trash) + "/" + trash_name, std::move(done));
         return;

@@ -79,7 +79,9 @@ class RequestParser::Sink {
         std::size_t on_body_impl(string_view bytes, ErrorCode& ec) override {
             return sink_.on_body(std_view(bytes), ec);
         }
-        void on_chunk_header_impl(std::uint64_t, string_view, ErrorCode&) override {}
+        void on_chunk_header_impl(std::uint64_t, string_view extensions, ErrorCode& ec) override {
+            sink_.on_chunk_extensions(std_view(extensions), ec);
+        }
         std::size_t on_chunk_body_impl(std::uint64_t, string_view bytes, ErrorCode& ec) override {
             return sink_.on_body(std_view(bytes), ec);
         }
@@ -116,6 +118,14 @@ class RequestParser::Sink {
     void refuse(ErrorCode& ec, std::string detail) {
         refusal.emplace(Errc::invalid_request, std::move(detail));
         ec = beast_http::error::bad_value;
+    }
+
+    // Beast takes any byte in a quoted one.
+    void on_chunk_extensions(std::string_view text, ErrorCode& ec) {
+        const bool is_text =
+            std::ranges::all_of(text, [](unsigned char c) { return (c >= 0x20 && c != 0x7f) || c == '\t'; });
+        if (!is_text)
+            refuse(ec, "A chunk's extension holds a control character.");
     }
 
     void on_line(Method method, std::string_view text, int version, ErrorCode& ec) {

@@ -340,8 +340,17 @@ base::Task<Session::Next> Session::async_respond(RequestContext& context, Respon
 }
 
 // An answer to what could not be read as a request; nothing is known of it but the error.
-base::Task<Session::Next> Session::async_refuse_unread(const Error& error) {
+base::Task<Session::Next> Session::async_refuse_unread(Error error) {
     const std::string request_id = state_.new_request_id();
+    // What cannot be read is a request, too: of the peer, since nobody else is known.
+    Client sender;
+    sender.address = peer_;
+    sender.is_trusted = state_.settings.trusted_proxies.contains(peer_);
+    if (const auto limit = state_.limits.request(state_.limits.subject_of(sender), began_);
+        limit.has_error()) {
+        error = limit.error();
+        state_.log_limit(error, peer_);
+    }
     Response response = problem(error, request_id);
     // If the head got far enough to tell its Origin, that page may read why.
     add_cors(parser_.request(), state_.settings.allowed_origins, response);

@@ -43,7 +43,7 @@ class Session {
     base::Task<base::Result<bool>> async_read_body();
     base::Task<Response> async_handle(const Route& route, RequestContext& context);
     base::Task<Next> async_respond(RequestContext& context, Response& response);
-    base::Task<Next> async_refuse_unread(const base::Error& error);
+    base::Task<Next> async_refuse_unread(base::Error error);
     void begin_request(RequestContext& context);
     base::Result<const Route*> admit(RequestContext& context, std::string& allow);
     base::Result<void> admit_site(const RequestContext& context) const;

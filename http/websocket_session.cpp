@@ -167,8 +167,11 @@ void WebSocketSession::read_frames(Connection& connection) {
         awaits_pong_ = false;
         if (step.outcome == WebSocketParser::Outcome::failed)
             return close(parser_.close_code(), word_of(parser_.close_code()), parser_.reason());
-        if (step.outcome != WebSocketParser::Outcome::incomplete && admit())
-            on_frame();
+        if (step.outcome != WebSocketParser::Outcome::incomplete) {
+            pay_for_inflation();
+            if (admit())
+                on_frame();
+        }
         take_reply();
     }
 }
@@ -190,11 +193,15 @@ bool WebSocketSession::admit() {
     return false;
 }
 
-void WebSocketSession::on_frame() {
+// Also for a message that is refused then: it has been inflated.
+void WebSocketSession::pay_for_inflation() {
     const std::size_t gained = WebSocketParser::is_control(parser_.opcode()) ? 0 : parser_.gained_bytes();
     if (gained > 0)
         read_after_ =
             std::max(read_after_, std::chrono::steady_clock::now() - k_free_pause) + pause_for(gained);
+}
+
+void WebSocketSession::on_frame() {
     switch (parser_.opcode()) {
         case Opcode::text:
             return on_text(parser_.payload());

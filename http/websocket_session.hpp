@@ -49,6 +49,7 @@ class WebSocketSession final : public Takeover {
 
     void advance(Connection& connection, const ServerState& state);
     void read_frames(Connection& connection);
+    void pay_for_inflation();
     void on_frame();
     bool admit();
     void on_text(std::string_view text);

@@ -1,6 +1,7 @@
 #include "core/isolation/seccomp.hpp"
 
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -153,6 +154,11 @@ base::Result<base::UniqueFd> compile_arguments() {
     // Limits of another process: the guest has the uid of those inside, and could be starved of descriptors
     // or memory, or be killed for its CPU time. Reading them, and setting one's own as pid 0, stays allowed.
     filter.add(SCMP_ACT_ERRNO(EPERM), "prlimit64", {is_not_zero(0), is_not_zero(2)});
+    // Blocks beyond a file's end are not held to RLIMIT_FSIZE (fallocate(2), FALLOC_FL_KEEP_SIZE); programs
+    // go on without. Punching holes needs the flag, too.
+    filter.add(SCMP_ACT_ERRNO(EOPNOTSUPP), "fallocate",
+               {scmp_arg_cmp{1, SCMP_CMP_MASKED_EQ, FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE,
+                             FALLOC_FL_KEEP_SIZE}});
     for (const char* call : {"socket", "socketpair"}) {
         refuse_families(filter, call);
         refuse_types(filter, call);

@@ -1,5 +1,6 @@
 #include "core/sandbox/manager.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <optional>
 #include <utility>
@@ -27,6 +28,7 @@ namespace evt = base::evt;
 // Destroyed in reverse: first the channel, then the process it talks to, then the group both live in.
 struct Manager::Generation {
     std::uint32_t number = 0;
+    std::uint32_t memory_mb = 0;  // its limit, which only grows while it lives
     GenerationMachine machine;
     std::unique_ptr<ResourceGroup> group;
     std::unique_ptr<Process> process;
@@ -111,6 +113,7 @@ void Manager::start(const std::string& id, const AgentSpec& agent, Ready ready) 
     assert(!sandbox->generation);
     Generation& generation = sandbox->generation.emplace();
     generation.number = ++sandbox->record.generation;
+    generation.memory_mb = sandbox->record.limits.memory_mb;
     generation.ready = std::move(ready);
     generation.started = ports_.clock.steady_now();
     sandbox->status = Status::pending;
@@ -206,10 +209,10 @@ Exit Manager::oom_exit(const Sandbox& sandbox, int code) {
     Exit exit;
     exit.exit_class = ExitClass::oom;
     exit.code = code;
-    exit.limit_bytes = sandbox.record.limits.memory_mb * k_bytes_per_mb;
+    exit.limit_bytes = sandbox.generation->memory_mb * k_bytes_per_mb;
     exit.peak_bytes = sandbox.generation->group->usage().memory_peak_bytes;
     exit.detail = "its processes needed more than the memory limit of " +
-                  std::to_string(sandbox.record.limits.memory_mb) +
+                  std::to_string(sandbox.generation->memory_mb) +
                   " MB; what they had in memory is lost, the files are kept";
     return exit;
 }
@@ -249,10 +252,11 @@ void Manager::perform(Sandbox& sandbox, const MachineStep& step) {
     if (step.terminate)
         generation.process->terminate();
     if (step.kill) {
-        if (generation.group)
-            generation.group->kill();
+        // Process 1 first: its end is that of its namespace, and leaves the group little to look for.
         if (generation.process)
             generation.process->kill();
+        if (generation.group)
+            generation.group->kill();
     }
     if (step.report_ready)
         report_ready(sandbox);
@@ -414,7 +418,11 @@ Result<void> Manager::set_limits(const std::string& id, const Limits& limits) {
         ports_.disk.set_limit(id, limits.disk_mb);
     if (!sandbox.generation || !sandbox.generation->group)
         return {};
-    return sandbox.generation->group->set_limits(limits);
+    // Taking memory away makes the kernel reclaim it while the loop waits, or kill: that is for the next one.
+    Limits now = limits;
+    now.memory_mb = std::max(limits.memory_mb, sandbox.generation->memory_mb);
+    sandbox.generation->memory_mb = now.memory_mb;
+    return sandbox.generation->group->set_limits(now);
 }
 
 Usage Manager::usage(const std::string& id) const {

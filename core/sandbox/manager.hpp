@@ -87,7 +87,8 @@ class Manager {
     std::optional<Exit> limit_reached(const std::string& id);
 
     const Record* find(const std::string& id) const;
-    /// Changes what the next generation starts with, and the limits of a living one where the kernel can.
+    /// Changes what the next generation starts with, and the limits of a living one where the kernel can at
+    /// once: memory can be given but not taken.
     /// Precondition: the sandbox is known. Errors: sandbox_failed; the next generation has them all the same.
     base::Result<void> set_limits(const std::string& id, const Limits& limits);
     /// Of the living generation; empty without one, or where this host does not account.

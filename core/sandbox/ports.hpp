@@ -35,8 +35,8 @@ class ResourceGroup {
     virtual void kill() = 0;
     /// Waits until the group is empty, then removes it. An error if it is not within base::k_kill_deadline.
     virtual void remove(std::function<void(base::Result<void>)> done) = 0;
-    /// Changes the limits of what runs in it. Errors: sandbox_failed, where a limit is below what is in use
-    /// or the kernel refuses it.
+    /// Changes the limits of what runs in it. Below what is in use the kernel reclaims memory meanwhile, and
+    /// then refuses (v1) or kills (v2). Errors: sandbox_failed.
     virtual base::Result<void> set_limits(const Limits& limits) = 0;
     /// Calls `on_oom` once, as soon as the kernel has killed a member for the group's memory limit.
     virtual void watch_oom(std::function<void()> on_oom) = 0;

@@ -83,8 +83,10 @@ WebSocket::WebSocket(std::uint16_t port, const std::string& target, const std::s
         head += receive_some();
     if (head.substr(0, 12) != "HTTP/1.1 101")
         throw std::runtime_error("the WebSocket was refused: " + head);
-    reader_.feed(head.substr(head.find("\r\n\r\n") + 4),
-                 [&](std::string_view payload) { early_done_ = is_done(payload) || early_done_; });
+    reader_.feed(head.substr(head.find("\r\n\r\n") + 4), [&](std::string_view payload) {
+        early_done_ = is_done(payload) || early_done_;
+        early_.emplace_back(payload);
+    });
 }
 
 void WebSocket::send_text(std::string_view text) {
@@ -111,7 +113,10 @@ std::string WebSocket::receive_some() {
 }
 
 void WebSocket::await(const std::function<bool(std::string_view payload)>& wanted) {
-    for (bool found = false; !found;) {
+    bool found = false;
+    for (const std::string& payload : std::exchange(early_, {}))
+        found = wanted(payload) || found;
+    while (!found) {
         if (reader_.feed(receive_some(), [&](std::string_view payload) { found = wanted(payload) || found; }))
             send(k_pong);
     }

@@ -78,6 +78,7 @@ class WebSocket {
     base::UniqueFd fd_;
     FrameReader reader_;
     bool early_done_ = false;
+    std::vector<std::string> early_;  // payloads that came with the handshake, for await()
 };
 
 /// Waits until each of `sockets` has got the `done` of a turn; throws after 30 s.

@@ -92,13 +92,17 @@ TEST_CASE("No event is lost or doubled and no process is left by the next start 
         std::vector<std::thread> threads;
         for (auto& follower : followers)
             threads.emplace_back([&] { follower.follow(api, 1'000'000); });
-        // The first follower decides when: after so many events of its own.
-        const std::vector<pid_t> below = descendants(server.pid());
-        CHECK(below.size() >= 2 * k_conversations);
-        killed = open_pidfds(below);
+        // The first follower decides when: after so many events of its own, once all sandboxes are there.
         Follower clockwork;
         clockwork.id = followers[0].id;
         clockwork.follow(api, 20 + random() % 200);
+        std::vector<pid_t> below = descendants(server.pid());
+        for (int i = 0; below.size() < 2 * k_conversations && i < 1000; ++i) {
+            clockwork.follow(api, 1);
+            below = descendants(server.pid());
+        }
+        CHECK(below.size() >= 2 * k_conversations);
+        killed = open_pidfds(below);
         server.kill_hard();
         for (auto& thread : threads)
             thread.join();

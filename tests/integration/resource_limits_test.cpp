@@ -134,6 +134,11 @@ TEST_CASE("A single file cannot grow beyond the disk limit") {
     const std::string id = api.create({{"limits", {{"diskMb", 16}}}})["id"];
     const Turn turn = api.message(id, "head -c 100000000 /dev/zero > file; stat -c %s file");
     CHECK(turn.output.find("16777216\n") != std::string::npos);
+    // Nor take room beyond its end, to which the limit of a file's size does not apply.
+    CHECK(api.message(id,
+                      "rm file; touch far; fallocate -n -l 64M far 2>&1; stat -c %b far; fallocate -l 1M "
+                      "near; stat -c %b near")
+              .output.ends_with("unsupported\n0\n2048\n"));
 }
 
 TEST_CASE("A processor limit holds beside a neighbour") {

@@ -25,6 +25,8 @@ class Disk {
         double bytes = 0;
         double bytes_per_ms = 0;
         base::Millis walk_takes{2};
+        std::uint64_t inodes = 1;
+        bool hides = false;
     };
 
     explicit Disk(fs_guard::MeterSettings settings = {})
@@ -73,9 +75,8 @@ class Disk {
         ++walks[id];
         settle();
         const auto found = static_cast<std::uint64_t>(writers[id].bytes);
-        timers.arm(writers[id].walk_takes, [found, done = std::move(done)] {
-            done(fs_guard::TreeSize{found, 1, true});
-        });
+        const fs_guard::TreeSize size{found, writers[id].inodes, !writers[id].hides};
+        timers.arm(writers[id].walk_takes, [size, done = std::move(done)] { done(size); });
     }
     void settle() {
         const auto now = clock.steady_now();
@@ -159,7 +160,11 @@ TEST_CASE("disk meter: the mark is told once until it is left") {
 
 TEST_CASE("disk meter: one that begins above its limit may be cleaned up, but not grow") {
     Disk disk;
+    disk.watch("w", 256 * k_mb);
     disk.writers["w"].bytes = 300.0 * k_mb;
+    disk.run(31s);
+    REQUIRE(disk.verdicts.contains("w"));
+    disk.verdicts.clear();
     disk.watch("w", 256 * k_mb);
     disk.run(10s);
     CHECK(disk.verdicts.empty());
@@ -175,6 +180,13 @@ TEST_CASE("disk meter: one that begins above its limit may be cleaned up, but no
         disk.run(2s);
         CHECK(disk.verdicts.contains("w"));
         CHECK(disk.megabytes("w") < 300 + 64);
+        disk.writers["w"].bytes_per_ms = 0;
+        const double then = disk.megabytes("w");
+        disk.verdicts.clear();
+        disk.watch("w", 256 * k_mb);
+        disk.run(10s);
+        CHECK(disk.verdicts.empty());
+        CHECK(disk.megabytes("w") == then);
     }
 }
 
@@ -219,6 +231,58 @@ TEST_CASE("disk meter: no reserve is kept where none is wanted") {
     disk.writers["w"].bytes_per_ms = 0.1 * k_mb;
     disk.run(8s);
     CHECK(disk.verdicts.empty());
+    CHECK_FALSE(disk.meter.is_short());
+}
+
+TEST_CASE("disk meter: what is written before the first walk is held to the limit") {
+    Disk disk;
+    disk.watch("other", 1024 * k_mb);
+    disk.run(1s);
+    disk.watch("w", 256 * k_mb);
+    disk.writers["w"].bytes = 3000.0 * k_mb;
+    disk.run(1s);
+    CHECK(disk.verdicts.contains("w"));
+}
+
+TEST_CASE("disk meter: files without bytes count, too") {
+    Disk disk;
+    disk.watch("w", 100 * k_mb);
+    disk.writers["w"].inodes = 40'000;
+    disk.run(31s);
+    CHECK(disk.verdicts.empty());
+    disk.writers["w"].inodes = 60'000;
+    disk.run(31s);
+    CHECK(disk.verdicts.contains("w"));
+}
+
+TEST_CASE(
+    "disk meter: a tree that never lets itself be walked to its end is stopped, one that once does not is "
+    "not") {
+    Disk disk;
+    disk.watch("w", 100 * k_mb);
+    disk.writers["w"].bytes = 10.0 * k_mb;
+    disk.run(1s);
+    disk.writers["w"].hides = true;
+    disk.run(50ms);
+    disk.writers["w"].hides = false;
+    disk.run(60s);
+    CHECK(disk.verdicts.empty());
+    disk.writers["w"].hides = true;
+    disk.run(60s);
+    REQUIRE(disk.verdicts.contains("w"));
+    CHECK(disk.verdicts["w"].why == DiskExcess::unmeasurable);
+}
+
+TEST_CASE("disk meter: a shortage that is over is seen without anyone being watched") {
+    Disk disk;
+    disk.total = 1000 * k_mb;
+    disk.others = 990 * k_mb;
+    disk.watch("w", 256 * k_mb);
+    disk.run(1s);
+    CHECK(disk.meter.is_short());
+    disk.meter.unwatch("w");
+    disk.run(1s);
+    disk.others = 100 * k_mb;
     CHECK_FALSE(disk.meter.is_short());
 }
 

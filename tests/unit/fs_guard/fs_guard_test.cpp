@@ -38,7 +38,7 @@ struct Bench {
                                    helper->measure(fs_guard::Workspaces::folder_name(id), std::move(done));
                                }},
                               {}};
-    std::optional<fs_guard::FreeSpace> space{{1000, 1000}};
+    std::optional<fs_guard::FreeSpace> space{{1000, 1000, 1000, 1000}};
     std::unique_ptr<fs_guard::Workspaces> workspaces;
 
     Bench() {

@@ -164,6 +164,8 @@ TEST_CASE("a chunk that two readers may cut differently is refused and ends the 
     TestServer server;
     const std::string nul(1, '\0');
     const std::vector<std::string> bodies = {
+        "5;a=\"" + nul + "\"\r\nabcde\r\n0\r\n\r\n",
+        "5\r\nabcde\r\n0;a=\"\x01\"\r\n\r\n",
         "\r\nabcde\r\n0\r\n\r\n",
         " 5\r\nabcde\r\n0\r\n\r\n",
         "+5\r\nabcde\r\n0\r\n\r\n",
