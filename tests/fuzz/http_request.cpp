@@ -92,7 +92,8 @@ class Reference {
         const auto version = request_line.substr(target_end + 1);
         require(version == "HTTP/1.1" || version == "HTTP/1.0", "a version that is known");
         const auto path = seen.query.empty() ? seen.path : seen.path + '?' + seen.query;
-        require(target.ends_with(path) || seen.path == "/", "the path is the target's");
+        const bool is_same = target.ends_with(path) || (seen.query.empty() && target.ends_with(path + '?'));
+        require(is_same || seen.path == "/", "the path is the target's");
         check_fields(seen);
         std::string body;
         if (lengths_ == 1)
