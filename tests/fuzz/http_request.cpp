@@ -214,7 +214,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto pieces = read_all(fuzz::cut(input.rest(), seed == 0 ? 1 : seed));
     require(whole.requests == pieces.requests, "requests are the same however they come");
     // The other way round a refusal may take longer: Beast then waits for the end of the head.
-    require(whole.failed || !pieces.failed, "pieces are no reason for a refusal");
+    // So may one for its length: Beast's own limit meets a head that is still incomplete at its cap.
+    const bool is_long = size > k_limits.head_bytes;
+    require(whole.failed || !pieces.failed || is_long, "pieces are no reason for a refusal");
     std::size_t begin = 0;
     for (const auto& seen : whole.requests) {
         Reference(input.rest().substr(begin, seen.size)).check(seen);
