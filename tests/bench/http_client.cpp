@@ -151,18 +151,22 @@ std::string request_text(std::string_view method, std::string_view target, std::
     return text.append("\r\n").append(body);
 }
 
-Connection::Connection(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+base::UniqueFd connect_to(std::uint16_t port, int wait_seconds) {
+    base::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (!fd_ || ::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    if (!fd || ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
         fail("connect");
     const int on = 1;
-    ::setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    const timeval limit{.tv_sec = k_exchange_seconds, .tv_usec = 0};
-    ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    const timeval limit{.tv_sec = wait_seconds, .tv_usec = 0};
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    return fd;
 }
+
+Connection::Connection(std::uint16_t port) : fd_(connect_to(port, k_exchange_seconds)) {}
 
 void Connection::send(std::string_view request) {
     reader_.reset();

@@ -51,6 +51,9 @@ enum class Accept { json, event_stream };
 std::string request_text(std::string_view method, std::string_view target, std::string_view key,
                          std::string_view body, Accept accept = Accept::json);
 
+/// A connection to a port of the loopback that sends at once and waits so long for what comes. Throws.
+base::UniqueFd connect_to(std::uint16_t port, int wait_seconds);
+
 class Connection {
   public:
     /// Connects to the loopback port; throws if it is refused.

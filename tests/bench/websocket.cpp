@@ -1,7 +1,5 @@
 #include "tests/bench/websocket.hpp"
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -10,6 +8,8 @@
 #include <cerrno>
 #include <stdexcept>
 #include <system_error>
+
+#include "tests/bench/http_client.hpp"
 
 namespace atl::bench {
 namespace {
@@ -58,17 +58,7 @@ std::size_t FrameReader::whole_frame(std::string_view bytes) {
 }
 
 WebSocket::WebSocket(std::uint16_t port, const std::string& target, const std::string& key)
-    : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (!fd_ || ::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-        fail("connect");
-    const int on = 1;
-    ::setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    const timeval limit{.tv_sec = k_wait_seconds, .tv_usec = 0};
-    ::setsockopt(fd_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    : fd_(connect_to(port, k_wait_seconds)) {
     if (target.empty())
         return;
     const std::string request =
