@@ -254,7 +254,9 @@ Result<void> Application::Parts::open_disk() {
         return removing.error();
     remover = std::move(*removing);
     // A second one: a long removal must not hold up a checkpoint.
-    auto checking = fs_guard::HelperClient::start(loop.get_executor(), timers, helper);
+    fs_guard::HelperConfig prompt = helper;
+    prompt.priority = isolation::Priority::low;  // commits cost more until a checkpoint is done
+    auto checking = fs_guard::HelperClient::start(loop.get_executor(), timers, prompt);
     if (!checking)
         return checking.error();
     checkpoint_helper = std::move(*checking);

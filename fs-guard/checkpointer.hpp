@@ -43,6 +43,7 @@ class Checkpointer {
     enum class State : std::uint8_t { watching, busy, resting, failed };
 
     void on_commit(std::uintmax_t wal_bytes);
+    void sync_log();
     void begin(Commits commits);
     void end(Commits commits, bool done);
     void rest(State state);

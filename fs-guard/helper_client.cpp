@@ -79,7 +79,7 @@ base::Result<void> HelperClient::spawn_helper() {
     isolation::ChildPlan plan;
     plan.fds = {requests->read_end.get(), answers->write_end.get(), STDERR_FILENO};
     plan.cwd = config_.working_dir;
-    plan.priority = isolation::Priority::background;
+    plan.priority = config_.priority;
     auto spawned = isolation::spawn(executor_, config_.program, {}, plan);
     if (!spawned)
         return base::Error(base::Errc::host_unsupported, spawned.error().detail());
@@ -98,13 +98,21 @@ void HelperClient::remove(const std::string& path, Done done) {
     enqueue(nlohmann::json{{"op", "remove"}, {"path", path}}.dump(), without_answer(std::move(done)));
 }
 
+void HelperClient::sync_log(const std::filesystem::path& database, Done done) {
+    enqueue(nlohmann::json{{"op", "sync-log"}, {"path", named(database)}}.dump(),
+            without_answer(std::move(done)));
+}
+
 void HelperClient::checkpoint(const std::filesystem::path& database, CheckpointMode mode, Done done) {
     const char* how = mode == CheckpointMode::truncate ? "truncate" : "passive";
-    // Relative where it can be: the data directory's own name may be no UTF-8.
-    const auto below = database.lexically_relative(config_.working_dir);
-    const std::string path = below.empty() || *below.begin() == ".." ? database.string() : below.string();
-    enqueue(nlohmann::json{{"op", "checkpoint"}, {"path", path}, {"mode", how}}.dump(),
+    enqueue(nlohmann::json{{"op", "checkpoint"}, {"path", named(database)}, {"mode", how}}.dump(),
             without_answer(std::move(done)));
+}
+
+/// Relative where it can be: the data directory's own name may be no UTF-8.
+std::string HelperClient::named(const std::filesystem::path& database) const {
+    const auto below = database.lexically_relative(config_.working_dir);
+    return below.empty() || *below.begin() == ".." ? database.string() : below.string();
 }
 
 void HelperClient::measure(const std::string& path, std::function<void(base::Result<TreeSize>)> done) {

@@ -17,6 +17,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/task.hpp"
+#include "core/isolation/child_plan.hpp"
 #include "core/isolation/fd_watch.hpp"
 
 namespace atl::fs_guard {
@@ -24,6 +25,7 @@ namespace atl::fs_guard {
 struct HelperConfig {
     std::filesystem::path program;      // atoll-helper
     std::filesystem::path working_dir;  // the data directory
+    isolation::Priority priority = isolation::Priority::background;
 };
 
 /// What a tree holds on the disk, folders and all.
@@ -49,6 +51,8 @@ class HelperClient {
 
     /// Removes a tree; `path` is relative to the working directory, ASCII. Errors: storage_failed.
     void remove(const std::string& path, Done done);
+    /// Has the disk take what a database's log holds. Errors: storage_failed.
+    void sync_log(const std::filesystem::path& database, Done done);
     /// Writes a database's log back. Errors: storage_failed.
     void checkpoint(const std::filesystem::path& database, CheckpointMode mode, Done done);
     /// What a tree holds; `path` as for remove(). Errors: storage_failed, also if it is not there.
@@ -69,6 +73,7 @@ class HelperClient {
 
     HelperClient(base::Executor executor, base::Timers& timers, HelperConfig config);
     base::Result<void> spawn_helper();
+    std::string named(const std::filesystem::path& database) const;
     void enqueue(std::string body, Answered done);
     void send_next();
     void await_answers();

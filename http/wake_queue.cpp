@@ -16,20 +16,13 @@ constexpr std::chrono::microseconds k_slice{250};
 
 boost::asio::execution_context::id WakeQueue::id;
 
-WakeQueue::WakeQueue(boost::asio::io_context& loop) : service(loop), loop_(loop) {}
+WakeQueue::WakeQueue(boost::asio::io_context& loop)
+    : service(loop), loop_(loop), deferred_(boost::asio::use_service<base::DeferQueue>(loop)) {}
 
 void WakeQueue::add(std::shared_ptr<WakeEvent> event) {
     waiting_.push_back(std::move(event));
-    post_slice();
-}
-
-void WakeQueue::post_slice() {
-    if (std::exchange(posted_, true))
-        return;
-    boost::asio::post(loop_, [this] {
-        posted_ = false;
-        run_slice();
-    });
+    if (!std::exchange(posted_, true))
+        deferred_.add([this] { run_slice(); });
 }
 
 void WakeQueue::run_slice() {
@@ -42,8 +35,10 @@ void WakeQueue::run_slice() {
         event->posted_ = false;
         event->notify();
     } while (--left > 0 && std::chrono::steady_clock::now() < end);
-    if (!waiting_.empty())
-        post_slice();
+    if (waiting_.empty())
+        posted_ = false;
+    else
+        boost::asio::post(loop_, [this] { run_slice(); });
 }
 
 }  // namespace atl::http

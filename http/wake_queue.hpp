@@ -8,6 +8,8 @@
 #include <deque>
 #include <memory>
 
+#include "core/base/defer_queue.hpp"
+
 namespace atl::http {
 
 class WakeEvent;
@@ -24,12 +26,12 @@ class WakeQueue final : public boost::asio::execution_context::service {
 
   private:
     void shutdown() override { waiting_.clear(); }
-    void post_slice();
     void run_slice();
 
     boost::asio::io_context& loop_;
+    base::DeferQueue& deferred_;  // for the first slice
     std::deque<std::shared_ptr<WakeEvent>> waiting_;
-    bool posted_ = false;
+    bool posted_ = false;  // or running
 };
 
 }  // namespace atl::http

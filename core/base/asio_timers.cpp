@@ -1,6 +1,9 @@
 #include "core/base/asio_timers.hpp"
 
-#include <boost/asio/post.hpp>
+#include <boost/asio/execution_context.hpp>
+#include <utility>
+
+#include "core/base/defer_queue.hpp"
 
 namespace atl::base {
 
@@ -33,7 +36,7 @@ void AsioTimers::cancel(TimerId id) {
 }
 
 void AsioTimers::defer(std::function<void()> run) {
-    asio::post(executor_, std::move(run));
+    asio::use_service<DeferQueue>(executor_.context()).add(std::move(run));
 }
 
 void AsioTimers::stop() {

@@ -14,7 +14,9 @@ struct StagedMount {
     std::string target;
 };
 
-enum class Priority : std::uint8_t { normal, background };
+/// Of processor and I/O. Low: nice 5, last in its class of I/O. Background: nice 19, I/O when nobody else has
+/// any.
+enum class Priority : std::uint8_t { normal, low, background };
 
 /// What the child does between clone and exec. Descriptors are borrowed.
 struct ChildPlan {

@@ -21,6 +21,9 @@ constexpr rlim_t k_soft_open_files = 1024;
 // ioprio_set(2); libc has no names for these.
 constexpr int k_ioprio_who_process = 1;
 constexpr int k_ioprio_idle = 3 << 13;
+constexpr int k_ioprio_last_of_best_effort = 2 << 13 | 7;
+constexpr int k_nice_low = 5;
+constexpr int k_nice_background = 19;
 
 // The kernel's struct of rt_sigaction(2), not libc's.
 struct KernelSigaction {
@@ -143,9 +146,12 @@ ATL_CHILD bool ChildSetup::arrange_descriptors() noexcept {
 ATL_CHILD bool ChildSetup::lower_priority() noexcept {
     if (plan_.priority == Priority::normal)
         return true;
-    // A kernel without I/O priorities may refuse the second: that costs speed, nothing else.
-    ::syscall(SYS_ioprio_set, k_ioprio_who_process, 0, k_ioprio_idle);
-    return check(::syscall(SYS_setpriority, PRIO_PROCESS, 0, 19), ChildStage::priority);
+    const bool background = plan_.priority == Priority::background;
+    // A kernel without I/O priorities may refuse this one: that costs speed, nothing else.
+    ::syscall(SYS_ioprio_set, k_ioprio_who_process, 0,
+              background ? k_ioprio_idle : k_ioprio_last_of_best_effort);
+    return check(::syscall(SYS_setpriority, PRIO_PROCESS, 0, background ? k_nice_background : k_nice_low),
+                 ChildStage::priority);
 }
 
 ATL_CHILD bool ChildSetup::change_identity() noexcept {

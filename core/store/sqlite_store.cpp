@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/store/paired_writes.hpp"
 #include "core/store/schema.hpp"
 
 namespace atl::store {
@@ -78,7 +79,8 @@ std::string env_text(const sandbox::Environment& env) {
 
 struct SqliteStore::Impl {
     explicit Impl(const std::filesystem::path& path)
-        : database(path.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX) {
+        : database(path.c_str(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX, 0,
+                   paired_writes_vfs()) {
         // Takes the place of automatic checkpoints (https://sqlite.org/c3ref/wal_hook.html).
         sqlite3_wal_hook(
             database.getHandle(),

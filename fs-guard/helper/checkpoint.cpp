@@ -1,8 +1,14 @@
 #include "fs-guard/helper/checkpoint.hpp"
 
+#include <fcntl.h>
 #include <sqlite3.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <memory>
+#include <system_error>
+
+#include "core/base/unique_fd.hpp"
 
 namespace atl::helper {
 namespace {
@@ -35,6 +41,13 @@ CheckpointResult checkpoint(const std::string& database, CheckpointMode mode) {
     if (!result.done)
         result.error = raw ? ::sqlite3_errmsg(raw) : "out of memory";
     return result;
+}
+
+std::string sync_log(const std::string& database) {
+    const base::UniqueFd log(::open((database + "-wal").c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+    if (!log)
+        return "open: " + std::generic_category().message(errno);
+    return ::fdatasync(log.get()) == 0 ? "" : "fdatasync: " + std::generic_category().message(errno);
 }
 
 }  // namespace atl::helper

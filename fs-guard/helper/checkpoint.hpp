@@ -19,4 +19,8 @@ struct CheckpointResult {
 /// a server that is idle.
 CheckpointResult checkpoint(const std::string& database, CheckpointMode mode);
 
+/// Has the disk take what the log of `database` holds (fdatasync(2)), under no lock of the database: a
+/// checkpoint begins with it, and then has little left to wait for. Returns why not, else nothing.
+std::string sync_log(const std::string& database);
+
 }  // namespace atl::helper

@@ -1,7 +1,8 @@
-// atoll-helper: slow work on the disk for the server, at the lowest priority. Reads one request a line on
+// atoll-helper: slow work on the disk for the server, at a low priority. Reads one request a line on
 // stdin, answers each with one line on stdout, in order, and ends with stdin or with the server.
 //   {"id":N,"op":"remove","path":P}                          P relative to the working directory
 //   {"id":N,"op":"checkpoint","path":P,"mode":"passive"|"truncate"}
+//   {"id":N,"op":"sync-log","path":P}                        P the database
 //   {"id":N,"op":"measure","path":P}                         P relative to the working directory
 //   -> {"id":N,"ok":true, …} | {"id":N,"ok":false,"error":S}
 #include <iostream>
@@ -32,6 +33,13 @@ json answer_checkpoint(const std::string& path, const std::string& mode) {
     return {{"ok", false}, {"error", result.error}};
 }
 
+json answer_sync_log(const std::string& path) {
+    const std::string error = atl::helper::sync_log(path);
+    if (error.empty())
+        return {{"ok", true}};
+    return {{"ok", false}, {"error", error}};
+}
+
 json answer_measure(const std::string& path) {
     atl::helper::TreeMeter meter;
     if (!meter.measure(path))
@@ -49,6 +57,8 @@ json answer(const json& request) {
         return answer_remove(path);
     if (op == "measure")
         return answer_measure(path);
+    if (op == "sync-log")
+        return answer_sync_log(path);
     if (op == "checkpoint")
         return answer_checkpoint(path, request.value("mode", "passive"));
     return {{"ok", false}, {"error", "unknown op"}};

@@ -49,7 +49,7 @@ std::string encode(const ZygoteRequest& request) {
     put(out, plan.cwd);
     put(out, std::to_string(plan.uid));
     put(out, std::to_string(plan.max_file_bytes));
-    put(out, plan.priority == Priority::background ? "1" : "0");
+    put(out, std::to_string(static_cast<unsigned>(plan.priority)));
     put(out, plan.mount_namespace >= 0 ? "1" : "0");
     put(out, std::to_string(plan.fds.size()));
     put(out, std::to_string(request.args.size()));
@@ -71,7 +71,8 @@ std::optional<ZygoteRequest> decode(std::string_view message, const std::vector<
     plan.cwd = in.text();
     plan.uid = static_cast<std::uint32_t>(in.number());
     plan.max_file_bytes = in.number();
-    plan.priority = in.number() != 0 ? Priority::background : Priority::normal;
+    const std::uint64_t priority = in.number();
+    plan.priority = static_cast<Priority>(priority);
     const bool has_namespace = in.number() != 0;
     const std::uint64_t fd_count = in.number();
     for (std::uint64_t left = in.number(); left > 0 && !in.is_broken(); --left)
@@ -80,7 +81,8 @@ std::optional<ZygoteRequest> decode(std::string_view message, const std::vector<
         std::string source = in.text();
         plan.staged.push_back({std::move(source), in.text()});
     }
-    if (in.is_broken() || !in.is_at_end() || fds.size() != fd_count + (has_namespace ? 1U : 0U))
+    if (in.is_broken() || !in.is_at_end() || priority > static_cast<std::uint64_t>(Priority::background) ||
+        fds.size() != fd_count + (has_namespace ? 1U : 0U))
         return std::nullopt;
     plan.fds.assign(fds.begin(), fds.begin() + static_cast<std::ptrdiff_t>(fd_count));
     if (has_namespace)

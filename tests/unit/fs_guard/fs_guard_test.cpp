@@ -199,6 +199,18 @@ TEST_CASE("helper: runs at the lowest priority with nothing open but its pipes a
     CHECK(std::distance(fs::directory_iterator(proc + "/fd"), fs::directory_iterator()) == 3);
 }
 
+TEST_CASE("helper: runs at the priority that it is given") {
+    Bench bench;
+    const auto helper = fs_guard::HelperClient::start(
+                            bench.loop.context.get_executor(), bench.loop.timers,
+                            {ATOLL_BIN_DIR "/atoll-helper", bench.data.path(), isolation::Priority::low})
+                            .value();
+    Outcome outcome;
+    helper->remove("trash/nothing", [&outcome](const base::Result<void>& result) { outcome = result; });
+    REQUIRE(bench.settle(outcome).has_value());
+    CHECK(::getpriority(PRIO_PROCESS, static_cast<id_t>(helper->pid())) == 5);
+}
+
 TEST_CASE("helper: one that is killed is replaced and its request repeated") {
     Bench bench;
     const pid_t first = bench.helper->pid();
@@ -274,7 +286,9 @@ TEST_CASE("checkpointer: the log begins anew under a load that never rests, and 
 TEST_CASE("checkpointer: a helper that does not answer holds nobody up for long") {
     Bench bench;
     const fs::path program = bench.data / "hanging-helper";
-    std::ofstream(program) << "#!/bin/sh\nread request\necho '{\"id\":1,\"ok\":true}'\nexec sleep 1000\n";
+    std::ofstream(program) << "#!/bin/sh\n"
+                              "for id in 1 2; do read request; echo '{\"id\":'$id',\"ok\":true}'; done\n"
+                              "exec sleep 1000\n";
     fs::permissions(program, fs::perms::owner_all);
     auto helper = fs_guard::HelperClient::start(bench.loop.context.get_executor(), bench.loop.timers,
                                                 {program, bench.data.path()})
@@ -319,6 +333,13 @@ TEST_CASE("helper: a checkpoint writes the log back while the database is in use
     CHECK(bench.settle(outcome).has_value());
     CHECK(fs::file_size(database) > database_bytes);
     CHECK(run("INSERT INTO t VALUES(1)"));
+    Outcome synced;
+    bench.helper->sync_log(database, [&synced](const base::Result<void>& result) { synced = result; });
+    CHECK(bench.settle(synced).has_value());
+    Outcome no_log;
+    bench.helper->sync_log(bench.data / "missing.db",
+                           [&no_log](const base::Result<void>& result) { no_log = result; });
+    CHECK_FALSE(bench.settle(no_log).has_value());
     Outcome missing;
     bench.helper->checkpoint(bench.data / "missing.db", fs_guard::CheckpointMode::truncate,
                              [&missing](const base::Result<void>& result) { missing = result; });
