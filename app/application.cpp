@@ -75,12 +75,18 @@ Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& config) 
         file.empty() ? Result<std::vector<sandbox::AgentSpec>>(built_in_agents()) : read_agents(file);
     if (!agents)
         return agents.error();
-    for (const auto& agent : *agents) {
-        if (agent.name == config.default_agent)
-            return agents;
+    const auto is_configured = [&](const std::string& name) {
+        return std::any_of(agents->begin(), agents->end(),
+                           [&](const auto& agent) { return agent.name == name; });
+    };
+    if (!is_configured(config.default_agent))
+        return Error(Errc::unknown_agent,
+                     "--default-agent names " + config.default_agent + ", which is not configured");
+    for (const auto& pool : config.pool) {
+        if (!is_configured(pool.agent))
+            return Error(Errc::unknown_agent, "--pool names " + pool.agent + ", which is not configured");
     }
-    return Error(Errc::unknown_agent,
-                 "--default-agent names " + config.default_agent + ", which is not configured");
+    return agents;
 }
 
 http::Settings http_settings(const Config& config) {
@@ -107,6 +113,7 @@ conversation::ManagerSettings conversation_settings(const Config& config,
     settings.allow_host_network = config.allow_host_network;
     settings.log_bounds = {config.turn_log_bytes, config.conversation_log_bytes};
     settings.turn_limit = std::chrono::seconds(config.turn_limit_seconds);
+    settings.pool = config.pool;
     return settings;
 }
 
@@ -414,6 +421,7 @@ Result<std::unique_ptr<Application>> Application::open(boost::asio::io_context& 
 void Application::start() {
     parts_->groups->make_ahead();
     parts_->server->start();
+    parts_->conversations->open_pool();
     parts_->checkpointer.emplace(parts_->timers, *parts_->checkpoint_helper, *parts_->store, *parts_->journal,
                                  parts_->data.database(), fs_guard::Checkpointer::Bounds{});
     parts_->await_signal();

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 
@@ -11,6 +12,8 @@
 
 namespace atl::app {
 namespace {
+
+constexpr std::size_t k_max_pool = 1024;  // of one agent
 
 std::filesystem::path default_data_dir() {
     if (::geteuid() == 0)
@@ -134,6 +137,32 @@ void add_server_options(CLI::App& cli, Config& config) {
         ->capture_default_str();
 }
 
+/// AGENT=N; the agent is looked up once the agents are known.
+conversation::PoolSize pool_size(const std::string& text) {
+    const auto equals = text.rfind('=');
+    conversation::PoolSize size;
+    const char* const end = text.data() + text.size();
+    const char* const number = equals == std::string::npos ? end : text.data() + equals + 1;
+    const auto parsed = std::from_chars(number, end, size.size);
+    if (equals == 0 || number == end || parsed.ec != std::errc() || parsed.ptr != end ||
+        size.size > k_max_pool)
+        throw CLI::ValidationError(
+            "--pool", "must be AGENT=N with N from 0 to " + std::to_string(k_max_pool) + ", not " + text);
+    size.agent = text.substr(0, equals);
+    return size;
+}
+
+void set_pool(Config& config, const std::vector<std::string>& texts) {
+    for (const auto& text : texts) {
+        auto size = pool_size(text);
+        const bool is_known = std::any_of(config.pool.begin(), config.pool.end(),
+                                          [&](const auto& other) { return other.agent == size.agent; });
+        if (is_known)
+            throw CLI::ValidationError("--pool", "names " + size.agent + " twice");
+        config.pool.push_back(std::move(size));
+    }
+}
+
 void add_sandbox_options(CLI::App& cli, Config& config) {
     cli.add_option("--agents-file", config.agents_file,
                    "JSON file with configured agents [<data-dir>/agents.json]")
@@ -152,6 +181,11 @@ void add_sandbox_options(CLI::App& cli, Config& config) {
         ->envname("ATOLL_MAX_SANDBOXES")
         ->check(CLI::Range(1, 65536))
         ->capture_default_str();
+    cli.add_option_function<std::vector<std::string>>(
+           "--pool", [&config](const std::vector<std::string>& texts) { set_pool(config, texts); },
+           "AGENT=N: keeps N sandboxes with this agent started ahead; may be repeated")
+        ->envname("ATOLL_POOL")
+        ->delimiter(',');
     cli.add_option(
            "--require", config.required,
            "Limits that this host must enforce, or the server does not start: memory, cpu, processes, "
@@ -230,6 +264,11 @@ void add_keys_command(CLI::App& cli, Config& config, KeysCommand& command) {
 void check_together(const Config& config) {
     if (config.turn_log_bytes > config.conversation_log_bytes)
         throw CLI::ValidationError("--turn-log-bytes", "must not be above --conversation-log-bytes");
+    std::size_t pooled = 0;
+    for (const auto& size : config.pool)
+        pooled += size.size;
+    if (pooled > config.max_sandboxes)
+        throw CLI::ValidationError("--pool", "must not come to more than --max-sandboxes");
     if (config.tls_cert.empty() && !config.tls_key.empty())
         throw CLI::ValidationError("--tls-key", "needs --tls-cert, the certificate of this key");
     if (config.tls_key.empty() && !config.tls_cert.empty())

@@ -12,6 +12,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/limits.hpp"
+#include "core/conversation/manager.hpp"
 #include "http/client_address.hpp"
 #include "http/limit_settings.hpp"
 
@@ -37,6 +38,7 @@ struct Config {
     bool allow_host_network = false;
     std::vector<std::string> hidden_paths;
     std::size_t max_sandboxes = base::k_default_max_sandboxes;
+    std::vector<conversation::PoolSize> pool;
     std::uint32_t turn_limit_seconds = base::k_default_turn_limit.count();
     std::size_t turn_log_bytes = base::k_max_turn_log_bytes;
     std::size_t conversation_log_bytes = base::k_max_conversation_log_bytes;

@@ -209,6 +209,7 @@ void add_server(OrderedJson& out) {
     out["Health"] = object(Members::required, {{"status", text()}});
     out["Capacity"] =
         object(Members::required, {{"livingSandboxes", counter()}, {"maxSandboxes", counter()}});
+    out["Pool"] = object(Members::required, {{"agent", text()}, {"size", counter()}, {"ready", counter()}});
     out["Histogram"] = object(Members::required, {{"count", counter()},
                                                   {"p50", counter()},
                                                   {"p99", counter()},
@@ -224,6 +225,7 @@ void add_server(OrderedJson& out) {
                                                {"enforcement", ref("Enforcement")},
                                                {"notEnforced", any_object()},
                                                {"capacity", ref("Capacity")},
+                                               {"pool", list_of(ref("Pool"))},
                                                {"clientLimits", ref("ClientLimits")},
                                                {"loop", ref("Loop")}});
     out["ClientLimits"] = object(Members::required, {{"connectionsPerAddress", nullable_counter()},

@@ -86,6 +86,15 @@ Task<Result<Response>> async_system(Api& api, RequestContext&) {
     json.key("livingSandboxes").number(capacity.living);
     json.key("maxSandboxes").number(capacity.max);
     json.end_object();
+    json.key("pool").begin_array();
+    for (const auto& pool : api.conversations.pool()) {
+        json.begin_object();
+        json.key("agent").string(pool.agent);
+        json.key("size").number(pool.size);
+        json.key("ready").number(pool.ready);
+        json.end_object();
+    }
+    json.end_array();
     write_limits(json.key("clientLimits"), api.system.limits);
     write_loop(json.key("loop"), api.system.loop);
     json.end_object();

@@ -22,6 +22,7 @@ inline constexpr std::string_view sandbox_ready = "sandbox_ready";
 inline constexpr std::string_view sandbox_failed = "sandbox_failed";
 inline constexpr std::string_view sandbox_exited = "sandbox_exited";
 inline constexpr std::string_view sandbox_removed = "sandbox_removed";
+inline constexpr std::string_view pool_failed = "pool_failed";
 inline constexpr std::string_view sandbox_cleanup = "sandbox_cleanup";
 inline constexpr std::string_view limits_deferred = "limits_deferred";
 inline constexpr std::string_view conversation_created = "conversation_created";

@@ -13,6 +13,9 @@ Manager::~Manager() = default;
 base::Result<void> Manager::restore() {
     return impl_->restore();
 }
+void Manager::open_pool() {
+    impl_->open_pool();
+}
 void Manager::create(CreateRequest request, Reply<View> reply) {
     impl_->create(std::move(request), std::move(reply));
 }
@@ -67,6 +70,9 @@ base::Result<void> Manager::ready() const {
 }
 void Manager::shut_down(std::function<void()> done) {
     impl_->shut_down(std::move(done));
+}
+std::vector<PoolState> Manager::pool() const {
+    return impl_->pool();
 }
 const std::vector<sandbox::AgentSpec>& Manager::agents() const noexcept {
     return impl_->agents();

@@ -32,12 +32,25 @@ struct LogBounds {
     std::size_t conversation_bytes = base::k_max_conversation_log_bytes;
 };
 
+/// How many sandboxes of an agent are started ahead.
+struct PoolSize {
+    std::string agent;
+    std::size_t size = 0;
+};
+
+struct PoolState {
+    std::string agent;
+    std::size_t size = 0;
+    std::size_t ready = 0;  // to be claimed now
+};
+
 struct ManagerSettings {
     std::vector<sandbox::AgentSpec> agents;  // shell and echo among them
     std::string default_agent = "shell";
     bool allow_host_network = false;
     LogBounds log_bounds;
     base::Millis turn_limit = base::k_default_turn_limit;
+    std::vector<PoolSize> pool;  // of `agents`, each once
 };
 
 /// A page of a list; `next` is empty at the end.
@@ -72,6 +85,8 @@ class Manager {
     /// Takes over what the store remembers: conversations come back paused (server_restart), open turns get
     /// their error and their done, sandboxes nobody owns are given to sandbox::Manager. Call once, first.
     base::Result<void> restore();
+    /// Starts sandboxes ahead from now on, as the settings say.
+    void open_pool();
 
     /// `reply` once: the conversation when its sandbox is ready and that is committed; otherwise nothing is
     /// left.
@@ -131,6 +146,7 @@ class Manager {
     void shut_down(std::function<void()> done);
 
     const std::vector<sandbox::AgentSpec>& agents() const noexcept;
+    std::vector<PoolState> pool() const;
 
   private:
     class Impl;

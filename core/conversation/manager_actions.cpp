@@ -128,9 +128,20 @@ void Manager::Impl::start_sandbox(Conversation& conversation) {
         });
         return;
     }
+    if (!conversation.machine.created() && sandboxes_.channel(conversation.record.sandbox_id) != nullptr)
+        return timers_.defer([this, id] { take_over_warm(id); });
     // A generation that is still going down ends first; then the machine has been told already.
     sandboxes_.start(conversation.record.sandbox_id, *spec,
                      [this, id](const Result<void>& result) { on_started(id, result); });
+}
+
+void Manager::Impl::take_over_warm(const std::string& id) {
+    const Conversation* conversation = find(id);
+    if (conversation == nullptr)
+        return;
+    if (sandboxes_.channel(conversation->record.sandbox_id) != nullptr)
+        return on_started(id, Result<void>());
+    on_started(id, Error(Errc::sandbox_failed, "the sandbox from the pool had just ended; try again"));
 }
 
 void Manager::Impl::on_started(const std::string& id, const Result<void>& result) {
@@ -396,11 +407,15 @@ void Manager::Impl::on_life_timer(const std::string& id) {
 void Manager::Impl::on_sandbox_exit(const std::string& sandbox_id, std::uint32_t, const sandbox::Exit& exit) {
     if (Conversation* conversation = find_by_sandbox(sandbox_id))
         perform(*conversation, conversation->machine.sandbox_exited(exit));
+    else
+        pool_.lost(sandbox_id);
 }
 
 void Manager::Impl::on_agent_exit(const std::string& sandbox_id, std::uint32_t, const std::string& detail) {
     if (Conversation* conversation = find_by_sandbox(sandbox_id))
         perform(*conversation, conversation->machine.agent_exited(detail));
+    else
+        pool_.lost(sandbox_id);
 }
 
 void Manager::Impl::on_resource_warning(const std::string& sandbox_id, std::string_view resource,

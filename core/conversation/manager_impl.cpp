@@ -34,7 +34,8 @@ Manager::Impl::Impl(const base::Clock& clock, base::Timers& timers, sandbox::Man
       journal_(journal),
       store_(store),
       settings_(std::move(settings)),
-      loose_(clock, timers, sandboxes, journal, settings_) {
+      loose_(clock, timers, sandboxes, journal, settings_),
+      pool_(timers, sandboxes, settings_.pool, [this](const std::string& name) { return agent(name); }) {
     sandboxes_.set_observer(this);
     journal_.on_refusal([this] { on_store_refused(); });
 }
@@ -116,27 +117,37 @@ void Manager::Impl::create(CreateRequest request, Reply<View> reply) {
         return refuse(checked.error());
 
     Record record;
-    record.id = base::new_id();
-    record.key = ++last_key_;
     record.agent = agent_name;
+    auto claimed = pool_.claim(agent_name, request);
+    // What was only started ahead goes before anybody is refused.
+    if (!claimed && sandboxes_.living() >= sandboxes_.capacity() &&
+        pool_.give_way([this, request, reply] { create(request, reply); }))
+        return;
+    record.id = claimed ? std::move(claimed->conversation_id) : base::new_id();
+    auto made = claimed ? Result<sandbox::Record>(std::move(claimed->box)) : make_sandbox(record.id, request);
+    if (!made)
+        return refuse(made.error());
+    record.key = ++last_key_;
     record.user_id = std::move(request.user_id);
     record.metadata = std::move(request.metadata);
     record.idle_seconds = request.idle_seconds.value_or(0);
     record.ttl_seconds = request.ttl_seconds.value_or(0);
     record.created_at = record.last_active_at = clock_.wall_now();
-    sandbox::Record box;
-    box.conversation_id = record.id;
-    box.network = request.network;
-    box.limits = request.limits;
-    box.env = std::move(request.env);
-    auto made = sandboxes_.create(std::move(box));
-    if (!made)
-        return refuse(made.error());
     record.sandbox_id = made->id;
     Conversation& conversation = enlist(std::move(record));
     conversation.box = *made;
     conversation.start_waiters.push_back(std::move(reply));
     perform(conversation, conversation.machine.create());
+}
+
+Result<sandbox::Record> Manager::Impl::make_sandbox(const std::string& conversation_id,
+                                                    const CreateRequest& request) {
+    sandbox::Record box;
+    box.conversation_id = conversation_id;
+    box.network = request.network;
+    box.limits = request.limits;
+    box.env = request.env;
+    return sandboxes_.create(std::move(box));
 }
 
 Result<View> Manager::Impl::get(const std::string& id) const {
@@ -376,6 +387,7 @@ Result<std::unique_ptr<Subscription>> Manager::Impl::subscribe(const std::string
 
 void Manager::Impl::shut_down(std::function<void()> done) {
     shutting_down_ = true;
+    pool_.close();
     for (auto& [key, conversation] : by_key_) {
         if (conversation->machine.sandbox_living() || conversation->machine.turn_open())
             perform(*conversation, conversation->machine.pause(PauseReason::server_restart, "server_shutdown",

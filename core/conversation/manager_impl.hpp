@@ -12,6 +12,7 @@
 #include "core/conversation/conversation.hpp"
 #include "core/conversation/loose_sandboxes.hpp"
 #include "core/conversation/manager.hpp"
+#include "core/conversation/warm_pool.hpp"
 #include "core/sandbox/manager.hpp"
 
 namespace atl::conversation {
@@ -23,6 +24,7 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     ~Impl() override;
 
     base::Result<void> restore();
+    void open_pool() { pool_.fill(); }
     void create(CreateRequest request, Reply<View> reply);
     base::Result<View> get(const std::string& id) const;
     base::Result<Page<View>> list(const ListQuery& query) const;
@@ -38,6 +40,7 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     void shut_down(std::function<void()> done);
 
     LooseSandboxes& loose() noexcept { return loose_; }
+    std::vector<PoolState> pool() const { return pool_.states(); }
     const std::vector<sandbox::AgentSpec>& agents() const noexcept { return settings_.agents; }
 
     void on_sandbox_exit(const std::string& sandbox_id, std::uint32_t generation,
@@ -46,6 +49,7 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
                              std::uint64_t limit) override;
     void on_agent_exit(const std::string& sandbox_id, std::uint32_t generation,
                        const std::string& detail) override;
+    void on_room() override { pool_.fill(); }
     void turn_done(const std::string& id) override;
     void query_ended(const std::string& id, sandbox::QueryEnd end, std::string_view detail) override;
 
@@ -64,6 +68,9 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     void perform(Conversation& conversation, const Action& action);
     void log_action(Conversation& conversation, const Action& action);
     void start_sandbox(Conversation& conversation);
+    void take_over_warm(const std::string& id);
+    base::Result<sandbox::Record> make_sandbox(const std::string& conversation_id,
+                                               const CreateRequest& request);
     void on_started(const std::string& id, const base::Result<void>& result);
     void schedule_query(Conversation& conversation);
     void send_query(Conversation& conversation);
@@ -95,6 +102,7 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     Store& store_;
     ManagerSettings settings_;
     LooseSandboxes loose_;
+    WarmPool pool_;
     std::unordered_map<std::string, std::unique_ptr<Conversation>> by_id_;
     std::map<std::int64_t, Conversation*> by_key_;
     std::unordered_map<std::string, Conversation*> by_sandbox_;

@@ -347,6 +347,8 @@ void Manager::finish(const std::string& id, std::uint32_t number) {
         waiter();
     if (removing)
         remove_workspace(id);
+    if (observer_ != nullptr)
+        observer_->on_room();
     if (shutting_down_ && living_ == 0 && on_quiet_)
         std::exchange(on_quiet_, nullptr)();
 }

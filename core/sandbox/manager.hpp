@@ -49,6 +49,8 @@ class Observer {
     /// The agent of a ready generation ended; the generation still lives.
     virtual void on_agent_exit(const std::string& sandbox_id, std::uint32_t generation,
                                const std::string& detail) = 0;
+    /// A generation is gone, whether it ever was ready or not: there is room for another.
+    virtual void on_room() {}
 };
 
 class Manager {

@@ -14,6 +14,8 @@ enum class LoadScale { full, small };
 
 /// Milliseconds from POST of an `echo` conversation to its 201.
 Result measure_create(Scope scope);
+/// The same from the pool, beside a round trip on the same connection.
+Result measure_create_warm();
 /// Milliseconds of a message to `echo`, until the end of its turn's event stream.
 Result measure_message(Scope scope);
 /// The same over an open WebSocket, to the turn's first event.

@@ -213,3 +213,28 @@ TEST_CASE("A keys command takes the data directory before or after its name") {
     CHECK(parse({"keys"}).exit_code == 2);
     CHECK(parse({"keys", "drop"}).exit_code == 2);
 }
+
+TEST_CASE("Pools are read as AGENT=N, each agent once, and no more than may live") {
+    const auto parsed = parse({"--pool", "shell=3", "--pool", "my=agent=0"});
+    INFO(parsed.text);
+    REQUIRE(parsed.config);
+    REQUIRE(parsed.config->pool.size() == 2);
+    CHECK(parsed.config->pool[0].agent == "shell");
+    CHECK(parsed.config->pool[0].size == 3);
+    CHECK(parsed.config->pool[1].agent == "my=agent");
+    CHECK(parsed.config->pool[1].size == 0);
+    for (const auto& arguments :
+         std::vector<std::vector<const char*>>{{"--pool", "shell"},
+                                               {"--pool", "=3"},
+                                               {"--pool", "shell="},
+                                               {"--pool", "shell=-1"},
+                                               {"--pool", "shell=3x"},
+                                               {"--pool", "shell=1025"},
+                                               {"--pool", "shell=1,shell=2"},
+                                               {"--pool", "shell=9", "--max-sandboxes", "8"}}) {
+        const auto refused = parse(arguments);
+        INFO(arguments[1]);
+        CHECK(refused.exit_code == 2);
+        CHECK(refused.text.find("--pool") != std::string::npos);
+    }
+}

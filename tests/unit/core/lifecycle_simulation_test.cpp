@@ -37,6 +37,7 @@ class History {
     explicit History(std::uint64_t seed) : world_(seed) {
         world_.failure_per_mille = world_.chance(500) ? 60 : 0;
         flaky_store_ = world_.chance(200);
+        pooled_ = world_.chance(300) ? 1 + world_.pick(3) : 0;
         // While its store refuses, a server removes workspaces before it can commit that.
         world_.workspaces_may_be_missing = flaky_store_;
         world_.store.fails = [this] { return flaky_store_ && world_.chance(100); };
@@ -67,10 +68,12 @@ class History {
         settings.agents = {sandbox::AgentSpec{"shell", sandbox::AgentSpec::Kind::shell, {}, {}}};
         settings.turn_limit = base::Millis{60'000};
         settings.log_bounds = {2000, 6000};
+        settings.pool = {{"shell", pooled_}};
         const bool store_was_flaky = std::exchange(flaky_store_, false);
         manager_.emplace(world_.clock, world_.timers, *sandboxes_, *journal_, world_.store, settings);
         require(manager_->restore().has_value(), "restore failed");
         flaky_store_ = store_was_flaky;
+        manager_->open_pool();
     }
 
     void kill_server() {
@@ -137,10 +140,15 @@ class History {
         if (world_.chance(200))
             return manager_->create_sandbox({}, counted<conversation::Manager::SandboxView>());
         auto answered = count();
-        manager_->create({}, [this, answered](base::Result<conversation::View> made) {
+        conversation::CreateRequest request;
+        if (world_.chance(300))
+            request.limits.disk_mb += 1;  // not what a warm one has
+        manager_->create(request, [this, answered, request](base::Result<conversation::View> made) {
             answered();
             if (!made)
                 return;
+            require(made->limits == request.limits, "a conversation has other limits than it asked for");
+            require(sandboxes_given_.insert(made->record.sandbox_id).second, "a sandbox was given out twice");
             known_.push_back({made->record.id});
             followers_.push_back({made->record.id, made->record.key, 0, nullptr});
             require(made->record.status == conversation::Status::active ||
@@ -327,6 +335,8 @@ class History {
         for (const auto& view : boxes->items)
             manager_->remove_sandbox(view.record.id, counted<void>());
         settle();
+        if (pooled_ > 0)
+            check_pool();
         require(world_.processes.empty(), "a process is left");
         require(world_.groups.empty(), "a group is left");
         require(world_.workspaces.empty(), "a workspace is left");
@@ -334,6 +344,15 @@ class History {
         require(world_.store.conversations.empty() && world_.store.sandboxes.empty(), "rows are left");
         require(world_.store.turns.empty() && world_.store.events.empty(), "a log is left");
         require(sandboxes_->living() == 0, "the count of the living is wrong");
+    }
+
+    /// With room for it the pool is full; what it holds goes with the server.
+    void check_pool() {
+        const auto pool = manager_->pool();
+        require(pool.size() == 1 && pool[0].ready == pooled_, "the pool is not full");
+        require(sandboxes_->living() == pooled_, "more live than the pool's");
+        manager_->shut_down(count());
+        settle();
     }
 
     std::function<void()> count() {
@@ -358,6 +377,8 @@ class History {
     std::optional<conversation::Manager> manager_;
     std::vector<Known> known_;
     std::vector<Follower> followers_;
+    std::set<std::string> sandboxes_given_;
+    std::size_t pooled_ = 0;
     bool flaky_store_ = false;
     int open_answers_ = 0;
     int kills_ = 0;

@@ -1,0 +1,74 @@
+// Sandboxes that were started ahead: each with an id, a uid and a workspace of its own, and with the id that
+// its conversation will have. One is claimed once, by one conversation, and never comes back. What is claimed
+// is replaced in the background, one at a time. Internal to core/conversation.
+//
+// Invariants: nothing of the pool is in the store, so what a killed server leaves of it is removed like any
+// half-made sandbox; a sandbox that is not exactly as it was started is never given out.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.hpp"
+#include "core/conversation/manager.hpp"
+#include "core/sandbox/manager.hpp"
+
+namespace atl::conversation {
+
+class WarmPool {
+  public:
+    struct Claimed {
+        std::string conversation_id;
+        sandbox::Record box;
+    };
+    using FindAgent = std::function<const sandbox::AgentSpec*(const std::string&)>;
+
+    WarmPool(base::Timers& timers, sandbox::Manager& sandboxes, const std::vector<PoolSize>& sizes,
+             FindAgent find_agent);
+    ~WarmPool();
+    WarmPool(const WarmPool&) = delete;
+    WarmPool& operator=(const WarmPool&) = delete;
+
+    /// Starts what is missing, as far as the server's capacity goes. Cheap when nothing is.
+    void fill();
+    /// A ready sandbox for this request, if it asks for nothing that the pool's have not: env, limits,
+    /// network.
+    std::optional<Claimed> claim(const std::string& agent, const CreateRequest& request);
+    /// Removes one to make room for something else; `done` when it is gone. False: there is none.
+    bool give_way(std::function<void()> done);
+    /// The sandbox or its agent ended. False: it is none of the pool's.
+    bool lost(const std::string& sandbox_id);
+    /// Removes all; nothing is started any more.
+    void close();
+
+    std::vector<PoolState> states() const;
+
+  private:
+    struct Shelf {
+        std::string agent;
+        std::size_t size = 0;
+        std::vector<sandbox::Record> ready;  // the oldest first
+    };
+
+    void start_next();
+    void start_one(Shelf& shelf);
+    void on_started(const std::string& agent, const std::string& id, const base::Result<void>& result);
+    void wait_for_next(base::Millis pause);
+    void on_failure(const base::Error& error);
+    Shelf* shelf_of(const std::string& agent);
+
+    base::Timers& timers_;
+    sandbox::Manager& sandboxes_;
+    FindAgent find_agent_;
+    std::vector<Shelf> shelves_;
+    bool starting_ = false;
+    bool claimed_ = false;        // since the last look at what is missing
+    std::size_t ways_given_ = 0;  // removals that somebody waits for
+    bool closed_ = false;
+    base::TimerId timer_ = 0;
+    base::Millis retry_pause_;
+};
+
+}  // namespace atl::conversation

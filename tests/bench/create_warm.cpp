@@ -1,0 +1,93 @@
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
+
+#include "tests/bench/measures.hpp"
+#include "tests/bench/server.hpp"
+
+namespace atl::bench {
+namespace {
+
+constexpr double k_budget_ms = 35'000;
+constexpr double k_fill_ms = 20'000;
+constexpr std::size_t k_batch = 50;
+constexpr std::size_t k_batches = 8;
+constexpr std::size_t k_warm_up = 5;
+constexpr double k_max_ratio = 2;
+
+class Product {
+  public:
+    Product() : server_({"--pool", "echo=" + std::to_string(k_batch)}), connection_(server_.port()) {}
+
+    /// Back when the pool is full.
+    void await_pool() {
+        const std::string request = server_.request("GET", "/v1/system");
+        const auto began = Clock::now();
+        for (;;) {
+            const Response response = connection_.exchange(request);
+            if (nlohmann::json::parse(response.body).at("pool").at(0).at("ready") == k_batch)
+                return;
+            if (ms_since(began) > k_fill_ms)
+                throw std::runtime_error("the pool does not fill: " + response.body);
+        }
+    }
+    double create_ms() {
+        const auto began = Clock::now();
+        const Response response = connection_.exchange(create_);
+        const double ms = ms_since(began);
+        ids_.push_back(Server::created_id(response.status, response.body));
+        return ms;
+    }
+    double round_trip_ms() {
+        const auto began = Clock::now();
+        const Response response = connection_.exchange(health_);
+        const double ms = ms_since(began);
+        if (response.status != 200)
+            throw std::runtime_error("/healthz: " + response.body);
+        return ms;
+    }
+    void end_all() {
+        for (const std::string& id : ids_)
+            server_.remove_conversation(connection_, id);
+        ids_.clear();
+    }
+
+  private:
+    Server server_;
+    Connection connection_;
+    std::string health_ = server_.request("GET", "/healthz");
+    std::string create_ = server_.request("POST", "/v1/conversations", R"({"agent":"echo"})");
+    std::vector<std::string> ids_;
+};
+
+}  // namespace
+
+Result measure_create_warm() {
+    Result result{.key = "create_warm_ms", .unit = "ms", .target = "ratio <= 2"};
+    Product product;
+    Samples floors;
+    Samples products;
+    const auto began = Clock::now();
+    for (std::size_t batch = 0; batch < k_batches && ms_since(began) < k_budget_ms; ++batch) {
+        product.await_pool();
+        for (std::size_t pair = 0; pair < k_batch; ++pair) {
+            const double floor_ms = product.round_trip_ms();
+            const double product_ms = product.create_ms();
+            if (batch == 0 && pair < k_warm_up)
+                continue;
+            floors.add(floor_ms);
+            products.add(product_ms);
+        }
+        product.end_all();
+    }
+    result.p50 = products.p50();
+    result.p95 = products.p95();
+    result.floor = floors.p50();
+    result.ratio = products.p50() / floors.p50();
+    result.reached = *result.ratio <= k_max_ratio;
+    result.more["floor_p95"] = floors.p95();
+    result.more["iterations"] = static_cast<double>(products.size());
+    return result;
+}
+
+}  // namespace atl::bench
