@@ -130,7 +130,7 @@ TEST_CASE("A sandbox of the pool that dies is replaced and never given out") {
 TEST_CASE("Nothing of an unclaimed sandbox survives its server, however that ends") {
     const TempDir dir;
     ServerOptions options = with_pool("shell=2");
-    options.data_dir = dir.path() / "data";
+    options.data_dir = dir.path();
     std::string kept;
     std::set<std::string> unclaimed;
     {
