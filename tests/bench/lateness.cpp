@@ -1,14 +1,11 @@
-#include <poll.h>
-
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "core/base/loop_meter.hpp"
 #include "tests/bench/child.hpp"
 #include "tests/bench/event_server.hpp"
 #include "tests/bench/measures.hpp"
 #include "tests/bench/shared.hpp"
+#include "tests/bench/sleeper.hpp"
 
 namespace atl::bench {
 namespace {
@@ -19,26 +16,6 @@ constexpr std::size_t k_stream_events = 50'000;
 constexpr std::size_t k_subscribers = 1000;
 constexpr double k_max_more_ms = 1;
 constexpr double k_us_a_ms = 1000;
-
-/// Until the time is over; the moment is the same for all of them.
-struct Until {
-    Clock::time_point end = Clock::now() + std::chrono::milliseconds(static_cast<int>(k_run_ms));
-    bool passed() const { return Clock::now() >= end; }
-};
-
-/// The floor: a process that does nothing but wait for the next millisecond, in the server's way of counting.
-void sleep_only(base::Histogram& lateness, const Until& until) {
-    for (auto due = Clock::now(); !until.passed();) {
-        due += base::LoopMeter::k_tick;
-        const auto left = std::max(due - Clock::now(), Clock::duration::zero());
-        const timespec rest{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(left).count()};
-        ::ppoll(nullptr, 0, &rest, nullptr);
-        const auto now = Clock::now();
-        for (; due <= now; due += base::LoopMeter::k_tick)
-            lateness.add(now - due);
-        due -= base::LoopMeter::k_tick;
-    }
-}
 
 void stream(const EventServer& server, const std::string& id, const Until& until) {
     WebSocket socket = server.open_socket(id, server.last_seq(id));
@@ -97,7 +74,7 @@ nlohmann::json loop_of(const EventServer& server) {
 }
 
 void run_load(const EventServer& server, const Conversations& with, base::Histogram* lateness) {
-    const Until until;
+    const Until until(k_run_ms);
     std::vector<Child> children;
     if (lateness != nullptr)
         children.emplace_back([&] { sleep_only(*lateness, until); });

@@ -37,6 +37,14 @@ std::vector<Result> measure_load(LoadScale scale);
 Result measure_turns(Scope scope);
 /// Memory of 50 idle `shell` conversations: idle_sandbox_pss_kb, idle_sandbox_memavail_kb, server_rss_kb.
 std::vector<Result> measure_idle();
+/// Milliseconds from the kernel's kill for memory to its event at a WebSocket.
+Result measure_oom();
+/// How far beyond its disk limit a sandbox gets that writes as fast as it can, at worst.
+Result measure_disk();
+/// How late the server's timer is while a million files are measured again and again.
+Result measure_walk();
+/// Sandboxes made and removed a second, eight at a time.
+Result measure_storm();
 /// How many of `sandboxes` conversations answer at the same time.
 Result measure_concurrent(std::size_t sandboxes);
 

@@ -80,7 +80,7 @@ Server::~Server() {
 void Server::spawn(const std::vector<std::string>& more) {
     const std::string program = bin_dir() / "atolld";
     const std::string listen = "127.0.0.1:" + std::to_string(port_);
-    const std::string data_dir = dir_.path() / "data";
+    const std::string data_dir = this->data_dir();
     const std::string log = dir_.path() / "log";
     std::vector<std::string> args{program, "--listen", listen, "--data-dir", data_dir};
     args.insert(args.end(), more.begin(), more.end());
@@ -133,6 +133,10 @@ bool Server::wait_end(int timeout_ms) {
     ::waitpid(pid_, nullptr, 0);
     pid_ = -1;
     return true;
+}
+
+fs::path Server::data_dir() const {
+    return dir_.path() / "data";
 }
 
 double Server::cpu_ms() const {

@@ -32,6 +32,7 @@ class Server {
     /// CPU time of its one thread so far.
     double cpu_ms() const;
     const std::string& key() const { return key_; }
+    std::filesystem::path data_dir() const;
     std::string request(std::string_view method, std::string_view target, std::string_view body = {},
                         Accept accept = Accept::json) const;
 
