@@ -36,6 +36,7 @@ class History {
   public:
     explicit History(std::uint64_t seed) : world_(seed) {
         world_.failure_per_mille = world_.chance(500) ? 60 : 0;
+        world_.has_freezer = !world_.chance(100);
         flaky_store_ = world_.chance(200);
         // While its store refuses, a server removes workspaces before it can commit that.
         world_.workspaces_may_be_missing = flaky_store_;
@@ -66,6 +67,7 @@ class History {
         conversation::ManagerSettings settings;
         settings.agents = {sandbox::AgentSpec{"shell", sandbox::AgentSpec::Kind::shell, {}, {}}};
         settings.turn_limit = base::Millis{60'000};
+        settings.evict_idle = base::Millis{world_.chance(500) ? 0 : 30'000};
         settings.log_bounds = {2000, 6000};
         const bool store_was_flaky = std::exchange(flaky_store_, false);
         manager_.emplace(world_.clock, world_.timers, *sandboxes_, *journal_, world_.store, settings);
@@ -119,7 +121,7 @@ class History {
         if (kind < 13)
             return static_cast<void>(manager_->interrupt(target.id));
         if (kind < 15)
-            return manager_->pause(target.id, counted<conversation::View>());
+            return pause(target.id);
         if (kind < 17)
             return manager_->resume(target.id, counted<conversation::View>());
         if (kind < 18)
@@ -129,6 +131,12 @@ class History {
         if (world_.chance(100))
             patch.ttl_seconds = 600;
         manager_->patch(target.id, patch, counted<conversation::View>());
+    }
+
+    void pause(const std::string& id) {
+        using conversation::PauseMode;
+        manager_->pause(id, world_.chance(600) ? PauseMode::warm : PauseMode::cold,
+                        counted<conversation::View>());
     }
 
     void create() {
@@ -169,6 +177,7 @@ class History {
         const auto query = world_.queries[world_.pick(world_.queries.size())];
         if (query->observer == nullptr || query->ended)
             return;
+        require(!query->process->frozen, "a turn is open in a frozen sandbox");
         const std::size_t kind = world_.pick(10);
         const std::string text(world_.pick(400), 'x');
         if (kind < 5)
@@ -200,6 +209,7 @@ class History {
                 world_.chance(300) ? sandbox::ExitClass::oom : sandbox::ExitClass::signalled;
             world_.process_dies(process, {exit_class, 9, "died"});
         } else if (const auto told = process->on_agent_exit) {
+            // Of one that is frozen by now: it ended before, and its word is read only now.
             process->on_agent_exit = nullptr;
             told("exited 1");
         }
@@ -250,7 +260,23 @@ class History {
 
     void check() {
         require(sandboxes_->living() <= 3, "more sandboxes live than allowed");
+        check_frozen();
         check_log();
+    }
+
+    /// A sandbox is told to be frozen only while it is, and its conversation to be paused.
+    void check_frozen() {
+        const auto page = manager_->list({});
+        for (const auto& view : page->items) {
+            const auto* process =
+                world_.find_process(view.record.sandbox_id + "-" + std::to_string(view.generation));
+            if (view.sandbox_status == sandbox::Status::frozen) {
+                require(process == nullptr || process->frozen, "a frozen sandbox goes on");
+                require(view.record.status == conversation::Status::paused ||
+                            view.record.status == conversation::Status::ended,
+                        "a frozen sandbox is not paused");
+            }
+        }
     }
 
     /// The committed log: numbers without gaps, turns that begin and end once.
@@ -304,6 +330,8 @@ class History {
 
     void check_rest() {
         check();
+        for (const auto& [pid, process] : world_.processes)
+            require(!process->frozen, "a process was left frozen beyond the warm limit");
         for (const auto& [key, turn] : world_.store.turns)
             require(turn.last_seq != 0, "a turn was never closed");
         for (const auto& [id, event] : world_.store.events) {
