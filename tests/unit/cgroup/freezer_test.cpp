@@ -57,7 +57,12 @@ struct Writer {
 class Freezing {
   public:
     explicit Freezing(cgroup::Layout layout) : layout_(std::move(layout)) { reopen(); }
-    ~Freezing() { reopen_groups(); }
+    // What was dying when its group was dropped is gone with this.
+    ~Freezing() {
+        groups_.reset();
+        (void)cgroup::Groups::open(loop.context.get_executor(), loop.timers, {instance_, k_zygote, 0},
+                                   layout_);
+    }
 
     void reopen() {
         reopen_groups();
@@ -110,8 +115,8 @@ class Freezing {
         groups_.reset();
         auto opened =
             cgroup::Groups::open(loop.context.get_executor(), loop.timers, {instance_, k_zygote, 0}, layout_);
-        if (opened)
-            groups_ = std::move(*opened);
+        REQUIRE(opened.has_value());
+        groups_ = std::move(*opened);
     }
 
     cgroup::Layout layout_;

@@ -72,18 +72,16 @@ class Watched {
                               : isolation::spawn(loop.context.get_executor(), "/bin/sh", args, plan);
         REQUIRE(spawned.has_value());
         pid_ = spawned->pid;
+        pidfd_ = std::move(spawned->pidfd);
     }
     std::ptrdiff_t count(const std::string& resource) const {
         return std::ranges::count(warnings, resource, &Warning::resource);
     }
     bool ends() {
-        return loop.run_until(
-            [this] {
-                if (pid_ > 0 && ::waitpid(pid_, nullptr, WNOHANG) == pid_)
-                    pid_ = -1;
-                return pid_ < 0;
-            },
-            k_deadline);
+        bool gone = false;
+        isolation::FdWatch end(loop.context.get_executor(), std::move(pidfd_));
+        end.wait(isolation::FdWatch::Event::readable, [&gone] { gone = true; });
+        return loop.run_until([&gone] { return gone; }, k_deadline);
     }
 
     test::Loop loop;
@@ -94,6 +92,7 @@ class Watched {
     std::string instance_ = "test" + base::new_id();
     std::unique_ptr<cgroup::Groups> groups_;
     pid_t pid_ = -1;
+    base::UniqueFd pidfd_;
 };
 
 /// Holds so many bytes in the memory of one process for a moment, again and again.
