@@ -31,6 +31,8 @@ std::vector<Measure> measures() {
     const auto one = [](Result result) { return std::vector<Result>{std::move(result)}; };
     return {
         {{"create_cold_ms"}, true, [=](const Options& o) { return one(measure_create(o.scope)); }},
+        {{"resume_cold_ms"}, true, [=](const Options& o) { return one(measure_resume_cold(o.scope)); }},
+        {{"resume_warm_ms"}, false, [=](const Options&) { return one(measure_resume_warm()); }},
         {{"message_ms"}, true, [=](const Options& o) { return one(measure_message(o.scope)); }},
         {{"ws_message_ms"}, true, [=](const Options& o) { return one(measure_socket_message(o.scope)); }},
         {{"fanout_ms"}, true, [=](const Options& o) { return one(measure_fanout(o.scope)); }},
