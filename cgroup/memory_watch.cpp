@@ -80,8 +80,21 @@ void MemoryWatch::set_limit(std::uint64_t limit_bytes) {
     watch_mark();
 }
 
-void MemoryWatch::set_high(const char* value) const {
-    (void)write_at(folder_.folder, "memory.high", value);
+/// Of v2. False if more than that is in use, cached files among it: the write would then wait until the
+/// kernel has taken it back.
+bool MemoryWatch::set_mark() const {
+    const auto used = number_at(folder_.folder, "memory.current");
+    if (!used || *used >= mark_bytes())
+        return false;
+    (void)write_at(folder_.folder, "memory.high", std::to_string(mark_bytes()));
+    return true;
+}
+
+void MemoryWatch::rest_of_mark() {
+    rest(mark_rest_, base::k_memory_warning_interval, [this] {
+        if (folder_.version == 2 && !set_mark())
+            rest_of_mark();
+    });
 }
 
 void MemoryWatch::watch_mark() {
@@ -91,7 +104,7 @@ void MemoryWatch::watch_mark() {
         if (!events)
             return;
         mark_.emplace(executor_, std::move(events));
-        set_high(std::to_string(mark_bytes()).c_str());
+        (void)set_mark();
     } else {
         base::UniqueFd events(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
         const base::UniqueFd usage(::openat(folder_.folder, "memory.usage_in_bytes", O_RDONLY | O_CLOEXEC));
@@ -153,21 +166,28 @@ void MemoryWatch::await_pressure() {
     pressure_->wait(folder_.version == 2 ? Event::exceptional : Event::readable, [this] { on_pressure(); });
 }
 
+/// Of v2, whose kernel holds members at the mark from when they meet it: what they use does not tell.
+bool MemoryWatch::mark_was_met() {
+    if (folder_.version == 1)
+        return false;
+    const auto met = keyed_number_at(folder_.folder, "memory.events", "high").value_or(0);
+    return std::exchange(times_met_, met) != met;
+}
+
 void MemoryWatch::look() {
     const std::uint64_t held = held_bytes();
-    const bool was_met = folder_.version == 2 && number_at(folder_.folder, "memory.current") >= mark_bytes();
-    if (mark_rest_ != 0 || (held < mark_bytes() && !was_met))
-        return;
-    rest(mark_rest_, base::k_memory_warning_interval, [this] {
-        if (folder_.version == 2 && held_bytes() < mark_bytes())
-            set_high(std::to_string(mark_bytes()).c_str());
-    });
-    if (folder_.version == 2) {
+    const bool was_met = mark_was_met();
+    if (was_met) {
         // From here on the limit itself decides: who is above the mark is not to be slowed down.
-        set_high("max");
+        (void)write_at(folder_.folder, "memory.high", "max");
         watch_pressure();
     }
-    if (held >= mark_bytes())
+    const std::uint64_t slack = was_met ? mark_bytes() / 16 : 0;
+    const bool is_high = held + slack >= mark_bytes();
+    if (mark_rest_ != 0 || (!is_high && !was_met))
+        return;
+    rest_of_mark();
+    if (is_high)
         tell("memory", held);
 }
 

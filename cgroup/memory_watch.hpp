@@ -44,7 +44,9 @@ class MemoryWatch {
     void look();
     void await_pressure();
     void rest(base::TimerId& timer, base::Millis how_long, std::function<void()> then);
-    void set_high(const char* value) const;
+    bool set_mark() const;
+    bool mark_was_met();
+    void rest_of_mark();
     std::uint64_t mark_bytes() const;
     std::uint64_t held_bytes() const;
     void tell(std::string_view resource, std::uint64_t used_bytes);
@@ -57,6 +59,7 @@ class MemoryWatch {
     sandbox::MemoryWarning on_warning_;
     std::optional<isolation::FdWatch> mark_;      // the threshold's eventfd, or memory.events
     std::optional<isolation::FdWatch> pressure_;  // the level's eventfd, or memory.pressure
+    std::uint64_t times_met_ = 0;                 // as memory.events counts
     base::TimerId begin_ = 0;
     base::TimerId mark_rest_ = 0;  // until then the mark is not told again
     base::TimerId pressure_rest_ = 0;
