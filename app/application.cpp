@@ -13,6 +13,7 @@
 #include "app/agents_file.hpp"
 #include "app/data_dir.hpp"
 #include "app/host.hpp"
+#include "app/host_memory.hpp"
 #include "app/required_limits.hpp"
 #include "app/tls_certificate.hpp"
 #include "app/usage.hpp"
@@ -114,6 +115,8 @@ conversation::ManagerSettings conversation_settings(const Config& config,
     settings.log_bounds = {config.turn_log_bytes, config.conversation_log_bytes};
     settings.turn_limit = std::chrono::seconds(config.turn_limit_seconds);
     settings.pool = config.pool;
+    settings.evict_idle = std::chrono::seconds(config.evict_idle_seconds);
+    settings.warm_limit = std::chrono::seconds(config.warm_limit_seconds);
     return settings;
 }
 
@@ -242,9 +245,12 @@ Result<void> Application::Parts::open_core() {
     channels = std::make_unique<bridge::UnixChannels>(loop.get_executor(), timers);
     sandbox::ManagerSettings sandbox_settings;
     sandbox_settings.max_sandboxes = config.max_sandboxes;
+    sandbox_settings.max_memory_mb = config.max_memory_mb;
+    sandbox_settings.memory_reserve = config.memory_reserve_percent / 100.0;
     sandbox_settings.host_env = sandbox::pick_host_env(environ);
     sandboxes = std::make_unique<sandbox::Manager>(
-        sandbox::ManagerPorts{clock, timers, *launcher, *groups, *workspaces, *channels, *uids},
+        sandbox::ManagerPorts{clock, timers, *launcher, *groups, *workspaces, *channels, *uids,
+                              [] { return read_host_memory("/proc/meminfo"); }},
         sandbox_settings);
     if (auto enough = check_required(config.required, gaps()); !enough)
         return enough;
@@ -340,7 +346,12 @@ Result<void> Application::Parts::open_http() {
     system.gaps = gaps();
     system.enforcement = [this] { return sandboxes->enforcement(sandbox::NetworkMode::none); };
     system.limits = config.limits;
-    system.capacity = [this] { return http::Capacity{sandboxes->living(), sandboxes->capacity()}; };
+    system.capacity = [this] {
+        return http::Capacity{sandboxes->living(), sandboxes->capacity(), sandboxes->committed_memory_mb(),
+                              sandboxes->memory_capacity_mb()};
+    };
+    if (config.warm_limit_seconds > 0)
+        system.warm_pause = sandboxes->freezer();
     system.ready = [this] { return conversations->ready(); };
     if (config.websocket_compression == "on")
         deflate = std::make_unique<http::SharedDeflate>();

@@ -186,6 +186,23 @@ void add_sandbox_options(CLI::App& cli, Config& config) {
            "AGENT=N: keeps N sandboxes with this agent started ahead; may be repeated")
         ->envname("ATOLL_POOL")
         ->delimiter(',');
+    cli.add_option("--max-memory-mb", config.max_memory_mb,
+                   "The memory limits of all living sandboxes together, in MB; 0: no bound")
+        ->envname("ATOLL_MAX_MEMORY_MB")
+        ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40))
+        ->capture_default_str();
+    cli.add_option(
+           "--memory-reserve", config.memory_reserve_percent,
+           "Percent of the host's memory kept available: below it nothing starts but in the place of an "
+           "idle sandbox; 0: none")
+        ->envname("ATOLL_MEMORY_RESERVE")
+        ->check(CLI::Range(0.0, 90.0))
+        ->capture_default_str();
+    cli.add_option("--evict-idle", config.evict_idle_seconds,
+                   "Seconds that a sandbox must have been idle before it may be ended for another one")
+        ->envname("ATOLL_EVICT_IDLE")
+        ->check(CLI::Range(0, 31'536'000))
+        ->capture_default_str();
     cli.add_option(
            "--require", config.required,
            "Limits that this host must enforce, or the server does not start: memory, cpu, processes, "
@@ -205,6 +222,11 @@ void add_sandbox_options(CLI::App& cli, Config& config) {
         ->capture_default_str();
     cli.add_option("--turn-limit", config.turn_limit_seconds, "Seconds that a turn may take; 0: no limit")
         ->envname("ATOLL_TURN_LIMIT")
+        ->check(CLI::Range(0, 31'536'000))
+        ->capture_default_str();
+    cli.add_option("--warm-limit", config.warm_limit_seconds,
+                   "Seconds that a paused sandbox stays frozen before it is ended; 0: every pause ends it")
+        ->envname("ATOLL_WARM_LIMIT")
         ->check(CLI::Range(0, 31'536'000))
         ->capture_default_str();
     cli.add_option("--turn-log-bytes", config.turn_log_bytes, "Bytes of events that a turn may log")

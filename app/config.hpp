@@ -39,7 +39,11 @@ struct Config {
     std::vector<std::string> hidden_paths;
     std::size_t max_sandboxes = base::k_default_max_sandboxes;
     std::vector<conversation::PoolSize> pool;
+    std::uint64_t max_memory_mb = 0;  // 0: no bound
+    double memory_reserve_percent = 5;
+    std::uint32_t evict_idle_seconds = base::k_default_evict_idle.count();
     std::uint32_t turn_limit_seconds = base::k_default_turn_limit.count();
+    std::uint32_t warm_limit_seconds = base::k_default_warm_limit.count();
     std::size_t turn_log_bytes = base::k_max_turn_log_bytes;
     std::size_t conversation_log_bytes = base::k_max_conversation_log_bytes;
     std::vector<std::string> required;  // of limit_names()

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "cgroup/files.hpp"
 #include "cgroup/members.hpp"
 #include "core/base/limits.hpp"
 #include "core/isolation/zygote.hpp"
@@ -75,6 +76,31 @@ void Group::kill() {
         if (part.version == 2)
             break;
     }
+    // What v1 froze does not die before it is thawed, whichever hierarchy the signal came from.
+    if (freezer_)
+        (void)freezer_->thaw();
+}
+
+/// v2 first: what it froze can be killed as it is. Where nothing can freeze, the freezer's own calls fail.
+Group::FreezerFolder Group::find_freezer() const {
+    for (const Part& part : parts_) {
+        if (part.version == 2 && exists_at(part.folder.get(), "cgroup.freeze"))
+            return {part.folder.get(), 2};
+    }
+    const auto v1 = controllers_.find(Controller::freezer);
+    return v1 == controllers_.end() ? FreezerFolder{-1, 1} : FreezerFolder{v1->second.folder, 1};
+}
+
+void Group::freeze(std::function<void(base::Result<void>)> done) {
+    if (!freezer_) {
+        const FreezerFolder at = find_freezer();
+        freezer_.emplace(executor_, timers_, at.folder, at.version);
+    }
+    freezer_->freeze(std::move(done));
+}
+
+base::Result<void> Group::thaw() {
+    return freezer_ ? freezer_->thaw() : base::Result<void>();
 }
 
 base::Result<std::vector<base::UniqueFd>> Group::open_procs() const {
@@ -90,7 +116,19 @@ base::Result<std::vector<base::UniqueFd>> Group::open_procs() const {
 }
 
 base::Result<void> Group::set_limits(const sandbox::Limits& limits) {
-    return write_limits(controllers_, limits);
+    constexpr std::uint64_t k_bytes_per_mb = 1024UL * 1024;
+    memory_bytes_ = limits.memory_mb * k_bytes_per_mb;
+    auto written = write_limits(controllers_, limits);
+    if (memory_watch_)
+        memory_watch_->set_limit(memory_bytes_);
+    return written;
+}
+
+void Group::watch_memory(sandbox::MemoryWarning on_warning) {
+    const auto memory = controllers_.find(Controller::memory);
+    if (memory != controllers_.end())
+        memory_watch_.emplace(executor_, timers_, memory->second, armer_, memory_bytes_,
+                              std::move(on_warning));
 }
 
 void Group::watch_oom(std::function<void()> on_oom) {
@@ -122,6 +160,8 @@ void Group::remove(std::function<void(base::Result<void>)> done) {
 
 void Group::try_remove() {
     oom_watch_.reset();
+    memory_watch_.reset();
+    freezer_.reset();
     if (has_members(parts_.front().folder.get()))
         await_empty();
     else if (remove_parts())

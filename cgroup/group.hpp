@@ -8,6 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "cgroup/event_armer.hpp"
+#include "cgroup/freezer.hpp"
+#include "cgroup/memory_watch.hpp"
 #include "cgroup/oom_watch.hpp"
 #include "cgroup/place.hpp"
 #include "core/base/clock.hpp"
@@ -28,14 +31,19 @@ class Group final : public sandbox::ResourceGroup {
     int clone_into_fd() const override;
     std::shared_ptr<isolation::Zygote> take_zygote() override { return std::move(zygote_); }
     void kill() override;
+    void freeze(std::function<void(base::Result<void>)> done) override;
+    base::Result<void> thaw() override;
     void remove(std::function<void(base::Result<void>)> done) override;
     base::Result<void> set_limits(const sandbox::Limits& limits) override;
     void watch_oom(std::function<void()> on_oom) override;
+    void watch_memory(sandbox::MemoryWarning on_warning) override;
     std::uint64_t oom_kills() const override;
     sandbox::Usage usage() const override;
 
     /// `cgroup.procs` of each v1 hierarchy, open for writing. Errors: sandbox_failed.
     base::Result<std::vector<base::UniqueFd>> open_procs() const;
+    /// Who arms slow events of v1; outlives the group.
+    void set_armer(EventArmer* armer) { armer_ = armer; }
     void hold(std::shared_ptr<isolation::Zygote> zygote) { zygote_ = std::move(zygote); }
 
   private:
@@ -45,8 +53,11 @@ class Group final : public sandbox::ResourceGroup {
         int version = 2;
     };
 
+    using FreezerFolder = ControllerFolder;
+
     Group(base::Executor executor, base::Timers& timers, std::string name);
     base::Result<void> add_part(const Place& place);
+    FreezerFolder find_freezer() const;
     void try_remove();
     void await_empty();
     void await_retry();
@@ -60,6 +71,10 @@ class Group final : public sandbox::ResourceGroup {
     ControllerFolders controllers_;
     std::shared_ptr<isolation::Zygote> zygote_;
     std::optional<OomWatch> oom_watch_;
+    std::optional<MemoryWatch> memory_watch_;
+    std::optional<Freezer> freezer_;
+    EventArmer* armer_ = nullptr;
+    std::uint64_t memory_bytes_ = 0;            // the limit
     std::optional<isolation::FdWatch> events_;  // cgroup.events of v2
     std::function<void(base::Result<void>)> done_;
     base::TimerId deadline_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "cgroup/files.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/isolation/zygote.hpp"
@@ -22,6 +23,14 @@ const Place* place_of(const Places& places, Controller controller) {
     return nullptr;
 }
 
+std::string_view frozen_by(const Places& places) {
+    for (const Place& place : places.all) {
+        if (place.version == 2 && exists_at(place.folder->get(), "cgroup.freeze"))
+            return "cgroup2";
+    }
+    return place_of(places, Controller::freezer) != nullptr ? "cgroup1" : "none";
+}
+
 std::string enforced_by(const Places& places, Controller controller) {
     const Place* place = place_of(places, controller);
     return place == nullptr ? "none" : place->version == 2 ? "cgroup2" : "cgroup1";
@@ -38,7 +47,11 @@ base::Result<std::unique_ptr<Groups>> Groups::open(base::Executor executor, base
 }
 
 Groups::Groups(base::Executor executor, base::Timers& timers, GroupsConfig config, Places places)
-    : executor_(executor), timers_(timers), config_(std::move(config)), places_(std::move(places)) {}
+    : executor_(executor),
+      timers_(timers),
+      config_(std::move(config)),
+      places_(std::move(places)),
+      freezer_(frozen_by(places_)) {}
 
 Groups::~Groups() {
     timers_.cancel(refill_);
@@ -65,6 +78,19 @@ base::Result<std::unique_ptr<Group>> Groups::make_with_zygote() {
         return zygote.error();
     (*group)->hold(std::make_shared<isolation::Zygote>(std::move(*zygote)));
     return group;
+}
+
+/// Null where no memory is limited by v1.
+EventArmer* Groups::armer() {
+    const Place* place = place_of(places_, Controller::memory);
+    if (armer_ || armer_failed_ || place == nullptr || place->version != 1)
+        return armer_ ? &*armer_ : nullptr;
+    auto started = EventArmer::start(executor_, config_.zygote);
+    if (started)
+        return &armer_.emplace(std::move(*started));
+    armer_failed_ = true;
+    base::LogLine(base::evt::memory_unwatched).quoted("err", started.error().detail()).warn();
+    return nullptr;
 }
 
 void Groups::make_ahead() {
@@ -101,6 +127,7 @@ base::Result<std::unique_ptr<sandbox::ResourceGroup>> Groups::create(const std::
         group = std::move(*made);
     }
     make_ahead();
+    group->set_armer(armer());
     if (auto limited = group->set_limits(limits); !limited)
         return limited.error();
     return std::unique_ptr<sandbox::ResourceGroup>(std::move(group));

@@ -9,8 +9,10 @@
 #include <deque>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "cgroup/event_armer.hpp"
 #include "cgroup/group.hpp"
 #include "cgroup/hierarchy.hpp"
 #include "cgroup/place.hpp"
@@ -40,6 +42,7 @@ class Groups final : public sandbox::ResourceGroups {
     base::Result<std::unique_ptr<sandbox::ResourceGroup>> create(const std::string& name,
                                                                  const sandbox::Limits& limits) override;
     void describe(sandbox::Enforcement& enforcement) const override;
+    std::string_view freezer() const override { return freezer_; }
     const Places& places() const noexcept { return places_; }
     /// Starts to make groups ahead, where that is needed. Call when the server is ready to serve.
     void make_ahead();
@@ -48,11 +51,15 @@ class Groups final : public sandbox::ResourceGroups {
     Groups(base::Executor executor, base::Timers& timers, GroupsConfig config, Places places);
     bool needs_zygotes() const;
     base::Result<std::unique_ptr<Group>> make_with_zygote();
+    EventArmer* armer();
 
     base::Executor executor_;
     base::Timers& timers_;
     GroupsConfig config_;
     Places places_;
+    std::string_view freezer_ = "none";
+    std::optional<EventArmer> armer_;  // outlives the groups
+    bool armer_failed_ = false;
     std::deque<std::unique_ptr<Group>> ahead_;
     std::uint64_t last_number_ = 0;
     base::TimerId refill_ = 0;

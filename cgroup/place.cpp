@@ -168,6 +168,9 @@ base::Result<Places> open_places(const std::string& instance_id, const Layout& l
             places.all.push_back(std::move(place));
         }
     }
+    // First where v1 freezes: what stands still there dies of no signal before it is thawed.
+    std::ranges::stable_partition(
+        places.all, [](const Place& place) { return place.controllers.contains(Controller::freezer); });
     for (const Place& place : places.all) {
         if (!clear_leftovers(place))
             return base::Error(base::Errc::host_unsupported,
@@ -175,13 +178,8 @@ base::Result<Places> open_places(const std::string& instance_id, const Layout& l
         for (const Controller controller : place.controllers)
             places.missing.erase(controller);
     }
-    // Where v2 does not count members, the freezer ends them best.
-    if (!places.all.empty() && places.all.front().version == 1) {
-        for (Place& place : places.all) {
-            if (place.controllers.contains(Controller::freezer))
-                std::swap(place, places.all.front());
-        }
-    }
+    // v2 counts members; without it the freezer ends them best.
+    std::ranges::stable_partition(places.all, [](const Place& place) { return place.version == 2; });
     return places;
 }
 

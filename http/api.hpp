@@ -18,10 +18,12 @@
 
 namespace atl::http {
 
-/// Living sandboxes, and how many there may be.
+/// Living sandboxes and their memory limits together, and how many and how much there may be.
 struct Capacity {
     std::size_t living = 0;
     std::size_t max = 0;
+    std::uint64_t memory_mb = 0;
+    std::uint64_t max_memory_mb = 0;  // 0: no bound
 };
 
 /// What the server tells of itself; given by app. Every function must be set.
@@ -33,6 +35,7 @@ struct SystemInfo {
     std::vector<std::string> networks;        // modes that a request may ask for: "none", perhaps "host"
     std::function<sandbox::Enforcement()> enforcement;
     std::function<Capacity()> capacity;
+    std::string warm_pause = "none";            // by what sandboxes are frozen: cgroup2, cgroup1
     std::function<base::Result<void>()> ready;  // an error says why no work can be taken now
     const base::LoopMeter* loop = nullptr;      // of the server's loop, while it is measured
 };

@@ -143,7 +143,13 @@ Task<Result<Response>> async_pause(Api& api, RequestContext& context) {
     const auto id = id_param(context);
     if (id.has_error())
         co_return id.error();
-    auto start = [&](Manager::Reply<View> reply) { api.conversations.pause(*id, std::move(reply)); };
+    const auto body = context.json_body_or_empty();
+    if (body.has_error())
+        co_return body.error();
+    const auto mode = read_pause_form(*body);
+    if (mode.has_error())
+        co_return mode.error();
+    auto start = [&](Manager::Reply<View> reply) { api.conversations.pause(*id, *mode, std::move(reply)); };
     const auto view = co_await context.async_reply<View>(start);
     co_return respond(view);
 }
@@ -236,11 +242,17 @@ std::vector<Route> conversation_routes(Api& api) {
     routes.push_back(std::move(interrupt));
 
     Route pause = action_route(api, "/v1/conversations/{id}/pause", "pauseConversation", async_pause);
-    pause.summary = "Ends the sandbox and keeps the workspace.";
+    pause.summary =
+        "Ends the sandbox and keeps the workspace; `warm` freezes the sandbox instead, for some time and "
+        "where "
+        "the server can.";
+    pause.body = BodyRule::optional;
+    pause.request_schema = "PauseConversation";
+    pause.errors.push_back(Errc::turn_in_progress);
     routes.push_back(std::move(pause));
 
     Route resume = action_route(api, "/v1/conversations/{id}/resume", "resumeConversation", async_resume);
-    resume.summary = "Starts the sandbox again; answers when it is ready.";
+    resume.summary = "Lets a frozen sandbox go on, or starts it again; answers when it is ready.";
     resume.errors.insert(resume.errors.end(), {Errc::sandbox_failed, Errc::capacity, Errc::host_unsupported,
                                                Errc::bridge_failed, Errc::deadline_exceeded});
     routes.push_back(std::move(resume));

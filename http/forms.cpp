@@ -175,6 +175,16 @@ base::Result<TokenForm> read_token_form(const Json& body) {
     return form;
 }
 
+base::Result<conversation::PauseMode> read_pause_form(const Json& body) {
+    ObjectReader reader(body);
+    const auto mode = reader.string("mode", k_max_agent_name_bytes);
+    if (mode && *mode != "cold" && *mode != "warm")
+        reader.fail("mode", "\"cold\" or \"warm\"");
+    if (auto result = reader.finish(); result.has_error())
+        return result.error();
+    return mode == "warm" ? conversation::PauseMode::warm : conversation::PauseMode::cold;
+}
+
 base::Result<std::string> read_message_form(const Json& body) {
     ObjectReader reader(body);
     std::string content = read_content(reader);

@@ -53,6 +53,7 @@ base::Result<conversation::CreateRequest> read_create_form(const Json& body);
 base::Result<PatchForm> read_patch_form(const Json& body);
 base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json& body);
 base::Result<TokenForm> read_token_form(const Json& body);
+base::Result<conversation::PauseMode> read_pause_form(const Json& body);
 /// The text of `{content: string | [{type:"text", text}]}`; several parts are joined by line ends.
 base::Result<std::string> read_message_form(const Json& body);
 /// What a client's WebSocket frame asks for: `{type:"message", content, idempotencyKey?}`, content as above,

@@ -110,6 +110,8 @@ void add_requests(OrderedJson& out) {
         Members::optional, {{"ttlSeconds", integer(k_token_ttl_range)}, {"scope", one_of({"read", "chat"})}});
     out["CreateStreamToken"]["properties"]["ttlSeconds"]["default"] = base::k_default_token_ttl.count();
     out["CreateStreamToken"]["properties"]["scope"]["default"] = "read";
+    out["PauseConversation"] = object(Members::optional, {{"mode", one_of({"cold", "warm"})}});
+    out["PauseConversation"]["properties"]["mode"]["default"] = "cold";
     out["CreateSandbox"] = object(Members::optional, {{"metadata", any_object()},
                                                       {"env", environment()},
                                                       {"limits", ref("LimitChanges")},
@@ -133,7 +135,7 @@ void add_parts(OrderedJson& out) {
                                                     {"processes", text()},
                                                     {"disk", text()}});
     out["ConversationStatus"] = one_of({"starting", "active", "paused", "ended", "error"});
-    out["SandboxStatus"] = one_of({"pending", "ready", "failed", "terminated"});
+    out["SandboxStatus"] = one_of({"pending", "ready", "frozen", "failed", "terminated"});
     out["StatusReason"] = one_of({"user", "idle", "oom", "disk", "crash", "evicted", "server_restart"});
     out["StatusReason"]["enum"].push_back(nullptr);
 }
@@ -207,8 +209,10 @@ void add_server(OrderedJson& out) {
                                                 {"code", text()},
                                                 {"requestId", text()}});
     out["Health"] = object(Members::required, {{"status", text()}});
-    out["Capacity"] =
-        object(Members::required, {{"livingSandboxes", counter()}, {"maxSandboxes", counter()}});
+    out["Capacity"] = object(Members::required, {{"livingSandboxes", counter()},
+                                                 {"maxSandboxes", counter()},
+                                                 {"memoryMb", counter()},
+                                                 {"maxMemoryMb", nullable_counter()}});
     out["Pool"] = object(Members::required, {{"agent", text()}, {"size", counter()}, {"ready", counter()}});
     out["Histogram"] = object(Members::required, {{"count", counter()},
                                                   {"p50", counter()},
@@ -226,6 +230,7 @@ void add_server(OrderedJson& out) {
                                                {"notEnforced", any_object()},
                                                {"capacity", ref("Capacity")},
                                                {"pool", list_of(ref("Pool"))},
+                                               {"warmPause", one_of({"cgroup2", "cgroup1", "none"})},
                                                {"clientLimits", ref("ClientLimits")},
                                                {"loop", ref("Loop")}});
     out["ClientLimits"] = object(Members::required, {{"connectionsPerAddress", nullable_counter()},

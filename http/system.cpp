@@ -85,6 +85,11 @@ Task<Result<Response>> async_system(Api& api, RequestContext&) {
     json.key("capacity").begin_object();
     json.key("livingSandboxes").number(capacity.living);
     json.key("maxSandboxes").number(capacity.max);
+    json.key("memoryMb").number(capacity.memory_mb);
+    if (capacity.max_memory_mb == 0)
+        json.key("maxMemoryMb").null();
+    else
+        json.key("maxMemoryMb").number(capacity.max_memory_mb);
     json.end_object();
     json.key("pool").begin_array();
     for (const auto& pool : api.conversations.pool()) {
@@ -95,6 +100,7 @@ Task<Result<Response>> async_system(Api& api, RequestContext&) {
         json.end_object();
     }
     json.end_array();
+    json.key("warmPause").string(api.system.warm_pause);
     write_limits(json.key("clientLimits"), api.system.limits);
     write_loop(json.key("loop"), api.system.loop);
     json.end_object();

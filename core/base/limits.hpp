@@ -75,6 +75,10 @@ inline constexpr std::chrono::seconds k_control_reply_deadline{5};
 inline constexpr std::chrono::milliseconds k_shutdown_grace{1500};
 inline constexpr std::chrono::milliseconds k_terminate_grace{500};
 inline constexpr std::chrono::seconds k_kill_deadline{10};
+// A process in a system call that nothing interrupts does not stand still: then it is not frozen at all.
+inline constexpr std::chrono::seconds k_freeze_deadline{2};
+// How long a sandbox stays frozen before it is ended.
+inline constexpr std::chrono::seconds k_default_warm_limit{600};
 inline constexpr std::chrono::seconds k_interrupt_deadline{10};
 inline constexpr std::chrono::milliseconds k_interrupt_retry{50};
 static_assert(k_interrupt_retry < k_interrupt_deadline);
@@ -107,6 +111,14 @@ inline constexpr std::uint32_t k_default_cpu_percent = 100;
 inline constexpr std::uint32_t k_default_disk_mb = 1024;
 inline constexpr std::uint32_t k_default_max_processes = 64;
 inline constexpr std::size_t k_default_max_sandboxes = 4096;
+// An idle sandbox may be ended for another one after this.
+inline constexpr std::chrono::seconds k_default_evict_idle{30};
+// One start ends so many others at most: on a host that is short of memory for another reason none would
+// help.
+inline constexpr std::size_t k_max_evictions_per_start = 4;
+// Of a sandbox's memory limit: beyond this share its conversation is warned, not more often than this.
+inline constexpr std::uint64_t k_memory_warning_percent = 80;
+inline constexpr std::chrono::seconds k_memory_warning_interval{60};
 
 // Host uids of sandboxes: clear of subordinate uid ranges (subuid(5)) and of systemd's (UIDS-GIDS.md).
 inline constexpr std::uint32_t k_first_host_uid = 1'879'048'192;

@@ -52,6 +52,8 @@ struct Conversation final : sandbox::QueryObserver {
     base::TimerId turn_timer = 0;
     base::TimerId life_timer = 0;  // idle and time to live
     base::SteadyTime last_activity{};
+    base::SteadyTime frozen_at{};
+    base::Error start_error;  // of the last start that failed
     bool erasing = false;
     bool awaits_removal = false;  // its end is not committed yet
     std::vector<Manager::Reply<View>> start_waiters;

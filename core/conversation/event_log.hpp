@@ -39,6 +39,7 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
     std::uint64_t first_seq() const noexcept { return first_seq_; }
     std::uint64_t last_seq() const noexcept { return last_seq_; }
     std::uint64_t committed_seq() const noexcept { return committed_seq_; }
+    bool is_followed() const noexcept { return !readers_.empty(); }
     /// An agent's next events should wait (Journal::congested()).
     bool congested() const noexcept { return journal_.congested(); }
     /// Bytes of the events since the last finished turn.

@@ -24,6 +24,8 @@ void LooseSandboxes::create(Manager::SandboxRequest request, Manager::Reply<Sand
                             "--allow-host-network"));
     if (auto checked = sandbox::check_env(request.env); !checked)
         return refuse(checked.error());
+    if (auto place = admission_.has_place(request.limits); !place)
+        return refuse(place.error());
     sandbox::Record wanted;
     wanted.network = request.network;
     wanted.limits = request.limits;
@@ -46,7 +48,11 @@ void LooseSandboxes::create(Manager::SandboxRequest request, Manager::Reply<Sand
         journal_.add(PutSandbox{*record});
         journal_.after_commit([this, id, reply] { reply(get(id)); });
     };
-    sandboxes_.start(id, sandbox::AgentSpec{}, std::move(ready));
+    admission_.admit(id, request.limits, [this, id, ready](const base::Result<void>& admitted) {
+        if (admitted)
+            return sandboxes_.start(id, sandbox::AgentSpec{}, ready);
+        timers_.defer([ready, error = admitted.error()] { ready(error); });
+    });
 }
 
 void LooseSandboxes::enlist(const sandbox::Record& record) {

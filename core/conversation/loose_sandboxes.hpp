@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "core/base/clock.hpp"
+#include "core/conversation/admission.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/sandbox/manager.hpp"
@@ -18,8 +19,13 @@ class LooseSandboxes {
     using SandboxView = Manager::SandboxView;
 
     LooseSandboxes(const base::Clock& clock, base::Timers& timers, sandbox::Manager& sandboxes,
-                   Journal& journal, const ManagerSettings& settings)
-        : clock_(clock), timers_(timers), sandboxes_(sandboxes), journal_(journal), settings_(settings) {}
+                   Journal& journal, Admission& admission, const ManagerSettings& settings)
+        : clock_(clock),
+          timers_(timers),
+          sandboxes_(sandboxes),
+          journal_(journal),
+          admission_(admission),
+          settings_(settings) {}
 
     void create(Manager::SandboxRequest request, Manager::Reply<SandboxView> reply);
     base::Result<SandboxView> get(const std::string& id) const;
@@ -41,6 +47,7 @@ class LooseSandboxes {
     base::Timers& timers_;
     sandbox::Manager& sandboxes_;
     Journal& journal_;
+    Admission& admission_;
     const ManagerSettings& settings_;
     std::map<Order, std::string> order_;
     std::unordered_map<std::string, base::TimerId> timers_of_;

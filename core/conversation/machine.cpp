@@ -9,11 +9,11 @@ namespace {
 using Kind = Action::Kind;
 
 void add(Actions& out, Kind kind) {
-    out.push_back(Action{kind, {}, {}, PauseReason::none, {}});
+    out.push_back(Action{kind, {}, {}, PauseReason::none, {}, PauseMode::cold});
 }
 
 void add_text(Actions& out, Kind kind, std::string code, std::string text) {
-    out.push_back(Action{kind, std::move(code), std::move(text), PauseReason::none, {}});
+    out.push_back(Action{kind, std::move(code), std::move(text), PauseReason::none, {}, PauseMode::cold});
 }
 
 PauseReason reason_of(sandbox::ExitClass exit_class) {
@@ -127,7 +127,8 @@ Actions Machine::sandbox_start_failed(std::string detail) {
     sandbox::Exit exit;
     exit.exit_class = sandbox::ExitClass::setup_failed;
     exit.detail = std::move(detail);
-    out.push_back(Action{Kind::log_sandbox_terminated, {}, {}, PauseReason::none, std::move(exit)});
+    out.push_back(
+        Action{Kind::log_sandbox_terminated, {}, {}, PauseReason::none, std::move(exit), PauseMode::cold});
     add(out, Kind::persist);
     return out;
 }
@@ -137,7 +138,7 @@ void Machine::enter_paused(Actions& out, PauseReason reason, std::string text) {
     reason_ = reason;
     planned_ = PauseReason::none;
     planned_text_.clear();
-    out.push_back(Action{Kind::log_sandbox_paused, {}, std::move(text), reason, {}});
+    out.push_back(Action{Kind::log_sandbox_paused, {}, std::move(text), reason, {}, PauseMode::cold});
     add(out, Kind::persist);
     add(out, Kind::answer_paused);
     // A message or a resume that came while the old generation was going down.
@@ -147,7 +148,7 @@ void Machine::enter_paused(Actions& out, PauseReason reason, std::string text) {
 
 Actions Machine::sandbox_exited(const sandbox::Exit& exit) {
     Actions out;
-    if (status_ == Status::ended || (box_ != Box::up && box_ != Box::stopping))
+    if (status_ == Status::ended || box_ == Box::absent || box_ == Box::starting)
         return out;
     const bool was_planned = box_ == Box::stopping;
     box_ = Box::absent;
@@ -168,7 +169,7 @@ Actions Machine::sandbox_exited(const sandbox::Exit& exit) {
 void Machine::settle_exit(Actions& out) {
     exit_pending_ = false;
     box_ = Box::absent;
-    out.push_back(Action{Kind::log_sandbox_terminated, {}, {}, PauseReason::none, exit_});
+    out.push_back(Action{Kind::log_sandbox_terminated, {}, {}, PauseReason::none, exit_, PauseMode::cold});
     if (planned_ != PauseReason::none) {
         const auto text = planned_text_;
         enter_paused(out, planned_, text);
@@ -179,7 +180,8 @@ void Machine::settle_exit(Actions& out) {
 
 Actions Machine::agent_exited(std::string detail) {
     Actions out;
-    if (box_ != Box::up || !agent_gone_.empty())
+    const bool is_there = box_ == Box::up || box_ == Box::freezing || box_ == Box::frozen;
+    if (!is_there || !agent_gone_.empty())
         return out;
     if (turn_running()) {
         agent_gone_ = detail.empty() ? "the agent ended" : std::move(detail);
@@ -205,6 +207,8 @@ Actions Machine::open_turn() {
     turn_ = Turn::waiting;
     if (box_ == Box::absent)
         begin_start(out);
+    else if (box_ == Box::frozen)
+        begin_thaw(out);
     return out;
 }
 
@@ -305,6 +309,66 @@ Actions Machine::pause(PauseReason reason, std::string code, std::string text) {
     return out;
 }
 
+Actions Machine::freeze(PauseReason reason, std::string text) {
+    assert(turn_ == Turn::none || box_ != Box::up);
+    if (status_ == Status::ended || (box_ != Box::up && box_ != Box::freezing && box_ != Box::frozen))
+        return pause(reason, "paused", std::move(text));
+    Actions out;
+    if (box_ == Box::frozen) {
+        add(out, Kind::answer_paused);
+        return out;
+    }
+    start_again_ = false;
+    add_text(out, Kind::answer_started, "paused", text);
+    if (box_ == Box::freezing)
+        return out;
+    planned_ = reason;
+    planned_text_ = std::move(text);
+    box_ = Box::freezing;
+    add(out, Kind::freeze_sandbox);
+    return out;
+}
+
+Actions Machine::sandbox_frozen() {
+    Actions out;
+    if (status_ == Status::ended || box_ != Box::freezing)
+        return out;
+    box_ = Box::frozen;
+    status_ = Status::paused;
+    reason_ = std::exchange(planned_, PauseReason::none);
+    add_text(out, Kind::log_sandbox_paused, {}, std::exchange(planned_text_, {}));
+    out.back().reason = reason_;
+    out.back().mode = PauseMode::warm;
+    add(out, Kind::persist);
+    add(out, Kind::answer_paused);
+    // A message or a resume that came while it was being frozen.
+    if (std::exchange(start_again_, false) || turn_ == Turn::waiting)
+        begin_thaw(out);
+    return out;
+}
+
+Actions Machine::sandbox_freeze_failed() {
+    Actions out;
+    if (status_ != Status::ended && box_ == Box::freezing)
+        begin_stop(out, planned_, planned_text_);
+    return out;
+}
+
+void Machine::begin_thaw(Actions& out) {
+    box_ = Box::up;
+    status_ = Status::active;
+    reason_ = PauseReason::none;
+    add(out, Kind::thaw_sandbox);
+    add(out, Kind::log_sandbox_resumed);
+    out.back().mode = PauseMode::warm;
+    add(out, Kind::persist);
+    add(out, Kind::answer_started);
+    if (turn_ == Turn::waiting) {
+        turn_ = Turn::running;
+        add(out, Kind::send_query);
+    }
+}
+
 Actions Machine::resume() {
     Actions out;
     if (status_ == Status::ended)
@@ -313,7 +377,9 @@ Actions Machine::resume() {
         begin_start(out);
     else if (box_ == Box::up)
         add(out, Kind::answer_started);
-    else if (box_ == Box::stopping)
+    else if (box_ == Box::frozen)
+        begin_thaw(out);
+    else if (box_ == Box::stopping || box_ == Box::freezing)
         start_again_ = true;
     return out;
 }
@@ -327,7 +393,8 @@ Actions Machine::end(std::string code, std::string text) {
         sandbox::Exit exit;
         exit.exit_class = sandbox::ExitClass::killed;
         exit.detail = text;
-        out.push_back(Action{Kind::log_sandbox_terminated, {}, {}, PauseReason::none, std::move(exit)});
+        out.push_back(Action{
+            Kind::log_sandbox_terminated, {}, {}, PauseReason::none, std::move(exit), PauseMode::cold});
     }
     status_ = Status::ended;
     reason_ = PauseReason::none;

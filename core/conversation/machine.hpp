@@ -21,14 +21,16 @@ struct Action {
     enum class Kind : std::uint8_t {
         log_session_start,
         log_sandbox_ready,
-        log_sandbox_resumed,
-        log_sandbox_paused,      // reason, text
+        log_sandbox_resumed,     // mode: of the pause
+        log_sandbox_paused,      // reason, mode, text
         log_sandbox_terminated,  // exit
         log_turn_error,          // code, text
         log_turn_done,
         close_turn,  // persist it: it is over
         start_sandbox,
         stop_sandbox,    // text
+        freeze_sandbox,  // then call sandbox_frozen() or sandbox_freeze_failed()
+        thaw_sandbox,
         remove_sandbox,  // with its workspace
         send_query,
         drop_query,
@@ -45,6 +47,7 @@ struct Action {
     std::string text;
     PauseReason reason = PauseReason::none;
     sandbox::Exit exit;
+    PauseMode mode = PauseMode::cold;
 };
 
 using Actions = std::vector<Action>;
@@ -59,6 +62,8 @@ class Machine {
     Actions sandbox_start_failed(std::string detail);
     Actions sandbox_exited(const sandbox::Exit& exit);
     Actions agent_exited(std::string detail);
+    Actions sandbox_frozen();
+    Actions sandbox_freeze_failed();
 
     /// Precondition: can_open_turn().
     Actions open_turn();
@@ -73,7 +78,11 @@ class Machine {
     /// The agent did not end the turn, or the stream did not end, within the deadline.
     Actions grace_passed();
 
+    /// An open turn ends first, with error `code`.
     Actions pause(PauseReason reason, std::string code, std::string text);
+    /// A warm pause: the sandbox stays as it is, frozen. A cold one where it cannot be frozen, or is not up.
+    /// Precondition: no turn is open.
+    Actions freeze(PauseReason reason, std::string text);
     Actions resume();
     /// The end of the conversation; `removed()` when the sandbox and its workspace are gone.
     Actions end(std::string code, std::string text);
@@ -88,15 +97,17 @@ class Machine {
     /// True from an interrupt to the end of the turn.
     bool interrupting() const noexcept { return turn_ == Turn::interrupting; }
     bool sandbox_up() const noexcept { return box_ == Box::up; }
+    bool sandbox_is_frozen() const noexcept { return box_ == Box::frozen; }
     bool sandbox_living() const noexcept { return box_ != Box::absent; }
 
   private:
     enum class Turn : std::uint8_t { none, waiting, running, interrupting };
-    enum class Box : std::uint8_t { absent, starting, up, stopping };
+    enum class Box : std::uint8_t { absent, starting, up, freezing, frozen, stopping };
 
     void fail_turn(Actions& out, std::string code, std::string text, Reported reported = Reported::no);
     void begin_start(Actions& out);
     void begin_stop(Actions& out, PauseReason reason, std::string text);
+    void begin_thaw(Actions& out);
     void settle_exit(Actions& out);
     void enter_paused(Actions& out, PauseReason reason, std::string text);
 
@@ -105,10 +116,10 @@ class Machine {
     Turn turn_ = Turn::none;
     Box box_ = Box::absent;
     bool created_ = false;
-    PauseReason planned_ = PauseReason::none;  // why the sandbox is being stopped
+    PauseReason planned_ = PauseReason::none;  // why the sandbox is being stopped or frozen
     std::string planned_text_;
     std::string agent_gone_;     // not empty: the agent ended, its stream is still being read
-    bool start_again_ = false;   // a resume came while the sandbox was being stopped
+    bool start_again_ = false;   // a resume came while the sandbox was being stopped or frozen
     bool exit_pending_ = false;  // the sandbox is gone, its stream is still being read
     sandbox::Exit exit_;
 };

@@ -40,8 +40,8 @@ void Manager::message(const std::string& id, std::string content, std::string id
 base::Result<View> Manager::interrupt(const std::string& id) {
     return impl_->interrupt(id);
 }
-void Manager::pause(const std::string& id, Reply<View> reply) {
-    impl_->pause(id, std::move(reply));
+void Manager::pause(const std::string& id, PauseMode mode, Reply<View> reply) {
+    impl_->pause(id, mode, std::move(reply));
 }
 void Manager::resume(const std::string& id, Reply<View> reply) {
     impl_->resume(id, std::move(reply));

@@ -50,7 +50,9 @@ struct ManagerSettings {
     bool allow_host_network = false;
     LogBounds log_bounds;
     base::Millis turn_limit = base::k_default_turn_limit;
-    std::vector<PoolSize> pool;  // of `agents`, each once
+    std::vector<PoolSize> pool;                            // of `agents`, each once
+    base::Millis warm_limit = base::k_default_warm_limit;  // of a warm pause; 0: all pauses are cold
+    base::Millis evict_idle = base::k_default_evict_idle;  // before a sandbox may be ended for another one
 };
 
 /// A page of a list; `next` is empty at the end.
@@ -112,9 +114,12 @@ class Manager {
                  Reply<TurnTicket> reply);
     /// Asks the agent to stop the open turn, which ends as every turn does. Errors: not_found, no_turn.
     base::Result<View> interrupt(const std::string& id);
-    /// Ends the sandbox and keeps the workspace; an open turn ends first. `reply` when it is paused.
-    void pause(const std::string& id, Reply<View> reply);
-    /// Starts the sandbox again; `reply` when it is ready.
+    /// Cold: ends the sandbox and keeps the workspace; an open turn ends first. Warm: freezes the sandbox,
+    /// which is ended after the warm limit; cold where this host or the server's settings allow no warm
+    /// pause, or the sandbox is not up. `reply` when it is paused. Errors: not_found, conversation_ended,
+    /// turn_in_progress (warm only).
+    void pause(const std::string& id, PauseMode mode, Reply<View> reply);
+    /// Lets the sandbox go on, or starts it again; `reply` when it is ready.
     void resume(const std::string& id, Reply<View> reply);
 
     /// Errors: not_found; seq_expired if `after` lies before the log's beginning and is not 0.

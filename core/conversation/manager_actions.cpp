@@ -29,6 +29,14 @@ std::string exit_data(const sandbox::Exit& exit) {
     return text_of(data);
 }
 
+/// What to tell who waits for a start: that there is no place passes by itself, all else is the sandbox's.
+Error refused_start(const Conversation& conversation, const Action& action) {
+    const Error& why = conversation.start_error;
+    if (why.code() == Errc::capacity && why.detail() == action.text)
+        return why;
+    return {Errc::sandbox_failed, action.text};
+}
+
 }  // namespace
 
 void Manager::Impl::perform(Conversation& conversation, const Actions& actions) {
@@ -57,8 +65,11 @@ void Manager::Impl::perform(Conversation& conversation, const Action& action) {
         case Kind::start_sandbox:
             return start_sandbox(conversation);
         case Kind::stop_sandbox:
-            return sandboxes_.stop(conversation.record.sandbox_id, sandbox::ExitClass::killed, action.text,
-                                   [] {});
+            return stop_sandbox(conversation, action.text);
+        case Kind::freeze_sandbox:
+            return freeze_sandbox(conversation);
+        case Kind::thaw_sandbox:
+            return thaw_sandbox(conversation);
         case Kind::remove_sandbox:
             return remove_sandbox(conversation);
         case Kind::send_query:
@@ -97,15 +108,19 @@ void Manager::Impl::log_action(Conversation& conversation, const Action& action)
             log.append(EventType::sandbox_ready, 0, text_of({{"generation", generation}}));
             return;
         case Kind::log_sandbox_resumed:
-            log.append(EventType::sandbox_resumed, 0, text_of({{"generation", generation}}));
+            log.append(EventType::sandbox_resumed, 0,
+                       text_of({{"generation", generation}, {"mode", to_string(action.mode)}}));
             return;
         case Kind::log_sandbox_paused:
             LogLine(evt::conversation_paused)
                 .field("conv", conversation.record.id)
                 .field("reason", to_string(action.reason))
+                .field("mode", to_string(action.mode))
                 .info();
             log.append(EventType::sandbox_paused, 0,
-                       text_of({{"reason", to_string(action.reason)}, {"detail", action.text}}));
+                       text_of({{"reason", to_string(action.reason)},
+                                {"mode", to_string(action.mode)},
+                                {"detail", action.text}}));
             return;
         case Kind::log_sandbox_terminated:
             log.append(EventType::sandbox_terminated, 0, exit_data(action.exit));
@@ -130,18 +145,42 @@ void Manager::Impl::start_sandbox(Conversation& conversation) {
     }
     if (!conversation.machine.created() && sandboxes_.channel(conversation.record.sandbox_id) != nullptr)
         return timers_.defer([this, id] { take_over_warm(id); });
+    admission_.admit(id, conversation.box.limits,
+                     [this, id](const Result<void>& admitted) { start_admitted(id, admitted); });
+}
+
+void Manager::Impl::start_admitted(const std::string& id, const Result<void>& admitted) {
+    Conversation* conversation = find(id);
+    if (conversation == nullptr)
+        return;
+    if (!admitted) {
+        timers_.defer([this, id, error = admitted.error()] { on_started(id, error); });
+        return;
+    }
+    started_.insert(conversation);
     // A generation that is still going down ends first; then the machine has been told already.
-    sandboxes_.start(conversation.record.sandbox_id, *spec,
+    sandboxes_.start(conversation->record.sandbox_id, *agent(conversation->record.agent),
                      [this, id](const Result<void>& result) { on_started(id, result); });
 }
 
 void Manager::Impl::take_over_warm(const std::string& id) {
-    const Conversation* conversation = find(id);
+    Conversation* conversation = find(id);
     if (conversation == nullptr)
         return;
-    if (sandboxes_.channel(conversation->record.sandbox_id) != nullptr)
+    if (sandboxes_.channel(conversation->record.sandbox_id) != nullptr) {
+        started_.insert(conversation);
         return on_started(id, Result<void>());
+    }
     on_started(id, Error(Errc::sandbox_failed, "the sandbox from the pool had just ended; try again"));
+}
+
+void Manager::Impl::stop_sandbox(Conversation& conversation, const std::string& why) {
+    const std::string id = conversation.record.id;
+    if (admission_.cancel(id)) {
+        timers_.defer([this, id] { on_started(id, Error(Errc::sandbox_failed, "it was stopped first")); });
+        return;
+    }
+    sandboxes_.stop(conversation.record.sandbox_id, sandbox::ExitClass::killed, why, [] {});
 }
 
 void Manager::Impl::on_started(const std::string& id, const Result<void>& result) {
@@ -163,7 +202,43 @@ void Manager::Impl::on_started(const std::string& id, const Result<void>& result
         arm_life(*conversation);
         return;
     }
+    conversation->start_error = result.error();
     perform(*conversation, conversation->machine.sandbox_start_failed(result.error().detail()));
+}
+
+void Manager::Impl::pause_warm(Conversation& conversation, PauseReason reason, const std::string& text) {
+    // One that is frozen, or on its way to, stays so.
+    const bool can =
+        !conversation.machine.sandbox_up() || sandboxes_.can_freeze(conversation.record.sandbox_id);
+    perform(conversation, settings_.warm_limit.count() > 0 && can
+                              ? conversation.machine.freeze(reason, text)
+                              : conversation.machine.pause(reason, "paused", text));
+}
+
+void Manager::Impl::freeze_sandbox(Conversation& conversation) {
+    const auto frozen = [this, id = conversation.record.id](const Result<void>& result) {
+        on_frozen(id, result);
+    };
+    sandboxes_.freeze(conversation.record.sandbox_id, frozen);
+}
+
+void Manager::Impl::on_frozen(const std::string& id, const Result<void>& result) {
+    Conversation* conversation = find(id);
+    if (conversation == nullptr)
+        return;
+    if (!result) {
+        LogLine(evt::pause_cold).field("conv", id).field("err", result.error().detail()).warn();
+        return perform(*conversation, conversation->machine.sandbox_freeze_failed());
+    }
+    conversation->frozen_at = clock_.steady_now();
+    perform(*conversation, conversation->machine.sandbox_frozen());
+    if (Conversation* still = find(id))
+        arm_life(*still);
+}
+
+void Manager::Impl::thaw_sandbox(Conversation& conversation) {
+    sandboxes_.thaw(conversation.record.sandbox_id);
+    arm_life(conversation);
 }
 
 void Manager::Impl::schedule_query(Conversation& conversation) {
@@ -265,8 +340,8 @@ void Manager::Impl::answer(Conversation& conversation, std::vector<Reply<View>>&
         return;
     // What the answer says is committed before it is told.
     auto answered = [this, id = conversation.record.id, replies = std::exchange(waiters, {}),
-                     code = action.code, text = action.text] {
-        const auto now = code.empty() ? get(id) : Result<View>(Error(Errc::sandbox_failed, text));
+                     code = action.code, error = refused_start(conversation, action)] {
+        const auto now = code.empty() ? get(id) : Result<View>(error);
         for (const auto& reply : replies)
             reply(now);
     };
@@ -280,6 +355,7 @@ void Manager::Impl::end(Conversation& conversation, const std::string& code, con
 void Manager::Impl::remove_sandbox(Conversation& conversation) {
     timers_.cancel(std::exchange(conversation.life_timer, 0));
     timers_.cancel(std::exchange(conversation.grace_timer, 0));
+    admission_.cancel(conversation.record.id);
     if (const sandbox::Record* box = sandboxes_.find(conversation.record.sandbox_id))
         conversation.box = *box;
     loose_.delist(conversation.box);
@@ -322,7 +398,7 @@ void Manager::Impl::on_sandbox_removed(const std::string& id) {
 }
 
 void Manager::Impl::discard(Conversation& conversation, const Action& action) {
-    const Error error(Errc::sandbox_failed, action.text);
+    const Error error = refused_start(conversation, action);
     auto replies = std::exchange(conversation.start_waiters, {});
     conversation.erasing = true;
     auto waiting = std::make_shared<std::vector<Reply<View>>>(std::move(replies));
@@ -355,6 +431,7 @@ void Manager::Impl::erase(Conversation& conversation) {
         for (const auto& reply : removals)
             reply(Result<void>());
     });
+    started_.erase(&conversation);
     by_key_.erase(conversation.record.key);
     by_sandbox_.erase(conversation.record.sandbox_id);
     // Deferred: a callback of its query may be what led here.
@@ -364,22 +441,31 @@ void Manager::Impl::erase(Conversation& conversation) {
 
 void Manager::Impl::arm_life(Conversation& conversation) {
     timers_.cancel(std::exchange(conversation.life_timer, 0));
-    const Record& record = conversation.record;
-    if (conversation.machine.status() == Status::ended ||
-        (record.idle_seconds == 0 && record.ttl_seconds == 0))
+    if (conversation.machine.status() == Status::ended)
         return;
+    const auto wait = until_end_of_life(conversation);
+    if (wait == base::Millis::max())
+        return;
+    conversation.life_timer = timers_.arm(std::max(wait, base::Millis{0}),
+                                          [this, id = conversation.record.id] { on_life_timer(id); });
+}
+
+/// Until the next time something may be over: its life, its idleness, its warm pause.
+base::Millis Manager::Impl::until_end_of_life(const Conversation& conversation) const {
+    const Record& record = conversation.record;
     auto wait = base::Millis::max();
+    const auto passed = [this](base::SteadyTime since) {
+        return std::chrono::ceil<base::Millis>(clock_.steady_now() - since);
+    };
     if (record.idle_seconds > 0 && conversation.machine.sandbox_up() && !conversation.machine.turn_open()) {
-        const auto idle = std::chrono::ceil<base::Millis>(clock_.steady_now() - conversation.last_activity);
-        wait = std::chrono::seconds(record.idle_seconds) - idle;
+        wait = std::chrono::seconds(record.idle_seconds) - passed(conversation.last_activity);
     }
+    if (conversation.machine.sandbox_is_frozen())
+        wait = settings_.warm_limit - passed(conversation.frozen_at);
     if (record.ttl_seconds > 0)
         wait = std::min<base::Millis>(
             wait, record.created_at + std::chrono::seconds(record.ttl_seconds) - clock_.wall_now());
-    if (wait == base::Millis::max())
-        return;
-    conversation.life_timer =
-        timers_.arm(std::max(wait, base::Millis{0}), [this, id = record.id] { on_life_timer(id); });
+    return wait;
 }
 
 void Manager::Impl::on_life_timer(const std::string& id) {
@@ -393,12 +479,18 @@ void Manager::Impl::on_life_timer(const std::string& id) {
         end(*conversation, "conversation_ended", "the conversation's time to live is over");
         return;
     }
-    const auto idle = clock_.steady_now() - conversation->last_activity;
-    if (record.idle_seconds > 0 && conversation->machine.sandbox_up() && !conversation->machine.turn_open() &&
-        idle >= std::chrono::seconds(record.idle_seconds)) {
-        perform(*conversation, conversation->machine.pause(
-                                   PauseReason::idle, "paused",
-                                   "nothing happened for " + std::to_string(record.idle_seconds) + " s"));
+    const auto now = clock_.steady_now();
+    const auto idle = now - conversation->last_activity;
+    if (conversation->machine.sandbox_is_frozen() && now - conversation->frozen_at >= settings_.warm_limit) {
+        perform(*conversation,
+                conversation->machine.pause(
+                    conversation->machine.reason(), "paused",
+                    "it was frozen for " + std::to_string(settings_.warm_limit / std::chrono::seconds{1}) +
+                        " s"));
+    } else if (record.idle_seconds > 0 && conversation->machine.sandbox_up() &&
+               !conversation->machine.turn_open() && idle >= std::chrono::seconds(record.idle_seconds)) {
+        pause_warm(*conversation, PauseReason::idle,
+                   "nothing happened for " + std::to_string(record.idle_seconds) + " s");
     }
     if (Conversation* still = find(id))
         arm_life(*still);
@@ -409,6 +501,7 @@ void Manager::Impl::on_sandbox_exit(const std::string& sandbox_id, std::uint32_t
         perform(*conversation, conversation->machine.sandbox_exited(exit));
     else
         pool_.lost(sandbox_id);
+    admission_.ended(sandbox_id);
 }
 
 void Manager::Impl::on_agent_exit(const std::string& sandbox_id, std::uint32_t, const std::string& detail) {

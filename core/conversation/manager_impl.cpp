@@ -34,7 +34,11 @@ Manager::Impl::Impl(const base::Clock& clock, base::Timers& timers, sandbox::Man
       journal_(journal),
       store_(store),
       settings_(std::move(settings)),
-      loose_(clock, timers, sandboxes, journal, settings_),
+      admission_({[this](const sandbox::Limits& limits) { return sandboxes_.room_for(limits); },
+                  [this] { return evict(); },
+                  [this] { return pool_.can_give_way() || find_spared() != nullptr; },
+                  [this](const Error& why) { return refusal(why); }}),
+      loose_(clock, timers, sandboxes, journal, admission_, settings_),
       pool_(timers, sandboxes, settings_.pool, [this](const std::string& name) { return agent(name); }) {
     sandboxes_.set_observer(this);
     journal_.on_refusal([this] { on_store_refused(); });
@@ -119,10 +123,10 @@ void Manager::Impl::create(CreateRequest request, Reply<View> reply) {
     Record record;
     record.agent = agent_name;
     auto claimed = pool_.claim(agent_name, request);
-    // What was only started ahead goes before anybody is refused.
-    if (!claimed && sandboxes_.living() >= sandboxes_.capacity() &&
-        pool_.give_way([this, request, reply] { create(request, reply); }))
-        return;
+    if (!claimed) {
+        if (auto place = admission_.has_place(request.limits); !place)
+            return refuse(place.error());
+    }
     record.id = claimed ? std::move(claimed->conversation_id) : base::new_id();
     auto made = claimed ? Result<sandbox::Record>(std::move(claimed->box)) : make_sandbox(record.id, request);
     if (!made)
@@ -287,6 +291,10 @@ void Manager::Impl::message(const std::string& id, std::string content, std::str
     if (!machine.can_open_turn())
         return refuse(
             Error(Errc::turn_in_progress, "a turn is still open; wait for its `done` event or interrupt it"));
+    if (auto place =
+            machine.sandbox_living() ? Result<void>() : admission_.has_place(conversation->box.limits);
+        !place)
+        return refuse(place.error());
     OpenTurn turn;
     turn.record.idempotency_key = std::move(idempotency_key);
     turn.record.content_digest = std::move(content_digest);
@@ -340,16 +348,22 @@ Result<View> Manager::Impl::interrupt(const std::string& id) {
     return view(*conversation);
 }
 
-void Manager::Impl::pause(const std::string& id, Reply<View> reply) {
+void Manager::Impl::pause(const std::string& id, PauseMode mode, Reply<View> reply) {
+    const auto refuse = [&](Error error) {
+        timers_.defer([reply, error = std::move(error)] { reply(error); });
+    };
     Conversation* conversation = find(id);
-    if (conversation == nullptr || conversation->erasing || conversation->machine.status() == Status::ended) {
-        const Error error = conversation == nullptr || conversation->erasing
-                                ? no_conversation()
-                                : Error(Errc::conversation_ended, "the conversation has ended");
-        timers_.defer([reply, error] { reply(error); });
-        return;
-    }
+    if (conversation == nullptr || conversation->erasing)
+        return refuse(no_conversation());
+    if (conversation->machine.status() == Status::ended)
+        return refuse(Error(Errc::conversation_ended, "the conversation has ended"));
+    if (mode == PauseMode::warm && conversation->machine.turn_open())
+        return refuse(Error(Errc::turn_in_progress,
+                            "a turn is still open; interrupt it, wait for its `done` event, or pause cold, "
+                            "which ends it"));
     conversation->pause_waiters.push_back(std::move(reply));
+    if (mode == PauseMode::warm)
+        return pause_warm(*conversation, PauseReason::user, "the conversation was paused");
     perform(*conversation,
             conversation->machine.pause(PauseReason::user, "paused", "the conversation was paused"));
 }
@@ -365,6 +379,10 @@ void Manager::Impl::resume(const std::string& id, Reply<View> reply) {
         return refuse(accepted.error());
     if (conversation->machine.status() == Status::ended)
         return refuse(Error(Errc::conversation_ended, "the conversation has ended"));
+    if (!conversation->machine.sandbox_living()) {
+        if (auto place = admission_.has_place(conversation->box.limits); !place)
+            return refuse(place.error());
+    }
     conversation->last_activity = clock_.steady_now();
     conversation->start_waiters.push_back(std::move(reply));
     perform(*conversation, conversation->machine.resume());
@@ -389,9 +407,12 @@ void Manager::Impl::shut_down(std::function<void()> done) {
     shutting_down_ = true;
     pool_.close();
     for (auto& [key, conversation] : by_key_) {
-        if (conversation->machine.sandbox_living() || conversation->machine.turn_open())
-            perform(*conversation, conversation->machine.pause(PauseReason::server_restart, "server_shutdown",
-                                                               "the server was stopped"));
+        const Machine& machine = conversation->machine;
+        // One that is frozen is paused already; that it now ends is no other reason.
+        const auto reason = machine.sandbox_is_frozen() ? machine.reason() : PauseReason::server_restart;
+        if (machine.sandbox_living() || machine.turn_open())
+            perform(*conversation,
+                    conversation->machine.pause(reason, "server_shutdown", "the server was stopped"));
     }
     sandboxes_.shut_down([this, done = std::move(done)] {
         // The last events come from the ends of the sandboxes, so the last commit comes after them.

@@ -1,5 +1,6 @@
 // The inside of conversation::Manager. Internal to core/conversation: only manager*.cpp include it.
 // manager_impl.cpp answers requests, manager_actions.cpp performs what the machines ask for,
+// manager_capacity.cpp says whose sandbox ends for another one,
 // manager_restore.cpp takes over what the store remembers.
 #pragma once
 
@@ -8,7 +9,9 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
+#include "core/conversation/admission.hpp"
 #include "core/conversation/conversation.hpp"
 #include "core/conversation/loose_sandboxes.hpp"
 #include "core/conversation/manager.hpp"
@@ -33,7 +36,7 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     void message(const std::string& id, std::string content, std::string idempotency_key, MessageReply when,
                  Reply<TurnTicket> reply);
     base::Result<View> interrupt(const std::string& id);
-    void pause(const std::string& id, Reply<View> reply);
+    void pause(const std::string& id, PauseMode mode, Reply<View> reply);
     void resume(const std::string& id, Reply<View> reply);
     base::Result<std::unique_ptr<Subscription>> subscribe(const std::string& id, std::uint64_t after);
     base::Result<void> accepts_work() const;
@@ -71,6 +74,12 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     void take_over_warm(const std::string& id);
     base::Result<sandbox::Record> make_sandbox(const std::string& conversation_id,
                                                const CreateRequest& request);
+    void start_admitted(const std::string& id, const base::Result<void>& admitted);
+    void stop_sandbox(Conversation& conversation, const std::string& why);
+    void pause_warm(Conversation& conversation, PauseReason reason, const std::string& text);
+    void freeze_sandbox(Conversation& conversation);
+    void on_frozen(const std::string& id, const base::Result<void>& result);
+    void thaw_sandbox(Conversation& conversation);
     void on_started(const std::string& id, const base::Result<void>& result);
     void schedule_query(Conversation& conversation);
     void send_query(Conversation& conversation);
@@ -88,7 +97,14 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     void erase(Conversation& conversation);
     void arm_life(Conversation& conversation);
     void on_life_timer(const std::string& id);
+    base::Millis until_end_of_life(const Conversation& conversation) const;
     void end(Conversation& conversation, const std::string& code, const std::string& text);
+
+    // manager_capacity.cpp
+    std::optional<base::Millis> until_spared(const Conversation& conversation) const;
+    Conversation* find_spared() const;
+    std::optional<std::string> evict();
+    base::Error refusal(const base::Error& why) const;
 
     // manager_restore.cpp
     void record_turns(Snapshot& snapshot);
@@ -101,8 +117,10 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     Journal& journal_;
     Store& store_;
     ManagerSettings settings_;
+    Admission admission_;
     LooseSandboxes loose_;
     WarmPool pool_;
+    std::unordered_set<Conversation*> started_;  // those with a sandbox that lives, and some that had one
     std::unordered_map<std::string, std::unique_ptr<Conversation>> by_id_;
     std::map<std::int64_t, Conversation*> by_key_;
     std::unordered_map<std::string, Conversation*> by_sandbox_;

@@ -56,6 +56,10 @@ std::string_view to_string(Status status) noexcept {
     return "error";
 }
 
+std::string_view to_string(PauseMode mode) noexcept {
+    return mode == PauseMode::warm ? "warm" : "cold";
+}
+
 std::optional<Status> parse_status(std::string_view text) noexcept {
     for (const auto status :
          {Status::starting, Status::active, Status::paused, Status::ended, Status::error}) {

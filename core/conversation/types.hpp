@@ -15,7 +15,11 @@ namespace atl::conversation {
 enum class Status : std::uint8_t { starting, active, paused, ended, error };
 enum class PauseReason : std::uint8_t { none, user, idle, oom, disk, crash, evicted, server_restart };
 
+/// Cold: the sandbox has ended, its workspace is kept. Warm: it is frozen and goes on where it was.
+enum class PauseMode : std::uint8_t { cold, warm };
+
 std::string_view to_string(Status status) noexcept;
+std::string_view to_string(PauseMode mode) noexcept;
 std::string_view to_string(PauseReason reason) noexcept;  // empty for none
 std::optional<Status> parse_status(std::string_view text) noexcept;
 

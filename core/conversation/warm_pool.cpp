@@ -44,8 +44,8 @@ void WarmPool::fill() {
 }
 
 void WarmPool::start_next() {
-    // Room comes with a sandbox's end, and that calls fill(); it may be for somebody who waits.
-    if (closed_ || starting_ || ways_given_ > 0 || sandboxes_.living() >= sandboxes_.capacity())
+    // Room comes with a sandbox's end, and that calls fill().
+    if (closed_ || starting_ || !sandboxes_.room_for(sandbox::Limits{}))
         return;
     const auto short_of = std::find_if(shelves_.begin(), shelves_.end(),
                                        [](const Shelf& shelf) { return shelf.ready.size() < shelf.size; });
@@ -133,21 +133,21 @@ std::optional<WarmPool::Claimed> WarmPool::claim(const std::string& agent, const
     return claimed;
 }
 
-bool WarmPool::give_way(std::function<void()> done) {
+bool WarmPool::can_give_way() const {
+    return std::any_of(shelves_.begin(), shelves_.end(),
+                       [](const Shelf& shelf) { return !shelf.ready.empty(); });
+}
+
+std::optional<std::string> WarmPool::give_way() {
     for (Shelf& shelf : shelves_) {
         if (shelf.ready.empty())
             continue;
-        const std::string id = shelf.ready.front().id;
+        std::string id = shelf.ready.front().id;
         shelf.ready.erase(shelf.ready.begin());
-        ++ways_given_;
-        sandboxes_.remove(id, [this, done = std::move(done)] {
-            --ways_given_;
-            done();
-            fill();
-        });
-        return true;
+        sandboxes_.remove(id, [] {});
+        return id;
     }
-    return false;
+    return std::nullopt;
 }
 
 bool WarmPool::lost(const std::string& sandbox_id) {

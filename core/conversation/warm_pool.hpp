@@ -36,8 +36,9 @@ class WarmPool {
     /// A ready sandbox for this request, if it asks for nothing that the pool's have not: env, limits,
     /// network.
     std::optional<Claimed> claim(const std::string& agent, const CreateRequest& request);
-    /// Removes one to make room for something else; `done` when it is gone. False: there is none.
-    bool give_way(std::function<void()> done);
+    bool can_give_way() const;
+    /// Begins to remove one to make room for something else, and names it. None: there is none.
+    std::optional<std::string> give_way();
     /// The sandbox or its agent ended. False: it is none of the pool's.
     bool lost(const std::string& sandbox_id);
     /// Removes all; nothing is started any more.
@@ -64,8 +65,7 @@ class WarmPool {
     FindAgent find_agent_;
     std::vector<Shelf> shelves_;
     bool starting_ = false;
-    bool claimed_ = false;        // since the last look at what is missing
-    std::size_t ways_given_ = 0;  // removals that somebody waits for
+    bool claimed_ = false;  // since the last look at what is missing
     bool closed_ = false;
     base::TimerId timer_ = 0;
     base::Millis retry_pause_;

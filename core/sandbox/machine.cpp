@@ -49,14 +49,49 @@ MachineStep GenerationMachine::launch_failed(std::string detail) {
     return step;
 }
 
+MachineStep GenerationMachine::freeze() {
+    if (phase_ != Phase::ready)
+        return {};
+    phase_ = Phase::freezing;
+    MachineStep step;
+    step.freeze = true;
+    return step;
+}
+
+MachineStep GenerationMachine::frozen() {
+    if (phase_ != Phase::freezing)
+        return {};
+    phase_ = Phase::frozen;
+    MachineStep step;
+    step.report_frozen = true;
+    return step;
+}
+
+MachineStep GenerationMachine::freeze_failed() {
+    if (phase_ == Phase::freezing)
+        phase_ = Phase::ready;
+    return {};
+}
+
+MachineStep GenerationMachine::thaw() {
+    if (phase_ != Phase::freezing && phase_ != Phase::frozen)
+        return {};
+    phase_ = Phase::ready;
+    MachineStep step;
+    step.thaw = true;
+    return step;
+}
+
 MachineStep GenerationMachine::stop(ExitClass why, std::string detail) {
     switch (phase_) {
         case Phase::launching:
             return kill({why, 0, std::move(detail)});
-        case Phase::ready: {
+        case Phase::ready:
+        case Phase::freezing:
+        case Phase::frozen: {
+            MachineStep step = thaw();
             settle_reason({why, 0, std::move(detail)});
             phase_ = Phase::asking;
-            MachineStep step;
             step.ask_shutdown = true;
             step.deadline = base::k_shutdown_grace;
             return step;
@@ -121,6 +156,8 @@ MachineStep GenerationMachine::deadline_passed() {
             return step;
         }
         case Phase::ready:
+        case Phase::freezing:
+        case Phase::frozen:
         case Phase::dead:
             return {};
     }

@@ -3,6 +3,7 @@
 // late is ignored. Once dead it stays dead.
 //
 //     launching -> ready -> asking -> terminating -> killing -> dead
+//                  ready <-> freezing -> frozen -> ready
 //
 // Any phase may go to dead when the processes are gone, and `killing` gives up after its deadline (lost).
 #pragma once
@@ -16,10 +17,13 @@ namespace atl::sandbox {
 
 /// What the manager does after an input, in this order.
 struct MachineStep {
+    bool thaw = false;          // first: let it go on
+    bool freeze = false;        // then call frozen() or freeze_failed()
     bool ask_shutdown = false;  // over the bridge
     bool terminate = false;     // SIGTERM
     bool kill = false;          // SIGKILL, the whole group
     bool report_ready = false;
+    bool report_frozen = false;
     bool bury = false;         // it is dead: give everything back, then report
     bool disarm = false;       // the deadline is no longer wanted
     base::Millis deadline{0};  // above zero: call deadline_passed() after this time
@@ -27,7 +31,16 @@ struct MachineStep {
 
 class GenerationMachine {
   public:
-    enum class Phase : std::uint8_t { launching, ready, asking, terminating, killing, dead };
+    enum class Phase : std::uint8_t {
+        launching,
+        ready,
+        freezing,
+        frozen,
+        asking,
+        terminating,
+        killing,
+        dead
+    };
 
     Phase phase() const noexcept { return phase_; }
     bool was_ready() const noexcept { return was_ready_; }
@@ -40,7 +53,15 @@ class GenerationMachine {
     MachineStep channel_failed(std::string detail);
     /// It could not even be spawned.
     MachineStep launch_failed(std::string detail);
-    /// End it: politely if it is ready, by force otherwise. The first reason given stays.
+    /// Stop it where it is, if it is ready.
+    MachineStep freeze();
+    /// All of it stands still.
+    MachineStep frozen();
+    /// It could not be made to, and goes on.
+    MachineStep freeze_failed();
+    /// Let it go on, if it is frozen or on its way to.
+    MachineStep thaw();
+    /// End it: politely if it is ready or frozen, by force otherwise. The first reason given stays.
     MachineStep stop(ExitClass why, std::string detail);
     /// End it by force now; `why` says how it will have ended, all but the code.
     MachineStep kill(Exit why);

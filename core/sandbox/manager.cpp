@@ -36,6 +36,7 @@ struct Manager::Generation {
     base::TimerId timer = 0;
     base::SteadyTime started{};
     Ready ready;  // until it has been answered
+    Ready frozen;
     std::vector<Done> waiters;
     Error start_error{Errc::sandbox_failed, ""};
 };
@@ -65,13 +66,30 @@ Manager::Generation* Manager::lookup(const std::string& id, std::uint32_t genera
     return &*sandbox->generation;
 }
 
-Result<Record> Manager::create(Record wanted) {
+Result<void> Manager::room_for(const Limits& limits) const {
     if (shutting_down_)
         return Error(Errc::shutting_down, "the server is stopping; try again in a moment");
     if (living_ >= settings_.max_sandboxes)
         return Error(Errc::capacity,
                      "all " + std::to_string(settings_.max_sandboxes) +
                          " sandboxes are in use; delete or pause a conversation, or try again later");
+    if (settings_.max_memory_mb > 0 && committed_mb_ + limits.memory_mb > settings_.max_memory_mb)
+        return Error(Errc::capacity, "its memory limit of " + std::to_string(limits.memory_mb) +
+                                         " MB is more than is left of the " +
+                                         std::to_string(settings_.max_memory_mb) +
+                                         " MB for all sandboxes; delete or pause a conversation, ask for "
+                                         "less, or try again later");
+    const auto host =
+        settings_.memory_reserve > 0 && ports_.host_memory ? ports_.host_memory() : std::nullopt;
+    if (host && static_cast<double>(host->available_bytes) <
+                    static_cast<double>(host->total_bytes) * settings_.memory_reserve)
+        return Error(Errc::capacity, "the host is short of memory; try again later");
+    return {};
+}
+
+Result<Record> Manager::create(Record wanted) {
+    if (shutting_down_)
+        return Error(Errc::shutting_down, "the server is stopping; try again in a moment");
     auto uid = ports_.uids.acquire();
     if (!uid)
         return uid.error();
@@ -107,9 +125,8 @@ void Manager::start(const std::string& id, const AgentSpec& agent, Ready ready) 
         return refuse(Error(Errc::shutting_down, "the server is stopping; try again in a moment"));
     if (sandbox == nullptr || sandbox->removing)
         return refuse(Error(Errc::sandbox_gone, "the sandbox has been removed"));
-    if (living_ >= settings_.max_sandboxes)
-        return refuse(Error(Errc::capacity, "all " + std::to_string(settings_.max_sandboxes) +
-                                                " sandboxes are in use; try again later"));
+    if (const auto room = room_for(sandbox->record.limits); !room)
+        return refuse(room.error());
     assert(!sandbox->generation);
     Generation& generation = sandbox->generation.emplace();
     generation.number = ++sandbox->record.generation;
@@ -118,6 +135,7 @@ void Manager::start(const std::string& id, const AgentSpec& agent, Ready ready) 
     generation.started = ports_.clock.steady_now();
     sandbox->status = Status::pending;
     ++living_;
+    committed_mb_ += generation.memory_mb;
     auto launched = launch(*sandbox, agent);
     if (!launched) {
         generation.start_error = launched.error();
@@ -171,10 +189,17 @@ Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
 // What the kernel kills is one process on v1 and all of them on v2: either way the sandbox is over, since
 // none of it can be trusted to be whole.
 void Manager::watch_memory(Sandbox& sandbox) {
-    sandbox.generation->group->watch_oom([this, id = sandbox.record.id, number = sandbox.generation->number] {
+    const std::string id = sandbox.record.id;
+    const std::uint32_t number = sandbox.generation->number;
+    sandbox.generation->group->watch_oom([this, id, number] {
         if (lookup(id, number) != nullptr)
             (void)limit_reached(id);
     });
+    sandbox.generation->group->watch_memory(
+        [this, id, number](std::string_view resource, std::uint64_t used, std::uint64_t limit) {
+            if (lookup(id, number) != nullptr && observer_ != nullptr)
+                observer_->on_resource_warning(id, resource, used, limit);
+        });
 }
 
 void Manager::watch_disk(Sandbox& sandbox) {
@@ -245,6 +270,11 @@ void Manager::perform(Sandbox& sandbox, const MachineStep& step) {
     }
     if (step.deadline.count() > 0)
         arm(sandbox, step.deadline);
+    if (step.thaw && !let_go_on(sandbox))
+        return perform(sandbox, generation.machine.kill(
+                                    {ExitClass::lost, 0, "its processes could not be let go on again"}));
+    if (step.freeze)
+        begin_freeze(sandbox);
     if (step.ask_shutdown) {
         // Whatever it answers, its exit or the deadline decides.
         generation.channel->shutdown([](const Result<void>&) {});
@@ -252,6 +282,9 @@ void Manager::perform(Sandbox& sandbox, const MachineStep& step) {
     if (step.terminate)
         generation.process->terminate();
     if (step.kill) {
+        // Frozen is told of one that can go on, not of one that is dying.
+        if (sandbox.status == Status::frozen)
+            sandbox.status = Status::ready;
         // Process 1 first: its end is that of its namespace, and leaves the group little to look for.
         if (generation.process)
             generation.process->kill();
@@ -260,6 +293,8 @@ void Manager::perform(Sandbox& sandbox, const MachineStep& step) {
     }
     if (step.report_ready)
         report_ready(sandbox);
+    if (step.report_frozen)
+        report_frozen(sandbox);
     if (step.bury)
         bury(sandbox);
 }
@@ -288,6 +323,65 @@ void Manager::report_ready(Sandbox& sandbox) {
     Ready ready = std::move(generation.ready);
     generation.ready = nullptr;
     ready(Result<void>());
+}
+
+void Manager::begin_freeze(Sandbox& sandbox) {
+    auto stands_still = [this, id = sandbox.record.id,
+                         number = sandbox.generation->number](const Result<void>& result) {
+        Generation* living = lookup(id, number);
+        if (living == nullptr)
+            return;
+        if (result)
+            return perform(*lookup(id), living->machine.frozen());
+        perform(*lookup(id), living->machine.freeze_failed());
+        if (const Ready tell = std::exchange(living->frozen, nullptr))
+            tell(result.error());
+    };
+    sandbox.generation->group->freeze(std::move(stands_still));
+}
+
+void Manager::report_frozen(Sandbox& sandbox) {
+    sandbox.status = Status::frozen;
+    LogLine(evt::sandbox_frozen)
+        .field("sbx", sandbox.record.id)
+        .field("gen", sandbox.generation->number)
+        .info();
+    if (const Ready tell = std::exchange(sandbox.generation->frozen, nullptr))
+        tell(Result<void>());
+}
+
+/// False if the kernel refuses.
+bool Manager::let_go_on(Sandbox& sandbox) {
+    Generation& generation = *sandbox.generation;
+    generation.frozen = nullptr;
+    sandbox.status = Status::ready;
+    const auto thawed = generation.group->thaw();
+    LogLine line(evt::sandbox_thawed);
+    line.field("sbx", sandbox.record.id).field("gen", generation.number);
+    if (thawed)
+        line.info();
+    else
+        line.quoted("err", thawed.error().detail()).error();
+    return thawed.has_value();
+}
+
+bool Manager::can_freeze(const std::string& id) const {
+    const Sandbox* sandbox = lookup(id);
+    return sandbox != nullptr && sandbox->generation && sandbox->generation->group &&
+           sandbox->generation->machine.phase() == GenerationMachine::Phase::ready && freezer() != "none";
+}
+
+void Manager::freeze(const std::string& id, Ready frozen) {
+    assert(can_freeze(id));
+    Sandbox& sandbox = *lookup(id);
+    sandbox.generation->frozen = std::move(frozen);
+    perform(sandbox, sandbox.generation->machine.freeze());
+}
+
+void Manager::thaw(const std::string& id) {
+    Sandbox* sandbox = lookup(id);
+    if (sandbox != nullptr && sandbox->generation)
+        perform(*sandbox, sandbox->generation->machine.thaw());
 }
 
 void Manager::bury(Sandbox& sandbox) {
@@ -319,6 +413,7 @@ void Manager::finish(const std::string& id, std::uint32_t number) {
     std::vector<Done> waiters = std::move(sandbox.generation->waiters);
     Error start_error = sandbox.generation->start_error;
     const std::string tail = sandbox.generation->process ? sandbox.generation->process->log_tail() : "";
+    committed_mb_ -= sandbox.generation->memory_mb;
     sandbox.generation.reset();
     --living_;
     LogLine line(was_ready ? evt::sandbox_exited : evt::sandbox_failed);
@@ -423,6 +518,7 @@ Result<void> Manager::set_limits(const std::string& id, const Limits& limits) {
     // Taking memory away makes the kernel reclaim it while the loop waits, or kill: that is for the next one.
     Limits now = limits;
     now.memory_mb = std::max(limits.memory_mb, sandbox.generation->memory_mb);
+    committed_mb_ += now.memory_mb - sandbox.generation->memory_mb;
     sandbox.generation->memory_mb = now.memory_mb;
     return sandbox.generation->group->set_limits(now);
 }

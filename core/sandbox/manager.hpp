@@ -30,11 +30,14 @@ struct ManagerPorts {
     DiskGuard& disk;
     Channels& channels;
     UidLeases& uids;
+    std::function<std::optional<HostMemory>()> host_memory{};  // may be empty: not known
 };
 
 struct ManagerSettings {
     std::size_t max_sandboxes = base::k_default_max_sandboxes;  // living generations
-    Environment host_env;  // the allow-list as found on the host (env_policy.hpp)
+    std::uint64_t max_memory_mb = 0;                            // of the limits of all; 0: no bound
+    double memory_reserve = 0;  // of the host's memory, left available; 0: none
+    Environment host_env;       // the allow-list as found on the host (env_policy.hpp)
 };
 
 /// Told of every generation that was ready and is gone, after its processes are.
@@ -66,7 +69,11 @@ class Manager {
     /// Set before the first sandbox is made; must outlive the manager's last callback.
     void set_observer(Observer* observer) { observer_ = observer; }
 
-    /// Makes a sandbox: id, uid, workspace. Nothing runs yet. Errors: capacity, storage_failed.
+    /// Whether a generation with these limits may start now. Frozen ones count like all that live: they may
+    /// go on at any time. Errors: capacity, shutting_down.
+    base::Result<void> room_for(const Limits& limits) const;
+    /// Makes a sandbox: id, uid, workspace. Nothing runs yet. Errors: storage_failed, shutting_down; capacity
+    /// where no uid is left.
     base::Result<Record> create(Record wanted);
     /// Takes over a sandbox that the store remembers; nothing of it runs.
     void adopt(Record record);
@@ -78,6 +85,14 @@ class Manager {
     /// Ends the living generation in the steps of design.md section 3, then calls `done`; with none living,
     /// calls it from the loop. The exit's class is `why`.
     void stop(const std::string& id, ExitClass why, std::string detail, Done done);
+    /// True if this host can freeze the living generation, and it is ready.
+    bool can_freeze(const std::string& id) const;
+    /// Stops a ready generation where it is: its processes stay and use no processor. `frozen` is called
+    /// once, from the loop: success, or sandbox_failed and it goes on; not at all if it ends, is stopped or
+    /// thawed before. Precondition: can_freeze().
+    void freeze(const std::string& id, Ready frozen);
+    /// Lets a frozen generation go on at once; one that cannot is ended.
+    void thaw(const std::string& id);
     /// Ends it, removes the workspace and gives the uid back, then calls `done`. The id is unknown at once.
     void remove(const std::string& id, Done done);
     /// Refuses new starts, ends every generation, then calls `done`. Workspaces stay.
@@ -102,7 +117,12 @@ class Manager {
     Status status(const std::string& id) const;
     Enforcement enforcement(NetworkMode network) const;
     std::size_t living() const noexcept { return living_; }
+    /// What freezes sandboxes on this host, as ResourceGroups::freezer().
+    std::string_view freezer() const { return ports_.groups.freezer(); }
+    /// The memory limits of all living generations together.
+    std::uint64_t committed_memory_mb() const noexcept { return committed_mb_; }
     std::size_t capacity() const noexcept { return settings_.max_sandboxes; }
+    std::uint64_t memory_capacity_mb() const noexcept { return settings_.max_memory_mb; }
 
   private:
     struct Generation;
@@ -118,6 +138,9 @@ class Manager {
     void perform(Sandbox& sandbox, const MachineStep& step);
     void arm(Sandbox& sandbox, base::Millis deadline);
     void report_ready(Sandbox& sandbox);
+    void begin_freeze(Sandbox& sandbox);
+    void report_frozen(Sandbox& sandbox);
+    bool let_go_on(Sandbox& sandbox);
     void bury(Sandbox& sandbox);
     void finish(const std::string& id, std::uint32_t generation);
     void remove_workspace(const std::string& id);
@@ -127,6 +150,7 @@ class Manager {
     Observer* observer_ = nullptr;
     std::unordered_map<std::string, std::unique_ptr<Sandbox>> sandboxes_;
     std::size_t living_ = 0;
+    std::uint64_t committed_mb_ = 0;
     bool shutting_down_ = false;
     Done on_quiet_;
 };

@@ -22,6 +22,10 @@ class Zygote;
 
 namespace atl::sandbox {
 
+/// "memory" or "memory_pressure", what is held, the limit.
+using MemoryWarning =
+    std::function<void(std::string_view resource, std::uint64_t used_bytes, std::uint64_t limit_bytes)>;
+
 /// A group of processes that the kernel accounts and ends together (cgroups(7)).
 class ResourceGroup {
   public:
@@ -31,8 +35,14 @@ class ResourceGroup {
     /// Where clone3(2) cannot enter the group: a process that is in it and waits to become the sandbox. Given
     /// away once; else null.
     virtual std::shared_ptr<isolation::Zygote> take_zygote() { return nullptr; }
-    /// Ends every member; members that fork meanwhile are caught too. Safe to repeat.
+    /// Ends every member, frozen or not; members that fork meanwhile are caught too. Safe to repeat.
     virtual void kill() = 0;
+    /// Stops every member where it is. `done` within base::k_freeze_deadline; after an error all go on.
+    /// Errors: sandbox_failed where this host cannot, or one does not stop in time. One at a time.
+    virtual void freeze(std::function<void(base::Result<void>)> done) = 0;
+    /// Lets every member go on at once; the `done` of a freeze under way is not called. Errors:
+    /// sandbox_failed.
+    virtual base::Result<void> thaw() = 0;
     /// Waits until the group is empty, then removes it. An error if it is not within base::k_kill_deadline.
     virtual void remove(std::function<void(base::Result<void>)> done) = 0;
     /// Changes the limits of what runs in it. Below what is in use the kernel reclaims memory meanwhile, and
@@ -40,6 +50,10 @@ class ResourceGroup {
     virtual base::Result<void> set_limits(const Limits& limits) = 0;
     /// Calls `on_oom` once, as soon as the kernel has killed a member for the group's memory limit.
     virtual void watch_oom(std::function<void()> on_oom) = 0;
+    /// Calls `on_warning` when memory runs short, not more often than base::k_memory_warning_interval for
+    /// each resource: "memory" when the members hold much of their limit, "memory_pressure" when they wait
+    /// for memory. Bytes.
+    virtual void watch_memory(MemoryWarning on_warning) = 0;
     /// How often the kernel killed a member for the group's memory limit.
     virtual std::uint64_t oom_kills() const = 0;
     virtual Usage usage() const = 0;
@@ -53,6 +67,8 @@ class ResourceGroups {
                                                                 const Limits& limits) = 0;
     /// Fills in memory, cpu and processes.
     virtual void describe(Enforcement& enforcement) const = 0;
+    /// What freezes groups here: "cgroup2", "cgroup1" or "none". No look at the disk.
+    virtual std::string_view freezer() const = 0;
 };
 
 /// The workspaces on disk: provisioning, metering, removal (fs-guard).

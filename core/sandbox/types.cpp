@@ -12,6 +12,8 @@ std::string_view to_string(Status status) noexcept {
             return "pending";
         case Status::ready:
             return "ready";
+        case Status::frozen:
+            return "frozen";
         case Status::failed:
             return "failed";
         case Status::terminated:

@@ -38,6 +38,13 @@ struct Usage {
     std::optional<std::uint32_t> processes;  // threads are counted, too
 };
 
+/// Of the host, in bytes. Available is what new processes can have without others losing theirs (proc(5),
+/// MemAvailable).
+struct HostMemory {
+    std::uint64_t total_bytes = 0;
+    std::uint64_t available_bytes = 0;
+};
+
 /// What a workspace holds, as last measured.
 struct DiskUsage {
     std::uint64_t bytes = 0;  // allocated, folders and all
@@ -67,7 +74,7 @@ struct AgentSpec {
 };
 
 /// Of one generation.
-enum class Status : std::uint8_t { pending, ready, failed, terminated };
+enum class Status : std::uint8_t { pending, ready, frozen, failed, terminated };
 
 enum class ExitClass : std::uint8_t {
     exited,        // the guest ended by itself

@@ -69,8 +69,9 @@ export class Api {
     remove(id) {
         return this.json('DELETE', pathOf(id));
     }
-    /** `what` is interrupt, pause or resume. */
+    /** `what` is interrupt, pause, freeze or resume. */
     act(id, what) {
+        if (what === 'freeze') return this.json('POST', `${pathOf(id)}/pause`, { body: { mode: 'warm' } });
         return this.json('POST', `${pathOf(id)}/${what}`);
     }
 

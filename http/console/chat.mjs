@@ -76,7 +76,7 @@ export class Chat {
     #listen() {
         const { signal } = this.#listeners;
         const on = (element, type, act) => element.addEventListener(type, act, { signal });
-        const { composer, message, stop, pause, latest } = this.#at;
+        const { composer, message, stop, freeze, pause, latest } = this.#at;
         on(composer, 'submit', (event) => {
             event.preventDefault();
             this.#send();
@@ -88,6 +88,7 @@ export class Chat {
         });
         on(message, 'input', () => this.#fit());
         on(stop, 'click', () => this.#interrupt());
+        on(freeze, 'click', () => this.#act('freeze'));
         on(pause, 'click', () => this.#act(pause.dataset.act));
         on(latest, 'click', () => this.#view.toEnd());
         on(document, 'keydown', (event) => this.#escape(event));
@@ -181,10 +182,12 @@ export class Chat {
     }
 
     #buttons() {
-        const { send, stop, pause, message } = this.#at;
+        const { send, stop, freeze, pause, message } = this.#at;
         const may = actionsOf(this.#conversation, this.#transcript.openTurn !== null);
         send.disabled = !may.send || this.#sending;
         stop.hidden = !may.stop;
+        freeze.hidden = !may.freeze;
+        freeze.disabled = this.#busy;
         pause.textContent = may.resume ? 'Resume' : 'Pause';
         pause.dataset.act = may.resume ? 'resume' : 'pause';
         pause.disabled = this.#busy || !(may.pause || may.resume);

@@ -20,9 +20,10 @@ export function nameOf(conversation) {
 }
 
 /** {text, tone} of the state. */
-export function statusOf({ status, statusReason }) {
+export function statusOf({ status, statusReason, sandboxStatus }) {
     const reason = statusReason === null ? '' : ` · ${REASONS[statusReason] ?? harmless(statusReason)}`;
-    return { text: `${harmless(status)}${reason}`, tone: TONES[status] ?? '' };
+    const warm = status === 'paused' && sandboxStatus === 'frozen' ? ' warm' : '';
+    return { text: `${harmless(status)}${warm}${reason}`, tone: TONES[status] ?? '' };
 }
 
 /** What holds and what does not: {summary, tone, facts: [{name, value, warning}]}. */
@@ -50,6 +51,7 @@ export function actionsOf(conversation, turnOpen) {
         send: !over && status !== 'starting' && !turnOpen,
         stop: turnOpen,
         pause: status === 'active',
+        freeze: status === 'active' && !turnOpen,
         resume: status === 'paused' || status === 'error',
     };
 }

@@ -135,11 +135,13 @@ export class Transcript {
             case 'sandbox_ready':
                 return [note(turn, 'calm', 'The sandbox is ready.'), { op: 'changed' }];
             case 'sandbox_resumed':
+                if (data.mode === 'warm') return [note(turn, 'calm', 'Resumed where it was.'), { op: 'changed' }];
                 return [note(turn, 'calm', `Resumed in a new sandbox (generation ${word(data.generation)}).`), { op: 'changed' }];
             case 'sandbox_paused': {
                 const reason = word(data.reason);
                 const detail = word(data.detail);
-                const text = `${PAUSES[reason] ?? `Paused (${reason}).`}${detail === '' ? '' : ` ${detail}`}`;
+                const warm = data.mode === 'warm' ? ' What runs in the sandbox is kept.' : '';
+                const text = `${PAUSES[reason] ?? `Paused (${reason}).`}${warm}${detail === '' ? '' : ` ${detail}`}`;
                 return [note(turn, CALM_PAUSES.has(reason) ? 'calm' : 'warning', text), { op: 'changed' }];
             }
             case 'sandbox_terminated': {

@@ -32,6 +32,8 @@ std::vector<Measure> measures() {
     return {
         {{"create_cold_ms"}, true, [=](const Options& o) { return one(measure_create(o.scope)); }},
         {{"create_warm_ms"}, false, [=](const Options&) { return one(measure_create_warm()); }},
+        {{"resume_cold_ms"}, true, [=](const Options& o) { return one(measure_resume_cold(o.scope)); }},
+        {{"resume_warm_ms"}, false, [=](const Options&) { return one(measure_resume_warm()); }},
         {{"message_ms"}, true, [=](const Options& o) { return one(measure_message(o.scope)); }},
         {{"ws_message_ms"}, true, [=](const Options& o) { return one(measure_socket_message(o.scope)); }},
         {{"fanout_ms"}, true, [=](const Options& o) { return one(measure_fanout(o.scope)); }},

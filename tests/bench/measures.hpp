@@ -16,6 +16,10 @@ enum class LoadScale { full, small };
 Result measure_create(Scope scope);
 /// The same from the pool, beside a round trip on the same connection.
 Result measure_create_warm();
+/// Milliseconds from POST /resume of an `echo` conversation to its answer, after a cold pause.
+Result measure_resume_cold(Scope scope);
+/// The same after a warm pause.
+Result measure_resume_warm();
 /// Milliseconds of a message to `echo`, until the end of its turn's event stream.
 Result measure_message(Scope scope);
 /// The same over an open WebSocket, to the turn's first event.

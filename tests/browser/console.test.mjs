@@ -311,6 +311,16 @@ test('a conversation is paused, resumed and deleted, each as its badge says', as
     await page.waitForFunction(() => document.getElementById('turns').textContent.includes('Paused.'));
     await page.click('#pause');
     await page.waitForFunction(() => document.getElementById('status').textContent === 'active');
+    const warm = await page.evaluate(async () => {
+        const headers = { Authorization: `Bearer ${sessionStorage.getItem('atoll.key')}` };
+        return (await (await fetch('/v1/system', { headers })).json()).warmPause;
+    });
+    await page.click('#freeze');
+    const paused = warm === 'none' ? 'paused · by you' : 'paused warm · by you';
+    await page.waitForFunction((text) => document.getElementById('status').textContent === text, paused);
+    assert.equal(await page.isVisible('#freeze'), false);
+    await page.click('#pause');
+    await page.waitForFunction(() => document.getElementById('status').textContent === 'active');
     await page.click('#delete');
     await page.click('#delete-form button[value=cancel]');
     assert.equal(await page.isVisible('#chat'), true);

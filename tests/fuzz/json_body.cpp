@@ -73,6 +73,9 @@ void check_forms(const http::Json& body) {
         require(create.has_value() || body.contains("agent") == create.has_value(),
                 "a sandbox's form is narrower");
     }
+    const auto pause = http::read_pause_form(body);
+    check_refusal(pause);
+    require(!pause || body.empty() || (body.size() == 1 && body.contains("mode")), "a pause has a mode only");
     const auto message = http::read_message_form(body);
     check_refusal(message);
     if (message)

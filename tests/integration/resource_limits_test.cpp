@@ -154,3 +154,23 @@ TEST_CASE("A processor limit holds beside a neighbour") {
     CHECK(seconds < 1.0);
     CHECK(seconds > 0.1);
 }
+
+TEST_CASE("A sandbox that holds most of its memory is warned before it is ended for it") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const Json made = api.create({{"limits", {{"memoryMb", 128}}}});
+    require_enforced(made, "memory");
+    const std::string id = made["id"];
+    HttpClient client = api.connect();
+    client.open_stream("GET", "/v1/conversations/" + id + "/events", "", {{"Accept", "text/event-stream"}});
+    api.call(202, "POST", "/v1/conversations/" + id + "/messages",
+             R"({"content":"while :; do head -c 112000000 /dev/zero | tail > /dev/null; done"})");
+    const Json warning = read_until(client, "resource_warning").back()["data"];
+    CHECK(warning["resource"] == "memory");
+    CHECK(warning["limit"] == 128UL * 1024 * 1024);
+    CHECK(warning["used"] > 100UL * 1024 * 1024);
+    api.call(200, "POST", "/v1/conversations/" + id + "/interrupt");
+    read_until(client, "done");
+    CHECK(api.get(id)["status"] == "active");
+    CHECK(api.get(id)["generation"] == 1);
+}

@@ -63,9 +63,44 @@ class FakeGroup final : public sandbox::ResourceGroup {
             on_oom();
         });
     }
+    void watch_memory(sandbox::MemoryWarning on_warning) override {
+        if (!world_.chance(world_.failure_per_mille))
+            return;
+        world_.later([alive = alive_, on_warning = std::move(on_warning)] {
+            if (*alive)
+                on_warning("memory", 8, 10);
+        });
+    }
     std::uint64_t oom_kills() const override { return oom_kills_; }
     sandbox::Usage usage() const override { return {}; }
-    void kill() override {}
+    void kill() override {
+        if (auto* process = world_.find_process(name_))
+            process->frozen = false;
+        ++freezes_;
+    }
+    void freeze(std::function<void(Result<void>)> done) override {
+        auto* process = world_.find_process(name_);
+        const bool fails = world_.chance(world_.failure_per_mille);
+        if (process != nullptr)
+            process->frozen = true;
+        world_.later([this, alive = alive_, number = ++freezes_, fails, done = std::move(done)] {
+            if (!*alive || number != freezes_)
+                return;
+            if (!fails)
+                return done({});
+            if (auto* at = world_.find_process(name_))
+                at->frozen = false;
+            done(Error(Errc::sandbox_failed, "injected"));
+        });
+    }
+    Result<void> thaw() override {
+        ++freezes_;
+        if (world_.chance(world_.failure_per_mille))
+            return Error(Errc::sandbox_failed, "injected");
+        if (auto* process = world_.find_process(name_))
+            process->frozen = false;
+        return {};
+    }
     void remove(std::function<void(Result<void>)> done) override {
         world_.later([this, alive = alive_, done = std::move(done)] {
             if (!*alive)
@@ -79,6 +114,7 @@ class FakeGroup final : public sandbox::ResourceGroup {
     FakeWorld& world_;
     std::string name_;
     std::uint64_t oom_kills_ = 0;
+    int freezes_ = 0;  // a thaw gives up those before
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
@@ -100,6 +136,7 @@ class FakeProcess final : public sandbox::Process {
 
   private:
     void request(int signal_number) {
+        require(signal_number == 9 || !state_->frozen, "a frozen process was asked to end");
         // Now and then something does not die of SIGTERM.
         if (signal_number == 15 && world_.chance(500))
             return;
@@ -152,6 +189,7 @@ class FakeChannel final : public sandbox::Channel {
     }
     std::unique_ptr<sandbox::Query> query(std::string_view, std::string_view, std::string_view,
                                           sandbox::QueryObserver& observer) override {
+        require(!process_->frozen, "a query was sent to a frozen process");
         auto state = std::make_shared<FakeQueryState>();
         state->observer = &observer;
         state->process = process_;
@@ -170,10 +208,11 @@ class FakeChannel final : public sandbox::Channel {
         world_.later([done = std::move(done)] { done({}); });
     }
     void shutdown(std::function<void(Result<void>)> done) override {
+        require(!process_->frozen, "a frozen process was asked to shut down");
         const bool obeys = !world_.chance(200);
         world_.later([&world = world_, process = process_, obeys, done = std::move(done)] {
             done({});
-            if (obeys && process->alive)
+            if (obeys && process->alive && !process->frozen)
                 world.process_dies(process, {sandbox::ExitClass::exited, 0, ""});
         });
     }
@@ -221,6 +260,7 @@ void FakeWorld::server_killed() {
 void FakeWorld::process_dies(const std::shared_ptr<FakeProcessState>& process, sandbox::Exit exit) {
     require(process->alive, "a process died twice");
     process->alive = false;
+    process->frozen = false;
     std::erase_if(processes, [&](const auto& entry) { return entry.second == process; });
     for (const auto& query : queries) {
         if (query->process == process)
@@ -230,6 +270,14 @@ void FakeWorld::process_dies(const std::shared_ptr<FakeProcessState>& process, s
         if (auto told = std::exchange(process->on_exit, nullptr))
             told(exit);
     });
+}
+
+FakeProcessState* FakeWorld::find_process(const std::string& group) const {
+    for (const auto& [pid, process] : processes) {
+        if (process->sandbox_id + "-" + std::to_string(process->generation) == group)
+            return process.get();
+    }
+    return nullptr;
 }
 
 void FakeWorld::end_query(FakeQueryState& query, sandbox::QueryEnd end) {

@@ -98,6 +98,7 @@ struct FakeProcessState {
     std::uint32_t generation = 0;
     bool alive = true;
     bool asked_to_die = false;
+    bool frozen = false;                               // or on its way to: nothing of it acts
     std::function<void(sandbox::Exit)> on_exit;        // empty once the Process object is gone
     std::function<void(base::Result<void>)> on_ready;  // until answered
     std::function<void(std::string)> on_agent_exit;    // empty once the Channel is gone
@@ -131,6 +132,8 @@ struct FakeWorld final : sandbox::Launcher,
     /// The process dies, its streams end.
     void process_dies(const std::shared_ptr<FakeProcessState>& process, sandbox::Exit exit);
     void end_query(FakeQueryState& query, sandbox::QueryEnd end);
+    /// The living process in the group of this name; null if there is none.
+    FakeProcessState* find_process(const std::string& group) const;
 
     // Launcher
     base::Result<std::unique_ptr<sandbox::Process>> launch(
@@ -141,6 +144,7 @@ struct FakeWorld final : sandbox::Launcher,
     base::Result<std::unique_ptr<sandbox::ResourceGroup>> create(const std::string& name,
                                                                  const sandbox::Limits& limits) override;
     void describe(sandbox::Enforcement&) const override {}
+    std::string_view freezer() const override { return has_freezer ? "cgroup2" : "none"; }
     // DiskGuard
     base::Result<std::filesystem::path> provision(const std::string& sandbox_id,
                                                   std::uint32_t host_uid) override;
@@ -166,6 +170,7 @@ struct FakeWorld final : sandbox::Launcher,
     FakeStore store;
     unsigned failure_per_mille = 0;
     bool workspaces_may_be_missing = false;
+    bool has_freezer = true;
     std::set<std::string> watched;  // workspaces that are measured
     std::vector<std::function<void()>> pending;
     std::map<pid_t, std::shared_ptr<FakeProcessState>> processes;  // living ones

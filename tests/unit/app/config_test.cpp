@@ -39,6 +39,10 @@ TEST_CASE("A value outside its range is refused with the flag's name") {
     for (const auto& arguments :
          std::vector<std::vector<const char*>>{{"--max-sandboxes", "0"},
                                                {"--turn-limit", "x"},
+                                               {"--warm-limit", "-1"},
+                                               {"--evict-idle", "soon"},
+                                               {"--max-memory-mb", "-1"},
+                                               {"--memory-reserve", "91"},
                                                {"--log-level", "loud"},
                                                {"--websocket-compression", "maybe"},
                                                {"--agents-file", "/no/such/file"},

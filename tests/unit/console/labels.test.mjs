@@ -27,11 +27,13 @@ test('a conversation is named by its title, harmless and short, or by its agent 
 test('the state tells its reason', () => {
     assert.deepEqual(statusOf({ status: 'paused', statusReason: 'oom' }), { text: 'paused · out of memory', tone: 'warn' });
     assert.deepEqual(statusOf({ status: 'active', statusReason: null }), { text: 'active', tone: 'good' });
+    const frozen = { status: 'paused', statusReason: 'idle', sandboxStatus: 'frozen' };
+    assert.deepEqual(statusOf(frozen), { text: 'paused warm · idle', tone: 'warn' });
 });
 
 test('only what the state allows can be done', () => {
-    assert.deepEqual(actionsOf({ status: 'active' }, false), { send: true, stop: false, pause: true, resume: false });
-    assert.deepEqual(actionsOf({ status: 'active' }, true), { send: false, stop: true, pause: true, resume: false });
+    assert.deepEqual(actionsOf({ status: 'active' }, false), { send: true, stop: false, pause: true, freeze: true, resume: false });
+    assert.deepEqual(actionsOf({ status: 'active' }, true), { send: false, stop: true, pause: true, freeze: false, resume: false });
     assert.equal(actionsOf({ status: 'paused' }, false).send, true);
     assert.equal(actionsOf({ status: 'ended' }, false).send, false);
 });

@@ -71,7 +71,9 @@ test('every type of the API is shown', () => {
         ['port_opened', { port: 5173, url: 'http://localhost:30001' }],
         ['port_closed', { port: 5173 }],
         ['sandbox_paused', { reason: 'oom', detail: 'killed' }],
-        ['sandbox_resumed', { generation: 2 }],
+        ['sandbox_resumed', { generation: 2, mode: 'cold' }],
+        ['sandbox_paused', { reason: 'user', mode: 'warm', detail: '' }],
+        ['sandbox_resumed', { generation: 2, mode: 'warm' }],
         ['sandbox_terminated', { class: 'oom', code: 9, detail: 'd' }],
         ['something_new', { a: 1 }],
     );
@@ -79,7 +81,9 @@ test('every type of the API is shown', () => {
     assert.equal(list.find(({ op }) => op === 'result').content, 'x');
     assert.match(list.find(({ text }) => text?.startsWith('Output')).text, /4\.8 MB/);
     assert.equal(list.find(({ text }) => /memory\./.test(text ?? '')).tone, 'warning');
-    assert.equal(list.filter(({ op }) => op === 'changed').length, 4);
+    assert.equal(list.filter(({ text }) => text === 'Paused. What runs in the sandbox is kept.').length, 1);
+    assert.equal(list.filter(({ text }) => text === 'Resumed where it was.').length, 1);
+    assert.equal(list.filter(({ op }) => op === 'changed').length, 6);
 });
 
 test('values of any type, depth and size become bounded text', () => {

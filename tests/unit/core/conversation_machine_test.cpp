@@ -151,3 +151,79 @@ TEST_CASE("After the end nothing comes back to life") {
     CHECK(machine.resume().empty());
     CHECK_FALSE(machine.can_open_turn());
 }
+
+TEST_CASE("A warm pause freezes the sandbox, and a message lets it go on and is sent") {
+    Machine machine = active();
+    CHECK(count(machine.freeze(PauseReason::user, "by request"), Kind::freeze_sandbox) == 1);
+    CHECK(machine.status() == conversation::Status::active);
+    CHECK(kinds(machine.sandbox_frozen()) ==
+          std::vector{Kind::log_sandbox_paused, Kind::persist, Kind::answer_paused});
+    CHECK(machine.status() == conversation::Status::paused);
+    CHECK(machine.reason() == PauseReason::user);
+    CHECK(machine.sandbox_is_frozen());
+    CHECK(kinds(machine.open_turn()) == std::vector{Kind::thaw_sandbox, Kind::log_sandbox_resumed,
+                                                    Kind::persist, Kind::answer_started, Kind::send_query});
+    CHECK(machine.status() == conversation::Status::active);
+    CHECK(machine.turn_running());
+}
+
+TEST_CASE("A message or a resume that comes while the sandbox is being frozen lets it go on right after") {
+    Machine machine = active();
+    machine.freeze(PauseReason::idle, "idle");
+    CHECK(machine.open_turn().empty());
+    const Actions after = machine.sandbox_frozen();
+    CHECK(count(after, Kind::log_sandbox_paused) == 1);
+    CHECK(count(after, Kind::thaw_sandbox) == 1);
+    CHECK(count(after, Kind::send_query) == 1);
+    Machine other = active();
+    other.freeze(PauseReason::idle, "idle");
+    CHECK(other.resume().empty());
+    CHECK(count(other.sandbox_frozen(), Kind::thaw_sandbox) == 1);
+    CHECK(other.sandbox_up());
+}
+
+TEST_CASE("A sandbox that does not stand still is paused cold") {
+    Machine machine = active();
+    machine.freeze(PauseReason::user, "by request");
+    CHECK(kinds(machine.sandbox_freeze_failed()) == std::vector{Kind::stop_sandbox});
+    CHECK(machine.sandbox_frozen().empty());
+    CHECK(count(machine.sandbox_exited({sandbox::ExitClass::killed, 0, ""}), Kind::answer_paused) == 1);
+    CHECK(machine.reason() == PauseReason::user);
+}
+
+TEST_CASE("A frozen sandbox can be paused cold, die, or lose its agent") {
+    const auto frozen = [] {
+        Machine machine = active();
+        machine.freeze(PauseReason::user, "by request");
+        machine.sandbox_frozen();
+        return machine;
+    };
+    Machine colder = frozen();
+    CHECK(count(colder.pause(PauseReason::evicted, "paused", "no room"), Kind::stop_sandbox) == 1);
+    colder.sandbox_exited({sandbox::ExitClass::killed, 0, ""});
+    CHECK(colder.reason() == PauseReason::evicted);
+    CHECK(count(colder.open_turn(), Kind::start_sandbox) == 1);
+
+    Machine dead = frozen();
+    CHECK(count(dead.sandbox_exited({sandbox::ExitClass::oom, 9, ""}), Kind::log_sandbox_terminated) == 1);
+    CHECK(dead.reason() == PauseReason::oom);
+
+    Machine headless = frozen();
+    CHECK(count(headless.agent_exited("exited 1"), Kind::stop_sandbox) == 1);
+
+    Machine removed = frozen();
+    CHECK(count(removed.end("conversation_deleted", "by request"), Kind::remove_sandbox) == 1);
+}
+
+TEST_CASE("A second warm pause changes nothing, and one of a sandbox that is not up is cold") {
+    Machine machine = active();
+    machine.freeze(PauseReason::idle, "idle");
+    CHECK(count(machine.freeze(PauseReason::user, "by request"), Kind::freeze_sandbox) == 0);
+    machine.sandbox_frozen();
+    CHECK(machine.reason() == PauseReason::idle);
+    CHECK(kinds(machine.freeze(PauseReason::user, "by request")) == std::vector{Kind::answer_paused});
+    Machine paused;
+    paused.restore(conversation::Status::paused, PauseReason::user);
+    CHECK(count(paused.freeze(PauseReason::user, "by request"), Kind::answer_paused) == 1);
+    CHECK_FALSE(paused.sandbox_living());
+}

@@ -36,6 +36,7 @@ class History {
   public:
     explicit History(std::uint64_t seed) : world_(seed) {
         world_.failure_per_mille = world_.chance(500) ? 60 : 0;
+        world_.has_freezer = !world_.chance(100);
         flaky_store_ = world_.chance(200);
         pooled_ = world_.chance(300) ? 1 + world_.pick(3) : 0;
         // While its store refuses, a server removes workspaces before it can commit that.
@@ -67,6 +68,7 @@ class History {
         conversation::ManagerSettings settings;
         settings.agents = {sandbox::AgentSpec{"shell", sandbox::AgentSpec::Kind::shell, {}, {}}};
         settings.turn_limit = base::Millis{60'000};
+        settings.evict_idle = base::Millis{world_.chance(500) ? 0 : 30'000};
         settings.log_bounds = {2000, 6000};
         settings.pool = {{"shell", pooled_}};
         const bool store_was_flaky = std::exchange(flaky_store_, false);
@@ -122,7 +124,7 @@ class History {
         if (kind < 13)
             return static_cast<void>(manager_->interrupt(target.id));
         if (kind < 15)
-            return manager_->pause(target.id, counted<conversation::View>());
+            return pause(target.id);
         if (kind < 17)
             return manager_->resume(target.id, counted<conversation::View>());
         if (kind < 18)
@@ -132,6 +134,12 @@ class History {
         if (world_.chance(100))
             patch.ttl_seconds = 600;
         manager_->patch(target.id, patch, counted<conversation::View>());
+    }
+
+    void pause(const std::string& id) {
+        using conversation::PauseMode;
+        manager_->pause(id, world_.chance(600) ? PauseMode::warm : PauseMode::cold,
+                        counted<conversation::View>());
     }
 
     void create() {
@@ -177,6 +185,7 @@ class History {
         const auto query = world_.queries[world_.pick(world_.queries.size())];
         if (query->observer == nullptr || query->ended)
             return;
+        require(!query->process->frozen, "a turn is open in a frozen sandbox");
         const std::size_t kind = world_.pick(10);
         const std::string text(world_.pick(400), 'x');
         if (kind < 5)
@@ -208,6 +217,7 @@ class History {
                 world_.chance(300) ? sandbox::ExitClass::oom : sandbox::ExitClass::signalled;
             world_.process_dies(process, {exit_class, 9, "died"});
         } else if (const auto told = process->on_agent_exit) {
+            // Of one that is frozen by now: it ended before, and its word is read only now.
             process->on_agent_exit = nullptr;
             told("exited 1");
         }
@@ -258,7 +268,23 @@ class History {
 
     void check() {
         require(sandboxes_->living() <= 3, "more sandboxes live than allowed");
+        check_frozen();
         check_log();
+    }
+
+    /// A sandbox is told to be frozen only while it is, and its conversation to be paused.
+    void check_frozen() {
+        const auto page = manager_->list({});
+        for (const auto& view : page->items) {
+            const auto* process =
+                world_.find_process(view.record.sandbox_id + "-" + std::to_string(view.generation));
+            if (view.sandbox_status == sandbox::Status::frozen) {
+                require(process == nullptr || process->frozen, "a frozen sandbox goes on");
+                require(view.record.status == conversation::Status::paused ||
+                            view.record.status == conversation::Status::ended,
+                        "a frozen sandbox is not paused");
+            }
+        }
     }
 
     /// The committed log: numbers without gaps, turns that begin and end once.
@@ -312,6 +338,8 @@ class History {
 
     void check_rest() {
         check();
+        for (const auto& [pid, process] : world_.processes)
+            require(!process->frozen, "a process was left frozen beyond the warm limit");
         for (const auto& [key, turn] : world_.store.turns)
             require(turn.last_seq != 0, "a turn was never closed");
         for (const auto& [id, event] : world_.store.events) {

@@ -172,6 +172,8 @@ TEST_CASE("health and readiness answer without a key, the system with one") {
     CHECK(system["version"] == "1.2.3");
     CHECK(system["agents"] == json({"shell", "echo"}));
     CHECK(system["capacity"]["maxSandboxes"] == 2);
+    CHECK(system["capacity"]["maxMemoryMb"] == nullptr);
+    CHECK(system["warmPause"] == "none");
     CHECK(system["loop"] == nullptr);
     server.on_loop([&] { server.ready = base::Error(base::Errc::storage_failed, "the disk is full"); });
     const auto unready = server.call("GET", "/readyz");
@@ -408,6 +410,22 @@ TEST_CASE("a conversation is paused and resumed") {
     const auto resumed = server.call_json("POST", path + "/resume");
     CHECK(resumed["status"] == "active");
     CHECK(resumed["generation"] == 2);
+}
+
+TEST_CASE("a conversation is paused warm and goes on as the same generation") {
+    ApiServer server;
+    const std::string path = "/v1/conversations/" + server.create();
+    const auto paused = server.call_json("POST", path + "/pause", R"({"mode":"warm"})");
+    CHECK(paused["status"] == "paused");
+    CHECK(paused["sandboxStatus"] == "frozen");
+    const auto resumed = server.call_json("POST", path + "/resume");
+    CHECK(resumed["status"] == "active");
+    CHECK(resumed["sandboxStatus"] == "ready");
+    CHECK(resumed["generation"] == 1);
+    CHECK(server.code("POST", path + "/pause", R"({"mode":"hot"})") == "invalid_field");
+    CHECK(server.code("POST", path + "/pause", R"({"warm":true})") == "unknown_field");
+    CHECK(server.call("POST", path + "/messages", R"({"content":"hi"})").status == 202);
+    CHECK(server.code("POST", path + "/pause", R"({"mode":"warm"})") == "turn_in_progress");
 }
 
 TEST_CASE("a sandbox without a conversation is created, listed and deleted") {

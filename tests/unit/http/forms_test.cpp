@@ -49,6 +49,16 @@ TEST_CASE("the forms know exactly the fields that the schemas tell") {
     check_against_schema(read_patch_form, "PatchConversation");
     check_against_schema(read_sandbox_form, "CreateSandbox");
     check_against_schema(read_message_form, "PostMessage");
+    check_against_schema(read_pause_form, "PauseConversation");
+}
+
+TEST_CASE("a pause is cold unless it asks to be warm") {
+    const auto mode = [](const char* text) { return *read_pause_form(*parse_json(text)); };
+    CHECK(mode("{}") == atl::conversation::PauseMode::cold);
+    CHECK(mode(R"({"mode":"cold"})") == atl::conversation::PauseMode::cold);
+    CHECK(mode(R"({"mode":"warm"})") == atl::conversation::PauseMode::warm);
+    for (const char* text : {R"({"mode":"hot"})", R"({"mode":1})", R"({"mode":""})", R"([])"})
+        CHECK(refusal(read_pause_form, text) == Errc::invalid_field);
 }
 
 TEST_CASE("a create request is read whole") {

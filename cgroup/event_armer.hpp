@@ -1,0 +1,38 @@
+// Asks the kernel to tell of events of a cgroup v1 memory group (cgroup-v1/memory.rst, section 9), by a
+// process of our own: a write to cgroup.event_control that names a threshold waits for a grace period of RCU,
+// 7 to 12 ms, too long for the loop. The eventfd stays the caller's; the other process only makes the write.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string_view>
+
+#include "core/base/error.hpp"
+#include "core/base/task.hpp"
+#include "core/base/unique_fd.hpp"
+#include "core/isolation/spawn.hpp"
+
+namespace atl::cgroup {
+
+class EventArmer {
+  public:
+    /// `program` is atoll-zygote. Errors: sandbox_failed.
+    static base::Result<EventArmer> start(const base::Executor& executor,
+                                          const std::filesystem::path& program);
+    EventArmer(EventArmer&&) noexcept = default;
+    EventArmer& operator=(EventArmer&&) = delete;
+    ~EventArmer();
+
+    /// Has `events` signalled as `file` of the group whose cgroup.event_control is `control` and `argument`
+    /// say. 0 or errno, EAGAIN where too many wait to be armed; what the kernel answers is not told.
+    int arm(int events, int file, int control, std::string_view argument);
+
+  private:
+    EventArmer(isolation::Spawned spawned, base::UniqueFd socket)
+        : spawned_(std::move(spawned)), socket_(std::move(socket)) {}
+
+    isolation::Spawned spawned_;
+    base::UniqueFd socket_;
+};
+
+}  // namespace atl::cgroup

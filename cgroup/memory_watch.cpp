@@ -1,0 +1,216 @@
+#include "cgroup/memory_watch.hpp"
+
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "cgroup/files.hpp"
+#include "core/base/limits.hpp"
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
+
+namespace atl::cgroup {
+namespace {
+
+using Event = isolation::FdWatch::Event;
+
+constexpr base::Millis k_begin_pause{100};
+constexpr base::Millis k_harmless_pressure_pause{1000};
+// 150 ms of waiting in one second (Documentation/accounting/psi.rst).
+constexpr const char* k_pressure_trigger = "some 150000 1000000";
+
+/// As long as it is open the trigger holds.
+base::UniqueFd open_pressure_v2(int folder) {
+    base::UniqueFd file(::openat(folder, "memory.pressure", O_RDWR | O_NONBLOCK | O_CLOEXEC));
+    const std::string_view trigger(k_pressure_trigger);
+    if (!file || ::write(file.get(), trigger.data(), trigger.size() + 1) < 0)
+        return {};
+    return file;
+}
+
+base::UniqueFd open_pressure_v1(int folder) {
+    base::UniqueFd events(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    const base::UniqueFd level(::openat(folder, "memory.pressure_level", O_RDONLY | O_CLOEXEC));
+    if (!events || !level)
+        return {};
+    const std::string line = std::to_string(events.get()) + " " + std::to_string(level.get()) + " medium";
+    return write_at(folder, "cgroup.event_control", line) == 0 ? std::move(events) : base::UniqueFd();
+}
+
+}  // namespace
+
+MemoryWatch::MemoryWatch(const base::Executor& executor, base::Timers& timers, ControllerFolder folder,
+                         EventArmer* armer, std::uint64_t limit_bytes, sandbox::MemoryWarning on_warning)
+    : executor_(executor),
+      timers_(timers),
+      folder_(folder),
+      armer_(armer),
+      limit_bytes_(limit_bytes),
+      on_warning_(std::move(on_warning)) {
+    begin_ = timers_.arm(k_begin_pause, [this] {
+        begin_ = 0;
+        begin();
+    });
+}
+
+MemoryWatch::~MemoryWatch() {
+    for (const base::TimerId timer : {begin_, mark_rest_, pressure_rest_})
+        timers_.cancel(timer);
+}
+
+void MemoryWatch::begin() {
+    watch_mark();
+    if (folder_.version == 1)
+        watch_pressure();
+    look();
+}
+
+std::uint64_t MemoryWatch::mark_bytes() const {
+    return limit_bytes_ / 100 * base::k_memory_warning_percent;
+}
+
+void MemoryWatch::set_limit(std::uint64_t limit_bytes) {
+    if (std::exchange(limit_bytes_, limit_bytes) == limit_bytes || begin_ != 0)
+        return;
+    timers_.cancel(std::exchange(mark_rest_, 0));
+    watch_mark();
+}
+
+/// Of v2. False if more than that is in use, cached files among it: the write would then wait until the
+/// kernel has taken it back.
+bool MemoryWatch::set_mark() const {
+    const auto used = number_at(folder_.folder, "memory.current");
+    if (!used || *used >= mark_bytes())
+        return false;
+    (void)write_at(folder_.folder, "memory.high", std::to_string(mark_bytes()));
+    return true;
+}
+
+void MemoryWatch::rest_of_mark() {
+    rest(mark_rest_, base::k_memory_warning_interval, [this] {
+        if (folder_.version == 2 && !set_mark())
+            rest_of_mark();
+    });
+}
+
+void MemoryWatch::watch_mark() {
+    mark_.reset();
+    if (folder_.version == 2) {
+        base::UniqueFd events(::openat(folder_.folder, "memory.events", O_RDONLY | O_CLOEXEC));
+        if (!events)
+            return;
+        mark_.emplace(executor_, std::move(events));
+        (void)set_mark();
+    } else {
+        base::UniqueFd events(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+        const base::UniqueFd usage(::openat(folder_.folder, "memory.usage_in_bytes", O_RDONLY | O_CLOEXEC));
+        const base::UniqueFd control(::openat(folder_.folder, "cgroup.event_control", O_WRONLY | O_CLOEXEC));
+        if (armer_ == nullptr || !events || !usage || !control)
+            return;
+        const int refused =
+            armer_->arm(events.get(), usage.get(), control.get(), std::to_string(mark_bytes()));
+        if (refused != 0) {
+            base::LogLine(base::evt::memory_unwatched)
+                .field("err", base::errno_text("arming the threshold", refused))
+                .warn();
+            return;
+        }
+        mark_.emplace(executor_, std::move(events));
+    }
+    on_mark();
+}
+
+void MemoryWatch::watch_pressure() {
+    if (pressure_)
+        return;
+    auto fd = folder_.version == 2 ? open_pressure_v2(folder_.folder) : open_pressure_v1(folder_.folder);
+    if (!fd)
+        return;
+    pressure_.emplace(executor_, std::move(fd));
+    await_pressure();
+}
+
+// Emptied and armed before the look, so that nothing in between is missed.
+void MemoryWatch::on_mark() {
+    char bytes[4096];
+    if (folder_.version == 2)
+        (void)!::pread(mark_->fd().get(), bytes, sizeof bytes, 0);
+    else
+        (void)!::read(mark_->fd().get(), bytes, sizeof(std::uint64_t));
+    mark_->wait(folder_.version == 2 ? Event::exceptional : Event::readable, [this] { on_mark(); });
+    look();
+}
+
+// A trigger of v2 tells once a window as long as it goes on, an eventfd whenever the kernel had to search.
+// Who writes files faster than the disk takes them makes it search, too, and is short of nothing.
+void MemoryWatch::on_pressure() {
+    const std::uint64_t held = held_bytes();
+    const bool is_short = held >= limit_bytes_ / 2;
+    rest(pressure_rest_, is_short ? base::k_memory_warning_interval : k_harmless_pressure_pause, [this] {
+        // What came meanwhile is over.
+        std::uint64_t count = 0;
+        if (folder_.version == 1)
+            (void)!::read(pressure_->fd().get(), &count, sizeof count);
+        await_pressure();
+    });
+    look();
+    if (is_short)
+        tell("memory_pressure", held);
+}
+
+void MemoryWatch::await_pressure() {
+    pressure_->wait(folder_.version == 2 ? Event::exceptional : Event::readable, [this] { on_pressure(); });
+}
+
+/// Of v2, whose kernel holds members at the mark from when they meet it: what they use does not tell.
+bool MemoryWatch::mark_was_met() {
+    if (folder_.version == 1)
+        return false;
+    const auto met = keyed_number_at(folder_.folder, "memory.events", "high").value_or(0);
+    return std::exchange(times_met_, met) != met;
+}
+
+void MemoryWatch::look() {
+    const std::uint64_t held = held_bytes();
+    const bool was_met = mark_was_met();
+    if (was_met) {
+        // From here on the limit itself decides: who is above the mark is not to be slowed down.
+        (void)write_at(folder_.folder, "memory.high", "max");
+        watch_pressure();
+    }
+    const std::uint64_t slack = was_met ? mark_bytes() / 16 : 0;
+    const bool is_high = held + slack >= mark_bytes();
+    if (mark_rest_ != 0 || (!is_high && !was_met))
+        return;
+    rest_of_mark();
+    if (is_high)
+        tell("memory", held);
+}
+
+void MemoryWatch::rest(base::TimerId& timer, base::Millis how_long, std::function<void()> then) {
+    timers_.cancel(timer);
+    timer = timers_.arm(how_long, [&timer, then = std::move(then)] {
+        timer = 0;
+        then();
+    });
+}
+
+std::uint64_t MemoryWatch::held_bytes() const {
+    const bool is_v2 = folder_.version == 2;
+    const auto used =
+        number_at(folder_.folder, is_v2 ? "memory.current" : "memory.usage_in_bytes").value_or(0);
+    const auto spare =
+        keyed_number_at(folder_.folder, "memory.stat", is_v2 ? "inactive_file" : "total_inactive_file")
+            .value_or(0);
+    return used - std::min(used, spare);
+}
+
+void MemoryWatch::tell(std::string_view resource, std::uint64_t used_bytes) {
+    on_warning_(resource, used_bytes, limit_bytes_);
+}
+
+}  // namespace atl::cgroup

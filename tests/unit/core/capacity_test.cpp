@@ -1,0 +1,123 @@
+// What is counted as room, over fakes of every port.
+#include <catch2/catch_test_macros.hpp>
+#include <optional>
+
+#include "core/conversation/journal.hpp"
+#include "core/conversation/manager.hpp"
+#include "core/sandbox/manager.hpp"
+#include "tests/support/fake_world.hpp"
+
+using namespace atl;
+using namespace atl::test;
+
+namespace {
+
+constexpr std::uint64_t k_gb = 1024UL * 1024 * 1024;
+
+sandbox::Limits memory(std::uint32_t mb) {
+    sandbox::Limits limits;
+    limits.memory_mb = mb;
+    return limits;
+}
+
+class House {
+  public:
+    explicit House(sandbox::ManagerSettings with) {
+        sandboxes.emplace(sandbox::ManagerPorts{world.clock, world.timers, world, world, world, world, world,
+                                                [this] { return host; }},
+                          std::move(with));
+        journal_.emplace(world.store, world.timers);
+        conversation::ManagerSettings settings;
+        settings.agents = {sandbox::AgentSpec{"shell", sandbox::AgentSpec::Kind::shell, {}, {}}};
+        conversations.emplace(world.clock, world.timers, *sandboxes, *journal_, world.store, settings);
+        conversations->restore().value();
+    }
+
+    void settle() {
+        while (world.timers.run_deferred() || world.run_pending()) {
+        }
+    }
+    base::Result<conversation::View> create(std::uint32_t memory_mb = 100) {
+        conversation::CreateRequest request;
+        request.limits = memory(memory_mb);
+        return answer([&](auto reply) { conversations->create(std::move(request), std::move(reply)); });
+    }
+    base::Result<conversation::View> freeze(const std::string& id) {
+        return answer(
+            [&](auto reply) { conversations->pause(id, conversation::PauseMode::warm, std::move(reply)); });
+    }
+    template <class Ask>
+    base::Result<conversation::View> answer(Ask ask) {
+        std::optional<base::Result<conversation::View>> answered;
+        ask([&answered](base::Result<conversation::View> view) { answered = std::move(view); });
+        settle();
+        // Asked politely, a sandbox may take its time to end.
+        while (!answered && world.timers.fire_next())
+            settle();
+        REQUIRE(answered.has_value());
+        return *answered;
+    }
+
+    FakeWorld world{7};
+    std::optional<sandbox::HostMemory> host;
+    std::optional<sandbox::Manager> sandboxes;
+    std::optional<conversation::Manager> conversations;
+
+  private:
+    std::optional<conversation::Journal> journal_;
+};
+
+}  // namespace
+
+TEST_CASE("capacity: memory limits are counted while a sandbox lives, frozen or not, and as they change") {
+    House house({10, 250});
+    const std::string first = house.create(100)->record.id;
+    CHECK(house.sandboxes->committed_memory_mb() == 100);
+    CHECK(house.sandboxes->room_for(memory(150)).has_value());
+    CHECK(house.sandboxes->room_for(memory(151)).error().code() == base::Errc::capacity);
+    conversation::PatchRequest more;
+    more.limits = memory(200);
+    (void)house.answer([&](auto reply) { house.conversations->patch(first, more, std::move(reply)); });
+    CHECK(house.sandboxes->committed_memory_mb() == 200);
+    REQUIRE(house.freeze(first)->sandbox_status == sandbox::Status::frozen);
+    CHECK(house.sandboxes->committed_memory_mb() == 200);
+    // It makes room for the next one.
+    CHECK(house.create(100).has_value());
+    CHECK(house.sandboxes->committed_memory_mb() == 100);
+    CHECK(house.conversations->get(first)->record.reason == conversation::PauseReason::evicted);
+}
+
+TEST_CASE(
+    "capacity: below the reserve of the host's memory nothing starts, and a host that tells nothing has "
+    "none") {
+    sandbox::ManagerSettings settings;
+    settings.memory_reserve = 0.05;
+    House house(settings);
+    CHECK(house.create().has_value());
+    house.host = {20 * k_gb, 2 * k_gb};
+    CHECK(house.create().has_value());
+    house.host->available_bytes = k_gb / 2;
+    const auto refused = house.create();
+    REQUIRE(refused.has_error());
+    CHECK(refused.error().code() == base::Errc::capacity);
+    // Both were active a moment ago.
+    CHECK(refused.error().retry_after() == base::k_default_evict_idle);
+    house.world.clock.advance(base::Millis{29'000});
+    CHECK(house.create().error().retry_after() == std::chrono::seconds{1});
+}
+
+TEST_CASE("capacity: a host that stays short gets only so many sandboxes ended for one start") {
+    sandbox::ManagerSettings settings;
+    settings.memory_reserve = 0.05;
+    House house(settings);
+    std::vector<std::string> frozen;
+    for (std::size_t i = 0; i < base::k_max_evictions_per_start + 2; ++i) {
+        frozen.push_back(house.create()->record.id);
+        REQUIRE(house.freeze(frozen.back()).has_value());
+    }
+    house.host = {20 * k_gb, k_gb / 2};
+    CHECK(house.create().error().code() == base::Errc::capacity);
+    CHECK(house.sandboxes->living() == 2);
+    house.host->available_bytes = 2 * k_gb;
+    CHECK(house.create().has_value());
+}
