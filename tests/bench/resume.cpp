@@ -1,5 +1,6 @@
 #include <optional>
 #include <stdexcept>
+#include <vector>
 
 #include "tests/bench/measures.hpp"
 #include "tests/bench/sandbox_floor.hpp"
@@ -11,27 +12,32 @@ namespace {
 constexpr double k_budget_ms = 30'000;
 constexpr std::size_t k_pairs = 200;
 constexpr std::size_t k_warm_rounds = 500;
-// Floors that run at once before they are ended, as in create.cpp.
+// So many of each kind run at once before all are ended or paused, as in create.cpp.
 constexpr std::size_t k_batch = 20;
 constexpr std::size_t k_warm_up = 3;
 constexpr double k_max_cold_ratio = 1.35;
 constexpr double k_max_warm_ms = 5;
 
-/// An `echo` conversation that is paused and resumed.
+/// `echo` conversations that are paused and resumed.
 class Paused {
   public:
-    explicit Paused(std::string_view mode)
-        : connection_(server_.port()), id_(server_.create_conversation(connection_, "echo")) {
-        const std::string path = "/v1/conversations/" + id_;
-        pause_ = server_.request("POST", path + "/pause", "{\"mode\":\"" + std::string(mode) + "\"}");
-        resume_ = server_.request("POST", path + "/resume");
+    Paused(std::string_view mode, std::size_t count) : connection_(server_.port()) {
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::string path = "/v1/conversations/" + server_.create_conversation(connection_, "echo");
+            pauses_.push_back(
+                server_.request("POST", path + "/pause", "{\"mode\":\"" + std::string(mode) + "\"}"));
+            resumes_.push_back(server_.request("POST", path + "/resume"));
+        }
     }
 
+    void pause_all(std::string_view as) {
+        for (const std::string& pause : pauses_)
+            exchange(pause, as);
+    }
     /// From the POST to its answer: the sandbox is ready.
-    double resume_ms(std::string_view paused_as) {
-        exchange(pause_, paused_as);
+    double resume_ms(std::size_t which) {
         const auto began = Clock::now();
-        exchange(resume_, "\"sandboxStatus\":\"ready\"");
+        exchange(resumes_[which], "\"sandboxStatus\":\"ready\"");
         return ms_since(began);
     }
 
@@ -45,9 +51,8 @@ class Paused {
 
     Server server_;
     Connection connection_;
-    std::string id_;
-    std::string pause_;
-    std::string resume_;
+    std::vector<std::string> pauses_;
+    std::vector<std::string> resumes_;
 };
 
 }  // namespace
@@ -57,21 +62,24 @@ Result measure_resume_cold(Scope scope) {
     SandboxFloor floor;
     std::optional<Paused> product;
     if (scope == Scope::product_and_floor)
-        product.emplace("cold");
+        product.emplace("cold", k_batch);
     Samples floors;
     Samples products;
     const auto began = Clock::now();
     for (std::size_t pair = 0; pair < k_warm_up + k_pairs && ms_since(began) < k_budget_ms; ++pair) {
+        if (pair % k_batch == 0) {
+            floor.end_all();
+            if (product)
+                product->pause_all("\"sandboxStatus\":\"terminated\"");
+        }
         // Each goes first in every other pair.
         const double floor_first_ms = pair % 2 == 0 ? floor.start_ms() : 0;
-        const double product_ms = product ? product->resume_ms("\"sandboxStatus\":\"terminated\"") : 0;
+        const double product_ms = product ? product->resume_ms(pair % k_batch) : 0;
         const double floor_ms = pair % 2 == 0 ? floor_first_ms : floor.start_ms();
         if (pair >= k_warm_up) {
             floors.add(floor_ms);
             products.add(product_ms);
         }
-        if (pair % k_batch == k_batch - 1)
-            floor.end_all();
     }
     floor.end_all();
     result.floor = floors.p50();
@@ -88,11 +96,12 @@ Result measure_resume_cold(Scope scope) {
 
 Result measure_resume_warm() {
     Result result{.key = "resume_warm_ms", .unit = "ms", .target = "p50 <= 5 ms"};
-    Paused product("warm");
+    Paused product("warm", 1);
     Samples resumes;
     const auto began = Clock::now();
     for (std::size_t round = 0; round < k_warm_up + k_warm_rounds && ms_since(began) < k_budget_ms; ++round) {
-        const double ms = product.resume_ms("\"sandboxStatus\":\"frozen\"");
+        product.pause_all("\"sandboxStatus\":\"frozen\"");
+        const double ms = product.resume_ms(0);
         if (round >= k_warm_up)
             resumes.add(ms);
     }
