@@ -44,7 +44,7 @@ void add_server(Metrics& to, const MetricParts& from) {
                   emit({{"kind", "websocket"}}, number(readers.now(Kind::websocket)));
               });
     to.histogram("atoll_loop_lateness_seconds",
-                 "How late the server's loop ran a timer that is due 50 times a second: its stalls.", {},
+                 "How late the server's loop ran a timer that is due ten times a second: its stalls.", {},
                  from.lag.lateness());
 }
 
