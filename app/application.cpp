@@ -14,6 +14,7 @@
 #include "app/data_dir.hpp"
 #include "app/host.hpp"
 #include "app/host_memory.hpp"
+#include "app/metrics.hpp"
 #include "app/required_limits.hpp"
 #include "app/tls_certificate.hpp"
 #include "app/usage.hpp"
@@ -22,6 +23,7 @@
 #include "core/base/asio_timers.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "core/base/loop_lag.hpp"
 #include "core/base/loop_meter.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/manager.hpp"
@@ -31,6 +33,7 @@
 #include "core/isolation/uid_leases.hpp"
 #include "core/sandbox/env_policy.hpp"
 #include "core/sandbox/manager.hpp"
+#include "core/store/metered_store.hpp"
 #include "core/store/sqlite_store.hpp"
 #include "fs-guard/checkpointer.hpp"
 #include "fs-guard/disk_meter.hpp"
@@ -129,6 +132,7 @@ struct Application::Parts {
           config(configured),
           data(std::move(dir)),
           timers(with.get_executor()),
+          lag(with.get_executor()),
           signals(with, SIGTERM, SIGINT) {}
 
     Result<void> open();
@@ -147,10 +151,12 @@ struct Application::Parts {
     DataDir data;
     base::SystemClock clock;
     base::AsioTimers timers;
+    base::LoopLag lag;
     std::optional<base::LoopMeter> meter;
     boost::asio::basic_signal_set<base::Executor> signals;
     std::vector<sandbox::AgentSpec> agents;
     std::unique_ptr<store::SqliteStore> store;
+    std::optional<store::MeteredStore> metered_store;
     std::unique_ptr<fs_guard::HelperClient> remover;
     std::unique_ptr<fs_guard::HelperClient> checkpoint_helper;
     std::unique_ptr<fs_guard::HelperClient> measurer;
@@ -168,6 +174,7 @@ struct Application::Parts {
     std::unique_ptr<http::StreamTokens> tokens;
     std::unique_ptr<http::KeyAuthenticator> authenticator;
     std::unique_ptr<http::SharedDeflate> deflate;
+    http::Metrics metrics;
     std::unique_ptr<http::Api> api;
     std::unique_ptr<http::Server> server;
     std::unique_ptr<TlsCertificate> certificate;  // none: no TLS
@@ -198,6 +205,7 @@ Result<void> Application::Parts::open() {
     if (!opened)
         return opened.error();
     store = std::move(*opened);
+    metered_store.emplace(*store);
     if (auto ok = open_host(); !ok)
         return ok;
     if (auto ok = open_core(); !ok)
@@ -254,9 +262,9 @@ Result<void> Application::Parts::open_core() {
         sandbox_settings);
     if (auto enough = check_required(config.required, gaps()); !enough)
         return enough;
-    journal = std::make_unique<conversation::Journal>(*store, timers);
-    conversations = std::make_unique<conversation::Manager>(clock, timers, *sandboxes, *journal, *store,
-                                                            conversation_settings(config, agents));
+    journal = std::make_unique<conversation::Journal>(*metered_store, timers);
+    conversations = std::make_unique<conversation::Manager>(
+        clock, timers, *sandboxes, *journal, *metered_store, conversation_settings(config, agents));
     return conversations->restore();
 }
 
@@ -358,9 +366,13 @@ Result<void> Application::Parts::open_http() {
     if (config.measure_loop)
         system.loop = &meter.emplace(loop);
     api = std::make_unique<http::Api>(
-        http::Api{*conversations, std::move(system), tokens.get(), deflate.get()});
+        http::Api{*conversations, std::move(system), tokens.get(), deflate.get(), &metrics, {}});
     server = std::make_unique<http::Server>(loop.get_executor(), http_settings(config),
                                             http::make_router(*api), *authenticator);
+    const std::map<std::string, const fs_guard::HelperClient*> helpers{
+        {"measure", measurer.get()}, {"remove", remover.get()}, {"checkpoint", checkpoint_helper.get()}};
+    add_metrics(metrics, {*sandboxes, *conversations, *journal, *metered_store, *api, *server, lag, helpers,
+                          data.path()});
     if (!config.tls_cert.empty()) {
         auto loaded = TlsCertificate::open(
             loop.get_executor(), {config.tls_cert, config.tls_key},
@@ -407,6 +419,7 @@ void Application::Parts::let_go() {
     checkpointer.reset();
     checkpoint_helper.reset();
     timers.stop();
+    lag.stop();
     if (meter)
         meter->stop();
     signals.cancel();
@@ -431,6 +444,7 @@ Result<std::unique_ptr<Application>> Application::open(boost::asio::io_context& 
 
 void Application::start() {
     parts_->groups->make_ahead();
+    parts_->lag.start();
     parts_->server->start();
     parts_->conversations->open_pool();
     parts_->checkpointer.emplace(parts_->timers, *parts_->checkpoint_helper, *parts_->store, *parts_->journal,

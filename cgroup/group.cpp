@@ -9,6 +9,7 @@
 
 #include "cgroup/files.hpp"
 #include "cgroup/members.hpp"
+#include "cgroup/pressure.hpp"
 #include "core/base/limits.hpp"
 #include "core/isolation/zygote.hpp"
 
@@ -142,7 +143,12 @@ std::uint64_t Group::oom_kills() const {
 }
 
 sandbox::Usage Group::usage() const {
-    return read_usage(controllers_);
+    sandbox::Usage usage = read_usage(controllers_);
+    for (const Part& part : parts_) {
+        if (part.version == 2)
+            read_pressure(part.folder.get(), usage);
+    }
+    return usage;
 }
 
 void Group::remove(std::function<void(base::Result<void>)> done) {

@@ -138,6 +138,7 @@ void HelperClient::send_next() {
         return;
     const std::string& line = queue_.front().line;
     on_its_way_ = true;
+    sent_at_ = std::chrono::steady_clock::now();
     // EPIPE: the end of its answers will say the same.
     if (::write(requests_.get(), line.data(), line.size()) < 0 && errno != EPIPE)
         base::send_signal(pidfd_, SIGKILL);
@@ -180,6 +181,7 @@ void HelperClient::take_answer(const std::string& line) {
     queue_.pop_front();
     on_its_way_ = false;
     failures_ = 0;
+    durations_.add(std::chrono::steady_clock::now() - sent_at_);
     send_next();
     if (answer.value("ok", false)) {
         request.done(answer);
@@ -192,6 +194,7 @@ void HelperClient::take_answer(const std::string& line) {
 
 void HelperClient::lose_helper(const char* why) {
     base::LogLine(base::evt::helper_failed).field("pid", pid_).field("err", why).error();
+    ++deaths_;
     end_helper();
     restart_later();
     if (!std::exchange(on_its_way_, false) || ++queue_.front().attempts < k_max_attempts)

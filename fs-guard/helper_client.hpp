@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 
+#include "core/base/bucket_histogram.hpp"
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/task.hpp"
@@ -59,6 +60,10 @@ class HelperClient {
     void measure(const std::string& path, std::function<void(base::Result<TreeSize>)> done);
     /// Requests without an answer.
     std::size_t pending() const noexcept { return queue_.size(); }
+    /// From when a request went out to its answer, of those that were answered.
+    const base::BucketHistogram& durations() const noexcept { return durations_; }
+    /// How often a helper died or had to be ended.
+    std::uint64_t deaths() const noexcept { return deaths_; }
     /// Of the helper as it runs now; -1 between two of them.
     pid_t pid() const noexcept { return pid_; }
 
@@ -95,7 +100,10 @@ class HelperClient {
     pid_t pid_ = -1;
     std::string input_;
     base::TimerId restart_timer_ = 0;
-    int failures_ = 0;  // in a row
+    int failures_ = 0;            // in a row
+    base::SteadyTime sent_at_{};  // the request that is on its way
+    base::BucketHistogram durations_{base::k_task_bounds};
+    std::uint64_t deaths_ = 0;
 };
 
 }  // namespace atl::fs_guard

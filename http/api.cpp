@@ -42,6 +42,7 @@ Router make_router(Api& api) {
     move_into(routes, socket_routes(api));
     move_into(routes, token_routes(api));
     move_into(routes, sandbox_routes(api));
+    move_into(routes, sandbox_report_routes(api));
     move_into(routes, system_routes(api));
     move_into(routes, console_routes());
     for (Route& route : routes)

@@ -1,7 +1,7 @@
 // The routes of the API and what they need from the rest of the server. Handlers are free functions over Api
 // and RequestContext: they read the form, call the core, write the view. Where to look: conversations.cpp,
 // turns.cpp (messages and events), conversation_socket.cpp (the WebSocket), tokens.cpp, sandboxes.cpp,
-// system.cpp.
+// sandbox_reports.cpp, system.cpp.
 #pragma once
 
 #include <functional>
@@ -15,6 +15,7 @@
 #include "core/sandbox/types.hpp"
 #include "http/limit_settings.hpp"
 #include "http/router.hpp"
+#include "http/subscribers.hpp"
 
 namespace atl::http {
 
@@ -40,6 +41,7 @@ struct SystemInfo {
     const base::LoopMeter* loop = nullptr;      // of the server's loop, while it is measured
 };
 
+class Metrics;
 class SharedDeflate;
 class StreamTokens;
 
@@ -48,6 +50,8 @@ struct Api {
     SystemInfo system;
     const StreamTokens* tokens = nullptr;  // without: no route makes tokens
     SharedDeflate* deflate = nullptr;      // without: no WebSocket is compressed
+    const Metrics* metrics = nullptr;      // without: /metrics is empty
+    SubscriberCounts subscribers;          // now
 };
 
 /// All routes, /openapi.json among them. `api` must outlive the router.
@@ -58,6 +62,7 @@ std::vector<Route> turn_routes(Api& api);
 std::vector<Route> socket_routes(Api& api);
 std::vector<Route> token_routes(Api& api);
 std::vector<Route> sandbox_routes(Api& api);
+std::vector<Route> sandbox_report_routes(Api& api);
 std::vector<Route> system_routes(Api& api);
 
 /// A route's handler, bound to what it needs. `api` must outlive it.

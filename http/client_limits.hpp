@@ -17,6 +17,7 @@
 #include "http/count_limiter.hpp"
 #include "http/limit_settings.hpp"
 #include "http/rate_limiter.hpp"
+#include "http/subscribers.hpp"
 
 namespace atl::http {
 
@@ -27,11 +28,13 @@ struct LimitSubject {
     std::optional<std::uint64_t> key;  // nothing: no key yet, or the server's own, which has no limits
 };
 
-/// A stream counts for its conversation, its key and its address as long as this lives.
+/// A stream counts for its conversation, its key and its address, and among the readers, as long as this
+/// lives.
 struct StreamLease {
     CountLimiter::Lease conversation;
     CountLimiter::Lease key;
     CountLimiter::Lease address;
+    SubscriberCounts::Lease reader;
 };
 
 class ClientLimits {

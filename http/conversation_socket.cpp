@@ -94,6 +94,7 @@ Task<Result<Response>> async_open_socket(Api& api, RequestContext& context) {
     auto lease = context.stream_lease(*id);
     if (lease.has_error())
         co_return lease.error();
+    lease->reader = api.subscribers.enter(SubscriberKind::websocket);
     auto feed = open_feed(api, *id, after->value_or(0), std::move(*lease));
     if (feed.has_error())
         co_return feed.error();

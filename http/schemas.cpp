@@ -172,6 +172,33 @@ void add_resources(OrderedJson& out) {
                                                 {"ttlSeconds", integer(k_seconds_range)},
                                                 {"createdAt", time()},
                                                 {"enforcement", ref("Enforcement")}});
+    out["Pressure"] = object(Members::required, {{"someUs", counter()}, {"fullUs", counter()}});
+    out["Pressure"]["type"] = {"object", "null"};
+    out["SandboxMetrics"] = object(
+        Members::required,
+        {{"at", time()},
+         {"generation", counter()},
+         {"status", ref("SandboxStatus")},
+         {"memory", object(Members::required, {{"usedBytes", nullable_counter()},
+                                               {"limitBytes", counter()},
+                                               {"peakBytes", nullable_counter()}})},
+         {"cpu", object(Members::required, {{"usageUs", nullable_counter()}, {"limitPercent", counter()}})},
+         {"processes", nullable_counter()},
+         {"maxProcesses", counter()},
+         {"disk", object(Members::required, {{"usedBytes", nullable_counter()},
+                                             {"inodes", nullable_counter()},
+                                             {"limitBytes", counter()}})},
+         {"pressure",
+          object(Members::required,
+                 {{"memory", ref("Pressure")}, {"cpu", ref("Pressure")}, {"io", ref("Pressure")}})}});
+    out["SandboxLogEntry"] = object(Members::required, {{"seq", counter()},
+                                                        {"at", time()},
+                                                        {"stream", one_of({"output", "system"})},
+                                                        {"generation", counter()},
+                                                        {"text", text()}});
+    out["SandboxLog"] =
+        object(Members::required,
+               {{"entries", list_of(ref("SandboxLogEntry"))}, {"firstSeq", counter()}, {"next", counter()}});
     out["ConversationPage"] = object(
         Members::required, {{"conversations", list_of(ref("Conversation"))}, {"next", nullable_text()}});
     out["SandboxPage"] =
@@ -241,6 +268,7 @@ void add_server(OrderedJson& out) {
                                                      {"streamsPerKey", nullable_counter()}});
     out["AnyObject"] = any_object();
     out["ConsoleFile"] = text();
+    out["Metrics"] = text();
 }
 
 }  // namespace

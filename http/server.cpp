@@ -9,6 +9,7 @@
 #include "core/base/log_events.hpp"
 #include "http/problem.hpp"
 #include "http/session.hpp"
+#include "http/wake_queue.hpp"
 
 namespace atl::http {
 namespace {
@@ -44,6 +45,10 @@ void Server::start() {
         base::LogLine(base::evt::server_listening).field("addr", listener->address()).info();
         tasks_.spawn(async_accept(*listener));
     }
+}
+
+std::size_t Server::queued_wakes() const {
+    return boost::asio::use_service<WakeQueue>(executor_.context()).size();
 }
 
 base::Task<> Server::async_accept(Listener& listener) {
@@ -90,6 +95,7 @@ void Server::refuse(Accepted& client, Reach reach, const Error& error) {
         return;
     const std::string id = state_.new_request_id();
     const Response response = problem(error, id);
+    state_.count_response(response.status);
     std::string out;
     write_response(out, response, id, state_.date(), KeepAlive::no, Framing::length);
     boost::system::error_code ignored;

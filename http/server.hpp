@@ -41,6 +41,10 @@ class Server {
     void stop(base::Millis grace, std::function<void()> done);
 
     std::size_t connections() const noexcept { return sessions_.size(); }
+    /// Responses since the start, by status; a stream counts when it has ended.
+    const auto& responses() const noexcept { return state_.responses; }
+    /// Of the loop: coroutines that are to be woken (wake_queue.hpp).
+    std::size_t queued_wakes() const;
 
   private:
     using Timer = boost::asio::basic_waitable_timer<

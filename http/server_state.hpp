@@ -1,6 +1,7 @@
 // What all sessions of a server share. Owned by the Server; sessions only refer to it.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,6 +17,8 @@ namespace atl::http {
 
 class ServerState {
   public:
+    static constexpr std::size_t k_statuses = 600;
+
     ServerState(base::Executor executor, Settings settings, Router router,
                 const Authenticator& authenticator);
 
@@ -25,7 +28,8 @@ class ServerState {
     ClientLimits limits;
     DeadlineWheel wheel;
     bool stopping = false;
-    std::shared_ptr<const TlsContext> tls;  // of new TCP connections; null: they are plain
+    std::array<std::uint64_t, k_statuses> responses{};  // by status, since the start
+    std::shared_ptr<const TlsContext> tls;              // of new TCP connections; null: they are plain
 
     /// The Date field of now, made once a second.
     const std::string& date();
@@ -34,6 +38,7 @@ class ServerState {
     /// Logs that a limit was reached, a few lines a second at most, whoever asks: who is refused does not
     /// fill the log.
     void log_limit(const base::Error& error, const PeerAddress& address);
+    void count_response(unsigned status) noexcept { ++responses[status < k_statuses ? status : 0]; }
 
   private:
     std::string date_;

@@ -330,6 +330,7 @@ base::Task<Session::Next> Session::async_respond(RequestContext& context, Respon
     } else {
         io = co_await connection_->async_send(out_);
     }
+    state_.count_response(response.status);
     log_request(context.request_id, response.status, context.client.address);
     if (out_.capacity() > k_kept_output_bytes)
         std::string().swap(out_);
@@ -357,6 +358,7 @@ base::Task<Session::Next> Session::async_refuse_unread(Error error) {
     out_.clear();
     write_response(out_, response, request_id, state_.date(), KeepAlive::no, Framing::length);
     const Io io = co_await connection_->async_send(out_);
+    state_.count_response(response.status);
     log_request(request_id, response.status, peer_);
     co_return io == Io::ok ? Next::linger : Next::close;
 }

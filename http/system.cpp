@@ -1,6 +1,7 @@
 // Routes that tell of the server itself.
 #include "http/api.hpp"
 #include "http/json_writer.hpp"
+#include "http/metrics.hpp"
 #include "http/views.hpp"
 
 namespace atl::http {
@@ -10,8 +11,18 @@ using base::Errc;
 using base::Result;
 using base::Task;
 
+constexpr std::string_view k_metrics_type = "text/plain; version=0.0.4; charset=utf-8";
+
 Task<Result<Response>> async_health(Api&, RequestContext&) {
     co_return json_response(R"({"status":"ok"})");
+}
+
+Task<Result<Response>> async_metrics(Api& api, RequestContext&) {
+    Response response;
+    response.content_type = k_metrics_type;
+    if (api.metrics != nullptr)
+        response.body = api.metrics->text();
+    co_return response;
 }
 
 Task<Result<Response>> async_ready(Api& api, RequestContext&) {
@@ -122,6 +133,11 @@ std::vector<Route> system_routes(Api& api) {
     ready.responses = {{200, "It takes work.", "Health"}};
     ready.errors = {Errc::shutting_down, Errc::storage_failed, Errc::host_unsupported};
     routes.push_back(std::move(ready));
+
+    Route metrics{Method::get, "/metrics", "getMetrics",
+                  "What the server counts and measures, for Prometheus.", bind_handler(api, async_metrics)};
+    metrics.responses = {{200, "The metrics as of now.", "Metrics", k_metrics_type}};
+    routes.push_back(std::move(metrics));
 
     Route system{
         Method::get, "/v1/system", "getSystem",

@@ -71,8 +71,10 @@ Task<Result<Response>> async_post_message(Api& api, RequestContext& context) {
     const auto ticket = co_await context.async_reply<TurnTicket>(start);
     if (ticket.has_error())
         co_return ticket.error();
-    if (streams)
+    if (streams) {
+        lease->reader = api.subscribers.enter(SubscriberKind::turn);
         co_return open_stream(api, *id, *ticket, std::move(*lease));
+    }
     co_return ticket_response(*ticket);
 }
 
@@ -129,6 +131,7 @@ Task<Result<Response>> async_get_events(Api& api, RequestContext& context) {
         auto lease = context.stream_lease(*id);
         if (lease.has_error())
             co_return lease.error();
+        lease->reader = api.subscribers.enter(SubscriberKind::sse);
         TurnTicket whole;
         whole.after = *from;
         co_return open_stream(api, *id, whole, std::move(*lease));

@@ -19,6 +19,29 @@ void write_text_or_null(JsonWriter& json, std::string_view text) {
         json.string(text);
 }
 
+template <class T>
+void write_number_or_null(JsonWriter& json, const std::optional<T>& number) {
+    if (number)
+        json.number(*number);
+    else
+        json.null();
+}
+
+void write_pressure(JsonWriter& json, const std::optional<sandbox::Pressure>& pressure) {
+    if (!pressure) {
+        json.null();
+        return;
+    }
+    json.begin_object();
+    json.key("someUs").number(pressure->some_usec);
+    json.key("fullUs").number(pressure->full_usec);
+    json.end_object();
+}
+
+std::uint64_t bytes_of_mb(std::uint32_t megabytes) {
+    return std::uint64_t{megabytes} * 1024 * 1024;
+}
+
 }  // namespace
 
 void write_enforcement(JsonWriter& json, const sandbox::Enforcement& enforcement) {
@@ -81,6 +104,61 @@ std::string conversation_json(const conversation::View& view) {
     std::string out;
     JsonWriter json(out);
     write_conversation(json, view);
+    return out;
+}
+
+std::string sandbox_usage_json(const conversation::Manager::SandboxUsage& report) {
+    std::string out;
+    JsonWriter json(out);
+    const sandbox::Usage& usage = report.usage;
+    const sandbox::Limits& limits = report.view.record.limits;
+    json.begin_object();
+    json.key("at").string(base::rfc3339(report.at));
+    json.key("generation").number(report.view.record.generation);
+    json.key("status").string(to_string(report.view.status));
+    json.key("memory").begin_object();
+    write_number_or_null(json.key("usedBytes"), usage.memory_bytes);
+    json.key("limitBytes").number(bytes_of_mb(report.memory_limit_mb));
+    write_number_or_null(json.key("peakBytes"), usage.memory_peak_bytes);
+    json.end_object();
+    json.key("cpu").begin_object();
+    write_number_or_null(json.key("usageUs"), usage.cpu_usec);
+    json.key("limitPercent").number(limits.cpu_percent);
+    json.end_object();
+    write_number_or_null(json.key("processes"), usage.processes);
+    json.key("maxProcesses").number(limits.max_processes);
+    json.key("disk").begin_object();
+    write_number_or_null(json.key("usedBytes"),
+                         report.disk ? std::optional(report.disk->bytes) : std::nullopt);
+    write_number_or_null(json.key("inodes"), report.disk ? std::optional(report.disk->inodes) : std::nullopt);
+    json.key("limitBytes").number(bytes_of_mb(limits.disk_mb));
+    json.end_object();
+    json.key("pressure").begin_object();
+    write_pressure(json.key("memory"), usage.memory_pressure);
+    write_pressure(json.key("cpu"), usage.cpu_pressure);
+    write_pressure(json.key("io"), usage.io_pressure);
+    json.end_object();
+    json.end_object();
+    return out;
+}
+
+std::string log_page_json(const sandbox::LogPage& page) {
+    std::string out;
+    JsonWriter json(out);
+    json.begin_object().key("entries").begin_array();
+    for (const sandbox::LogEntry& entry : page.entries) {
+        json.begin_object();
+        json.key("seq").number(entry.seq);
+        json.key("at").string(base::rfc3339(entry.at));
+        json.key("stream").string(to_string(entry.stream));
+        json.key("generation").number(entry.generation);
+        json.key("text").string(entry.text);
+        json.end_object();
+    }
+    json.end_array();
+    json.key("firstSeq").number(page.first_seq);
+    json.key("next").number(page.next);
+    json.end_object();
     return out;
 }
 

@@ -13,5 +13,7 @@ void write_enforcement(JsonWriter& json, const sandbox::Enforcement& enforcement
 
 std::string conversation_json(const conversation::View& view);
 std::string sandbox_json(const conversation::Manager::SandboxView& view);
+std::string sandbox_usage_json(const conversation::Manager::SandboxUsage& report);
+std::string log_page_json(const sandbox::LogPage& page);
 
 }  // namespace atl::http

@@ -23,6 +23,7 @@ class WakeQueue final : public boost::asio::execution_context::service {
 
     /// `event` is woken later. Not if it is in the queue.
     void add(std::shared_ptr<WakeEvent> event);
+    std::size_t size() const noexcept { return waiting_.size(); }
 
   private:
     void shutdown() override { waiting_.clear(); }

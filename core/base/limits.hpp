@@ -103,6 +103,11 @@ inline constexpr std::size_t k_max_protocol_complaints = 10;
 // What a sandbox writes to its stdout and stderr, kept per generation.
 inline constexpr std::size_t k_sandbox_log_bytes = 64 * 1024;
 inline constexpr std::size_t k_log_tail_bytes = 2048;
+inline constexpr std::size_t k_sandbox_log_line_bytes = 4096;
+// Of all sandboxes without processes, together.
+inline constexpr std::size_t k_retired_sandbox_log_bytes = 4UL * 1024 * 1024;
+static_assert(k_sandbox_log_line_bytes < k_sandbox_log_bytes);
+static_assert(k_sandbox_log_bytes < k_retired_sandbox_log_bytes);
 inline constexpr std::size_t k_sandbox_log_read_bytes_per_s = 1024 * 1024;
 
 // Sandbox limits, defaults of the API.

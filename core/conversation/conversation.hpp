@@ -45,6 +45,7 @@ struct Conversation final : sandbox::QueryObserver {
     LogBounds bounds;
     sandbox::Record box;  // as last known; outlives the sandbox
     Machine machine;
+    Status counted_as = Status::starting;  // in the manager's stats
     std::shared_ptr<EventLog> log;
     OpenTurn turn;
     std::unique_ptr<sandbox::Query> query;  // of the open turn, or of one that ended with `done`

@@ -48,6 +48,8 @@ class Journal {
 
     /// Has the events of `key` below `below_seq` removed in the background.
     void purge(std::int64_t key, std::uint64_t below_seq = std::numeric_limits<std::uint64_t>::max());
+    /// Writes that are still to be committed.
+    std::size_t pending() const noexcept { return batch_.size() + lazy_.size(); }
     bool idle() const noexcept { return batch_.empty() && lazy_.empty() && waiters_.empty(); }
 
   private:

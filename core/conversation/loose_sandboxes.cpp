@@ -115,6 +115,31 @@ base::Result<Page<LooseSandboxes::SandboxView>> LooseSandboxes::list(std::size_t
     return page;
 }
 
+base::Result<Manager::SandboxUsage> LooseSandboxes::usage(const std::string& id) const {
+    auto found = get(id);
+    if (!found)
+        return found.error();
+    Manager::SandboxUsage report;
+    report.view = std::move(*found);
+    report.at = clock_.wall_now();
+    report.memory_limit_mb = sandboxes_.memory_limit_mb(id).value_or(report.view.record.limits.memory_mb);
+    report.usage = sandboxes_.usage(id);
+    report.disk = sandboxes_.disk_usage(id);
+    return report;
+}
+
+base::Result<sandbox::LogPage> LooseSandboxes::log(const std::string& id, std::uint64_t after,
+                                                   std::optional<sandbox::LogStream> only) const {
+    if (auto page = sandboxes_.logs().read(id, after, only))
+        return std::move(*page);
+    // One that nothing was started of in this run of the server has no log yet.
+    if (const auto found = get(id); !found)
+        return found.error();
+    sandbox::LogPage none;
+    none.next = after;
+    return none;
+}
+
 void LooseSandboxes::remove(const std::string& id, Manager::Reply<void> reply) {
     const auto found = get(id);
     if (!found) {

@@ -31,6 +31,9 @@ class LooseSandboxes {
     base::Result<SandboxView> get(const std::string& id) const;
     base::Result<Page<SandboxView>> list(std::size_t limit, const std::string& cursor) const;
     void remove(const std::string& id, Manager::Reply<void> reply);
+    base::Result<Manager::SandboxUsage> usage(const std::string& id) const;
+    base::Result<sandbox::LogPage> log(const std::string& id, std::uint64_t after,
+                                       std::optional<sandbox::LogStream> only) const;
 
     /// A sandbox that the store remembers, or one that a conversation just made.
     void enlist(const sandbox::Record& record);

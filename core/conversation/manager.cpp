@@ -61,6 +61,13 @@ base::Result<Page<Manager::SandboxView>> Manager::list_sandboxes(std::size_t lim
                                                                  const std::string& cursor) const {
     return impl_->loose().list(limit, cursor);
 }
+base::Result<Manager::SandboxUsage> Manager::sandbox_usage(const std::string& id) const {
+    return impl_->loose().usage(id);
+}
+base::Result<sandbox::LogPage> Manager::sandbox_log(const std::string& id, std::uint64_t after,
+                                                    std::optional<sandbox::LogStream> only) const {
+    return impl_->loose().log(id, after, only);
+}
 void Manager::remove_sandbox(const std::string& id, Reply<void> reply) {
     impl_->loose().remove(id, std::move(reply));
 }
@@ -76,6 +83,9 @@ std::vector<PoolState> Manager::pool() const {
 }
 const std::vector<sandbox::AgentSpec>& Manager::agents() const noexcept {
     return impl_->agents();
+}
+const Stats& Manager::stats() const noexcept {
+    return impl_->stats();
 }
 
 }  // namespace atl::conversation

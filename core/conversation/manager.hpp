@@ -13,8 +13,10 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "core/conversation/stats.hpp"
 #include "core/conversation/subscription.hpp"
 #include "core/conversation/types.hpp"
+#include "core/sandbox/log_book.hpp"
 #include "core/sandbox/types.hpp"
 
 namespace atl::sandbox {
@@ -139,9 +141,22 @@ class Manager {
         sandbox::Status status = sandbox::Status::pending;
         sandbox::Enforcement enforcement;
     };
+    /// What a sandbox uses now; empty is what is not known.
+    struct SandboxUsage {
+        SandboxView view;
+        base::WallTime at{};
+        std::uint32_t memory_limit_mb = 0;  // of the living generation, else of the next
+        sandbox::Usage usage;
+        std::optional<sandbox::DiskUsage> disk;
+    };
     void create_sandbox(SandboxRequest request, Reply<SandboxView> reply);
     base::Result<SandboxView> get_sandbox(const std::string& id) const;
     base::Result<Page<SandboxView>> list_sandboxes(std::size_t limit, const std::string& cursor) const;
+    /// Errors: not_found.
+    base::Result<SandboxUsage> sandbox_usage(const std::string& id) const;
+    /// Of a sandbox that is there, or is gone and not yet forgotten. Errors: not_found.
+    base::Result<sandbox::LogPage> sandbox_log(const std::string& id, std::uint64_t after,
+                                               std::optional<sandbox::LogStream> only) const;
     /// Refused for a sandbox that belongs to a conversation (invalid_request): that is deleted instead.
     void remove_sandbox(const std::string& id, Reply<void> reply);
 
@@ -152,6 +167,7 @@ class Manager {
 
     const std::vector<sandbox::AgentSpec>& agents() const noexcept;
     std::vector<PoolState> pool() const;
+    const Stats& stats() const noexcept;
 
   private:
     class Impl;

@@ -40,6 +40,7 @@ Error refused_start(const Conversation& conversation, const Action& action) {
 }  // namespace
 
 void Manager::Impl::perform(Conversation& conversation, const Actions& actions) {
+    recount(conversation);
     // An action may be the end of the conversation: look it up again rather than hold on to it.
     const std::string id = conversation.record.id;
     for (const Action& action : actions) {
@@ -300,13 +301,16 @@ void Manager::Impl::close_turn(Conversation& conversation) {
     if (conversation.log->first_seq() != first_seq)
         persist(conversation);
     conversation.last_activity = clock_.steady_now();
+    const auto took = conversation.last_activity - turn.started;
+    // One of an earlier run began at no time that this one knows.
+    if (turn.started != base::SteadyTime{})
+        stats_.turn_duration.add(took);
     if (base::logs_debug()) {
-        const auto took = std::chrono::duration_cast<base::Millis>(clock_.steady_now() - turn.started);
         LogLine(evt::turn_ended)
             .field("conv", conversation.record.id)
             .field("turn", turn.record.turn)
             .field("bytes", static_cast<std::int64_t>(turn.logged_bytes))
-            .field("dur_ms", took.count())
+            .field("dur_ms", std::chrono::duration_cast<base::Millis>(took).count())
             .debug();
     }
     arm_life(conversation);
@@ -432,6 +436,7 @@ void Manager::Impl::erase(Conversation& conversation) {
             reply(Result<void>());
     });
     started_.erase(&conversation);
+    --stats_.by_status[conversation.counted_as];
     by_key_.erase(conversation.record.key);
     by_sandbox_.erase(conversation.record.sandbox_id);
     // Deferred: a callback of its query may be what led here.

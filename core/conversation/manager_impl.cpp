@@ -101,7 +101,18 @@ Conversation& Manager::Impl::enlist(Record record) {
     by_key_.emplace(conversation.record.key, &conversation);
     by_sandbox_.emplace(conversation.record.sandbox_id, &conversation);
     by_id_.emplace(id, std::move(owned));
+    conversation.counted_as = conversation.machine.status();
+    ++stats_.by_status[conversation.counted_as];
     return conversation;
+}
+
+void Manager::Impl::recount(Conversation& conversation) {
+    const Status now = conversation.machine.status();
+    if (now == conversation.counted_as)
+        return;
+    --stats_.by_status[conversation.counted_as];
+    ++stats_.by_status[now];
+    conversation.counted_as = now;
 }
 
 void Manager::Impl::create(CreateRequest request, Reply<View> reply) {
@@ -140,7 +151,12 @@ void Manager::Impl::create(CreateRequest request, Reply<View> reply) {
     record.sandbox_id = made->id;
     Conversation& conversation = enlist(std::move(record));
     conversation.box = *made;
-    conversation.start_waiters.push_back(std::move(reply));
+    conversation.start_waiters.push_back(
+        [this, began = conversation.last_activity, reply = std::move(reply)](Result<View> view) {
+            if (view)
+                stats_.create_latency.add(clock_.steady_now() - began);
+            reply(std::move(view));
+        });
     perform(conversation, conversation.machine.create());
 }
 
@@ -308,6 +324,7 @@ void Manager::Impl::begin_turn(Conversation& conversation, OpenTurn turn, Messag
     turn.record.turn = ++conversation.record.last_turn;
     turn.record.first_seq = conversation.log->last_seq() + 1;
     turn.started = clock_.steady_now();
+    ++stats_.turns_started;
     conversation.turn = std::move(turn);
     conversation.record.last_active_at = clock_.wall_now();
     conversation.last_activity = clock_.steady_now();

@@ -45,6 +45,7 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     LooseSandboxes& loose() noexcept { return loose_; }
     std::vector<PoolState> pool() const { return pool_.states(); }
     const std::vector<sandbox::AgentSpec>& agents() const noexcept { return settings_.agents; }
+    const Stats& stats() const noexcept { return stats_; }
 
     void on_sandbox_exit(const std::string& sandbox_id, std::uint32_t generation,
                          const sandbox::Exit& exit) override;
@@ -62,6 +63,7 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     const sandbox::AgentSpec* agent(const std::string& name) const;
     View view(const Conversation& conversation) const;
     Conversation& enlist(Record record);
+    void recount(Conversation& conversation);
     base::Result<TurnTicket> repeated(Conversation& conversation, const std::string& key,
                                       const std::string& digest);
     void begin_turn(Conversation& conversation, OpenTurn turn, MessageReply when, Reply<TurnTicket> reply);
@@ -124,6 +126,7 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     std::unordered_map<std::string, std::unique_ptr<Conversation>> by_id_;
     std::map<std::int64_t, Conversation*> by_key_;
     std::unordered_map<std::string, Conversation*> by_sandbox_;
+    Stats stats_;
     std::int64_t last_key_ = 0;
     bool shutting_down_ = false;
 };

@@ -77,6 +77,7 @@ void Manager::Impl::restore_conversation(Record record, const Snapshot& snapshot
     if (box != snapshot.sandboxes.end())
         conversation.box = *box;
     conversation.machine.restore(conversation.record.status, conversation.record.reason);
+    recount(conversation);
     conversation.log->restore(conversation.record.first_seq, conversation.record.last_seq);
     restore_turns(conversation, snapshot);
     if (ran) {

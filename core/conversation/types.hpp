@@ -1,6 +1,7 @@
 // Value types of a conversation: what a client asks for, what it is told, one event of its log.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -13,6 +14,8 @@
 namespace atl::conversation {
 
 enum class Status : std::uint8_t { starting, active, paused, ended, error };
+inline constexpr std::array k_all_statuses{Status::starting, Status::active, Status::paused, Status::ended,
+                                           Status::error};
 enum class PauseReason : std::uint8_t { none, user, idle, oom, disk, crash, evicted, server_restart };
 
 /// Cold: the sandbox has ended, its workspace is kept. Warm: it is frozen and goes on where it was.
@@ -43,6 +46,7 @@ enum class EventType : std::uint8_t {
     port_opened = 16,
     port_closed = 17,
 };
+inline constexpr auto k_last_event_type = EventType::port_closed;
 
 std::string_view to_string(EventType type) noexcept;
 /// The type of an event that an agent may write; nothing for any other name.

@@ -24,6 +24,7 @@ class BubblewrapProcess final : public sandbox::Process {
         : running_(std::move(running)), orphans_(std::move(orphans)) {}
     ~BubblewrapProcess() override {
         running_->tell_instead(nullptr);
+        running_->on_log(nullptr);
         if (const auto orphans = orphans_.lock(); orphans && !running_->has_ended())
             orphans->adopt(running_);
         else
@@ -34,6 +35,9 @@ class BubblewrapProcess final : public sandbox::Process {
     void terminate() override { running_->terminate(); }
     void kill() override { running_->kill(); }
     std::string log_tail() const override { return running_->log_tail(); }
+    void on_log(std::function<void(std::string_view)> on_text) override {
+        running_->on_log(std::move(on_text));
+    }
 
   private:
     std::shared_ptr<RunningSandbox> running_;

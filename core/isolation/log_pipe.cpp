@@ -46,19 +46,18 @@ ssize_t LogPipe::read_chunk() {
     } while (count < 0 && errno == EINTR);
     if (count <= 0)
         return count;
-    kept_.append(chunk.data(), static_cast<std::size_t>(count));
-    if (kept_.size() > base::k_sandbox_log_bytes)
-        kept_.erase(0, kept_.size() - base::k_sandbox_log_bytes);
+    const std::string_view text(chunk.data(), static_cast<std::size_t>(count));
+    kept_.append(text.substr(text.size() - std::min(text.size(), base::k_log_tail_bytes)));
+    if (kept_.size() > base::k_log_tail_bytes)
+        kept_.erase(0, kept_.size() - base::k_log_tail_bytes);
+    if (on_text_)
+        on_text_(text);
     return count;
 }
 
 void LogPipe::drain() {
     for (std::size_t i = 0; i < k_drain_chunks && read_chunk() > 0; ++i) {
     }
-}
-
-std::string LogPipe::tail() const {
-    return kept_.substr(kept_.size() - std::min(kept_.size(), base::k_log_tail_bytes));
 }
 
 }  // namespace atl::isolation

@@ -1,12 +1,15 @@
 // What a sandbox writes to its stdout and stderr: hostile bytes, read no faster than
 // base::k_sandbox_log_read_bytes_per_s so that a writer cannot grind the loop; the last
-// base::k_sandbox_log_bytes are kept. A writer that is faster than that waits in its own write(2).
+// base::k_log_tail_bytes are kept. A writer that is faster than that waits in its own write(2).
 // Not here: showing it to anyone, which takes escaping.
 #pragma once
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "core/base/clock.hpp"
 #include "core/base/limits.hpp"
@@ -25,7 +28,9 @@ class LogPipe {
     /// Takes what is in the pipe now, at most what the pipe holds. For the end of the writers.
     void drain();
     /// The last base::k_log_tail_bytes, as written.
-    std::string tail() const;
+    const std::string& tail() const noexcept { return kept_; }
+    /// `on_text` gets each piece as it is read; null: nobody does.
+    void on_text(std::function<void(std::string_view)> on_text) { on_text_ = std::move(on_text); }
 
   private:
     void await();
@@ -35,6 +40,7 @@ class LogPipe {
     FdWatch watch_;
     base::TimerId pause_ = 0;
     std::string kept_;
+    std::function<void(std::string_view)> on_text_;
 };
 
 }  // namespace atl::isolation

@@ -49,6 +49,7 @@ class RunningSandbox : public std::enable_shared_from_this<RunningSandbox> {
     /// Process 1 of the sandbox as the host numbers it; bwrap while that is not known yet.
     pid_t pid() const noexcept { return init_pid_ > 0 ? init_pid_ : bwrap_pid_; }
     std::string log_tail() const { return log_.tail(); }
+    void on_log(std::function<void(std::string_view)> on_text) { log_.on_text(std::move(on_text)); }
 
   private:
     void await_status();

@@ -17,6 +17,13 @@ namespace {
 
 constexpr int k_sigkill = 9;  // signal(7)
 
+std::string end_note(const Exit& exit) {
+    std::string text = "ended: " + std::string(to_string(exit.exit_class));
+    if (exit.code != 0)
+        text += " " + std::to_string(exit.code);
+    return exit.detail.empty() ? text : text + "; " + exit.detail;
+}
+
 }  // namespace
 
 using base::Errc;
@@ -50,7 +57,7 @@ struct Manager::Sandbox {
 };
 
 Manager::Manager(ManagerPorts ports, ManagerSettings settings)
-    : ports_(ports), settings_(std::move(settings)) {}
+    : ports_(ports), settings_(std::move(settings)), logs_(ports.clock) {}
 
 Manager::~Manager() = default;
 
@@ -102,18 +109,27 @@ Result<Record> Manager::create(Record wanted) {
         ports_.uids.release(wanted.host_uid);
         return workspace.error();
     }
-    auto sandbox = std::make_unique<Sandbox>();
-    sandbox->record = wanted;
-    sandboxes_.emplace(wanted.id, std::move(sandbox));
+    enlist(wanted);
     return wanted;
+}
+
+Manager::Sandbox& Manager::enlist(Record record) {
+    auto sandbox = std::make_unique<Sandbox>();
+    sandbox->record = std::move(record);
+    ++stats_.by_status[sandbox->status];
+    const std::string id = sandbox->record.id;
+    return *sandboxes_.emplace(id, std::move(sandbox)).first->second;
+}
+
+void Manager::set_status(Sandbox& sandbox, Status status) {
+    --stats_.by_status[sandbox.status];
+    ++stats_.by_status[status];
+    sandbox.status = status;
 }
 
 void Manager::adopt(Record record) {
     ports_.uids.adopt(record.host_uid);
-    auto sandbox = std::make_unique<Sandbox>();
-    sandbox->record = std::move(record);
-    const std::string id = sandbox->record.id;
-    sandboxes_.emplace(id, std::move(sandbox));
+    enlist(std::move(record));
 }
 
 void Manager::start(const std::string& id, const AgentSpec& agent, Ready ready) {
@@ -133,7 +149,7 @@ void Manager::start(const std::string& id, const AgentSpec& agent, Ready ready) 
     generation.memory_mb = sandbox->record.limits.memory_mb;
     generation.ready = std::move(ready);
     generation.started = ports_.clock.steady_now();
-    sandbox->status = Status::pending;
+    set_status(*sandbox, Status::pending);
     ++living_;
     committed_mb_ += generation.memory_mb;
     auto launched = launch(*sandbox, agent);
@@ -182,6 +198,9 @@ Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
     if (!process)
         return process.error();
     generation.process = std::move(*process);
+    generation.process->on_log([this, id = record.id, number = generation.number](std::string_view text) {
+        logs_.write(id, number, text);
+    });
     watch_disk(sandbox);
     return {};
 }
@@ -284,7 +303,7 @@ void Manager::perform(Sandbox& sandbox, const MachineStep& step) {
     if (step.kill) {
         // Frozen is told of one that can go on, not of one that is dying.
         if (sandbox.status == Status::frozen)
-            sandbox.status = Status::ready;
+            set_status(sandbox, Status::ready);
         // Process 1 first: its end is that of its namespace, and leaves the group little to look for.
         if (generation.process)
             generation.process->kill();
@@ -312,12 +331,15 @@ void Manager::arm(Sandbox& sandbox, base::Millis deadline) {
 
 void Manager::report_ready(Sandbox& sandbox) {
     Generation& generation = *sandbox.generation;
-    sandbox.status = Status::ready;
+    set_status(sandbox, Status::ready);
     const auto took = ports_.clock.steady_now() - generation.started;
+    stats_.start_latency.add(took);
+    const auto took_ms = std::chrono::duration_cast<base::Millis>(took).count();
+    logs_.note(sandbox.record.id, generation.number, "ready after " + std::to_string(took_ms) + " ms");
     LogLine(evt::sandbox_ready)
         .field("sbx", sandbox.record.id)
         .field("gen", generation.number)
-        .field("dur_ms", std::chrono::duration_cast<base::Millis>(took).count())
+        .field("dur_ms", took_ms)
         .info();
     // Last: the answer may stop or remove this very sandbox.
     Ready ready = std::move(generation.ready);
@@ -341,7 +363,7 @@ void Manager::begin_freeze(Sandbox& sandbox) {
 }
 
 void Manager::report_frozen(Sandbox& sandbox) {
-    sandbox.status = Status::frozen;
+    set_status(sandbox, Status::frozen);
     LogLine(evt::sandbox_frozen)
         .field("sbx", sandbox.record.id)
         .field("gen", sandbox.generation->number)
@@ -354,7 +376,7 @@ void Manager::report_frozen(Sandbox& sandbox) {
 bool Manager::let_go_on(Sandbox& sandbox) {
     Generation& generation = *sandbox.generation;
     generation.frozen = nullptr;
-    sandbox.status = Status::ready;
+    set_status(sandbox, Status::ready);
     const auto thawed = generation.group->thaw();
     LogLine line(evt::sandbox_thawed);
     line.field("sbx", sandbox.record.id).field("gen", generation.number);
@@ -387,7 +409,7 @@ void Manager::thaw(const std::string& id) {
 void Manager::bury(Sandbox& sandbox) {
     Generation& generation = *sandbox.generation;
     ports_.disk.unwatch(sandbox.record.id);
-    sandbox.status = generation.machine.was_ready() ? Status::terminated : Status::failed;
+    set_status(sandbox, generation.machine.was_ready() ? Status::terminated : Status::failed);
     auto finish_later = [this, id = sandbox.record.id, number = generation.number] {
         // Deferred: this may run inside a callback of the objects that finish() destroys.
         ports_.timers.defer([this, id, number] { finish(id, number); });
@@ -416,6 +438,7 @@ void Manager::finish(const std::string& id, std::uint32_t number) {
     committed_mb_ -= sandbox.generation->memory_mb;
     sandbox.generation.reset();
     --living_;
+    ++(was_ready ? stats_.exits[exit.exit_class] : stats_.failed_starts);
     LogLine line(was_ready ? evt::sandbox_exited : evt::sandbox_failed);
     line.field("sbx", id)
         .field("gen", number)
@@ -425,6 +448,8 @@ void Manager::finish(const std::string& id, std::uint32_t number) {
     if (!tail.empty() && exit.exit_class != ExitClass::killed)
         line.quoted("log", tail);
     line.info();
+    logs_.note(id, number, end_note(exit));
+    logs_.retire(id, number);
     const bool removing = sandbox.removing;
     if (ready) {
         if (start_error.detail().empty()) {
@@ -480,6 +505,7 @@ void Manager::remove_workspace(const std::string& id) {
         if (node.empty())
             return;
         Sandbox& sandbox = *node.mapped();
+        --stats_.by_status[sandbox.status];
         if (removed)
             ports_.uids.release(sandbox.record.host_uid);
         else
@@ -528,6 +554,13 @@ Usage Manager::usage(const std::string& id) const {
     if (sandbox == nullptr || !sandbox->generation || !sandbox->generation->group)
         return {};
     return sandbox->generation->group->usage();
+}
+
+std::optional<std::uint32_t> Manager::memory_limit_mb(const std::string& id) const {
+    const Sandbox* sandbox = lookup(id);
+    if (sandbox == nullptr || !sandbox->generation)
+        return std::nullopt;
+    return sandbox->generation->memory_mb;
 }
 
 std::optional<DiskUsage> Manager::disk_usage(const std::string& id) const {

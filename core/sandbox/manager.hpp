@@ -15,8 +15,10 @@
 #include <unordered_map>
 
 #include "core/base/clock.hpp"
+#include "core/sandbox/log_book.hpp"
 #include "core/sandbox/machine.hpp"
 #include "core/sandbox/ports.hpp"
+#include "core/sandbox/stats.hpp"
 #include "core/sandbox/types.hpp"
 
 namespace atl::sandbox {
@@ -123,6 +125,11 @@ class Manager {
     std::uint64_t committed_memory_mb() const noexcept { return committed_mb_; }
     std::size_t capacity() const noexcept { return settings_.max_sandboxes; }
     std::uint64_t memory_capacity_mb() const noexcept { return settings_.max_memory_mb; }
+    const Stats& stats() const noexcept { return stats_; }
+    /// Of the sandboxes that are there and of some that are gone.
+    const LogBook& logs() const noexcept { return logs_; }
+    /// The memory limit of the living generation, which may be above that of the next; none without one.
+    std::optional<std::uint32_t> memory_limit_mb(const std::string& id) const;
 
   private:
     struct Generation;
@@ -130,6 +137,8 @@ class Manager {
 
     Sandbox* lookup(const std::string& id) const;
     Generation* lookup(const std::string& id, std::uint32_t generation) const;
+    Sandbox& enlist(Record record);
+    void set_status(Sandbox& sandbox, Status status);
     base::Result<void> launch(Sandbox& sandbox, const AgentSpec& agent);
     void watch_memory(Sandbox& sandbox);
     void watch_disk(Sandbox& sandbox);
@@ -151,6 +160,8 @@ class Manager {
     std::unordered_map<std::string, std::unique_ptr<Sandbox>> sandboxes_;
     std::size_t living_ = 0;
     std::uint64_t committed_mb_ = 0;
+    Stats stats_;
+    LogBook logs_;
     bool shutting_down_ = false;
     Done on_quiet_;
 };

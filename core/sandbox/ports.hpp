@@ -119,6 +119,9 @@ class Process {
     virtual void kill() = 0;       // SIGKILL to all of it
     /// The end of what bwrap, the guest and the agent wrote to stderr: hostile text, not escaped.
     virtual std::string log_tail() const = 0;
+    /// From now on `on_text` gets what was written, piece by piece as it is read; all of it before `on_exit`.
+    /// One without a log never calls.
+    virtual void on_log(std::function<void(std::string_view)>) {}
 };
 
 class Launcher {

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -30,12 +31,21 @@ struct Limits {
     bool operator==(const Limits&) const = default;
 };
 
+/// How long some, and how long all processes of a group have waited for a resource, in microseconds.
+struct Pressure {
+    std::uint64_t some_usec = 0;
+    std::uint64_t full_usec = 0;
+};
+
 /// What the processes of a group use, as far as this host tells.
 struct Usage {
     std::optional<std::uint64_t> memory_bytes;
     std::optional<std::uint64_t> memory_peak_bytes;
     std::optional<std::uint64_t> cpu_usec;   // since the group was made, all processors
     std::optional<std::uint32_t> processes;  // threads are counted, too
+    std::optional<Pressure> memory_pressure;
+    std::optional<Pressure> cpu_pressure;
+    std::optional<Pressure> io_pressure;
 };
 
 /// Of the host, in bytes. Available is what new processes can have without others losing theirs (proc(5),
@@ -75,6 +85,8 @@ struct AgentSpec {
 
 /// Of one generation.
 enum class Status : std::uint8_t { pending, ready, frozen, failed, terminated };
+inline constexpr std::array k_all_statuses{Status::pending, Status::ready, Status::frozen, Status::failed,
+                                           Status::terminated};
 
 enum class ExitClass : std::uint8_t {
     exited,        // the guest ended by itself
@@ -85,6 +97,9 @@ enum class ExitClass : std::uint8_t {
     setup_failed,  // it never became ready
     lost,          // it did not die within its deadline, or its end could not be observed
 };
+inline constexpr std::array k_all_exit_classes{
+    ExitClass::exited, ExitClass::signalled,    ExitClass::oom, ExitClass::disk_limit,
+    ExitClass::killed, ExitClass::setup_failed, ExitClass::lost};
 
 /// How a generation ended: a value, told to clients as it is.
 struct Exit {

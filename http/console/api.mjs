@@ -66,6 +66,10 @@ export class Api {
     get(id) {
         return this.json('GET', pathOf(id));
     }
+    /** What a sandbox uses now. */
+    usage(sandboxId) {
+        return this.json('GET', `/v1/sandboxes/${encodeURIComponent(sandboxId)}/metrics`);
+    }
     remove(id) {
         return this.json('DELETE', pathOf(id));
     }

@@ -14,7 +14,7 @@ const at = {};
 for (const [name, id] of Object.entries({
     app: 'app', signIn: 'sign-in', keyForm: 'key-form', key: 'key', keyError: 'key-error', list: 'list', empty: 'list-empty',
     more: 'more', server: 'server', welcome: 'welcome', chat: 'chat', title: 'title', status: 'status', connection: 'connection',
-    freeze: 'freeze', pause: 'pause', facts: 'facts', factsSummary: 'facts-summary', factsList: 'facts-list', log: 'log', turns: 'turns',
+    freeze: 'freeze', pause: 'pause', usage: 'usage', facts: 'facts', factsSummary: 'facts-summary', factsList: 'facts-list', log: 'log', turns: 'turns',
     folded: 'folded', latest: 'latest', composer: 'composer', message: 'message', send: 'send', stop: 'stop', keys: 'keys',
     sendError: 'send-error', said: 'said', notice: 'notice', createDialog: 'create-dialog', createForm: 'create-form', createName: 'create-name',
     createAgent: 'create-agent', createNetwork: 'create-network', createHint: 'create-hint', createError: 'create-error',

@@ -1,5 +1,6 @@
 // One open conversation: follows its log, shows it, sends messages, and keeps badges and buttons true.
 import { Follower } from './follower.mjs';
+import { Gauges } from './gauges.mjs';
 import { actionsOf, connectionOf, enforcementOf, nameOf, statusOf } from './labels.mjs';
 import { forgetPrompts, loadPrompts, savePrompt } from './store.mjs';
 import { Transcript } from './transcript.mjs';
@@ -17,6 +18,7 @@ export class Chat {
     #conversation = null;
     #transcript = new Transcript();
     #view = null;
+    #gauges;
     #follower = null;
     #transport = 'sse';
     #sending = false;
@@ -36,6 +38,7 @@ export class Chat {
         at.chat.hidden = false;
         at.sendError.hidden = true;
         this.#makeView(conversation);
+        this.#gauges = new Gauges(at.usage, () => api.usage(conversation.sandboxId), this.#listeners.signal);
         this.#update(conversation);
         this.#listen();
         const open = chooseTransport(
@@ -156,6 +159,7 @@ export class Chat {
 
     #update(conversation) {
         this.#conversation = conversation;
+        this.#gauges.follow(conversation);
         const { title, status, facts, factsSummary, factsList } = this.#at;
         title.textContent = nameOf(conversation);
         document.title = `${nameOf(conversation)} – Atoll`;

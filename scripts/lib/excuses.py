@@ -82,6 +82,7 @@ EXCUSES = (
     (r"\broot\b", lambda build: os.geteuid() != 0),
     (r"user namespaces?|rootless", lambda build: lacks_user_namespaces()),
     (r"cgroup", lambda build: lacks_cgroups()),
+    (r"accounts no pressure", lambda build: not os.path.exists("/proc/pressure/cpu")),
     (r"vsock", lambda build: lacks_socket_family(40)),
     (r"ipv6", lambda build: not os.path.exists("/proc/net/if_inet6")),
     (r"i386|32-bit|int 0x80", lambda build: lacks_i386()),

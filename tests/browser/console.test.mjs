@@ -343,6 +343,58 @@ test('what this host does not enforce is a warning', async () => {
     if (missing.length > 0) assert.equal(await page.getAttribute('#facts', 'data-tone'), 'warn');
 });
 
+// What a gauge shows: its words, the share of the limit, the corners of its graph.
+const gauge = (page, name) =>
+    page.evaluate((wanted) => {
+        const element = document.querySelector(`.gauge[data-name=${wanted}]`);
+        return { text: element.querySelector('.words').textContent, share: Number(element.dataset.share), points: element.querySelector('polygon').getAttribute('points') };
+    }, name);
+const METRICS = /\/v1\/sandboxes\/[a-z0-9]+\/metrics$/;
+const asked = (page) => page.seen.requests.filter((url) => METRICS.test(url)).length;
+const shareAbove = (page, name, least) =>
+    page.waitForFunction(([wanted, share]) => Number(document.querySelector(`.gauge[data-name=${wanted}]`)?.dataset.share) > share, [name, least]);
+
+test('what the sandbox uses is shown as it takes it, and asked for only while the page is seen', async () => {
+    const page = await open();
+    await createConversation(page, 'Takes what it can');
+    await page.waitForSelector('#usage:not([hidden])');
+    assert.match((await gauge(page, 'memory')).text, /^[\d.]+ [KM]B of 2 GB$/);
+    assert.match((await gauge(page, 'processes')).text, /^\d+ of 64$/);
+    // 300 MB on the disk and in memory, and a processor for as long as it gets it.
+    await send(page, 'head -c 300000000 /dev/zero > file; x=$(yes | head -c 300000000); echo go; while :; do :; done');
+    await shareAbove(page, 'memory', 0.13);
+    await shareAbove(page, 'cpu', 0.3);
+    await shareAbove(page, 'disk', 0.25);
+    const { text, points } = await gauge(page, 'disk');
+    assert.match(text, /^28\d MB of 1 GB$/);
+    assert.ok(points.split(' ').length > 3, points);
+    assert.equal(await page.evaluate(() => [...document.querySelectorAll('.gauge svg')].every((graph) => graph.getAttribute('aria-hidden') === 'true')), true);
+    await screenshot(page, 'usage');
+
+    const see = (seen) =>
+        page.evaluate((hidden) => {
+            Object.defineProperty(document, 'hidden', { configurable: true, get: () => hidden });
+            document.dispatchEvent(new Event('visibilitychange'));
+        }, !seen);
+    await see(false);
+    const before = asked(page);
+    // Longer than several periods take: a turn that ends by itself.
+    await page.click('#stop');
+    await turnsDone(page, 1);
+    await send(page, 'for i in 1 2 3 4 5; do sleep 1; done; echo rested');
+    await turnsDone(page, 2);
+    assert.ok(asked(page) <= before + 1, `${asked(page)} after ${before}`);
+    const next = page.waitForRequest((request) => METRICS.test(request.url()));
+    await see(true);
+    await next;
+    await page.waitForFunction(() => Number(document.querySelector('.gauge[data-name=cpu]').dataset.share) < 0.2);
+
+    await page.click('#pause');
+    await page.waitForSelector('#usage[hidden]', { state: 'attached' });
+    await page.click('#pause');
+    await page.waitForSelector('#usage:not([hidden])');
+});
+
 test('the keyboard is enough, and everything that it reaches has a name', async () => {
     const page = await open();
     await page.focus('#new');
@@ -393,6 +445,7 @@ for (const [name, options] of [
         await turnsDone(page, 1);
         await send(page, 'for i in 1 2 3; do echo line $i; sleep 0.1; done; sleep 1000');
         await page.waitForFunction(() => document.getElementById('turns').textContent.includes('line 3\n'));
+        await page.waitForSelector('#usage:not([hidden])');
         await fits();
         await screenshot(page, name);
         await page.click('#facts summary');

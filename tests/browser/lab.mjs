@@ -21,7 +21,7 @@ export function startServer() {
             mkdirSync(dir, { mode: 0o755 });
             copyFileSync(path.join(from, 'teller.py'), path.join(dir, 'teller.py'));
             writeFileSync(agents, JSON.stringify({ agents: [{ name: 'teller', argv: ['python3', '/agent/teller.py'], dir }] }));
-            return ['--agents-file', agents];
+            return ['--agents-file', agents, '--disk-period', '2'];
         },
     });
 }

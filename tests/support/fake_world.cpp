@@ -72,7 +72,7 @@ class FakeGroup final : public sandbox::ResourceGroup {
         });
     }
     std::uint64_t oom_kills() const override { return oom_kills_; }
-    sandbox::Usage usage() const override { return {}; }
+    sandbox::Usage usage() const override { return world_.used; }
     void kill() override {
         if (auto* process = world_.find_process(name_))
             process->frozen = false;
@@ -124,6 +124,7 @@ class FakeProcess final : public sandbox::Process {
         : world_(world), pid_(pid), state_(std::move(state)) {}
     ~FakeProcess() override {
         state_->on_exit = nullptr;
+        state_->on_log = nullptr;
         if (state_->alive)
             world_.process_dies(state_, {});
     }
@@ -132,6 +133,9 @@ class FakeProcess final : public sandbox::Process {
     void terminate() override { request(15); }
     void kill() override { request(9); }
     std::string log_tail() const override { return "tail"; }
+    void on_log(std::function<void(std::string_view)> on_text) override {
+        state_->on_log = std::move(on_text);
+    }
     const std::shared_ptr<FakeProcessState>& state() const { return state_; }
 
   private:

@@ -100,6 +100,7 @@ struct FakeProcessState {
     bool asked_to_die = false;
     bool frozen = false;                               // or on its way to: nothing of it acts
     std::function<void(sandbox::Exit)> on_exit;        // empty once the Process object is gone
+    std::function<void(std::string_view)> on_log;      // the same
     std::function<void(base::Result<void>)> on_ready;  // until answered
     std::function<void(std::string)> on_agent_exit;    // empty once the Channel is gone
     std::set<struct FakeQueryState*> queries;
@@ -155,7 +156,9 @@ struct FakeWorld final : sandbox::Launcher,
                std::function<void(std::uint64_t, std::uint64_t)> on_warning) override;
     void set_limit(const std::string&, std::uint32_t) override {}
     void unwatch(const std::string& sandbox_id) override { watched.erase(sandbox_id); }
-    std::optional<sandbox::DiskUsage> usage(const std::string&) const override { return std::nullopt; }
+    std::optional<sandbox::DiskUsage> usage(const std::string& sandbox_id) const override {
+        return watched.contains(sandbox_id) ? disk_used : std::nullopt;
+    }
     // Channels
     std::unique_ptr<sandbox::Channel> open(const std::string& sandbox_id,
                                            const sandbox::Process& process) override;
@@ -169,6 +172,8 @@ struct FakeWorld final : sandbox::Launcher,
     FakeTimers timers;
     FakeStore store;
     unsigned failure_per_mille = 0;
+    sandbox::Usage used;                          // by every group
+    std::optional<sandbox::DiskUsage> disk_used;  // by every workspace that is measured
     bool workspaces_may_be_missing = false;
     bool has_freezer = true;
     std::set<std::string> watched;  // workspaces that are measured

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <optional>
@@ -124,6 +125,23 @@ TEST_CASE("cgroup: an empty group is removed, but never from inside the call") {
     const auto removed = bench.remove(*group);
     REQUIRE(removed.has_value());
     CHECK(removed->has_value());
+}
+
+TEST_CASE("cgroup: how long members waited for a resource is told where the kernel accounts it") {
+    Bench bench;
+    const auto group = bench.make("one");
+    if (!fs::exists(bench.parent() / "one" / "cpu.pressure"))
+        SKIP("this kernel accounts no pressure of groups");
+    CHECK(group->usage().memory_pressure.has_value());
+    CHECK(group->usage().io_pressure.has_value());
+    REQUIRE(group->usage().cpu_pressure.has_value());
+    // More of them than processors: some wait.
+    std::vector<isolation::Spawned> children;
+    for (long i = 0; i < 2 * ::sysconf(_SC_NPROCESSORS_ONLN); ++i)
+        children.push_back(bench.start_in(*group, "while :; do :; done"));
+    CHECK(bench.loop.run_until([&] { return group->usage().cpu_pressure->some_usec > 0; }));
+    group->kill();
+    CHECK(bench.loop.run_until([&] { return bench.members("one") == 0; }));
 }
 
 TEST_CASE("cgroup: a group that is dropped takes its members along") {

@@ -34,7 +34,9 @@ TEST_CASE("A turn's lazy record does not go with the events, but soon after, and
     Bench bench;
     bench.journal.add_lazily(PutTurn{turn(1)});
     bench.append(1);
+    CHECK(bench.journal.pending() == 2);
     bench.settle();
+    CHECK(bench.journal.pending() == 1);
     CHECK(bench.world.store.events.size() == 1);
     CHECK(bench.turns() == 0);
     bench.journal.add_lazily(PutTurn{turn(1, 1)});

@@ -269,6 +269,7 @@ class History {
     void check() {
         require(sandboxes_->living() <= 3, "more sandboxes live than allowed");
         check_frozen();
+        check_stats();
         check_log();
     }
 
@@ -285,6 +286,43 @@ class History {
                         "a frozen sandbox is not paused");
             }
         }
+    }
+
+    /// What was counted as it happened is what is there.
+    void check_stats() {
+        const auto& stats = manager_->stats();
+        conversation::ListQuery query;
+        for (const auto status : conversation::k_all_statuses) {
+            query.status = status;
+            // Those that are being deleted are listed no more.
+            require(stats.by_status[status] >= manager_->list(query)->items.size(),
+                    "fewer conversations of a status are counted than there are");
+        }
+        require(stats.turns_started >= stats.turn_duration.count(), "more turns ended than were started");
+        require(sandboxes_counted() >= sandboxes_->living(), "living sandboxes are not counted");
+        require(sandboxes_counted() < 1000, "sandboxes are counted that are not there");
+    }
+
+    std::uint64_t sandboxes_counted() const {
+        std::uint64_t counted = 0;
+        for (const auto status : sandbox::k_all_statuses)
+            counted += sandboxes_->stats().by_status[status];
+        return counted;
+    }
+
+    /// The same with nothing under way.
+    void check_stats_at_rest() {
+        const auto& stats = manager_->stats();
+        conversation::ListQuery query;
+        for (const auto status : conversation::k_all_statuses) {
+            query.status = status;
+            require(stats.by_status[status] == manager_->list(query)->items.size(),
+                    "conversations are counted under a wrong status");
+        }
+        require(stats.turns_started == stats.turn_duration.count(), "a turn's end was not counted");
+        require(sandboxes_counted() ==
+                    manager_->list_sandboxes(1000, "")->items.size() + manager_->pool().at(0).ready,
+                "the count of sandboxes is wrong");
     }
 
     /// The committed log: numbers without gaps, turns that begin and end once.
@@ -340,6 +378,7 @@ class History {
         check();
         for (const auto& [pid, process] : world_.processes)
             require(!process->frozen, "a process was left frozen beyond the warm limit");
+        check_stats_at_rest();
         for (const auto& [key, turn] : world_.store.turns)
             require(turn.last_seq != 0, "a turn was never closed");
         for (const auto& [id, event] : world_.store.events) {
@@ -372,6 +411,7 @@ class History {
         require(world_.store.conversations.empty() && world_.store.sandboxes.empty(), "rows are left");
         require(world_.store.turns.empty() && world_.store.events.empty(), "a log is left");
         require(sandboxes_->living() == 0, "the count of the living is wrong");
+        check_stats_at_rest();
     }
 
     /// With room for it the pool is full; what it holds goes with the server.

@@ -222,6 +222,20 @@ TEST_CASE("helper: one that is killed is replaced and its request repeated") {
     CHECK(bench.settle(outcome).has_value());
     CHECK(bench.helper->pid() != first);
     CHECK_FALSE(fs::exists(bench.data / "trash/t"));
+    CHECK(bench.helper->deaths() == 1);
+    CHECK(bench.helper->durations().count() == 1);
+}
+
+TEST_CASE("helper: each request that is answered counts with the time that it took") {
+    Bench bench;
+    const auto began = std::chrono::steady_clock::now();
+    REQUIRE(bench.remove_tree("trash/nothing").has_value());
+    REQUIRE(bench.remove_tree("trash/nothing").has_value());
+    const auto took = std::chrono::steady_clock::now() - began;
+    CHECK(bench.helper->durations().count() == 2);
+    CHECK(bench.helper->durations().sum() > std::chrono::nanoseconds::zero());
+    CHECK(bench.helper->durations().sum() <= took);
+    CHECK(bench.helper->deaths() == 0);
 }
 
 TEST_CASE("helper: ends with its client") {

@@ -9,6 +9,8 @@
 #include <memory>
 #include <vector>
 
+#include "http/wake_queue.hpp"
+
 using namespace atl;
 using namespace std::chrono_literals;
 
@@ -48,6 +50,7 @@ TEST_CASE("Posted wakes come in their order, once each") {
     for (const std::size_t index : {2U, 0U, 2U, 1U, 0U})
         lab.events[index]->post();
     CHECK(lab.woken.empty());
+    CHECK(boost::asio::use_service<http::WakeQueue>(lab.loop).size() == 3);
     lab.loop.run();
     CHECK(lab.woken == std::vector<std::size_t>{2, 0, 1});
 }

@@ -284,6 +284,24 @@ TEST_CASE("launcher: the log keeps the end of what was written") {
     CHECK(tail.ends_with("x\nthe end\n"));
 }
 
+TEST_CASE("launcher: who listens to the log gets all of it, and all before the end is told") {
+    Bench bench("seq 20000; echo the end >&2");
+    std::string heard;
+    std::size_t heard_before_end = 0;
+    auto started = bench.launcher->launch(bench.spec(), nullptr, [&](sandbox::Exit how) {
+        bench.exit = std::move(how);
+        heard_before_end = heard.size();
+    });
+    REQUIRE(started.has_value());
+    bench.process = std::move(*started);
+    bench.process->on_log([&heard](std::string_view text) { heard += text; });
+    REQUIRE(bench.loop.run_until([&] { return bench.exit.has_value(); }));
+    CHECK(heard.starts_with("1\n2\n3\n"));
+    CHECK(heard.ends_with("20000\nthe end\n"));
+    CHECK(heard.size() == 108'894 + 8);
+    CHECK(heard_before_end == heard.size());
+}
+
 TEST_CASE("launcher: a guest that floods its log does not grind the loop") {
     Bench bench("exec cat /dev/zero");
     REQUIRE(bench.launch(bench.spec()).has_value());

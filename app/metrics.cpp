@@ -1,0 +1,184 @@
+#include "app/metrics.hpp"
+
+#include <array>
+#include <chrono>
+
+#include "core/base/process_usage.hpp"
+#include "fs-guard/free_space.hpp"
+
+namespace atl::app {
+namespace {
+
+using http::Metrics;
+using Emit = Metrics::Emit;
+
+double number(std::uint64_t count) {
+    return static_cast<double>(count);
+}
+
+double seconds(std::chrono::nanoseconds duration) {
+    return std::chrono::duration<double>(duration).count();
+}
+
+void add_server(Metrics& to, const MetricParts& from) {
+    to.constant("atoll_build_info", "The server's version; always 1.", {{"version", from.api.system.version}},
+                1);
+    to.gauge("atoll_ready", "Whether new work is accepted (1), as /readyz tells it.",
+             [&api = from.api] { return api.system.ready().has_value() ? 1.0 : 0.0; });
+    to.counters("atoll_http_responses_total",
+                "Responses by status code; a stream counts when it has ended, a WebSocket when it begins.",
+                [&server = from.server](const Emit& emit) {
+                    const auto& responses = server.responses();
+                    for (std::size_t status = 0; status < responses.size(); ++status) {
+                        if (responses[status] > 0)
+                            emit({{"code", std::to_string(status)}}, number(responses[status]));
+                    }
+                });
+    to.gauge("atoll_http_connections", "Open connections of clients.",
+             [&server = from.server] { return number(server.connections()); });
+    to.gauges("atoll_subscribers", "Clients that read a conversation's events now, by how they do.",
+              [&readers = from.api.subscribers](const Emit& emit) {
+                  using Kind = http::SubscriberKind;
+                  emit({{"kind", "sse"}}, number(readers.now(Kind::sse)));
+                  emit({{"kind", "turn"}}, number(readers.now(Kind::turn)));
+                  emit({{"kind", "websocket"}}, number(readers.now(Kind::websocket)));
+              });
+    to.histogram("atoll_loop_lateness_seconds",
+                 "How late the server's loop ran a timer that is due ten times a second: its stalls.", {},
+                 from.lag.lateness());
+}
+
+void add_sandboxes(Metrics& to, const MetricParts& from) {
+    const sandbox::Stats& stats = from.sandboxes.stats();
+    to.gauges("atoll_sandboxes", "Sandboxes by the state of their newest generation.",
+              [&stats](const Emit& emit) {
+                  for (const auto status : sandbox::k_all_statuses)
+                      emit({{"state", std::string(to_string(status))}}, number(stats.by_status[status]));
+              });
+    to.gauge("atoll_sandboxes_living", "Sandboxes that have processes, or are starting or ending.",
+             [&sandboxes = from.sandboxes] { return number(sandboxes.living()); });
+    to.gauge("atoll_sandboxes_max", "How many may be living (--max-sandboxes).",
+             [&sandboxes = from.sandboxes] { return number(sandboxes.capacity()); });
+    to.counters(
+        "atoll_sandbox_exits_total",
+        "Ends of sandboxes that had been ready; class oom is the memory limit, disk_limit the disk's.",
+        [&stats](const Emit& emit) {
+            for (const auto exit : sandbox::k_all_exit_classes)
+                emit({{"class", std::string(to_string(exit))}}, number(stats.exits[exit]));
+        });
+    to.counter("atoll_sandbox_start_failures_total", "Starts of sandboxes that never became ready.",
+               [&stats] { return number(stats.failed_starts); });
+    to.histogram("atoll_sandbox_start_duration_seconds", "From the start of a sandbox to its being ready.",
+                 {}, stats.start_latency);
+    // What this host enforces is found out once, when the server starts.
+    const sandbox::Enforcement found = from.api.system.enforcement();
+    const std::array<std::pair<const char*, const std::string*>, 8> limits{{{"filesystem", &found.filesystem},
+                                                                            {"network", &found.network},
+                                                                            {"syscalls", &found.syscalls},
+                                                                            {"uid", &found.uid},
+                                                                            {"memory", &found.memory},
+                                                                            {"cpu", &found.cpu},
+                                                                            {"processes", &found.processes},
+                                                                            {"disk", &found.disk}}};
+    for (const auto& [limit, by] : limits)
+        to.constant("atoll_limit_enforced",
+                    "Whether this host enforces a limit of sandboxes (1), and by what.",
+                    {{"limit", limit}, {"by", *by}}, *by == "none" || *by == "shared" ? 0 : 1);
+}
+
+void add_conversations(Metrics& to, const MetricParts& from) {
+    const conversation::Stats& stats = from.conversations.stats();
+    to.gauges("atoll_conversations", "Conversations by status.", [&stats](const Emit& emit) {
+        for (const auto status : conversation::k_all_statuses)
+            emit({{"status", std::string(to_string(status))}}, number(stats.by_status[status]));
+    });
+    to.histogram("atoll_conversation_create_duration_seconds",
+                 "From the request for a conversation to its answer, sandbox ready and committed.", {},
+                 stats.create_latency);
+    to.counter("atoll_turns_started_total", "Turns that were started.",
+               [&stats] { return number(stats.turns_started); });
+    to.histogram("atoll_turn_duration_seconds", "Turns that have ended.", {}, stats.turn_duration);
+}
+
+void add_store(Metrics& to, const MetricParts& from) {
+    const store::StoreStats& stats = from.store.stats();
+    to.counters("atoll_events_total", "Events that were committed to logs of conversations, by type.",
+                [&stats](const Emit& emit) {
+                    for (auto number_of = std::uint8_t{1};
+                         number_of <= static_cast<std::uint8_t>(conversation::k_last_event_type);
+                         ++number_of) {
+                        const auto type = static_cast<conversation::EventType>(number_of);
+                        emit({{"type", std::string(to_string(type))}}, number(stats.events[type]));
+                    }
+                });
+    to.counter("atoll_event_bytes_total", "Bytes of the events that were committed, as JSON.",
+               [&stats] { return number(stats.event_bytes); });
+    to.histogram("atoll_store_commit_duration_seconds",
+                 "Commits to the database, each a handler of the loop.", {}, stats.commit_duration);
+    to.counter("atoll_store_commit_failures_total",
+               "Commits that the database refused; they are tried again.",
+               [&stats] { return number(stats.refused_commits); });
+    to.gauges(
+        "atoll_queue_depth",
+        "What waits: writes for a commit (journal), coroutines for the loop (wakes), requests for a helper "
+        "(measure, remove, checkpoint).",
+        [&journal = from.journal, &server = from.server, helpers = from.helpers](const Emit& emit) {
+            emit({{"queue", "journal"}}, number(journal.pending()));
+            emit({{"queue", "wakes"}}, number(server.queued_wakes()));
+            for (const auto& [name, helper] : helpers)
+                emit({{"queue", name}}, number(helper->pending()));
+        });
+}
+
+void add_host(Metrics& to, const MetricParts& from) {
+    for (const auto& [name, helper] : from.helpers)
+        to.histogram(
+            "atoll_helper_task_duration_seconds",
+            "Work of the helper processes: walks over workspaces (measure), removals of trees (remove), "
+            "checkpoints of the database (checkpoint).",
+            {{"task", name}}, helper->durations());
+    to.counters("atoll_helper_deaths_total", "Helper processes that ended and were started again.",
+                [helpers = from.helpers](const Emit& emit) {
+                    for (const auto& [name, helper] : helpers)
+                        emit({{"task", name}}, number(helper->deaths()));
+                });
+    to.gauge("atoll_disk_free_bytes", "Free bytes of the file system with the workspaces.",
+             [path = from.data_dir] {
+                 const auto space = fs_guard::free_space(path);
+                 return space ? number(space->free_bytes) : 0;
+             });
+    to.gauge("atoll_disk_size_bytes", "Bytes of the file system with the workspaces, free and used.",
+             [path = from.data_dir] {
+                 const auto space = fs_guard::free_space(path);
+                 return space ? number(space->total_bytes) : 0;
+             });
+}
+
+// By the names that all clients of Prometheus use (prometheus.io, "Writing client libraries").
+void add_process(Metrics& to) {
+    const auto started = std::chrono::system_clock::now().time_since_epoch();
+    to.constant("process_start_time_seconds", "Start of the server, since the epoch.", {}, seconds(started));
+    to.counter("process_cpu_seconds_total", "User and system time of the server itself.",
+               [] { return seconds(base::process_usage().cpu); });
+    to.gauge("process_resident_memory_bytes", "Resident memory of the server itself.",
+             [] { return number(base::process_usage().resident_bytes); });
+    to.gauge("process_virtual_memory_bytes", "Virtual memory of the server itself.",
+             [] { return number(base::process_usage().virtual_bytes); });
+    to.gauge("process_open_fds", "Open descriptors of the server.",
+             [] { return number(base::count_open_fds()); });
+    to.gauge("process_max_fds", "Descriptors that the server may have.",
+             [] { return number(base::process_usage().max_fds); });
+}
+
+}  // namespace
+
+void add_metrics(Metrics& to, const MetricParts& from) {
+    add_server(to, from);
+    add_sandboxes(to, from);
+    add_conversations(to, from);
+    add_store(to, from);
+    add_host(to, from);
+    add_process(to);
+}
+
+}  // namespace atl::app

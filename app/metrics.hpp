@@ -1,0 +1,38 @@
+// Every metric of `/metrics`: its name, its help, and the part that its value is read from. README.md,
+// "Watching it", tells operators of them. Not here: counting, which the parts do, and the format
+// (http/metrics.hpp).
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "core/base/loop_lag.hpp"
+#include "core/conversation/journal.hpp"
+#include "core/conversation/manager.hpp"
+#include "core/sandbox/manager.hpp"
+#include "core/store/metered_store.hpp"
+#include "fs-guard/helper_client.hpp"
+#include "http/api.hpp"
+#include "http/metrics.hpp"
+#include "http/server.hpp"
+
+namespace atl::app {
+
+/// What is read; all of it outlives the metrics.
+struct MetricParts {
+    const sandbox::Manager& sandboxes;
+    const conversation::Manager& conversations;
+    const conversation::Journal& journal;
+    const store::MeteredStore& store;
+    const http::Api& api;
+    const http::Server& server;
+    const base::LoopLag& lag;
+    std::map<std::string, const fs_guard::HelperClient*> helpers;  // by what they do: "measure"
+    std::filesystem::path data_dir;
+};
+
+/// Throws std::logic_error if a name breaks the rules of http::Metrics.
+void add_metrics(http::Metrics& to, const MetricParts& from);
+
+}  // namespace atl::app

@@ -1,0 +1,112 @@
+#include "core/sandbox/log_book.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace atl::sandbox {
+namespace {
+
+// What an entry takes beyond its text; also bounds how many empty lines a log holds.
+constexpr std::size_t k_entry_bytes = 64;
+// What a log takes beyond its entries.
+constexpr std::size_t k_log_overhead_bytes = 1024;
+
+}  // namespace
+
+std::string_view to_string(LogStream stream) noexcept {
+    return stream == LogStream::system ? "system" : "output";
+}
+
+std::optional<LogStream> parse_log_stream(std::string_view text) noexcept {
+    for (const auto stream : {LogStream::output, LogStream::system}) {
+        if (text == to_string(stream))
+            return stream;
+    }
+    return std::nullopt;
+}
+
+std::size_t LogBook::weight(const LogEntry& entry) noexcept {
+    return entry.text.size() + k_entry_bytes;
+}
+
+LogBook::Log& LogBook::open(const std::string& id) {
+    Log& log = logs_[id];
+    if (log.retired) {
+        retired_bytes_ -= log.bytes + k_log_overhead_bytes;
+        retired_.erase(*log.retired);
+        log.retired.reset();
+    }
+    return log;
+}
+
+void LogBook::add(Log& log, LogStream stream, std::uint32_t generation, std::string text) {
+    log.entries.push_back({++log.last_seq, clock_.wall_now(), stream, generation, std::move(text)});
+    log.bytes += weight(log.entries.back());
+    // The newest stays, however long.
+    while (log.bytes > bounds_.log_bytes && log.entries.size() > 1) {
+        log.bytes -= weight(log.entries.front());
+        log.entries.pop_front();
+    }
+}
+
+void LogBook::write(const std::string& id, std::uint32_t generation, std::string_view text) {
+    Log& log = open(id);
+    // Lines that later ones of the same piece push out again are only counted: who writes nothing but line
+    // ends takes no more of the loop than others.
+    const std::size_t most = bounds_.log_bytes / k_entry_bytes + 1;
+    const auto lines = static_cast<std::size_t>(std::ranges::count(text, '\n'));
+    for (std::size_t skipped = most; skipped < lines; ++skipped) {
+        text.remove_prefix(text.find('\n') + 1);
+        log.unfinished.clear();
+        ++log.last_seq;
+    }
+    while (!text.empty()) {
+        const std::size_t room = bounds_.line_bytes - log.unfinished.size();
+        const std::size_t end = std::min(text.find('\n'), text.size());
+        const std::size_t taken = std::min(end, room);
+        log.unfinished.append(text.substr(0, taken));
+        const bool is_line = taken == end && end < text.size();
+        text.remove_prefix(taken + (is_line ? 1 : 0));
+        if (is_line || log.unfinished.size() >= bounds_.line_bytes)
+            add(log, LogStream::output, generation, std::exchange(log.unfinished, {}));
+    }
+}
+
+void LogBook::note(const std::string& id, std::uint32_t generation, std::string text) {
+    Log& log = open(id);
+    if (!log.unfinished.empty())
+        add(log, LogStream::output, generation, std::exchange(log.unfinished, {}));
+    add(log, LogStream::system, generation, std::move(text));
+}
+
+void LogBook::retire(const std::string& id, std::uint32_t generation) {
+    Log& log = open(id);
+    if (!log.unfinished.empty())
+        add(log, LogStream::output, generation, std::exchange(log.unfinished, {}));
+    log.retired = retired_.insert(retired_.end(), id);
+    retired_bytes_ += log.bytes + k_log_overhead_bytes;
+    while (retired_bytes_ > bounds_.retired_bytes) {
+        const auto oldest = logs_.find(retired_.front());
+        retired_bytes_ -= oldest->second.bytes + k_log_overhead_bytes;
+        retired_.pop_front();
+        logs_.erase(oldest);
+    }
+}
+
+std::optional<LogPage> LogBook::read(const std::string& id, std::uint64_t after,
+                                     std::optional<LogStream> only) const {
+    const auto found = logs_.find(id);
+    if (found == logs_.end())
+        return std::nullopt;
+    const Log& log = found->second;
+    LogPage page;
+    page.first_seq = log.entries.empty() ? log.last_seq + 1 : log.entries.front().seq;
+    page.next = std::max(after, log.last_seq);
+    for (const LogEntry& entry : log.entries) {
+        if (entry.seq > after && (!only || entry.stream == *only))
+            page.entries.push_back(entry);
+    }
+    return page;
+}
+
+}  // namespace atl::sandbox

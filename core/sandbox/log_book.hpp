@@ -1,0 +1,89 @@
+// The logs of all sandboxes: lines that a sandbox wrote to stdout and stderr, and the server's own notes of
+// its starts and ends. A log outlives its sandbox: those of sandboxes without processes are kept together
+// within one bound, the longest unused goes first. Pure: time comes from a clock, text from whoever reads it.
+//
+// Invariants: entries of a sandbox are numbered from 1 and never renumbered; each log is bounded, its oldest
+// entries go first; text is what was written, hostile and perhaps no UTF-8.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/base/clock.hpp"
+#include "core/base/limits.hpp"
+
+namespace atl::sandbox {
+
+enum class LogStream : std::uint8_t {
+    output,  // what the sandbox wrote: bubblewrap, the guest, the agent
+    system,  // what the server says of it
+};
+std::string_view to_string(LogStream stream) noexcept;
+std::optional<LogStream> parse_log_stream(std::string_view text) noexcept;
+
+struct LogEntry {
+    std::uint64_t seq = 0;
+    base::WallTime at{};
+    LogStream stream = LogStream::output;
+    std::uint32_t generation = 0;
+    std::string text;  // a line without its end, or a part of one that is too long
+};
+
+struct LogPage {
+    std::vector<LogEntry> entries;
+    std::uint64_t first_seq = 1;  // of what is still there; one above the last if nothing is
+    std::uint64_t next = 0;       // where to go on
+};
+
+struct LogBookBounds {
+    std::size_t log_bytes = base::k_sandbox_log_bytes;              // of one log, entries' overhead included
+    std::size_t retired_bytes = base::k_retired_sandbox_log_bytes;  // of all logs without processes
+    std::size_t line_bytes = base::k_sandbox_log_line_bytes;
+};
+
+class LogBook {
+  public:
+    /// `clock` outlives it.
+    explicit LogBook(const base::Clock& clock, LogBookBounds bounds = {}) : clock_(clock), bounds_(bounds) {}
+
+    /// What a generation wrote. A line that has no end yet is kept for the rest of it.
+    void write(const std::string& id, std::uint32_t generation, std::string_view text);
+    /// What the server says, one line. What was written before is told before.
+    void note(const std::string& id, std::uint32_t generation, std::string text);
+    /// The generation writes no more: its last line is one, and the log may go when others need the room.
+    void retire(const std::string& id, std::uint32_t generation);
+
+    /// Entries after `after`, of one stream or of both; none for a sandbox without a log.
+    std::optional<LogPage> read(const std::string& id, std::uint64_t after,
+                                std::optional<LogStream> only = std::nullopt) const;
+
+    /// Of all logs without processes.
+    std::size_t retired_bytes() const noexcept { return retired_bytes_; }
+
+  private:
+    struct Log {
+        std::deque<LogEntry> entries;
+        std::size_t bytes = 0;
+        std::uint64_t last_seq = 0;
+        std::string unfinished;
+        std::optional<std::list<std::string>::iterator> retired;
+    };
+
+    Log& open(const std::string& id);
+    void add(Log& log, LogStream stream, std::uint32_t generation, std::string text);
+    static std::size_t weight(const LogEntry& entry) noexcept;
+
+    const base::Clock& clock_;
+    LogBookBounds bounds_;
+    std::unordered_map<std::string, Log> logs_;
+    std::list<std::string> retired_;  // ids, the longest unused first
+    std::size_t retired_bytes_ = 0;
+};
+
+}  // namespace atl::sandbox

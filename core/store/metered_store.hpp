@@ -1,0 +1,44 @@
+// A store that counts what goes through it and how long commits take; all else is the store's behind it.
+#pragma once
+
+#include "core/base/bucket_histogram.hpp"
+#include "core/base/counts_by.hpp"
+#include "core/conversation/store.hpp"
+
+namespace atl::store {
+
+struct StoreStats {
+    base::CountsBy<conversation::EventType> events;  // committed
+    std::uint64_t event_bytes = 0;                   // of their text
+    std::uint64_t refused_commits = 0;
+    base::BucketHistogram commit_duration{base::k_stall_bounds};  // of those that went through
+};
+
+class MeteredStore final : public conversation::Store {
+  public:
+    /// `store` outlives this.
+    explicit MeteredStore(conversation::Store& store) : store_(store) {}
+
+    base::Result<void> commit(std::span<const conversation::Write> writes) override;
+    base::Result<std::size_t> purge_events(std::int64_t key, std::uint64_t below_seq,
+                                           std::size_t max_rows) override {
+        return store_.purge_events(key, below_seq, max_rows);
+    }
+    base::Result<conversation::Snapshot> load() override { return store_.load(); }
+    base::Result<std::vector<conversation::EventPtr>> read_events(std::int64_t key, std::uint64_t after,
+                                                                  std::size_t limit_bytes) override {
+        return store_.read_events(key, after, limit_bytes);
+    }
+    base::Result<conversation::TurnRecord> find_turn(std::int64_t key,
+                                                     const std::string& idempotency_key) override {
+        return store_.find_turn(key, idempotency_key);
+    }
+
+    const StoreStats& stats() const noexcept { return stats_; }
+
+  private:
+    conversation::Store& store_;
+    StoreStats stats_;
+};
+
+}  // namespace atl::store

@@ -1,0 +1,111 @@
+// What the server counts and measures of itself.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <catch2/catch_test_macros.hpp>
+
+#include "core/base/bucket_histogram.hpp"
+#include "core/base/loop_lag.hpp"
+#include "core/base/process_usage.hpp"
+#include "core/base/unique_fd.hpp"
+#include "core/store/metered_store.hpp"
+#include "tests/support/fake_world.hpp"
+
+using namespace atl;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::array<base::BucketHistogram::Micros, 2> k_bounds{{1ms, 10ms}};
+
+std::vector<std::uint64_t> counts(const base::BucketHistogram& histogram) {
+    return {histogram.counts().begin(), histogram.counts().end()};
+}
+
+/// Keeps the loop busy for so long.
+void stall(std::chrono::milliseconds time) {
+    const auto until = std::chrono::steady_clock::now() + time;
+    while (std::chrono::steady_clock::now() < until) {
+    }
+}
+
+}  // namespace
+
+TEST_CASE("A sample that equals a bound is within it, and one above all bounds is kept") {
+    base::BucketHistogram histogram(k_bounds);
+    histogram.add(-5s);
+    histogram.add(1ms);
+    histogram.add(1ms + 1ns);
+    histogram.add(10ms);
+    histogram.add(1h);
+    CHECK(counts(histogram) == std::vector<std::uint64_t>{2, 2, 1});
+    CHECK(histogram.count() == 5);
+    CHECK(histogram.sum() == 1ms + 1ms + 1ns + 10ms + 1h);
+}
+
+TEST_CASE("The bounds of histograms ascend") {
+    const auto ascends = [](const auto& bounds) {
+        return std::ranges::adjacent_find(bounds, std::greater_equal<>()) == bounds.end();
+    };
+    CHECK(ascends(base::k_latency_bounds));
+    CHECK(ascends(base::k_stall_bounds));
+    CHECK(ascends(base::k_task_bounds));
+}
+
+TEST_CASE("A stall of the loop counts as every tick that it made late") {
+    boost::asio::io_context loop;
+    base::LoopLag lag(loop.get_executor());
+    lag.start();
+    boost::asio::post(loop, [] { stall(5 * base::LoopLag::k_tick); });
+    while (lag.lateness().count() < 4)
+        loop.run_one();
+    // Due after one, two, three and four ticks, they came after five.
+    CHECK(lag.lateness().sum() >= (4 + 3 + 2 + 1) * base::LoopLag::k_tick);
+    lag.stop();
+    loop.run();
+    CHECK(loop.stopped());
+}
+
+TEST_CASE("Open descriptors are counted alike with and without the kernel's own count") {
+    const auto before = base::count_open_fds();
+    CHECK(before == base::count_open_fds_by_poll());
+    const base::UniqueFd one(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    const base::UniqueFd other(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    CHECK(base::count_open_fds() == before + 2);
+    CHECK(base::count_open_fds_by_poll() == before + 2);
+}
+
+TEST_CASE("The usage of the process follows what it takes") {
+    constexpr std::size_t k_bytes = 64UL * 1024 * 1024;
+    const auto before = base::process_usage();
+    CHECK(before.max_fds >= 256);
+    CHECK(before.resident_bytes > 1024 * 1024);
+    CHECK(before.virtual_bytes >= before.resident_bytes);
+    const std::string taken(k_bytes, 'x');
+    stall(50ms);
+    const auto after = base::process_usage();
+    CHECK(after.resident_bytes > before.resident_bytes + k_bytes / 2);
+    CHECK(after.cpu > before.cpu);
+}
+
+TEST_CASE("A metered store counts what was committed, and refusals apart") {
+    using conversation::EventType;
+    test::FakeStore behind;
+    store::MeteredStore metered(behind);
+    const auto event = conversation::make_event(1, EventType::text_delta, {}, 1, R"({"delta":"x"})");
+    const std::vector<conversation::Write> writes{conversation::AppendEvent{1, event}};
+    behind.fails = [] { return true; };
+    CHECK_FALSE(metered.commit(writes).has_value());
+    CHECK(metered.stats().refused_commits == 1);
+    CHECK(metered.stats().events[EventType::text_delta] == 0);
+    behind.fails = [] { return false; };
+    REQUIRE(metered.commit(writes).has_value());
+    CHECK(metered.stats().refused_commits == 1);
+    CHECK(metered.stats().events[EventType::text_delta] == 1);
+    CHECK(metered.stats().events[EventType::done] == 0);
+    CHECK(metered.stats().event_bytes == event->json.size());
+    CHECK(metered.stats().commit_duration.count() == 1);
+    CHECK(metered.read_events(1, 0, 1000)->size() == 1);
+}
