@@ -43,6 +43,7 @@ void DiskMeter::watch(const std::string& id, std::uint64_t limit_bytes, OnExcess
     watched.allowed_bytes = before == found_.end() ? limit_bytes : std::max(limit_bytes, before->second);
     watched.on_excess = std::move(on_excess);
     watched.on_warning = std::move(on_warning);
+    watched.was_over = over_.contains(id);
     watched.lost_before = lost_;
     watched.number = ++last_number_;
     watched_[id] = std::move(watched);
@@ -207,6 +208,10 @@ std::uint64_t DiskMeter::watched_before(const std::string& id, std::uint64_t now
 void DiskMeter::judge(const std::string& id) {
     Watched& watched = watched_.at(id);
     const std::uint64_t used = watched.size->bytes;
+    if (std::exchange(watched.was_over, false)) {
+        over_.erase(id);
+        watched.allowed_bytes = std::max(watched.allowed_bytes, used);
+    }
     if (used > watched.allowed_bytes + k_slack_bytes) {
         report(id, DiskExcess::limit);
         return;
@@ -231,6 +236,8 @@ void DiskMeter::judge(const std::string& id) {
 
 void DiskMeter::report(const std::string& id, DiskExcess why) {
     const auto node = watched_.extract(id);
+    if (why == DiskExcess::limit)
+        over_.insert(id);
     const Watched& watched = node.mapped();
     watched.on_excess({why, watched.size ? watched.size->bytes : 0, watched.limit_bytes});
 }

@@ -18,6 +18,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "core/base/clock.hpp"
@@ -76,13 +77,17 @@ class DiskMeter {
 
     /// From now on the workspace is walked, first at once. `on_excess` is called at most once, from the loop,
     /// and then the workspace is no longer watched; `on_warning` once for each time that it passes the mark.
-    /// One that an earlier walk found over its limit may hold what it held then, so that somebody can clean
-    /// it up. A second call for the same id replaces the first.
+    /// One that was found over its limit may hold what the first walk finds, so that somebody can clean it
+    /// up: it went on growing between the walk that found it and its end. A second call for the same id
+    /// replaces the first.
     void watch(const std::string& id, std::uint64_t limit_bytes, OnExcess on_excess, OnWarning on_warning);
     void set_limit(const std::string& id, std::uint64_t limit_bytes);
     void unwatch(const std::string& id);
     /// The workspace is gone: what was found in it counts no more.
-    void forget(const std::string& id) { found_.erase(id); }
+    void forget(const std::string& id) {
+        found_.erase(id);
+        over_.erase(id);
+    }
     /// As of the last walk.
     std::optional<TreeSize> size(const std::string& id) const;
     /// True while less than the reserve is free. Looks, if nothing else does.
@@ -101,6 +106,7 @@ class DiskMeter {
         bool walked = false;
         int incomplete_walks = 0;  // in a row
         bool warned = false;
+        bool was_over = false;  // an earlier watch ended so: what the first walk finds may stay
         std::uint64_t walk_of_shortage = 0;
         std::uint64_t number = 0;  // of the watch: a late answer to an older one is dropped
     };
@@ -123,7 +129,8 @@ class DiskMeter {
     MeterSettings settings_;
     std::map<std::string, Watched> watched_;
     std::map<std::string, std::uint64_t>
-        found_;  // bytes, by the last walk of each workspace that is still there
+        found_;                   // bytes, by the last walk of each workspace that is still there
+    std::set<std::string> over_;  // the last watch ended for the limit, and none has walked it since
     base::TimerId timer_ = 0;
     base::SteadyTime looked_at_{};
     std::optional<FreeSpace> space_;

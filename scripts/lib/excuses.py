@@ -48,6 +48,17 @@ def lacks_cgroups():
     return not any(os.access(f"/sys/fs/cgroup/{name}", os.W_OK) for name in controllers)
 
 
+def lacks_cgroup2_controllers():
+    """No v2 hierarchy with a controller of memory in which this user could make a group."""
+    with open("/proc/self/mountinfo") as mounts:
+        fields = [line.split(" - ") for line in mounts]
+    for folder in (left.split()[4] for left, right in fields if right.startswith("cgroup2 ")):
+        with open(folder + "/cgroup.controllers") as controllers:
+            if "memory" in controllers.read().split() and os.access(folder, os.W_OK):
+                return False
+    return True
+
+
 INT80 = b"\xb8\x14\x00\x00\x00\xcd\x80\xc3"  # mov eax, getpid; int 0x80; ret
 
 
@@ -82,6 +93,7 @@ EXCUSES = (
     (r"\broot\b", lambda build: os.geteuid() != 0),
     (r"user namespaces?|rootless", lambda build: lacks_user_namespaces()),
     (r"cgroup", lambda build: lacks_cgroups()),
+    (r"cgroup v2 hierarchy here", lambda build: lacks_cgroup2_controllers()),
     (r"vsock", lambda build: lacks_socket_family(40)),
     (r"ipv6", lambda build: not os.path.exists("/proc/net/if_inet6")),
     (r"i386|32-bit|int 0x80", lambda build: lacks_i386()),

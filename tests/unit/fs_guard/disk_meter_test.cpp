@@ -190,6 +190,22 @@ TEST_CASE("disk meter: one that begins above its limit may be cleaned up, but no
     }
 }
 
+TEST_CASE("disk meter: what one wrote between the walk that found it over its limit and its end may stay") {
+    Disk disk;
+    disk.watch("w", 256 * k_mb);
+    disk.writers["w"].bytes = 260.0 * k_mb;
+    disk.run(31s);
+    REQUIRE(disk.verdicts.contains("w"));
+    disk.writers["w"].bytes = 290.0 * k_mb;
+    disk.verdicts.clear();
+    disk.watch("w", 256 * k_mb);
+    disk.run(31s);
+    CHECK(disk.verdicts.empty());
+    disk.writers["w"].bytes = 300.0 * k_mb;
+    disk.run(31s);
+    CHECK(disk.verdicts.contains("w"));
+}
+
 TEST_CASE("disk meter: a limit that is changed holds from then on") {
     Disk disk;
     disk.writers["w"].bytes = 100.0 * k_mb;
