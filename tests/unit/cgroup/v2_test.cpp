@@ -1,6 +1,7 @@
 // What only cgroup v2 has, by the kernel's own files: where all controllers are in the unified hierarchy.
 #include <signal.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 
 #include "groups_host.hpp"
 
@@ -117,4 +118,29 @@ TEST_CASE("v2: the limit of processes that is raised holds for who runs already"
     CHECK(host.file("pids.max") == "22\n");
     group->kill();
     child.wait();
+}
+
+TEST_CASE("v2: a group that was delegated to the server comes before the root", "[cgroup][v2]") {
+    const Host host;
+    const auto before = cgroup::find_layout().unified;
+    const auto own = before.size() > 1 && before.front() != before.back() ? before.back() : before.front();
+    const auto group = own / ("atoll-delegated-" + base::new_id());
+    std::filesystem::create_directory(group);
+    const char* const attribute = test::is_root() ? "trusted.delegate" : "user.delegate";
+    // Joined by a child, since a process cannot be where the next test wants a group without members.
+    const auto joins = [&group](const std::filesystem::path& first) {
+        const pid_t pid = ::fork();
+        if (pid == 0) {
+            std::ofstream(group / "cgroup.procs") << 0 << std::flush;
+            const auto found = cgroup::find_layout().unified;
+            ::_exit(found.size() == 2 && found.front() == first ? 0 : 1);
+        }
+        int status = -1;
+        ::waitpid(pid, &status, 0);
+        return status == 0;
+    };
+    CHECK(joins("/sys/fs/cgroup"));
+    CHECK(::setxattr(group.c_str(), attribute, "1", 1, 0) == 0);
+    CHECK(joins(group));
+    CHECK(::rmdir(group.c_str()) == 0);
 }
