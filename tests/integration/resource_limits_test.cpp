@@ -10,8 +10,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Holds 80 MB in its own memory, and for a moment twice as much.
-const char* const k_memory_bomb = "printf -v x %80000000s; echo ${#x}";
+// Holds 100 MB in its own memory.
+const char* const k_memory_bomb = "exec dd if=/dev/zero of=/dev/null bs=100M count=1 status=none";
 
 void require_enforced(const Json& conversation, const std::string& limit) {
     if (conversation["enforcement"][limit] == "none")
@@ -81,7 +81,7 @@ TEST_CASE("A memory limit that is raised while a command runs holds for it", "[l
     api.call(200, "POST", "/v1/conversations/" + id + "/interrupt");
     read_until(client, "done");
     const Turn turn = api.message(id, k_memory_bomb);
-    CHECK(turn.output == "80000000\n");
+    CHECK(turn.exit_code == 0);
     CHECK(api.get(id)["generation"] == 1);
 }
 
@@ -110,6 +110,8 @@ TEST_CASE(
     ApiClient api(server);
     const std::string id = api.create({{"limits", {{"diskMb", 64}}}})["id"];
     CHECK(api.get(id)["enforcement"]["disk"] != "none");
+    if (api.get(id)["enforcement"]["disk"] == "quota")
+        return;  // nobody is ended then: quota_test.cpp
     const std::string neighbour = api.create()["id"];
     // Many files: one alone is stopped by the kernel at the limit's size.
     const Turn turn =

@@ -142,6 +142,7 @@ struct FakeWorld final : sandbox::Launcher,
                                                                  const sandbox::Limits& limits) override;
     void describe(sandbox::Enforcement&) const override {}
     // DiskGuard
+    void describe(sandbox::Enforcement&, const std::string&) const override {}
     base::Result<std::filesystem::path> provision(const std::string& sandbox_id,
                                                   std::uint32_t host_uid) override;
     std::filesystem::path workspace(const std::string& sandbox_id) const override;

@@ -20,8 +20,9 @@
 namespace atl::test {
 
 inline constexpr std::chrono::seconds k_group_deadline{20};
-// One of these holds 60 MB in its own memory.
-inline const char* const k_memory_bomb = "head -c 60000000 /dev/zero | tail -c 60000000 | wc -c";
+// Holds 60 MB in its own memory.
+inline const char* const k_memory_bomb =
+    "dd if=/dev/zero of=/dev/null bs=60M count=1 status=none && echo held";
 inline const char* const k_zygote = ATOLL_BIN_DIR "/atoll-zygote";
 
 struct Child {
