@@ -102,12 +102,15 @@ TEST_CASE("limits: a processor is shared as it was said", "[cgroup]") {
     sandbox::Limits half;
     half.cpu_percent = 20;
     const auto group = host.make(half);
+    const auto began = std::chrono::steady_clock::now();
     auto child = host.run(*group, "timeout 1 sh -c 'while :; do :; done'");
     child.wait();
+    // On a machine that is busy with others the second may be a long one.
+    const std::chrono::duration<double, std::micro> passed = std::chrono::steady_clock::now() - began;
     const auto used = group->usage().cpu_usec;
     REQUIRE(used.has_value());
     CHECK(*used > 20'000);
-    CHECK(*used < 500'000);
+    CHECK(static_cast<double>(*used) < passed.count() / 2);
 }
 
 TEST_CASE("limits: what a group uses is told", "[cgroup]") {
