@@ -1,6 +1,7 @@
 // Limits end to end: what a sandbox does over its limit, what its conversation is told, and that it goes on.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <fstream>
 #include <thread>
 
 #include "tests/support/api_client.hpp"
@@ -157,4 +158,34 @@ TEST_CASE("A processor limit holds beside a neighbour", "[limits]") {
     REQUIRE(std::sscanf(turn.output.c_str(), "%lf %lf", &passed, &used) == 2);
     CHECK(used < passed / 2);
     CHECK(used > 0.1);
+}
+
+TEST_CASE("What a killed server leaves is gone after the next start, processes and groups", "[limits]") {
+    const TempDir data;
+    ServerOptions options;
+    options.data_dir = data.path();
+    std::string id;
+    std::string sandbox;
+    std::vector<atl::base::UniqueFd> left;
+    {
+        ServerProcess server(options);
+        ApiClient api(server);
+        const Json made = api.create();
+        id = made["id"];
+        sandbox = made["sandboxId"];
+        CHECK(api.message(id, "setsid sleep 1000 & echo kept > file").errors.empty());
+        left = open_pidfds(descendants(server.pid()));
+        CHECK(left.size() > 3);
+        server.kill_hard();
+    }
+    const ServerProcess server(options);
+    ApiClient api(server);
+    CHECK(await_gone(left, 15s));
+    std::string instance;
+    std::ifstream(data.path() / "instance-id") >> instance;
+    REQUIRE_FALSE(instance.empty());
+    // Where root has it on cgroup v2; elsewhere the group has gone with its folder's name or with its scope.
+    CHECK_FALSE(std::filesystem::exists("/sys/fs/cgroup/atoll-" + instance + "/" + sandbox + "-1"));
+    CHECK(api.message(id, "cat file").output == "kept\n");
+    CHECK(api.get(id)["generation"] == 2);
 }
