@@ -14,7 +14,7 @@ void require_quota(const Json& conversation) {
 }
 
 const char* const k_fill =
-    "for i in $(seq 40); do head -c 1000000 /dev/zero > f$i || break; done 2>&1; sync .; ";
+    "for i in $(seq 10); do head -c 4000000 /dev/zero > f$i || break; done 2>&1; sync .; ";
 
 }  // namespace
 
@@ -85,4 +85,28 @@ TEST_CASE("A quota survives the server, and goes with the conversation", "[quota
     // What it held counts for nobody.
     const std::string next = api.create({{"limits", {{"diskMb", 16}}}})["id"];
     CHECK(api.message(next, "head -c 12000000 /dev/zero > f && sync . && echo fine").output == "fine\n");
+}
+
+TEST_CASE("Empty files, deleted ones that are open, and room taken beforehand count against a quota",
+          "[quota]") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const Json made = api.create({{"limits", {{"diskMb", 16}}}});
+    require_quota(made);
+    const std::string id = made["id"];
+    // 8192 files, the folder and this one among them.
+    const Turn files = api.message(
+        id, "mkdir d; i=0; while : 2>/dev/null > d/$i; do i=$((i+1)); done 2>/dev/null; echo $i; rm -r d");
+    CHECK(std::stoi(files.output) > 8000);
+    CHECK(std::stoi(files.output) < 8192);
+    const Turn hidden = api.message(
+        id,
+        "exec 5> hidden; rm hidden; head -c 12000000 /dev/zero >&5; head -c 12000000 /dev/zero > seen 2>&1 "
+        "&& sync . || echo refused; du -sm . | cut -f 1");
+    CHECK(hidden.output.starts_with("refused\n"));
+    // That of the earlier turn is gone with its last descriptor.
+    CHECK(api.message(id, "rm -f seen; fallocate -l 12M taken && echo taken").output == "taken\n");
+    CHECK(api.message(id, "fallocate -l 12M more 2>/dev/null || echo refused").output == "refused\n");
+    CHECK(api.get(id)["status"] == "active");
+    CHECK(api.get(id)["generation"] == 1);
 }
