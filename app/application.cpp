@@ -329,6 +329,8 @@ void Application::Parts::open_meter() {
     meter_settings.period = std::chrono::seconds(config.disk_period_seconds);
     meter_settings.reserve = config.disk_reserve_percent / 100.0;
     auto walk = [this](const std::string& id, std::function<void(Result<fs_guard::TreeSize>)> done) {
+        if (auto counted = workspaces->counted(id))
+            return timers.defer([done = std::move(done), size = *counted] { done(size); });
         measurer->measure(fs_guard::Workspaces::folder_name(id), std::move(done));
     };
     auto look = [path = data.path()] { return fs_guard::free_space(path); };

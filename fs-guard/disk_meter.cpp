@@ -10,10 +10,6 @@
 namespace atl::fs_guard {
 namespace {
 
-// Room for folders beside a single file that the kernel stopped at the limit (RLIMIT_FSIZE).
-constexpr std::uint64_t k_slack_bytes = 1024UL * 1024;
-// What an inode counts at least: half a block, so that a limit of 1 GiB holds half a million files.
-constexpr std::uint64_t k_least_bytes_an_inode = 2048;
 // A tree that moves under a walk may once leave something out; one that always does hides something.
 constexpr int k_most_incomplete_walks = 20;
 // At 1 and above a walk is due.
@@ -36,13 +32,15 @@ DiskMeter::~DiskMeter() {
 }
 
 void DiskMeter::watch(const std::string& id, std::uint64_t limit_bytes, OnExcess on_excess,
-                      OnWarning on_warning) {
+                      OnWarning on_warning, Wall wall) {
     const auto before = found_.find(id);
     Watched watched;
     watched.limit_bytes = limit_bytes;
     watched.allowed_bytes = before == found_.end() ? limit_bytes : std::max(limit_bytes, before->second);
     watched.on_excess = std::move(on_excess);
     watched.on_warning = std::move(on_warning);
+    watched.wall = wall;
+    watched.was_over = over_.contains(id);
     watched.lost_before = lost_;
     watched.number = ++last_number_;
     watched_[id] = std::move(watched);
@@ -153,8 +151,10 @@ void DiskMeter::walk_most_urgent() {
     walking_ = true;
     Watched& watched = most->second;
     watched.lost_before = lost_;
-    ports_.walk(most->first, [this, id = most->first, number = watched.number](const auto& result) {
-        on_walked(id, number, result);
+    ports_.walk(most->first, [this, alive = std::weak_ptr<int>(alive_), id = most->first,
+                              number = watched.number](const auto& result) {
+        if (!alive.expired())
+            on_walked(id, number, result);
     });
 }
 
@@ -207,7 +207,11 @@ std::uint64_t DiskMeter::watched_before(const std::string& id, std::uint64_t now
 void DiskMeter::judge(const std::string& id) {
     Watched& watched = watched_.at(id);
     const std::uint64_t used = watched.size->bytes;
-    if (used > watched.allowed_bytes + k_slack_bytes) {
+    if (std::exchange(watched.was_over, false)) {
+        over_.erase(id);
+        watched.allowed_bytes = std::max(watched.allowed_bytes, used);
+    }
+    if (watched.wall == Wall::none && used > watched.allowed_bytes + k_disk_slack_bytes) {
         report(id, DiskExcess::limit);
         return;
     }
@@ -231,6 +235,8 @@ void DiskMeter::judge(const std::string& id) {
 
 void DiskMeter::report(const std::string& id, DiskExcess why) {
     const auto node = watched_.extract(id);
+    if (why == DiskExcess::limit)
+        over_.insert(id);
     const Watched& watched = node.mapped();
     watched.on_excess({why, watched.size ? watched.size->bytes : 0, watched.limit_bytes});
 }

@@ -17,7 +17,9 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "core/base/clock.hpp"
@@ -51,6 +53,15 @@ struct MeterPorts {
     std::function<void(const std::string& id, std::function<void(base::Result<TreeSize>)>)> walk;
 };
 
+/// Whether the kernel refuses what goes beyond the limit of a workspace (project_quota.hpp): then it is never
+/// ended for its limit, only warned of and, if it grows fastest, stopped for the reserve.
+enum class Wall : std::uint8_t { none, quota };
+
+/// Room for folders beside a single file that the kernel stopped at the limit (RLIMIT_FSIZE).
+inline constexpr std::uint64_t k_disk_slack_bytes = 1024UL * 1024;
+/// What an inode counts at least: half a block, so that a limit of 1 GiB holds half a million files.
+inline constexpr std::uint64_t k_least_bytes_an_inode = 2048;
+
 /// Why a workspace has to stop growing.
 enum class DiskExcess : std::uint8_t {
     limit,
@@ -76,13 +87,18 @@ class DiskMeter {
 
     /// From now on the workspace is walked, first at once. `on_excess` is called at most once, from the loop,
     /// and then the workspace is no longer watched; `on_warning` once for each time that it passes the mark.
-    /// One that an earlier walk found over its limit may hold what it held then, so that somebody can clean
-    /// it up. A second call for the same id replaces the first.
-    void watch(const std::string& id, std::uint64_t limit_bytes, OnExcess on_excess, OnWarning on_warning);
+    /// One that was found over its limit may hold what the first walk finds, so that somebody can clean it
+    /// up: it went on growing between the walk that found it and its end. A second call for the same id
+    /// replaces the first.
+    void watch(const std::string& id, std::uint64_t limit_bytes, OnExcess on_excess, OnWarning on_warning,
+               Wall wall = Wall::none);
     void set_limit(const std::string& id, std::uint64_t limit_bytes);
     void unwatch(const std::string& id);
     /// The workspace is gone: what was found in it counts no more.
-    void forget(const std::string& id) { found_.erase(id); }
+    void forget(const std::string& id) {
+        found_.erase(id);
+        over_.erase(id);
+    }
     /// As of the last walk.
     std::optional<TreeSize> size(const std::string& id) const;
     /// True while less than the reserve is free. Looks, if nothing else does.
@@ -101,6 +117,8 @@ class DiskMeter {
         bool walked = false;
         int incomplete_walks = 0;  // in a row
         bool warned = false;
+        Wall wall = Wall::none;
+        bool was_over = false;  // an earlier watch ended so: what the first walk finds may stay
         std::uint64_t walk_of_shortage = 0;
         std::uint64_t number = 0;  // of the watch: a late answer to an older one is dropped
     };
@@ -121,9 +139,11 @@ class DiskMeter {
 
     MeterPorts ports_;
     MeterSettings settings_;
+    std::shared_ptr<int> alive_ = std::make_shared<int>();  // answers to walks that come later are dropped
     std::map<std::string, Watched> watched_;
     std::map<std::string, std::uint64_t>
-        found_;  // bytes, by the last walk of each workspace that is still there
+        found_;                   // bytes, by the last walk of each workspace that is still there
+    std::set<std::string> over_;  // the last watch ended for the limit, and none has walked it since
     base::TimerId timer_ = 0;
     base::SteadyTime looked_at_{};
     std::optional<FreeSpace> space_;

@@ -11,6 +11,7 @@
 #include <unordered_set>
 
 #include "core/base/ids.hpp"
+#include "core/base/limits.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 
@@ -34,6 +35,10 @@ base::Result<base::UniqueFd> open_folder(const fs::path& path) {
     if (!folder)
         return failed("open " + path.string(), errno);
     return folder;
+}
+
+base::UniqueFd open_existing(int parent, const std::string& name) {
+    return base::UniqueFd(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
 std::vector<std::string> names_in(const fs::path& folder) {
@@ -98,8 +103,10 @@ base::Result<std::unique_ptr<Workspaces>> Workspaces::open(const fs::path& data_
     auto trash = open_folder(data_dir / k_trash);
     if (!trash)
         return trash.error();
-    return std::unique_ptr<Workspaces>(
+    std::unique_ptr<Workspaces> opened(
         new Workspaces(data_dir, remover, meter, timers, std::move(*workspaces), std::move(*trash)));
+    opened->open_quota();
+    return opened;
 }
 
 Workspaces::Workspaces(fs::path data_dir, HelperClient& remover, DiskMeter& meter, base::Timers& timers,
@@ -130,7 +137,76 @@ base::Result<fs::path> Workspaces::provision(const std::string& sandbox_id, std:
         ::unlinkat(workspaces_.get(), name, AT_REMOVEDIR);
         return failed("giving the workspace to uid " + std::to_string(host_uid), error_number);
     }
+    if (!quota_ || host_uid < base::k_first_host_uid) {
+        measured_.insert(sandbox_id);
+    } else if (auto joined = join_project(sandbox_id, host_uid); !joined) {
+        ::unlinkat(workspaces_.get(), name, AT_REMOVEDIR);
+        return joined.error();
+    }
     return workspace(sandbox_id);
+}
+
+void Workspaces::open_quota() {
+    auto quota = ProjectQuota::open(workspaces_.get());
+    if (!quota) {
+        base::LogLine(base::evt::disk_enforcement)
+            .field("by", "check")
+            .quoted("err", quota.error().detail())
+            .info();
+        return;
+    }
+    // Into a folder that passes a project on nothing of another one can be moved.
+    if (ProjectQuota::project_of(trash_.get()) != 0)
+        (void)ProjectQuota::assign(trash_.get(), 0);
+    quota_ = std::move(*quota);
+    base::LogLine(base::evt::disk_enforcement).field("by", "quota").info();
+}
+
+base::Result<void> Workspaces::join_project(const std::string& sandbox_id, std::uint32_t project) {
+    const base::UniqueFd folder = open_existing(workspaces_.get(), sandbox_id);
+    if (!folder)
+        return failed("opening the workspace " + sandbox_id, errno);
+    auto assigned = ProjectQuota::assign(folder.get(), project);
+    if (assigned)
+        projects_[sandbox_id] = project;
+    return assigned;
+}
+
+void Workspaces::find_project(const std::string& sandbox_id) {
+    const base::UniqueFd folder = quota_ ? open_existing(workspaces_.get(), sandbox_id) : base::UniqueFd();
+    struct stat status {};
+    const std::uint32_t project = folder ? ProjectQuota::project_of(folder.get()) : 0;
+    if (project >= base::k_first_host_uid && ::fstat(folder.get(), &status) == 0 && status.st_uid == project)
+        projects_[sandbox_id] = project;
+    else
+        measured_.insert(sandbox_id);
+}
+
+bool Workspaces::set_quota(const std::string& sandbox_id, std::uint64_t limit_bytes) {
+    const auto found = projects_.find(sandbox_id);
+    if (found == projects_.end())
+        return false;
+    const auto set = quota_->set_limit(found->second, limit_bytes + k_disk_slack_bytes,
+                                       limit_bytes / k_least_bytes_an_inode);
+    if (!set)
+        base::LogLine(base::evt::disk_unmetered)
+            .field("sbx", sandbox_id)
+            .quoted("err", set.error().detail())
+            .error();
+    return set.has_value();
+}
+
+void Workspaces::clear_quota(std::uint32_t project) {
+    if (quota_ && project >= base::k_first_host_uid)
+        (void)quota_->clear(project);
+}
+
+std::optional<TreeSize> Workspaces::counted(const std::string& sandbox_id) const {
+    const auto found = projects_.find(sandbox_id);
+    const auto usage = found == projects_.end() ? std::nullopt : quota_->usage(found->second);
+    if (!usage)
+        return std::nullopt;
+    return TreeSize{usage->bytes, usage->inodes, true};
 }
 
 bool Workspaces::move_to_trash(const std::string& name, std::string& trash_name) {
@@ -141,7 +217,11 @@ bool Workspaces::move_to_trash(const std::string& name, std::string& trash_name)
 void Workspaces::remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) {
     std::string trash_name;
     meter_.forget(sandbox_id);
+    measured_.erase(sandbox_id);
+    const auto project = projects_.extract(sandbox_id);
     if (base::is_id(sandbox_id) && move_to_trash(sandbox_id, trash_name)) {
+        if (!project.empty())
+            clear_quota(project.mapped());
         remover_.remove(std::string(k_trash) + "/" + trash_name, std::move(done));
         return;
     }
@@ -154,6 +234,8 @@ void Workspaces::remove(const std::string& sandbox_id, std::function<void(base::
 std::vector<std::uint32_t> Workspaces::sweep(const std::vector<std::string>& known_ids,
                                              std::function<void(base::Result<void>)> done) {
     const std::unordered_set<std::string> known(known_ids.begin(), known_ids.end());
+    for (const auto& id : known_ids)
+        find_project(id);
     std::size_t strays = 0;
     std::string unused;
     for (const auto& name : names_in(data_dir_ / k_workspaces)) {
@@ -176,6 +258,8 @@ std::vector<std::uint32_t> Workspaces::sweep(const std::vector<std::string>& kno
         struct stat status {};
         if (::fstatat(trash_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0)
             owners.push_back(status.st_uid);
+        if (const base::UniqueFd folder = open_existing(trash_.get(), name))
+            clear_quota(ProjectQuota::project_of(folder.get()));
         remover_.remove(std::string(k_trash) + "/" + name,
                         [countdown](const base::Result<void>& result) { countdown->step(result); });
     }
@@ -189,27 +273,35 @@ std::string Workspaces::folder_name(const std::string& sandbox_id) {
 void Workspaces::watch(const std::string& sandbox_id, std::uint32_t limit_mb,
                        std::function<void(sandbox::Exit)> on_excess,
                        std::function<void(std::uint64_t, std::uint64_t)> on_warning) {
+    const std::uint64_t limit_bytes = limit_mb * k_bytes_per_mb;
+    const Wall wall = set_quota(sandbox_id, limit_bytes) ? Wall::quota : Wall::none;
+    // A quota that could not be set is none: then it is measured.
+    if (wall == Wall::none && projects_.erase(sandbox_id) > 0)
+        measured_.insert(sandbox_id);
     meter_.watch(
-        sandbox_id, limit_mb * k_bytes_per_mb,
+        sandbox_id, limit_bytes,
         [on_excess = std::move(on_excess)](const DiskMeter::Verdict& verdict) {
             on_excess(exit_of(verdict));
         },
-        std::move(on_warning));
+        std::move(on_warning), wall);
 }
 
 void Workspaces::set_limit(const std::string& sandbox_id, std::uint32_t limit_mb) {
+    (void)set_quota(sandbox_id, limit_mb * k_bytes_per_mb);
     meter_.set_limit(sandbox_id, limit_mb * k_bytes_per_mb);
 }
 
 std::optional<sandbox::DiskUsage> Workspaces::usage(const std::string& sandbox_id) const {
-    const auto size = meter_.size(sandbox_id);
+    auto size = counted(sandbox_id);
+    if (!size)
+        size = meter_.size(sandbox_id);
     if (!size)
         return std::nullopt;
     return sandbox::DiskUsage{size->bytes, size->inodes};
 }
 
-void Workspaces::describe(sandbox::Enforcement& enforcement) const {
-    enforcement.disk = "check";
+void Workspaces::describe(sandbox::Enforcement& enforcement, const std::string& sandbox_id) const {
+    enforcement.disk = quota_ && !measured_.contains(sandbox_id) ? "quota" : "check";
 }
 
 }  // namespace atl::fs_guard

@@ -1,5 +1,8 @@
 // The workspaces on disk: `DATA/workspaces/ID`, mode 0700, owned by the sandbox's uid. A removed one is first
 // renamed into `DATA/trash`, out of everybody's reach at once, and then taken apart by the helper process.
+// Where the file system has project quotas, a workspace is a project whose number is the sandbox's uid:
+// leased host-wide, nobody else's until its last file is gone, and remembered by the folder itself. So there
+// is nothing to keep beside it. The limit goes with the rename into the trash: a crash leaves none behind.
 // Invariants: host code never opens a file in a workspace; what a crash leaves in the trash, or in a
 // workspace that nobody knows, is removed at the next start. Not here: when a workspace is measured, and what
 // is too much (disk_meter.hpp).
@@ -7,7 +10,10 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/base/clock.hpp"
@@ -15,6 +21,7 @@
 #include "core/sandbox/ports.hpp"
 #include "fs-guard/disk_meter.hpp"
 #include "fs-guard/helper_client.hpp"
+#include "fs-guard/project_quota.hpp"
 
 namespace atl::fs_guard {
 
@@ -36,13 +43,16 @@ class Workspaces final : public sandbox::DiskGuard {
     void unwatch(const std::string& sandbox_id) override { meter_.unwatch(sandbox_id); }
     std::optional<sandbox::DiskUsage> usage(const std::string& sandbox_id) const override;
     void remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) override;
-    void describe(sandbox::Enforcement& enforcement) const override;
+    void describe(sandbox::Enforcement& enforcement, const std::string& sandbox_id) const override;
 
     /// At start, once the store has told which sandboxes exist: removes every other workspace and all that
     /// is in the trash. `done` is called when their last byte is freed, with the first error there was.
     /// Returns the owners of what is being removed: until `done` their uids may not be handed out again.
     std::vector<std::uint32_t> sweep(const std::vector<std::string>& known_ids,
                                      std::function<void(base::Result<void>)> done);
+
+    /// As the quota counts it, at once; none for a workspace without one, which has to be walked.
+    std::optional<TreeSize> counted(const std::string& sandbox_id) const;
 
     /// Where the workspace is below the data directory.
     static std::string folder_name(const std::string& sandbox_id);
@@ -52,6 +62,12 @@ class Workspaces final : public sandbox::DiskGuard {
                base::UniqueFd workspaces, base::UniqueFd trash);
     /// False with errno.
     bool move_to_trash(const std::string& name, std::string& trash_name);
+    void open_quota();
+    base::Result<void> join_project(const std::string& sandbox_id, std::uint32_t project);
+    /// At start: which of the workspaces have a project. Those from before there were quotas have none.
+    void find_project(const std::string& sandbox_id);
+    bool set_quota(const std::string& sandbox_id, std::uint64_t limit_bytes);
+    void clear_quota(std::uint32_t project);
 
     std::filesystem::path data_dir_;
     HelperClient& remover_;
@@ -59,6 +75,9 @@ class Workspaces final : public sandbox::DiskGuard {
     base::Timers& timers_;
     base::UniqueFd workspaces_;
     base::UniqueFd trash_;
+    std::optional<ProjectQuota> quota_;                        // none: all are measured
+    std::unordered_map<std::string, std::uint32_t> projects_;  // of the workspaces that have one
+    std::unordered_set<std::string> measured_;                 // the others
 };
 
 }  // namespace atl::fs_guard

@@ -38,6 +38,7 @@ inline constexpr std::string_view turn_ended = "turn_ended";
 inline constexpr std::string_view agent_protocol = "agent_protocol";
 inline constexpr std::string_view store_failed = "store_failed";
 inline constexpr std::string_view checkpoint_late = "checkpoint_late";
+inline constexpr std::string_view disk_enforcement = "disk_enforcement";
 inline constexpr std::string_view disk_short = "disk_short";
 inline constexpr std::string_view disk_unmetered = "disk_unmetered";
 inline constexpr std::string_view helper_failed = "helper_failed";

@@ -78,7 +78,7 @@ LooseSandboxes::SandboxView LooseSandboxes::view(const sandbox::Record& record) 
     SandboxView view;
     view.record = record;
     view.status = sandboxes_.status(record.id);
-    view.enforcement = sandboxes_.enforcement(record.network);
+    view.enforcement = sandboxes_.enforcement(record.network, record.id);
     return view;
 }
 

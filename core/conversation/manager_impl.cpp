@@ -79,7 +79,7 @@ View Manager::Impl::view(const Conversation& conversation) const {
     view.sandbox_created_at = box.created_at;
     view.network = box.network;
     view.limits = box.limits;
-    view.enforcement = sandboxes_.enforcement(box.network);
+    view.enforcement = sandboxes_.enforcement(box.network, box.id);
     return view;
 }
 

@@ -580,11 +580,11 @@ Status Manager::status(const std::string& id) const {
     return sandbox == nullptr ? Status::terminated : sandbox->status;
 }
 
-Enforcement Manager::enforcement(NetworkMode network) const {
+Enforcement Manager::enforcement(NetworkMode network, const std::string& id) const {
     Enforcement enforcement;
     ports_.launcher.describe(enforcement, network);
     ports_.groups.describe(enforcement);
-    ports_.disk.describe(enforcement);
+    ports_.disk.describe(enforcement, id);
     return enforcement;
 }
 

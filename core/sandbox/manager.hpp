@@ -117,7 +117,8 @@ class Manager {
     /// Null unless the sandbox is ready. Valid until control returns to the loop.
     Channel* channel(const std::string& id);
     Status status(const std::string& id) const;
-    Enforcement enforcement(NetworkMode network) const;
+    /// Of this sandbox, or with an empty id of one that would be made now.
+    Enforcement enforcement(NetworkMode network, const std::string& id = {}) const;
     std::size_t living() const noexcept { return living_; }
     /// What freezes sandboxes on this host, as ResourceGroups::freezer().
     std::string_view freezer() const { return ports_.groups.freezer(); }

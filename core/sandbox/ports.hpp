@@ -87,12 +87,12 @@ class DiskGuard {
         std::function<void(std::uint64_t used_bytes, std::uint64_t limit_bytes)> on_warning) = 0;
     virtual void set_limit(const std::string& sandbox_id, std::uint32_t limit_mb) = 0;
     virtual void unwatch(const std::string& sandbox_id) = 0;
-    /// None before the first measurement of a living generation.
+    /// None before the first measurement of a living generation, unless the kernel counts.
     virtual std::optional<DiskUsage> usage(const std::string& sandbox_id) const = 0;
     /// Out of reach at once; `done` when its last byte is freed.
     virtual void remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) = 0;
-    /// Fills in disk.
-    virtual void describe(Enforcement& enforcement) const = 0;
+    /// Fills in disk: of this workspace, or with an empty id of one that would be made now.
+    virtual void describe(Enforcement& enforcement, const std::string& sandbox_id) const = 0;
 };
 
 /// Everything a generation is started with.

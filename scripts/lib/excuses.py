@@ -12,6 +12,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -46,6 +47,29 @@ def lacks_cgroups():
         return not os.access("/sys/fs/cgroup", os.W_OK)
     controllers = ("memory", "pids", "freezer", "unified")
     return not any(os.access(f"/sys/fs/cgroup/{name}", os.W_OK) for name in controllers)
+
+
+def lacks_cgroup2_controllers():
+    """No v2 hierarchy with a controller of memory in which this user could make a group."""
+    with open("/proc/self/mountinfo") as mounts:
+        fields = [line.split(" - ") for line in mounts]
+    for folder in (left.split()[4] for left, right in fields if right.startswith("cgroup2 ")):
+        with open(folder + "/cgroup.controllers") as controllers:
+            if "memory" in controllers.read().split() and os.access(folder, os.W_OK):
+                return False
+    return True
+
+
+def lacks_project_quotas():
+    """Temporary folders are on a file system without them, or this user may not set them."""
+    folder, options = os.path.realpath(tempfile.gettempdir()), ""
+    with open("/proc/self/mountinfo") as mounts:
+        for line in mounts:
+            left, right = line.split(" - ")
+            at = left.split()[4]
+            if folder == at or folder.startswith(at.rstrip("/") + "/"):
+                options = right.split()[2]
+    return os.geteuid() != 0 or not re.search(r"\b(prjquota|pquota)\b", options)
 
 
 INT80 = b"\xb8\x14\x00\x00\x00\xcd\x80\xc3"  # mov eax, getpid; int 0x80; ret
@@ -83,6 +107,9 @@ EXCUSES = (
     (r"user namespaces?|rootless", lambda build: lacks_user_namespaces()),
     (r"cgroup", lambda build: lacks_cgroups()),
     (r"accounts no pressure", lambda build: not os.path.exists("/proc/pressure/cpu")),
+    (r"cgroup v2 hierarchy here", lambda build: lacks_cgroup2_controllers()),
+    (r"this user was told to have a part", lambda build: "ATOLL_TEST_DELEGATED" not in os.environ),
+    (r"project quotas", lambda build: lacks_project_quotas()),
     (r"vsock", lambda build: lacks_socket_family(40)),
     (r"ipv6", lambda build: not os.path.exists("/proc/net/if_inet6")),
     (r"i386|32-bit|int 0x80", lambda build: lacks_i386()),

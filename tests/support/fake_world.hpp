@@ -147,6 +147,7 @@ struct FakeWorld final : sandbox::Launcher,
     void describe(sandbox::Enforcement&) const override {}
     std::string_view freezer() const override { return has_freezer ? "cgroup2" : "none"; }
     // DiskGuard
+    void describe(sandbox::Enforcement&, const std::string&) const override {}
     base::Result<std::filesystem::path> provision(const std::string& sandbox_id,
                                                   std::uint32_t host_uid) override;
     std::filesystem::path workspace(const std::string& sandbox_id) const override;

@@ -42,6 +42,18 @@ struct Child {
     UniqueFd output;
 };
 
+/// Where ATOLL_TEST_DELEGATED names a part of the cgroup v2 hierarchy that this user may write to: opens
+/// `cgroup.procs` of a new group in it, for a server to have to itself as systemd-run(1) gives it a scope.
+UniqueFd open_group_of_its_own(fs::path& group) {
+    const char* const part = std::getenv("ATOLL_TEST_DELEGATED");
+    if (part == nullptr)
+        return {};
+    static int last = 0;
+    group = fs::path(part) / ("server-" + std::to_string(::getpid()) + "-" + std::to_string(++last));
+    fs::create_directory(group);
+    return UniqueFd(::open((group / "cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC));
+}
+
 /// Forks and execs; stdout goes to the returned pipe, stderr to `log` (or the pipe as well, if empty).
 Child spawn(const std::vector<std::string>& command, const std::vector<std::string>& environment,
             const fs::path& log, Privilege privilege) {
@@ -58,9 +70,13 @@ Child spawn(const std::vector<std::string>& command, const std::vector<std::stri
         throw std::runtime_error("pipe2");
     const int log_fd =
         log.empty() ? ::dup(ends[1]) : ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    fs::path group;
+    const UniqueFd join = open_group_of_its_own(group);
     const pid_t pid = ::fork();
     if (pid == 0) {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (join && ::write(join.get(), "0", 1) != 1)
+            ::_exit(125);
         ::dup2(ends[1], 1);
         ::dup2(log_fd, 2);
         ::close(0);

@@ -83,7 +83,7 @@ void reap(const isolation::Spawned& spawned) {
 
 }  // namespace
 
-TEST_CASE("cgroup: a child is born in its group") {
+TEST_CASE("cgroup: a child is born in its group", "[cgroup]") {
     Bench bench;
     const auto group = bench.make("a-1");
     const auto child = bench.start_in(*group, "sleep 1000");
@@ -93,7 +93,7 @@ TEST_CASE("cgroup: a child is born in its group") {
     reap(child);
 }
 
-TEST_CASE("cgroup: kill ends members that left their session and their parent") {
+TEST_CASE("cgroup: kill ends members that left their session and their parent", "[cgroup]") {
     Bench bench;
     const auto group = bench.make("a-1");
     const auto child = bench.start_in(*group, "setsid sleep 1000 & (sleep 1000 &) ; sleep 1000");
@@ -109,7 +109,7 @@ TEST_CASE("cgroup: kill ends members that left their session and their parent") 
     CHECK_FALSE(fs::exists(bench.parent() / "a-1"));
 }
 
-TEST_CASE("cgroup: remove waits until the last member is gone") {
+TEST_CASE("cgroup: remove waits until the last member is gone", "[cgroup]") {
     Bench bench;
     const auto group = bench.make("a-1");
     const auto child = bench.start_in(*group, "sleep 0.1");
@@ -119,7 +119,7 @@ TEST_CASE("cgroup: remove waits until the last member is gone") {
     reap(child);
 }
 
-TEST_CASE("cgroup: an empty group is removed, but never from inside the call") {
+TEST_CASE("cgroup: an empty group is removed, but never from inside the call", "[cgroup]") {
     Bench bench;
     const auto group = bench.make("a-1");
     const auto removed = bench.remove(*group);
@@ -127,7 +127,7 @@ TEST_CASE("cgroup: an empty group is removed, but never from inside the call") {
     CHECK(removed->has_value());
 }
 
-TEST_CASE("cgroup: how long members waited for a resource is told where the kernel accounts it") {
+TEST_CASE("cgroup: how long members waited for a resource is told where the kernel accounts it", "[cgroup]") {
     Bench bench;
     const auto group = bench.make("one");
     if (!fs::exists(bench.parent() / "one" / "cpu.pressure"))
@@ -144,7 +144,7 @@ TEST_CASE("cgroup: how long members waited for a resource is told where the kern
     CHECK(bench.loop.run_until([&] { return bench.members("one") == 0; }));
 }
 
-TEST_CASE("cgroup: a group that is dropped takes its members along") {
+TEST_CASE("cgroup: a group that is dropped takes its members along", "[cgroup]") {
     Bench bench;
     auto group = bench.make("a-1");
     const auto child = bench.start_in(*group, "sleep 1000");
@@ -156,8 +156,8 @@ TEST_CASE("cgroup: a group that is dropped takes its members along") {
     CHECK_FALSE(fs::exists(bench.parent() / "a-1"));
 }
 
-TEST_CASE(
-    "cgroup: a start ends and removes what an earlier run of the same instance left, and nothing else") {
+TEST_CASE("cgroup: a start ends and removes what an earlier run of the same instance left, and nothing else",
+          "[cgroup]") {
     Bench bench;
     Bench other;
     const auto theirs = other.make("b-1");
@@ -181,13 +181,13 @@ TEST_CASE(
     reap(their_child);
 }
 
-TEST_CASE("cgroup: two groups of one name are refused") {
+TEST_CASE("cgroup: two groups of one name are refused", "[cgroup]") {
     Bench bench;
     const auto group = bench.make("a-1");
     CHECK(bench.groups->create("a-1", {}).error().code() == base::Errc::sandbox_failed);
 }
 
-TEST_CASE("cgroup: a host that offers no place gives null groups") {
+TEST_CASE("cgroup: a host that offers no place gives null groups", "[cgroup]") {
     test::Loop loop;
     auto groups = cgroup::Groups::open(loop.context.get_executor(), loop.timers, {"x", k_zygote},
                                        {{"/proc/nowhere"}, {}});
@@ -197,7 +197,7 @@ TEST_CASE("cgroup: a host that offers no place gives null groups") {
     CHECK(*group == nullptr);
 }
 
-TEST_CASE("cgroup: nothing is claimed that is not enforced") {
+TEST_CASE("cgroup: nothing is claimed that is not enforced", "[cgroup]") {
     test::Loop loop;
     const auto groups = cgroup::Groups::open(loop.context.get_executor(), loop.timers, {"x", k_zygote}, {});
     sandbox::Enforcement enforcement;

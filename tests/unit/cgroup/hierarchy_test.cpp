@@ -17,7 +17,7 @@ const char* const k_hybrid =
 
 }  // namespace
 
-TEST_CASE("cgroup: the v2 hierarchy is found by itself, beside v1, and as a part") {
+TEST_CASE("cgroup: the v2 hierarchy is found by itself, beside v1, and as a part", "[cgroup]") {
     const char* part = "30 24 0:26 /user.slice /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
     CHECK(parse_layout(k_pure, "0::/\n").unified == Candidates{"/sys/fs/cgroup"});
     CHECK(parse_layout(k_pure, "0::/\n").v1.empty());
@@ -30,7 +30,7 @@ TEST_CASE("cgroup: the v2 hierarchy is found by itself, beside v1, and as a part
     CHECK(parse_layout("1 1 0:1 / / rw - ext4 /dev/vda rw\n", "0::/\n").unified.empty());
 }
 
-TEST_CASE("cgroup: the v1 hierarchies are found by their controllers") {
+TEST_CASE("cgroup: the v1 hierarchies are found by their controllers", "[cgroup]") {
     const auto layout =
         parse_layout(k_hybrid, "4:memory:/lxc/7/a\n3:cpu,cpuacct:/b\n1:name=systemd:/c\n0::/\n");
     REQUIRE(layout.v1.size() == 3);
@@ -42,7 +42,7 @@ TEST_CASE("cgroup: the v1 hierarchies are found by their controllers") {
     CHECK_FALSE(layout.v1.contains(Controller::freezer));
 }
 
-TEST_CASE("cgroup: text that is no mount table is none") {
+TEST_CASE("cgroup: text that is no mount table is none", "[cgroup]") {
     for (const char* text :
          {"", "\n\n", " - cgroup cgroup rw,memory\n", "1 2 3 4 5 6 - cgroup\n", "a b c d e f - "})
         CHECK(parse_layout(text, ":::\n::\n0:\n").v1.empty());

@@ -34,7 +34,7 @@ class Disk {
                  [this](const std::string& id, auto done) { walk(id, std::move(done)); }},
                 settings) {}
 
-    void watch(const std::string& id, std::uint64_t limit) {
+    void watch(const std::string& id, std::uint64_t limit, fs_guard::Wall wall = fs_guard::Wall::none) {
         meter.watch(
             id, limit,
             [this, id](const DiskMeter::Verdict& verdict) {
@@ -42,7 +42,7 @@ class Disk {
                 verdicts[id] = verdict;
                 writers[id].bytes_per_ms = 0;
             },
-            [this, id](std::uint64_t, std::uint64_t) { ++warnings[id]; });
+            [this, id](std::uint64_t, std::uint64_t) { ++warnings[id]; }, wall);
     }
     void run(base::Millis duration) {
         const auto end = clock.steady_now() + duration;
@@ -188,6 +188,55 @@ TEST_CASE("disk meter: one that begins above its limit may be cleaned up, but no
         CHECK(disk.verdicts.empty());
         CHECK(disk.megabytes("w") == then);
     }
+}
+
+TEST_CASE("disk meter: what one wrote between the walk that found it over its limit and its end may stay") {
+    Disk disk;
+    disk.watch("w", 256 * k_mb);
+    disk.writers["w"].bytes = 260.0 * k_mb;
+    disk.run(31s);
+    REQUIRE(disk.verdicts.contains("w"));
+    disk.writers["w"].bytes = 290.0 * k_mb;
+    disk.verdicts.clear();
+    disk.watch("w", 256 * k_mb);
+    disk.run(31s);
+    CHECK(disk.verdicts.empty());
+    disk.writers["w"].bytes = 300.0 * k_mb;
+    disk.run(31s);
+    CHECK(disk.verdicts.contains("w"));
+}
+
+TEST_CASE(
+    "disk meter: one that the kernel holds to its limit is warned of, and ended for the reserve alone") {
+    Disk disk;
+    disk.watch("w", 256 * k_mb, fs_guard::Wall::quota);
+    disk.writers["w"].bytes = 300.0 * k_mb;
+    disk.run(31s);
+    CHECK(disk.verdicts.empty());
+    CHECK(disk.warnings["w"] == 1);
+    disk.others = disk.total / 100 * 96;
+    disk.writers["w"].bytes_per_ms = 0.1 * k_mb;
+    disk.run(10s);
+    REQUIRE(disk.verdicts.contains("w"));
+    CHECK(disk.verdicts["w"].why == DiskExcess::reserve);
+}
+
+TEST_CASE("disk meter: answers to walks that come after its end are dropped") {
+    test::FakeClock clock;
+    test::FakeTimers timers{clock};
+    std::function<void(base::Result<fs_guard::TreeSize>)> answer;
+    std::optional<DiskMeter> meter;
+    meter.emplace(
+        fs_guard::MeterPorts{clock, timers, [] { return std::nullopt; },
+                             [&answer](const std::string&, auto done) { answer = std::move(done); }},
+        fs_guard::MeterSettings{});
+    meter->watch(
+        "w", k_mb, [](const DiskMeter::Verdict&) { FAIL("it is gone"); }, nullptr);
+    while (!answer && timers.fire_next()) {
+    }
+    REQUIRE(answer);
+    meter.reset();
+    answer(fs_guard::TreeSize{100 * k_mb, 1, true});
 }
 
 TEST_CASE("disk meter: a limit that is changed holds from then on") {
