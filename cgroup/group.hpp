@@ -37,6 +37,7 @@ class Group final : public sandbox::ResourceGroup {
     base::Result<void> set_limits(const sandbox::Limits& limits) override;
     void watch_oom(std::function<void()> on_oom) override;
     void watch_memory(sandbox::MemoryWarning on_warning) override;
+    bool is_oom_suspected() const override { return oom_watch_ && oom_watch_->is_suspicious(); }
     std::uint64_t oom_kills() const override;
     sandbox::Usage usage() const override;
 

@@ -62,6 +62,7 @@ void OomWatch::on_event() {
     else
         (void)!::read(events_->fd().get(), bytes, sizeof(std::uint64_t));
     timers_.cancel(std::exchange(again_, 0));
+    suspicious_ = true;
     look(k_first_pause);
 }
 
@@ -73,8 +74,10 @@ void OomWatch::look(base::Millis next_pause) {
         return;
     }
     await();
-    if (folder_.version == 2 || next_pause > k_last_pause)
+    if (folder_.version == 2 || next_pause > k_last_pause) {
+        suspicious_ = false;
         return;
+    }
     again_ = timers_.arm(next_pause, [this, next_pause] {
         again_ = 0;
         events_->stop();

@@ -22,6 +22,9 @@ class OomWatch {
     OomWatch(const OomWatch&) = delete;
     OomWatch& operator=(const OomWatch&) = delete;
 
+    /// True from the kernel's first word until the counter has told, or has not for a while.
+    bool is_suspicious() const noexcept { return suspicious_; }
+
   private:
     void await();
     void on_event();
@@ -31,6 +34,7 @@ class OomWatch {
     ControllerFolder folder_;
     std::function<void()> on_oom_;
     std::optional<isolation::FdWatch> events_;
+    bool suspicious_ = false;
     base::TimerId again_ = 0;
 };
 

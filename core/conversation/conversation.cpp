@@ -52,6 +52,8 @@ void Conversation::on_event(const sandbox::AgentEvent& event) {
     if (turn.dropped_bytes > 0)
         append_of_turn(EventType::output_truncated,
                        "{\"droppedBytes\":" + std::to_string(turn.dropped_bytes) + "}");
+    if (const auto limit = events.limit_at_end(record.id))
+        append_of_turn(EventType::error, error_data(error_code_of(limit->exit_class), limit->detail));
     append_of_turn(EventType::done, event.data.size() <= k_closing_bytes ? event.data : "{}");
     events.turn_done(record.id);
 }

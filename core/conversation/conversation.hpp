@@ -32,6 +32,8 @@ struct OpenTurn {
 class TurnEvents {
   public:
     virtual ~TurnEvents() = default;
+    /// The agent says that the turn is over; the limit that its sandbox is ended for, if there is one.
+    virtual std::optional<sandbox::Exit> limit_at_end(const std::string& id) = 0;
     virtual void turn_done(const std::string& id) = 0;
     virtual void query_ended(const std::string& id, sandbox::QueryEnd end, std::string_view detail) = 0;
 };

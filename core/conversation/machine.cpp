@@ -27,6 +27,8 @@ PauseReason reason_of(sandbox::ExitClass exit_class) {
     }
 }
 
+}  // namespace
+
 std::string error_code_of(sandbox::ExitClass exit_class) {
     switch (exit_class) {
         case sandbox::ExitClass::oom:
@@ -37,8 +39,6 @@ std::string error_code_of(sandbox::ExitClass exit_class) {
             return "sandbox_crashed";
     }
 }
-
-}  // namespace
 
 void Machine::restore(Status status, PauseReason reason) {
     status_ = status;
@@ -144,6 +144,12 @@ void Machine::enter_paused(Actions& out, PauseReason reason, std::string text) {
     // A message or a resume that came while the old generation was going down.
     if (std::exchange(start_again_, false) || turn_ == Turn::waiting)
         begin_start(out);
+}
+
+Actions Machine::sandbox_ending() {
+    if (box_ == Box::up && turn_ == Turn::none)
+        box_ = Box::stopping;
+    return {};
 }
 
 Actions Machine::sandbox_exited(const sandbox::Exit& exit) {

@@ -52,6 +52,9 @@ struct Action {
 
 using Actions = std::vector<Action>;
 
+/// Of the error that a turn ends with when its sandbox ended so.
+std::string error_code_of(sandbox::ExitClass exit_class);
+
 class Machine {
   public:
     /// What a started server finds in its store.
@@ -60,6 +63,8 @@ class Machine {
     Actions create();
     Actions sandbox_started();
     Actions sandbox_start_failed(std::string detail);
+    /// It will exit, for a reason of its own: no turn may begin in it.
+    Actions sandbox_ending();
     Actions sandbox_exited(const sandbox::Exit& exit);
     Actions agent_exited(std::string detail);
     Actions sandbox_frozen();

@@ -526,6 +526,15 @@ void Manager::Impl::on_resource_warning(const std::string& sandbox_id, std::stri
                               text_of({{"resource", resource}, {"used", used}, {"limit", limit}}));
 }
 
+// A shell that lost its command to the kernel's kill ends its turn as well as it can: that is not how it
+// ended.
+std::optional<sandbox::Exit> Manager::Impl::limit_at_end(const std::string& id) {
+    const Conversation* conversation = find(id);
+    if (conversation == nullptr || !sandboxes_.is_limit_suspected(conversation->record.sandbox_id))
+        return std::nullopt;
+    return sandboxes_.limit_reached(conversation->record.sandbox_id);
+}
+
 void Manager::Impl::turn_done(const std::string& id) {
     if (Conversation* conversation = find(id))
         perform(*conversation, conversation->machine.turn_done());

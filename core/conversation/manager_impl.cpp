@@ -307,6 +307,9 @@ void Manager::Impl::message(const std::string& id, std::string content, std::str
     if (!machine.can_open_turn())
         return refuse(
             Error(Errc::turn_in_progress, "a turn is still open; wait for its `done` event or interrupt it"));
+    // It is being ended for a limit, which the machine hears of when it is gone: the turn waits for the next.
+    if (sandboxes_.is_ending(conversation->record.sandbox_id))
+        perform(*conversation, conversation->machine.sandbox_ending());
     if (auto place =
             machine.sandbox_living() ? Result<void>() : admission_.has_place(conversation->box.limits);
         !place)

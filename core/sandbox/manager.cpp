@@ -248,6 +248,24 @@ std::optional<Exit> Manager::limit_reached(const std::string& id) {
     return exit;
 }
 
+bool Manager::is_limit_suspected(const std::string& id) const {
+    const Sandbox* sandbox = lookup(id);
+    if (sandbox == nullptr || !sandbox->generation)
+        return false;
+    const Generation& generation = *sandbox->generation;
+    return is_ending(id) || (generation.group && generation.group->is_oom_suspected());
+}
+
+bool Manager::is_ending(const std::string& id) const {
+    using Phase = GenerationMachine::Phase;
+    const Sandbox* sandbox = lookup(id);
+    if (sandbox == nullptr || !sandbox->generation || !sandbox->generation->machine.was_ready())
+        return false;
+    const Phase phase = sandbox->generation->machine.phase();
+    return phase == Phase::asking || phase == Phase::terminating || phase == Phase::killing ||
+           phase == Phase::dead;
+}
+
 Exit Manager::oom_exit(const Sandbox& sandbox, int code) {
     constexpr std::uint64_t k_bytes_per_mb = 1024UL * 1024;
     Exit exit;

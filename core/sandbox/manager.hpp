@@ -104,6 +104,10 @@ class Manager {
     /// its memory limit is ended by this: who sees a stream break asks first, since the kernel's event may
     /// come after.
     std::optional<Exit> limit_reached(const std::string& id);
+    /// Whether limit_reached() may be true: cheap enough to be asked at the end of each turn.
+    bool is_limit_suspected(const std::string& id) const;
+    /// True from when a generation that was ready is being ended until it is gone.
+    bool is_ending(const std::string& id) const;
 
     const Record* find(const std::string& id) const;
     /// Changes what the next generation starts with, and the limits of a living one where the kernel can at

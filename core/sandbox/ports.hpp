@@ -54,6 +54,9 @@ class ResourceGroup {
     /// each resource: "memory" when the members hold much of their limit, "memory_pressure" when they wait
     /// for memory. Bytes.
     virtual void watch_memory(MemoryWarning on_warning) = 0;
+    /// True while the kernel has said that the group met its memory limit, and whether it killed for it is
+    /// still to be seen. Costs nothing.
+    virtual bool is_oom_suspected() const { return false; }
     /// How often the kernel killed a member for the group's memory limit.
     virtual std::uint64_t oom_kills() const = 0;
     virtual Usage usage() const = 0;

@@ -53,6 +53,22 @@ TEST_CASE("A sandbox over its memory limit is ended and told why, and the next m
     CHECK(api.message(neighbour, "echo fine").output == "fine\n");
 }
 
+TEST_CASE("A message right after a turn that ran out of memory finds a fresh sandbox", "[limits]") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const Json made = api.create({{"limits", {{"memoryMb", 64}}}});
+    require_enforced(made, "memory");
+    const std::string id = made["id"];
+    for (int round = 1; round <= 8; ++round) {
+        INFO("round " << round);
+        CHECK(api.message(id, k_memory_bomb).errors == std::vector<std::string>{"oom"});
+        const Turn next = api.message(id, "echo on");
+        CHECK(next.errors.empty());
+        CHECK(next.output == "on\n");
+        CHECK(api.get(id)["generation"] == round + 1);
+    }
+}
+
 TEST_CASE("A SIGKILL from inside is no kill for memory", "[limits]") {
     const ServerProcess server;
     ApiClient api(server);
