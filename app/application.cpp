@@ -15,6 +15,7 @@
 #include "app/host.hpp"
 #include "app/host_memory.hpp"
 #include "app/metrics.hpp"
+#include "app/priority.hpp"
 #include "app/required_limits.hpp"
 #include "app/tls_certificate.hpp"
 #include "app/usage.hpp"
@@ -435,6 +436,8 @@ Application::~Application() = default;
 
 Result<std::unique_ptr<Application>> Application::open(boost::asio::io_context& loop, const Config& config) {
     raise_descriptor_limit();
+    if (config.nice < 0 && !set_own_priority(config.nice))
+        LogLine(evt::priority_refused).field("nice", config.nice).debug();
     auto data = DataDir::open(config.data_dir);
     if (!data)
         return data.error();

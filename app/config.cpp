@@ -255,6 +255,11 @@ void add_host_options(CLI::App& cli, Config& config) {
                    "Where servers of this host agree on sandbox uids")
         ->envname("ATOLL_UID_LEASE_DIR")
         ->capture_default_str();
+    cli.add_option("--nice", config.nice,
+                   "Priority of the server itself, if it may have it (root); sandboxes stay at 0. 0: none")
+        ->envname("ATOLL_NICE")
+        ->check(CLI::Range(-20, 0))
+        ->capture_default_str();
     cli.add_flag("--measure-loop", config.measure_loop,
                  "Measure how late the server's loop is and tell it in /v1/system; costs about 1 % of a CPU")
         ->envname("ATOLL_MEASURE_LOOP");

@@ -62,6 +62,7 @@ struct Config {
     std::filesystem::path helper;
     std::filesystem::path zygote;
     std::filesystem::path uid_lease_dir = "/var/lib/atoll/uids";
+    int nice = -10;
     bool measure_loop = false;
     bool print_profile = false;
     std::optional<KeysCommand> keys;

@@ -12,7 +12,9 @@
 namespace atl::cgroup {
 namespace {
 
-constexpr base::Millis k_first_pause{1};
+// The kernel tells of a kill on the console first, which may take it 20 ms; what takes longer is reclaim.
+constexpr base::Millis k_pause{1};
+constexpr int k_prompt_looks = 64;
 constexpr base::Millis k_last_pause{256};
 
 base::UniqueFd open_v2(int folder) {
@@ -63,7 +65,8 @@ void OomWatch::on_event() {
         (void)!::read(events_->fd().get(), bytes, sizeof(std::uint64_t));
     timers_.cancel(std::exchange(again_, 0));
     suspicious_ = true;
-    look(k_first_pause);
+    looks_ = 0;
+    look(k_pause);
 }
 
 // Last: who is told may destroy this.
@@ -81,7 +84,7 @@ void OomWatch::look(base::Millis next_pause) {
     again_ = timers_.arm(next_pause, [this, next_pause] {
         again_ = 0;
         events_->stop();
-        look(next_pause * 2);
+        look(++looks_ < k_prompt_looks ? k_pause : next_pause * 2);
     });
 }
 

@@ -35,6 +35,7 @@ class OomWatch {
     std::function<void()> on_oom_;
     std::optional<isolation::FdWatch> events_;
     bool suspicious_ = false;
+    int looks_ = 0;  // since the kernel's word
     base::TimerId again_ = 0;
 };
 

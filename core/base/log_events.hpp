@@ -11,6 +11,7 @@ inline constexpr std::string_view server_stopping = "server_stopping";
 inline constexpr std::string_view server_stopped = "server_stopped";
 inline constexpr std::string_view task_failed = "task_failed";
 inline constexpr std::string_view request = "request";
+inline constexpr std::string_view priority_refused = "priority_refused";
 inline constexpr std::string_view limit_reached = "limit_reached";
 inline constexpr std::string_view keys_refused = "keys_refused";
 inline constexpr std::string_view tls_loaded = "tls_loaded";

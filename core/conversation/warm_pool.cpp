@@ -120,7 +120,7 @@ std::optional<WarmPool::Claimed> WarmPool::claim(const std::string& agent, const
     std::optional<Claimed> claimed;
     while (!claimed && !shelf->ready.empty()) {
         sandbox::Record box = std::move(shelf->ready.front());
-        shelf->ready.erase(shelf->ready.begin());
+        shelf->ready.pop_front();
         // One that is just ending was not told of yet.
         if (sandboxes_.channel(box.id) == nullptr)
             sandboxes_.remove(box.id, [] {});
@@ -143,7 +143,7 @@ std::optional<std::string> WarmPool::give_way() {
         if (shelf.ready.empty())
             continue;
         std::string id = shelf.ready.front().id;
-        shelf.ready.erase(shelf.ready.begin());
+        shelf.ready.pop_front();
         sandboxes_.remove(id, [] {});
         return id;
     }
@@ -165,7 +165,7 @@ void WarmPool::close() {
     closed_ = true;
     timers_.cancel(std::exchange(timer_, 0));
     for (Shelf& shelf : shelves_) {
-        for (const sandbox::Record& record : std::exchange(shelf.ready, {}))
+        for (const sandbox::Record& record : std::exchange(shelf.ready, std::deque<sandbox::Record>()))
             sandboxes_.remove(record.id, [] {});
     }
 }

@@ -6,6 +6,7 @@
 // half-made sandbox; a sandbox that is not exactly as it was started is never given out.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <optional>
 #include <string>
@@ -50,7 +51,7 @@ class WarmPool {
     struct Shelf {
         std::string agent;
         std::size_t size = 0;
-        std::vector<sandbox::Record> ready;  // the oldest first
+        std::deque<sandbox::Record> ready;  // the oldest first
     };
 
     void start_next();

@@ -1,4 +1,5 @@
 // What an operator meets: a server that starts, one that cannot and says why, one that ends as it should.
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -177,6 +178,24 @@ TEST_CASE("A rootless server runs sandboxes too and says that they share a uid")
     CHECK(system["notEnforced"].contains("memory") == (made["enforcement"]["memory"] == "none"));
     CHECK(api.message(made["id"], "id -u").output == "1000\n");
     api.remove(made["id"]);
+}
+
+TEST_CASE("The server goes before what it starts, where it may") {
+    const auto nice_of = [](pid_t pid) { return ::getpriority(PRIO_PROCESS, static_cast<id_t>(pid)); };
+    const int own = nice_of(0);
+    ServerOptions options;
+    for (const int wanted : {-10, 0}) {
+        INFO(wanted);
+        options.arguments = {"--nice", std::to_string(wanted)};
+        const ServerProcess server(options);
+        ApiClient api(server);
+        api.create();
+        CHECK(nice_of(server.pid()) == (is_root() && wanted < 0 ? wanted : own));
+        const auto below = descendants(server.pid());
+        CHECK(below.size() >= 4);
+        for (const pid_t pid : below)
+            CHECK(nice_of(pid) >= own);
+    }
 }
 
 TEST_CASE("The server that runs in a data directory below /root serves sandboxes from there") {

@@ -1,0 +1,147 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "core/sandbox/manager_parts.hpp"
+
+namespace atl::sandbox {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+
+namespace {
+
+constexpr int k_sigkill = 9;  // signal(7)
+
+}  // namespace
+
+Result<void> Manager::room_for(const Limits& limits) const {
+    if (shutting_down_)
+        return Error(Errc::shutting_down, "the server is stopping; try again in a moment");
+    if (living_ >= settings_.max_sandboxes)
+        return Error(Errc::capacity,
+                     "all " + std::to_string(settings_.max_sandboxes) +
+                         " sandboxes are in use; delete or pause a conversation, or try again later");
+    if (settings_.max_memory_mb > 0 && committed_mb_ + limits.memory_mb > settings_.max_memory_mb)
+        return Error(Errc::capacity, "its memory limit of " + std::to_string(limits.memory_mb) +
+                                         " MB is more than is left of the " +
+                                         std::to_string(settings_.max_memory_mb) +
+                                         " MB for all sandboxes; delete or pause a conversation, ask for "
+                                         "less, or try again later");
+    const auto host =
+        settings_.memory_reserve > 0 && ports_.host_memory ? ports_.host_memory() : std::nullopt;
+    if (host && static_cast<double>(host->available_bytes) <
+                    static_cast<double>(host->total_bytes) * settings_.memory_reserve)
+        return Error(Errc::capacity, "the host is short of memory; try again later");
+    return {};
+}
+
+// What the kernel kills is one process on v1 and all of them on v2: either way the sandbox is over, since
+// none of it can be trusted to be whole.
+void Manager::watch_memory(Sandbox& sandbox) {
+    const std::string id = sandbox.record.id;
+    const std::uint32_t number = sandbox.generation->number;
+    sandbox.generation->group->watch_oom([this, id, number] {
+        if (lookup(id, number) != nullptr)
+            (void)limit_reached(id);
+    });
+    sandbox.generation->group->watch_memory(
+        [this, id, number](std::string_view resource, std::uint64_t used, std::uint64_t limit) {
+            if (lookup(id, number) != nullptr && observer_ != nullptr)
+                observer_->on_resource_warning(id, resource, used, limit);
+        });
+}
+
+void Manager::watch_disk(Sandbox& sandbox) {
+    const std::string id = sandbox.record.id;
+    const std::uint32_t number = sandbox.generation->number;
+    auto on_excess = [this, id, number](Exit exit) {
+        if (Generation* living = lookup(id, number))
+            perform(*lookup(id), living->machine.kill(std::move(exit)));
+    };
+    auto on_warning = [this, id, number](std::uint64_t used, std::uint64_t limit) {
+        if (lookup(id, number) != nullptr && observer_ != nullptr)
+            observer_->on_resource_warning(id, "disk", used, limit);
+    };
+    ports_.disk.watch(id, sandbox.record.limits.disk_mb, std::move(on_excess), std::move(on_warning));
+}
+
+std::optional<Exit> Manager::limit_reached(const std::string& id) {
+    Sandbox* sandbox = lookup(id);
+    if (sandbox == nullptr || !sandbox->generation)
+        return std::nullopt;
+    Generation& generation = *sandbox->generation;
+    if (generation.group && generation.group->oom_kills() > 0)
+        perform(*sandbox, generation.machine.kill(oom_exit(*sandbox, k_sigkill)));
+    const Exit& exit = generation.machine.exit();
+    if (exit.exit_class != ExitClass::oom && exit.exit_class != ExitClass::disk_limit)
+        return std::nullopt;
+    return exit;
+}
+
+bool Manager::is_limit_suspected(const std::string& id) const {
+    const Sandbox* sandbox = lookup(id);
+    if (sandbox == nullptr || !sandbox->generation)
+        return false;
+    const Generation& generation = *sandbox->generation;
+    return is_ending(id) || (generation.group && generation.group->is_oom_suspected());
+}
+
+bool Manager::is_ending(const std::string& id) const {
+    using Phase = GenerationMachine::Phase;
+    const Sandbox* sandbox = lookup(id);
+    if (sandbox == nullptr || !sandbox->generation || !sandbox->generation->machine.was_ready())
+        return false;
+    const Phase phase = sandbox->generation->machine.phase();
+    return phase == Phase::asking || phase == Phase::terminating || phase == Phase::killing ||
+           phase == Phase::dead;
+}
+
+Exit Manager::oom_exit(const Sandbox& sandbox, int code) {
+    constexpr std::uint64_t k_bytes_per_mb = 1024UL * 1024;
+    Exit exit;
+    exit.exit_class = ExitClass::oom;
+    exit.code = code;
+    exit.limit_bytes = sandbox.generation->memory_mb * k_bytes_per_mb;
+    exit.peak_bytes = sandbox.generation->group->usage().memory_peak_bytes;
+    exit.detail = "its processes needed more than the memory limit of " +
+                  std::to_string(sandbox.generation->memory_mb) +
+                  " MB; what they had in memory is lost, the files are kept";
+    return exit;
+}
+
+Result<void> Manager::set_limits(const std::string& id, const Limits& limits) {
+    Sandbox& sandbox = *lookup(id);
+    sandbox.record.limits = limits;
+    if (sandbox.generation)
+        ports_.disk.set_limit(id, limits.disk_mb);
+    if (!sandbox.generation || !sandbox.generation->group)
+        return {};
+    // Taking memory away makes the kernel reclaim it while the loop waits, or kill: that is for the next one.
+    Limits now = limits;
+    now.memory_mb = std::max(limits.memory_mb, sandbox.generation->memory_mb);
+    committed_mb_ += now.memory_mb - sandbox.generation->memory_mb;
+    sandbox.generation->memory_mb = now.memory_mb;
+    return sandbox.generation->group->set_limits(now);
+}
+
+Usage Manager::usage(const std::string& id) const {
+    const Sandbox* sandbox = lookup(id);
+    if (sandbox == nullptr || !sandbox->generation || !sandbox->generation->group)
+        return {};
+    return sandbox->generation->group->usage();
+}
+
+std::optional<std::uint32_t> Manager::memory_limit_mb(const std::string& id) const {
+    const Sandbox* sandbox = lookup(id);
+    if (sandbox == nullptr || !sandbox->generation)
+        return std::nullopt;
+    return sandbox->generation->memory_mb;
+}
+
+std::optional<DiskUsage> Manager::disk_usage(const std::string& id) const {
+    return ports_.disk.usage(id);
+}
+
+}  // namespace atl::sandbox
