@@ -1,11 +1,11 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <array>
 #include <stdexcept>
 
 #include "tests/bench/child.hpp"
 #include "tests/bench/crowd.hpp"
+#include "tests/bench/good_client.hpp"
 #include "tests/bench/measures.hpp"
 #include "tests/bench/memory.hpp"
 #include "tests/bench/shared.hpp"
@@ -16,7 +16,6 @@ namespace {
 constexpr std::size_t k_window_turns = 600;     // of two events: more than a conversation keeps in memory
 constexpr std::size_t k_flood_events = 50'000;  // about 17 MB
 constexpr std::size_t k_subscribers_a_room = 50;
-constexpr double k_message_every_ms = 5;
 // The server's deadline for a client to read is 30 s from when no buffer took more.
 constexpr double k_cut_within_ms = 60'000;
 
@@ -54,39 +53,6 @@ constexpr Scale k_small{.idle = 1000,
 
 void pause_ms(double ms) {
     ::poll(nullptr, 0, static_cast<int>(ms));
-}
-
-/// What the good client measured, for the process that started it.
-struct Times {
-    std::array<double, 16'384> ms;
-    std::size_t count = 0;
-
-    double p99() const {
-        Samples samples;
-        for (std::size_t i = 0; i < count; ++i)
-            samples.add(ms[i]);
-        return samples.percentile(0.99);
-    }
-};
-
-/// A message every 5 ms, each to its first event.
-void talk(const EventServer& server, const std::string& id, double for_ms, Times& times) {
-    WebSocket socket = server.open_socket(id, server.last_seq(id));
-    const auto began = Clock::now();
-    while (ms_since(began) < for_ms && times.count < times.ms.size()) {
-        const auto sent = Clock::now();
-        bool done = false;
-        const auto look = [&](std::string_view payload) {
-            done = done || payload.find(R"("type":"done")") != std::string_view::npos;
-            return true;
-        };
-        socket.send_text(R"({"type":"message","content":"hello"})");
-        socket.await(look);
-        times.ms[times.count++] = ms_since(sent);
-        while (!done)
-            socket.await(look);
-        pause_ms(std::max(0.0, k_message_every_ms - ms_since(sent)));
-    }
 }
 
 /// Fills what the server keeps of a conversation, so that it cannot be taken for growth.

@@ -49,6 +49,7 @@ std::vector<Measure> measures() {
          false,
          [](const Options& o) { return measure_load(o.load); }},
         {{"oom_to_event_ms"}, false, [=](const Options&) { return one(measure_oom()); }},
+        {{"bomb_message_ms"}, false, [=](const Options&) { return one(measure_bombs()); }},
         {{"disk_overshoot_pct"}, false, [=](const Options&) { return one(measure_disk()); }},
         {{"walk_lateness_ms"}, false, [=](const Options&) { return one(measure_walk()); }},
         {{"create_storm_per_s"}, false, [=](const Options&) { return one(measure_storm()); }},
