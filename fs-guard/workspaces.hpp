@@ -43,6 +43,7 @@ class Workspaces final : public sandbox::DiskGuard {
     void unwatch(const std::string& sandbox_id) override { meter_.unwatch(sandbox_id); }
     std::optional<sandbox::DiskUsage> usage(const std::string& sandbox_id) const override;
     void remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) override;
+    bool is_short() const override { return meter_.is_short(); }
     void describe(sandbox::Enforcement& enforcement, const std::string& sandbox_id) const override;
 
     /// At start, once the store has told which sandboxes exist: removes every other workspace and all that

@@ -9,7 +9,8 @@ namespace atl::conversation {
 
 base::Result<void> Admission::has_place(const sandbox::Limits& limits) const {
     auto room = ports_.room(limits);
-    if (room || (room.error().code() == base::Errc::capacity && ports_.can_evict()))
+    if (room || (room.error().code() == base::Errc::capacity && ports_.worth_evicting(limits) > 0 &&
+                 ports_.can_evict()))
         return {};
     return ports_.refusal(room.error());
 }
@@ -40,11 +41,13 @@ void Admission::pump() {
         Waiting& first = waiting_.front();
         const auto room = ports_.room(first.limits);
         const bool may_wait = !room && room.error().code() == base::Errc::capacity;
-        if (may_wait && ending_.size() < waiting_.size() &&
-            first.evictions < base::k_max_evictions_per_start) {
-            if (auto evicted = ports_.evict()) {
+        const std::size_t worth = may_wait ? ports_.worth_evicting(first.limits) : 0;
+        if (worth > 0 && ending_.size() < waiting_.size()) {
+            auto ended = ports_.give_way();
+            if (!ended && first.evictions < worth && (ended = ports_.evict()))
                 ++first.evictions;
-                ending_.insert(std::move(*evicted));
+            if (ended) {
+                ending_.insert(std::move(*ended));
                 continue;
             }
         }

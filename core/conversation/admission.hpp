@@ -3,8 +3,8 @@
 // the order in which they came; and where nothing can be spared it is refused (capacity). Pure: what room is
 // and who can be spared come from outside.
 //
-// Invariants: every start that is not cancelled is answered once; one start evicts
-// base::k_max_evictions_per_start at most; nothing is evicted while there is room.
+// Invariants: every start that is not cancelled is answered once; one start evicts as many as it is worth at
+// most, and whatever was only started ahead before that; nothing is evicted while there is room.
 // Internal to core/conversation.
 #pragma once
 
@@ -25,10 +25,14 @@ class Admission {
     using Go = std::function<void(base::Result<void>)>;
     struct Ports {
         std::function<base::Result<void>(const sandbox::Limits&)> room;
+        /// Begins to end one that was only started ahead and names it, as evict() does. None: there is none.
+        std::function<std::optional<std::string>()> give_way;
+        /// How many evictions such a start is worth: 0 where they would not help.
+        std::function<std::size_t(const sandbox::Limits&)> worth_evicting;
         /// Begins to end the sandbox that can be spared best and names it; ended() follows. None: nothing can
         /// be spared.
         std::function<std::optional<std::string>()> evict;
-        /// Whether evict() would find one.
+        /// Whether give_way() or evict() would find one.
         std::function<bool()> can_evict;
         /// The error for who cannot wait: `why`, perhaps with a time after which to try again.
         std::function<base::Error(const base::Error& why)> refusal;
@@ -44,6 +48,7 @@ class Admission {
     /// False if no start of this name waits.
     bool cancel(const std::string& id);
     bool waits(const std::string& id) const;
+    bool is_idle() const noexcept { return waiting_.empty(); }
     /// A sandbox has ended, or could not be started: there may be room.
     void ended(const std::string& sandbox_id);
 

@@ -10,6 +10,12 @@ namespace atl::conversation {
 using base::Errc;
 using base::Error;
 
+namespace {
+
+constexpr std::size_t k_shares_without_turns = 16;
+
+}  // namespace
+
 EventLog::EventLog(Journal& journal, Store& store, const base::Clock& clock, std::int64_t key,
                    std::size_t bound_bytes)
     : journal_(journal), store_(store), clock_(clock), key_(key), bound_bytes_(bound_bytes) {}
@@ -28,9 +34,13 @@ void EventLog::restore_turn(std::uint64_t last_seq, std::uint64_t bytes) {
 EventPtr EventLog::append(EventType type, std::uint64_t turn, std::string_view data) {
     EventPtr event = make_event(++last_seq_, type, clock_.wall_now(), turn, data);
     open_bytes_ += event->json.size();
+    turn_open_ = turn_open_ || turn != 0;
     pending_.push_back({event, journal_.batch_number()});
     journal_.add(AppendEvent{key_, event});
     schedule_publish();
+    // What happens without turns has its bound, too: a share of it goes as a turn does.
+    if (!turn_open_ && open_bytes_ > bound_bytes_ / k_shares_without_turns)
+        close_turn();
     return event;
 }
 
@@ -41,6 +51,7 @@ void EventLog::schedule_publish() {
 
 std::uint64_t EventLog::close_turn() {
     const std::uint64_t bytes = std::exchange(open_bytes_, 0);
+    turn_open_ = false;
     turns_.push_back({last_seq_, bytes});
     total_bytes_ += bytes;
     cut();

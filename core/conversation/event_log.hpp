@@ -72,6 +72,7 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
     std::uint64_t last_seq_ = 0;
     std::uint64_t committed_seq_ = 0;
     std::uint64_t open_bytes_ = 0;
+    bool turn_open_ = false;         // an event of it was appended
     std::uint64_t total_bytes_ = 0;  // of finished turns
     std::deque<TurnSpan> turns_;
     std::deque<Pending> pending_;  // appended, not yet published

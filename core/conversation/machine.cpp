@@ -147,8 +147,12 @@ void Machine::enter_paused(Actions& out, PauseReason reason, std::string text) {
 }
 
 Actions Machine::sandbox_ending() {
-    if (box_ == Box::up && turn_ == Turn::none)
+    const bool is_there = box_ == Box::up || box_ == Box::freezing || box_ == Box::frozen;
+    if (is_there && turn_ == Turn::none) {
         box_ = Box::stopping;
+        planned_ = PauseReason::none;
+        planned_text_.clear();
+    }
     return {};
 }
 

@@ -506,7 +506,13 @@ void Manager::Impl::on_sandbox_exit(const std::string& sandbox_id, std::uint32_t
         perform(*conversation, conversation->machine.sandbox_exited(exit));
     else
         pool_.lost(sandbox_id);
+}
+
+// Whoever waits for a place goes before what is only started ahead.
+void Manager::Impl::on_room(const std::string& sandbox_id) {
     admission_.ended(sandbox_id);
+    if (admission_.is_idle())
+        pool_.fill();
 }
 
 void Manager::Impl::on_agent_exit(const std::string& sandbox_id, std::uint32_t, const std::string& detail) {

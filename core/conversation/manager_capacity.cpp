@@ -40,9 +40,6 @@ Conversation* Manager::Impl::find_spared() const {
 }
 
 std::optional<std::string> Manager::Impl::evict() {
-    // What was only started ahead goes first.
-    if (auto pooled = pool_.give_way())
-        return pooled;
     std::erase_if(started_, [](const Conversation* one) { return !one->machine.sandbox_living(); });
     Conversation* const spared = find_spared();
     if (spared == nullptr)

@@ -35,6 +35,8 @@ Manager::Impl::Impl(const base::Clock& clock, base::Timers& timers, sandbox::Man
       store_(store),
       settings_(std::move(settings)),
       admission_({[this](const sandbox::Limits& limits) { return sandboxes_.room_for(limits); },
+                  [this] { return pool_.give_way(); },
+                  [this](const sandbox::Limits& limits) { return sandboxes_.worth_evicting(limits); },
                   [this] { return evict(); },
                   [this] { return pool_.can_give_way() || find_spared() != nullptr; },
                   [this](const Error& why) { return refusal(why); }}),
@@ -133,7 +135,7 @@ void Manager::Impl::create(CreateRequest request, Reply<View> reply) {
 
     Record record;
     record.agent = agent_name;
-    auto claimed = pool_.claim(agent_name, request);
+    auto claimed = sandboxes_.is_disk_short() ? std::nullopt : pool_.claim(agent_name, request);
     if (!claimed) {
         if (auto place = admission_.has_place(request.limits); !place)
             return refuse(place.error());
@@ -225,6 +227,10 @@ void Manager::Impl::patch(const std::string& id, const PatchRequest& patch, Repl
     if (!conversation->machine.created())
         return refuse(
             Error(Errc::conversation_starting, "the conversation's first sandbox is not ready yet"));
+    if (patch.limits) {
+        if (auto fits = sandboxes_.room_to_grow(conversation->record.sandbox_id, *patch.limits); !fits)
+            return refuse(fits.error());
+    }
     if (patch.metadata)
         conversation->record.metadata = *patch.metadata;
     if (patch.idle_seconds)
@@ -399,6 +405,8 @@ void Manager::Impl::resume(const std::string& id, Reply<View> reply) {
         return refuse(accepted.error());
     if (conversation->machine.status() == Status::ended)
         return refuse(Error(Errc::conversation_ended, "the conversation has ended"));
+    if (sandboxes_.is_ending(conversation->record.sandbox_id))
+        perform(*conversation, conversation->machine.sandbox_ending());
     if (!conversation->machine.sandbox_living()) {
         if (auto place = admission_.has_place(conversation->box.limits); !place)
             return refuse(place.error());

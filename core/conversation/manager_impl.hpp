@@ -53,7 +53,7 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
                              std::uint64_t limit) override;
     void on_agent_exit(const std::string& sandbox_id, std::uint32_t generation,
                        const std::string& detail) override;
-    void on_room() override { pool_.fill(); }
+    void on_room(const std::string& sandbox_id) override;
     std::optional<sandbox::Exit> limit_at_end(const std::string& id) override;
     void turn_done(const std::string& id) override;
     void query_ended(const std::string& id, sandbox::QueryEnd end, std::string_view detail) override;

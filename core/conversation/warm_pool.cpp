@@ -26,31 +26,32 @@ constexpr base::Millis k_longest_retry{60'000};
 
 WarmPool::WarmPool(base::Timers& timers, sandbox::Manager& sandboxes, const std::vector<PoolSize>& sizes,
                    FindAgent find_agent)
-    : timers_(timers),
-      sandboxes_(sandboxes),
-      find_agent_(std::move(find_agent)),
-      retry_pause_(k_first_retry) {
+    : timers_(timers), sandboxes_(sandboxes), find_agent_(std::move(find_agent)) {
     for (const PoolSize& size : sizes)
-        shelves_.push_back({size.agent, size.size, {}});
+        shelves_.push_back({size.agent, size.size, {}, k_first_retry, 0});
 }
 
 WarmPool::~WarmPool() {
     timers_.cancel(timer_);
+    for (const Shelf& shelf : shelves_)
+        timers_.cancel(shelf.rest);
 }
 
 void WarmPool::fill() {
-    if (timer_ == 0 && !starting_)
+    if (timer_ == 0)
         start_next();
 }
 
 void WarmPool::start_next() {
     // Room comes with a sandbox's end, and that calls fill().
-    if (closed_ || starting_ || !sandboxes_.room_for(sandbox::Limits{}))
+    if (closed_ || !starting_.empty() || is_full() || !sandboxes_.room_for(sandbox::Limits{}))
         return;
-    const auto short_of = std::find_if(shelves_.begin(), shelves_.end(),
-                                       [](const Shelf& shelf) { return shelf.ready.size() < shelf.size; });
-    if (short_of != shelves_.end())
-        start_one(*short_of);
+    for (std::size_t tried = 0; tried < shelves_.size(); ++tried) {
+        Shelf& shelf = shelves_[next_];
+        next_ = (next_ + 1) % shelves_.size();
+        if (shelf.ready.size() < shelf.size && shelf.rest == 0)
+            return start_one(shelf);
+    }
 }
 
 void WarmPool::start_one(Shelf& shelf) {
@@ -61,8 +62,9 @@ void WarmPool::start_one(Shelf& shelf) {
     wanted.conversation_id = base::new_id();
     auto made = sandboxes_.create(std::move(wanted));
     if (!made)
-        return on_failure(made.error());
-    starting_ = true;
+        return on_failure(shelf, made.error());
+    starting_ = made->id;
+    gives_way_ = false;
     sandboxes_.start(made->id, *spec,
                      [this, agent = shelf.agent, id = made->id](const base::Result<void>& result) {
                          on_started(agent, id, result);
@@ -70,30 +72,38 @@ void WarmPool::start_one(Shelf& shelf) {
 }
 
 void WarmPool::on_started(const std::string& agent, const std::string& id, const base::Result<void>& result) {
-    starting_ = false;
+    starting_.clear();
     const sandbox::Record* record = sandboxes_.find(id);
     if (closed_ || !result || record == nullptr) {
         sandboxes_.remove(id, [] {});
-        if (!closed_ && !result)
-            on_failure(result.error());
-        return;
+        if (!closed_ && !result && !gives_way_)
+            return on_failure(*shelf_of(agent), result.error());
+    } else {
+        shelf_of(agent)->ready.push_back(*record);
     }
-    retry_pause_ = k_first_retry;
-    shelf_of(agent)->ready.push_back(*record);
     wait_for_next(k_pause);
 }
 
-void WarmPool::on_failure(const base::Error& error) {
-    if (error.code() == base::Errc::shutting_down)
+void WarmPool::on_failure(Shelf& shelf, const base::Error& error) {
+    if (closed_ || error.code() == base::Errc::shutting_down)
         return;
-    LogLine(evt::pool_failed).quoted("err", error.detail()).warn();
-    wait_for_next(std::exchange(retry_pause_, std::min(2 * retry_pause_, k_longest_retry)));
+    LogLine(evt::pool_failed).field("agent", shelf.agent).quoted("err", error.detail()).warn();
+    timers_.cancel(shelf.rest);
+    shelf.rest = timers_.arm(shelf.retry_pause, [this, agent = shelf.agent] {
+        shelf_of(agent)->rest = 0;
+        fill();
+    });
+    shelf.retry_pause = std::min(2 * shelf.retry_pause, k_longest_retry);
+    wait_for_next(k_pause);
+}
+
+bool WarmPool::is_full() const {
+    return std::all_of(shelves_.begin(), shelves_.end(),
+                       [](const Shelf& shelf) { return shelf.ready.size() >= shelf.size; });
 }
 
 void WarmPool::wait_for_next(base::Millis pause) {
-    const bool is_full = std::all_of(shelves_.begin(), shelves_.end(),
-                                     [](const Shelf& shelf) { return shelf.ready.size() >= shelf.size; });
-    if (is_full || timer_ != 0)
+    if (closed_ || timer_ != 0 || is_full())
         return;
     timer_ = timers_.arm(pause, [this] {
         timer_ = 0;
@@ -127,18 +137,27 @@ std::optional<WarmPool::Claimed> WarmPool::claim(const std::string& agent, const
         else
             claimed = Claimed{box.conversation_id, std::move(box)};
     }
-    claimed_ = claimed_ || claimed.has_value();
-    if (!starting_)
+    if (claimed) {
+        claimed_ = true;
+        shelf->retry_pause = k_first_retry;
+    }
+    if (starting_.empty())
         wait_for_next(k_pause);
     return claimed;
 }
 
 bool WarmPool::can_give_way() const {
-    return std::any_of(shelves_.begin(), shelves_.end(),
+    return (!starting_.empty() && !gives_way_) ||
+           std::any_of(shelves_.begin(), shelves_.end(),
                        [](const Shelf& shelf) { return !shelf.ready.empty(); });
 }
 
 std::optional<std::string> WarmPool::give_way() {
+    if (!starting_.empty() && !std::exchange(gives_way_, true)) {
+        const std::string id = starting_;
+        sandboxes_.remove(id, [] {});
+        return id;
+    }
     for (Shelf& shelf : shelves_) {
         if (shelf.ready.empty())
             continue;
@@ -155,7 +174,7 @@ bool WarmPool::lost(const std::string& sandbox_id) {
         if (std::erase_if(shelf.ready, [&](const auto& record) { return record.id == sandbox_id; }) == 0)
             continue;
         sandboxes_.remove(sandbox_id, [] {});
-        on_failure(base::Error(base::Errc::sandbox_failed, "a sandbox of the pool ended by itself"));
+        on_failure(shelf, base::Error(base::Errc::sandbox_failed, "a sandbox of the pool ended by itself"));
         return true;
     }
     return false;
@@ -165,6 +184,7 @@ void WarmPool::close() {
     closed_ = true;
     timers_.cancel(std::exchange(timer_, 0));
     for (Shelf& shelf : shelves_) {
+        timers_.cancel(std::exchange(shelf.rest, 0));
         for (const sandbox::Record& record : std::exchange(shelf.ready, std::deque<sandbox::Record>()))
             sandboxes_.remove(record.id, [] {});
     }

@@ -52,24 +52,28 @@ class WarmPool {
         std::string agent;
         std::size_t size = 0;
         std::deque<sandbox::Record> ready;  // the oldest first
+        base::Millis retry_pause{};         // after the next failure; grows until one is claimed
+        base::TimerId rest = 0;             // after a failure
     };
 
     void start_next();
     void start_one(Shelf& shelf);
     void on_started(const std::string& agent, const std::string& id, const base::Result<void>& result);
     void wait_for_next(base::Millis pause);
-    void on_failure(const base::Error& error);
+    void on_failure(Shelf& shelf, const base::Error& error);
+    bool is_full() const;
     Shelf* shelf_of(const std::string& agent);
 
     base::Timers& timers_;
     sandbox::Manager& sandboxes_;
     FindAgent find_agent_;
     std::vector<Shelf> shelves_;
-    bool starting_ = false;
-    bool claimed_ = false;  // since the last look at what is missing
+    std::size_t next_ = 0;    // the shelf to look at first
+    std::string starting_;    // the sandbox that is being started
+    bool gives_way_ = false;  // that one
+    bool claimed_ = false;    // since the last look at what is missing
     bool closed_ = false;
     base::TimerId timer_ = 0;
-    base::Millis retry_pause_;
 };
 
 }  // namespace atl::conversation

@@ -100,8 +100,11 @@ std::optional<LogPage> LogBook::read(const std::string& id, std::uint64_t after,
         return std::nullopt;
     const Log& log = found->second;
     LogPage page;
+    // A number of an earlier server, or of a log that was pushed out: this one is all new.
+    if (after > log.last_seq)
+        after = 0;
     page.first_seq = log.entries.empty() ? log.last_seq + 1 : log.entries.front().seq;
-    page.next = std::max(after, log.last_seq);
+    page.next = log.last_seq;
     for (const LogEntry& entry : log.entries) {
         if (entry.seq > after && (!only || entry.stream == *only))
             page.entries.push_back(entry);

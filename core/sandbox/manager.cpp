@@ -364,7 +364,7 @@ void Manager::finish(const std::string& id, std::uint32_t number) {
     if (removing)
         remove_workspace(id);
     if (observer_ != nullptr)
-        observer_->on_room();
+        observer_->on_room(id);
     if (shutting_down_ && living_ == 0 && on_quiet_)
         std::exchange(on_quiet_, nullptr)();
 }

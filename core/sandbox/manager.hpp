@@ -55,7 +55,7 @@ class Observer {
     virtual void on_agent_exit(const std::string& sandbox_id, std::uint32_t generation,
                                const std::string& detail) = 0;
     /// A generation is gone, whether it ever was ready or not: there is room for another.
-    virtual void on_room() {}
+    virtual void on_room(const std::string& sandbox_id) { (void)sandbox_id; }
 };
 
 class Manager {
@@ -74,6 +74,13 @@ class Manager {
     /// Whether a generation with these limits may start now. Frozen ones count like all that live: they may
     /// go on at any time. Errors: capacity, shutting_down.
     base::Result<void> room_for(const Limits& limits) const;
+    /// Whether a sandbox may have these limits from now on; with none of it living, whether it could ever
+    /// start with them. Errors: capacity.
+    base::Result<void> room_to_grow(const std::string& id, const Limits& limits) const;
+    /// How many others are worth ending for a start with these limits that finds no room.
+    std::size_t worth_evicting(const Limits& limits) const;
+    /// Whether the disk has too little room for another workspace to grow.
+    bool is_disk_short() const { return ports_.disk.is_short(); }
     /// Makes a sandbox: id, uid, workspace. Nothing runs yet. Errors: storage_failed, shutting_down; capacity
     /// where no uid is left.
     base::Result<Record> create(Record wanted);
@@ -140,6 +147,7 @@ class Manager {
     struct Generation;
     struct Sandbox;
 
+    bool is_host_short() const;
     Sandbox* lookup(const std::string& id) const;
     Generation* lookup(const std::string& id, std::uint32_t generation) const;
     Sandbox& enlist(Record record);

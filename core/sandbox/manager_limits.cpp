@@ -29,12 +29,37 @@ Result<void> Manager::room_for(const Limits& limits) const {
                                          std::to_string(settings_.max_memory_mb) +
                                          " MB for all sandboxes; delete or pause a conversation, ask for "
                                          "less, or try again later");
-    const auto host =
-        settings_.memory_reserve > 0 && ports_.host_memory ? ports_.host_memory() : std::nullopt;
-    if (host && static_cast<double>(host->available_bytes) <
-                    static_cast<double>(host->total_bytes) * settings_.memory_reserve)
+    if (is_host_short())
         return Error(Errc::capacity, "the host is short of memory; try again later");
     return {};
+}
+
+Result<void> Manager::room_to_grow(const std::string& id, const Limits& limits) const {
+    if (settings_.max_memory_mb == 0)
+        return {};
+    const Sandbox* sandbox = lookup(id);
+    const bool lives = sandbox != nullptr && sandbox->generation;
+    const std::uint64_t own = lives ? sandbox->generation->memory_mb : 0;
+    const std::uint64_t others = lives ? committed_mb_ - own : 0;
+    if (limits.memory_mb <= own || others + limits.memory_mb <= settings_.max_memory_mb)
+        return {};
+    return Error(Errc::capacity, "a memory limit of " + std::to_string(limits.memory_mb) +
+                                     " MB is more than is left of the " +
+                                     std::to_string(settings_.max_memory_mb) + " MB for all sandboxes");
+}
+
+std::size_t Manager::worth_evicting(const Limits& limits) const {
+    if (settings_.max_memory_mb > 0 && limits.memory_mb > settings_.max_memory_mb)
+        return 0;
+    // What others have taken from the host does not come back by ending ours.
+    return is_host_short() ? 1 : base::k_max_evictions_per_start;
+}
+
+bool Manager::is_host_short() const {
+    const auto host =
+        settings_.memory_reserve > 0 && ports_.host_memory ? ports_.host_memory() : std::nullopt;
+    return host && static_cast<double>(host->available_bytes) <
+                       static_cast<double>(host->total_bytes) * settings_.memory_reserve;
 }
 
 // What the kernel kills is one process on v1 and all of them on v2: either way the sandbox is over, since

@@ -81,6 +81,8 @@ class DiskGuard {
     /// Makes the workspace of a new sandbox, owned by `host_uid` (0: by the server), mode 0700.
     virtual base::Result<std::filesystem::path> provision(const std::string& sandbox_id,
                                                           std::uint32_t host_uid) = 0;
+    /// Whether the disk has less than the reserve: then nothing new should begin to write.
+    virtual bool is_short() const { return false; }
     /// Where the workspace is; no look at the disk.
     virtual std::filesystem::path workspace(const std::string& sandbox_id) const = 0;
     /// While a generation lives: its workspace is measured. `on_excess` is called at most once, when it has

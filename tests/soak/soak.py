@@ -147,11 +147,14 @@ class Worker(threading.Thread):
                 continue  # it has ended
             # The number may be another's by now; what is seen to be ours while the handle is held stays so.
             ours = footprint.name_of(pid) == "bwrap" and pid in footprint.children(self.server.pid)
-            if ours:
-                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            os.close(pidfd)
-            if ours:
-                return
+            try:
+                if ours:
+                    signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+                    return
+            except ProcessLookupError:
+                pass  # it ended meanwhile
+            finally:
+                os.close(pidfd)
 
 
 def work(server, conversations, seed, seconds):

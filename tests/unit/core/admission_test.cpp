@@ -17,10 +17,20 @@ struct House {
     std::vector<std::string> evicted;
     std::vector<std::string> started;
     std::vector<std::string> refused;
+    std::vector<std::string> ahead;  // only started ahead
+    std::size_t worth = base::k_max_evictions_per_start;
     Admission admission{{[this](const sandbox::Limits&) {
                              return free > 0 ? base::Result<void>()
                                              : base::Error(base::Errc::capacity, "full");
                          },
+                         [this]() -> std::optional<std::string> {
+                             if (ahead.empty())
+                                 return std::nullopt;
+                             const std::string id = ahead.back();
+                             ahead.pop_back();
+                             return id;
+                         },
+                         [this](const sandbox::Limits&) { return worth; },
                          [this]() -> std::optional<std::string> {
                              if (spared.empty())
                                  return std::nullopt;
@@ -28,7 +38,7 @@ struct House {
                              spared.erase(spared.begin());
                              return evicted.back();
                          },
-                         [this] { return !spared.empty(); },
+                         [this] { return !spared.empty() || !ahead.empty(); },
                          [](const base::Error& why) {
                              return base::Error(why.code(), why.detail(), std::chrono::seconds{7});
                          }}};
@@ -113,4 +123,31 @@ TEST_CASE("admission: one start ends only so many others for a place that does n
         house.admission.ended(house.evicted[i]);
     CHECK(house.evicted.size() == base::k_max_evictions_per_start);
     CHECK(house.refused == Names{"x"});
+}
+
+TEST_CASE("admission: what was only started ahead goes first, and counts for no eviction") {
+    House house;
+    house.spared = {"idle"};
+    house.ahead = {"a", "b"};
+    house.ask("one");
+    CHECK(house.ahead.size() == 1);
+    CHECK(house.evicted.empty());
+    house.ends("b");
+    CHECK(house.started == std::vector<std::string>{"one"});
+    house.ask("two");
+    house.ask("three");
+    CHECK(house.ahead.empty());
+    CHECK(house.evicted == std::vector<std::string>{"idle"});
+}
+
+TEST_CASE("admission: nothing is ended for a start that this would not help") {
+    House house;
+    house.spared = {"idle"};
+    house.ahead = {"a"};
+    house.worth = 0;
+    CHECK_FALSE(house.admission.has_place({}).has_value());
+    house.ask("huge");
+    CHECK(house.refused == std::vector<std::string>{"huge"});
+    CHECK(house.spared.size() == 1);
+    CHECK(house.ahead.size() == 1);
 }

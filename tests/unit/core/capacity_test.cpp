@@ -46,6 +46,11 @@ class House {
         return answer(
             [&](auto reply) { conversations->pause(id, conversation::PauseMode::warm, std::move(reply)); });
     }
+    base::Result<conversation::View> raise(const std::string& id, std::uint32_t memory_mb) {
+        conversation::PatchRequest patch;
+        patch.limits = memory(memory_mb);
+        return answer([&](auto reply) { conversations->patch(id, patch, std::move(reply)); });
+    }
     template <class Ask>
     base::Result<conversation::View> answer(Ask ask) {
         std::optional<base::Result<conversation::View>> answered;
@@ -106,7 +111,7 @@ TEST_CASE(
     CHECK(house.create().error().retry_after() == std::chrono::seconds{1});
 }
 
-TEST_CASE("capacity: a host that stays short gets only so many sandboxes ended for one start") {
+TEST_CASE("capacity: a host that others made short gets one sandbox ended for a start, not all") {
     sandbox::ManagerSettings settings;
     settings.memory_reserve = 0.05;
     House house(settings);
@@ -117,7 +122,21 @@ TEST_CASE("capacity: a host that stays short gets only so many sandboxes ended f
     }
     house.host = {20 * k_gb, k_gb / 2};
     CHECK(house.create().error().code() == base::Errc::capacity);
-    CHECK(house.sandboxes->living() == 2);
+    CHECK(house.sandboxes->living() == base::k_max_evictions_per_start + 1);
     house.host->available_bytes = 2 * k_gb;
     CHECK(house.create().has_value());
+}
+
+TEST_CASE("capacity: what can never fit ends nobody, and no limit grows beyond the bound of all") {
+    sandbox::ManagerSettings settings;
+    settings.max_memory_mb = 8192;
+    House house(settings);
+    const std::string id = house.create(2048)->record.id;
+    REQUIRE(house.freeze(house.create(2048)->record.id).has_value());
+    CHECK(house.create(8193).error().code() == base::Errc::capacity);
+    CHECK(house.sandboxes->living() == 2);
+    CHECK(house.raise(id, 8192).error().code() == base::Errc::capacity);
+    CHECK(house.sandboxes->committed_memory_mb() == 4096);
+    CHECK(house.raise(id, 6144).has_value());
+    CHECK(house.sandboxes->committed_memory_mb() == 8192);
 }
