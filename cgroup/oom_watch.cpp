@@ -12,10 +12,12 @@
 namespace atl::cgroup {
 namespace {
 
-// The kernel tells of a kill on the console first, which may take it 20 ms; what takes longer is reclaim.
+// The kernel tells of a kill on the console before it kills: that takes it 20 ms, and seconds where the
+// console is slow and others were killed just before.
 constexpr base::Millis k_pause{1};
-constexpr int k_prompt_looks = 64;
-constexpr base::Millis k_last_pause{256};
+constexpr int k_prompt_looks = 300;
+constexpr base::Millis k_slow_pause{100};
+constexpr int k_looks = k_prompt_looks + 300;
 
 base::UniqueFd open_v2(int folder) {
     return base::UniqueFd(::openat(folder, "memory.events", O_RDONLY | O_CLOEXEC));
@@ -66,25 +68,26 @@ void OomWatch::on_event() {
     timers_.cancel(std::exchange(again_, 0));
     suspicious_ = true;
     looks_ = 0;
-    look(k_pause);
+    look();
 }
 
 // Last: who is told may destroy this.
-void OomWatch::look(base::Millis next_pause) {
+void OomWatch::look() {
     if (read_oom_kills({{Controller::memory, folder_}}) > 0) {
         events_->stop();
         std::exchange(on_oom_, nullptr)();
         return;
     }
     await();
-    if (folder_.version == 2 || next_pause > k_last_pause) {
+    if (folder_.version == 2 || looks_ == k_looks) {
         suspicious_ = false;
         return;
     }
-    again_ = timers_.arm(next_pause, [this, next_pause] {
+    const base::Millis pause = ++looks_ < k_prompt_looks ? k_pause : k_slow_pause;
+    again_ = timers_.arm(pause, [this] {
         again_ = 0;
         events_->stop();
-        look(++looks_ < k_prompt_looks ? k_pause : next_pause * 2);
+        look();
     });
 }
 

@@ -28,7 +28,7 @@ class OomWatch {
   private:
     void await();
     void on_event();
-    void look(base::Millis next_pause);
+    void look();
 
     base::Timers& timers_;
     ControllerFolder folder_;
