@@ -19,11 +19,11 @@ std::chrono::nanoseconds thread_cpu() noexcept {
 
 }  // namespace
 
-LoopMeter::LoopMeter(asio::io_context& loop) : loop_(loop), timer_(loop.get_executor()) {}
+LoopMeter::LoopMeter(asio::io_context& loop)
+    : loop_(loop), ticks_(loop.get_executor(), k_tick, [this](auto late) { lateness_.add(late); }) {}
 
 void LoopMeter::run() {
-    timer_.expires_after(k_tick);
-    await_tick();
+    ticks_.start();
     auto last = thread_cpu();
     while (loop_.run_one() != 0) {
         const auto now = thread_cpu();
@@ -42,24 +42,6 @@ void LoopMeter::tell(std::chrono::nanoseconds handler_cpu) {
     LogLine(evt::slow_handler)
         .field("dur_ms", std::chrono::duration_cast<std::chrono::milliseconds>(handler_cpu).count())
         .warn();
-}
-
-void LoopMeter::stop() {
-    stopped_ = true;
-    timer_.cancel();
-}
-
-void LoopMeter::await_tick() {
-    timer_.async_wait([this](const boost::system::error_code& error) {
-        if (error || stopped_)
-            return;
-        const auto now = std::chrono::steady_clock::now();
-        auto due = timer_.expiry();
-        for (; due <= now; due += k_tick)
-            lateness_.add(now - due);
-        timer_.expires_at(due);
-        await_tick();
-    });
 }
 
 }  // namespace atl::base

@@ -1,15 +1,14 @@
 // The stall meter of a loop: how late a timer of 1 ms fires, and how much CPU time each handler takes. It
 // costs a wake-up a millisecond and a system call a handler (about 1 % of a busy CPU), so a loop has one only
-// while somebody wants to know (`--measure-loop`); without it the loop runs as Asio runs it. A tick is due a
-// millisecond after the last one was due, not after it came: one long stall counts as the many late ticks
-// that it is. A handler beyond its budget is logged, at most one a second.
+// while somebody wants to know (`--measure-loop`); without it the loop runs as Asio runs it. A handler beyond
+// its budget is logged, at most one a second.
 #pragma once
 
-#include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/io_context.hpp>
 
 #include "core/base/clock.hpp"
 #include "core/base/histogram.hpp"
+#include "core/base/loop_ticks.hpp"
 #include "core/base/task.hpp"
 
 namespace atl::base {
@@ -25,7 +24,7 @@ class LoopMeter {
     /// the one that follows.
     void run();
     /// Ends the ticks, so that run() can return when no other work is left.
-    void stop();
+    void stop() { ticks_.stop(); }
 
     const Histogram& lateness() const noexcept { return lateness_; }
     const Histogram& handler_cpu() const noexcept { return handler_cpu_; }
@@ -35,15 +34,10 @@ class LoopMeter {
     static constexpr std::chrono::milliseconds k_handler_budget{1};
 
   private:
-    using Timer = asio::basic_waitable_timer<std::chrono::steady_clock,
-                                             asio::wait_traits<std::chrono::steady_clock>, Executor>;
-
-    void await_tick();
     void tell(std::chrono::nanoseconds handler_cpu);
 
     asio::io_context& loop_;
-    Timer timer_;
-    bool stopped_ = false;
+    LoopTicks ticks_;
     SteadyTime quiet_until_{};  // no further log line before
     Histogram lateness_;
     Histogram handler_cpu_;
