@@ -10,7 +10,7 @@
 #include "core/base/error.hpp"
 #include "core/base/task.hpp"
 #include "core/base/unique_fd.hpp"
-#include "core/isolation/spawn.hpp"
+#include "core/isolation/waiting_process.hpp"
 
 namespace atl::cgroup {
 
@@ -19,20 +19,14 @@ class EventArmer {
     /// `program` is atoll-zygote. Errors: sandbox_failed.
     static base::Result<EventArmer> start(const base::Executor& executor,
                                           const std::filesystem::path& program);
-    EventArmer(EventArmer&&) noexcept = default;
-    EventArmer& operator=(EventArmer&&) = delete;
-    ~EventArmer();
-
     /// Has `events` signalled as `file` of the group whose cgroup.event_control is `control` and `argument`
     /// say. 0 or errno, EAGAIN where too many wait to be armed; what the kernel answers is not told.
     int arm(int events, int file, int control, std::string_view argument);
 
   private:
-    EventArmer(isolation::Spawned spawned, base::UniqueFd socket)
-        : spawned_(std::move(spawned)), socket_(std::move(socket)) {}
+    explicit EventArmer(isolation::WaitingProcess process) : process_(std::move(process)) {}
 
-    isolation::Spawned spawned_;
-    base::UniqueFd socket_;
+    isolation::WaitingProcess process_;
 };
 
 }  // namespace atl::cgroup

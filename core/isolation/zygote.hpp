@@ -14,6 +14,7 @@
 #include "core/base/error.hpp"
 #include "core/base/task.hpp"
 #include "core/isolation/spawn.hpp"
+#include "core/isolation/waiting_process.hpp"
 
 namespace atl::isolation {
 
@@ -23,11 +24,6 @@ class Zygote {
     /// cgroup.procs files open for writing. Errors: sandbox_failed.
     static base::Result<Zygote> start(const base::Executor& executor, const std::filesystem::path& program,
                                       int group_fd, const std::vector<int>& join_fds);
-    Zygote(Zygote&&) noexcept = default;
-    Zygote& operator=(Zygote&&) = delete;
-    /// Ends one that became nothing.
-    ~Zygote();
-
     /// Makes it run `program` with `args` by `plan`, whose group_fd is not looked at. At most once. What
     /// fails before the exec is told on the plan's stderr, and the process ends with 127. Errors:
     /// sandbox_failed if it is gone.
@@ -35,11 +31,9 @@ class Zygote {
                                  const ChildPlan& plan);
 
   private:
-    Zygote(Spawned spawned, base::UniqueFd socket)
-        : spawned_(std::move(spawned)), socket_(std::move(socket)) {}
+    explicit Zygote(WaitingProcess process) : process_(std::move(process)) {}
 
-    Spawned spawned_;
-    base::UniqueFd socket_;
+    WaitingProcess process_;  // ends one that became nothing
 };
 
 }  // namespace atl::isolation

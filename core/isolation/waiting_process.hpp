@@ -1,0 +1,45 @@
+// A process of ours, atoll-zygote, that waits on a socket to be told what to do, with the descriptors it
+// takes.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/task.hpp"
+#include "core/base/unique_fd.hpp"
+#include "core/isolation/spawn.hpp"
+
+namespace atl::isolation {
+
+class WaitingProcess {
+  public:
+    /// Starts `program` with `args`, `more_fds` from descriptor 3 on, in the v2 group `group_fd` if that is
+    /// not negative. Errors: sandbox_failed.
+    static base::Result<WaitingProcess> start(const base::Executor& executor,
+                                              const std::filesystem::path& program,
+                                              const std::vector<std::string>& args,
+                                              const std::vector<int>& more_fds = {}, int group_fd = -1);
+    WaitingProcess(WaitingProcess&&) noexcept = default;
+    WaitingProcess& operator=(WaitingProcess&&) = delete;
+    /// Ends and reaps it, unless it was released.
+    ~WaitingProcess();
+
+    /// One message (unix(7), SCM_RIGHTS). 0 or errno, EAGAIN where too many wait to be read. Precondition:
+    /// `fds` are one at least and k_max_zygote_fds at most.
+    int send(std::string_view text, std::span<const int> fds) const;
+    /// It is its caller's from now on.
+    Spawned release() { return std::move(spawned_); }
+
+  private:
+    WaitingProcess(Spawned spawned, base::UniqueFd socket)
+        : spawned_(std::move(spawned)), socket_(std::move(socket)) {}
+
+    Spawned spawned_;
+    base::UniqueFd socket_;
+};
+
+}  // namespace atl::isolation
