@@ -47,6 +47,7 @@ class Crowd {
 
     void run() {
         control_.ready = true;
+        spread_turns();
         while (!control_.stop) {
             take_all(k_beat_ms);
             begin_turns();
@@ -79,10 +80,15 @@ class Crowd {
         for (std::size_t i = 0; i < room.sockets.size(); ++i)
             watch(room.sockets[i], index << k_room_shift | i);
         room.dones.resize(room.sockets.size());
-        // Not all at the same moment.
-        const double wait_ms =
-            plan_.turn_every_ms * static_cast<double>(index) / static_cast<double>(plan_.rooms.size());
-        room.next_turn = Clock::now() + std::chrono::microseconds(static_cast<int>(wait_ms * 1000));
+    }
+    /// Not all at the same moment. To be called when all are open: that takes longer than a turn's interval.
+    void spread_turns() {
+        const auto now = Clock::now();
+        for (std::size_t i = 0; i < rooms_.size(); ++i) {
+            const double wait_ms =
+                plan_.turn_every_ms * static_cast<double>(i) / static_cast<double>(rooms_.size());
+            rooms_[i].next_turn = now + std::chrono::microseconds(static_cast<int>(wait_ms * 1000));
+        }
     }
 
     /// A ping is answered by receive_done().
@@ -106,7 +112,7 @@ class Crowd {
         for (Room& room : rooms_) {
             if (now < room.next_turn || room.dones.front() != room.turns)
                 continue;
-            room.next_turn = now + std::chrono::microseconds(static_cast<int>(plan_.turn_every_ms * 1000));
+            room.next_turn += std::chrono::microseconds(static_cast<int>(plan_.turn_every_ms * 1000));
             room.sockets.front().send_text(k_message);
             ++room.turns;
             ++control_.turns;

@@ -3,25 +3,44 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <array>
+#include <utility>
+
+#include "tests/bench/child.hpp"
+#include "tests/bench/shared.hpp"
 
 namespace atl::bench {
 namespace {
 
 constexpr double k_message_every_ms = 5;
 
-}  // namespace
+/// What one of them measured, for the process that started it (shared.hpp).
+struct Times {
+    std::array<double, 16'384> ms;
+    std::size_t count = 0;
 
-double Times::p99() const {
-    Samples samples;
-    for (std::size_t i = 0; i < count; ++i)
-        samples.add(ms[i]);
-    return samples.percentile(0.99);
+    double p99() const {
+        Samples samples;
+        for (std::size_t i = 0; i < count; ++i)
+            samples.add(ms[i]);
+        return samples.percentile(0.99);
+    }
+};
+
+/// Calls `exchange`, which gives how long it took, until the time is over.
+template <class Exchange>
+void keep_talking(double for_ms, Times& times, Exchange exchange) {
+    const auto began = Clock::now();
+    while (ms_since(began) < for_ms && times.count < times.ms.size()) {
+        const auto sent = Clock::now();
+        times.ms[times.count++] = exchange();
+        ::poll(nullptr, 0, static_cast<int>(std::max(0.0, k_message_every_ms - ms_since(sent))));
+    }
 }
 
 void talk(const EventServer& server, const std::string& id, double for_ms, Times& times) {
     WebSocket socket = server.open_socket(id, server.last_seq(id));
-    const auto began = Clock::now();
-    while (ms_since(began) < for_ms && times.count < times.ms.size()) {
+    keep_talking(for_ms, times, [&] {
         const auto sent = Clock::now();
         bool done = false;
         const auto look = [&](std::string_view payload) {
@@ -30,11 +49,41 @@ void talk(const EventServer& server, const std::string& id, double for_ms, Times
         };
         socket.send_text(R"({"type":"message","content":"hello"})");
         socket.await(look);
-        times.ms[times.count++] = ms_since(sent);
+        const double ms = ms_since(sent);
         while (!done)
             socket.await(look);
-        ::poll(nullptr, 0, static_cast<int>(std::max(0.0, k_message_every_ms - ms_since(sent))));
+        return ms;
+    });
+}
+
+void talk_bare(std::uint16_t port, double for_ms, Times& times) {
+    Connection connection(port);
+    const std::string request = request_text("POST", "/", {}, R"({"content":"hello"})", Accept::event_stream);
+    keep_talking(for_ms, times, [&] {
+        const auto sent = Clock::now();
+        connection.exchange(request);
+        return ms_since(sent);
+    });
+}
+
+}  // namespace
+
+GoodClients::GoodClients(const EventServer& server, std::string id)
+    : server_(server), id_(std::move(id)), bare_(1, Persist::nothing) {}
+
+P99 GoodClients::talk_for(double for_ms, const std::function<void()>& meanwhile) {
+    const Shared<Times> times;
+    const Shared<Times> bare_times;
+    Child good([&] { talk(server_, id_, for_ms, *times); });
+    Child bare([&] { talk_bare(bare_.port(), for_ms, *bare_times); });
+    while (!good.has_ended() || !bare.has_ended()) {
+        if (meanwhile)
+            meanwhile();
+        ::poll(nullptr, 0, static_cast<int>(for_ms / 100));
     }
+    good.wait();
+    bare.wait();
+    return {times->p99(), bare_times->p99()};
 }
 
 }  // namespace atl::bench

@@ -1,6 +1,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 
 #include "tests/bench/child.hpp"
@@ -69,8 +70,9 @@ class Load {
   public:
     explicit Load(const Scale& scale) : scale_(scale) {
         Connection connection(server_.server().port());
-        good_ = server_.server().create_conversation(connection, "echo");
-        fill_window(server_, good_);
+        const std::string good = server_.server().create_conversation(connection, "echo");
+        fill_window(server_, good);
+        good_.emplace(server_, good);
         plan_.idle = scale.idle;
         plan_.subscribers_a_room = k_subscribers_a_room;
         plan_.never_reading = scale.never_reading;
@@ -86,34 +88,27 @@ class Load {
     }
 
     std::vector<Result> run() {
-        const double quiet = talk_for(scale_.quiet_ms);
+        const P99 quiet = talk_for(scale_.quiet_ms);
         Child crowd([&] { run_crowd(server_, plan_, *control_); });
         while (!control_->ready) {
             if (crowd.has_ended())
                 crowd.wait();
             pause_ms(10);
         }
-        const double crowded = talk_for(scale_.crowd_ms);
+        const P99 crowded = talk_for(scale_.crowd_ms);
         const double before_kb = rss_kb(server_.server().pid());
         control_->hostile = true;
-        const double hostile = talk_for(scale_.hostile_ms);
+        const P99 hostile = talk_for(scale_.hostile_ms);
         control_->stop = true;
         crowd.wait();
         return {message_result(quiet, crowded, hostile), memory_result(before_kb), cut_result()};
     }
 
   private:
-    /// The good client's p99; meanwhile the server's memory is looked at.
-    double talk_for(double for_ms) {
-        const Shared<Times> times;
-        Child good([&] { talk(server_, good_, for_ms, *times); });
+    /// Meanwhile the server's memory is looked at.
+    P99 talk_for(double for_ms) {
         memory_kb_.clear();
-        while (!good.has_ended()) {
-            memory_kb_.push_back(rss_kb(server_.server().pid()));
-            pause_ms(for_ms / 100);
-        }
-        good.wait();
-        return times->p99();
+        return good_->talk_for(for_ms, [&] { memory_kb_.push_back(rss_kb(server_.server().pid())); });
     }
     /// The median of this part of the last phase.
     double memory_between(double from, double to) const {
@@ -126,14 +121,17 @@ class Load {
         return samples.p50();
     }
 
-    Result message_result(double quiet, double crowded, double hostile) const {
+    Result message_result(const P99& quiet, const P99& crowded, const P99& hostile) const {
         Result result{.key = "load_message_ms", .unit = "ms", .target = "ratio <= 2 (p99)"};
-        result.floor = quiet;
-        result.value = std::max(crowded, hostile);
-        result.ratio = *result.value / quiet;
-        result.reached = *result.value <= 2 * quiet + scale_.more_p99_ms;
-        result.more["crowd_p99"] = crowded;
-        result.more["hostile_p99"] = hostile;
+        result.floor = quiet.ms;
+        result.value = std::max(crowded.ms, hostile.ms);
+        result.ratio = *result.value / quiet.ms;
+        result.reached = *result.value <= 2 * quiet.ms + scale_.more_p99_ms;
+        result.more["crowd_p99"] = crowded.ms;
+        result.more["hostile_p99"] = hostile.ms;
+        result.more["bare_quiet_p99"] = quiet.bare_ms;
+        result.more["bare_crowd_p99"] = crowded.bare_ms;
+        result.more["bare_hostile_p99"] = hostile.bare_ms;
         result.more["turns_of_others"] = static_cast<double>(control_->turns);
         result.more["came_and_went"] = static_cast<double>(control_->came_and_went);
         return result;
@@ -161,7 +159,7 @@ class Load {
 
     const Scale& scale_;
     const EventServer server_;
-    std::string good_;
+    std::optional<GoodClients> good_;
     CrowdPlan plan_;
     Shared<CrowdControl> control_;
     std::vector<double> memory_kb_;
