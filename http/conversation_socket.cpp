@@ -59,7 +59,7 @@ class ExpiredFeed final : public EventFeed {
   public:
     ExpiredFeed(base::Error error, std::uint64_t after) : error_(std::move(error)), after_(after) {}
     Result<conversation::Batch> next(std::size_t) override { return error_; }
-    void on_wake(std::function<void()>) override {}
+    void on_wake(StreamWake) override {}
     std::uint64_t cursor() const noexcept override { return after_; }
 
   private:

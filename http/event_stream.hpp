@@ -21,7 +21,7 @@ class EventFeed {
   public:
     virtual ~EventFeed() = default;
     virtual base::Result<conversation::Batch> next(std::size_t limit_bytes) = 0;
-    virtual void on_wake(std::function<void()> wake) = 0;
+    virtual void on_wake(StreamWake wake) = 0;
     virtual std::uint64_t cursor() const noexcept = 0;
 };
 
@@ -33,7 +33,7 @@ class SubscriptionFeed final : public EventFeed {
     base::Result<conversation::Batch> next(std::size_t limit_bytes) override {
         return subscription_->next(limit_bytes);
     }
-    void on_wake(std::function<void()> wake) override { subscription_->on_wake(std::move(wake)); }
+    void on_wake(StreamWake wake) override { subscription_->on_wake(std::move(wake)); }
     std::uint64_t cursor() const noexcept override { return subscription_->cursor(); }
 
   private:
@@ -52,7 +52,7 @@ class EventStream final : public BodyStream {
     EventStream(std::unique_ptr<EventFeed> feed, std::uint64_t turn);
 
     State pull(std::string& out, std::size_t limit_bytes) override;
-    void on_wake(std::function<void()> wake) override { feed_->on_wake(std::move(wake)); }
+    void on_wake(StreamWake wake) override { feed_->on_wake(std::move(wake)); }
     void heartbeat(std::string& out) override;
     void end_early(base::Errc reason, std::string& out) override;
 

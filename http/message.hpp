@@ -40,6 +40,9 @@ struct Request {
     bool has_header(std::string_view name) const noexcept;
 };
 
+/// Says that there is more for a stream, and for how many at this moment, itself included.
+using StreamWake = std::function<void(std::size_t together)>;
+
 /// The body of a response that is made while it is sent: the session pulls, sends what it got, and pulls
 /// again. Single-threaded; destroyed when it is finished or the client is gone.
 class BodyStream {
@@ -53,7 +56,7 @@ class BodyStream {
     /// Appends what there is to `out`, about `limit_bytes` of it at most.
     virtual State pull(std::string& out, std::size_t limit_bytes) = 0;
     /// `wake` is called when a pull that said `waiting` is worth repeating. It only sets something off.
-    virtual void on_wake(std::function<void()> wake) = 0;
+    virtual void on_wake(StreamWake wake) = 0;
     /// Appends what keeps an idle connection alive in proxies.
     virtual void heartbeat(std::string& out) = 0;
     /// Appends a last word that says why the stream ends before it is finished.

@@ -2,6 +2,8 @@
 
 #include <memory>
 
+#include "http/heartbeat.hpp"
+
 namespace atl::http {
 namespace {
 
@@ -16,10 +18,19 @@ void add_payload(std::string& out, std::string& payload, Framing framing) {
     payload.clear();
 }
 
-// Waits until there is something to do for the stream. `woken` is set by the stream's wake.
+base::Millis deadline_after(Wait last, bool head_sent, const Settings& settings) {
+    if (!head_sent)
+        return settings.stream_head_delay;
+    return last == Wait::heartbeat
+               ? settings.heartbeat_interval
+               : first_heartbeat(settings.heartbeat_interval, std::chrono::steady_clock::now());
+}
+
+// Waits until there is something to do for the stream, until `deadline` from now. `woken` is set by the
+// stream's wake.
 base::Task<Wait> async_wait_for_work(Connection& connection, const bool& woken, const ServerState& state,
-                                     bool head_sent) {
-    connection.set_deadline(head_sent ? state.settings.heartbeat_interval : state.settings.stream_head_delay);
+                                     base::Millis deadline, bool head_sent) {
+    connection.set_deadline(deadline);
     while (!woken) {
         if (state.stopping)
             co_return Wait::stopping;
@@ -35,7 +46,7 @@ base::Task<Wait> async_wait_for_work(Connection& connection, const bool& woken, 
 
 // Lets other handlers of the loop run: a long replay to a fast reader would otherwise never give way.
 base::Task<Wait> async_give_way(Connection& connection, const ServerState& state) {
-    connection.wake()->post();
+    connection.wake()->post(WakeLane::step);
     const Io io = co_await connection.async_idle();
     if (io != Io::ok && io != Io::deadline)
         co_return Wait::broken;
@@ -46,9 +57,9 @@ base::Task<Wait> async_give_way(Connection& connection, const ServerState& state
 
 base::Task<Io> async_send_stream(Connection& connection, StreamJob& job, const ServerState& state) {
     const auto woken = std::make_shared<bool>(false);
-    job.stream.on_wake([woken, wake = connection.wake()] {
+    job.stream.on_wake([woken, wake = connection.wake()](std::size_t together) {
         *woken = true;
-        wake->post();
+        wake->post(lane_among(together));
     });
     std::string out = std::move(job.head);
     std::string payload;
@@ -80,7 +91,8 @@ base::Task<Io> async_send_stream(Connection& connection, StreamJob& job, const S
         if (stream_state == BodyStream::State::more)
             wait = co_await async_give_way(connection, state);
         else
-            wait = co_await async_wait_for_work(connection, *woken, state, head_sent);
+            wait = co_await async_wait_for_work(connection, *woken, state,
+                                                deadline_after(wait, head_sent, state.settings), head_sent);
         if (wait == Wait::broken)
             co_return Io::failed;
     }

@@ -17,9 +17,9 @@ void WakeEvent::notify() {
     std::move(waiter)();
 }
 
-void WakeEvent::post() {
+void WakeEvent::post(WakeLane lane) {
     if (!std::exchange(posted_, true))
-        queue_.add(shared_from_this());
+        queue_.add(shared_from_this(), lane);
 }
 
 }  // namespace atl::http

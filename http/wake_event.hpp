@@ -5,6 +5,8 @@
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "core/base/task.hpp"
@@ -12,6 +14,19 @@
 namespace atl::http {
 
 class WakeQueue;
+
+/// What a wake may have before it, in a turn of the loop.
+enum class WakeLane : std::uint8_t {
+    prompt,  // others of this lane
+    crowd,   // for one of many that are woken together: also a slice of time of `prompt`
+    step,    // for the next step of long work: also a slice of `prompt` and one of `crowd`
+};
+
+/// For one of so many that are woken together.
+constexpr WakeLane lane_among(std::size_t together) noexcept {
+    constexpr std::size_t k_few = 8;
+    return together <= k_few ? WakeLane::prompt : WakeLane::crowd;
+}
 
 class WakeEvent : public std::enable_shared_from_this<WakeEvent> {
   public:
@@ -27,9 +42,9 @@ class WakeEvent : public std::enable_shared_from_this<WakeEvent> {
     /// Resumes the waiter before returning. Only from a handler of the loop that holds no iterators of its
     /// own.
     void notify();
-    /// Resumes the waiter later, after those that were posted before (wake_queue.hpp); several calls before
-    /// that are one. Callable from anywhere.
-    void post();
+    /// Resumes the waiter later, after those that were posted before in this lane (wake_queue.hpp); several
+    /// calls before that are one, in the lane of the first. Callable from anywhere.
+    void post(WakeLane lane = WakeLane::prompt);
 
   private:
     friend class WakeQueue;

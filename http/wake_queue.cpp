@@ -1,16 +1,15 @@
 #include "http/wake_queue.hpp"
 
 #include <boost/asio/post.hpp>
-#include <chrono>
+#include <numeric>
 #include <utility>
-
-#include "http/wake_event.hpp"
 
 namespace atl::http {
 namespace {
 
-// Of a loop whose handlers may take a millisecond.
-constexpr std::chrono::microseconds k_slice{250};
+// By lane, of a loop whose handlers may take a millisecond. No time: one wake.
+constexpr std::array<std::chrono::microseconds, 3> k_slices{
+    std::chrono::microseconds(250), std::chrono::microseconds(100), std::chrono::microseconds(0)};
 
 }  // namespace
 
@@ -19,26 +18,43 @@ boost::asio::execution_context::id WakeQueue::id;
 WakeQueue::WakeQueue(boost::asio::io_context& loop)
     : service(loop), loop_(loop), deferred_(boost::asio::use_service<base::DeferQueue>(loop)) {}
 
-void WakeQueue::add(std::shared_ptr<WakeEvent> event) {
-    waiting_.push_back(std::move(event));
-    if (!std::exchange(posted_, true))
-        deferred_.add([this] { run_slice(); });
+void WakeQueue::shutdown() {
+    for (Events& events : lanes_)
+        events.clear();
 }
 
-void WakeQueue::run_slice() {
-    // What is added meanwhile goes behind and belongs to a later turn of the loop.
-    std::size_t left = waiting_.size();
-    const auto end = std::chrono::steady_clock::now() + k_slice;
+std::size_t WakeQueue::size() const noexcept {
+    return std::accumulate(lanes_.begin(), lanes_.end(), std::size_t{0},
+                           [](std::size_t sum, const Events& events) { return sum + events.size(); });
+}
+
+void WakeQueue::add(std::shared_ptr<WakeEvent> event, WakeLane lane) {
+    lanes_[static_cast<std::size_t>(lane)].push_back(std::move(event));
+    if (!std::exchange(posted_, true))
+        deferred_.add([this] { run_turn(); });
+}
+
+// What is added meanwhile goes behind and belongs to a later turn of the loop.
+void WakeQueue::run_slice(Events& events, std::chrono::microseconds slice) {
+    std::size_t left = events.size();
+    if (left == 0)
+        return;
+    const auto end = std::chrono::steady_clock::now() + slice;
     do {
-        const auto event = std::move(waiting_.front());
-        waiting_.pop_front();
+        const auto event = std::move(events.front());
+        events.pop_front();
         event->posted_ = false;
         event->notify();
     } while (--left > 0 && std::chrono::steady_clock::now() < end);
-    if (waiting_.empty())
+}
+
+void WakeQueue::run_turn() {
+    for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
+        run_slice(lanes_[lane], k_slices[lane]);
+    if (size() == 0)
         posted_ = false;
     else
-        boost::asio::post(loop_, [this] { run_slice(); });
+        boost::asio::post(loop_, [this] { run_turn(); });
 }
 
 }  // namespace atl::http

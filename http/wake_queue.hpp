@@ -1,18 +1,22 @@
-// The wakes that were posted on a loop, first come, first served, a slice of time in a handler: one event
-// wakes all subscribers of a conversation, a tick of the deadlines many connections, and between two slices
-// whatever else is ready has its turn. A service of the io_context, so that all wakes of a loop share it.
+// The wakes that were posted on a loop, first come, first served in each of three lanes, so that who has
+// asked for something does not wait behind many who only listen. A turn of the loop is a slice of time of
+// `prompt`, a shorter one of `crowd` (one event wakes all subscribers of a conversation, a tick of the
+// deadlines many connections), and one step of long work (replays: many of them hold up a message no more
+// than one does). Between two turns whatever else is ready has its own. A service of the io_context, so that
+// all wakes of a loop share it.
 #pragma once
 
+#include <array>
 #include <boost/asio/execution_context.hpp>
 #include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <deque>
 #include <memory>
 
 #include "core/base/defer_queue.hpp"
+#include "http/wake_event.hpp"
 
 namespace atl::http {
-
-class WakeEvent;
 
 class WakeQueue final : public boost::asio::execution_context::service {
   public:
@@ -22,16 +26,19 @@ class WakeQueue final : public boost::asio::execution_context::service {
     explicit WakeQueue(boost::asio::io_context& loop);
 
     /// `event` is woken later. Not if it is in the queue.
-    void add(std::shared_ptr<WakeEvent> event);
-    std::size_t size() const noexcept { return waiting_.size(); }
+    void add(std::shared_ptr<WakeEvent> event, WakeLane lane);
+    std::size_t size() const noexcept;
 
   private:
-    void shutdown() override { waiting_.clear(); }
-    void run_slice();
+    using Events = std::deque<std::shared_ptr<WakeEvent>>;
+
+    void shutdown() override;
+    void run_turn();
+    static void run_slice(Events& events, std::chrono::microseconds slice);
 
     boost::asio::io_context& loop_;
-    base::DeferQueue& deferred_;  // for the first slice
-    std::deque<std::shared_ptr<WakeEvent>> waiting_;
+    base::DeferQueue& deferred_;  // for the first turn
+    std::array<Events, 3> lanes_;
     bool posted_ = false;  // or running
 };
 

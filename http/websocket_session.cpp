@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "http/forms.hpp"
+#include "http/heartbeat.hpp"
 #include "http/json_writer.hpp"
 #include "http/problem.hpp"
 
@@ -60,11 +61,12 @@ WebSocketSession::WebSocketSession(std::unique_ptr<EventFeed> feed, WebSocketAct
 
 base::Task<> WebSocketSession::async_run(Connection& connection, const ServerState& state) {
     shared_->wake = connection.wake();
-    feed_->on_wake([shared = shared_] {
+    feed_->on_wake([shared = shared_](std::size_t together) {
         shared->woken = true;
-        shared->wake->post();
+        shared->wake->post(lane_among(together));
     });
-    ping_at_ = std::chrono::steady_clock::now() + state.settings.heartbeat_interval;
+    const auto now = std::chrono::steady_clock::now();
+    ping_at_ = now + first_heartbeat(state.settings.heartbeat_interval, now);
     for (;;) {
         advance(connection, state);
         if (!out_.empty()) {
@@ -127,13 +129,11 @@ bool WebSocketSession::may_read(const Connection& connection) const {
     return deflate_ == nullptr || std::chrono::steady_clock::now() >= read_after_;
 }
 
-bool WebSocketSession::has_work(const Connection& connection) const {
-    return more_ || shared_->woken || shared_->reply || may_read(connection);
-}
-
 base::Task<Io> WebSocketSession::async_wait(Connection& connection) {
-    if (has_work(connection)) {
-        // Lets other handlers of the loop run: a long replay or a client that never pauses gives way.
+    if (more_ || may_read(connection)) {
+        // A long replay, and a client that never pauses.
+        connection.wake()->post(WakeLane::step);
+    } else if (shared_->woken || shared_->reply) {
         connection.wake()->post();
     } else {
         auto until = std::min(ping_at_, message_until_);

@@ -62,7 +62,6 @@ class WebSocketSession final : public Takeover {
     void close(CloseCode code, std::string_view word, std::string_view detail = {});
     void close_for(const base::Error& error);
     bool may_read(const Connection& connection) const;
-    bool has_work(const Connection& connection) const;
     base::Task<Io> async_wait(Connection& connection);
     bool on_deadline(const ServerState& state);
     bool awaits_close() const noexcept;

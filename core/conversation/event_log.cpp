@@ -107,7 +107,7 @@ void EventLog::wake_all() {
     // A woken reader only sets something off, so the list does not change underneath.
     for (Subscription* reader : readers_) {
         if (std::exchange(reader->waiting_, false) && reader->wake_)
-            reader->wake_();
+            reader->wake_(readers_.size());
     }
 }
 
@@ -168,7 +168,7 @@ base::Result<Batch> Subscription::next(std::size_t limit_bytes) {
     return batch;
 }
 
-void Subscription::on_wake(std::function<void()> wake) {
+void Subscription::on_wake(Wake wake) {
     wake_ = std::move(wake);
 }
 

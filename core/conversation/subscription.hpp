@@ -34,9 +34,12 @@ class Subscription {
     /// seq_expired (the log was cut past the cursor; detail names the first seq), storage_failed.
     base::Result<Batch> next(std::size_t limit_bytes);
 
+    /// How many readers of the conversation are woken at the same moment.
+    using Wake = std::function<void(std::size_t together)>;
+
     /// `wake` is called, at most once a call of next() that returned empty, when there is more or the
     /// conversation is gone. It must only set something off, not read. Pass nullptr to be left alone.
-    void on_wake(std::function<void()> wake);
+    void on_wake(Wake wake);
 
     std::uint64_t cursor() const noexcept { return cursor_; }
 
@@ -45,7 +48,7 @@ class Subscription {
     std::shared_ptr<EventLog> log_;
     std::uint64_t cursor_;
     bool waiting_ = false;
-    std::function<void()> wake_;
+    Wake wake_;
 };
 
 }  // namespace atl::conversation

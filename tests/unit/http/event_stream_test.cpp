@@ -29,7 +29,7 @@ class ScriptedFeed final : public EventFeed {
             cursor_ = batch->events.back()->seq;
         return batch;
     }
-    void on_wake(std::function<void()>) override {}
+    void on_wake(atl::http::StreamWake) override {}
     std::uint64_t cursor() const noexcept override { return cursor_; }
 
   private:

@@ -37,7 +37,7 @@ class FedStream final : public http::BodyStream {
         std::deque<std::string> payloads;
         bool finished = false;
         bool destroyed = false;
-        std::function<void()> wake;
+        http::StreamWake wake;
     };
     explicit FedStream(Feed& feed) : feed_(feed) { feed_.destroyed = false; }
     ~FedStream() override {
@@ -53,7 +53,7 @@ class FedStream final : public http::BodyStream {
             return State::more;
         return feed_.finished ? State::finished : State::waiting;
     }
-    void on_wake(std::function<void()> wake) override { feed_.wake = std::move(wake); }
+    void on_wake(http::StreamWake wake) override { feed_.wake = std::move(wake); }
     void heartbeat(std::string& out) override { out += ": heartbeat\n\n"; }
     void end_early(base::Errc reason, std::string& out) override {
         out.append("event: stream_closed\ndata: ").append(base::code_name(reason)).append("\n\n");
@@ -153,7 +153,7 @@ class TestServer final : public ServerThread {
             feed.finished = piece == Piece::last;
             feed.payloads.push_back(std::move(payload));
             if (feed.wake)
-                feed.wake();
+                feed.wake(1);
         });
     }
 

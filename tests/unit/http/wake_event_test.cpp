@@ -68,6 +68,25 @@ TEST_CASE("Others have their turn between the wakes of many") {
     CHECK(woken_before_other <= 2);
 }
 
+TEST_CASE("Who has asked goes before a crowd, and both before steps of long work, of which a turn has one") {
+    Lab lab(8);
+    lab.work = 300us;
+    for (const std::size_t step : {0U, 1U, 2U})
+        lab.events[step]->post(http::WakeLane::step);
+    for (const std::size_t listener : {3U, 4U, 5U})
+        lab.events[listener]->post(http::lane_among(50));
+    lab.events[6]->post(http::lane_among(1));
+    std::size_t woken_in_turn = 0;
+    boost::asio::post(lab.loop, [&] {
+        woken_in_turn = lab.woken.size();
+        lab.events[7]->post();
+        lab.events[1]->post();  // waits for its step already
+    });
+    lab.loop.run();
+    CHECK(woken_in_turn == 3);
+    CHECK(lab.woken == std::vector<std::size_t>{6, 3, 0, 7, 4, 1, 5, 2});
+}
+
 TEST_CASE("A wake that nobody waits for is lost, and a posted one keeps its event alive") {
     Lab lab(1);
     lab.events[0]->post();

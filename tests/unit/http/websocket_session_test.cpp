@@ -21,7 +21,7 @@ struct Script {
     std::vector<conversation::EventPtr> events;
     std::optional<base::Error> failure;  // after the events
     bool gone = false;
-    std::list<std::function<void()>> wakes;
+    std::list<http::StreamWake> wakes;
     std::size_t most_pulled = 0;
 };
 
@@ -43,12 +43,12 @@ class ScriptedFeed final : public http::EventFeed {
         batch.gone = batch.events.empty() && script_.gone;
         return batch;
     }
-    void on_wake(std::function<void()> wake) override { *wake_ = std::move(wake); }
+    void on_wake(http::StreamWake wake) override { *wake_ = std::move(wake); }
     std::uint64_t cursor() const noexcept override { return cursor_; }
 
   private:
     Script& script_;
-    std::list<std::function<void()>>::iterator wake_;
+    std::list<http::StreamWake>::iterator wake_;
     std::uint64_t cursor_;
 };
 
@@ -71,7 +71,7 @@ class SocketServer final : public ServerThread {
         on_loop([&] {
             what();
             for (const auto& wake : script.wakes)
-                wake();
+                wake(script.wakes.size());
         });
     }
     void publish(std::size_t count = 1, std::size_t bytes = 0) {
