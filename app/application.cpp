@@ -15,7 +15,6 @@
 #include "app/host.hpp"
 #include "app/host_memory.hpp"
 #include "app/metrics.hpp"
-#include "app/priority.hpp"
 #include "app/required_limits.hpp"
 #include "app/tls_certificate.hpp"
 #include "app/usage.hpp"
@@ -26,6 +25,7 @@
 #include "core/base/log_events.hpp"
 #include "core/base/loop_lag.hpp"
 #include "core/base/loop_meter.hpp"
+#include "core/base/own_priority.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/isolation/bubblewrap_launcher.hpp"
@@ -436,8 +436,10 @@ Application::~Application() = default;
 
 Result<std::unique_ptr<Application>> Application::open(boost::asio::io_context& loop, const Config& config) {
     raise_descriptor_limit();
-    if (config.nice < 0 && !set_own_priority(config.nice))
-        LogLine(evt::priority_refused).field("nice", config.nice).debug();
+    if (const int nice = config.nice < 0 ? config.nice : base::own_nice(); !base::set_own_priority(nice)) {
+        LogLine(evt::priority_refused).field("nice", nice).debug();
+        base::set_own_priority(base::own_nice());
+    }
     auto data = DataDir::open(config.data_dir);
     if (!data)
         return data.error();

@@ -6,6 +6,7 @@
 
 #include "bridge/guest/guest.hpp"
 #include "bridge/guest/spawn.hpp"
+#include "core/base/own_priority.hpp"
 
 int main() {
     // First of all: from here on nobody inside may trace it, read its memory or open its descriptors.
@@ -14,6 +15,8 @@ int main() {
     mallopt(M_MMAP_THRESHOLD, 64 * 1024);
     mallopt(M_TRIM_THRESHOLD, 32 * 1024);
     mallopt(M_TOP_PAD, 4 * 1024);
+    // Its messages do not wait for what the agent, or another sandbox, computes.
+    atl::base::set_own_priority(atl::base::own_nice());
     atl::guest::GuestOptions options;
     options.workspace = atl::guest::workspace_directory();
     atl::guest::Guest guest(std::move(options));

@@ -17,7 +17,12 @@ CLANG_FORMAT = "14"
 
 CORE = ("core/base/", "core/sandbox/", "core/conversation/", "core/store/", "core/isolation/")
 # Headers without a source file of their own: the guest links nothing of the host's.
-GUEST_BASE = ("core/base/limits.hpp", "core/base/unique_fd.hpp", "core/base/clock.hpp")
+GUEST_BASE = (
+    "core/base/limits.hpp",
+    "core/base/unique_fd.hpp",
+    "core/base/clock.hpp",
+    "core/base/own_priority.hpp",
+)
 # First prefix that fits a file -> what it may include, besides its own folder.
 LAYERS = (
     ("core/base/", ()),

@@ -2,10 +2,13 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <fstream>
 
+#include "core/base/own_priority.hpp"
 #include "tests/support/api_client.hpp"
 
 using namespace atl::test;
@@ -196,6 +199,34 @@ TEST_CASE("The server goes before what it starts, where it may") {
         for (const pid_t pid : below)
             CHECK(nice_of(pid) >= own);
     }
+}
+
+TEST_CASE("The server and the guests of sandboxes have a short slice, and agents have not") {
+    const auto slice_of = [](pid_t pid) {
+        atl::base::SchedAttr found;
+        return ::syscall(SYS_sched_getattr, pid, &found, sizeof found, 0) == 0 ? found.runtime_ns : 0;
+    };
+    if (slice_of(0) == 0)
+        SKIP("needs a kernel with slices of one process, Linux 6.12");
+    const ServerProcess server;
+    ApiClient api(server);
+    const Json made = api.create();
+    std::vector<std::uint64_t> guests;
+    for (const pid_t pid : descendants(server.pid())) {
+        std::string name;
+        std::ifstream("/proc/" + std::to_string(pid) + "/comm") >> name;
+        if (name == "guest")
+            guests.push_back(slice_of(pid));
+    }
+    CHECK(slice_of(server.pid()) == 100'000);
+    CHECK(guests == std::vector<std::uint64_t>{100'000});
+    // What the agent starts looks at itself: runtime is the field at byte 24.
+    const std::string look =
+        "python3 -c 'import ctypes, struct; b = ctypes.create_string_buffer(48); "
+        "ctypes.CDLL(None).syscall(" +
+        std::to_string(SYS_sched_getattr) + ", 0, b, 48, 0); print(struct.unpack_from(\"Q\", b, 24)[0])'";
+    const std::string agents = api.message(made["id"], look).output;
+    CHECK(std::stoull(agents) > 100'000);  // the kernel's own, at least 700,000
 }
 
 TEST_CASE("The server that runs in a data directory below /root serves sandboxes from there") {

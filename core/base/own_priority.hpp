@@ -1,0 +1,47 @@
+// The place of this process among others: the server's loop and the guest of each sandbox compute little and
+// are waited for. Header only: the guest, which links nothing of the server's, has it too.
+#pragma once
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+namespace atl::base {
+
+/// sched_setattr(2) in its first version. libc has neither it nor a wrapper, and linux/sched/types.h does not
+/// go with sched.h.
+struct SchedAttr {
+    std::uint32_t size = 48;
+    std::uint32_t policy = SCHED_OTHER;
+    std::uint64_t flags = 0;
+    std::int32_t nice = 0;
+    std::uint32_t priority = 0;
+    std::uint64_t runtime_ns = 0;
+    std::uint64_t deadline_ns = 0;
+    std::uint64_t period_ns = 0;
+};
+static_assert(sizeof(SchedAttr) == 48);
+
+inline int own_nice() noexcept {
+    return ::getpriority(PRIO_PROCESS, 0);
+}
+
+/// Gives this process the nice value `nice` (setpriority(2)) and a short slice: since Linux 6.12 one that
+/// wakes goes before another that is in the middle of a longer one (Documentation/scheduler/sched-eevdf.rst).
+/// Its share of the processor is the nice value's alone. What it starts has neither (sched(7), "The
+/// reset-on-fork flag"). False if it may not: nice values below the present one are root's, or take
+/// CAP_SYS_NICE.
+inline bool set_own_priority(int nice) noexcept {
+    constexpr std::uint64_t k_slice_ns = 100'000;  // the least that the kernel takes
+    constexpr std::uint64_t k_reset_on_fork = 1;
+    SchedAttr wanted;
+    wanted.flags = k_reset_on_fork;
+    wanted.nice = nice;
+    wanted.runtime_ns = k_slice_ns;
+    return ::syscall(SYS_sched_setattr, 0, &wanted, 0) == 0;
+}
+
+}  // namespace atl::base
