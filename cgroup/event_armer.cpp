@@ -1,20 +1,38 @@
 #include "cgroup/event_armer.hpp"
 
 #include <array>
+#include <cerrno>
 #include <utility>
 
 namespace atl::cgroup {
 
+namespace {
+
+base::Result<isolation::WaitingProcess> start_process(const base::Executor& executor,
+                                                      const std::filesystem::path& program) {
+    return isolation::WaitingProcess::start(executor, program, {"arm"});
+}
+
+}  // namespace
+
 base::Result<EventArmer> EventArmer::start(const base::Executor& executor,
                                            const std::filesystem::path& program) {
-    auto process = isolation::WaitingProcess::start(executor, program, {"arm"});
+    auto process = start_process(executor, program);
     if (!process)
         return process.error();
-    return EventArmer(std::move(*process));
+    return EventArmer(executor, program, std::move(*process));
 }
 
 int EventArmer::arm(int events, int file, int control, std::string_view argument) {
-    return process_.send(argument, std::array{events, file, control});
+    const std::array fds{events, file, control};
+    const int refused = process_ ? process_->send(argument, fds) : EPIPE;
+    if (refused != EPIPE)
+        return refused;
+    process_.reset();
+    auto another = start_process(executor_, program_);
+    if (!another)
+        return refused;
+    return process_.emplace(std::move(*another)).send(argument, fds);
 }
 
 }  // namespace atl::cgroup

@@ -20,13 +20,18 @@ class EventArmer {
     static base::Result<EventArmer> start(const base::Executor& executor,
                                           const std::filesystem::path& program);
     /// Has `events` signalled as `file` of the group whose cgroup.event_control is `control` and `argument`
-    /// say. 0 or errno, EAGAIN where too many wait to be armed; what the kernel answers is not told.
+    /// say. 0 or errno, EAGAIN where too many wait to be armed; what the kernel answers is not told. A
+    /// process that has died (the kernel may kill it for memory) is replaced.
     int arm(int events, int file, int control, std::string_view argument);
 
   private:
-    explicit EventArmer(isolation::WaitingProcess process) : process_(std::move(process)) {}
+    EventArmer(const base::Executor& executor, std::filesystem::path program,
+               isolation::WaitingProcess process)
+        : executor_(executor), program_(std::move(program)), process_(std::move(process)) {}
 
-    isolation::WaitingProcess process_;
+    base::Executor executor_;
+    std::filesystem::path program_;
+    std::optional<isolation::WaitingProcess> process_;  // none: it died and could not be replaced
 };
 
 }  // namespace atl::cgroup

@@ -92,13 +92,19 @@ bool MemoryWatch::set_mark() const {
 
 void MemoryWatch::rest_of_mark() {
     rest(mark_rest_, base::k_memory_warning_interval, [this] {
-        if (folder_.version == 2 && !set_mark())
+        if (folder_.version == 1) {
+            if (mark_ && !awaits_mark_)
+                drain_mark();  // what came meanwhile is over
+            await_mark();
+        } else if (!set_mark()) {
             rest_of_mark();
+        }
     });
 }
 
 void MemoryWatch::watch_mark() {
     mark_.reset();
+    awaits_mark_ = false;
     if (folder_.version == 2) {
         base::UniqueFd events(::openat(folder_.folder, "memory.events", O_RDONLY | O_CLOEXEC));
         if (!events)
@@ -134,15 +140,30 @@ void MemoryWatch::watch_pressure() {
     await_pressure();
 }
 
-// Emptied and armed before the look, so that nothing in between is missed.
+// Emptied before the look, so that nothing in between is missed. v1 signals each time that the mark is
+// passed, which a member can do all the time: once it was told, nobody listens for a while.
 void MemoryWatch::on_mark() {
+    drain_mark();
+    look();
+    if (folder_.version == 2 || mark_rest_ == 0)
+        await_mark();
+}
+
+void MemoryWatch::drain_mark() {
     char bytes[4096];
     if (folder_.version == 2)
         (void)!::pread(mark_->fd().get(), bytes, sizeof bytes, 0);
     else
         (void)!::read(mark_->fd().get(), bytes, sizeof(std::uint64_t));
-    mark_->wait(folder_.version == 2 ? Event::exceptional : Event::readable, [this] { on_mark(); });
-    look();
+}
+
+void MemoryWatch::await_mark() {
+    if (!mark_ || std::exchange(awaits_mark_, true))
+        return;
+    mark_->wait(folder_.version == 2 ? Event::exceptional : Event::readable, [this] {
+        awaits_mark_ = false;
+        on_mark();
+    });
 }
 
 // A trigger of v2 tells once a window as long as it goes on, an eventfd whenever the kernel had to search.

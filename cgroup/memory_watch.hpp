@@ -40,8 +40,10 @@ class MemoryWatch {
     void watch_mark();
     void watch_pressure();
     void on_mark();
+    void drain_mark();
     void on_pressure();
     void look();
+    void await_mark();
     void await_pressure();
     void rest(base::TimerId& timer, base::Millis how_long, std::function<void()> then);
     bool set_mark() const;
@@ -59,7 +61,8 @@ class MemoryWatch {
     sandbox::MemoryWarning on_warning_;
     std::optional<isolation::FdWatch> mark_;      // the threshold's eventfd, or memory.events
     std::optional<isolation::FdWatch> pressure_;  // the level's eventfd, or memory.pressure
-    std::uint64_t times_met_ = 0;                 // as memory.events counts
+    bool awaits_mark_ = false;
+    std::uint64_t times_met_ = 0;  // as memory.events counts
     base::TimerId begin_ = 0;
     base::TimerId mark_rest_ = 0;  // until then the mark is not told again
     base::TimerId pressure_rest_ = 0;
