@@ -229,6 +229,9 @@ Result<void> Application::Parts::open_host() {
     if (!found_groups)
         return found_groups.error();
     groups = std::move(*found_groups);
+    if (groups->places().missing.contains(cgroup::Controller::pids) &&
+        isolation::counts_processes_by_namespace(isolation::running_kernel()))
+        launcher_config->process_limit = isolation::ProcessLimit::rlimit;
     auto made = isolation::BubblewrapLauncher::create(loop.get_executor(), timers, *launcher_config);
     if (!made)
         return made.error();

@@ -136,7 +136,9 @@ base::Result<std::unique_ptr<sandbox::ResourceGroup>> Groups::create(const std::
 void Groups::describe(sandbox::Enforcement& enforcement) const {
     enforcement.memory = enforced_by(places_, Controller::memory);
     enforcement.cpu = enforced_by(places_, Controller::cpu);
-    enforcement.processes = enforced_by(places_, Controller::pids);
+    // Without a group the launcher may have a limit of its own.
+    if (place_of(places_, Controller::pids) != nullptr)
+        enforcement.processes = enforced_by(places_, Controller::pids);
 }
 
 }  // namespace atl::cgroup

@@ -1,12 +1,33 @@
 // atoll-guest: process 1 of every sandbox. Started by the launcher with the bridge's listening socket as
 // fd 3.
 #include <malloc.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "bridge/guest/guest.hpp"
 #include "bridge/guest/spawn.hpp"
+#include "core/base/limits.hpp"
 #include "core/base/own_priority.hpp"
+
+namespace {
+
+// Where the server has no group that counts processes. For all below: threads count, too, and so does the
+// guest.
+void limit_processes() {
+    const char* const text = getenv(atl::base::k_max_processes_variable);
+    if (text == nullptr)
+        return;
+    const rlim_t most = strtoul(text, nullptr, 10) + 1;
+    const rlimit limit{most, most};
+    // Without it nothing would be limited that the server says is.
+    if (setrlimit(RLIMIT_NPROC, &limit) != 0)
+        _exit(1);
+    unsetenv(atl::base::k_max_processes_variable);
+}
+
+}  // namespace
 
 int main() {
     // First of all: from here on nobody inside may trace it, read its memory or open its descriptors.
@@ -17,6 +38,7 @@ int main() {
     mallopt(M_TOP_PAD, 4 * 1024);
     // Its messages do not wait for what the agent, or another sandbox, computes.
     atl::base::set_own_priority(atl::base::own_nice());
+    limit_processes();
     atl::guest::GuestOptions options;
     options.workspace = atl::guest::workspace_directory();
     atl::guest::Guest guest(std::move(options));

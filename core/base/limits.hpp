@@ -115,6 +115,8 @@ inline constexpr std::uint32_t k_default_memory_mb = 2048;
 inline constexpr std::uint32_t k_default_cpu_percent = 100;
 inline constexpr std::uint32_t k_default_disk_mb = 1024;
 inline constexpr std::uint32_t k_default_max_processes = 64;
+// What tells a guest to hold all below it to so many processes; it takes the variable out of the environment.
+inline constexpr const char* k_max_processes_variable = "ASH_MAX_PROCESSES";
 inline constexpr std::size_t k_default_max_sandboxes = 4096;
 // An idle sandbox may be ended for another one after this.
 inline constexpr std::chrono::seconds k_default_evict_idle{30};

@@ -161,6 +161,15 @@ ProfileSources BubblewrapLauncher::sources(const sandbox::LaunchSpec& spec, cons
             config_.run_dir / folder, config_.etc_dir};
 }
 
+std::vector<std::string> BubblewrapLauncher::arguments_of(const sandbox::LaunchSpec& spec,
+                                                          const std::string& folder) const {
+    auto made = profile_arguments(config_.layout, spec, sources(spec, folder));
+    if (config_.process_limit == ProcessLimit::rlimit)
+        made.insert(made.end(),
+                    {"--setenv", base::k_max_processes_variable, std::to_string(spec.limits.max_processes)});
+    return made;
+}
+
 ChildPlan BubblewrapLauncher::plan(const sandbox::LaunchSpec& spec, sandbox::ResourceGroup* group,
                                    const std::string& folder, const Descriptors& fds) const {
     ChildPlan plan;
@@ -189,7 +198,7 @@ base::Result<BubblewrapLauncher::Descriptors> BubblewrapLauncher::open_descripto
     auto status = make_pipe();
     if (!status)
         return status.error();
-    auto arguments = in_memory(profile_arguments(config_.layout, spec, sources(spec, folder)));
+    auto arguments = in_memory(arguments_of(spec, folder));
     if (!arguments)
         return arguments.error();
     Descriptors fds;
@@ -238,11 +247,13 @@ void BubblewrapLauncher::describe(sandbox::Enforcement& enforcement, sandbox::Ne
     enforcement.filesystem = "bubblewrap";
     enforcement.network = network == sandbox::NetworkMode::none ? "netns" : "host";
     enforcement.syscalls = "seccomp";
+    if (config_.process_limit == ProcessLimit::rlimit)
+        enforcement.processes = "rlimit";
     enforcement.uid = config_.uid_mode == UidMode::private_uid ? "private" : "shared";
 }
 
 std::string BubblewrapLauncher::profile(const sandbox::LaunchSpec& spec) const {
-    return profile_text(profile_arguments(config_.layout, spec, sources(spec, folder_name(spec))));
+    return profile_text(arguments_of(spec, folder_name(spec)));
 }
 
 }  // namespace atl::isolation

@@ -25,6 +25,8 @@ namespace atl::isolation {
 class Orphans;
 
 enum class UidMode : std::uint8_t { shared, private_uid };
+/// Who holds a sandbox to its `maxProcesses`: its group, or nobody; or the guest by RLIMIT_NPROC.
+enum class ProcessLimit : std::uint8_t { group, rlimit };
 enum class HostNetwork : std::uint8_t { refused, allowed };
 
 /// What the launcher works with. Paths are absolute; nothing of it changes while the server runs.
@@ -36,6 +38,7 @@ struct LauncherConfig {
     HostLayout layout;
     std::vector<std::filesystem::path> sources;  // below them lie all workspaces and agents
     UidMode uid_mode = UidMode::shared;
+    ProcessLimit process_limit = ProcessLimit::group;
     HostNetwork host_network = HostNetwork::refused;
 };
 
@@ -58,6 +61,7 @@ class BubblewrapLauncher final : public sandbox::Launcher {
 
   private:
     struct Descriptors;
+    std::vector<std::string> arguments_of(const sandbox::LaunchSpec& spec, const std::string& folder) const;
 
     BubblewrapLauncher(base::Executor executor, base::Timers& timers, LauncherConfig config,
                        SeccompFilters filters, base::UniqueFd run_dir, Staging staging);

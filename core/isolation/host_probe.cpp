@@ -1,13 +1,16 @@
 #include "core/isolation/host_probe.hpp"
 
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
 #include <cerrno>
+#include <cstdio>
 #include <fstream>
 #include <optional>
 #include <string>
 #include <system_error>
+#include <utility>
 
 #include "core/base/asio_timers.hpp"
 #include "core/base/limits.hpp"
@@ -108,6 +111,18 @@ base::Result<void> probe_host(const LauncherConfig& config, const ProbePaths& pa
     if (!trial->log.empty())
         detail += "; bubblewrap said: " + base::escaped(trial->log);
     return unsupported(std::move(detail));
+}
+
+std::string running_kernel() {
+    utsname name{};
+    return ::uname(&name) == 0 ? name.release : "";
+}
+
+bool counts_processes_by_namespace(const std::string& kernel_release) {
+    int major = 0;
+    int minor = 0;
+    return std::sscanf(kernel_release.c_str(), "%d.%d", &major, &minor) == 2 &&
+           std::pair(major, minor) >= std::pair(5, 14);
 }
 
 }  // namespace atl::isolation

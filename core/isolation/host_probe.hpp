@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "core/base/error.hpp"
 #include "core/isolation/bubblewrap_launcher.hpp"
@@ -20,5 +21,13 @@ struct ProbePaths {
 /// Runs one sandbox to its end, at most 10 s, on a loop of its own; makes and removes a folder below
 /// `config.run_dir`. Call before create(). Errors: host_unsupported with what is missing and how to fix it.
 base::Result<void> probe_host(const LauncherConfig& config, const ProbePaths& paths = {});
+
+/// The release of the kernel, as uname(2) has it.
+std::string running_kernel();
+
+/// Whether RLIMIT_NPROC, set inside of a user namespace, counts what runs in that namespace only: since
+/// Linux 5.14 (user_namespaces(7) does not say so; kernel/ucount.c). Before, it counted all processes of the
+/// host's user.
+bool counts_processes_by_namespace(const std::string& kernel_release);
 
 }  // namespace atl::isolation

@@ -4,6 +4,7 @@
 #include <array>
 #include <set>
 
+#include "core/base/limits.hpp"
 #include "core/sandbox/inner_paths.hpp"
 
 namespace atl::sandbox {
@@ -14,8 +15,9 @@ using base::Error;
 
 constexpr std::array<std::string_view, 6> k_passed_through = {
     "PATH", "NODE_PATH", "LANG", "TERM", "ANTHROPIC_API_KEY", "ASH_DEBUG_TIMING"};
-constexpr std::array<std::string_view, 6> k_injected = {
-    "HOME", "ASH_BRIDGE_SOCKET", "ASH_AGENT_DIR", "ASH_SESSION_ID", "ASH_WORKSPACE_DIR", "ASH_SANDBOX_ID"};
+constexpr std::array<std::string_view, 7> k_injected = {
+    "HOME",           "ASH_BRIDGE_SOCKET",           "ASH_AGENT_DIR", "ASH_SESSION_ID", "ASH_WORKSPACE_DIR",
+    "ASH_SANDBOX_ID", base::k_max_processes_variable};
 
 bool contains(const auto& list, std::string_view name) {
     return std::find(list.begin(), list.end(), name) != list.end();

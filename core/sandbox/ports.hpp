@@ -68,7 +68,7 @@ class ResourceGroups {
     /// A null pointer where this host has no group to offer; an error where it should have.
     virtual base::Result<std::unique_ptr<ResourceGroup>> create(const std::string& name,
                                                                 const Limits& limits) = 0;
-    /// Fills in memory, cpu and processes.
+    /// Fills in memory and cpu; processes where groups limit them.
     virtual void describe(Enforcement& enforcement) const = 0;
     /// What freezes groups here: "cgroup2", "cgroup1" or "none". No look at the disk.
     virtual std::string_view freezer() const = 0;

@@ -183,6 +183,37 @@ TEST_CASE("A rootless server runs sandboxes too and says that they share a uid")
     api.remove(made["id"]);
 }
 
+TEST_CASE("Without a group a rootless sandbox is held to its processes by an rlimit, each to its own") {
+    if (!is_root())
+        SKIP("needs root to start a server as another user");
+    ServerOptions options;
+    options.privilege = Privilege::rootless;
+    const ServerProcess server(options);
+    ApiClient api(server);
+    const Json made = api.call(201, "POST", "/v1/conversations", R"({"limits":{"maxProcesses":12}})");
+    if (made["enforcement"]["processes"] != "rlimit")
+        SKIP("processes are limited by " + made["enforcement"]["processes"].get<std::string>() + " here");
+    CHECK_FALSE(api.call(200, "GET", "/v1/system")["notEnforced"].contains("processes"));
+    const auto more = [&](const Json& conversation, int count) {
+        return api
+            .message(conversation["id"],
+                     "for ((i = 0; i < " + std::to_string(count) +
+                         "; i++)); do sleep 3 & done 2>/dev/null; jobs -p | wc -l; kill $(jobs -p)")
+            .output;
+    };
+    // The positive control: ten are as many as there may be beside bash and wc.
+    CHECK(more(made, 9) == "9\n");
+    CHECK(more(made, 30) != "30\n");
+    // What others of the same user run is not counted, and the limit is not theirs to lift.
+    const Json other = api.call(201, "POST", "/v1/conversations", R"({"limits":{"maxProcesses":40}})");
+    CHECK(more(other, 30) == "30\n");
+    CHECK(api.message(made["id"],
+                      "ulimit -u; ulimit -u 100 2>&1 | grep -c 'not permitted'; env | grep -c ASH_MAX")
+              .output == "13\n1\n0\n");
+    api.remove(made["id"]);
+    api.remove(other["id"]);
+}
+
 TEST_CASE("The server goes before what it starts, where it may") {
     const auto nice_of = [](pid_t pid) { return ::getpriority(PRIO_PROCESS, static_cast<id_t>(pid)); };
     const int own = nice_of(0);

@@ -1,0 +1,13 @@
+#include "core/isolation/host_probe.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using namespace atl;
+
+TEST_CASE("host probe: which kernels count processes by user namespace") {
+    for (const char* release : {"5.14.0", "5.15.0-91-generic", "6.1.0-18-amd64", "6.12", "10.0.1"})
+        CHECK(isolation::counts_processes_by_namespace(release));
+    for (const char* release : {"5.13.19", "5.4.0-42-generic", "4.19.0", "", "linux", "6"})
+        CHECK_FALSE(isolation::counts_processes_by_namespace(release));
+    CHECK_FALSE(isolation::running_kernel().empty());
+}
