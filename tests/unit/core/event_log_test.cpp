@@ -1,0 +1,81 @@
+#include "core/conversation/event_log.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <numeric>
+#include <string>
+
+#include "core/conversation/subscription.hpp"
+#include "tests/support/fake_world.hpp"
+#include "tests/support/result_printer.hpp"
+
+using namespace atl;
+using namespace atl::conversation;
+
+namespace {
+
+struct Bench {
+    test::FakeWorld world{1};
+    Journal journal{world.store, world.timers};
+    std::shared_ptr<EventLog> log;
+
+    explicit Bench(std::size_t bound_bytes)
+        : log(std::make_shared<EventLog>(journal, world.store, world.clock, 1, bound_bytes)) {}
+
+    void settle() {
+        do {
+            while (world.timers.run_deferred()) {
+            }
+        } while (world.timers.fire_next());
+    }
+    std::size_t stored_bytes() const {
+        return std::accumulate(
+            world.store.events.begin(), world.store.events.end(), std::size_t{0},
+            [](std::size_t sum, const auto& entry) { return sum + entry.second->json.size(); });
+    }
+};
+
+const std::string k_data = R"({"detail":")" + std::string(100, 'x') + R"("})";
+
+}  // namespace
+
+TEST_CASE("event log: what happens without turns is bounded, too, and the newest of it is kept") {
+    constexpr std::size_t k_bound = 32 * 1024;
+    Bench bench(k_bound);
+    std::uint64_t last = 0;
+    for (int i = 0; i < 1000; ++i) {
+        last = bench.log->append(EventType::sandbox_paused, 0, k_data)->seq;
+        bench.settle();
+        REQUIRE(bench.stored_bytes() <= k_bound + k_bound / 8);
+    }
+    CHECK(bench.stored_bytes() >= k_bound * 3 / 4);
+    CHECK(bench.world.store.events.rbegin()->second->seq == last);
+    const std::uint64_t first = bench.log->first_seq();
+    CHECK(first > 1);
+    CHECK(bench.world.store.events.begin()->second->seq == first);
+    // A reader that has nothing begins there, one that is behind is told.
+    Subscription fresh(bench.log, 0);
+    const auto batch = fresh.next(1024);
+    REQUIRE(batch.has_value());
+    CHECK(batch->events.front()->seq == first);
+    Subscription behind(bench.log, first - 2);
+    const auto refused = behind.next(1024);
+    REQUIRE(refused.has_error());
+    CHECK(refused.error().code() == base::Errc::seq_expired);
+}
+
+TEST_CASE("event log: an open turn is not cut, whatever happens in it") {
+    constexpr std::size_t k_bound = 32 * 1024;
+    Bench bench(k_bound);
+    for (int i = 0; i < 500; ++i)
+        bench.log->append(EventType::text_delta, 1, k_data);
+    bench.settle();
+    CHECK(bench.log->first_seq() == 1);
+    CHECK(bench.log->close_turn() > k_bound);
+    bench.settle();
+    CHECK(bench.log->first_seq() == 1);  // the newest turn stays
+    bench.log->append(EventType::text_delta, 2, k_data);
+    bench.log->close_turn();
+    bench.settle();
+    CHECK(bench.log->first_seq() == 501);
+    CHECK(bench.world.store.events.size() == 1);
+}
