@@ -135,7 +135,7 @@ TEST_CASE("memory watch: who holds much of the limit is warned once, not each ti
     REQUIRE(watched.loop.run_until([&] { return watched.count("memory") > 0; }, k_deadline));
     const Warning first = watched.warnings.front();
     CHECK(first.limit == 64 * k_mb);
-    CHECK(first.used >= first.limit / 100 * 80);
+    CHECK(first.used >= first.limit / 100 * 75);  // v2 tells from a sixteenth below the mark on
     CHECK(first.used <= first.limit);
     // Long enough to pass the mark some times more.
     const auto used = [&] { return watched.group->usage().cpu_usec.value_or(0); };
