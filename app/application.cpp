@@ -439,9 +439,11 @@ Application::~Application() = default;
 
 Result<std::unique_ptr<Application>> Application::open(boost::asio::io_context& loop, const Config& config) {
     raise_descriptor_limit();
-    if (const int nice = config.nice < 0 ? config.nice : base::own_nice(); !base::set_own_priority(nice)) {
-        LogLine(evt::priority_refused).field("nice", nice).debug();
-        base::set_own_priority(base::own_nice());
+    if (config.nice >= 0) {
+        base::set_short_slice();
+    } else if (!base::set_own_priority(config.nice)) {
+        LogLine(evt::priority_refused).field("nice", config.nice).debug();
+        base::set_short_slice();
     }
     auto data = DataDir::open(config.data_dir);
     if (!data)

@@ -21,7 +21,7 @@ class EventArmer {
                                           const std::filesystem::path& program);
     /// Has `events` signalled as `file` of the group whose cgroup.event_control is `control` and `argument`
     /// say. 0 or errno, EAGAIN where too many wait to be armed; what the kernel answers is not told. A
-    /// process that has died (the kernel may kill it for memory) is replaced.
+    /// process that has died (the kernel may kill it for memory) is replaced; what it had not read is lost.
     int arm(int events, int file, int control, std::string_view argument);
 
   private:

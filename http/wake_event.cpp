@@ -18,8 +18,11 @@ void WakeEvent::notify() {
 }
 
 void WakeEvent::post(WakeLane lane) {
-    if (!std::exchange(posted_, true))
-        queue_.add(shared_from_this(), lane);
+    if (posted_ && lane >= lane_)
+        return;
+    posted_ = true;
+    lane_ = lane;
+    queue_.add(shared_from_this(), lane);
 }
 
 }  // namespace atl::http

@@ -43,7 +43,7 @@ class WakeEvent : public std::enable_shared_from_this<WakeEvent> {
     /// own.
     void notify();
     /// Resumes the waiter later, after those that were posted before in this lane (wake_queue.hpp); several
-    /// calls before that are one, in the lane of the first. Callable from anywhere.
+    /// calls before that are one, in the most urgent of their lanes. Callable from anywhere.
     void post(WakeLane lane = WakeLane::prompt);
 
   private:
@@ -52,6 +52,7 @@ class WakeEvent : public std::enable_shared_from_this<WakeEvent> {
     WakeQueue& queue_;
     boost::asio::any_completion_handler<void()> waiter_;
     bool posted_ = false;
+    WakeLane lane_ = WakeLane::prompt;  // while posted; entries of it in other lanes are void
 };
 
 }  // namespace atl::http

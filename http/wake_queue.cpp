@@ -35,22 +35,26 @@ void WakeQueue::add(std::shared_ptr<WakeEvent> event, WakeLane lane) {
 }
 
 // What is added meanwhile goes behind and belongs to a later turn of the loop.
-void WakeQueue::run_slice(Events& events, std::chrono::microseconds slice) {
-    std::size_t left = events.size();
-    if (left == 0)
+void WakeQueue::run_slice(WakeLane lane) {
+    Events& events = lanes_[static_cast<std::size_t>(lane)];
+    if (events.empty())
         return;
-    const auto end = std::chrono::steady_clock::now() + slice;
-    do {
+    const auto end = std::chrono::steady_clock::now() + k_slices[static_cast<std::size_t>(lane)];
+    for (std::size_t left = events.size(); left > 0; --left) {
         const auto event = std::move(events.front());
         events.pop_front();
+        if (!event->posted_ || event->lane_ != lane)
+            continue;  // it went to a more urgent lane
         event->posted_ = false;
         event->notify();
-    } while (--left > 0 && std::chrono::steady_clock::now() < end);
+        if (std::chrono::steady_clock::now() >= end)
+            return;
+    }
 }
 
 void WakeQueue::run_turn() {
-    for (std::size_t lane = 0; lane < lanes_.size(); ++lane)
-        run_slice(lanes_[lane], k_slices[lane]);
+    for (const WakeLane lane : {WakeLane::prompt, WakeLane::crowd, WakeLane::step})
+        run_slice(lane);
     if (size() == 0)
         posted_ = false;
     else

@@ -25,7 +25,7 @@ class WakeQueue final : public boost::asio::execution_context::service {
 
     explicit WakeQueue(boost::asio::io_context& loop);
 
-    /// `event` is woken later. Not if it is in the queue.
+    /// `event` is woken later. Not if it is in that lane.
     void add(std::shared_ptr<WakeEvent> event, WakeLane lane);
     std::size_t size() const noexcept;
 
@@ -34,7 +34,7 @@ class WakeQueue final : public boost::asio::execution_context::service {
 
     void shutdown() override;
     void run_turn();
-    static void run_slice(Events& events, std::chrono::microseconds slice);
+    void run_slice(WakeLane lane);
 
     boost::asio::io_context& loop_;
     base::DeferQueue& deferred_;  // for the first turn

@@ -130,10 +130,12 @@ bool WebSocketSession::may_read(const Connection& connection) const {
 }
 
 base::Task<Io> WebSocketSession::async_wait(Connection& connection) {
-    if (more_ || may_read(connection)) {
+    if (shared_->reply) {
+        connection.wake()->post();
+    } else if (more_ || may_read(connection)) {
         // A long replay, and a client that never pauses.
         connection.wake()->post(WakeLane::step);
-    } else if (shared_->woken || shared_->reply) {
+    } else if (shared_->woken) {
         connection.wake()->post();
     } else {
         auto until = std::min(ping_at_, message_until_);

@@ -1,10 +1,13 @@
 // atoll-guest: process 1 of every sandbox. Started by the launcher with the bridge's listening socket as
 // fd 3.
 #include <malloc.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include <algorithm>
 
 #include "bridge/guest/guest.hpp"
 #include "bridge/guest/spawn.hpp"
@@ -19,11 +22,17 @@ void limit_processes() {
     const char* const text = getenv(atl::base::k_max_processes_variable);
     if (text == nullptr)
         return;
+    rlimit limit{};
     const rlim_t most = strtoul(text, nullptr, 10) + 1;
-    const rlimit limit{most, most};
-    // Without it nothing would be limited that the server says is.
-    if (setrlimit(RLIMIT_NPROC, &limit) != 0)
+    // A lower limit that is there already stays: it could not be raised.
+    bool is_set = getrlimit(RLIMIT_NPROC, &limit) == 0;
+    limit.rlim_cur = limit.rlim_max = std::min(most, limit.rlim_max);
+    is_set = is_set && setrlimit(RLIMIT_NPROC, &limit) == 0;
+    if (!is_set) {
+        // Without it nothing would be limited that the server says is.
+        perror("atoll-guest: RLIMIT_NPROC");
         _exit(1);
+    }
     unsetenv(atl::base::k_max_processes_variable);
 }
 
@@ -37,7 +46,7 @@ int main() {
     mallopt(M_TRIM_THRESHOLD, 32 * 1024);
     mallopt(M_TOP_PAD, 4 * 1024);
     // Its messages do not wait for what the agent, or another sandbox, computes.
-    atl::base::set_own_priority(atl::base::own_nice());
+    atl::base::set_short_slice();
     limit_processes();
     atl::guest::GuestOptions options;
     options.workspace = atl::guest::workspace_directory();

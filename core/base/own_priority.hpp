@@ -25,15 +25,11 @@ struct SchedAttr {
 };
 static_assert(sizeof(SchedAttr) == 48);
 
-inline int own_nice() noexcept {
-    return ::getpriority(PRIO_PROCESS, 0);
-}
-
 /// Gives this process the nice value `nice` (setpriority(2)) and a short slice: since Linux 6.12 one that
 /// wakes goes before another that is in the middle of a longer one (Documentation/scheduler/sched-eevdf.rst).
-/// Its share of the processor is the nice value's alone. What it starts has neither (sched(7), "The
-/// reset-on-fork flag"). False if it may not: nice values below the present one are root's, or take
-/// CAP_SYS_NICE.
+/// Its share of the processor is the nice value's alone. What it starts has the kernel's slice, and nice 0 if
+/// this one is below (sched(7), "The reset-on-fork flag"). False if it may not: nice values below the present
+/// one are root's, or take CAP_SYS_NICE.
 inline bool set_own_priority(int nice) noexcept {
     constexpr std::uint64_t k_slice_ns = 100'000;  // the least that the kernel takes
     constexpr std::uint64_t k_reset_on_fork = 1;
@@ -42,6 +38,13 @@ inline bool set_own_priority(int nice) noexcept {
     wanted.nice = nice;
     wanted.runtime_ns = k_slice_ns;
     return ::syscall(SYS_sched_setattr, 0, &wanted, 0) == 0;
+}
+
+/// Only the slice, at the nice value that this process has; nothing where it has another policy than the
+/// usual one.
+inline void set_short_slice() noexcept {
+    if (::sched_getscheduler(0) == SCHED_OTHER)
+        set_own_priority(::getpriority(PRIO_PROCESS, 0));
 }
 
 }  // namespace atl::base

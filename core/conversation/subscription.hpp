@@ -34,7 +34,7 @@ class Subscription {
     /// seq_expired (the log was cut past the cursor; detail names the first seq), storage_failed.
     base::Result<Batch> next(std::size_t limit_bytes);
 
-    /// How many readers of the conversation are woken at the same moment.
+    /// How many readers the conversation has, which may all be woken at the same moment.
     using Wake = std::function<void(std::size_t together)>;
 
     /// `wake` is called, at most once a call of next() that returned empty, when there is more or the

@@ -112,7 +112,9 @@ class Crowd {
         for (Room& room : rooms_) {
             if (now < room.next_turn || room.dones.front() != room.turns)
                 continue;
-            room.next_turn += std::chrono::microseconds(static_cast<int>(plan_.turn_every_ms * 1000));
+            // Beats that were missed are not made up for.
+            while (room.next_turn <= now)
+                room.next_turn += std::chrono::microseconds(static_cast<int>(plan_.turn_every_ms * 1000));
             room.sockets.front().send_text(k_message);
             ++room.turns;
             ++control_.turns;
