@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/conversation/subscription.hpp"
-#include "tests/support/fake_world.hpp"
+#include "journal_bench.hpp"
 #include "tests/support/result_printer.hpp"
 
 using namespace atl;
@@ -13,19 +13,17 @@ using namespace atl::conversation;
 
 namespace {
 
-struct Bench {
-    test::FakeWorld world{1};
-    Journal journal{world.store, world.timers};
+struct Bench : test::JournalBench {
     std::shared_ptr<EventLog> log;
 
     explicit Bench(std::size_t bound_bytes)
         : log(std::make_shared<EventLog>(journal, world.store, world.clock, 1, bound_bytes)) {}
 
-    void settle() {
-        do {
-            while (world.timers.run_deferred()) {
-            }
-        } while (world.timers.fire_next());
+    /// Also what timers begin: the removal of rows goes on by them.
+    void settle_all() {
+        do
+            settle();
+        while (world.timers.fire_next());
     }
     std::size_t stored_bytes() const {
         return std::accumulate(
@@ -44,7 +42,7 @@ TEST_CASE("event log: what happens without turns is bounded, too, and the newest
     std::uint64_t last = 0;
     for (int i = 0; i < 1000; ++i) {
         last = bench.log->append(EventType::sandbox_paused, 0, k_data)->seq;
-        bench.settle();
+        bench.settle_all();
         REQUIRE(bench.stored_bytes() <= k_bound + k_bound / 8);
     }
     CHECK(bench.stored_bytes() >= k_bound * 3 / 4);
@@ -68,14 +66,14 @@ TEST_CASE("event log: an open turn is not cut, whatever happens in it") {
     Bench bench(k_bound);
     for (int i = 0; i < 500; ++i)
         bench.log->append(EventType::text_delta, 1, k_data);
-    bench.settle();
+    bench.settle_all();
     CHECK(bench.log->first_seq() == 1);
     CHECK(bench.log->close_turn() > k_bound);
-    bench.settle();
+    bench.settle_all();
     CHECK(bench.log->first_seq() == 1);  // the newest turn stays
     bench.log->append(EventType::text_delta, 2, k_data);
     bench.log->close_turn();
-    bench.settle();
+    bench.settle_all();
     CHECK(bench.log->first_seq() == 501);
     CHECK(bench.world.store.events.size() == 1);
 }

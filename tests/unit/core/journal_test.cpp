@@ -2,7 +2,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "tests/support/fake_world.hpp"
+#include "journal_bench.hpp"
 #include "tests/support/result_printer.hpp"
 
 using namespace atl;
@@ -10,14 +10,7 @@ using namespace atl::conversation;
 
 namespace {
 
-struct Bench {
-    test::FakeWorld world{1};
-    Journal journal{world.store, world.timers};
-
-    void settle() {
-        while (world.timers.run_deferred()) {
-        }
-    }
+struct Bench : test::JournalBench {
     void append(std::uint64_t seq, std::uint64_t turn = 1, EventType type = EventType::text_delta) {
         journal.add(AppendEvent{1, make_event(seq, type, base::WallTime{}, turn, "{}")});
     }
