@@ -9,6 +9,8 @@
 #include <memory>
 #include <new>
 
+#include "core/store/resident_pages.hpp"
+
 namespace atl::store {
 namespace {
 
@@ -24,6 +26,7 @@ struct LogFile {
     sqlite3_int64 end;   // of the last write: where the head of a next frame would be
     sqlite3_int64 held;  // offset of the head that is held back; -1: none is
     std::array<std::byte, k_head_bytes + k_max_page_bytes>* bytes;
+    ResidentPages* pages;
 };
 
 constexpr std::size_t k_file_bytes =
@@ -38,6 +41,7 @@ sqlite3_file* real(sqlite3_file* file) {
 
 int write_real(LogFile& log, const void* bytes, int size, sqlite3_int64 at) {
     log.end = at + size;
+    log.pages->cover(log.end);
     return log.real->pMethods->xWrite(log.real, bytes, size, at);
 }
 
@@ -73,6 +77,7 @@ int close(sqlite3_file* file) {
     LogFile& log = log_of(file);
     const int written = write_held(log);
     delete log.bytes;
+    delete log.pages;
     const int closed = log.real->pMethods->xClose(log.real);
     return written != SQLITE_OK ? written : closed;
 }
@@ -84,6 +89,7 @@ int read(sqlite3_file* file, void* bytes, int size, sqlite3_int64 at) {
 
 int truncate(sqlite3_file* file, sqlite3_int64 size) {
     const int written = write_held(log_of(file));
+    log_of(file).pages->forget();
     return written != SQLITE_OK ? written : real(file)->pMethods->xTruncate(real(file), size);
 }
 
@@ -149,7 +155,10 @@ int open(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int* out
         return opened;
     }
     log.bytes = new (std::nothrow) std::array<std::byte, k_head_bytes + k_max_page_bytes>;
-    if (!log.bytes) {
+    log.pages = new (std::nothrow) ResidentPages(name);
+    if (!log.bytes || !log.pages) {
+        delete log.bytes;
+        delete log.pages;
         real->pMethods->xClose(real);
         return SQLITE_NOMEM;
     }
