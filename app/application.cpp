@@ -440,10 +440,10 @@ Application::~Application() = default;
 Result<std::unique_ptr<Application>> Application::open(boost::asio::io_context& loop, const Config& config) {
     raise_descriptor_limit();
     if (config.nice >= 0) {
-        base::set_short_slice();
-    } else if (!base::set_own_priority(config.nice)) {
+        base::set_own_slice(base::Slice::whole_turn_ns);
+    } else if (!base::set_own_priority(config.nice, base::Slice::whole_turn_ns)) {
         LogLine(evt::priority_refused).field("nice", config.nice).debug();
-        base::set_short_slice();
+        base::set_own_slice(base::Slice::whole_turn_ns);
     }
     auto data = DataDir::open(config.data_dir);
     if (!data)

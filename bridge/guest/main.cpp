@@ -46,7 +46,7 @@ int main() {
     mallopt(M_TRIM_THRESHOLD, 32 * 1024);
     mallopt(M_TOP_PAD, 4 * 1024);
     // Its messages do not wait for what the agent, or another sandbox, computes.
-    atl::base::set_short_slice();
+    atl::base::set_own_slice(atl::base::Slice::brief_ns);
     limit_processes();
     atl::guest::GuestOptions options;
     options.workspace = atl::guest::workspace_directory();

@@ -25,26 +25,34 @@ struct SchedAttr {
 };
 static_assert(sizeof(SchedAttr) == 48);
 
-/// Gives this process the nice value `nice` (setpriority(2)) and a short slice: since Linux 6.12 one that
-/// wakes goes before another that is in the middle of a longer one (Documentation/scheduler/sched-eevdf.rst).
-/// Its share of the processor is the nice value's alone. What it starts has the kernel's slice, and nice 0 if
-/// this one is below (sched(7), "The reset-on-fork flag"). False if it may not: nice values below the present
-/// one are root's, or take CAP_SYS_NICE.
-inline bool set_own_priority(int nice) noexcept {
-    constexpr std::uint64_t k_slice_ns = 100'000;  // the least that the kernel takes
+/// How long a process may compute before the kernel looks for another, since Linux 6.12
+/// (Documentation/scheduler/sched-eevdf.rst). Its share of the processor is the nice value's alone.
+enum class Slice : std::uint64_t {
+    /// The least that the kernel takes: one that wakes goes before another in the middle of a longer slice.
+    /// For a process that needs less than that each time it wakes: whoever uses up its slice is passed over,
+    /// and where all others compute, that is until the next tick of the clock, up to 4 ms later.
+    brief_ns = 100'000,
+    /// For one whose turns of work take longer: it is not passed over in the middle of one.
+    whole_turn_ns = 10'000'000,
+};
+
+/// Gives this process the nice value `nice` (setpriority(2)) and that slice. What it starts has the kernel's
+/// slice, and nice 0 if this one is below (sched(7), "The reset-on-fork flag"). False if it may not: nice
+/// values below the present one are root's, or take CAP_SYS_NICE.
+inline bool set_own_priority(int nice, Slice slice) noexcept {
     constexpr std::uint64_t k_reset_on_fork = 1;
     SchedAttr wanted;
     wanted.flags = k_reset_on_fork;
     wanted.nice = nice;
-    wanted.runtime_ns = k_slice_ns;
+    wanted.runtime_ns = static_cast<std::uint64_t>(slice);
     return ::syscall(SYS_sched_setattr, 0, &wanted, 0) == 0;
 }
 
 /// Only the slice, at the nice value that this process has; nothing where it has another policy than the
 /// usual one.
-inline void set_short_slice() noexcept {
+inline void set_own_slice(Slice slice) noexcept {
     if (::sched_getscheduler(0) == SCHED_OTHER)
-        set_own_priority(::getpriority(PRIO_PROCESS, 0));
+        set_own_priority(::getpriority(PRIO_PROCESS, 0), slice);
 }
 
 }  // namespace atl::base
