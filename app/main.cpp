@@ -33,6 +33,8 @@ int fail(const atl::base::Error& error) {
 int run(const Config& config) {
     // A peer that goes away is an error of the write, not a signal (signal(7)).
     std::signal(SIGPIPE, SIG_IGN);
+    // So is a file that may not grow (setrlimit(2), RLIMIT_FSIZE).
+    std::signal(SIGXFSZ, SIG_IGN);
     // What sandboxes have to reach has to be reachable; what is secret has a mode of its own (umask(2)).
     ::umask(022);
     // One thread runs it and nothing else posts to it: no locks (Asio, "Concurrency Hints").

@@ -32,7 +32,8 @@ enum class Slice : std::uint64_t {
     /// For a process that needs less than that each time it wakes: whoever uses up its slice is passed over,
     /// and where all others compute, that is until the next tick of the clock, up to 4 ms later.
     brief_ns = 100'000,
-    /// For one whose turns of work take longer: it is not passed over in the middle of one.
+    /// For one whose turns of work take longer: it is seldom passed over in the middle of one. Its deadlines
+    /// are later, too, unless its nice value makes up for that.
     whole_turn_ns = 10'000'000,
 };
 

@@ -1,6 +1,6 @@
 // A VFS for SQLite (https://sqlite.org/vfs.html) that writes the head of a frame of the write-ahead log and
 // its page with one system call, where SQLite makes two: the usual commit is one frame; and that keeps the
-// log in memory (resident_pages.hpp). All else is the system's own VFS.
+// log in memory, its first 5 MiB (resident_pages.hpp). All else is the system's own VFS.
 #pragma once
 
 namespace atl::store {

@@ -6,18 +6,14 @@
 #include <unistd.h>
 
 namespace atl::store {
-namespace {
-
-constexpr off_t k_chunk_bytes = 512L * 1024;
-static_assert(ResidentPages::k_most % k_chunk_bytes == 0);
-
-}  // namespace
-
 // SQLite has no lock on this file that closing the descriptor would take away (https://sqlite.org/wal.html:
 // they are on the other two).
-ResidentPages::ResidentPages(const std::filesystem::path& file)
-    : file_(::open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW)) {
-    if (!file_)
+ResidentPages::ResidentPages(const char* file) noexcept
+    : file_(::open(file, O_RDWR | O_CLOEXEC | O_NOFOLLOW)) {
+    struct stat status {};
+    if (::fstat(file_.get(), &status) == 0)
+        cover(status.st_size);
+    else
         covered_ = k_most;
 }
 
@@ -25,14 +21,14 @@ ResidentPages::~ResidentPages() {
     forget();
 }
 
-void ResidentPages::grow(off_t end) {
+void ResidentPages::grow(off_t end) noexcept {
     while (end > covered_ && covered_ < k_most) {
         if (!grow_once())
             covered_ = k_most;
     }
 }
 
-bool ResidentPages::grow_once() {
+bool ResidentPages::grow_once() noexcept {
     const off_t end = covered_ + k_chunk_bytes;
     struct stat status {};
     // There are no pages after the end of a file.
@@ -42,19 +38,19 @@ bool ResidentPages::grow_once() {
     if (chunk == MAP_FAILED)
         return false;
     // Nothing reads through the mapping: a file that someone truncates has no SIGBUS for this process.
-    if (::mlock(chunk, k_chunk_bytes) != 0) {
+    // Without flags this is mlock(2), which sanitizers make do nothing.
+    if (::mlock2(chunk, k_chunk_bytes, 0) != 0) {
         ::munmap(chunk, k_chunk_bytes);
         return false;
     }
-    chunks_.push_back(chunk);
+    chunks_.at(count_++) = chunk;
     covered_ = end;
     return true;
 }
 
-void ResidentPages::forget() {
-    for (void* const chunk : chunks_)
-        ::munmap(chunk, k_chunk_bytes);
-    chunks_.clear();
+void ResidentPages::forget() noexcept {
+    while (count_ > 0)
+        ::munmap(chunks_.at(--count_), k_chunk_bytes);
     covered_ = file_ ? 0 : k_most;
 }
 

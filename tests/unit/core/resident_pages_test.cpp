@@ -11,8 +11,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/unique_fd.hpp"
@@ -49,21 +49,58 @@ void write_zeros(const fs::path& file, off_t bytes) {
     REQUIRE(::pwrite(open.get(), zeros.data(), zeros.size(), 0) == bytes);
 }
 
+bool may_lock(std::size_t bytes) {
+    void* const pages = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const bool locked = ::mlock2(pages, bytes, 0) == 0;
+    ::munmap(pages, bytes);
+    return locked;
+}
+
 /// A directory on a disk, as /tmp often is not: the kernel keeps the pages of a file that is only in memory.
 class DiskDir {
   public:
-    DiskDir() {
-        ::setenv("TMPDIR", "/var/tmp", 1);
-        dir_.emplace();
-        ::unsetenv("TMPDIR");
+    DiskDir() : DiskDir("/var/tmp/atoll-test-XXXXXX") {
         write_zeros(path() / "control", 64 * k_page_bytes);
         if (pages_that_stay(path() / "control") != 0)
             SKIP("needs a /var/tmp whose files' pages the kernel can drop");
+        if (!may_lock(store::ResidentPages::k_most))
+            SKIP("needs the right to lock 5 MiB of memory (RLIMIT_MEMLOCK)");
     }
-    const fs::path& path() const { return dir_->path(); }
+    ~DiskDir() { fs::remove_all(path_); }
+    DiskDir(const DiskDir&) = delete;
+    DiskDir& operator=(const DiskDir&) = delete;
+    fs::path path() const { return path_; }
 
   private:
-    std::optional<test::TempDir> dir_;
+    // A constructor of its own, so that a directory whose test is skipped is removed.
+    explicit DiskDir(std::string pattern) : path_(std::move(pattern)) {
+        if (::mkdtemp(path_.data()) == nullptr)
+            SKIP("needs a /var/tmp to write to");
+    }
+
+    std::string path_;
+};
+
+/// Without the right to lock memory while it lives; root's own right is taken away as well.
+class NoLocking {
+  public:
+    NoLocking() {
+        REQUIRE(::getrlimit(RLIMIT_MEMLOCK, &before_) == 0);
+        const rlimit none{.rlim_cur = 0, .rlim_max = before_.rlim_max};
+        REQUIRE(::setrlimit(RLIMIT_MEMLOCK, &none) == 0);
+        if (uid_ == 0 && ::seteuid(test::k_rootless_uid) != 0)
+            FAIL("seteuid");
+    }
+    ~NoLocking() {
+        if (::seteuid(uid_) != 0 || ::setrlimit(RLIMIT_MEMLOCK, &before_) != 0)
+            std::abort();  // no test after this one would mean anything
+    }
+    NoLocking(const NoLocking&) = delete;
+    NoLocking& operator=(const NoLocking&) = delete;
+
+  private:
+    const uid_t uid_ = ::geteuid();
+    rlimit before_{};
 };
 
 std::size_t pages_of_a_log(const fs::path& file, const char* vfs) {
@@ -86,7 +123,7 @@ TEST_CASE("resident pages: what is covered stays in memory, up to a bound") {
     const fs::path file = dir.path() / "file";
     write_zeros(file, 64 * k_page_bytes);
     CHECK(pages_that_stay(file) == 0);
-    store::ResidentPages pages(file);
+    store::ResidentPages pages(file.c_str());
     pages.cover(3);
     const auto covered = static_cast<std::size_t>(fs::file_size(file) / k_page_bytes);
     CHECK(covered >= 64);
@@ -100,7 +137,7 @@ TEST_CASE("resident pages: a file that became shorter is covered anew") {
     const DiskDir dir;
     const fs::path file = dir.path() / "file";
     write_zeros(file, k_page_bytes);
-    store::ResidentPages pages(file);
+    store::ResidentPages pages(file.c_str());
     pages.cover(1);
     pages.forget();
     fs::resize_file(file, 0);
@@ -109,23 +146,29 @@ TEST_CASE("resident pages: a file that became shorter is covered anew") {
     CHECK(fs::file_size(file) > 0);
 }
 
-TEST_CASE("resident pages: without the right to lock, and without a file, nothing happens") {
+TEST_CASE("resident pages: what the file has already is kept from the start") {
     const DiskDir dir;
-    store::ResidentPages none(dir.path() / "none");
+    const fs::path file = dir.path() / "file";
+    write_zeros(file, 256 * k_page_bytes);
+    REQUIRE(pages_that_stay(file) == 0);
+    const store::ResidentPages pages(file.c_str());
+    CHECK(pages_that_stay(file) == 256);
+}
+
+TEST_CASE("resident pages: without the right to lock, and without a file, nothing is kept") {
+    const DiskDir dir;
+    store::ResidentPages none((dir.path() / "none").c_str());
     none.cover(1);
     CHECK_FALSE(fs::exists(dir.path() / "none"));
-    if (::geteuid() == 0)
-        return;  // root is not bound by the limit
     const fs::path file = dir.path() / "file";
+    write_zeros(file, 0);
+    store::ResidentPages pages(file.c_str());
+    {
+        const NoLocking refused;
+        pages.cover(1);
+    }
     write_zeros(file, k_page_bytes);
-    rlimit before{};
-    REQUIRE(::getrlimit(RLIMIT_MEMLOCK, &before) == 0);
-    const rlimit none_at_all{.rlim_cur = 0, .rlim_max = before.rlim_max};
-    REQUIRE(::setrlimit(RLIMIT_MEMLOCK, &none_at_all) == 0);
-    store::ResidentPages pages(file);
-    pages.cover(1);
     CHECK(pages_that_stay(file) == 0);
-    REQUIRE(::setrlimit(RLIMIT_MEMLOCK, &before) == 0);
 }
 
 TEST_CASE("resident pages: the log of the database stays in memory") {
