@@ -443,7 +443,6 @@ Result<std::unique_ptr<Application>> Application::open(boost::asio::io_context& 
         base::set_own_slice(base::Slice::whole_turn_ns);
     } else if (!base::set_own_priority(config.nice, base::Slice::whole_turn_ns)) {
         LogLine(evt::priority_refused).field("nice", config.nice).debug();
-        base::set_own_slice(base::Slice::whole_turn_ns);
     }
     auto data = DataDir::open(config.data_dir);
     if (!data)

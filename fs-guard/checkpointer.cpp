@@ -63,9 +63,8 @@ void Checkpointer::begin(Commits commits) {
             journal_.release();
         });
     }
-    helper_.checkpoint(database_, CheckpointMode::passive, [this, commits](const base::Result<void>& result) {
-        end(commits, result.has_value());
-    });
+    helper_.checkpoint(
+        database_, [this, commits](const base::Result<void>& result) { end(commits, result.has_value()); });
 }
 
 void Checkpointer::end(Commits commits, bool done) {

@@ -103,9 +103,8 @@ void HelperClient::sync_log(const std::filesystem::path& database, Done done) {
             without_answer(std::move(done)));
 }
 
-void HelperClient::checkpoint(const std::filesystem::path& database, CheckpointMode mode, Done done) {
-    const char* how = mode == CheckpointMode::truncate ? "truncate" : "passive";
-    enqueue(nlohmann::json{{"op", "checkpoint"}, {"path", named(database)}, {"mode", how}}.dump(),
+void HelperClient::checkpoint(const std::filesystem::path& database, Done done) {
+    enqueue(nlohmann::json{{"op", "checkpoint"}, {"path", named(database)}}.dump(),
             without_answer(std::move(done)));
 }
 

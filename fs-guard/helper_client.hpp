@@ -36,8 +36,6 @@ struct TreeSize {
     bool is_complete = true;  // false: a part could not be read, there is more
 };
 
-enum class CheckpointMode : std::uint8_t { passive, truncate };
-
 class HelperClient {
   public:
     using Done = std::function<void(base::Result<void>)>;
@@ -55,7 +53,7 @@ class HelperClient {
     /// Has the disk take what a database's log holds. Errors: storage_failed.
     void sync_log(const std::filesystem::path& database, Done done);
     /// Writes a database's log back. Errors: storage_failed.
-    void checkpoint(const std::filesystem::path& database, CheckpointMode mode, Done done);
+    void checkpoint(const std::filesystem::path& database, Done done);
     /// What a tree holds; `path` as for remove(). Errors: storage_failed, also if it is not there.
     void measure(const std::string& path, std::function<void(base::Result<TreeSize>)> done);
     /// Requests without an answer.

@@ -37,10 +37,7 @@ enum class Slice : std::uint64_t {
     whole_turn_ns = 10'000'000,
 };
 
-/// Gives this process the nice value `nice` (setpriority(2)) and that slice. What it starts has the kernel's
-/// slice, and nice 0 if this one is below (sched(7), "The reset-on-fork flag"). False if it may not: nice
-/// values below the present one are root's, or take CAP_SYS_NICE.
-inline bool set_own_priority(int nice, Slice slice) noexcept {
+inline bool set_sched(int nice, Slice slice) noexcept {
     constexpr std::uint64_t k_reset_on_fork = 1;
     SchedAttr wanted;
     wanted.flags = k_reset_on_fork;
@@ -53,7 +50,17 @@ inline bool set_own_priority(int nice, Slice slice) noexcept {
 /// usual one.
 inline void set_own_slice(Slice slice) noexcept {
     if (::sched_getscheduler(0) == SCHED_OTHER)
-        set_own_priority(::getpriority(PRIO_PROCESS, 0), slice);
+        set_sched(::getpriority(PRIO_PROCESS, 0), slice);
+}
+
+/// Gives this process the nice value `nice` (setpriority(2)) and that slice. What it starts has the kernel's
+/// slice, and nice 0 if this one is below (sched(7), "The reset-on-fork flag"). False if it may not, then
+/// it has only the slice: nice values below the present one are root's, or take CAP_SYS_NICE.
+inline bool set_own_priority(int nice, Slice slice) noexcept {
+    if (set_sched(nice, slice))
+        return true;
+    set_own_slice(slice);
+    return false;
 }
 
 }  // namespace atl::base

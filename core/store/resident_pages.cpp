@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 namespace atl::store {
+
 // SQLite has no lock on this file that closing the descriptor would take away (https://sqlite.org/wal.html:
 // they are on the other two).
 ResidentPages::ResidentPages(const char* file) noexcept

@@ -21,7 +21,7 @@ struct CloseDatabase {
 
 }  // namespace
 
-CheckpointResult checkpoint(const std::string& database, CheckpointMode mode) {
+CheckpointResult checkpoint(const std::string& database) {
     CheckpointResult result;
     sqlite3* raw = nullptr;
     int code =
@@ -33,9 +33,8 @@ CheckpointResult checkpoint(const std::string& database, CheckpointMode mode) {
         code = ::sqlite3_exec(raw, "SELECT 1 FROM sqlite_schema LIMIT 1", nullptr, nullptr, nullptr);
     }
     if (code == SQLITE_OK) {
-        const int how =
-            mode == CheckpointMode::truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE;
-        code = ::sqlite3_wal_checkpoint_v2(raw, nullptr, how, &result.log_frames, &result.written_frames);
+        code = ::sqlite3_wal_checkpoint_v2(raw, nullptr, SQLITE_CHECKPOINT_PASSIVE, &result.log_frames,
+                                           &result.written_frames);
     }
     result.done = code == SQLITE_OK;
     if (!result.done)

@@ -6,8 +6,6 @@
 
 namespace atl::helper {
 
-enum class CheckpointMode { passive, truncate };
-
 struct CheckpointResult {
     bool done = false;
     int log_frames = 0;      // in the log
@@ -15,9 +13,8 @@ struct CheckpointResult {
     std::string error;
 };
 
-/// Passive never makes the server wait. Truncate empties the log's file and holds writers off meanwhile: for
-/// a server that is idle.
-CheckpointResult checkpoint(const std::string& database, CheckpointMode mode);
+/// A passive one, which never makes the server wait and leaves the log's file as long as it is.
+CheckpointResult checkpoint(const std::string& database);
 
 /// Has the disk take what the log of `database` holds (fdatasync(2)), under no lock of the database: a
 /// checkpoint begins with it, and then has little left to wait for. Returns why not, else nothing.

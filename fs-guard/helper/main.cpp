@@ -1,7 +1,7 @@
 // atoll-helper: slow work on the disk for the server, at a low priority. Reads one request a line on
 // stdin, answers each with one line on stdout, in order, and ends with stdin or with the server.
 //   {"id":N,"op":"remove","path":P}                          P relative to the working directory
-//   {"id":N,"op":"checkpoint","path":P,"mode":"passive"|"truncate"}
+//   {"id":N,"op":"checkpoint","path":P}                  P the database
 //   {"id":N,"op":"sync-log","path":P}                        P the database
 //   {"id":N,"op":"measure","path":P}                         P relative to the working directory
 //   -> {"id":N,"ok":true, …} | {"id":N,"ok":false,"error":S}
@@ -24,10 +24,8 @@ json answer_remove(const std::string& path) {
     return {{"ok", false}, {"error", remover.error()}};
 }
 
-json answer_checkpoint(const std::string& path, const std::string& mode) {
-    using atl::helper::CheckpointMode;
-    const auto result = atl::helper::checkpoint(
-        path, mode == "truncate" ? CheckpointMode::truncate : CheckpointMode::passive);
+json answer_checkpoint(const std::string& path) {
+    const auto result = atl::helper::checkpoint(path);
     if (result.done)
         return {{"ok", true}, {"logFrames", result.log_frames}, {"writtenFrames", result.written_frames}};
     return {{"ok", false}, {"error", result.error}};
@@ -60,7 +58,7 @@ json answer(const json& request) {
     if (op == "sync-log")
         return answer_sync_log(path);
     if (op == "checkpoint")
-        return answer_checkpoint(path, request.value("mode", "passive"));
+        return answer_checkpoint(path);
     return {{"ok", false}, {"error", "unknown op"}};
 }
 

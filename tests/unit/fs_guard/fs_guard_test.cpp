@@ -342,8 +342,7 @@ TEST_CASE("helper: a checkpoint writes the log back while the database is in use
             " INSERT INTO t SELECT randomblob(100) FROM n"));
     const auto database_bytes = fs::file_size(database);
     Outcome outcome;
-    bench.helper->checkpoint(database, fs_guard::CheckpointMode::passive,
-                             [&outcome](const base::Result<void>& result) { outcome = result; });
+    bench.helper->checkpoint(database, [&outcome](const base::Result<void>& result) { outcome = result; });
     CHECK(bench.settle(outcome).has_value());
     CHECK(fs::file_size(database) > database_bytes);
     CHECK(run("INSERT INTO t VALUES(1)"));
@@ -355,7 +354,7 @@ TEST_CASE("helper: a checkpoint writes the log back while the database is in use
                            [&no_log](const base::Result<void>& result) { no_log = result; });
     CHECK_FALSE(bench.settle(no_log).has_value());
     Outcome missing;
-    bench.helper->checkpoint(bench.data / "missing.db", fs_guard::CheckpointMode::truncate,
+    bench.helper->checkpoint(bench.data / "missing.db",
                              [&missing](const base::Result<void>& result) { missing = result; });
     CHECK_FALSE(bench.settle(missing).has_value());
 }
