@@ -59,7 +59,51 @@ CREATE TABLE events (
 ) STRICT;
 )sql";
 
-constexpr std::array<const char*, k_schema_version> k_steps = {k_version_1};
+// New rows in the order in which they come, and nothing else in the order of their random ids: such an insert
+// changes any page of the table, and with few rows a page it often splits one between its neighbours.
+constexpr const char* k_version_2 = R"sql(
+CREATE TABLE new_conversations (
+    key            INTEGER PRIMARY KEY,
+    id             TEXT NOT NULL,
+    agent          TEXT NOT NULL,
+    user_id        TEXT,
+    metadata       TEXT NOT NULL,
+    sandbox_id     TEXT NOT NULL,
+    status         INTEGER NOT NULL,
+    reason         INTEGER NOT NULL,
+    idle_seconds   INTEGER NOT NULL,
+    ttl_seconds    INTEGER NOT NULL,
+    created_at     INTEGER NOT NULL,  -- milliseconds since 1970
+    last_active_at INTEGER NOT NULL,
+    first_seq      INTEGER NOT NULL
+) STRICT;
+INSERT INTO new_conversations SELECT * FROM conversations;
+DROP TABLE conversations;
+ALTER TABLE new_conversations RENAME TO conversations;
+
+CREATE TABLE new_sandboxes (
+    key             INTEGER PRIMARY KEY,  -- the database's own
+    id              TEXT NOT NULL,
+    conversation_id TEXT NOT NULL,
+    host_uid        INTEGER NOT NULL,
+    generation      INTEGER NOT NULL,
+    network         INTEGER NOT NULL,
+    memory_mb       INTEGER NOT NULL,
+    cpu_percent     INTEGER NOT NULL,
+    disk_mb         INTEGER NOT NULL,
+    max_processes   INTEGER NOT NULL,
+    env             TEXT NOT NULL,  -- JSON array of [name, value]
+    metadata        TEXT NOT NULL,
+    created_at      INTEGER NOT NULL,
+    ttl_seconds     INTEGER NOT NULL,
+    gone            INTEGER NOT NULL
+) STRICT;
+INSERT INTO new_sandboxes SELECT NULL, * FROM sandboxes;
+DROP TABLE sandboxes;
+ALTER TABLE new_sandboxes RENAME TO sandboxes;
+)sql";
+
+constexpr std::array<const char*, k_schema_version> k_steps = {k_version_1, k_version_2};
 
 }  // namespace
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/store/paired_writes.hpp"
+#include "core/store/row_keys.hpp"
 #include "core/store/schema.hpp"
 
 namespace atl::store {
@@ -92,6 +93,7 @@ struct SqliteStore::Impl {
     }
 
     void prepare();
+    bool find_sandbox_keys();
     /// Ends a failed batch. sqlite3_reset() repeats the error of a failed step, so that is taken here and
     /// not left for the statement's next use.
     void abandon() noexcept;
@@ -109,6 +111,7 @@ struct SqliteStore::Impl {
     void find_orphans(Snapshot& snapshot);
 
     SQLite::Database database;
+    RowKeys sandbox_keys;
     std::uintmax_t wal_frames = 0;
     std::uintmax_t page_bytes = 0;
     std::function<void(std::uintmax_t)> committed;
@@ -125,8 +128,8 @@ void SqliteStore::Impl::prepare() {
     end = statement("COMMIT");
     put_conversation = statement("INSERT OR REPLACE INTO conversations VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)");
     erase_conversation = statement("DELETE FROM conversations WHERE key = ?");
-    put_sandbox = statement("INSERT OR REPLACE INTO sandboxes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
-    erase_sandbox = statement("DELETE FROM sandboxes WHERE id = ?");
+    put_sandbox = statement("INSERT OR REPLACE INTO sandboxes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+    erase_sandbox = statement("DELETE FROM sandboxes WHERE key = ?");
     put_turn = statement("INSERT OR REPLACE INTO turns VALUES (?,?,?,?,?,?)");
     forget_turns = statement("DELETE FROM turns WHERE id >= ? AND id < ? AND last_seq > 0 AND last_seq <= ?");
     append_event = statement("INSERT INTO events VALUES (?,?,?,?)");
@@ -139,7 +142,18 @@ void SqliteStore::Impl::prepare() {
         "WHERE idempotency_key = ? AND id >= ? AND id < ?");
 }
 
+// False: two rows are of the same sandbox. No index of the database says so.
+bool SqliteStore::Impl::find_sandbox_keys() {
+    SQLite::Statement rows(database, "SELECT key, id FROM sandboxes");
+    while (rows.executeStep()) {
+        if (!sandbox_keys.add(rows.getColumn(1).getString(), rows.getColumn(0).getInt64()))
+            return false;
+    }
+    return true;
+}
+
 void SqliteStore::Impl::abandon() noexcept {
+    sandbox_keys.on_rollback();
     for (auto* statement : {&begin, &end, &put_conversation, &erase_conversation, &put_sandbox,
                             &erase_sandbox, &put_turn, &forget_turns, &append_event, &purge, &read, &find})
         (*statement)->tryReset();
@@ -167,13 +181,18 @@ Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::filesystem::pa
         database.setBusyTimeout(2000);
         const std::string checked = database.execAndGet("PRAGMA quick_check(1)").getString();
         ::umask(old_mask);
-        if (checked != "ok")
-            return Error(Errc::storage_failed, "the database " + file.string() + " is damaged (" + checked +
+        const auto damaged = [&](const std::string& what) {
+            return Error(Errc::storage_failed, "the database " + file.string() + " is damaged (" + what +
                                                    "); restore it from a backup or move it away");
+        };
+        if (checked != "ok")
+            return damaged(checked);
         if (auto migrated = migrate(database); !migrated)
             return migrated.error();
         impl->page_bytes = database.execAndGet("PRAGMA page_size").getUInt();
         impl->prepare();
+        if (!impl->find_sandbox_keys())
+            return damaged("a sandbox has two rows");
         return std::unique_ptr<SqliteStore>(new SqliteStore(std::move(impl)));
     } catch (const SQLite::Exception& error) {
         ::umask(old_mask);
@@ -192,6 +211,7 @@ Result<void> SqliteStore::commit(std::span<const conversation::Write> writes) {
         for (const auto& write : writes)
             std::visit([&](const auto& one) { impl_->apply(one); }, write);
         run(*impl_->end);
+        impl_->sandbox_keys.on_commit();
         if (impl_->committed)
             impl_->committed(impl_->wal_frames * impl_->page_bytes);
         return {};
@@ -237,27 +257,32 @@ void SqliteStore::Impl::apply(const PutSandbox& write) {
     const std::string env = env_text(record.env);
     SQLite::Statement& s = *put_sandbox;
     s.reset();
-    s.bindNoCopy(1, record.id);
-    s.bindNoCopy(2, record.conversation_id);
-    s.bind(3, record.host_uid);
-    s.bind(4, record.generation);
-    s.bind(5, static_cast<int>(record.network));
-    s.bind(6, record.limits.memory_mb);
-    s.bind(7, record.limits.cpu_percent);
-    s.bind(8, record.limits.disk_mb);
-    s.bind(9, record.limits.max_processes);
-    s.bindNoCopy(10, env);
-    s.bind(11, record.metadata.empty() ? std::string("{}") : record.metadata);
-    s.bind(12, millis(record.created_at));
-    s.bind(13, record.ttl_seconds);
-    s.bind(14, record.gone ? 1 : 0);
+    s.bind(1, sandbox_keys.find_or_add(record.id));
+    s.bindNoCopy(2, record.id);
+    s.bindNoCopy(3, record.conversation_id);
+    s.bind(4, record.host_uid);
+    s.bind(5, record.generation);
+    s.bind(6, static_cast<int>(record.network));
+    s.bind(7, record.limits.memory_mb);
+    s.bind(8, record.limits.cpu_percent);
+    s.bind(9, record.limits.disk_mb);
+    s.bind(10, record.limits.max_processes);
+    s.bindNoCopy(11, env);
+    s.bind(12, record.metadata.empty() ? std::string("{}") : record.metadata);
+    s.bind(13, millis(record.created_at));
+    s.bind(14, record.ttl_seconds);
+    s.bind(15, record.gone ? 1 : 0);
     s.exec();
 }
 
 void SqliteStore::Impl::apply(const EraseSandbox& write) {
+    const auto key = sandbox_keys.find(write.id);
+    if (!key)
+        return;
     erase_sandbox->reset();
-    erase_sandbox->bindNoCopy(1, write.id);
+    erase_sandbox->bind(1, *key);
     erase_sandbox->exec();
+    sandbox_keys.remove(write.id);
 }
 
 void SqliteStore::Impl::apply(const PutTurn& write) {
@@ -363,20 +388,20 @@ void SqliteStore::Impl::load_sandboxes(Snapshot& snapshot) {
     SQLite::Statement rows(database, "SELECT * FROM sandboxes");
     while (rows.executeStep()) {
         sandbox::Record record;
-        record.id = rows.getColumn(0).getString();
-        record.conversation_id = rows.getColumn(1).getString();
-        record.host_uid = rows.getColumn(2).getUInt();
-        record.generation = rows.getColumn(3).getUInt();
-        record.network = static_cast<sandbox::NetworkMode>(rows.getColumn(4).getInt());
-        record.limits.memory_mb = rows.getColumn(5).getUInt();
-        record.limits.cpu_percent = rows.getColumn(6).getUInt();
-        record.limits.disk_mb = rows.getColumn(7).getUInt();
-        record.limits.max_processes = rows.getColumn(8).getUInt();
-        record.env = parse_env(rows.getColumn(9).getString());
-        record.metadata = rows.getColumn(10).getString();
-        record.created_at = wall(rows.getColumn(11).getInt64());
-        record.ttl_seconds = rows.getColumn(12).getUInt();
-        record.gone = rows.getColumn(13).getInt() != 0;
+        record.id = rows.getColumn(1).getString();
+        record.conversation_id = rows.getColumn(2).getString();
+        record.host_uid = rows.getColumn(3).getUInt();
+        record.generation = rows.getColumn(4).getUInt();
+        record.network = static_cast<sandbox::NetworkMode>(rows.getColumn(5).getInt());
+        record.limits.memory_mb = rows.getColumn(6).getUInt();
+        record.limits.cpu_percent = rows.getColumn(7).getUInt();
+        record.limits.disk_mb = rows.getColumn(8).getUInt();
+        record.limits.max_processes = rows.getColumn(9).getUInt();
+        record.env = parse_env(rows.getColumn(10).getString());
+        record.metadata = rows.getColumn(11).getString();
+        record.created_at = wall(rows.getColumn(12).getInt64());
+        record.ttl_seconds = rows.getColumn(13).getUInt();
+        record.gone = rows.getColumn(14).getInt() != 0;
         snapshot.sandboxes.push_back(std::move(record));
     }
 }
@@ -468,7 +493,7 @@ Result<std::vector<EventPtr>> SqliteStore::read_events(std::int64_t key, std::ui
             event->type = static_cast<conversation::EventType>(rows.getColumn(1).getInt());
             event->turn = static_cast<std::uint64_t>(rows.getColumn(2).getInt64());
             event->json = rows.getColumn(3).getString();
-            bytes += event->json.size();
+            bytes += event->cost_bytes();
             events.push_back(std::move(event));
         }
         // An open read would hold back checkpoints.

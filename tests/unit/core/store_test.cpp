@@ -197,7 +197,7 @@ TEST_CASE("Another process can make a checkpoint while the database is shared, a
     CHECK(store->read_events(1, 0, 1'000'000)->size() == 4);
 }
 
-TEST_CASE("A damaged database and a newer schema are refused in clear words") {
+TEST_CASE("A damaged database is refused in clear words") {
     const test::TempDir dir;
     std::ofstream(dir.path() / "garbage") << std::string(10'000, 'g');
     const auto garbage = SqliteStore::open(dir.path() / "garbage");

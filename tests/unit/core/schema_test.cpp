@@ -1,0 +1,216 @@
+#include <SQLiteCpp/Database.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+
+#include "core/store/row_keys.hpp"
+#include "core/store/schema.hpp"
+#include "core/store/sqlite_store.hpp"
+#include "tests/support/result_printer.hpp"
+#include "tests/support/server_process.hpp"
+
+using namespace atl;
+using namespace atl::conversation;
+using store::SqliteStore;
+
+namespace {
+
+// As the first version's server left it.
+constexpr const char* k_first_version = R"sql(
+CREATE TABLE conversations (
+    key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, agent TEXT NOT NULL, user_id TEXT,
+    metadata TEXT NOT NULL, sandbox_id TEXT NOT NULL, status INTEGER NOT NULL, reason INTEGER NOT NULL,
+    idle_seconds INTEGER NOT NULL, ttl_seconds INTEGER NOT NULL, created_at INTEGER NOT NULL,
+    last_active_at INTEGER NOT NULL, first_seq INTEGER NOT NULL) STRICT;
+CREATE TABLE sandboxes (
+    id TEXT PRIMARY KEY, conversation_id TEXT NOT NULL, host_uid INTEGER NOT NULL,
+    generation INTEGER NOT NULL, network INTEGER NOT NULL, memory_mb INTEGER NOT NULL,
+    cpu_percent INTEGER NOT NULL, disk_mb INTEGER NOT NULL, max_processes INTEGER NOT NULL,
+    env TEXT NOT NULL, metadata TEXT NOT NULL, created_at INTEGER NOT NULL, ttl_seconds INTEGER NOT NULL,
+    gone INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE turns (
+    id INTEGER PRIMARY KEY, idempotency_key TEXT, content_digest TEXT NOT NULL, first_seq INTEGER NOT NULL,
+    last_seq INTEGER NOT NULL, bytes INTEGER NOT NULL) STRICT;
+CREATE INDEX turns_by_idempotency_key ON turns (idempotency_key) WHERE idempotency_key IS NOT NULL;
+CREATE TABLE events (
+    id INTEGER PRIMARY KEY, type INTEGER NOT NULL, turn INTEGER NOT NULL, json TEXT NOT NULL) STRICT;
+PRAGMA user_version = 1;
+INSERT INTO conversations VALUES (7,'c7','shell','eve','{"a":1}','younger',1,0,5,60,1000,2000,1);
+INSERT INTO sandboxes VALUES
+    ('a-younger','c7',70001,2,0,512,100,1024,256,'[["A","b"]]','{}',3000,60,0),
+    ('z-older','',70002,1,0,64,50,128,32,'[]','{"x":2}',1500,0,1);
+INSERT INTO turns VALUES (7<<36|1,'k','digest',1,2,30);
+INSERT INTO events VALUES (7<<36|1,1,1,'{"seq":1}'),(7<<36|2,2,1,'{"seq":2}');
+)sql";
+
+std::unique_ptr<SqliteStore> open(const std::filesystem::path& file) {
+    auto opened = SqliteStore::open(file);
+    REQUIRE(opened);
+    return std::move(*opened);
+}
+
+sandbox::Record box(const std::string& id) {
+    sandbox::Record record;
+    record.id = id;
+    return record;
+}
+
+std::vector<std::string> box_ids(SqliteStore& store) {
+    const auto snapshot = store.load();
+    REQUIRE(snapshot);
+    std::vector<std::string> ids;
+    for (const auto& record : snapshot->sandboxes)
+        ids.push_back(record.id);
+    std::ranges::sort(ids);
+    return ids;
+}
+
+EventPtr event(std::uint64_t seq) {
+    return make_event(seq, EventType::text_delta, base::WallTime{}, 1, "{}");
+}
+
+}  // namespace
+
+TEST_CASE("A database of the first version is brought to the present one with all that is in it") {
+    const test::TempDir dir;
+    const std::filesystem::path file = dir.path() / "db";
+    SQLite::Database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec(k_first_version);
+    for (int start = 0; start < 2; ++start) {
+        const auto store = open(file);
+        const auto snapshot = store->load();
+        REQUIRE(snapshot);
+        REQUIRE(snapshot->conversations.size() == 1);
+        const auto& conversation = snapshot->conversations[0];
+        CHECK(conversation.key == 7);
+        CHECK(conversation.id == "c7");
+        CHECK(conversation.user_id == "eve");
+        CHECK(conversation.last_active_at == base::WallTime{base::Millis{2000}});
+        CHECK(conversation.last_seq == 2);
+        CHECK(conversation.last_turn == 1);
+        REQUIRE(snapshot->sandboxes.size() == 2);
+        CHECK(snapshot->sandboxes[1].id == "z-older");
+        CHECK(snapshot->sandboxes[1].gone);
+        CHECK(snapshot->sandboxes[1].metadata == R"({"x":2})");
+        const auto& younger = snapshot->sandboxes[0];
+        CHECK(younger.id == "a-younger");
+        CHECK(younger.conversation_id == "c7");
+        CHECK(younger.host_uid == 70001);
+        CHECK(younger.generation == 2);
+        CHECK(younger.limits.memory_mb == 512);
+        CHECK(younger.limits.max_processes == 256);
+        CHECK(younger.env == sandbox::Environment{{"A", "b"}});
+        CHECK(younger.created_at == base::WallTime{base::Millis{3000}});
+        CHECK(younger.ttl_seconds == 60);
+        CHECK_FALSE(younger.gone);
+        CHECK(store->find_turn(7, "k")->last_seq == 2);
+        CHECK(store->read_events(7, 0, 1000)->size() == 2);
+    }
+    SQLite::Database database(file.string(), SQLite::OPEN_READWRITE);
+    CHECK(database.execAndGet("PRAGMA user_version").getInt() == store::k_schema_version);
+}
+
+TEST_CASE("A first version larger than what SQLite keeps in memory is brought to the present one") {
+    const test::TempDir dir;
+    const std::filesystem::path file = dir.path() / "db";
+    {
+        SQLite::Database database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+        database.exec("PRAGMA page_size = 1024; PRAGMA journal_mode = WAL");
+        database.exec(k_first_version);
+        database.exec(
+            "WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < 10099) "
+            "INSERT INTO conversations SELECT i, hex(randomblob(16)), 'shell', NULL, hex(randomblob(400)), "
+            "'box', 1, 0, 5, 60, 1000, 2000, 1 FROM n");
+    }
+    for (int start = 0; start < 2; ++start) {
+        const auto snapshot = open(file)->load();
+        REQUIRE(snapshot);
+        CHECK(snapshot->conversations.size() == 10'001);
+    }
+    SQLite::Database database(file.string(), SQLite::OPEN_READWRITE);
+    CHECK(database.execAndGet("PRAGMA integrity_check").getString() == "ok");
+}
+
+TEST_CASE("A step that fails leaves the database as it was") {
+    const test::TempDir dir;
+    const std::filesystem::path file = dir.path() / "db";
+    {
+        SQLite::Database database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
+        database.exec(k_first_version);
+        database.exec("CREATE TABLE new_sandboxes (x)");
+    }
+    CHECK_FALSE(SqliteStore::open(file));
+    SQLite::Database database(file.string(), SQLite::OPEN_READWRITE);
+    CHECK(database.execAndGet("PRAGMA user_version").getInt() == 1);
+    CHECK(database.execAndGet("SELECT count(*) FROM conversations").getInt() == 1);
+    database.exec("DROP TABLE new_sandboxes");
+    CHECK(SqliteStore::open(file));
+}
+
+TEST_CASE("Two rows of one sandbox are refused in clear words") {
+    const test::TempDir dir;
+    const std::filesystem::path file = dir.path() / "db";
+    REQUIRE(open(file)->commit(std::vector<Write>{PutSandbox{box("a")}, PutSandbox{box("b")}}));
+    SQLite::Database(file.string(), SQLite::OPEN_READWRITE).exec("UPDATE sandboxes SET id = 'a'");
+    const auto refused = SqliteStore::open(file);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().detail().find("two rows") != std::string::npos);
+}
+
+TEST_CASE("A database of a newer version is refused and stays as it is") {
+    const test::TempDir dir;
+    const std::filesystem::path file = dir.path() / "db";
+    open(file).reset();
+    SQLite::Database(file.string(), SQLite::OPEN_READWRITE).exec("PRAGMA user_version = 99");
+    const auto refused = SqliteStore::open(file);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().detail().find("newer server") != std::string::npos);
+    CHECK(
+        SQLite::Database(file.string(), SQLite::OPEN_READWRITE).execAndGet("PRAGMA user_version").getInt() ==
+        99);
+}
+
+TEST_CASE("A sandbox has one row, whatever is put, erased and put again") {
+    const test::TempDir dir;
+    const std::filesystem::path file = dir.path() / "db";
+    {
+        const auto store = open(file);
+        REQUIRE(store->commit(std::vector<Write>{PutSandbox{box("b")}, PutSandbox{box("a")}}));
+        REQUIRE(store->commit(std::vector<Write>{PutSandbox{box("b")}, PutSandbox{box("c")}}));
+        CHECK(box_ids(*store) == std::vector<std::string>{"a", "b", "c"});
+        REQUIRE(store->commit(std::vector<Write>{EraseSandbox{"a"}, PutSandbox{box("a")}}));
+        CHECK(box_ids(*store) == std::vector<std::string>{"a", "b", "c"});
+        REQUIRE(store->commit(std::vector<Write>{EraseSandbox{"a"}, EraseSandbox{"nobody"}}));
+        CHECK(box_ids(*store) == std::vector<std::string>{"b", "c"});
+    }
+    // One that another run has put.
+    const auto store = open(file);
+    REQUIRE(store->commit(std::vector<Write>{PutSandbox{box("d")}, PutSandbox{box("c")}, EraseSandbox{"b"}}));
+    CHECK(box_ids(*store) == std::vector<std::string>{"c", "d"});
+}
+
+TEST_CASE("What a failed batch erased or put is so when it is tried again") {
+    const test::TempDir dir;
+    const auto store = open(dir.path() / "db");
+    REQUIRE(store->commit(std::vector<Write>{PutSandbox{box("a")}, AppendEvent{1, event(1)}}));
+    const std::vector<Write> clash{EraseSandbox{"a"}, PutSandbox{box("b")}, AppendEvent{1, event(1)}};
+    REQUIRE_FALSE(store->commit(clash));
+    CHECK(box_ids(*store) == std::vector<std::string>{"a"});
+    REQUIRE(store->commit(std::vector<Write>{EraseSandbox{"a"}, PutSandbox{box("b")}}));
+    CHECK(box_ids(*store) == std::vector<std::string>{"b"});
+}
+
+TEST_CASE("The keys of rows that are gone are forgotten") {
+    store::RowKeys keys;
+    keys.add("old", 4);
+    CHECK_FALSE(keys.add("old", 9));
+    CHECK(keys.find_or_add("new") == 10);
+    keys.remove("old");
+    CHECK(keys.find("old") == 4);
+    keys.on_rollback();
+    keys.on_commit();
+    CHECK(keys.find("old") == 4);
+    keys.remove("old");
+    keys.on_commit();
+    CHECK(keys.size() == 1);
+    CHECK_FALSE(keys.find("old"));
+}
