@@ -42,7 +42,7 @@ BodyStream::State EventStream::pull(std::string& out, std::size_t limit_bytes) {
             return State::finished;
         }
         for (const auto& event : batch->events) {
-            scanned_bytes += event->json.size();
+            scanned_bytes += event->cost_bytes();
             if (turn_ != 0 && event->turn != turn_)
                 continue;
             write_sse_event(out, *event);

@@ -271,7 +271,7 @@ bool WebSocketSession::pull(std::size_t limit_bytes) {
         }
         for (const auto& event : batch->events) {
             worked += write_event(*event);
-            taken += event->json.size();
+            taken += event->cost_bytes();
         }
         if (batch->gone) {
             close(k_close_conversation_ended, base::code_name(Errc::conversation_ended));

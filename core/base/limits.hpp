@@ -92,8 +92,10 @@ static_assert(k_max_event_line_bytes < k_max_turn_log_bytes);
 // Kept in memory for subscribers that follow live; older events are read back from the store.
 inline constexpr std::size_t k_live_window_bytes = 1024 * 1024;
 inline constexpr std::size_t k_live_window_events = 1024;
-// What one handler reads back and writes to one subscriber: a tenth of a millisecond or two.
+// What one handler reads back and writes to one subscriber: about a tenth of a millisecond.
 inline constexpr std::size_t k_replay_batch_bytes = 32 * 1024;
+// An event counts as at least this much of it, however short it is.
+inline constexpr std::size_t k_least_event_cost_bytes = 256;
 // After truncation a turn's remaining output is read no faster than this, so that it cannot grind the loop.
 inline constexpr std::size_t k_truncated_read_bytes_per_s = 4UL * 1024 * 1024;
 // A line costs at least this much of that pace, however short it is.

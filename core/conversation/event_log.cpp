@@ -144,7 +144,7 @@ base::Result<Batch> EventLog::read(std::uint64_t after, std::size_t limit_bytes)
     std::size_t bytes = 0;
     for (std::size_t at = after + 1 - window_.front()->seq; at < window_.size(); ++at) {
         batch.events.push_back(window_[at]);
-        bytes += window_[at]->json.size();
+        bytes += window_[at]->cost_bytes();
         if (bytes >= limit_bytes)
             break;
     }

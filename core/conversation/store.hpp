@@ -14,7 +14,7 @@
 
 namespace atl::conversation {
 
-// The writes. Put replaces what has the same key.
+// The writes. Put replaces what has the same key, of a sandbox the same id.
 struct PutConversation {
     Record record;
 };
@@ -73,7 +73,8 @@ class Store {
                                                    std::size_t max_rows) = 0;
 
     virtual base::Result<Snapshot> load() = 0;
-    /// Events after `after`, in order: at least one if there is one, then until `limit_bytes` is passed.
+    /// Events after `after`, in order: at least one if there is one, then until `limit_bytes` is passed
+    /// by what they cost (Event::cost_bytes).
     virtual base::Result<std::vector<EventPtr>> read_events(std::int64_t key, std::uint64_t after,
                                                             std::size_t limit_bytes) = 0;
     /// The turn that this Idempotency-Key started; its `turn` is 0 if there is none.

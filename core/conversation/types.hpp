@@ -1,6 +1,7 @@
 // Value types of a conversation: what a client asks for, what it is told, one event of its log.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <string_view>
 
 #include "core/base/clock.hpp"
+#include "core/base/limits.hpp"
 #include "core/sandbox/types.hpp"
 
 namespace atl::conversation {
@@ -62,6 +64,9 @@ struct Event {
     /// kept as long as the event: permessage-deflate (http/shared_deflate.hpp). Null: not made yet; empty:
     /// not worth it. No part of the event's value, and of one thread.
     mutable std::unique_ptr<const std::string> deflated;
+
+    /// What reading it counts against a bound in bytes.
+    std::size_t cost_bytes() const noexcept { return std::max(json.size(), base::k_least_event_cost_bytes); }
 };
 using EventPtr = std::shared_ptr<const Event>;
 

@@ -108,7 +108,7 @@ Result<std::vector<conversation::EventPtr>> FakeStore::read_events(std::int64_t 
         if (bytes >= limit_bytes)
             break;
         found.push_back(at->second);
-        bytes += at->second->json.size();
+        bytes += at->second->cost_bytes();
     }
     return found;
 }
