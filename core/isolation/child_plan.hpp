@@ -15,7 +15,7 @@ struct StagedMount {
 };
 
 /// Of processor and I/O. Low: nice 5, last in its class of I/O. Background: nice 19, I/O when nobody else has
-/// any.
+/// any. Both of SCHED_BATCH (sched(7)): they take the processor from nobody by waking.
 enum class Priority : std::uint8_t { normal, low, background };
 
 /// What the child does between clone and exec. Descriptors are borrowed.

@@ -150,6 +150,10 @@ ATL_CHILD bool ChildSetup::lower_priority() noexcept {
     // A kernel without I/O priorities may refuse this one: that costs speed, nothing else.
     ::syscall(SYS_ioprio_set, k_ioprio_who_process, 0,
               background ? k_ioprio_idle : k_ioprio_last_of_best_effort);
+    // Otherwise it would take the processor from the server in the middle of a turn, whose slice is longer
+    // (own_priority.hpp), each time that it wakes. May be refused, too.
+    const struct sched_param unused {};
+    ::syscall(SYS_sched_setscheduler, 0, SCHED_BATCH, &unused);
     return check(::syscall(SYS_setpriority, PRIO_PROCESS, 0, background ? k_nice_background : k_nice_low),
                  ChildStage::priority);
 }

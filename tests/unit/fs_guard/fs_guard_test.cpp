@@ -1,6 +1,7 @@
 // Workspaces and the helper process, with the real program.
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <sys/mount.h>
@@ -195,6 +196,7 @@ TEST_CASE("helper: runs at the lowest priority with nothing open but its pipes a
     REQUIRE(bench.remove_tree("trash/nothing").has_value());  // it is up
     const std::string proc = "/proc/" + std::to_string(bench.helper->pid());
     CHECK(::getpriority(PRIO_PROCESS, static_cast<id_t>(bench.helper->pid())) == 19);
+    CHECK(::sched_getscheduler(bench.helper->pid()) == SCHED_BATCH);
     CHECK(test::read_text(proc + "/environ").empty());
     CHECK(std::distance(fs::directory_iterator(proc + "/fd"), fs::directory_iterator()) == 3);
 }
@@ -209,6 +211,7 @@ TEST_CASE("helper: runs at the priority that it is given") {
     helper->remove("trash/nothing", [&outcome](const base::Result<void>& result) { outcome = result; });
     REQUIRE(bench.settle(outcome).has_value());
     CHECK(::getpriority(PRIO_PROCESS, static_cast<id_t>(helper->pid())) == 5);
+    CHECK(::sched_getscheduler(helper->pid()) == SCHED_BATCH);
 }
 
 TEST_CASE("helper: one that is killed is replaced and its request repeated") {
