@@ -5,10 +5,12 @@
 
 namespace atl::bench {
 
+enum class Cpu { first, last };  // of those that this process may use; the same one where there is no other
+
 /// From construction to destruction; see sched_setaffinity(2). Throws std::system_error.
 class OneCpu {
   public:
-    OneCpu();
+    explicit OneCpu(Cpu which = Cpu::first);
     OneCpu(const OneCpu&) = delete;
     OneCpu& operator=(const OneCpu&) = delete;
     ~OneCpu();
