@@ -49,7 +49,7 @@ std::vector<Measure> measures() {
          false,
          [](const Options& o) { return measure_load(o.load); }},
         {{"oom_to_event_ms"}, false, [=](const Options&) { return one(measure_oom()); }},
-        {{"bomb_message_ms"}, false, [=](const Options&) { return one(measure_bombs()); }},
+        {{"bomb_message_ms"}, false, [=](const Options& o) { return one(measure_bombs(o.load)); }},
         {{"disk_overshoot_pct"}, false, [=](const Options&) { return one(measure_disk()); }},
         {{"walk_lateness_ms"}, false, [=](const Options&) { return one(measure_walk()); }},
         {{"create_storm_per_s"}, false, [=](const Options&) { return one(measure_storm()); }},
@@ -120,7 +120,8 @@ int main(int argc, char** argv) {
     app.add_option("--sandboxes", options.sandboxes, "How many for concurrent_sandboxes")
         ->capture_default_str();
     app.add_flag("--floors-only", floors_only, "Only the floors, without the server");
-    app.add_flag("--small-load", small_load, "Of the load a tenth, for some seconds, with slack: for tests");
+    app.add_flag("--small-load", small_load,
+                 "Of the load a tenth, for some seconds, and slack for it and the bombs: for tests");
     app.add_flag("--must-reach", options.must_reach, "Exit status 1 also if a target is missed");
     CLI11_PARSE(app, argc, argv);
     if (small_load)

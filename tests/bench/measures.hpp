@@ -44,7 +44,8 @@ std::vector<Result> measure_idle();
 /// Milliseconds from the kernel's kill for memory to its event at a WebSocket.
 Result measure_oom();
 /// A neighbour's messages (p99) while sandboxes do their worst, one bomb after the other; the worst of them.
-Result measure_bombs();
+/// Small: no less of them, but with slack for machines that do other things meanwhile.
+Result measure_bombs(LoadScale scale);
 /// How far beyond its disk limit a sandbox gets that writes as fast as it can, at worst.
 Result measure_disk();
 /// How late the server's timer is while a million files are measured again and again.

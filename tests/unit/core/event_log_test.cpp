@@ -4,6 +4,7 @@
 #include <numeric>
 #include <string>
 
+#include "core/base/limits.hpp"
 #include "core/conversation/subscription.hpp"
 #include "journal_bench.hpp"
 #include "tests/support/result_printer.hpp"
@@ -59,6 +60,17 @@ TEST_CASE("event log: what happens without turns is bounded, too, and the newest
     const auto refused = behind.next(1024);
     REQUIRE(refused.has_error());
     CHECK(refused.error().code() == base::Errc::seq_expired);
+}
+
+TEST_CASE("event log: a step of reading has so many events at most, however short they are") {
+    Bench bench(1024 * 1024);
+    for (int i = 0; i < 20; ++i)
+        bench.log->append(EventType::sandbox_paused, 0, "{}");
+    bench.settle_all();
+    Subscription reader(bench.log, 0);
+    const auto batch = reader.next(4 * base::k_least_event_cost_bytes);
+    REQUIRE(batch.has_value());
+    CHECK(batch->events.size() == 4);
 }
 
 TEST_CASE("event log: an open turn is not cut, whatever happens in it") {

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "core/base/limits.hpp"
 #include "core/store/sqlite_store.hpp"
 #include "tests/support/result_printer.hpp"
 #include "tests/support/server_process.hpp"
@@ -105,6 +106,7 @@ TEST_CASE("Logs of neighbours do not mix, and reading is bounded") {
     CHECK(some->size() == 5);
     CHECK(some->front()->seq == 11);
     CHECK(store->read_events(1, 10, 1)->size() == 1);
+    CHECK(store->read_events(2, 0, 4 * base::k_least_event_cost_bytes)->size() == 4);  // short ones
     CHECK(store->read_events(1, 100, 5000)->empty());
     CHECK(store->purge_events(1, 51, 20).value() == 20);
     CHECK(store->purge_events(1, 51, 100).value() == 30);
