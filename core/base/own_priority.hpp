@@ -37,6 +37,7 @@ enum class Slice : std::uint64_t {
     whole_turn_ns = 10'000'000,
 };
 
+/// Both at once, with sched_setattr(2). False, and nothing is changed, if it may not.
 inline bool set_sched(int nice, Slice slice) noexcept {
     constexpr std::uint64_t k_reset_on_fork = 1;
     SchedAttr wanted;

@@ -103,6 +103,7 @@ DROP TABLE sandboxes;
 ALTER TABLE new_sandboxes RENAME TO sandboxes;
 )sql";
 
+// Each says its tables in full: a step is never changed once there are databases of it.
 constexpr std::array<const char*, k_schema_version> k_steps = {k_version_1, k_version_2};
 
 }  // namespace
