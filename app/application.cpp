@@ -1,6 +1,7 @@
 #include "app/application.hpp"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,18 +10,22 @@
 #include <csignal>
 #include <cstdlib>
 #include <optional>
+#include <utility>
 
-#include "app/agents_file.hpp"
 #include "app/data_dir.hpp"
+#include "app/database_watch.hpp"
+#include "app/descriptors.hpp"
 #include "app/host.hpp"
 #include "app/host_memory.hpp"
 #include "app/metrics.hpp"
+#include "app/part_settings.hpp"
 #include "app/required_limits.hpp"
 #include "app/tls_certificate.hpp"
 #include "app/usage.hpp"
 #include "bridge/unix_channel.hpp"
 #include "cgroup/groups.hpp"
 #include "core/base/asio_timers.hpp"
+#include "core/base/ending_limits.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/base/loop_lag.hpp"
@@ -29,6 +34,7 @@
 #include "core/conversation/journal.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/isolation/bubblewrap_launcher.hpp"
+#include "core/isolation/epoll_guard.hpp"
 #include "core/isolation/host_probe.hpp"
 #include "core/isolation/private_mounts.hpp"
 #include "core/isolation/uid_leases.hpp"
@@ -40,6 +46,8 @@
 #include "fs-guard/disk_meter.hpp"
 #include "fs-guard/free_space.hpp"
 #include "fs-guard/helper_client.hpp"
+#include "fs-guard/inspector.hpp"
+#include "fs-guard/workspace_root.hpp"
 #include "fs-guard/workspaces.hpp"
 #include "http/api.hpp"
 #include "http/key_file.hpp"
@@ -60,77 +68,40 @@ namespace {
 
 constexpr Millis k_http_grace{3'000};
 
-/// Many sandboxes need many descriptors: takes what the hard limit gives (getrlimit(2)).
-void raise_descriptor_limit() {
+/// Many sandboxes need many descriptors: takes what the hard limit gives (getrlimit(2)), and returns it.
+std::size_t raise_descriptor_limit() {
     rlimit limit{};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        ::setrlimit(RLIMIT_NOFILE, &limit);
-    }
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return 0;
+    const rlim_t soft = std::exchange(limit.rlim_cur, limit.rlim_max);
+    return soft < limit.rlim_max && ::setrlimit(RLIMIT_NOFILE, &limit) != 0 ? soft : limit.rlim_max;
 }
 
-Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& config) {
-    auto file = config.agents_file;
-    if (file.empty()) {
-        std::error_code ignored;
-        if (std::filesystem::exists(config.data_dir / "agents.json", ignored))
-            file = config.data_dir / "agents.json";
-    }
-    auto agents =
-        file.empty() ? Result<std::vector<sandbox::AgentSpec>>(built_in_agents()) : read_agents(file);
-    if (!agents)
-        return agents.error();
-    const auto is_configured = [&](const std::string& name) {
-        return std::any_of(agents->begin(), agents->end(),
-                           [&](const auto& agent) { return agent.name == name; });
-    };
-    if (!is_configured(config.default_agent))
-        return Error(Errc::unknown_agent,
-                     "--default-agent names " + config.default_agent + ", which is not configured");
-    for (const auto& pool : config.pool) {
-        if (!is_configured(pool.agent))
-            return Error(Errc::unknown_agent, "--pool names " + pool.agent + ", which is not configured");
-    }
-    return agents;
-}
-
-http::Settings http_settings(const Config& config) {
-    http::Settings settings;
-    settings.allowed_hosts = config.allowed_hosts;
-    settings.allowed_origins = config.allowed_origins;
-    settings.trusted_proxies = config.trusted_proxies;
-    settings.limits = config.limits;
-    settings.unix_socket_group = config.unix_socket_group;
-    settings.heartbeat_interval = std::chrono::seconds(config.heartbeat_seconds);
-    // Connections of strangers leave three of eight descriptors to the sandboxes.
-    rlimit limit{};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0)
-        settings.max_connections = std::min<std::size_t>(settings.max_connections, limit.rlim_cur / 8 * 5);
-    settings.access_log = config.access_log == "all" ? http::AccessLog::all : http::AccessLog::failures;
-    return settings;
-}
-
-conversation::ManagerSettings conversation_settings(const Config& config,
-                                                    std::vector<sandbox::AgentSpec> agents) {
-    conversation::ManagerSettings settings;
-    settings.agents = std::move(agents);
-    settings.default_agent = config.default_agent;
-    settings.allow_host_network = config.allow_host_network;
-    settings.log_bounds = {config.turn_log_bytes, config.conversation_log_bytes};
-    settings.turn_limit = std::chrono::seconds(config.turn_limit_seconds);
-    settings.pool = config.pool;
-    settings.evict_idle = std::chrono::seconds(config.evict_idle_seconds);
-    settings.warm_limit = std::chrono::seconds(config.warm_limit_seconds);
-    return settings;
+/// Holds the sandboxes to what the descriptors of the process are enough for, and says so.
+Result<DescriptorShares> bound_sandboxes(Config& config, std::size_t descriptors) {
+    const auto shares = share_descriptors(descriptors, {base::k_max_connections, config.max_sandboxes});
+    if (shares.sandboxes == 0)
+        return Error(Errc::host_unsupported, "the process may have " + std::to_string(descriptors) +
+                                                 " descriptors, too few for one sandbox; raise the limit "
+                                                 "(ulimit -n, LimitNOFILE= of systemd)");
+    if (shares.sandboxes < config.max_sandboxes)
+        LogLine(evt::sandboxes_bounded)
+            .field("asked", static_cast<std::int64_t>(config.max_sandboxes))
+            .field("max", static_cast<std::int64_t>(shares.sandboxes))
+            .field("descriptors", static_cast<std::int64_t>(descriptors))
+            .warn();
+    config.max_sandboxes = shares.sandboxes;
+    return shares;
 }
 
 }  // namespace
 
 // In the order in which they are made; they go in the opposite one.
 struct Application::Parts {
-    Parts(boost::asio::io_context& with, const Config& configured, DataDir&& dir)
+    Parts(boost::asio::io_context& with, const Config& configured, std::size_t connections, DataDir&& dir)
         : loop(with),
           config(configured),
+          max_connections(connections),
           data(std::move(dir)),
           timers(with.get_executor()),
           lag(with.get_executor()),
@@ -139,8 +110,13 @@ struct Application::Parts {
     Result<void> open();
     Result<void> open_host();
     Result<void> open_core();
-    Result<void> open_disk();
+    Result<void> open_database();
+    Result<void> open_disk(const conversation::Snapshot& snapshot);
+    void sweep_workspaces(const conversation::Snapshot& snapshot);
     void open_meter();
+    void guard_epoll();
+    void open_inspector();
+    std::uint64_t database_bytes() const;
     Gaps gaps() const;
     Result<void> open_http();
     void await_signal();
@@ -149,6 +125,7 @@ struct Application::Parts {
 
     boost::asio::io_context& loop;
     Config config;
+    std::size_t max_connections;
     DataDir data;
     base::SystemClock clock;
     base::AsioTimers timers;
@@ -161,16 +138,22 @@ struct Application::Parts {
     std::unique_ptr<fs_guard::HelperClient> remover;
     std::unique_ptr<fs_guard::HelperClient> checkpoint_helper;
     std::unique_ptr<fs_guard::HelperClient> measurer;
+    std::unique_ptr<fs_guard::HelperClient> inspect_helper;
     std::unique_ptr<fs_guard::DiskMeter> disk_meter;
+    std::filesystem::path disk_root;  // of workspaces and trash
     std::unique_ptr<fs_guard::Workspaces> workspaces;
     std::unique_ptr<cgroup::Groups> groups;
     std::unique_ptr<sandbox::UidLeases> uids;
     std::unique_ptr<isolation::BubblewrapLauncher> launcher;
     std::unique_ptr<bridge::UnixChannels> channels;
     std::unique_ptr<sandbox::Manager> sandboxes;
+    std::optional<isolation::EpollGuard> epoll_guard;  // where sandboxes share the server's uid
+    std::unique_ptr<fs_guard::Inspector> inspector;
     std::unique_ptr<conversation::Journal> journal;
     std::unique_ptr<conversation::Manager> conversations;
     std::optional<fs_guard::Checkpointer> checkpointer;
+    std::optional<DatabaseWatch> database_watch;
+    std::size_t orphans = 0;  // workspaces that no record named at the start
     std::unique_ptr<http::KeyFile> keys;
     std::unique_ptr<http::StreamTokens> tokens;
     std::unique_ptr<http::KeyAuthenticator> authenticator;
@@ -202,16 +185,30 @@ Result<void> Application::Parts::open() {
     if (!read)
         return read.error();
     agents = std::move(*read);
-    auto opened = store::SqliteStore::open(data.database());
-    if (!opened)
-        return opened.error();
-    store = std::move(*opened);
-    metered_store.emplace(*store);
+    if (auto ok = open_database(); !ok)
+        return ok;
     if (auto ok = open_host(); !ok)
         return ok;
     if (auto ok = open_core(); !ok)
         return ok;
     return open_http();
+}
+
+Result<void> Application::Parts::open_database() {
+    auto root = fs_guard::workspace_root(data.path());
+    if (!root)
+        return root.error();
+    disk_root = std::move(*root);
+    if (!config.adopt_orphans) {
+        if (auto there = check_database_is_there(data, disk_root); !there)
+            return there;
+    }
+    auto opened = store::SqliteStore::open(data.database());
+    if (!opened)
+        return opened.error();
+    store = std::move(*opened);
+    metered_store.emplace(*store);
+    return {};
 }
 
 Result<void> Application::Parts::open_host() {
@@ -220,6 +217,8 @@ Result<void> Application::Parts::open_host() {
         return launcher_config.error();
     if (auto probed = isolation::probe_host(*launcher_config); !probed)
         return probed;
+    if (const std::string risk = isolation::core_dump_risk(); !risk.empty())
+        LogLine(evt::core_dumps_handled).quoted("err", risk).warn();
     if (launcher_config->uid_mode == isolation::UidMode::private_uid) {
         if (auto kept = isolation::keep_in_memory(launcher_config->run_dir); !kept)
             return kept;
@@ -252,34 +251,42 @@ Result<void> Application::Parts::open_host() {
 }
 
 Result<void> Application::Parts::open_core() {
-    if (auto ok = open_disk(); !ok)
+    auto snapshot = store->load();
+    if (!snapshot)
+        return snapshot.error();
+    if (auto ok = open_disk(*snapshot); !ok)
         return ok;
     channels = std::make_unique<bridge::UnixChannels>(loop.get_executor(), timers);
     sandbox::ManagerSettings sandbox_settings;
     sandbox_settings.max_sandboxes = config.max_sandboxes;
     sandbox_settings.max_memory_mb = config.max_memory_mb;
     sandbox_settings.memory_reserve = config.memory_reserve_percent / 100.0;
+    sandbox_settings.default_limits = config.default_limits;
     sandbox_settings.host_env = sandbox::pick_host_env(environ);
     sandboxes = std::make_unique<sandbox::Manager>(
         sandbox::ManagerPorts{clock, timers, *launcher, *groups, *workspaces, *channels, *uids,
                               [] { return read_host_memory("/proc/meminfo"); }},
         sandbox_settings);
+    open_inspector();
     if (auto enough = check_required(config.required, gaps()); !enough)
         return enough;
+    sandboxes->hold(groups->take_leftovers());
+    if (::geteuid() != 0)
+        guard_epoll();
     journal = std::make_unique<conversation::Journal>(*metered_store, timers);
     conversations = std::make_unique<conversation::Manager>(
         clock, timers, *sandboxes, *journal, *metered_store, conversation_settings(config, agents));
-    return conversations->restore();
+    return conversations->restore(std::move(*snapshot));
 }
 
-Result<void> Application::Parts::open_disk() {
-    const fs_guard::HelperConfig helper{config.helper, data.path()};
+Result<void> Application::Parts::open_disk(const conversation::Snapshot& snapshot) {
+    const fs_guard::HelperConfig helper{config.helper, disk_root};
     auto removing = fs_guard::HelperClient::start(loop.get_executor(), timers, helper);
     if (!removing)
         return removing.error();
     remover = std::move(*removing);
     // A second one: a long removal must not hold up a checkpoint.
-    fs_guard::HelperConfig prompt = helper;
+    fs_guard::HelperConfig prompt{config.helper, data.path()};
     prompt.priority = isolation::Priority::low;  // commits cost more until a checkpoint is done
     auto checking = fs_guard::HelperClient::start(loop.get_executor(), timers, prompt);
     if (!checking)
@@ -290,42 +297,81 @@ Result<void> Application::Parts::open_disk() {
     if (!measuring)
         return measuring.error();
     measurer = std::move(*measuring);
+    // A fourth, not as low: a sandbox stands still until it is done.
+    auto inspecting = fs_guard::HelperClient::start(loop.get_executor(), timers, prompt);
+    if (!inspecting)
+        return inspecting.error();
+    inspect_helper = std::move(*inspecting);
     open_meter();
-    auto provisioned = fs_guard::Workspaces::open(data.path(), *remover, *disk_meter, timers);
+    auto provisioned = fs_guard::Workspaces::open(disk_root, *remover, *disk_meter, timers);
     if (!provisioned)
         return provisioned.error();
     workspaces = std::move(*provisioned);
-    // What the store does not know of was half-made when the last server ended.
-    const auto snapshot = store->load();
-    if (!snapshot)
-        return snapshot.error();
-    std::vector<std::string> known;
-    for (const auto& box : snapshot->sandboxes) {
-        if (!box.gone)
-            known.push_back(box.id);
-    }
-    auto* const private_uids = dynamic_cast<isolation::HostUidLeases*>(uids.get());
-    const auto owners = workspaces->sweep(known, [private_uids](const Result<void>& swept) {
-        if (!swept)
-            LogLine(evt::sandbox_cleanup).quoted("err", swept.error().detail()).error();
-        else if (private_uids != nullptr)
-            private_uids->lift_quarantine();
-    });
-    if (private_uids != nullptr)
-        private_uids->quarantine(owners);
+    sweep_workspaces(snapshot);
     return {};
 }
 
+void Application::Parts::sweep_workspaces(const conversation::Snapshot& snapshot) {
+    auto* const private_uids = dynamic_cast<isolation::HostUidLeases*>(uids.get());
+    std::vector<std::string> known;
+    for (const auto& box : snapshot.sandboxes) {
+        if (!box.gone)
+            known.push_back(box.id);
+    }
+    // Processes of the last run that did not die keep their workspace and uid, whatever the store says.
+    std::vector<std::string> held;
+    for (const auto& leftover : groups->leftovers()) {
+        held.push_back(leftover.sandbox_id);
+        for (const auto& id : workspaces->owned_by(leftover.host_uids))
+            held.push_back(id);
+        if (private_uids != nullptr)
+            private_uids->hold(leftover.host_uids);
+    }
+    auto emptied = [private_uids](const Result<void>& removed) {
+        if (!removed)
+            LogLine(evt::sandbox_cleanup).quoted("err", removed.error().detail()).error();
+        else if (private_uids != nullptr)
+            private_uids->lift_quarantine();
+    };
+    const auto swept = workspaces->sweep(known, std::move(emptied), held);
+    orphans = swept.orphans;
+    if (private_uids == nullptr)
+        return;
+    private_uids->quarantine(swept.trash_owners);
+    private_uids->hold(swept.orphan_owners);
+}
+
 Gaps Application::Parts::gaps() const {
-    Gaps known{{"uid", "only a server that runs as root gives each sandbox a uid of its own"}};
+    Gaps known{
+        {"uid",
+         "only a server that runs as root gives each sandbox a uid of its own; without, one sandbox can use "
+         "up what the kernel has for each uid: watches of epoll and inotify, pending signals, message "
+         "queues, pipes"}};
     const std::map<cgroup::Controller, std::string> names{{cgroup::Controller::memory, "memory"},
                                                           {cgroup::Controller::cpu, "cpu"},
                                                           {cgroup::Controller::pids, "processes"}};
+    if (sandboxes->enforcement(sandbox::NetworkMode::none).disk == "check")
+        known["disk"] =
+            "the disk is measured, not walled off: the data directory is on no file system with "
+            "project quotas that this server may set";
     for (const auto& [controller, why] : groups->places().missing) {
         if (const auto name = names.find(controller); name != names.end())
             known[name->second] = why;
     }
-    return gaps_of(sandboxes->enforcement(sandbox::NetworkMode::none), known);
+    Gaps found = gaps_of(sandboxes->enforcement(sandbox::NetworkMode::none), known);
+    std::string shared;
+    for (const auto& [path, why] : launcher->shared_host_files())
+        shared += (shared.empty() ? "" : "; ") + path + ": " + why;
+    if (!shared.empty())
+        found["hostFiles"] = "locks and watches on files of the host reach other sandboxes (" + shared + ")";
+    return found;
+}
+
+void Application::Parts::guard_epoll() {
+    isolation::EpollGuardPorts ports;
+    ports.processes = [this] { return sandboxes->processes(); };
+    ports.kill = [this](const std::string& id, sandbox::Exit exit) { sandboxes->kill(id, std::move(exit)); };
+    epoll_guard.emplace(loop.get_executor(), timers, config.zygote, std::move(ports));
 }
 
 void Application::Parts::open_meter() {
@@ -337,9 +383,50 @@ void Application::Parts::open_meter() {
             return timers.defer([done = std::move(done), size = *counted] { done(size); });
         measurer->measure(fs_guard::Workspaces::folder_name(id), std::move(done));
     };
-    auto look = [path = data.path()] { return fs_guard::free_space(path); };
+    auto look = [this] {
+        auto space = fs_guard::free_space(disk_root);
+        // The database is elsewhere where the workspaces have a file system of their own.
+        if (space && disk_root == data.path())
+            space->own_bytes = database_bytes();
+        return space;
+    };
+    // None is asked for before a sandbox lives.
+    auto inspect = [this](const std::string& id, fs_guard::Inspector::Done done) {
+        inspector->inspect(id, std::move(done));
+    };
     disk_meter = std::make_unique<fs_guard::DiskMeter>(
-        fs_guard::MeterPorts{clock, timers, std::move(look), std::move(walk)}, meter_settings);
+        fs_guard::MeterPorts{clock, timers, std::move(look), std::move(walk), std::move(inspect)},
+        meter_settings);
+}
+
+/// Of the file system that the workspaces are on.
+std::uint64_t Application::Parts::database_bytes() const {
+    constexpr std::uint64_t k_block_bytes = 512;  // of st_blocks (stat(2))
+    std::uint64_t bytes = 0;
+    for (const char* part : {"", "-wal", "-shm"}) {
+        struct stat status {};
+        if (::stat((data.database().string() + part).c_str(), &status) == 0)
+            bytes += static_cast<std::uint64_t>(status.st_blocks) * k_block_bytes;
+    }
+    return bytes;
+}
+
+void Application::Parts::open_inspector() {
+    auto hold = [this](const std::string& id, std::function<void(Result<void>)> done) {
+        sandboxes->hold_still(id, std::move(done));
+    };
+    auto let_go = [this](const std::string& id) { return sandboxes->let_go(id); };
+    auto look = [this](const std::string& id, fs_guard::Inspector::Done done) {
+        const auto first = sandboxes->process(id);
+        if (!first) {
+            const Error gone(Errc::sandbox_gone, "its processes are gone");
+            return timers.defer([done = std::move(done), gone] { done(gone); });
+        }
+        inspect_helper->inspect(fs_guard::Workspaces::folder_name(id), {*first, sandboxes->members(id)},
+                                std::move(done));
+    };
+    inspector = std::make_unique<fs_guard::Inspector>(
+        fs_guard::InspectorPorts{timers, std::move(hold), std::move(let_go), std::move(look)});
 }
 
 Result<void> Application::Parts::open_http() {
@@ -360,25 +447,31 @@ Result<void> Application::Parts::open_http() {
     system.gaps = gaps();
     system.enforcement = [this] { return sandboxes->enforcement(sandbox::NetworkMode::none); };
     system.limits = config.limits;
+    system.ceilings = config.ceilings;
     system.capacity = [this] {
         return http::Capacity{sandboxes->living(), sandboxes->capacity(), sandboxes->committed_memory_mb(),
                               sandboxes->memory_capacity_mb()};
     };
+    system.undying = [this] { return sandboxes->undying(base::k_max_undying_told); };
     if (config.warm_limit_seconds > 0)
         system.warm_pause = sandboxes->freezer();
     system.ready = [this] { return conversations->ready(); };
+    system.orphans = orphans;
     if (config.websocket_compression == "on")
         deflate = std::make_unique<http::SharedDeflate>();
     if (config.measure_loop)
         system.loop = &meter.emplace(loop);
     api = std::make_unique<http::Api>(
         http::Api{*conversations, std::move(system), tokens.get(), deflate.get(), &metrics, {}});
-    server = std::make_unique<http::Server>(loop.get_executor(), http_settings(config),
+    server = std::make_unique<http::Server>(loop.get_executor(), http_settings(config, max_connections),
                                             http::make_router(*api), *authenticator);
     const std::map<std::string, const fs_guard::HelperClient*> helpers{
-        {"measure", measurer.get()}, {"remove", remover.get()}, {"checkpoint", checkpoint_helper.get()}};
-    add_metrics(metrics, {*sandboxes, *conversations, *journal, *metered_store, *api, *server, lag, helpers,
-                          data.path()});
+        {"measure", measurer.get()},
+        {"inspect", inspect_helper.get()},
+        {"remove", remover.get()},
+        {"checkpoint", checkpoint_helper.get()}};
+    add_metrics(metrics, {*sandboxes, launcher->failures(), *conversations, *journal, *metered_store, *api,
+                          *server, lag, helpers, disk_root});
     if (!config.tls_cert.empty()) {
         auto loaded = TlsCertificate::open(
             loop.get_executor(), {config.tls_cert, config.tls_key},
@@ -418,10 +511,15 @@ void Application::Parts::stop() {
 }
 
 void Application::Parts::let_go() {
+    epoll_guard.reset();
+    launcher->let_go();
     workspaces.reset();
     disk_meter.reset();
+    inspector.reset();
     measurer.reset();
+    inspect_helper.reset();
     remover.reset();
+    database_watch.reset();
     checkpointer.reset();
     checkpoint_helper.reset();
     timers.stop();
@@ -438,7 +536,10 @@ Application::Application(std::unique_ptr<Parts> parts) : parts_(std::move(parts)
 Application::~Application() = default;
 
 Result<std::unique_ptr<Application>> Application::open(boost::asio::io_context& loop, const Config& config) {
-    raise_descriptor_limit();
+    Config bounded = config;
+    const auto shares = bound_sandboxes(bounded, raise_descriptor_limit());
+    if (!shares)
+        return shares.error();
     if (config.nice >= 0) {
         base::set_own_slice(base::Slice::whole_turn_ns);
     } else if (!base::set_own_priority(config.nice, base::Slice::whole_turn_ns)) {
@@ -447,7 +548,7 @@ Result<std::unique_ptr<Application>> Application::open(boost::asio::io_context& 
     auto data = DataDir::open(config.data_dir);
     if (!data)
         return data.error();
-    auto parts = std::make_unique<Parts>(loop, config, std::move(*data));
+    auto parts = std::make_unique<Parts>(loop, bounded, shares->connections, std::move(*data));
     if (auto opened = parts->open(); !opened)
         return opened.error();
     return std::unique_ptr<Application>(new Application(std::move(parts)));
@@ -458,8 +559,10 @@ void Application::start() {
     parts_->lag.start();
     parts_->server->start();
     parts_->conversations->open_pool();
+    parts_->sandboxes->watch_host_memory();
     parts_->checkpointer.emplace(parts_->timers, *parts_->checkpoint_helper, *parts_->store, *parts_->journal,
                                  parts_->data.database(), fs_guard::Checkpointer::Bounds{});
+    parts_->database_watch.emplace(parts_->timers, *parts_->store, parts_->data.backup_lock());
     parts_->await_signal();
 }
 

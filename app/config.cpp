@@ -9,6 +9,8 @@
 #include <cstdlib>
 
 #include "app/required_limits.hpp"
+#include "http/access.hpp"
+#include "http/limit_ceilings.hpp"
 
 namespace atl::app {
 namespace {
@@ -30,13 +32,9 @@ std::filesystem::path program_dir() {
     return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
 }
 
-/// An origin as browsers send it (RFC 6454 section 7): "null" is every sandboxed page, a path never fits.
 std::string check_origin_text(const std::string& origin) {
-    const auto scheme_end = origin.find("://");
-    const auto host = scheme_end == std::string::npos ? std::string() : origin.substr(scheme_end + 3);
-    const bool plain = std::all_of(origin.begin(), origin.end(), [](char c) { return c > ' ' && c < 0x7f; });
-    if (scheme_end == 0 || host.empty() || !plain || host.find_first_of("/?#*@,\\") != std::string::npos)
-        return "must be SCHEME://HOST or SCHEME://HOST:PORT without a path, not " + origin;
+    if (!http::is_web_origin(origin))
+        return "must be http(s)://HOST or http(s)://HOST:PORT without a path, not " + origin;
     return {};
 }
 
@@ -69,6 +67,31 @@ void add_limit_options(CLI::App& cli, Config& config) {
            "--limit-loopback", [&limits] { limits.loopback = http::LoopbackLimits::as_others; },
            "Holds the loopback and Unix sockets to the limits of an address, too")
         ->envname("ATOLL_LIMIT_LOOPBACK");
+}
+
+/// Adds a flag for the ceiling of each limit. CLI11 keeps references: `ceilings` must stay where it is.
+CLI::Option* add_ceiling(CLI::App& cli, const std::string& flag, const http::LimitName& limit,
+                         http::LimitChanges& ceilings, const std::string& what) {
+    return cli.add_option(flag, ceilings.*limit.change, what)
+        ->check(CLI::Range(limit.range.least, limit.range.most));
+}
+
+std::string variable_of(std::string flag) {
+    std::string name = "ATOLL_" + flag.substr(2);
+    for (char& c : name)
+        c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    return name;
+}
+
+void add_ceiling_options(CLI::App& cli, Config& config) {
+    for (const http::LimitName& limit : http::limit_names()) {
+        const std::string flag = "--max-" + std::string(limit.flag) + "-per-sandbox";
+        add_ceiling(cli, flag, limit, config.ceilings,
+                    "The highest `" + std::string(limit.api) +
+                        "` that a request may ask for; keys with a user " +
+                        std::to_string(limit.user_ceiling) + " if not set, others any")
+            ->envname(variable_of(flag));
+    }
 }
 
 gid_t group_named(const std::string& name) {
@@ -116,6 +139,13 @@ void add_server_options(CLI::App& cli, Config& config) {
            "address, "
            "a prefix, or unix for whoever connects to a Unix socket; may be repeated")
         ->envname("ATOLL_TRUSTED_PROXIES");
+    cli.add_option(
+           "--body-memory-mb", config.body_memory_mb,
+           "Memory in MB for request bodies and WebSocket messages that are not complete; above it long ones "
+           "wait")
+        ->envname("ATOLL_BODY_MEMORY_MB")
+        ->check(CLI::Range(1, 1024 * 1024))
+        ->capture_default_str();
     cli.add_option("--websocket-compression", config.websocket_compression,
                    "Whether WebSockets are compressed where a client offers it: on or off")
         ->envname("ATOLL_WEBSOCKET_COMPRESSION")
@@ -207,7 +237,8 @@ void add_sandbox_options(CLI::App& cli, Config& config) {
     cli.add_option(
            "--require", config.required,
            "Limits that this host must enforce, or the server does not start: memory, cpu, processes, "
-           "disk, filesystem, network, syscalls, uid")
+           "disk (by quota: a disk that is only measured is not enough), filesystem, network, syscalls, "
+           "uid, sockets")
         ->envname("ATOLL_REQUIRE")
         ->delimiter(',')
         ->check(CLI::IsMember(limit_names()));
@@ -216,8 +247,9 @@ void add_sandbox_options(CLI::App& cli, Config& config) {
         ->envname("ATOLL_DISK_PERIOD")
         ->check(CLI::Range(1, 86'400))
         ->capture_default_str();
-    cli.add_option("--disk-reserve", config.disk_reserve_percent,
-                   "Percent of the disk kept free: below it what grows fastest is stopped; 0: none")
+    cli.add_option(
+           "--disk-reserve", config.disk_reserve_percent,
+           "Percent of the disk kept free: below it what grows fastest, or hides most, is stopped; 0: none")
         ->envname("ATOLL_DISK_RESERVE")
         ->check(CLI::Range(0.0, 90.0))
         ->capture_default_str();
@@ -238,6 +270,38 @@ void add_sandbox_options(CLI::App& cli, Config& config) {
                    "Bytes of events kept of a conversation; the oldest turns go first")
         ->envname("ATOLL_CONVERSATION_LOG_BYTES")
         ->check(CLI::Range(std::size_t{4096}, std::size_t{1} << 36))
+        ->capture_default_str();
+}
+
+void add_conversation_options(CLI::App& cli, Config& config) {
+    constexpr std::size_t k_most = 100'000'000;
+    cli.add_option("--max-conversations", config.conversations.all,
+                   "How many conversations, and sandboxes without one, there may be; paused ones count")
+        ->envname("ATOLL_MAX_CONVERSATIONS")
+        ->check(CLI::Range(std::size_t{1}, k_most))
+        ->capture_default_str();
+    cli.add_option("--max-conversations-per-user", config.conversations.of_user,
+                   "How many of them one user may have")
+        ->envname("ATOLL_MAX_CONVERSATIONS_PER_USER")
+        ->check(CLI::Range(std::size_t{1}, k_most))
+        ->capture_default_str();
+    cli.add_option("--keep-ended", config.keep_ended_seconds,
+                   "Seconds that a conversation can still be read after its ttlSeconds; then it is forgotten")
+        ->envname("ATOLL_KEEP_ENDED")
+        ->check(CLI::Range(0, 31'536'000))
+        ->capture_default_str();
+}
+
+void add_default_limit_options(CLI::App& cli, Config& config) {
+    cli.add_option("--default-max-sockets", config.default_limits.max_sockets,
+                   "Sockets of a sandbox whose request names no `limits.maxSockets`")
+        ->envname("ATOLL_DEFAULT_MAX_SOCKETS")
+        ->check(CLI::Range(base::k_least_sockets, base::k_most_sockets))
+        ->capture_default_str();
+    cli.add_option("--default-max-open-files", config.default_limits.max_open_files,
+                   "Open files of each process inside where a request names no `limits.maxOpenFiles`")
+        ->envname("ATOLL_DEFAULT_MAX_OPEN_FILES")
+        ->check(CLI::Range(base::k_least_open_files, base::k_most_open_files))
         ->capture_default_str();
 }
 
@@ -264,6 +328,9 @@ void add_host_options(CLI::App& cli, Config& config) {
     cli.add_flag("--measure-loop", config.measure_loop,
                  "Measure how late the server's loop is and tell it in /v1/system; costs about 1 % of a CPU")
         ->envname("ATOLL_MEASURE_LOOP");
+    cli.add_flag("--adopt-orphans", config.adopt_orphans,
+                 "Start with an empty database although there are workspaces: they are kept in "
+                 "<data-dir>/orphaned; see `atolld orphans`");
     cli.add_flag("--print-profile", config.print_profile,
                  "Print the isolation profile of this host and exit");
 }
@@ -283,9 +350,52 @@ void add_keys_command(CLI::App& cli, Config& config, KeysCommand& command) {
     CLI::App* add = add_action("add", "Makes a key and prints it, this once", KeysCommand::Action::add);
     add->add_option("label", command.label, "What the key is for, as `keys list` shows it")->required();
     add->add_option("--user-id", command.user_id, "A key for the conversations of this user only");
+    for (const http::LimitName& limit : http::limit_names())
+        add_ceiling(*add, "--max-" + std::string(limit.flag), limit, command.ceilings,
+                    "The highest `" + std::string(limit.api) + "` that it may ask for");
     add_action("list", "Lists the keys, without the keys themselves", KeysCommand::Action::list);
     CLI::App* revoke = add_action("revoke", "Makes a key worthless at once", KeysCommand::Action::revoke);
     revoke->add_option("id", command.id, "The key's id, from `keys list`")->required();
+}
+
+void add_orphans_command(CLI::App& cli, Config& config, OrphansCommand& command) {
+    CLI::App* orphans = cli.add_subcommand(
+        "orphans",
+        "Lists, adopts and removes workspaces that no record of the database names, kept in "
+        "<data-dir>/orphaned. Exit status: 0, or 1 with what is wrong on stderr");
+    orphans->require_subcommand(1);
+    const auto add_action = [&](const char* name, const char* what, OrphansCommand::Action action) {
+        CLI::App* made = orphans->add_subcommand(name, what);
+        made->add_option("--data-dir", config.data_dir, "The server's data directory");
+        made->callback([&config, &command, action] {
+            command.action = action;
+            config.orphans = command;
+        });
+        return made;
+    };
+    using Action = OrphansCommand::Action;
+    add_action("list", "Tells date, id and owner of each; also while the server runs", Action::list);
+    CLI::App* adopt = add_action(
+        "adopt", "Makes a paused conversation with the workspace and prints its id; stop the server first",
+        Action::adopt);
+    adopt->add_option("--user-id", command.user_id, "The user that the conversation is for");
+    adopt->add_option("--agent", command.agent, "The conversation's agent")->capture_default_str();
+    CLI::App* remove = add_action(
+        "remove",
+        "Gives the workspace to the next start of the server, which removes it; stop the server first",
+        Action::remove);
+    for (CLI::App* action : {adopt, remove})
+        action->add_option("id", command.name, "ID or DATE/ID, from `orphans list`")->required();
+}
+
+void add_backup_command(CLI::App& cli, Config& config, BackupCommand& command) {
+    CLI::App* backup = cli.add_subcommand(
+        "backup",
+        "Writes the database as it is now to a file, checked, in place of what that file was; also while the "
+        "server runs. Exit status: 0, or 1 with what is wrong on stderr");
+    backup->add_option("--data-dir", config.data_dir, "The server's data directory");
+    backup->add_option("file", command.file, "Where to; appears only when it is whole")->required();
+    backup->callback([&config, &command] { config.backup = command; });
 }
 
 // What no option can tell alone.
@@ -318,9 +428,16 @@ ParsedConfig parse_config(int argc, const char* const* argv) {
     add_server_options(cli, config);
     add_limit_options(cli, config);
     add_sandbox_options(cli, config);
+    add_conversation_options(cli, config);
+    add_ceiling_options(cli, config);
+    add_default_limit_options(cli, config);
     add_host_options(cli, config);
     KeysCommand keys;
     add_keys_command(cli, config, keys);
+    OrphansCommand orphans;
+    add_orphans_command(cli, config, orphans);
+    BackupCommand backup;
+    add_backup_command(cli, config, backup);
     ParsedConfig parsed;
     try {
         cli.parse(argc, argv);

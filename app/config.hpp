@@ -14,6 +14,7 @@
 #include "core/base/limits.hpp"
 #include "core/conversation/manager.hpp"
 #include "http/client_address.hpp"
+#include "http/limit_changes.hpp"
 #include "http/limit_settings.hpp"
 
 namespace atl::app {
@@ -25,6 +26,21 @@ struct KeysCommand {
     std::string label;                   // add
     std::optional<std::string> user_id;  // add
     std::string id;                      // revoke
+    http::LimitChanges ceilings;         // add
+};
+
+/// `atolld orphans …`: what to do with workspaces that no record names.
+struct OrphansCommand {
+    enum class Action : std::uint8_t { list, adopt, remove };
+    Action action = Action::list;
+    std::string name;                    // adopt, remove: ID, or DATE/ID
+    std::optional<std::string> user_id;  // adopt
+    std::string agent = "shell";         // adopt
+};
+
+/// `atolld backup FILE`.
+struct BackupCommand {
+    std::filesystem::path file;
 };
 
 struct Config {
@@ -38,8 +54,11 @@ struct Config {
     bool allow_host_network = false;
     std::vector<std::string> hidden_paths;
     std::size_t max_sandboxes = base::k_default_max_sandboxes;
+    conversation::ConversationBounds conversations;
+    std::uint32_t keep_ended_seconds = base::k_default_keep_ended.count();
     std::vector<conversation::PoolSize> pool;
     std::uint64_t max_memory_mb = 0;  // 0: no bound
+    sandbox::Limits default_limits;
     double memory_reserve_percent = 5;
     std::uint32_t evict_idle_seconds = base::k_default_evict_idle.count();
     std::uint32_t turn_limit_seconds = base::k_default_turn_limit.count();
@@ -53,6 +72,14 @@ struct Config {
     std::vector<std::string> allowed_origins;
     http::TrustedProxies trusted_proxies;
     http::LimitSettings limits;
+    // Of the limits that a request may ask for.
+    http::LimitChanges ceilings{.memory_mb = {},
+                                .cpu_percent = {},
+                                .disk_mb = {},
+                                .max_processes = {},
+                                .max_sockets = base::k_most_named_sockets,
+                                .max_open_files = base::k_most_named_open_files};
+    std::size_t body_memory_mb = base::k_body_budget_bytes / (1024UL * 1024);
     std::string websocket_compression = "on";
     std::string log_level = "info";
     std::string access_log = "failures";
@@ -65,7 +92,10 @@ struct Config {
     int nice = -10;
     bool measure_loop = false;
     bool print_profile = false;
+    bool adopt_orphans = false;
     std::optional<KeysCommand> keys;
+    std::optional<OrphansCommand> orphans;
+    std::optional<BackupCommand> backup;
 };
 
 /// What the command line came to: a configuration to run with, or an exit code and a text to print.

@@ -1,6 +1,8 @@
 // The server's folder: made with mode 0700, locked against a second server, with the identity of this
 // installation and its API key. Layout:
-//     lock  instance-id  api-key  keys.json  token-key  atoll.db  workspaces/  trash/  run/  etc/
+//     lock  instance-id  api-key  keys.json  token-key  atoll.db  backup-lock  run/  etc/  masks/
+//     workspaces/  unclaimed/  trash/  orphaned/
+// With a file system for the workspaces (fs-guard/workspace_root.hpp), the last four are in disk/.
 #pragma once
 
 #include <filesystem>
@@ -27,9 +29,18 @@ class DataDir {
     /// token of before is void.
     base::Result<std::string> token_key() const;
 
-    std::filesystem::path database() const { return path_ / "atoll.db"; }
+    std::filesystem::path database() const { return database_of(path_); }
+    std::filesystem::path backup_lock() const { return backup_lock_of(path_); }
+    static std::filesystem::path database_of(const std::filesystem::path& folder) {
+        return folder / "atoll.db";
+    }
+    /// See backup_lock.hpp.
+    static std::filesystem::path backup_lock_of(const std::filesystem::path& folder) {
+        return folder / "backup-lock";
+    }
     std::filesystem::path run() const { return path_ / "run"; }
     std::filesystem::path etc() const { return path_ / "etc"; }
+    std::filesystem::path masks() const { return path_ / "masks"; }
     std::filesystem::path api_key_file() const { return path_ / "api-key"; }
     /// More keys: made and revoked by `atolld keys`, which takes no lock of a server (http/key_file.hpp).
     static std::filesystem::path keys_file(const std::filesystem::path& folder) {

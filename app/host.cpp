@@ -33,11 +33,14 @@ base::Result<isolation::LauncherConfig> make_launcher_config(const Config& confi
         return layout.error();
     if (auto written = isolation::write_etc(data.etc(), *layout); !written)
         return written.error();
+    if (auto made = isolation::make_masks(data.masks()); !made)
+        return made.error();
     isolation::LauncherConfig launcher;
     launcher.bwrap = config.bwrap.empty() ? find_program("bwrap").string() : config.bwrap.string();
     launcher.guest = config.guest;
     launcher.run_dir = data.run();
     launcher.etc_dir = data.etc();
+    launcher.masks_dir = data.masks();
     launcher.sources = {data.path()};
     for (const auto& agent : agents) {
         if (agent.dir)

@@ -6,6 +6,7 @@
 #include "core/base/ids.hpp"
 #include "core/base/log.hpp"
 #include "http/key_file.hpp"
+#include "http/limit_ceilings.hpp"
 
 namespace atl::app {
 namespace {
@@ -15,7 +16,7 @@ using base::Error;
 using base::Result;
 using http::ApiKey;
 
-Result<KeysOutput> add(const std::filesystem::path& file, const KeysCommand& command) {
+Result<CommandOutput> add(const std::filesystem::path& file, const KeysCommand& command) {
     if (!http::is_key_text(command.label, base::k_max_key_label_bytes))
         return Error(Errc::invalid_field, "a label is 1 to " + std::to_string(base::k_max_key_label_bytes) +
                                               " bytes of text without control characters");
@@ -29,6 +30,7 @@ Result<KeysOutput> add(const std::filesystem::path& file, const KeysCommand& com
     key.user_id = command.user_id;
     key.created_at = base::rfc3339(base::SystemClock().wall_now());
     key.digest = http::key_digest(secret);
+    key.ceilings = command.ceilings;
     const auto changed = http::change_key_file(file, [&](std::vector<ApiKey>& keys) -> Result<void> {
         if (keys.size() >= base::k_max_api_keys)
             return Error(Errc::capacity, "there are " + std::to_string(keys.size()) +
@@ -40,19 +42,23 @@ Result<KeysOutput> add(const std::filesystem::path& file, const KeysCommand& com
         return changed.error();
     const std::string whom =
         key.user_id ? "for the conversations of user " + base::escaped(*key.user_id) : "for everything";
-    return KeysOutput{secret + "\n",
-                      "Key " + key.id + ", " + whom + ". It is shown this once and kept nowhere:\n"};
+    return CommandOutput{secret + "\n",
+                         "Key " + key.id + ", " + whom + ". It is shown this once and kept nowhere:\n"};
 }
 
-Result<KeysOutput> list(const std::filesystem::path& file) {
+Result<CommandOutput> list(const std::filesystem::path& file) {
     auto keys = http::read_key_file(file);
     if (!keys)
         return keys.error();
-    KeysOutput output;
+    CommandOutput output;
     for (const ApiKey& key : *keys) {
         output.text += key.id + "  " + key.created_at + "  " + base::escaped(key.label);
         if (key.user_id)
             output.text += "  user " + base::escaped(*key.user_id, base::k_max_user_id_bytes);
+        for (const http::LimitName& limit : http::limit_names()) {
+            if (const auto ceiling = key.ceilings.*limit.change)
+                output.text += "  " + std::string(limit.api) + " <= " + std::to_string(*ceiling);
+        }
         output.text += "\n";
     }
     if (keys->empty())
@@ -60,7 +66,7 @@ Result<KeysOutput> list(const std::filesystem::path& file) {
     return output;
 }
 
-Result<KeysOutput> revoke(const std::filesystem::path& file, const std::string& id) {
+Result<CommandOutput> revoke(const std::filesystem::path& file, const std::string& id) {
     const auto changed = http::change_key_file(file, [&](std::vector<ApiKey>& keys) -> Result<void> {
         if (std::erase_if(keys, [&](const ApiKey& key) { return key.id == id; }) == 0)
             return Error(Errc::not_found, "there is no key with the id " + base::escaped(id) +
@@ -69,12 +75,12 @@ Result<KeysOutput> revoke(const std::filesystem::path& file, const std::string& 
     });
     if (!changed)
         return changed.error();
-    return KeysOutput{"", "The key " + id + " is revoked.\n"};
+    return CommandOutput{"", "The key " + id + " is revoked.\n"};
 }
 
 }  // namespace
 
-Result<KeysOutput> run_keys_command(const Config& config) {
+Result<CommandOutput> run_keys_command(const Config& config) {
     std::error_code failure;
     // Not made here: a key in a folder that no server uses would be a riddle.
     if (!std::filesystem::is_directory(config.data_dir, failure))

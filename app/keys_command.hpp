@@ -2,20 +2,13 @@
 // disturb one that runs.
 #pragma once
 
-#include <string>
-
+#include "app/command_output.hpp"
 #include "app/config.hpp"
 #include "core/base/error.hpp"
 
 namespace atl::app {
 
-/// What the command has to say: `text` is for programs (a new key alone on its line), `note` for people.
-struct KeysOutput {
-    std::string text;
-    std::string note;
-};
-
 /// Precondition: config.keys. Errors tell what is wrong and how to fix it.
-base::Result<KeysOutput> run_keys_command(const Config& config);
+base::Result<CommandOutput> run_keys_command(const Config& config);
 
 }  // namespace atl::app

@@ -10,8 +10,10 @@
 #include <exception>
 
 #include "app/application.hpp"
+#include "app/backup_command.hpp"
 #include "app/config.hpp"
 #include "app/keys_command.hpp"
+#include "app/orphans_command.hpp"
 
 namespace {
 
@@ -30,6 +32,16 @@ int fail(const atl::base::Error& error) {
     return 1;
 }
 
+int tell(const char* command, const atl::base::Result<atl::app::CommandOutput>& done) {
+    if (!done) {
+        std::fprintf(stderr, "atolld %s: %s\n", command, done.error().detail().c_str());
+        return 1;
+    }
+    std::fputs(done->note.c_str(), stderr);
+    std::fputs(done->text.c_str(), stdout);
+    return 0;
+}
+
 int run(const Config& config) {
     // A peer that goes away is an error of the write, not a signal (signal(7)).
     std::signal(SIGPIPE, SIG_IGN);
@@ -39,16 +51,12 @@ int run(const Config& config) {
     ::umask(022);
     // One thread runs it and nothing else posts to it: no locks (Asio, "Concurrency Hints").
     boost::asio::io_context loop(BOOST_ASIO_CONCURRENCY_HINT_UNSAFE);
-    if (config.keys) {
-        const auto done = atl::app::run_keys_command(config);
-        if (!done) {
-            std::fprintf(stderr, "atolld keys: %s\n", done.error().detail().c_str());
-            return 1;
-        }
-        std::fputs(done->note.c_str(), stderr);
-        std::fputs(done->text.c_str(), stdout);
-        return 0;
-    }
+    if (config.keys)
+        return tell("keys", atl::app::run_keys_command(config));
+    if (config.orphans)
+        return tell("orphans", atl::app::run_orphans_command(config));
+    if (config.backup)
+        return tell("backup", atl::app::run_backup_command(config));
     if (config.print_profile) {
         const auto profile = atl::app::print_profile(loop, config);
         if (!profile)

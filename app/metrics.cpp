@@ -36,6 +36,13 @@ void add_server(Metrics& to, const MetricParts& from) {
                 });
     to.gauge("atoll_http_connections", "Open connections of clients.",
              [&server = from.server] { return number(server.connections()); });
+    to.gauge("atoll_http_body_bytes",
+             "Memory given to long request bodies and WebSocket messages that are not complete "
+             "(--body-memory-mb).",
+             [&server = from.server] { return number(server.bodies().used_bytes()); });
+    to.gauge("atoll_http_bodies_waiting",
+             "Long request bodies and WebSocket messages that wait for such memory.",
+             [&server = from.server] { return number(server.bodies().waiting()); });
     to.gauges("atoll_subscribers", "Clients that read a conversation's events now, by how they do.",
               [&readers = from.api.subscribers](const Emit& emit) {
                   using Kind = http::SubscriberKind;
@@ -59,6 +66,9 @@ void add_sandboxes(Metrics& to, const MetricParts& from) {
              [&sandboxes = from.sandboxes] { return number(sandboxes.living()); });
     to.gauge("atoll_sandboxes_max", "How many may be living (--max-sandboxes).",
              [&sandboxes = from.sandboxes] { return number(sandboxes.capacity()); });
+    to.gauge("atoll_sandboxes_undying",
+             "Sandboxes whose processes were killed and do not die; each keeps its place.",
+             [&sandboxes = from.sandboxes] { return number(sandboxes.undying_count()); });
     to.counters(
         "atoll_sandbox_exits_total",
         "Ends of sandboxes that had been ready; class oom is the memory limit, disk_limit the disk's.",
@@ -68,17 +78,38 @@ void add_sandboxes(Metrics& to, const MetricParts& from) {
         });
     to.counter("atoll_sandbox_start_failures_total", "Starts of sandboxes that never became ready.",
                [&stats] { return number(stats.failed_starts); });
+    to.constant(
+        "atoll_orphaned_workspaces",
+        "Workspaces that no record of the database names, as the start found them (atolld orphans list).", {},
+        number(from.api.system.orphans));
+    to.counters(
+        "atoll_sandboxes_ended_for_host_total",
+        "Sandboxes that were ended because of what they took from the host: sockets is their limit of "
+        "sockets, memory a host that was short of it.",
+        [&stats](const Emit& emit) {
+            emit({{"reason", "sockets"}}, number(stats.socket_kills));
+            emit({{"reason", "memory"}}, number(stats.host_kills));
+        });
+    to.counters(
+        "atoll_launch_failures_total",
+        "Sandboxes whose set-up failed before anything ran in them; reason filters_refused: the kernel's "
+        "memory for compiled seccomp filters is used up (sysctl net.core.bpf_jit_limit).",
+        [&failures = from.launch_failures](const Emit& emit) {
+            emit({{"reason", "filters_refused"}}, number(failures.filters_refused));
+            emit({{"reason", "other"}}, number(failures.other));
+        });
     to.histogram("atoll_sandbox_start_duration_seconds", "From the start of a sandbox to its being ready.",
                  {}, stats.start_latency);
     // What this host enforces is found out once, when the server starts.
     const sandbox::Enforcement found = from.api.system.enforcement();
-    const std::array<std::pair<const char*, const std::string*>, 8> limits{{{"filesystem", &found.filesystem},
+    const std::array<std::pair<const char*, const std::string*>, 9> limits{{{"filesystem", &found.filesystem},
                                                                             {"network", &found.network},
                                                                             {"syscalls", &found.syscalls},
                                                                             {"uid", &found.uid},
                                                                             {"memory", &found.memory},
                                                                             {"cpu", &found.cpu},
                                                                             {"processes", &found.processes},
+                                                                            {"sockets", &found.sockets},
                                                                             {"disk", &found.disk}}};
     for (const auto& [limit, by] : limits)
         to.constant("atoll_limit_enforced",
@@ -92,6 +123,11 @@ void add_conversations(Metrics& to, const MetricParts& from) {
         for (const auto status : conversation::k_all_statuses)
             emit({{"status", std::string(to_string(status))}}, number(stats.by_status[status]));
     });
+    to.gauge("atoll_conversations_counted",
+             "Conversations that have not ended, and sandboxes without one: what --max-conversations bounds.",
+             [&conversations = from.conversations] { return number(conversations.count()); });
+    to.gauge("atoll_conversations_max", "How many there may be (--max-conversations).",
+             [&conversations = from.conversations] { return number(conversations.bounds().all); });
     to.histogram("atoll_conversation_create_duration_seconds",
                  "From the request for a conversation to its answer, sandbox ready and committed.", {},
                  stats.create_latency);
@@ -132,11 +168,17 @@ void add_store(Metrics& to, const MetricParts& from) {
 
 void add_host(Metrics& to, const MetricParts& from) {
     for (const auto& [name, helper] : from.helpers)
-        to.histogram(
-            "atoll_helper_task_duration_seconds",
-            "Work of the helper processes: walks over workspaces (measure), removals of trees (remove), "
-            "checkpoints of the database (checkpoint).",
-            {{"task", name}}, helper->durations());
+        to.histogram("atoll_helper_task_duration_seconds",
+                     "Work of the helper processes: walks over workspaces (measure; inspect while a sandbox "
+                     "stands still), removals of trees (remove), "
+                     "checkpoints of the database (checkpoint).",
+                     {{"task", name}}, helper->durations());
+    to.counters("atoll_helper_timeouts_total",
+                "Helper processes that were ended since they gave no answer or made no progress in time.",
+                [helpers = from.helpers](const Emit& emit) {
+                    for (const auto& [name, helper] : helpers)
+                        emit({{"task", name}}, number(helper->timeouts()));
+                });
     to.counters("atoll_helper_deaths_total", "Helper processes that ended and were started again.",
                 [helpers = from.helpers](const Emit& emit) {
                     for (const auto& [name, helper] : helpers)

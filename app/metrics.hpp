@@ -10,6 +10,7 @@
 #include "core/base/loop_lag.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/manager.hpp"
+#include "core/isolation/running_sandbox.hpp"
 #include "core/sandbox/manager.hpp"
 #include "core/store/metered_store.hpp"
 #include "fs-guard/helper_client.hpp"
@@ -22,6 +23,7 @@ namespace atl::app {
 /// What is read; all of it outlives the metrics.
 struct MetricParts {
     const sandbox::Manager& sandboxes;
+    const isolation::LaunchFailures& launch_failures;
     const conversation::Manager& conversations;
     const conversation::Journal& journal;
     const store::MeteredStore& store;

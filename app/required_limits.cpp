@@ -9,9 +9,10 @@ namespace {
 std::vector<std::pair<std::string, bool>> enforced(const sandbox::Enforcement& enforcement) {
     const auto is_set = [](const std::string& by) { return by != "none"; };
     return {{"memory", is_set(enforcement.memory)},         {"cpu", is_set(enforcement.cpu)},
-            {"processes", is_set(enforcement.processes)},   {"disk", is_set(enforcement.disk)},
+            {"processes", is_set(enforcement.processes)},   {"disk", enforcement.disk == "quota"},
             {"filesystem", is_set(enforcement.filesystem)}, {"network", enforcement.network == "netns"},
-            {"syscalls", is_set(enforcement.syscalls)},     {"uid", enforcement.uid == "private"}};
+            {"syscalls", is_set(enforcement.syscalls)},     {"uid", enforcement.uid == "private"},
+            {"sockets", is_set(enforcement.sockets)}};
 }
 
 }  // namespace

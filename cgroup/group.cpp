@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <set>
 #include <utility>
 
 #include "cgroup/files.hpp"
@@ -16,8 +18,10 @@
 namespace atl::cgroup {
 namespace {
 
-// A group whose last member has just died can be busy for a moment more.
-constexpr base::Millis k_retry_pause{10};
+// A group whose last member has just died can be busy for a moment more; one that stays so is looked at less
+// and less often.
+constexpr base::Millis k_first_retry_pause{10};
+constexpr base::Millis k_longest_retry_pause{160};
 
 base::Error failed(const std::string& what) {
     return base::Error(base::Errc::sandbox_failed, base::errno_text(what, errno));
@@ -32,6 +36,16 @@ base::Result<std::unique_ptr<Group>> Group::make(base::Executor executor, base::
         if (auto added = group->add_part(place); !added)
             return added.error();
     }
+    return group;
+}
+
+base::Result<std::unique_ptr<Group>> Group::open(base::Executor executor, base::Timers& timers,
+                                                 const Places& places, std::string name) {
+    std::unique_ptr<Group> group(new Group(executor, timers, std::move(name)));
+    for (const Place& place : places.all)
+        group->open_part(place);
+    if (group->parts_.empty())
+        return failed("opening the cgroup " + group->name_);
     return group;
 }
 
@@ -51,19 +65,63 @@ Group::~Group() {
 base::Result<void> Group::add_part(const Place& place) {
     if (::mkdirat(place.folder->get(), name_.c_str(), 0755) != 0)
         return failed("making the cgroup " + name_ + " in " + place.path.string());
-    Part part{
-        place.folder,
-        base::UniqueFd(::openat(place.folder->get(), name_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)),
-        place.version};
-    if (!part.folder) {
-        const auto error = failed("opening the cgroup " + name_);
-        ::unlinkat(place.folder->get(), name_.c_str(), AT_REMOVEDIR);
-        return error;
-    }
+    if (open_part(place))
+        return {};
+    const auto error = failed("opening the cgroup " + name_);
+    ::unlinkat(place.folder->get(), name_.c_str(), AT_REMOVEDIR);
+    return error;
+}
+
+/// False with errno.
+bool Group::open_part(const Place& place) {
+    Part part{place.folder,
+              base::UniqueFd(::openat(place.folder->get(), name_.c_str(),
+                                      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)),
+              place.version};
+    if (!part.folder)
+        return false;
     for (const Controller controller : place.controllers)
         controllers_[controller] = {part.folder.get(), place.version};
     parts_.push_back(std::move(part));
+    return true;
+}
+
+bool Group::is_empty() const {
+    return parts_.empty() || !has_members(parts_.front().folder.get());
+}
+
+std::vector<std::uint32_t> Group::host_uids() const {
+    std::set<std::uint32_t> found;
+    for (const Part& part : parts_) {
+        for (const std::uint32_t uid : uids_of_members(part.folder.get())) {
+            if (uid >= base::k_first_host_uid)
+                found.insert(uid);
+        }
+    }
+    return {found.begin(), found.end()};
+}
+
+base::Result<void> Group::start_zygote(std::filesystem::path program) {
+    zygote_program_ = std::move(program);
+    const auto procs = open_procs();
+    if (!procs)
+        return procs.error();
+    std::vector<int> join;
+    for (const auto& file : *procs)
+        join.push_back(file.get());
+    auto zygote = isolation::Zygote::start(executor_, zygote_program_, clone_into_fd(), join);
+    if (!zygote)
+        return zygote.error();
+    zygote_ = std::make_shared<isolation::Zygote>(std::move(*zygote));
     return {};
+}
+
+base::Result<std::shared_ptr<isolation::Zygote>> Group::take_zygote() {
+    if (!zygote_ && !zygote_program_.empty()) {
+        if (auto started = start_zygote(zygote_program_); !started)
+            return started.error();
+    }
+    return std::exchange(zygote_, nullptr);
 }
 
 int Group::clone_into_fd() const {
@@ -71,6 +129,7 @@ int Group::clone_into_fd() const {
 }
 
 void Group::kill() {
+    zygote_.reset();
     for (const Part& part : parts_) {
         kill_members(part.folder.get());
         // Members are the same in all; without a count of v2 each is asked.
@@ -151,8 +210,18 @@ sandbox::Usage Group::usage() const {
     return usage;
 }
 
+std::vector<pid_t> Group::members() const {
+    return parts_.empty() ? std::vector<pid_t>() : members_of(parts_.front().folder.get());
+}
+
+std::optional<std::uint64_t> Group::held_bytes() const {
+    const auto memory = controllers_.find(Controller::memory);
+    return memory == controllers_.end() ? std::nullopt : read_held_bytes(memory->second);
+}
+
 void Group::remove(std::function<void(base::Result<void>)> done) {
     done_ = std::move(done);
+    retry_pause_ = k_first_retry_pause;
     deadline_ = timers_.arm(base::k_kill_deadline, [this] {
         deadline_ = 0;
         finish(base::Error(base::Errc::deadline_exceeded, "the cgroup " + name_ + " does not become empty"));
@@ -168,7 +237,7 @@ void Group::try_remove() {
     oom_watch_.reset();
     memory_watch_.reset();
     freezer_.reset();
-    if (has_members(parts_.front().folder.get()))
+    if (!is_empty())
         await_empty();
     else if (remove_parts())
         finish({});
@@ -212,10 +281,11 @@ void Group::await_empty() {
 }
 
 void Group::await_retry() {
-    retry_ = timers_.arm(k_retry_pause, [this] {
+    retry_ = timers_.arm(retry_pause_, [this] {
         retry_ = 0;
         try_remove();
     });
+    retry_pause_ = std::min(2 * retry_pause_, k_longest_retry_pause);
 }
 
 void Group::finish(base::Result<void> result) {

@@ -2,6 +2,7 @@
 // until empty, remove.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -25,11 +26,14 @@ class Group final : public sandbox::ResourceGroup {
     /// nothing is left.
     static base::Result<std::unique_ptr<Group>> make(base::Executor executor, base::Timers& timers,
                                                      const Places& places, std::string name);
+    /// The group `name` of an earlier run, where it still is. Errors: sandbox_failed if it is nowhere.
+    static base::Result<std::unique_ptr<Group>> open(base::Executor executor, base::Timers& timers,
+                                                     const Places& places, std::string name);
     /// Kills what is left and removes the group if that empties it at once; else the next start does.
     ~Group() override;
 
     int clone_into_fd() const override;
-    std::shared_ptr<isolation::Zygote> take_zygote() override { return std::move(zygote_); }
+    base::Result<std::shared_ptr<isolation::Zygote>> take_zygote() override;
     void kill() override;
     void freeze(std::function<void(base::Result<void>)> done) override;
     base::Result<void> thaw() override;
@@ -40,12 +44,19 @@ class Group final : public sandbox::ResourceGroup {
     bool is_oom_suspected() const override { return oom_watch_ && oom_watch_->is_suspicious(); }
     std::uint64_t oom_kills() const override;
     sandbox::Usage usage() const override;
+    std::vector<pid_t> members() const override;
+    std::optional<std::uint64_t> held_bytes() const override;
 
     /// `cgroup.procs` of each v1 hierarchy, open for writing. Errors: sandbox_failed.
     base::Result<std::vector<base::UniqueFd>> open_procs() const;
     /// Who arms slow events of v1; outlives the group.
     void set_armer(EventArmer* armer) { armer_ = armer; }
-    void hold(std::shared_ptr<isolation::Zygote> zygote) { zygote_ = std::move(zygote); }
+    /// Where v1 needs them: starts a zygote of `program` now, and further ones when they are asked for.
+    /// Errors: sandbox_failed.
+    base::Result<void> start_zygote(std::filesystem::path program);
+    bool is_empty() const;
+    /// The host uids of its members that belong to sandboxes.
+    std::vector<std::uint32_t> host_uids() const;
 
   private:
     struct Part {
@@ -58,6 +69,7 @@ class Group final : public sandbox::ResourceGroup {
 
     Group(base::Executor executor, base::Timers& timers, std::string name);
     base::Result<void> add_part(const Place& place);
+    bool open_part(const Place& place);
     FreezerFolder find_freezer() const;
     void try_remove();
     void await_empty();
@@ -70,6 +82,7 @@ class Group final : public sandbox::ResourceGroup {
     std::string name_;
     std::vector<Part> parts_;  // the first counts and kills members
     ControllerFolders controllers_;
+    std::filesystem::path zygote_program_;  // empty: none is needed
     std::shared_ptr<isolation::Zygote> zygote_;
     std::optional<OomWatch> oom_watch_;
     std::optional<MemoryWatch> memory_watch_;
@@ -80,6 +93,7 @@ class Group final : public sandbox::ResourceGroup {
     std::function<void(base::Result<void>)> done_;
     base::TimerId deadline_ = 0;
     base::TimerId retry_ = 0;
+    base::Millis retry_pause_{};
 };
 
 }  // namespace atl::cgroup

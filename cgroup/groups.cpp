@@ -1,9 +1,15 @@
 #include "cgroup/groups.hpp"
 
+#include <poll.h>
+
 #include <algorithm>
+#include <charconv>
+#include <chrono>
 #include <utility>
 
 #include "cgroup/files.hpp"
+#include "cgroup/limit_files.hpp"
+#include "core/base/ids.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/isolation/zygote.hpp"
@@ -14,6 +20,8 @@ namespace {
 // After the create that took one, and between two.
 constexpr base::Millis k_refill_pause{2};
 constexpr base::Millis k_refill_pause_after_failure{1000};
+// Zygotes die within milliseconds of their signal.
+constexpr base::Millis k_end_wait{500};
 
 const Place* place_of(const Places& places, Controller controller) {
     for (const Place& place : places.all) {
@@ -40,10 +48,33 @@ std::string enforced_by(const Places& places, Controller controller) {
 
 base::Result<std::unique_ptr<Groups>> Groups::open(base::Executor executor, base::Timers& timers,
                                                    GroupsConfig config, const Layout& layout) {
-    auto places = open_places(config.instance_id, layout);
-    if (!places)
-        return places.error();
-    return std::unique_ptr<Groups>(new Groups(executor, timers, std::move(config), std::move(*places)));
+    std::unique_ptr<Groups> groups(
+        new Groups(executor, timers, std::move(config), open_places(config.instance_id, layout)));
+    groups->find_leftovers();
+    return groups;
+}
+
+// Groups that were made ahead have numbers for names: the uids of their members tell whose they are.
+void Groups::find_leftovers() {
+    for (const std::string& name : places_.leftovers) {
+        auto group = Group::open(executor_, timers_, places_, name);
+        if (!group)
+            continue;  // it has gone meanwhile
+        sandbox::Leftover leftover;
+        const std::size_t dash = name.find('-');
+        const char* const end = name.data() + name.size();
+        if (const std::string id = name.substr(0, dash); dash != std::string::npos && base::is_id(id)) {
+            leftover.sandbox_id = id;
+            std::from_chars(name.data() + dash + 1, end, leftover.generation);
+        } else {
+            std::uint64_t number = 0;
+            std::from_chars(name.data(), end, number);
+            last_number_ = std::max(last_number_, number);
+        }
+        leftover.host_uids = (*group)->host_uids();
+        leftover.group = std::move(*group);
+        leftovers_.push_back(std::move(leftover));
+    }
 }
 
 Groups::Groups(base::Executor executor, base::Timers& timers, GroupsConfig config, Places places)
@@ -55,8 +86,32 @@ Groups::Groups(base::Executor executor, base::Timers& timers, GroupsConfig confi
 
 Groups::~Groups() {
     timers_.cancel(refill_);
+    for (const auto& group : ahead_)
+        group->kill();
+    const auto deadline = std::chrono::steady_clock::now() + k_end_wait;
+    for (const auto& group : ahead_) {
+        while (!group->is_empty() && std::chrono::steady_clock::now() < deadline)
+            ::poll(nullptr, 0, 1);
+    }
     ahead_.clear();
+    given_up_.clear();
+    leftovers_.clear();
     close_places(places_);
+}
+
+// It may hold a zygote, whose end takes a moment.
+void Groups::give_up(std::unique_ptr<Group> group) {
+    for (const std::uint64_t ended : std::exchange(ended_, {}))
+        given_up_.erase(ended);
+    const std::uint64_t number = ++last_given_up_;
+    Group& given_up = *given_up_.emplace(number, std::move(group)).first->second;
+    given_up.kill();
+    given_up.remove([this, number](const base::Result<void>& removed) {
+        if (!removed)
+            base::LogLine(base::evt::sandbox_cleanup).quoted("err", removed.error().detail()).error();
+        // Not inside its own callback: with the next one, or at the end.
+        ended_.push_back(number);
+    });
 }
 
 bool Groups::needs_zygotes() const {
@@ -67,16 +122,8 @@ base::Result<std::unique_ptr<Group>> Groups::make_with_zygote() {
     auto group = Group::make(executor_, timers_, places_, std::to_string(++last_number_));
     if (!group)
         return group.error();
-    const auto procs = (*group)->open_procs();
-    if (!procs)
-        return procs.error();
-    std::vector<int> join;
-    for (const auto& file : *procs)
-        join.push_back(file.get());
-    auto zygote = isolation::Zygote::start(executor_, config_.zygote, (*group)->clone_into_fd(), join);
-    if (!zygote)
-        return zygote.error();
-    (*group)->hold(std::make_shared<isolation::Zygote>(std::move(*zygote)));
+    if (auto started = (*group)->start_zygote(config_.zygote); !started)
+        return started.error();
     return group;
 }
 
@@ -128,9 +175,22 @@ base::Result<std::unique_ptr<sandbox::ResourceGroup>> Groups::create(const std::
     }
     make_ahead();
     group->set_armer(armer());
-    if (auto limited = group->set_limits(limits); !limited)
+    if (auto limited = group->set_limits(limits); !limited) {
+        give_up(std::move(group));
         return limited.error();
+    }
     return std::unique_ptr<sandbox::ResourceGroup>(std::move(group));
+}
+
+std::optional<std::uint64_t> Groups::cpu_usec() const {
+    ControllerFolders folders;
+    for (const Place& place : places_.all) {
+        for (const Controller controller : {Controller::cpu, Controller::cpuacct}) {
+            if (place.controllers.contains(controller))
+                folders.emplace(controller, ControllerFolder{place.folder->get(), place.version});
+        }
+    }
+    return read_cpu_usec(folders);
 }
 
 void Groups::describe(sandbox::Enforcement& enforcement) const {

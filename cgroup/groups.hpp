@@ -8,9 +8,11 @@
 
 #include <deque>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cgroup/event_armer.hpp"
 #include "cgroup/group.hpp"
@@ -30,19 +32,23 @@ struct GroupsConfig {
 
 class Groups final : public sandbox::ResourceGroups {
   public:
-    /// Makes this server's own folders, and ends and removes what an earlier run left there. A host that
-    /// offers no place is no error: create() then gives null pointers. `timers` outlives this and all its
-    /// groups. Errors: host_unsupported if leftovers do not end.
+    /// Makes this server's own folders, and ends and removes what an earlier run left there; what does not
+    /// end within base::k_kill_deadline is told by take_leftovers(). A host that offers no place is no error:
+    /// create() then gives null pointers. `timers` outlives this and all its groups.
     static base::Result<std::unique_ptr<Groups>> open(base::Executor executor, base::Timers& timers,
                                                       GroupsConfig config,
                                                       const Layout& layout = find_layout());
+    /// Not from inside the loop: waits a moment for the end of what was made ahead.
     ~Groups() override;
 
     /// `name` is a file name. Errors: sandbox_failed.
     base::Result<std::unique_ptr<sandbox::ResourceGroup>> create(const std::string& name,
                                                                  const sandbox::Limits& limits) override;
+    std::vector<sandbox::Leftover> take_leftovers() override { return std::move(leftovers_); }
+    const std::vector<sandbox::Leftover>& leftovers() const noexcept { return leftovers_; }
     void describe(sandbox::Enforcement& enforcement) const override;
     std::string_view freezer() const override { return freezer_; }
+    std::optional<std::uint64_t> cpu_usec() const override;
     const Places& places() const noexcept { return places_; }
     /// Starts to make groups ahead, where that is needed. Call when the server is ready to serve.
     void make_ahead();
@@ -52,6 +58,8 @@ class Groups final : public sandbox::ResourceGroups {
     bool needs_zygotes() const;
     base::Result<std::unique_ptr<Group>> make_with_zygote();
     EventArmer* armer();
+    void find_leftovers();
+    void give_up(std::unique_ptr<Group> group);
 
     base::Executor executor_;
     base::Timers& timers_;
@@ -61,6 +69,10 @@ class Groups final : public sandbox::ResourceGroups {
     std::optional<EventArmer> armer_;  // outlives the groups
     bool armer_failed_ = false;
     std::deque<std::unique_ptr<Group>> ahead_;
+    std::vector<sandbox::Leftover> leftovers_;
+    std::map<std::uint64_t, std::unique_ptr<Group>> given_up_;  // of creates that failed, while they end
+    std::vector<std::uint64_t> ended_;                          // of given_up_, to be forgotten
+    std::uint64_t last_given_up_ = 0;
     std::uint64_t last_number_ = 0;
     base::TimerId refill_ = 0;
 };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cgroup/files.hpp"
+#include "core/base/limits.hpp"
 
 namespace atl::cgroup {
 namespace {
@@ -42,6 +43,13 @@ base::Result<void> write_memory_v2(int folder, const std::string& bytes) {
     if (auto ok = write_if_there(folder, "memory.oom.group", "1"); !ok)
         return ok;
     return write(folder, "memory.max", bytes);
+}
+
+/// Buffers of TCP and UDP sockets, which v1 counts apart from memory (Documentation/admin-guide/cgroup-v1/
+/// memory.rst, 2.7.1). A sandbox with less memory gets less of them.
+base::Result<void> write_socket_buffers_v1(int folder, std::uint32_t memory_mb) {
+    const std::uint64_t bytes = std::min(memory_mb, base::k_socket_buffer_mb) * k_bytes_per_mb;
+    return write_if_there(folder, "memory.kmem.tcp.limit_in_bytes", std::to_string(bytes));
 }
 
 // Memory and swap together may never be below memory alone: which of the two is first depends on the
@@ -84,6 +92,8 @@ base::Result<void> write_limits(const ControllerFolders& folders, const sandbox:
     if (const auto* at = find(folders, Controller::memory)) {
         const std::string bytes = std::to_string(limits.memory_mb * k_bytes_per_mb);
         note(at->version == 2 ? write_memory_v2(at->folder, bytes) : write_memory_v1(at->folder, bytes));
+        if (at->version == 1)
+            note(write_socket_buffers_v1(at->folder, limits.memory_mb));
     }
     return first_error;
 }
@@ -95,17 +105,29 @@ sandbox::Usage read_usage(const ControllerFolders& folders) {
         usage.memory_bytes = number_at(at->folder, is_v2 ? "memory.current" : "memory.usage_in_bytes");
         usage.memory_peak_bytes = number_at(at->folder, is_v2 ? "memory.peak" : "memory.max_usage_in_bytes");
     }
-    const auto* cpu = find(folders, Controller::cpu);
-    const auto* cpuacct = find(folders, Controller::cpuacct);
-    if (cpu != nullptr && cpu->version == 2)
-        usage.cpu_usec = keyed_number_at(cpu->folder, "cpu.stat", "usage_usec");
-    else if (cpuacct != nullptr)
-        usage.cpu_usec = number_at(cpuacct->folder, "cpuacct.usage").value_or(0) / k_nanoseconds_per_usec;
+    usage.cpu_usec = read_cpu_usec(folders);
     if (const auto* at = find(folders, Controller::pids)) {
         const auto count = number_at(at->folder, "pids.current").value_or(0);
         usage.processes = static_cast<std::uint32_t>(count - std::min<std::uint64_t>(count, k_own_processes));
     }
     return usage;
+}
+
+std::optional<std::uint64_t> read_cpu_usec(const ControllerFolders& folders) {
+    const auto* cpu = find(folders, Controller::cpu);
+    if (cpu != nullptr && cpu->version == 2)
+        return keyed_number_at(cpu->folder, "cpu.stat", "usage_usec");
+    const auto* cpuacct = find(folders, Controller::cpuacct);
+    const auto nanoseconds = cpuacct == nullptr ? std::nullopt : number_at(cpuacct->folder, "cpuacct.usage");
+    return nanoseconds ? std::optional(*nanoseconds / k_nanoseconds_per_usec) : std::nullopt;
+}
+
+std::optional<std::uint64_t> read_held_bytes(const ControllerFolder& memory) {
+    const bool is_v2 = memory.version == 2;
+    const auto used = number_at(memory.folder, is_v2 ? "memory.current" : "memory.usage_in_bytes");
+    const auto spare =
+        keyed_number_at(memory.folder, "memory.stat", is_v2 ? "inactive_file" : "total_inactive_file");
+    return used ? std::optional(*used - std::min(*used, spare.value_or(0))) : std::nullopt;
 }
 
 std::uint64_t read_oom_kills(const ControllerFolders& folders) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 
 #include "cgroup/hierarchy.hpp"
 #include "core/base/error.hpp"
@@ -24,6 +25,13 @@ using ControllerFolders = std::map<Controller, ControllerFolder>;
 base::Result<void> write_limits(const ControllerFolders& folders, const sandbox::Limits& limits);
 
 sandbox::Usage read_usage(const ControllerFolders& folders);
+
+/// Processor time of the members of a group and of all groups below it, in microseconds; none where no
+/// hierarchy accounts it.
+std::optional<std::uint64_t> read_cpu_usec(const ControllerFolders& folders);
+
+/// What the members hold in memory, without files that were not used lately.
+std::optional<std::uint64_t> read_held_bytes(const ControllerFolder& memory);
 
 /// Kills by the kernel for the memory limit of the group, so far.
 std::uint64_t read_oom_kills(const ControllerFolders& folders);

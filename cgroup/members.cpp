@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <charconv>
+#include <fstream>
 #include <string>
 
 #include "cgroup/files.hpp"
@@ -24,20 +25,28 @@ void signal_member(int folder, pid_t pid) {
 
 /// False if no one is left.
 bool signal_all(int folder) {
-    const std::string members = read_at(folder, "cgroup.procs");
-    const char* at = members.data();
-    const char* end = at + members.size();
-    while (at < end) {
-        pid_t pid = 0;
-        const auto parsed = std::from_chars(at, end, pid);
-        if (pid > 0)
-            signal_member(folder, pid);
-        at = parsed.ptr + 1;
-    }
+    const auto members = members_of(folder);
+    for (const pid_t pid : members)
+        signal_member(folder, pid);
     return !members.empty();
 }
 
 }  // namespace
+
+std::vector<pid_t> members_of(int folder) {
+    std::vector<pid_t> members;
+    const std::string text = read_at(folder, "cgroup.procs");
+    const char* at = text.data();
+    const char* end = at + text.size();
+    while (at < end) {
+        pid_t pid = 0;
+        const auto parsed = std::from_chars(at, end, pid);
+        if (pid > 0)
+            members.push_back(pid);
+        at = parsed.ptr + 1;
+    }
+    return members;
+}
 
 void kill_members(int folder) {
     if (write_at(folder, "cgroup.kill", "1") == 0)
@@ -50,6 +59,21 @@ void kill_members(int folder) {
     }
     if (froze)
         set_frozen(folder, false);
+}
+
+std::vector<std::uint32_t> uids_of_members(int folder) {
+    std::vector<std::uint32_t> uids;
+    for (const pid_t pid : members_of(folder)) {
+        std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+        for (std::string word; status >> word;) {
+            std::uint32_t uid = 0;
+            if (word == "Uid:" && status >> uid) {
+                uids.push_back(uid);
+                break;
+            }
+        }
+    }
+    return uids;
 }
 
 bool has_members(int folder) {

@@ -2,6 +2,11 @@
 // the freezer's help, or signals until no one is left.
 #pragma once
 
+#include <sys/types.h>
+
+#include <cstdint>
+#include <vector>
+
 namespace atl::cgroup {
 
 /// Kills every member of the group `folder` and of those below it, also those that fork meanwhile: by
@@ -13,7 +18,14 @@ void kill_members(int folder);
 /// cgroup.procs.
 bool has_members(int folder);
 
+/// The processes in the group, without those of groups below it.
+std::vector<pid_t> members_of(int folder);
+
 /// Freezes or thaws the group (cgroup.freeze; v1: freezer.state). 0 or errno; freezing ends some time after.
 int set_frozen(int folder, bool frozen);
+
+/// The real uids of all members, as /proc/PID/status tells them (proc(5)); those that end meanwhile may be
+/// missed.
+std::vector<std::uint32_t> uids_of_members(int folder);
 
 }  // namespace atl::cgroup

@@ -221,13 +221,7 @@ void MemoryWatch::rest(base::TimerId& timer, base::Millis how_long, std::functio
 }
 
 std::uint64_t MemoryWatch::held_bytes() const {
-    const bool is_v2 = folder_.version == 2;
-    const auto used =
-        number_at(folder_.folder, is_v2 ? "memory.current" : "memory.usage_in_bytes").value_or(0);
-    const auto spare =
-        keyed_number_at(folder_.folder, "memory.stat", is_v2 ? "inactive_file" : "total_inactive_file")
-            .value_or(0);
-    return used - std::min(used, spare);
+    return read_held_bytes(folder_).value_or(0);
 }
 
 void MemoryWatch::tell(std::string_view resource, std::uint64_t used_bytes) {

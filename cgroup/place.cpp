@@ -14,6 +14,7 @@
 
 #include "cgroup/files.hpp"
 #include "cgroup/members.hpp"
+#include "core/base/clock.hpp"
 #include "core/base/limits.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
@@ -29,41 +30,50 @@ base::UniqueFd open_folder(int at, const char* name) {
     return base::UniqueFd(::openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-bool remove_when_empty(int parent, int folder, const char* name) {
-    const auto deadline = std::chrono::steady_clock::now() + base::k_kill_deadline;
-    while (true) {
-        if (!has_members(folder) && (::unlinkat(parent, name, AT_REMOVEDIR) == 0 || errno == ENOENT))
-            return true;
-        if (std::chrono::steady_clock::now() > deadline)
-            return false;
-        kill_members(folder);
-        ::poll(nullptr, 0, k_look_again_ms);
-    }
+/// True when the group is gone.
+bool try_to_remove(int parent, int folder, const std::string& name) {
+    if (!has_members(folder) && (::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT))
+        return true;
+    kill_members(folder);
+    return false;
 }
 
-/// Ends and removes the group `name` of an earlier run.
-bool clear_leftover(int parent, const std::string& name) {
+/// Ends and removes the group `name` of an earlier run; false if it is not gone at the deadline.
+bool clear_leftover(int parent, const std::string& name, base::SteadyTime deadline) {
     const base::UniqueFd folder = open_folder(parent, name.c_str());
     if (!folder)
         return errno == ENOENT;
     const bool was_alive = has_members(folder.get());
-    kill_members(folder.get());
-    const bool gone = remove_when_empty(parent, folder.get(), name.c_str());
+    bool gone = try_to_remove(parent, folder.get(), name);
+    while (!gone && std::chrono::steady_clock::now() < deadline) {
+        ::poll(nullptr, 0, k_look_again_ms);
+        gone = try_to_remove(parent, folder.get(), name);
+    }
     base::LogLine(base::evt::sandbox_cleanup)
         .field("group", name)
-        .field("err", was_alive ? "processes of an earlier run were killed" : "left by an earlier run")
+        .field("err", !gone       ? "processes of an earlier run do not die"
+                      : was_alive ? "processes of an earlier run were killed"
+                                  : "left by an earlier run")
         .warn();
     return gone;
 }
 
-bool clear_leftovers(const Place& place) {
+void clear_leftovers(const Place& place, base::SteadyTime deadline, std::set<std::string>& left) {
     std::error_code error;
-    bool cleared = true;
+    std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(place.path, error)) {
         if (entry.is_directory(error) && !entry.is_symlink(error))
-            cleared = clear_leftover(place.folder->get(), entry.path().filename().string()) && cleared;
+            names.push_back(entry.path().filename().string());
     }
-    return cleared;
+    // All are killed before one is waited for.
+    for (const auto& name : names) {
+        if (const base::UniqueFd folder = open_folder(place.folder->get(), name.c_str()))
+            kill_members(folder.get());
+    }
+    for (const auto& name : names) {
+        if (!clear_leftover(place.folder->get(), name, deadline))
+            left.insert(name);
+    }
 }
 
 /// The server's folder below the first of `where` that lets it. `path` is empty if none does; `why` then says
@@ -145,7 +155,7 @@ Place* find_place(Places& places, const fs::path& path) {
 
 }  // namespace
 
-base::Result<Places> open_places(const std::string& instance_id, const Layout& layout) {
+Places open_places(const std::string& instance_id, const Layout& layout) {
     const std::string name = "atoll-" + instance_id;
     Places places;
     std::string why = "no cgroup v2 hierarchy is mounted";
@@ -171,10 +181,9 @@ base::Result<Places> open_places(const std::string& instance_id, const Layout& l
     // First where v1 freezes: what stands still there dies of no signal before it is thawed.
     std::ranges::stable_partition(
         places.all, [](const Place& place) { return place.controllers.contains(Controller::freezer); });
+    const auto deadline = std::chrono::steady_clock::now() + base::k_kill_deadline;
     for (const Place& place : places.all) {
-        if (!clear_leftovers(place))
-            return base::Error(base::Errc::host_unsupported,
-                               "processes of an earlier run in " + place.path.string() + " cannot be ended");
+        clear_leftovers(place, deadline, places.leftovers);
         for (const Controller controller : place.controllers)
             places.missing.erase(controller);
     }

@@ -27,13 +27,14 @@ struct Place {
 struct Places {
     std::vector<Place> all;                     // the first is where members are counted and killed
     std::map<Controller, std::string> missing;  // why a controller is in none of them
+    std::set<std::string> leftovers;            // groups of an earlier run that did not end
 };
 
 /// Makes the folders, ends and removes what an earlier run left in them. A hierarchy that lets us make none
 /// is told in `missing`. A server that is itself in its v2 place moves to a group beside, since a group with
-/// members cannot limit groups below it (cgroups(7), "no internal processes"). Blocks; for the start only.
-/// Errors: host_unsupported if leftovers do not end.
-base::Result<Places> open_places(const std::string& instance_id, const Layout& layout);
+/// members cannot limit groups below it (cgroups(7), "no internal processes"). Blocks, up to
+/// base::k_kill_deadline for leftovers that do not end; for the start only.
+Places open_places(const std::string& instance_id, const Layout& layout);
 
 /// Removes the folders that are empty.
 void close_places(const Places& places);

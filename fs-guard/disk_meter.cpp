@@ -10,12 +10,8 @@
 namespace atl::fs_guard {
 namespace {
 
-// A tree that moves under a walk may once leave something out; one that always does hides something.
-constexpr int k_most_incomplete_walks = 20;
 // At 1 and above a walk is due.
 constexpr double k_due = 1.0;
-// Between two rounds of walks while the reserve is not free.
-constexpr base::Millis k_round_pause{500};
 constexpr double k_at_once = std::numeric_limits<double>::max();
 
 base::Millis between(base::SteadyTime earlier, base::SteadyTime later) {
@@ -33,6 +29,7 @@ DiskMeter::~DiskMeter() {
 
 void DiskMeter::watch(const std::string& id, std::uint64_t limit_bytes, OnExcess on_excess,
                       OnWarning on_warning, Wall wall) {
+    look_at_disk();
     const auto before = found_.find(id);
     Watched watched;
     watched.limit_bytes = limit_bytes;
@@ -42,6 +39,9 @@ void DiskMeter::watch(const std::string& id, std::uint64_t limit_bytes, OnExcess
     watched.wall = wall;
     watched.was_over = over_.contains(id);
     watched.lost_before = lost_;
+    const auto agreed = agreed_gaps_.find(id);
+    watched.agreed_gap =
+        agreed == agreed_gaps_.end() ? ledger_.gap() : lower_of(agreed->second, ledger_.gap());
     watched.number = ++last_number_;
     watched_[id] = std::move(watched);
     if (timer_ == 0)
@@ -65,7 +65,19 @@ bool DiskMeter::is_short() {
 }
 
 void DiskMeter::unwatch(const std::string& id) {
-    watched_.erase(id);
+    const auto node = watched_.extract(id);
+    if (!node.empty())
+        stop_counting(id, node.mapped());
+}
+
+/// What its processes held is gone with them.
+void DiskMeter::stop_counting(const std::string& id, const Watched& watched) {
+    agreed_gaps_[id] = watched.agreed_gap;
+    if (!watched.size || watched.held.inodes == 0)
+        return;
+    ledger_.found(
+        id, {static_cast<std::int64_t>(watched.tree.bytes), static_cast<std::int64_t>(watched.tree.inodes)});
+    found_[id] = std::max(watched.tree.bytes, watched.tree.inodes * k_least_bytes_an_inode);
 }
 
 std::optional<TreeSize> DiskMeter::size(const std::string& id) const {
@@ -92,6 +104,7 @@ std::uint64_t DiskMeter::look_at_disk() {
         lost += (space_->free_inodes - space->free_inodes) * k_least_bytes_an_inode;
     lost_ += lost;
     space_ = space;
+    ledger_.see(*space);
     see_shortage(*space);
     return lost;
 }
@@ -118,22 +131,25 @@ base::Millis DiskMeter::next_look(std::uint64_t lost, base::Millis passed) const
 }
 
 double DiskMeter::urgency(const Watched& watched, base::SteadyTime now) const {
-    if (!watched.walked || (is_short_ && watched.walk_of_shortage != shortage_))
+    if (!watched.walked || (is_short_ && watched.walk_of_shortage != shortage_) ||
+        (is_auditing_ && watched.walk_of_audit != audit_))
         return k_at_once;
-    const std::uint64_t used = watched.size ? watched.size->bytes : 0;
-    const std::uint64_t room = watched.allowed_bytes - std::min(used, watched.allowed_bytes);
-    const double step = static_cast<double>(std::max(room / 2, settings_.least_step));
-    const double by_space = static_cast<double>(lost_ - watched.lost_before) / step;
+    const bool is_inspected = wants_inspection(watched);
+    if (is_inspected && now < watched.inspect_from)
+        return 0;
+    const auto step_bytes = static_cast<double>(step(watched));
+    const double by_space = static_cast<double>(lost_ - watched.lost_before) / step_bytes;
     const double by_time = static_cast<double>(between(watched.walked_at, now).count()) /
                            static_cast<double>(settings_.period.count());
-    return std::max(by_space, by_time);
+    // Others' walks come first, for they may explain it: but not again and again.
+    const double by_doubt = is_inspected && watched.is_doubted
+                                ? std::max(k_due, static_cast<double>(unexplained(watched)) / step_bytes / 2)
+                                : 0;
+    return std::max({by_space, by_time, by_doubt});
 }
 
-// One at a time: two walks of one disk only slow each other down.
-void DiskMeter::walk_most_urgent() {
-    if (walking_)
-        return;
-    const auto now = ports_.clock.steady_now();
+/// The end where no walk is due.
+DiskMeter::Entry DiskMeter::most_urgent(base::SteadyTime now) {
     auto most = watched_.end();
     double highest = 0;
     for (auto at = watched_.begin(); at != watched_.end(); ++at) {
@@ -143,134 +159,52 @@ void DiskMeter::walk_most_urgent() {
             most = at;
         }
     }
-    if (most == watched_.end()) {
-        if (is_short_)
-            stop_fastest();
+    return most;
+}
+
+// One at a time: two walks of one disk only slow each other down.
+void DiskMeter::walk_most_urgent() {
+    if (walking_)
         return;
+    const auto now = ports_.clock.steady_now();
+    auto most = most_urgent(now);
+    const bool is_round_over = most == watched_.end() || urgency(most->second, now) < k_at_once;
+    if (is_round_over && (is_auditing_ || is_short_)) {
+        if (is_auditing_)
+            end_audit();
+        else if (settle_shortage())
+            return;
+        most = most_urgent(now);  // the other one may have been stopped
     }
+    if (most == watched_.end())
+        return;
+    if (wants_inspection(most->second))
+        inspect(most);
+    else
+        walk(most);
+}
+
+void DiskMeter::walk(Entry entry) {
     walking_ = true;
-    Watched& watched = most->second;
+    Watched& watched = entry->second;
     watched.lost_before = lost_;
-    ports_.walk(most->first, [this, alive = std::weak_ptr<int>(alive_), id = most->first,
-                              number = watched.number](const auto& result) {
+    ports_.walk(entry->first, [this, alive = std::weak_ptr<int>(alive_), id = entry->first,
+                               number = watched.number, audit = audit_](const auto& result) {
         if (!alive.expired())
-            on_walked(id, number, result);
+            on_walked(id, number, audit, result);
     });
 }
 
-void DiskMeter::on_walked(const std::string& id, std::uint64_t number, const base::Result<TreeSize>& result) {
-    walking_ = false;
-    const auto found = watched_.find(id);
-    if (found != watched_.end() && found->second.number == number) {
-        Watched& watched = found->second;
-        watched.walked = true;
-        watched.walked_at = ports_.clock.steady_now();
-        watched.walk_of_shortage = shortage_;
-        if (result) {
-            take_size(id, watched, *result);
-            judge(id);
-        } else {
-            base::LogLine(base::evt::disk_unmetered)
-                .field("sbx", id)
-                .quoted("err", result.error().detail())
-                .warn();
-        }
-    }
-    if (!watched_.empty())
-        walk_most_urgent();
-}
-
-void DiskMeter::take_size(const std::string& id, Watched& watched, TreeSize size) {
-    // Every inode needs some room, whatever is in it.
-    size.bytes = std::max(size.bytes, size.inodes * k_least_bytes_an_inode);
-    if (size.is_complete) {
-        watched.incomplete_walks = 0;
-    } else {
-        // There is more than was seen: no less than before, and it is walked again at once.
-        ++watched.incomplete_walks;
-        size.bytes = std::max(size.bytes, watched.size ? watched.size->bytes : 0);
-        watched.walked_at -= settings_.period;
-    }
-    const std::uint64_t before = watched.size ? watched.size->bytes : watched_before(id, size.bytes);
-    watched.grown_bytes = size.bytes > before ? size.bytes - before : 0;
-    watched.size = size;
-    found_[id] = size.bytes;
-}
-
-/// For the first walk of a watch: what the last one of an earlier watch found, else `now`.
-std::uint64_t DiskMeter::watched_before(const std::string& id, std::uint64_t now) const {
-    const auto found = found_.find(id);
-    return found == found_.end() ? now : found->second;
-}
-
-// Last call on this workspace: who is told may unwatch it.
-void DiskMeter::judge(const std::string& id) {
-    Watched& watched = watched_.at(id);
-    const std::uint64_t used = watched.size->bytes;
-    if (std::exchange(watched.was_over, false)) {
-        over_.erase(id);
-        watched.allowed_bytes = std::max(watched.allowed_bytes, used);
-    }
-    if (watched.wall == Wall::none && used > watched.allowed_bytes + k_disk_slack_bytes) {
-        report(id, DiskExcess::limit);
-        return;
-    }
-    if (watched.incomplete_walks >= k_most_incomplete_walks) {
-        report(id, DiskExcess::unmeasurable);
-        return;
-    }
-    // One that was cleaned up has no more than its limit again.
-    if (used <= watched.limit_bytes)
-        watched.allowed_bytes = watched.limit_bytes;
-    const bool is_high =
-        static_cast<double>(used) >= static_cast<double>(watched.limit_bytes) * settings_.warn_at;
-    if (is_high && !std::exchange(watched.warned, true) && watched.on_warning) {
-        const auto tell = watched.on_warning;
-        tell(used, watched.limit_bytes);
-        return;
-    }
-    if (!is_high)
-        watched.warned = false;
-}
-
-void DiskMeter::report(const std::string& id, DiskExcess why) {
-    const auto node = watched_.extract(id);
-    if (why == DiskExcess::limit)
-        over_.insert(id);
-    const Watched& watched = node.mapped();
-    watched.on_excess({why, watched.size ? watched.size->bytes : 0, watched.limit_bytes});
-}
-
-void DiskMeter::see_shortage(const FreeSpace& space) {
-    const double wanted = static_cast<double>(space.total_bytes) * settings_.reserve;
-    const double wanted_inodes = static_cast<double>(space.total_inodes) * settings_.reserve;
-    const bool is_now = static_cast<double>(space.free_bytes) < wanted ||
-                        static_cast<double>(space.free_inodes) < wanted_inodes;
-    const bool was_short = std::exchange(is_short_, is_now);
-    if (!is_short_ || was_short)
-        return;
-    ++shortage_;
-    base::LogLine(base::evt::disk_short)
-        .field("free_mb", static_cast<std::int64_t>(space.free_bytes >> 20))
-        .field("reserve_mb", static_cast<std::int64_t>(wanted) >> 20)
-        .field("free_inodes", static_cast<std::int64_t>(space.free_inodes))
-        .warn();
-}
-
-// Once all have been walked. If it was not this one, the next round finds the next.
-void DiskMeter::stop_fastest() {
-    const auto now = ports_.clock.steady_now();
-    if (judged_shortage_ == shortage_) {
-        if (between(round_ended_, now) >= k_round_pause)
-            ++shortage_;
-        return;
-    }
-    judged_shortage_ = shortage_;
-    round_ended_ = now;
-    const auto fastest =
-        std::ranges::max_element(watched_, {}, [](const auto& entry) { return entry.second.grown_bytes; });
-    if (fastest != watched_.end() && fastest->second.grown_bytes >= settings_.least_step)
-        report(std::string(fastest->first), DiskExcess::reserve);
+void DiskMeter::inspect(Entry entry) {
+    walking_ = true;
+    Watched& watched = entry->second;
+    watched.lost_before = lost_;
+    ports_.inspect(entry->first,
+                   [this, alive = std::weak_ptr<int>(alive_), id = entry->first, number = watched.number,
+                    audit = audit_, began = ports_.clock.steady_now()](const auto& result) {
+                       if (!alive.expired())
+                           on_inspected(id, number, audit, began, result);
+                   });
 }
 
 }  // namespace atl::fs_guard

@@ -8,8 +8,16 @@
 // written during one look and the walks before its own: one goes at a time, and a tree of a million files
 // takes seconds. Inodes count like the bytes that they need at least.
 //
+// A walk can be misled: the sandbox may move folders around it, and a file that is deleted and still open is
+// in no folder. So what the file system lost is compared with what walks explain (space_ledger.hpp). A
+// workspace whose walk leaves more unexplained than it has room for is inspected: its processes stand still
+// meanwhile, and what they hold of deleted files counts as theirs. Only descriptors in flight (unix(7),
+// SCM_RIGHTS) remain out of sight. Where one inspection after another finds some and all others have just
+// been walked, the unexplained rest is put on the one of those that wrote most.
+//
 // Below a reserve of free space or inodes the workspace that grew fastest is stopped, before the host is
-// full. What is deleted and still open is in no walk: it counts against the reserve, but not whose it is.
+// full; if none grew, all are inspected, and it is the one that holds most of deleted files, or of those
+// that were not seen whole, the one that wrote most.
 //
 // Not here: ending a sandbox (who is told does), opening anything in a workspace.
 #pragma once
@@ -21,20 +29,14 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "fs-guard/helper_client.hpp"
+#include "fs-guard/space_ledger.hpp"
 
 namespace atl::fs_guard {
-
-/// Of the file system that holds the workspaces (statvfs(3)).
-struct FreeSpace {
-    std::uint64_t total_bytes = 0;
-    std::uint64_t free_bytes = 0;    // blocks reserved for root are in neither
-    std::uint64_t total_inodes = 0;  // 0: the file system has no bound of its own
-    std::uint64_t free_inodes = 0;
-};
 
 struct MeterSettings {
     base::Millis period{30'000};                    // the longest between two walks of a workspace
@@ -51,6 +53,9 @@ struct MeterPorts {
     std::function<std::optional<FreeSpace>()> look;
     /// Answers later, from the loop.
     std::function<void(const std::string& id, std::function<void(base::Result<TreeSize>)>)> walk;
+    /// A walk during which none of its processes runs, if they can be stopped, and what they hold beside the
+    /// workspace. Answers later, from the loop. Empty: walks are believed.
+    std::function<void(const std::string& id, std::function<void(base::Result<Inspection>)>)> inspect{};
 };
 
 /// Whether the kernel refuses what goes beyond the limit of a workspace (project_quota.hpp): then it is never
@@ -59,22 +64,26 @@ enum class Wall : std::uint8_t { none, quota };
 
 /// Room for folders beside a single file that the kernel stopped at the limit (RLIMIT_FSIZE).
 inline constexpr std::uint64_t k_disk_slack_bytes = 1024UL * 1024;
-/// What an inode counts at least: half a block, so that a limit of 1 GiB holds half a million files.
-inline constexpr std::uint64_t k_least_bytes_an_inode = 2048;
 
 /// Why a workspace has to stop growing.
 enum class DiskExcess : std::uint8_t {
     limit,
-    reserve,
-    unmeasurable,  // walk after walk finds no end, because folders are moved under it
+    out_of_sight,     // what nobody else explains, with descriptors in flight, is more than its room
+    reserve,          // it grew fastest
+    reserve_held,     // it holds most of deleted files
+    reserve_written,  // it was not seen whole, and wrote most
+    unmeasurable,     // walk after walk finds no end, because folders are moved under it
 };
 
 class DiskMeter {
   public:
     struct Verdict {
         DiskExcess why = DiskExcess::limit;
-        std::uint64_t used_bytes = 0;
+        std::uint64_t used_bytes = 0;  // held_bytes among them
         std::uint64_t limit_bytes = 0;
+        std::uint64_t held_bytes = 0;         // in deleted files that its processes hold
+        std::uint64_t unexplained_bytes = 0;  // lost by the file system since it was last seen whole
+        std::uint64_t written_bytes = 0;      // by its processes since the inspection before the last
     };
     using OnExcess = std::function<void(const Verdict&)>;
     using OnWarning = std::function<void(std::uint64_t used_bytes, std::uint64_t limit_bytes)>;
@@ -97,9 +106,11 @@ class DiskMeter {
     /// The workspace is gone: what was found in it counts no more.
     void forget(const std::string& id) {
         found_.erase(id);
+        agreed_gaps_.erase(id);
         over_.erase(id);
+        ledger_.forget(id);
     }
-    /// As of the last walk.
+    /// As of the last walk, with what is held of deleted files.
     std::optional<TreeSize> size(const std::string& id) const;
     /// True while less than the reserve is free. Looks, if nothing else does.
     bool is_short();
@@ -110,9 +121,12 @@ class DiskMeter {
         std::uint64_t allowed_bytes = 0;  // the limit, or more for one that began above it
         OnExcess on_excess;
         OnWarning on_warning;
-        std::optional<TreeSize> size;
-        std::uint64_t grown_bytes = 0;  // between the last two walks
-        std::uint64_t lost_before = 0;  // by the file system, when the last walk began
+        std::optional<TreeSize> size;         // all that counts
+        TreeSize tree;                        // of that, what is in the workspace
+        TreeSize held;                        // and what was in deleted files at the last inspection
+        std::uint64_t grown_bytes = 0;        // with the last walk; while space is short, in this round
+        std::uint64_t grown_while_short = 0;  // since the shortage began, or one was stopped for it
+        std::uint64_t lost_before = 0;        // by the file system, when the last walk began
         base::SteadyTime walked_at{};
         bool walked = false;
         int incomplete_walks = 0;  // in a row
@@ -120,30 +134,71 @@ class DiskMeter {
         Wall wall = Wall::none;
         bool was_over = false;  // an earlier watch ended so: what the first walk finds may stay
         std::uint64_t walk_of_shortage = 0;
-        std::uint64_t number = 0;  // of the watch: a late answer to an older one is dropped
+        std::uint64_t inspection_of_shortage = 0;
+        std::uint64_t walk_of_audit = 0;
+        Space agreed_gap;                        // when it was last seen whole, or lower since
+        bool is_doubted = false;                 // the last walk explained too little
+        bool is_clear = false;                   // the last inspection saw all of it
+        int veiled_inspections = 0;              // in a row: descriptors were in flight
+        base::SteadyTime veiled_at{};            // the first of those
+        int failed_inspections = 0;              // in a row: it did not stand still
+        std::uint64_t written_bytes = 0;         // by its processes, as of the last inspection
+        std::uint64_t agreed_written_bytes = 0;  // when it was last seen whole
+        std::uint64_t wrote_bytes = 0;           // between the last two inspections
+        base::SteadyTime inspect_from{};         // not before
+        std::uint64_t number = 0;                // of the watch: a late answer to an older one is dropped
     };
+    using Entry = std::map<std::string, Watched>::iterator;
 
     void look();
     std::uint64_t look_at_disk();
     void arm(base::Millis pause);
     base::Millis next_look(std::uint64_t lost_since_last_look, base::Millis passed) const;
     double urgency(const Watched& watched, base::SteadyTime now) const;
+    Entry most_urgent(base::SteadyTime now);
     void walk_most_urgent();
-    void on_walked(const std::string& id, std::uint64_t number, const base::Result<TreeSize>& result);
-    void take_size(const std::string& id, Watched& watched, TreeSize size);
+    void walk(Entry entry);
+    void inspect(Entry entry);
+
+    void on_walked(const std::string& id, std::uint64_t number, std::uint64_t audit,
+                   const base::Result<TreeSize>& result);
+    void on_inspected(const std::string& id, std::uint64_t number, std::uint64_t audit,
+                      base::SteadyTime began, const base::Result<Inspection>& result);
+    Watched* answered(const std::string& id, std::uint64_t number, std::uint64_t audit);
+    void take_size(const std::string& id, Watched& watched);
+    void take_inspection(Watched& watched, const Inspection& found, base::SteadyTime began);
     std::uint64_t watched_before(const std::string& id, std::uint64_t now) const;
     void judge(const std::string& id);
     void report(const std::string& id, DiskExcess why);
+    void stop_counting(const std::string& id, const Watched& watched);
+
+    static std::uint64_t room(const Watched& watched);
+    std::uint64_t step(const Watched& watched) const;
+    std::uint64_t unexplained(const Watched& watched) const;
+    bool wants_inspection(const Watched& watched) const;
+    bool is_suspect(const Watched& watched) const;
+    void begin_audit(const Watched& watched);
+    void end_audit();
+
     void see_shortage(const FreeSpace& space);
-    void stop_fastest();
+    bool settle_shortage();
+    std::uint64_t least_blame() const;
+    Entry fastest();
+    Entry next_inspection_of_shortage();
+    void blame_the_hidden();
+    bool is_late() const;
+    void stop_all_that_grew();
+    void stop_for_shortage(const std::vector<std::string>& ids, DiskExcess why);
 
     MeterPorts ports_;
     MeterSettings settings_;
     std::shared_ptr<int> alive_ = std::make_shared<int>();  // answers to walks that come later are dropped
     std::map<std::string, Watched> watched_;
     std::map<std::string, std::uint64_t>
-        found_;                   // bytes, by the last walk of each workspace that is still there
+        found_;  // bytes, by the last walk of each workspace that is still there
+    std::map<std::string, Space> agreed_gaps_;  // of earlier watches: what was hidden then is there still
     std::set<std::string> over_;  // the last watch ended for the limit, and none has walked it since
+    SpaceLedger ledger_;
     base::TimerId timer_ = 0;
     base::SteadyTime looked_at_{};
     std::optional<FreeSpace> space_;
@@ -154,6 +209,15 @@ class DiskMeter {
     std::uint64_t shortage_ = 0;
     std::uint64_t judged_shortage_ = 0;
     base::SteadyTime round_ended_{};
+    // Inspections of all at the end of a round, where nobody's growth explains it; those that found nobody.
+    bool is_inspecting_all_ = false;
+    std::optional<base::SteadyTime> in_vain_at_;
+    std::uint64_t lost_in_vain_ = 0;
+    bool told_in_vain_ = false;
+    // A round of walks of all, at the end of which what is unexplained is put on a suspect.
+    std::uint64_t audit_ = 0;
+    bool is_auditing_ = false;
+    base::SteadyTime audited_at_{};
     std::uint64_t last_number_ = 0;
 };
 

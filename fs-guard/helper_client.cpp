@@ -1,7 +1,6 @@
 #include "fs-guard/helper_client.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "core/base/ending_limits.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/base/pidfd.hpp"
@@ -19,11 +19,9 @@ namespace atl::fs_guard {
 namespace {
 
 constexpr std::size_t k_max_answer_bytes = 64UL * 1024;
-constexpr int k_max_attempts = 3;
+constexpr std::size_t k_most_members = 4096;  // in one request
 constexpr base::Millis k_first_restart_pause{100};
 constexpr int k_max_pause_doublings = 6;
-// A killed helper may have to finish one system call.
-constexpr int k_end_wait_ms = 500;
 
 struct Ends {
     base::UniqueFd read_end;
@@ -47,6 +45,11 @@ std::function<void(base::Result<nlohmann::json>)> without_answer(HelperClient::D
     };
 }
 
+TreeSize tree_of(const nlohmann::json& answer) {
+    return {answer.value("bytes", std::uint64_t{0}), answer.value("inodes", std::uint64_t{0}),
+            answer.value("complete", false)};
+}
+
 void set_nonblocking(const base::UniqueFd& fd) {
     ::fcntl(fd.get(), F_SETFL, O_NONBLOCK);
 }
@@ -58,7 +61,9 @@ HelperClient::HelperClient(base::Executor executor, base::Timers& timers, Helper
 
 HelperClient::~HelperClient() {
     timers_.cancel(restart_timer_);
-    end_helper();
+    timers_.cancel(deadline_);
+    base::send_signal(pidfd_, SIGKILL);
+    base::reap_later(std::move(pidfd_));
 }
 
 base::Result<std::unique_ptr<HelperClient>> HelperClient::start(base::Executor executor, base::Timers& timers,
@@ -95,16 +100,17 @@ base::Result<void> HelperClient::spawn_helper() {
 }
 
 void HelperClient::remove(const std::string& path, Done done) {
-    enqueue(nlohmann::json{{"op", "remove"}, {"path", path}}.dump(), without_answer(std::move(done)));
+    enqueue(Kind::walk, nlohmann::json{{"op", "remove"}, {"path", path}}.dump(),
+            without_answer(std::move(done)));
 }
 
 void HelperClient::sync_log(const std::filesystem::path& database, Done done) {
-    enqueue(nlohmann::json{{"op", "sync-log"}, {"path", named(database)}}.dump(),
+    enqueue(Kind::task, nlohmann::json{{"op", "sync-log"}, {"path", named(database)}}.dump(),
             without_answer(std::move(done)));
 }
 
 void HelperClient::checkpoint(const std::filesystem::path& database, Done done) {
-    enqueue(nlohmann::json{{"op", "checkpoint"}, {"path", named(database)}}.dump(),
+    enqueue(Kind::task, nlohmann::json{{"op", "checkpoint"}, {"path", named(database)}}.dump(),
             without_answer(std::move(done)));
 }
 
@@ -115,19 +121,41 @@ std::string HelperClient::named(const std::filesystem::path& database) const {
 }
 
 void HelperClient::measure(const std::string& path, std::function<void(base::Result<TreeSize>)> done) {
-    enqueue(nlohmann::json{{"op", "measure"}, {"path", path}}.dump(),
+    enqueue(Kind::walk, nlohmann::json{{"op", "measure"}, {"path", path}}.dump(),
             [done = std::move(done)](const base::Result<nlohmann::json>& answer) {
                 if (!answer)
                     return done(answer.error());
-                done(TreeSize{answer->value("bytes", std::uint64_t{0}),
-                              answer->value("inodes", std::uint64_t{0}), answer->value("complete", false)});
+                done(tree_of(*answer));
             });
 }
 
-void HelperClient::enqueue(std::string body, Answered done) {
+void HelperClient::inspect(const std::string& path, const Members& members,
+                           std::function<void(base::Result<Inspection>)> done) {
+    // A request fits the pipe: of more members the rest is out of sight.
+    const std::size_t told = std::min(members.all.size(), k_most_members);
+    const std::vector<pid_t> all(members.all.begin(),
+                                 members.all.begin() + static_cast<std::ptrdiff_t>(told));
+    const std::uint64_t left_out = members.all.size() - told;
+    enqueue(
+        Kind::walk,
+        nlohmann::json{{"op", "inspect"}, {"path", path}, {"pid", members.first}, {"members", all}}.dump(),
+        [done = std::move(done), left_out](const base::Result<nlohmann::json>& answer) {
+            if (!answer)
+                return done(answer.error());
+            Inspection found;
+            found.tree = tree_of(*answer);
+            found.held.bytes = answer->value("heldBytes", std::uint64_t{0});
+            found.held.inodes = answer->value("heldInodes", std::uint64_t{0});
+            found.out_of_sight = answer->value("outOfSight", std::uint64_t{0}) + left_out;
+            found.written_bytes = answer->value("written", std::uint64_t{0});
+            done(found);
+        });
+}
+
+void HelperClient::enqueue(Kind kind, std::string body, Answered done) {
     const std::uint64_t id = ++last_id_;
     std::string line = "{\"id\":" + std::to_string(id) + "," + body.substr(1) + "\n";
-    queue_.push_back(Request{id, std::move(line), std::move(done)});
+    queue_.push_back(Request{id, kind, std::move(line), std::move(done)});
     send_next();
 }
 
@@ -138,9 +166,23 @@ void HelperClient::send_next() {
     const std::string& line = queue_.front().line;
     on_its_way_ = true;
     sent_at_ = std::chrono::steady_clock::now();
+    arm_deadline();
     // EPIPE: the end of its answers will say the same.
     if (::write(requests_.get(), line.data(), line.size()) < 0 && errno != EPIPE)
         base::send_signal(pidfd_, SIGKILL);
+}
+
+void HelperClient::arm_deadline() {
+    const Request& request = queue_.front();
+    const bool walks = request.kind == Kind::walk;
+    const base::Millis time =
+        walks ? config_.deadlines.progress : config_.deadlines.answer * (1 << request.attempts);
+    timers_.cancel(deadline_);
+    deadline_ = timers_.arm(time, [this, walks] {
+        deadline_ = 0;
+        ++timeouts_;
+        lose_helper(walks ? "the helper made no progress in time" : "the helper gave no answer in time");
+    });
 }
 
 void HelperClient::await_answers() {
@@ -150,35 +192,31 @@ void HelperClient::await_answers() {
 void HelperClient::read_answers() {
     std::array<char, 4096> chunk;
     const ssize_t count = ::read(answers_->fd().get(), chunk.data(), chunk.size());
-    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) {
-        lose_helper("the helper ended");
-        return;
-    }
+    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR))
+        return lose_helper("the helper ended");
     if (count > 0)
         input_.append(chunk.data(), static_cast<std::size_t>(count));
-    if (input_.size() > k_max_answer_bytes) {
-        lose_helper("the helper's answer is too long");
-        return;
-    }
+    if (input_.size() > k_max_answer_bytes)
+        return lose_helper("the helper's answer is too long");
     await_answers();
-    const std::size_t end = input_.find('\n');
-    if (end == std::string::npos)
-        return;
-    const std::string line = input_.substr(0, end);
-    input_.erase(0, end + 1);
-    take_answer(line);
+    for (std::size_t end = input_.find('\n'); end != std::string::npos; end = input_.find('\n')) {
+        const auto answer = nlohmann::json::parse(input_.substr(0, end), nullptr, false);
+        input_.erase(0, end + 1);
+        if (queue_.empty() || !answer.is_object() ||
+            answer.value("id", nlohmann::json()) != queue_.front().id)
+            return lose_helper("the helper gave an answer that nobody asked for");
+        if (!answer.contains("progress"))
+            return take_answer(answer);
+        arm_deadline();
+    }
 }
 
 // Last call of its handler: `done` may do anything, also destroy this client.
-void HelperClient::take_answer(const std::string& line) {
-    const auto answer = nlohmann::json::parse(line, nullptr, false);
-    if (queue_.empty() || !answer.is_object() || answer.value("id", nlohmann::json()) != queue_.front().id) {
-        lose_helper("the helper gave an answer that nobody asked for");
-        return;
-    }
+void HelperClient::take_answer(const nlohmann::json& answer) {
     const Request request = std::move(queue_.front());
     queue_.pop_front();
     on_its_way_ = false;
+    timers_.cancel(std::exchange(deadline_, 0));
     failures_ = 0;
     durations_.add(std::chrono::steady_clock::now() - sent_at_);
     send_next();
@@ -191,16 +229,35 @@ void HelperClient::take_answer(const std::string& line) {
     request.done(base::Error(base::Errc::storage_failed, reason));
 }
 
+// Last call of its handler, too.
 void HelperClient::lose_helper(const char* why) {
-    base::LogLine(base::evt::helper_failed).field("pid", pid_).field("err", why).error();
+    base::LogLine line(base::evt::helper_failed);
+    line.field("pid", pid_).field("err", why);
+    if (on_its_way_)
+        line.field("attempt", queue_.front().attempts + 1);
+    line.error();
     ++deaths_;
     end_helper();
-    restart_later();
-    if (!std::exchange(on_its_way_, false) || ++queue_.front().attempts < k_max_attempts)
+    if (!std::exchange(on_its_way_, false) || ++queue_.front().attempts < base::k_max_helper_attempts)
         return;
     const Request request = std::move(queue_.front());
     queue_.pop_front();
     request.done(base::Error(base::Errc::storage_failed, "the helper died of this request"));
+}
+
+// The next one starts when this one is gone: two must not walk the same tree.
+void HelperClient::end_helper() {
+    timers_.cancel(std::exchange(deadline_, 0));
+    requests_.reset();
+    answers_.reset();
+    base::send_signal(pidfd_, SIGKILL);
+    pid_ = -1;
+    ending_.emplace(executor_, std::move(pidfd_));
+    ending_->wait(isolation::FdWatch::Event::readable, [this] {
+        (void)base::reap(ending_->fd());
+        ending_.reset();
+        restart_later();
+    });
 }
 
 void HelperClient::restart_later() {
@@ -214,19 +271,6 @@ void HelperClient::restart_later() {
         }
         send_next();
     });
-}
-
-void HelperClient::end_helper() noexcept {
-    requests_.reset();
-    answers_.reset();
-    if (!pidfd_)
-        return;
-    base::send_signal(pidfd_, SIGKILL);
-    pollfd gone{pidfd_.get(), POLLIN, 0};
-    ::poll(&gone, 1, k_end_wait_ms);
-    (void)base::reap(pidfd_);
-    pidfd_.reset();
-    pid_ = -1;
 }
 
 }  // namespace atl::fs_guard

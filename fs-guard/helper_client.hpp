@@ -1,8 +1,9 @@
 // The server's end of one atoll-helper process (helper/README.md): a queue of requests, answered in order. A
 // helper that dies is started again and gets what it had not answered once more; a request that ends
-// k_max_attempts helpers is given up.
-// Invariants: one request is on its way at a time, so that a write never blocks; callbacks come from the loop
-// and never after the client is gone.
+// base::k_max_helper_attempts helpers is given up. A helper that does not answer in time, or makes no
+// progress in a tree, is killed and counts as dead. Invariants: one request is on its way at a time, so that
+// a write never blocks; no call here waits for a helper; one helper runs at a time; callbacks come from the
+// loop and never after the client is gone.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +14,11 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/base/bucket_histogram.hpp"
 #include "core/base/clock.hpp"
+#include "core/base/ending_limits.hpp"
 #include "core/base/error.hpp"
 #include "core/base/task.hpp"
 #include "core/isolation/child_plan.hpp"
@@ -23,10 +26,17 @@
 
 namespace atl::fs_guard {
 
+/// How long a helper may be silent.
+struct HelperDeadlines {
+    base::Millis answer = base::k_helper_answer_deadline;      // of requests that tell no progress
+    base::Millis progress = base::k_helper_progress_deadline;  // of walks and removals
+};
+
 struct HelperConfig {
     std::filesystem::path program;      // atoll-helper
     std::filesystem::path working_dir;  // the data directory
     isolation::Priority priority = isolation::Priority::background;
+    HelperDeadlines deadlines{};
 };
 
 /// What a tree holds on the disk, folders and all.
@@ -36,6 +46,21 @@ struct TreeSize {
     bool is_complete = true;  // false: a part could not be read, there is more
 };
 
+/// The processes of a sandbox.
+struct Members {
+    pid_t first = -1;        // all others are below it
+    std::vector<pid_t> all;  // as its group tells; empty where there is none
+};
+
+/// What a sandbox holds, also of files that have no name any more.
+struct Inspection {
+    TreeSize tree;
+    TreeSize held;                    // deleted, but kept by its processes
+    std::uint64_t out_of_sight = 0;   // descriptors in flight, and tables that cannot be read
+    std::uint64_t written_bytes = 0;  // by its processes since they began, as far as the kernel remembers
+    bool stood_still = false;         // none of it ran meanwhile
+};
+
 class HelperClient {
   public:
     using Done = std::function<void(base::Result<void>)>;
@@ -43,7 +68,7 @@ class HelperClient {
     /// Starts the helper. `timers` outlives the client. Errors: host_unsupported if it cannot be started.
     static base::Result<std::unique_ptr<HelperClient>> start(base::Executor executor, base::Timers& timers,
                                                              HelperConfig config);
-    /// Ends the helper; requests without an answer are dropped.
+    /// Kills the helper without waiting for its end; requests without an answer are dropped.
     ~HelperClient();
     HelperClient(const HelperClient&) = delete;
     HelperClient& operator=(const HelperClient&) = delete;
@@ -56,19 +81,28 @@ class HelperClient {
     void checkpoint(const std::filesystem::path& database, Done done);
     /// What a tree holds; `path` as for remove(). Errors: storage_failed, also if it is not there.
     void measure(const std::string& path, std::function<void(base::Result<TreeSize>)> done);
+    /// What a tree holds and what `members` hold of deleted files beside it; stood_still is left false.
+    /// `path` as for remove(). Errors: storage_failed.
+    void inspect(const std::string& path, const Members& members,
+                 std::function<void(base::Result<Inspection>)> done);
     /// Requests without an answer.
     std::size_t pending() const noexcept { return queue_.size(); }
     /// From when a request went out to its answer, of those that were answered.
     const base::BucketHistogram& durations() const noexcept { return durations_; }
     /// How often a helper died or had to be ended.
     std::uint64_t deaths() const noexcept { return deaths_; }
+    /// Those of them that were ended because they were silent for too long.
+    std::uint64_t timeouts() const noexcept { return timeouts_; }
     /// Of the helper as it runs now; -1 between two of them.
     pid_t pid() const noexcept { return pid_; }
 
   private:
     using Answered = std::function<void(base::Result<nlohmann::json>)>;
+    /// A walk tells of its progress (helper/progress.hpp).
+    enum class Kind : std::uint8_t { task, walk };
     struct Request {
         std::uint64_t id;
+        Kind kind;
         std::string line;
         Answered done;
         int attempts = 0;
@@ -77,14 +111,15 @@ class HelperClient {
     HelperClient(base::Executor executor, base::Timers& timers, HelperConfig config);
     base::Result<void> spawn_helper();
     std::string named(const std::filesystem::path& database) const;
-    void enqueue(std::string body, Answered done);
+    void enqueue(Kind kind, std::string body, Answered done);
     void send_next();
+    void arm_deadline();
     void await_answers();
     void read_answers();
-    void take_answer(const std::string& line);
+    void take_answer(const nlohmann::json& answer);
     void lose_helper(const char* why);
+    void end_helper();
     void restart_later();
-    void end_helper() noexcept;
 
     base::Executor executor_;
     base::Timers& timers_;
@@ -97,11 +132,14 @@ class HelperClient {
     base::UniqueFd pidfd_;
     pid_t pid_ = -1;
     std::string input_;
+    std::optional<isolation::FdWatch> ending_;  // the pidfd of one that was killed
     base::TimerId restart_timer_ = 0;
+    base::TimerId deadline_ = 0;  // of the request that is on its way
     int failures_ = 0;            // in a row
     base::SteadyTime sent_at_{};  // the request that is on its way
     base::BucketHistogram durations_{base::k_task_bounds};
     std::uint64_t deaths_ = 0;
+    std::uint64_t timeouts_ = 0;
 };
 
 }  // namespace atl::fs_guard

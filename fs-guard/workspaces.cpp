@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "core/base/limits.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "fs-guard/folders.hpp"
 
 namespace atl::fs_guard {
 namespace {
@@ -21,32 +23,41 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t k_bytes_per_mb = 1024UL * 1024;
-constexpr const char* k_workspaces = "workspaces";
-constexpr const char* k_trash = "trash";
 
-base::Error failed(const std::string& what, int error_number) {
-    return base::Error(base::Errc::storage_failed, base::errno_text(what, error_number));
+std::string megabytes(std::uint64_t bytes) {
+    return std::to_string(bytes / k_bytes_per_mb) + " MB";
 }
 
-base::Result<base::UniqueFd> open_folder(const fs::path& path) {
-    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
-        return failed("mkdir " + path.string(), errno);
-    base::UniqueFd folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    if (!folder)
-        return failed("open " + path.string(), errno);
-    return folder;
-}
-
-base::UniqueFd open_existing(int parent, const std::string& name) {
-    return base::UniqueFd(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-}
-
-std::vector<std::string> names_in(const fs::path& folder) {
-    std::vector<std::string> names;
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(folder, error))
-        names.push_back(entry.path().filename().string());
-    return names;
+std::string reason_of(const DiskMeter::Verdict& verdict) {
+    const std::string used = megabytes(verdict.used_bytes);
+    const std::string held =
+        verdict.held_bytes < k_disk_slack_bytes
+            ? ""
+            : " (" + megabytes(verdict.held_bytes) + " of it in deleted files that its processes held open)";
+    const std::string limit = "the disk limit of " + megabytes(verdict.limit_bytes);
+    const std::string nearly_full = "the host's disk is nearly full, and ";
+    switch (verdict.why) {
+        case DiskExcess::limit:
+            return "its workspace holds " + used + held + ", more than " + limit +
+                   "; the files are kept: delete some with the next message, or raise the limit";
+        case DiskExcess::out_of_sight:
+            return "the disk lost " + megabytes(verdict.unexplained_bytes) +
+                   " that are in nobody's workspace; its processes keep open files where they cannot be "
+                   "counted and wrote most, " +
+                   megabytes(verdict.written_bytes) + ": with its workspace of " + used + ", more than " +
+                   limit + "; the files are kept";
+        case DiskExcess::reserve:
+            return nearly_full + "its workspace of " + used + held + " grew the fastest; the files are kept";
+        case DiskExcess::reserve_held:
+            return nearly_full + "its processes held the most in deleted files, " +
+                   megabytes(verdict.held_bytes) + "; the files of its workspace are kept";
+        case DiskExcess::reserve_written:
+            return nearly_full + "it wrote the most of those whose open files cannot all be counted, " +
+                   megabytes(verdict.written_bytes) + "; the files are kept";
+        case DiskExcess::unmeasurable:
+            break;
+    }
+    return "its workspace cannot be measured, since its folders are moved all the time; the files are kept";
 }
 
 sandbox::Exit exit_of(const DiskMeter::Verdict& verdict) {
@@ -55,23 +66,7 @@ sandbox::Exit exit_of(const DiskMeter::Verdict& verdict) {
     exit.code = SIGKILL;
     exit.limit_bytes = verdict.limit_bytes;
     exit.peak_bytes = verdict.used_bytes;
-    const std::string used = std::to_string(verdict.used_bytes / k_bytes_per_mb) + " MB";
-    switch (verdict.why) {
-        case DiskExcess::limit:
-            exit.detail = "its workspace holds " + used + ", more than the disk limit of " +
-                          std::to_string(verdict.limit_bytes / k_bytes_per_mb) +
-                          " MB; the files are kept: delete some with the next message, or raise the limit";
-            break;
-        case DiskExcess::reserve:
-            exit.detail = "the host's disk is nearly full, and its workspace of " + used +
-                          " grew the fastest; the files are kept";
-            break;
-        case DiskExcess::unmeasurable:
-            exit.detail =
-                "its workspace cannot be measured: deep folders were moved all the time; the files "
-                "are kept";
-            break;
-    }
+    exit.detail = reason_of(verdict);
     return exit;
 }
 
@@ -103,33 +98,52 @@ base::Result<std::unique_ptr<Workspaces>> Workspaces::open(const fs::path& data_
     auto trash = open_folder(data_dir / k_trash);
     if (!trash)
         return trash.error();
-    std::unique_ptr<Workspaces> opened(
-        new Workspaces(data_dir, remover, meter, timers, std::move(*workspaces), std::move(*trash)));
+    auto unclaimed = open_folder(data_dir / k_unclaimed);
+    if (!unclaimed)
+        return unclaimed.error();
+    auto orphans = Orphans::open(data_dir);
+    if (!orphans)
+        return orphans.error();
+    std::unique_ptr<Workspaces> opened(new Workspaces(
+        data_dir, remover, meter, timers,
+        {std::move(*workspaces), std::move(*trash), std::move(*unclaimed), std::move(*orphans)}));
     opened->open_quota();
     return opened;
 }
 
 Workspaces::Workspaces(fs::path data_dir, HelperClient& remover, DiskMeter& meter, base::Timers& timers,
-                       base::UniqueFd workspaces, base::UniqueFd trash)
+                       Folders folders)
     : data_dir_(std::move(data_dir)),
       remover_(remover),
       meter_(meter),
       timers_(timers),
-      workspaces_(std::move(workspaces)),
-      trash_(std::move(trash)) {}
+      workspaces_(std::move(folders.workspaces)),
+      trash_(std::move(folders.trash)),
+      marks_(std::move(folders.unclaimed)),
+      orphans_(std::move(folders.orphans)) {}
 
 fs::path Workspaces::workspace(const std::string& sandbox_id) const {
     return data_dir_ / k_workspaces / sandbox_id;
 }
 
 base::Result<fs::path> Workspaces::provision(const std::string& sandbox_id, std::uint32_t host_uid) {
-    const char* name = sandbox_id.c_str();
     if (!base::is_id(sandbox_id))
         return base::Error(base::Errc::internal, "a workspace needs an id for its name");
     if (meter_.is_short())
         return base::Error(
             base::Errc::capacity,
             "the host's disk is nearly full; delete conversations or free space, then try again");
+    if (auto marked = mark(sandbox_id); !marked)
+        return marked.error();
+    if (auto made = make_workspace(sandbox_id, host_uid); !made) {
+        unmark(sandbox_id);
+        return made.error();
+    }
+    return workspace(sandbox_id);
+}
+
+base::Result<void> Workspaces::make_workspace(const std::string& sandbox_id, std::uint32_t host_uid) {
+    const char* name = sandbox_id.c_str();
     if (::mkdirat(workspaces_.get(), name, 0700) != 0)
         return failed("making the workspace " + sandbox_id, errno);
     if (host_uid != 0 && ::fchownat(workspaces_.get(), name, host_uid, host_uid, AT_SYMLINK_NOFOLLOW) != 0) {
@@ -143,7 +157,26 @@ base::Result<fs::path> Workspaces::provision(const std::string& sandbox_id, std:
         ::unlinkat(workspaces_.get(), name, AT_REMOVEDIR);
         return joined.error();
     }
-    return workspace(sandbox_id);
+    return {};
+}
+
+// Before the workspace is made: one that no record names and that has no mark is kept at the next start.
+base::Result<void> Workspaces::mark(const std::string& sandbox_id) {
+    const base::UniqueFd made(::openat(marks_.get(), sandbox_id.c_str(),
+                                       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!made)
+        return failed("marking the workspace " + sandbox_id + " as unclaimed", errno);
+    unclaimed_.insert(sandbox_id);
+    return {};
+}
+
+void Workspaces::unmark(const std::string& sandbox_id) {
+    if (unclaimed_.erase(sandbox_id) == 0 || ::unlinkat(marks_.get(), sandbox_id.c_str(), 0) == 0)
+        return;
+    base::LogLine(base::evt::sandbox_cleanup)
+        .field("sbx", sandbox_id)
+        .quoted("err", failed("taking the mark off the workspace", errno).detail())
+        .error();
 }
 
 void Workspaces::open_quota() {
@@ -216,32 +249,103 @@ bool Workspaces::move_to_trash(const std::string& name, std::string& trash_name)
 
 void Workspaces::remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) {
     std::string trash_name;
-    meter_.forget(sandbox_id);
+    // Until its last byte is freed what it holds is known.
+    auto forget = [this, sandbox_id, done = std::move(done)](const base::Result<void>& removed) {
+        meter_.forget(sandbox_id);
+        done(removed);
+    };
     measured_.erase(sandbox_id);
     const auto project = projects_.extract(sandbox_id);
     if (base::is_id(sandbox_id) && move_to_trash(sandbox_id, trash_name)) {
+        unmark(sandbox_id);
         if (!project.empty())
             clear_quota(project.mapped());
-        remover_.remove(std::string(k_trash) + "/" + trash_name, std::move(done));
+        remover_.remove(std::string(k_trash) + "/" + trash_name, std::move(forget));
         return;
     }
     base::Result<void> result;
     if (!base::is_id(sandbox_id) || errno != ENOENT)
         result = failed("removing the workspace " + sandbox_id, errno);
-    timers_.defer([done = std::move(done), result] { done(result); });
+    timers_.defer([forget = std::move(forget), result] { forget(result); });
 }
 
-std::vector<std::uint32_t> Workspaces::sweep(const std::vector<std::string>& known_ids,
-                                             std::function<void(base::Result<void>)> done) {
+Workspaces::Sweep Workspaces::sweep(const std::vector<std::string>& known_ids,
+                                    std::function<void(base::Result<void>)> done,
+                                    const std::vector<std::string>& held_ids) {
     const std::unordered_set<std::string> known(known_ids.begin(), known_ids.end());
+    Sweep sweep;
+    sort_out(known, {held_ids.begin(), held_ids.end()}, sweep);
+    for (const auto& orphan : orphans_.list()) {
+        // One that a database knows again goes back to where it was.
+        if (!missing_.contains(orphan.name) || !orphans_.give(orphan, workspaces_.get(), orphan.name)) {
+            ++sweep.orphans;
+            sweep.orphan_owners.push_back(orphan.owner_uid);
+            continue;
+        }
+        missing_.erase(orphan.name);
+        ++sweep.returned;
+    }
+    sweep.missing = missing_.size();
     for (const auto& id : known_ids)
         find_project(id);
-    std::size_t strays = 0;
+    base::LogLine report(base::evt::workspaces_swept);
+    const auto tell = [&report](const char* name, std::size_t count) {
+        report.field(name, static_cast<std::int64_t>(count));
+    };
+    tell("known", known.size());
+    tell("unclaimed", sweep.unclaimed);
+    tell("orphans", sweep.orphans);
+    tell("new_orphans", sweep.new_orphans);
+    tell("returned", sweep.returned);
+    tell("missing", sweep.missing);
+    if (sweep.orphans > 0 || sweep.missing > 0)
+        report.warn();
+    else
+        report.info();
+    sweep.trash_owners = empty_trash(std::move(done));
+    return sweep;
+}
+
+// What a crash left half-made goes to the trash, what no record names to the orphans.
+void Workspaces::sort_out(const std::unordered_set<std::string>& known,
+                          const std::unordered_set<std::string>& held, Sweep& sweep) {
+    const auto marks = names_in(data_dir_ / k_unclaimed);
+    const std::unordered_set<std::string> unclaimed(marks.begin(), marks.end());
+    std::unordered_set<std::string> stuck;
+    missing_ = known;
     std::string unused;
-    for (const auto& name : names_in(data_dir_ / k_workspaces)) {
-        if (!known.contains(name) && move_to_trash(name, unused))
-            ++strays;
+    for (const auto& name : workspace_names(data_dir_)) {
+        if (missing_.erase(name) > 0)
+            continue;
+        if (held.contains(name)) {
+            stuck.insert(name);
+            continue;
+        }
+        if (unclaimed.contains(name)) {
+            if (move_to_trash(name, unused))
+                ++sweep.unclaimed;
+            else
+                stuck.insert(name);
+            continue;
+        }
+        const auto taken = orphans_.take(workspaces_.get(), name);
+        if (taken) {
+            ++sweep.new_orphans;
+            continue;
+        }
+        base::LogLine(base::evt::sandbox_cleanup).quoted("err", taken.error().detail()).error();
+        struct stat status {};
+        if (::fstatat(workspaces_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0)
+            sweep.orphan_owners.push_back(status.st_uid);
+        ++sweep.orphans;
     }
+    for (const auto& mark : marks) {
+        if (!stuck.contains(mark))
+            ::unlinkat(marks_.get(), mark.c_str(), 0);
+    }
+}
+
+std::vector<std::uint32_t> Workspaces::empty_trash(std::function<void(base::Result<void>)> done) {
     const auto rubbish = names_in(data_dir_ / k_trash);
     if (rubbish.empty()) {
         timers_.defer([done = std::move(done)] { done({}); });
@@ -249,7 +353,6 @@ std::vector<std::uint32_t> Workspaces::sweep(const std::vector<std::string>& kno
     }
     base::LogLine(base::evt::sandbox_cleanup)
         .field("err", "removing what an earlier run left")
-        .field("workspaces", static_cast<std::int64_t>(strays))
         .field("trash", static_cast<std::int64_t>(rubbish.size()))
         .info();
     auto countdown = std::make_shared<Countdown>(Countdown{rubbish.size(), std::nullopt, std::move(done)});
@@ -264,6 +367,19 @@ std::vector<std::uint32_t> Workspaces::sweep(const std::vector<std::string>& kno
                         [countdown](const base::Result<void>& result) { countdown->step(result); });
     }
     return owners;
+}
+
+std::vector<std::string> Workspaces::owned_by(const std::vector<std::uint32_t>& host_uids) const {
+    std::vector<std::string> owned;
+    if (host_uids.empty())
+        return owned;
+    for (auto& name : names_in(data_dir_ / k_workspaces)) {
+        struct stat status {};
+        if (::fstatat(workspaces_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+            std::ranges::find(host_uids, status.st_uid) != host_uids.end())
+            owned.push_back(std::move(name));
+    }
+    return owned;
 }
 
 std::string Workspaces::folder_name(const std::string& sandbox_id) {

@@ -3,9 +3,12 @@
 // Where the file system has project quotas, a workspace is a project whose number is the sandbox's uid:
 // leased host-wide, nobody else's until its last file is gone, and remembered by the folder itself. So there
 // is nothing to keep beside it. The limit goes with the rename into the trash: a crash leaves none behind.
-// Invariants: host code never opens a file in a workspace; what a crash leaves in the trash, or in a
-// workspace that nobody knows, is removed at the next start. Not here: when a workspace is measured, and what
-// is too much (disk_meter.hpp).
+// A workspace that the store may not have yet has a mark, the empty file `DATA/unclaimed/ID`: it is made
+// before the workspace and removed after the commit of the sandbox's record. The marks are not in the
+// database, because one from a backup would call workspaces unclaimed that were claimed later. Invariants:
+// host code never opens a file in a workspace; a start removes what lies in the trash and what is marked, if
+// the store does not know it; all else that the store does not know it keeps (orphans.hpp). Not here: when a
+// workspace is measured, and what is too much (disk_meter.hpp).
 #pragma once
 
 #include <filesystem>
@@ -21,6 +24,7 @@
 #include "core/sandbox/ports.hpp"
 #include "fs-guard/disk_meter.hpp"
 #include "fs-guard/helper_client.hpp"
+#include "fs-guard/orphans.hpp"
 #include "fs-guard/project_quota.hpp"
 
 namespace atl::fs_guard {
@@ -35,6 +39,10 @@ class Workspaces final : public sandbox::DiskGuard {
 
     base::Result<std::filesystem::path> provision(const std::string& sandbox_id,
                                                   std::uint32_t host_uid) override;
+    void claim(const std::string& sandbox_id) override { unmark(sandbox_id); }
+    bool has_workspace(const std::string& sandbox_id) const override {
+        return !missing_.contains(sandbox_id);
+    }
     std::filesystem::path workspace(const std::string& sandbox_id) const override;
     void watch(const std::string& sandbox_id, std::uint32_t limit_mb,
                std::function<void(sandbox::Exit)> on_excess,
@@ -46,11 +54,25 @@ class Workspaces final : public sandbox::DiskGuard {
     bool is_short() const override { return meter_.is_short(); }
     void describe(sandbox::Enforcement& enforcement, const std::string& sandbox_id) const override;
 
-    /// At start, once the store has told which sandboxes exist: removes every other workspace and all that
-    /// is in the trash. `done` is called when their last byte is freed, with the first error there was.
-    /// Returns the owners of what is being removed: until `done` their uids may not be handed out again.
-    std::vector<std::uint32_t> sweep(const std::vector<std::string>& known_ids,
-                                     std::function<void(base::Result<void>)> done);
+    /// What a start found.
+    struct Sweep {
+        std::size_t unclaimed = 0;  // moved to the trash
+        std::size_t orphans = 0;    // now, those of earlier starts with them
+        std::size_t new_orphans = 0;
+        std::size_t returned = 0;                  // orphans that the store knows again
+        std::size_t missing = 0;                   // sandboxes of the store without a workspace
+        std::vector<std::uint32_t> trash_owners;   // not to be handed out until `done`
+        std::vector<std::uint32_t> orphan_owners;  // not to be handed out at all
+    };
+    /// At start, once the store has told which sandboxes exist: begins to remove what is in the trash and
+    /// what a crash left half-made, and moves every other workspace that is not known to the orphans. `done`
+    /// is called when the last byte of the trash is freed, with the first error there was. Workspaces in
+    /// `held_ids` stay as they are: processes of an earlier run still use them.
+    Sweep sweep(const std::vector<std::string>& known_ids, std::function<void(base::Result<void>)> done,
+                const std::vector<std::string>& held_ids = {});
+
+    /// The ids of the workspaces whose owner is one of these.
+    std::vector<std::string> owned_by(const std::vector<std::uint32_t>& host_uids) const;
 
     /// As the quota counts it, at once; none for a workspace without one, which has to be walked.
     std::optional<TreeSize> counted(const std::string& sandbox_id) const;
@@ -59,8 +81,21 @@ class Workspaces final : public sandbox::DiskGuard {
     static std::string folder_name(const std::string& sandbox_id);
 
   private:
+    struct Folders {
+        base::UniqueFd workspaces;
+        base::UniqueFd trash;
+        base::UniqueFd unclaimed;
+        Orphans orphans;
+    };
+
     Workspaces(std::filesystem::path data_dir, HelperClient& remover, DiskMeter& meter, base::Timers& timers,
-               base::UniqueFd workspaces, base::UniqueFd trash);
+               Folders folders);
+    base::Result<void> make_workspace(const std::string& sandbox_id, std::uint32_t host_uid);
+    base::Result<void> mark(const std::string& sandbox_id);
+    void unmark(const std::string& sandbox_id);
+    void sort_out(const std::unordered_set<std::string>& known, const std::unordered_set<std::string>& held,
+                  Sweep& sweep);
+    std::vector<std::uint32_t> empty_trash(std::function<void(base::Result<void>)> done);
     /// False with errno.
     bool move_to_trash(const std::string& name, std::string& trash_name);
     void open_quota();
@@ -76,6 +111,10 @@ class Workspaces final : public sandbox::DiskGuard {
     base::Timers& timers_;
     base::UniqueFd workspaces_;
     base::UniqueFd trash_;
+    base::UniqueFd marks_;
+    Orphans orphans_;
+    std::unordered_set<std::string> unclaimed_;                // those of this run
+    std::unordered_set<std::string> missing_;                  // known to the store, and not on the disk
     std::optional<ProjectQuota> quota_;                        // none: all are measured
     std::unordered_map<std::string, std::uint32_t> projects_;  // of the workspaces that have one
     std::unordered_set<std::string> measured_;                 // the others

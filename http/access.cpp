@@ -107,6 +107,19 @@ base::Result<void> check_host(std::string_view authority, Reach reach,
                                              "` is not a name of this server; the operator can allow it.");
 }
 
+bool is_web_origin(std::string_view origin) noexcept {
+    const auto scheme_end = std::min(origin.find("://"), origin.size());
+    const auto scheme = origin.substr(0, scheme_end);
+    if (!iequals(scheme, "http") && !iequals(scheme, "https"))
+        return false;
+    const auto authority = origin.substr(std::min(scheme_end + 3, origin.size()));
+    const auto host = host_without_port(authority);
+    const bool plain =
+        std::all_of(authority.begin(), authority.end(), [](char c) { return c > ' ' && c < 0x7f; });
+    return plain && host && !host->empty() && authority.back() != ':' &&
+           authority.find_first_of("/?#*@,\\") == std::string_view::npos;
+}
+
 bool is_allowed_origin(std::string_view origin, const std::vector<std::string>& allowed) {
     return !origin.empty() && contains(allowed, origin);
 }
@@ -120,10 +133,11 @@ base::Result<void> check_origin(const Request& request, const Site& own,
     const auto origin = request.header("Origin");
     if (origin.empty() && !request.has_header("Origin"))
         return {};
-    if (contains(allowed, origin))
+    const bool is_web = is_web_origin(origin);
+    if (is_web && contains(allowed, origin))
         return {};
     const auto scheme_end = origin.find("://");
-    if (scheme_end != std::string_view::npos && !own.authority.empty() &&
+    if (is_web && scheme_end != std::string_view::npos && !own.authority.empty() &&
         iequals(origin.substr(scheme_end + 3), own.authority) &&
         (own.scheme.empty() || iequals(origin.substr(0, scheme_end), own.scheme)))
         return {};

@@ -9,6 +9,7 @@
 
 #include "core/base/error.hpp"
 #include "http/client_address.hpp"
+#include "http/limit_changes.hpp"
 #include "http/message.hpp"
 
 namespace atl::http {
@@ -28,6 +29,7 @@ struct Principal {
     Scope scope = Scope::full;
     std::string
         limited_as;  // the one key or token that limits count; empty: the server's own, without limits
+    LimitChanges ceilings{};  // of the key itself (limit_ceilings.hpp)
 
     /// Whether everything is open to it.
     bool unrestricted() const noexcept { return !user_id && !conversation_id && scope == Scope::full; }
@@ -89,6 +91,10 @@ enum class Reach : std::uint8_t { loopback, network, unix_socket };
 base::Result<void> check_host(std::string_view authority, Reach reach,
                               const std::vector<std::string>& allowed);
 
+/// Whether this is an origin of the web as browsers send it (RFC 6454 section 7): http or https, a host,
+/// perhaps a port, nothing else. "null" is every sandboxed page; extensions and files have other schemes.
+bool is_web_origin(std::string_view origin) noexcept;
+
 /// Whether the operator lets pages of `origin` ask; "" is none.
 bool is_allowed_origin(std::string_view origin, const std::vector<std::string>& allowed);
 
@@ -99,8 +105,8 @@ struct Site {
 };
 Site site_of(const Request& request, const Client& client) noexcept;
 
-/// Refuses a request that a page of another site makes: its Origin is neither `own` nor in `allowed`. Errors:
-/// origin_not_allowed.
+/// Refuses a request that a page of another site makes: its Origin is neither `own` nor in `allowed`, or is
+/// no is_web_origin(). Errors: origin_not_allowed.
 base::Result<void> check_origin(const Request& request, const Site& own,
                                 const std::vector<std::string>& allowed);
 

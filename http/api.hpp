@@ -13,6 +13,7 @@
 #include "core/base/loop_meter.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/sandbox/types.hpp"
+#include "core/sandbox/undying.hpp"
 #include "http/limit_settings.hpp"
 #include "http/router.hpp"
 #include "http/subscribers.hpp"
@@ -33,10 +34,13 @@ struct SystemInfo {
     std::string default_agent;
     std::map<std::string, std::string> gaps;  // limits that this host does not enforce, and why
     LimitSettings limits;                     // of one client
+    LimitChanges ceilings{};                  // of the limits that any request may ask for
     std::vector<std::string> networks;        // modes that a request may ask for: "none", perhaps "host"
     std::function<sandbox::Enforcement()> enforcement;
     std::function<Capacity()> capacity;
-    std::string warm_pause = "none";            // by what sandboxes are frozen: cgroup2, cgroup1
+    std::function<std::vector<sandbox::Undying>()> undying;  // the oldest first
+    std::string warm_pause = "none";                         // by what sandboxes are frozen: cgroup2, cgroup1
+    std::size_t orphans = 0;                    // workspaces that no record names, as the start found them
     std::function<base::Result<void>()> ready;  // an error says why no work can be taken now
     const base::LoopMeter* loop = nullptr;      // of the server's loop, while it is measured
 };

@@ -54,7 +54,7 @@ void Connection::on_deadline() {
 
 // Room for a read, within the cap. Only while no read is under way: it may move the buffer.
 bool Connection::make_room() {
-    const std::size_t limit = settings_.max_header_bytes + k_write_slice_bytes;
+    const std::size_t limit = settings_.max_header_bytes + base::k_read_ahead_bytes;
     if (begin_ > 0 && begin_ == end_)
         begin_ = end_ = 0;
     if (buffer_.size() - end_ >= k_least_room_bytes)
@@ -266,6 +266,14 @@ base::Task<Io> Connection::async_idle() {
     if (eof_ || failed_)
         co_return eof_ ? Io::eof : Io::failed;
     co_return Io::ok;
+}
+
+base::Task<Io> Connection::async_pause() {
+    if (!aborted_ && !deadline_passed_)
+        co_await wake_->async_wait();
+    if (aborted_)
+        co_return Io::stopped;
+    co_return std::exchange(deadline_passed_, false) ? Io::deadline : Io::ok;
 }
 
 base::Task<> Connection::async_linger() {

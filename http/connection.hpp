@@ -58,6 +58,9 @@ class Connection final : public DeadlineWheel::Entry, public std::enable_shared_
     /// Waits for a wake, and meanwhile reads ahead so that a client that goes away is noticed. ok (something
     /// woke us, perhaps for nothing), eof, deadline, stopped (abort only), failed.
     base::Task<Io> async_idle();
+    /// Waits for a wake and reads nothing more meanwhile. ok (something woke us, perhaps for nothing),
+    /// deadline, stopped (abort only).
+    base::Task<Io> async_pause();
     /// Ends the sending side and reads on, dropping input, until the peer closes or the linger deadline
     /// passes: an answer before the end of a request would otherwise be lost to a reset (RFC 9112
     /// section 9.6).

@@ -1,6 +1,7 @@
 // Routes of conversations themselves; their messages and events are in turns.cpp.
 #include "http/api.hpp"
 #include "http/forms.hpp"
+#include "http/limit_ceilings.hpp"
 #include "http/ownership.hpp"
 #include "http/views.hpp"
 
@@ -24,9 +25,12 @@ Task<Result<Response>> async_create(Api& api, RequestContext& context) {
     const auto body = context.json_body_or_empty();
     if (body.has_error())
         co_return body.error();
-    auto form = read_create_form(*body);
+    auto form = read_create_form(*body, ceilings_for(context.principal, api.system.ceilings),
+                                 api.conversations.default_limits());
     if (form.has_error())
         co_return form.error();
+    if (auto open = check_network(context.principal, form->network); open.has_error())
+        co_return open.error();
     if (auto claimed = claim_user(context.principal, form->user_id); claimed.has_error())
         co_return claimed.error();
     auto start = [&](Manager::Reply<View> reply) {
@@ -102,7 +106,7 @@ Task<Result<Response>> async_patch(Api& api, RequestContext& context) {
     const auto body = context.json_body();
     if (body.has_error())
         co_return body.error();
-    const auto form = read_patch_form(*body);
+    const auto form = read_patch_form(*body, ceilings_for(context.principal, api.system.ceilings));
     if (form.has_error())
         co_return form.error();
     const auto before = api.conversations.get(*id);
@@ -184,10 +188,11 @@ Route create_route(Api& api) {
     made.body = BodyRule::optional;
     made.request_schema = "CreateConversation";
     made.responses = {{201, "The conversation, ready.", "Conversation"}};
-    made.errors = {Errc::unknown_agent,     Errc::invalid_env,      Errc::network_not_allowed,
-                   Errc::sandbox_failed,    Errc::capacity,         Errc::storage_failed,
-                   Errc::shutting_down,     Errc::host_unsupported, Errc::bridge_failed,
-                   Errc::deadline_exceeded, Errc::user_not_allowed};
+    made.errors = {Errc::unknown_agent,         Errc::invalid_env,      Errc::network_not_allowed,
+                   Errc::sandbox_failed,        Errc::capacity,         Errc::storage_failed,
+                   Errc::shutting_down,         Errc::host_unsupported, Errc::bridge_failed,
+                   Errc::deadline_exceeded,     Errc::user_not_allowed, Errc::limit_not_allowed,
+                   Errc::too_many_conversations};
     made.user_keys = UserKeys::allowed;
     return made;
 }
@@ -225,8 +230,9 @@ std::vector<Route> conversation_routes(Api& api) {
     patch.body = BodyRule::required;
     patch.request_schema = "PatchConversation";
     patch.responses = {{200, "The conversation as changed.", "Conversation"}};
-    patch.errors.insert(patch.errors.end(), {Errc::conversation_ended, Errc::conversation_starting,
-                                             Errc::storage_failed, Errc::shutting_down});
+    patch.errors.insert(patch.errors.end(),
+                        {Errc::conversation_ended, Errc::conversation_starting, Errc::limit_not_allowed,
+                         Errc::capacity, Errc::storage_failed, Errc::shutting_down});
     routes.push_back(std::move(patch));
 
     Route remove = route(api, Method::delete_, k_one, "deleteConversation", async_remove);

@@ -1,5 +1,7 @@
 #include "http/forms.hpp"
 
+#include "http/limit_ceilings.hpp"
+
 namespace atl::http {
 namespace {
 
@@ -28,7 +30,7 @@ std::optional<std::string> read_metadata(ObjectReader& reader) {
     return text;
 }
 
-std::optional<LimitChanges> read_limits(ObjectReader& reader) {
+std::optional<LimitChanges> read_limits(ObjectReader& reader, const LimitChanges& ceilings) {
     const Json* value = reader.object("limits");
     if (value == nullptr)
         return std::nullopt;
@@ -38,7 +40,10 @@ std::optional<LimitChanges> read_limits(ObjectReader& reader) {
     changes.cpu_percent = read_u32(limits, "cpuPercent", k_cpu_percent_range);
     changes.disk_mb = read_u32(limits, "diskMb", k_disk_mb_range);
     changes.max_processes = read_u32(limits, "maxProcesses", k_max_processes_range);
+    changes.max_sockets = read_u32(limits, "maxSockets", k_max_sockets_range);
+    changes.max_open_files = read_u32(limits, "maxOpenFiles", k_max_open_files_range);
     keep_error(reader, limits.finish());
+    keep_error(reader, check_ceilings(changes, ceilings));
     return changes;
 }
 
@@ -117,17 +122,21 @@ sandbox::Limits LimitChanges::applied_to(sandbox::Limits limits) const noexcept 
     limits.cpu_percent = cpu_percent.value_or(limits.cpu_percent);
     limits.disk_mb = disk_mb.value_or(limits.disk_mb);
     limits.max_processes = max_processes.value_or(limits.max_processes);
+    limits.max_sockets = max_sockets.value_or(limits.max_sockets);
+    limits.max_open_files = max_open_files.value_or(limits.max_open_files);
     return limits;
 }
 
-base::Result<conversation::CreateRequest> read_create_form(const Json& body) {
+base::Result<conversation::CreateRequest> read_create_form(const Json& body, const LimitChanges& ceilings,
+                                                           const sandbox::Limits& defaults) {
     ObjectReader reader(body);
     conversation::CreateRequest request;
     request.agent = read_text(reader, "agent", k_max_agent_name_bytes).value_or("");
     request.user_id = read_text(reader, "userId", base::k_max_user_id_bytes);
     request.metadata = read_metadata(reader).value_or("{}");
     request.env = read_env(reader);
-    request.limits = read_limits(reader).value_or(LimitChanges{}).applied_to(request.limits);
+    request.limits =
+        read_limits(reader, ceilings).value_or(LimitChanges{}).applied_to(lowered_to(ceilings, defaults));
     request.network = read_network(reader);
     request.idle_seconds = read_u32(reader, "idleSeconds", k_seconds_range);
     request.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
@@ -136,11 +145,11 @@ base::Result<conversation::CreateRequest> read_create_form(const Json& body) {
     return request;
 }
 
-base::Result<PatchForm> read_patch_form(const Json& body) {
+base::Result<PatchForm> read_patch_form(const Json& body, const LimitChanges& ceilings) {
     ObjectReader reader(body);
     PatchForm form;
     form.metadata = read_metadata(reader);
-    form.limits = read_limits(reader);
+    form.limits = read_limits(reader, ceilings);
     form.idle_seconds = read_u32(reader, "idleSeconds", k_seconds_range);
     form.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
     if (auto result = reader.finish(); result.has_error())
@@ -148,12 +157,15 @@ base::Result<PatchForm> read_patch_form(const Json& body) {
     return form;
 }
 
-base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json& body) {
+base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json& body,
+                                                                      const LimitChanges& ceilings,
+                                                                      const sandbox::Limits& defaults) {
     ObjectReader reader(body);
     conversation::Manager::SandboxRequest request;
     request.metadata = read_metadata(reader).value_or("{}");
     request.env = read_env(reader);
-    request.limits = read_limits(reader).value_or(LimitChanges{}).applied_to(request.limits);
+    request.limits =
+        read_limits(reader, ceilings).value_or(LimitChanges{}).applied_to(lowered_to(ceilings, defaults));
     request.network = read_network(reader);
     request.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
     if (auto result = reader.finish(); result.has_error())

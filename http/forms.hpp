@@ -12,6 +12,7 @@
 #include "core/conversation/types.hpp"
 #include "http/access.hpp"
 #include "http/json_reader.hpp"
+#include "http/limit_changes.hpp"
 
 namespace atl::http {
 
@@ -19,21 +20,13 @@ inline constexpr IntRange k_memory_mb_range{16, 1'048'576};
 inline constexpr IntRange k_cpu_percent_range{1, 6'400};
 inline constexpr IntRange k_disk_mb_range{1, 1'048'576};
 inline constexpr IntRange k_max_processes_range{1, 65'536};
-inline constexpr IntRange k_seconds_range{0, 1'000'000'000};
+inline constexpr IntRange k_max_sockets_range{base::k_least_sockets, base::k_most_sockets};
+inline constexpr IntRange k_max_open_files_range{base::k_least_open_files, base::k_most_open_files};
+inline constexpr IntRange k_seconds_range{0, base::k_max_named_time.count()};
 inline constexpr IntRange k_page_range{1, base::k_max_page_items};
 inline constexpr IntRange k_seq_range{0, INT64_MAX};
 inline constexpr std::size_t k_max_agent_name_bytes = 64;
 inline constexpr std::size_t k_max_frame_type_bytes = 32;
-
-/// Limits as far as a request names them.
-struct LimitChanges {
-    std::optional<std::uint32_t> memory_mb;
-    std::optional<std::uint32_t> cpu_percent;
-    std::optional<std::uint32_t> disk_mb;
-    std::optional<std::uint32_t> max_processes;
-
-    sandbox::Limits applied_to(sandbox::Limits limits) const noexcept;
-};
 
 inline constexpr IntRange k_token_ttl_range{1, base::k_max_token_ttl.count()};
 
@@ -49,9 +42,15 @@ struct PatchForm {
     std::optional<std::uint32_t> ttl_seconds;
 };
 
-base::Result<conversation::CreateRequest> read_create_form(const Json& body);
-base::Result<PatchForm> read_patch_form(const Json& body);
-base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json& body);
+/// `ceilings` are those of who asks: a limit that is named above its ceiling is refused (limit_not_allowed),
+/// and what is not named is as in `defaults`, or no higher.
+base::Result<conversation::CreateRequest> read_create_form(const Json& body,
+                                                           const LimitChanges& ceilings = {},
+                                                           const sandbox::Limits& defaults = {});
+base::Result<PatchForm> read_patch_form(const Json& body, const LimitChanges& ceilings = {});
+base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json& body,
+                                                                      const LimitChanges& ceilings = {},
+                                                                      const sandbox::Limits& defaults = {});
 base::Result<TokenForm> read_token_form(const Json& body);
 base::Result<conversation::PauseMode> read_pause_form(const Json& body);
 /// The text of `{content: string | [{type:"text", text}]}`; several parts are joined by line ends.

@@ -17,6 +17,7 @@
 #include "core/conversation/digest.hpp"
 #include "http/json_reader.hpp"
 #include "http/json_writer.hpp"
+#include "http/limit_ceilings.hpp"
 #include "http/text.hpp"
 
 namespace atl::http {
@@ -52,6 +53,18 @@ bool is_digest(std::string_view text) {
            });
 }
 
+LimitChanges read_ceilings(ObjectReader& key, const Json& value, const std::string& where) {
+    ObjectReader reader(value, where + "ceilings.");
+    LimitChanges ceilings;
+    for (const LimitName& limit : limit_names()) {
+        if (const auto ceiling = reader.integer(limit.api, limit.range))
+            ceilings.*limit.change = static_cast<std::uint32_t>(*ceiling);
+    }
+    if (auto ok = reader.finish(); ok.has_error())
+        key.fail(ok.error());
+    return ceilings;
+}
+
 Result<ApiKey> read_key(const Json& entry, const std::string& where) {
     ObjectReader reader(entry, where);
     ApiKey key;
@@ -60,6 +73,8 @@ Result<ApiKey> read_key(const Json& entry, const std::string& where) {
     key.user_id = reader.string("userId", base::k_max_user_id_bytes);
     key.created_at = reader.string("createdAt", k_time_form.size()).value_or("");
     key.digest = reader.string("sha256", k_digest_digits).value_or("");
+    if (const Json* ceilings = reader.object("ceilings"))
+        key.ceilings = read_ceilings(reader, *ceilings, where);
     if (!base::is_id(key.id))
         reader.fail("id", "an id");
     if (!is_key_text(key.label, base::k_max_key_label_bytes))
@@ -167,6 +182,18 @@ Result<void> replace(const std::filesystem::path& path, int folder, const std::s
     return {};
 }
 
+// Nothing where there are none, as in files of older servers, which know no ceilings.
+void write_ceilings(JsonWriter& json, const LimitChanges& ceilings) {
+    if (ceilings == LimitChanges{})
+        return;
+    json.key("ceilings").begin_object();
+    for (const LimitName& limit : limit_names()) {
+        if (const auto ceiling = ceilings.*limit.change)
+            json.key(limit.api).number(*ceiling);
+    }
+    json.end_object();
+}
+
 }  // namespace
 
 bool is_key_text(std::string_view text, std::size_t limit_bytes) noexcept {
@@ -210,6 +237,7 @@ std::string key_file_text(const std::vector<ApiKey>& keys) {
             json.key("userId").string(*key.user_id);
         json.key("createdAt").string(key.created_at);
         json.key("sha256").string(key.digest);
+        write_ceilings(json, key.ceilings);
         json.end_object();
     }
     json.end_array().end_object();
@@ -271,7 +299,7 @@ std::optional<Principal> KeyFile::find(std::string_view key) {
     }
     if (found == nullptr)
         return std::nullopt;
-    return Principal{found->label, found->user_id, std::nullopt, Scope::full, found->id};
+    return Principal{found->label, found->user_id, std::nullopt, Scope::full, found->id, found->ceilings};
 }
 
 Result<std::vector<ApiKey>> read_key_file(const std::filesystem::path& path) {

@@ -27,12 +27,13 @@ struct ApiKey {
     std::optional<std::string> user_id;  // set: for this user's conversations only
     std::string created_at;              // RFC 3339
     std::string digest;                  // key_digest() of the key
+    LimitChanges ceilings{};             // of the sandboxes that it asks for
 
     bool operator==(const ApiKey&) const = default;
 };
 
-/// `{"keys": [{id, label, userId?, createdAt, sha256}]}`. Errors: invalid_field, saying what is wrong: the
-/// form, a field, an id or digest that comes twice, too many.
+/// `{"keys": [{id, label, userId?, createdAt, sha256, ceilings?: {memoryMb?, …}}]}`. Errors: invalid_field,
+/// saying what is wrong: the form, a field, an id or digest that comes twice, too many.
 base::Result<std::vector<ApiKey>> parse_key_file(std::string_view text);
 std::string key_file_text(const std::vector<ApiKey>& keys);
 

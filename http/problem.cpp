@@ -38,6 +38,8 @@ std::string_view default_detail(Errc code) noexcept {
             return "This address has too many connections; close some or use fewer.";
         case Errc::too_many_streams:
             return "There are too many streams; close some or share one.";
+        case Errc::too_many_conversations:
+            return "This user has too many conversations; delete some.";
         case Errc::shutting_down:
             return "The server is stopping; try again in a moment.";
         case Errc::internal:
@@ -73,6 +75,7 @@ unsigned status_of(Errc code) noexcept {
         case Errc::idempotency_key_reused:
             return 422;
         case Errc::network_not_allowed:
+        case Errc::limit_not_allowed:
         case Errc::origin_not_allowed:
         case Errc::key_restricted:
         case Errc::read_only_token:
@@ -98,6 +101,7 @@ unsigned status_of(Errc code) noexcept {
         case Errc::too_many_requests:
         case Errc::too_many_connections:
         case Errc::too_many_streams:
+        case Errc::too_many_conversations:
             return 429;
         case Errc::unsupported_media_type:
             return 415;

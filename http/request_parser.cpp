@@ -6,6 +6,7 @@
 #include <boost/beast/http/error.hpp>
 #include <optional>
 
+#include "core/base/limits.hpp"
 #include "http/text.hpp"
 
 namespace atl::http {
@@ -74,7 +75,7 @@ class RequestParser::Sink {
         void on_header_impl(ErrorCode& ec) override { sink_.on_head_end(ec); }
         void on_body_init_impl(const boost::optional<std::uint64_t>& length, ErrorCode&) override {
             if (length)
-                sink_.request.body.reserve(std::min<std::uint64_t>(*length, sink_.body_limit));
+                sink_.request.body.reserve(std::min<std::uint64_t>(*length, base::k_free_body_bytes));
         }
         std::size_t on_body_impl(string_view bytes, ErrorCode& ec) override {
             return sink_.on_body(std_view(bytes), ec);
@@ -110,7 +111,7 @@ class RequestParser::Sink {
         fields.clear();
         refusal.reset();
         target = host = Piece{};
-        hosts = lengths = codings = 0;
+        hosts = lengths = codings = origins = authorizations = 0;
         head_bytes = 0;
         expects_continue = failed = false;
     }
@@ -160,6 +161,14 @@ class RequestParser::Sink {
                     refuse(ec, "The only expectation is 100-continue.");
                 expects_continue = request.version >= 11;
                 break;
+            case beast_http::field::origin:
+                if (++origins > 1)
+                    refuse(ec, "There must be at most one Origin field.");
+                break;
+            case beast_http::field::authorization:
+                if (++authorizations > 1)
+                    refuse(ec, "There must be at most one Authorization field.");
+                break;
             default:
                 break;
         }
@@ -202,6 +211,8 @@ class RequestParser::Sink {
     int hosts = 0;
     int lengths = 0;
     int codings = 0;
+    int origins = 0;
+    int authorizations = 0;
     std::size_t head_bytes = 0;
     std::size_t body_limit = 0;
     bool expects_continue = false;

@@ -1,8 +1,9 @@
 // Reads requests from bytes: Beast's parser for the grammar, and on top of it what a server that may stand
 // behind a proxy has to refuse, because two readers of the same bytes must never see different requests
 // (RFC 9112 section 11.2): Content-Length with Transfer-Encoding, repeated or list-valued Content-Length, any
-// transfer coding but `chunked`, repeated Host, folded fields. Bounded: head, body, chunk lines and trailers
-// have caps. Pure: no socket, no clock. One message at a time; reset() before the next.
+// transfer coding but `chunked`, repeated Host, Origin or Authorization, folded fields. Bounded: head, body,
+// chunk lines and trailers have caps. Pure: no socket, no clock. One message at a time; reset() before the
+// next.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,8 @@
 // Routes of sandboxes without a conversation.
 #include "http/api.hpp"
 #include "http/forms.hpp"
+#include "http/limit_ceilings.hpp"
+#include "http/ownership.hpp"
 #include "http/views.hpp"
 
 namespace atl::http {
@@ -16,9 +18,12 @@ Task<Result<Response>> async_create(Api& api, RequestContext& context) {
     const auto body = context.json_body_or_empty();
     if (body.has_error())
         co_return body.error();
-    auto form = read_sandbox_form(*body);
+    auto form = read_sandbox_form(*body, ceilings_for(context.principal, api.system.ceilings),
+                                  api.conversations.default_limits());
     if (form.has_error())
         co_return form.error();
+    if (auto open = check_network(context.principal, form->network); open.has_error())
+        co_return open.error();
     auto start = [&](Manager::Reply<SandboxView> reply) {
         api.conversations.create_sandbox(std::move(*form), std::move(reply));
     };
@@ -84,9 +89,9 @@ Route create_route(Api& api) {
     made.request_schema = "CreateSandbox";
     made.responses = {{201, "The sandbox, ready.", "Sandbox"}};
     made.errors = {
-        Errc::invalid_env,   Errc::network_not_allowed, Errc::sandbox_failed, Errc::sandbox_gone,
-        Errc::capacity,      Errc::storage_failed,      Errc::shutting_down,  Errc::host_unsupported,
-        Errc::bridge_failed, Errc::deadline_exceeded};
+        Errc::invalid_env,   Errc::network_not_allowed, Errc::sandbox_failed,   Errc::sandbox_gone,
+        Errc::capacity,      Errc::storage_failed,      Errc::shutting_down,    Errc::host_unsupported,
+        Errc::bridge_failed, Errc::deadline_exceeded,   Errc::limit_not_allowed};
     return made;
 }
 

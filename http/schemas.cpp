@@ -1,6 +1,7 @@
 // The component schemas of the OpenAPI document. Ranges come from forms.hpp and core/base/limits.hpp, so that
 // what is told is what is checked; tests compare the fields with the forms and the views.
 #include "http/forms.hpp"
+#include "http/limit_ceilings.hpp"
 #include "http/openapi.hpp"
 
 namespace atl::http {
@@ -67,6 +68,15 @@ OrderedJson object(Members members, std::initializer_list<std::pair<const char*,
     return out;
 }
 
+OrderedJson ceilings() {
+    OrderedJson out = object(Members::required, {});
+    for (const LimitName& limit : limit_names()) {
+        out["properties"][std::string(limit.api)] = nullable_counter();
+        out["required"].push_back(limit.api);
+    }
+    return out;
+}
+
 OrderedJson network() {
     return one_of({"none", "host"});
 }
@@ -93,7 +103,9 @@ void add_requests(OrderedJson& out) {
     out["LimitChanges"] = object(Members::optional, {{"memoryMb", integer(k_memory_mb_range)},
                                                      {"cpuPercent", integer(k_cpu_percent_range)},
                                                      {"diskMb", integer(k_disk_mb_range)},
-                                                     {"maxProcesses", integer(k_max_processes_range)}});
+                                                     {"maxProcesses", integer(k_max_processes_range)},
+                                                     {"maxSockets", integer(k_max_sockets_range)},
+                                                     {"maxOpenFiles", integer(k_max_open_files_range)}});
     out["CreateConversation"] = object(Members::optional, {{"agent", text_up_to(k_max_agent_name_bytes)},
                                                            {"userId", text_up_to(base::k_max_user_id_bytes)},
                                                            {"metadata", any_object()},
@@ -125,7 +137,9 @@ void add_parts(OrderedJson& out) {
     out["Limits"] = object(Members::required, {{"memoryMb", integer(k_memory_mb_range)},
                                                {"cpuPercent", integer(k_cpu_percent_range)},
                                                {"diskMb", integer(k_disk_mb_range)},
-                                               {"maxProcesses", integer(k_max_processes_range)}});
+                                               {"maxProcesses", integer(k_max_processes_range)},
+                                               {"maxSockets", integer(k_max_sockets_range)},
+                                               {"maxOpenFiles", integer(k_max_open_files_range)}});
     out["Enforcement"] = object(Members::required, {{"filesystem", text()},
                                                     {"network", text()},
                                                     {"syscalls", text()},
@@ -133,6 +147,7 @@ void add_parts(OrderedJson& out) {
                                                     {"memory", text()},
                                                     {"cpu", text()},
                                                     {"processes", text()},
+                                                    {"sockets", one_of({"count", "none"})},
                                                     {"disk", text()}});
     out["ConversationStatus"] = one_of({"starting", "active", "paused", "ended", "error"});
     out["SandboxStatus"] = one_of({"pending", "ready", "frozen", "failed", "terminated"});
@@ -185,6 +200,8 @@ void add_resources(OrderedJson& out) {
          {"cpu", object(Members::required, {{"usageUs", nullable_counter()}, {"limitPercent", counter()}})},
          {"processes", nullable_counter()},
          {"maxProcesses", counter()},
+         {"sockets", nullable_counter()},
+         {"maxSockets", counter()},
          {"disk", object(Members::required, {{"usedBytes", nullable_counter()},
                                              {"inodes", nullable_counter()},
                                              {"limitBytes", counter()}})},
@@ -238,6 +255,9 @@ void add_server(OrderedJson& out) {
     out["Health"] = object(Members::required, {{"status", text()}});
     out["Capacity"] = object(Members::required, {{"livingSandboxes", counter()},
                                                  {"maxSandboxes", counter()},
+                                                 {"conversations", counter()},
+                                                 {"maxConversations", counter()},
+                                                 {"maxConversationsPerUser", counter()},
                                                  {"memoryMb", counter()},
                                                  {"maxMemoryMb", nullable_counter()}});
     out["Pool"] = object(Members::required, {{"agent", text()}, {"size", counter()}, {"ready", counter()}});
@@ -249,6 +269,10 @@ void add_server(OrderedJson& out) {
     out["Loop"] =
         object(Members::required, {{"latenessUs", ref("Histogram")}, {"handlerCpuUs", ref("Histogram")}});
     out["Loop"]["type"] = {"object", "null"};  // null unless the server was started with --measure-loop
+    out["Undying"] = object(Members::required, {{"sandboxId", nullable_text()},
+                                                {"generation", counter()},
+                                                {"since", time()},
+                                                {"processes", nullable_counter()}});
     out["System"] = object(Members::required, {{"version", text()},
                                                {"agents", list_of(text())},
                                                {"defaultAgent", text()},
@@ -257,8 +281,11 @@ void add_server(OrderedJson& out) {
                                                {"notEnforced", any_object()},
                                                {"capacity", ref("Capacity")},
                                                {"pool", list_of(ref("Pool"))},
+                                               {"orphans", counter()},
+                                               {"undying", list_of(ref("Undying"))},
                                                {"warmPause", one_of({"cgroup2", "cgroup1", "none"})},
                                                {"clientLimits", ref("ClientLimits")},
+                                               {"limitCeilings", ceilings()},
                                                {"loop", ref("Loop")}});
     out["ClientLimits"] = object(Members::required, {{"connectionsPerAddress", nullable_counter()},
                                                      {"requestsPerSecondPerAddress", nullable_counter()},

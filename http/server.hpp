@@ -41,6 +41,8 @@ class Server {
     void stop(base::Millis grace, std::function<void()> done);
 
     std::size_t connections() const noexcept { return sessions_.size(); }
+    /// What request bodies and WebSocket messages that are not complete take, and how many wait for it.
+    const BodyBudget& bodies() const noexcept { return state_.bodies; }
     /// Responses since the start, by status; a stream counts when it has ended.
     const auto& responses() const noexcept { return state_.responses; }
     /// Of the loop: coroutines that are to be woken (wake_queue.hpp).

@@ -23,6 +23,7 @@ ServerState::ServerState(base::Executor executor, Settings settings_in, Router r
       authenticator(authenticator_in),
       limits(settings.limits),
       wheel(executor, k_wheel_tick),
+      bodies(settings.body_budget_bytes),
       id_prefix_(base::new_id().substr(0, k_id_prefix_length) + '-'),
       limit_lines_(k_limit_lines, 1) {}
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "http/access.hpp"
+#include "http/body_budget.hpp"
 #include "http/client_limits.hpp"
 #include "http/deadline_wheel.hpp"
 #include "http/router.hpp"
@@ -27,6 +28,7 @@ class ServerState {
     const Authenticator& authenticator;
     ClientLimits limits;
     DeadlineWheel wheel;
+    mutable BodyBudget bodies;  // who reads a message takes a place
     bool stopping = false;
     std::array<std::uint64_t, k_statuses> responses{};  // by status, since the start
     std::shared_ptr<const TlsContext> tls;              // of new TCP connections; null: they are plain

@@ -72,6 +72,7 @@ base::Task<Session::Next> Session::async_open() {
 
 base::Task<Session::Next> Session::async_serve_one() {
     parser_.reset();
+    place_.release();
     const auto head = co_await async_read_head();
     began_ = std::chrono::steady_clock::now();
     if (head.has_error())
@@ -90,12 +91,14 @@ base::Task<Session::Next> Session::async_serve_one() {
     }
     const auto body = co_await async_read_body();
     if (body.has_error()) {
+        drop_body();
         Response refusal = refuse(context, body.error());
         co_return co_await async_respond(context, refusal);
     }
     if (!*body)
         co_return Next::close;
     Response response = co_await async_handle(**route, context);
+    drop_body();
     co_return co_await async_respond(context, response);
 }
 
@@ -145,6 +148,9 @@ base::Task<base::Result<bool>> Session::async_read_body() {
         connection_->consume(*used);
         if (parser_.done())
             break;
+        const auto placed = co_await async_take_place();
+        if (placed.has_error() || !*placed)
+            co_return placed;
         const Io io = co_await connection_->async_fill();
         if (io == Io::deadline)
             co_return Error(Errc::request_timeout, "The body of the request did not arrive in time.");
@@ -153,6 +159,34 @@ base::Task<base::Result<bool>> Session::async_read_body() {
     }
     connection_->clear_deadline();
     co_return true;
+}
+
+// A long body is read on only once there is memory for all of it. False: the connection ended before.
+base::Task<base::Result<bool>> Session::async_take_place() {
+    if (place_.is_held() || parser_.request().body.size() <= base::k_free_body_bytes)
+        co_return true;
+    const std::size_t most = state_.settings.max_body_bytes;
+    const std::size_t length = std::min<std::uint64_t>(parser_.content_length().value_or(most), most);
+    place_.ask(state_.bodies, length, connection_->wake());
+    if (place_.is_waiting())
+        connection_->set_deadline(state_.settings.body_deadline);
+    while (place_.is_waiting()) {
+        const Io io = co_await connection_->async_pause();
+        if (io == Io::deadline)
+            co_return Error(Errc::capacity,
+                            "The server has no memory left for long bodies; try again later.");
+        if (io != Io::ok)
+            co_return false;
+    }
+    connection_->set_deadline(state_.settings.body_deadline);
+    parser_.request().body.reserve(length);
+    co_return true;
+}
+
+// A response may take long, a stream's above all: the body is of no use by then.
+void Session::drop_body() {
+    std::string().swap(parser_.request().body);
+    place_.release();
 }
 
 void Session::begin_request(RequestContext& context) {

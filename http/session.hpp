@@ -41,6 +41,8 @@ class Session {
     base::Task<Next> async_serve_one();
     base::Task<base::Result<bool>> async_read_head();
     base::Task<base::Result<bool>> async_read_body();
+    base::Task<base::Result<bool>> async_take_place();
+    void drop_body();
     base::Task<Response> async_handle(const Route& route, RequestContext& context);
     base::Task<Next> async_respond(RequestContext& context, Response& response);
     base::Task<Next> async_refuse_unread(base::Error error);
@@ -58,6 +60,7 @@ class Session {
     ServerState& state_;
     std::shared_ptr<Connection> connection_;
     RequestParser parser_;
+    BodyBudget::Place place_;  // of the body
     Reach reach_;
     PeerAddress peer_;
     CountLimiter::Lease lease_;

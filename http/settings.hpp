@@ -31,6 +31,8 @@ struct Settings {
         20};  // a stream's head waits this long for its first event: one write instead of two
     std::size_t max_header_bytes = base::k_max_header_bytes;
     std::size_t max_body_bytes = base::k_max_body_bytes;
+    std::size_t body_budget_bytes =
+        base::k_body_budget_bytes;  // of all that are not complete (body_budget.hpp)
     std::size_t max_connections = base::k_max_connections;
     LimitSettings limits;                      // of one client
     TrustedProxies trusted_proxies;            // whose X-Forwarded fields count

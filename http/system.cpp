@@ -1,6 +1,8 @@
 // Routes that tell of the server itself.
+#include "core/base/clock.hpp"
 #include "http/api.hpp"
 #include "http/json_writer.hpp"
+#include "http/limit_ceilings.hpp"
 #include "http/metrics.hpp"
 #include "http/views.hpp"
 
@@ -51,6 +53,18 @@ void write_limits(JsonWriter& json, const LimitSettings& limits) {
     json.end_object();
 }
 
+void write_ceilings(JsonWriter& json, const LimitChanges& ceilings) {
+    json.begin_object();
+    for (const LimitName& limit : limit_names()) {
+        json.key(limit.api);
+        if (const auto ceiling = ceilings.*limit.change)
+            json.number(*ceiling);
+        else
+            json.null();
+    }
+    json.end_object();
+}
+
 void write_histogram(JsonWriter& json, const base::Histogram& histogram) {
     const auto us = [](base::Histogram::Micros value) { return static_cast<std::uint64_t>(value.count()); };
     json.begin_object();
@@ -73,7 +87,30 @@ void write_loop(JsonWriter& json, const base::LoopMeter* meter) {
     json.end_object();
 }
 
-Task<Result<Response>> async_system(Api& api, RequestContext&) {
+// A key with a user is not told of other users' sandboxes.
+void write_undying(JsonWriter& json, const Api& api, const Principal& principal) {
+    json.begin_array();
+    for (const auto& one :
+         principal.unrestricted() ? api.system.undying() : std::vector<sandbox::Undying>()) {
+        json.begin_object();
+        json.key("sandboxId");
+        if (one.sandbox_id.empty())
+            json.null();
+        else
+            json.string(one.sandbox_id);
+        json.key("generation").number(one.generation);
+        json.key("since").string(base::rfc3339(one.since));
+        json.key("processes");
+        if (one.processes)
+            json.number(*one.processes);
+        else
+            json.null();
+        json.end_object();
+    }
+    json.end_array();
+}
+
+Task<Result<Response>> async_system(Api& api, RequestContext& context) {
     std::string out;
     JsonWriter json(out);
     json.begin_object();
@@ -96,6 +133,9 @@ Task<Result<Response>> async_system(Api& api, RequestContext&) {
     json.key("capacity").begin_object();
     json.key("livingSandboxes").number(capacity.living);
     json.key("maxSandboxes").number(capacity.max);
+    json.key("conversations").number(api.conversations.count());
+    json.key("maxConversations").number(api.conversations.bounds().all);
+    json.key("maxConversationsPerUser").number(api.conversations.bounds().of_user);
     json.key("memoryMb").number(capacity.memory_mb);
     if (capacity.max_memory_mb == 0)
         json.key("maxMemoryMb").null();
@@ -111,8 +151,11 @@ Task<Result<Response>> async_system(Api& api, RequestContext&) {
         json.end_object();
     }
     json.end_array();
+    json.key("orphans").number(api.system.orphans);
+    write_undying(json.key("undying"), api, context.principal);
     json.key("warmPause").string(api.system.warm_pause);
     write_limits(json.key("clientLimits"), api.system.limits);
+    write_ceilings(json.key("limitCeilings"), ceilings_for(context.principal, api.system.ceilings));
     write_loop(json.key("loop"), api.system.loop);
     json.end_object();
     co_return json_response(std::move(out));

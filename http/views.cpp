@@ -9,6 +9,8 @@ void write_limits(JsonWriter& json, const sandbox::Limits& limits) {
     json.key("cpuPercent").number(limits.cpu_percent);
     json.key("diskMb").number(limits.disk_mb);
     json.key("maxProcesses").number(limits.max_processes);
+    json.key("maxSockets").number(limits.max_sockets);
+    json.key("maxOpenFiles").number(limits.max_open_files);
     json.end_object();
 }
 
@@ -53,6 +55,7 @@ void write_enforcement(JsonWriter& json, const sandbox::Enforcement& enforcement
     json.key("memory").string(enforcement.memory);
     json.key("cpu").string(enforcement.cpu);
     json.key("processes").string(enforcement.processes);
+    json.key("sockets").string(enforcement.sockets);
     json.key("disk").string(enforcement.disk);
     json.end_object();
 }
@@ -127,6 +130,8 @@ std::string sandbox_usage_json(const conversation::Manager::SandboxUsage& report
     json.end_object();
     write_number_or_null(json.key("processes"), usage.processes);
     json.key("maxProcesses").number(limits.max_processes);
+    write_number_or_null(json.key("sockets"), usage.sockets);
+    json.key("maxSockets").number(limits.max_sockets);
     json.key("disk").begin_object();
     write_number_or_null(json.key("usedBytes"),
                          report.disk ? std::optional(report.disk->bytes) : std::nullopt);

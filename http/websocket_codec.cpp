@@ -60,10 +60,10 @@ WebSocketParser::Outcome WebSocketParser::fail(CloseCode code, std::string_view 
 
 WebSocketParser::Step WebSocketParser::feed(std::string_view input) {
     if (std::exchange(done_, false)) {
-        std::string& spent = is_control(done_opcode_) ? control_ : message_;
-        spent.clear();
-        if (spent.capacity() > k_kept_bytes)
-            std::string().swap(spent);
+        if (is_control(done_opcode_))
+            control_.clear();
+        else
+            drop_payload();
     }
     Step step;
     for (;;) {
@@ -83,6 +83,19 @@ WebSocketParser::Step WebSocketParser::feed(std::string_view input) {
         if (step.outcome != Outcome::incomplete || (in_payload_ && step.used == input.size()))
             return step;
     }
+}
+
+std::size_t WebSocketParser::most_bytes() const noexcept {
+    const bool is_last = in_payload_ && frame_is_final_ && !is_control(frame_opcode_);
+    return is_last ? message_.size() + static_cast<std::size_t>(payload_left_) : limits_.message_bytes;
+}
+
+void WebSocketParser::drop_payload() noexcept {
+    message_.clear();
+    if (message_.capacity() > k_kept_bytes)
+        std::string().swap(message_);
+    control_.clear();
+    done_ = false;
 }
 
 // How long the head of this frame is, as far as its first two bytes are known.

@@ -72,6 +72,14 @@ class WebSocketParser {
     /// Valid until the next feed().
     std::string_view payload() const noexcept { return is_control(done_opcode_) ? control_ : message_; }
 
+    /// Of the message that is not complete.
+    std::size_t held_bytes() const noexcept { return message_.size(); }
+    /// How long that may become, as far as its frames tell.
+    std::size_t most_bytes() const noexcept;
+    /// Gives back the memory of payload(), which is not valid any more, and of a message that is not
+    /// complete, which then cannot be completed.
+    void drop_payload() noexcept;
+
     /// By how much inflating made the last message longer than what was sent.
     std::size_t gained_bytes() const noexcept { return gained_bytes_; }
 

@@ -78,6 +78,8 @@ base::Task<> WebSocketSession::async_run(Connection& connection, const ServerSta
                 co_return;
         }
         if (closing_) {
+            parser_.drop_payload();
+            place_.release();
             co_await async_end(connection, state);
             co_return;
         }
@@ -111,6 +113,11 @@ base::Task<> WebSocketSession::async_end(Connection& connection, const ServerSta
 // False: the client is gone.
 bool WebSocketSession::on_deadline(const ServerState& state) {
     const auto now = std::chrono::steady_clock::now();
+    if (now >= message_until_ && place_.is_waiting()) {
+        close(CloseCode::try_again_later, base::code_name(Errc::capacity),
+              "the server has no memory left for long messages");
+        return true;
+    }
     if (now >= message_until_) {
         close(CloseCode::policy_violation, base::code_name(Errc::request_timeout),
               "a message has to be complete in time");
@@ -118,13 +125,16 @@ bool WebSocketSession::on_deadline(const ServerState& state) {
     }
     if (now < ping_at_)
         return true;
+    // Its pong may lie behind what is not read.
+    if (place_.is_waiting())
+        awaits_pong_ = false;
     write_frame(out_, Opcode::ping, {});
     ping_at_ = now + state.settings.heartbeat_interval;
     return !std::exchange(awaits_pong_, true);
 }
 
 bool WebSocketSession::may_read(const Connection& connection) const {
-    if (shared_->busy || connection.input().empty())
+    if (shared_->busy || connection.input().empty() || place_.is_waiting())
         return false;
     return deflate_ == nullptr || std::chrono::steady_clock::now() >= read_after_;
 }
@@ -139,7 +149,7 @@ base::Task<Io> WebSocketSession::async_wait(Connection& connection) {
         connection.wake()->post();
     } else {
         auto until = std::min(ping_at_, message_until_);
-        if (!shared_->busy && !connection.input().empty())
+        if (!shared_->busy && !place_.is_waiting() && !connection.input().empty())
             until = std::min(until, read_after_);
         connection.set_deadline(std::chrono::ceil<base::Millis>(until - std::chrono::steady_clock::now()));
     }
@@ -149,11 +159,8 @@ base::Task<Io> WebSocketSession::async_wait(Connection& connection) {
 // Everything that can be done now; what there is to send is in out_ then.
 void WebSocketSession::advance(Connection& connection, const ServerState& state) {
     take_reply();
-    read_frames(connection);
-    if (!parser_.is_inside() || shared_->busy)
-        message_until_ = base::SteadyTime::max();
-    else if (message_until_ == base::SteadyTime::max())
-        message_until_ = std::chrono::steady_clock::now() + state.settings.body_deadline;
+    read_frames(connection, state);
+    set_message_deadline(state);
     if (closing_)
         return;
     if (state.stopping)
@@ -162,8 +169,26 @@ void WebSocketSession::advance(Connection& connection, const ServerState& state)
         more_ = pull(base::k_replay_batch_bytes);
 }
 
-void WebSocketSession::read_frames(Connection& connection) {
-    for (int frames = 0; frames < k_frames_a_turn && !closing_ && may_read(connection); ++frames) {
+// The wait for a place has a deadline, and what follows another one.
+void WebSocketSession::set_message_deadline(const ServerState& state) {
+    const bool changed = std::exchange(waited_for_place_, place_.is_waiting()) != place_.is_waiting();
+    if (!parser_.is_inside() || shared_->busy)
+        message_until_ = base::SteadyTime::max();
+    else if (changed || message_until_ == base::SteadyTime::max())
+        message_until_ = std::chrono::steady_clock::now() + state.settings.body_deadline;
+}
+
+// Whether more of the message that has begun may be read.
+bool WebSocketSession::has_place(Connection& connection, const ServerState& state) {
+    if (parser_.held_bytes() > base::k_free_body_bytes)
+        place_.ask(state.bodies, parser_.most_bytes(), connection.wake());
+    return !place_.is_waiting();
+}
+
+void WebSocketSession::read_frames(Connection& connection, const ServerState& state) {
+    for (int frames = 0; frames < k_frames_a_turn && !closing_; ++frames) {
+        if (!may_read(connection) || !has_place(connection, state))
+            return;
         const auto step = parser_.feed(connection.input());
         connection.consume(step.used);
         awaits_pong_ = false;
@@ -173,6 +198,10 @@ void WebSocketSession::read_frames(Connection& connection) {
             pay_for_inflation();
             if (admit())
                 on_frame();
+        }
+        if (step.outcome == WebSocketParser::Outcome::message) {
+            parser_.drop_payload();
+            place_.release();
         }
         take_reply();
     }

@@ -2,8 +2,9 @@
 // from the client; pings; an end that says what to do next.
 // Invariants: every frame with a seq is an event of the log, in order, so the last seq seen is where a client
 // goes on; a refused frame is answered and changes nothing; a client that neither reads nor answers a ping,
-// or leaves a message unfinished, is cut off; one whose few bytes become long messages is read more slowly.
-// Not here: frames (websocket_codec.hpp), who may open one (conversation_socket.cpp).
+// or leaves a message unfinished, is cut off; a long message is read on only in a place of its own; one whose
+// few bytes become long messages is read more slowly. Not here: frames (websocket_codec.hpp), who may open
+// one (conversation_socket.cpp).
 #pragma once
 
 #include <functional>
@@ -48,7 +49,7 @@ class WebSocketSession final : public Takeover {
     struct Shared;
 
     void advance(Connection& connection, const ServerState& state);
-    void read_frames(Connection& connection);
+    void read_frames(Connection& connection, const ServerState& state);
     void pay_for_inflation();
     void on_frame();
     bool admit();
@@ -62,6 +63,8 @@ class WebSocketSession final : public Takeover {
     void close(CloseCode code, std::string_view word, std::string_view detail = {});
     void close_for(const base::Error& error);
     bool may_read(const Connection& connection) const;
+    bool has_place(Connection& connection, const ServerState& state);
+    void set_message_deadline(const ServerState& state);
     base::Task<Io> async_wait(Connection& connection);
     bool on_deadline(const ServerState& state);
     bool awaits_close() const noexcept;
@@ -71,6 +74,8 @@ class WebSocketSession final : public Takeover {
     WebSocketActions actions_;
     SharedDeflate* deflate_;
     WebSocketParser parser_;
+    BodyBudget::Place place_;  // of a message that is not complete
+    bool waited_for_place_ = false;
     std::shared_ptr<Shared> shared_;
     std::string out_;
     bool more_ = true;  // events that the last pull left

@@ -1,5 +1,7 @@
 #include "bridge/agents/line_splitter.hpp"
 
+#include <utility>
+
 #include "core/base/limits.hpp"
 
 namespace atl::guest {
@@ -31,9 +33,9 @@ void LineSplitter::keep(std::string_view bytes) {
         partial_.append(bytes);
         return;
     }
-    partial_ = {};
+    const std::string head = std::exchange(partial_, {});
     discarding_ = true;
-    sink_.on_long_line();
+    sink_.on_long_line(head.empty() ? bytes : head);
 }
 
 }  // namespace atl::guest

@@ -13,7 +13,8 @@ class LineSplitter {
       public:
         /// Without its newline; valid during the call.
         virtual void on_line(std::string_view line) = 0;
-        virtual void on_long_line() = 0;
+        /// `head` is how it begins, at least some kilobytes; valid during the call.
+        virtual void on_long_line(std::string_view head) = 0;
 
       protected:
         ~Sink() = default;

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "bridge/event_scan.hpp"
 #include "bridge/guest/command.hpp"
 #include "bridge/guest/log.hpp"
 #include "bridge/guest/spawn.hpp"
@@ -160,20 +161,36 @@ void ProcessAgent::on_line(std::string_view line) {
         ++dropped_lines_;
 }
 
-void ProcessAgent::on_long_line() {
+void ProcessAgent::on_long_line(std::string_view head) {
+    const bool is_done = event_name(head) == bridge::ev::done;
     if (sink_ == nullptr || unfinished_turns_ != 0) {
-        ++dropped_lines_;
+        if (is_done && unfinished_turns_ != 0)
+            --unfinished_turns_;
+        else
+            ++dropped_lines_;
         return;
     }
     relay_ += bridge::encode_error_event("line_too_long", "the agent wrote a line beyond " +
                                                               std::to_string(base::k_max_event_line_bytes) +
                                                               " bytes; it was dropped");
+    if (!is_done)
+        return;
+    relay_ += bridge::k_done_line;
+    finish_turn();
 }
 
 void ProcessAgent::turn_line(std::string_view line) {
     relay_.append(line).push_back('\n');
     if (event_name(line) != bridge::ev::done)
         return;
+    // The agent means the end of the turn. What the host refuses ends none there, so it gets a `done`
+    // besides.
+    if (bridge::scan_event(line).refusal != nullptr)
+        relay_ += bridge::k_done_line;
+    finish_turn();
+}
+
+void ProcessAgent::finish_turn() {
     flush_turn();
     std::exchange(sink_, nullptr)->finish();
 }

@@ -28,7 +28,7 @@ class ProcessAgent final : public AgentRuntime, private FdHandler, private LineS
 
     void on_ready(std::uint32_t events) override;
     void on_line(std::string_view line) override;
-    void on_long_line() override;
+    void on_long_line(std::string_view head) override;
 
     std::string launch();
     ssize_t read_some(std::size_t limit_bytes);
@@ -38,6 +38,7 @@ class ProcessAgent final : public AgentRuntime, private FdHandler, private LineS
     void became_ready();
     void turn_line(std::string_view line);
     void flush_turn();
+    void finish_turn();
     void fail(std::string reason);
     void end_turn_as_crashed();
     void refuse_turn(std::string_view code, std::string_view message);

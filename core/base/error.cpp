@@ -23,6 +23,8 @@ std::string_view code_name(Errc code) noexcept {
             return "invalid_env";
         case Errc::network_not_allowed:
             return "network_not_allowed";
+        case Errc::limit_not_allowed:
+            return "limit_not_allowed";
         case Errc::not_found:
             return "not_found";
         case Errc::method_not_allowed:
@@ -75,6 +77,8 @@ std::string_view code_name(Errc code) noexcept {
             return "too_many_connections";
         case Errc::too_many_streams:
             return "too_many_streams";
+        case Errc::too_many_conversations:
+            return "too_many_conversations";
         case Errc::sandbox_failed:
             return "sandbox_failed";
         case Errc::sandbox_gone:

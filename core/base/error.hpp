@@ -23,7 +23,8 @@ enum class Errc : std::uint8_t {
     unknown_field,           // a field that the route does not know
     unknown_agent,           // no agent of that name is configured
     invalid_env,             // a variable that would override an injected one, LD_*, or is malformed
-    network_not_allowed,     // `host` network asked for, not allowed by configuration
+    network_not_allowed,     // `host` network asked for, not allowed by configuration or to this key
+    limit_not_allowed,       // a limit above the ceiling of the server or of the key
     not_found,               // no such route, conversation, sandbox
     method_not_allowed,      // the path exists, the method does not
     not_acceptable,          // the route cannot answer in the form that Accept asks for
@@ -50,6 +51,7 @@ enum class Errc : std::uint8_t {
     too_many_requests,       // an address or a key asks, or fails to log in, more often than it may
     too_many_connections,    // an address has all the connections that it may have
     too_many_streams,        // a conversation, an address or a key has all its streams
+    too_many_conversations,  // a user has all the conversations that one may have
     // The host or the server cannot do it now.
     sandbox_failed,     // the sandbox could not be started; detail says why
     sandbox_gone,       // the sandbox ended while the operation ran

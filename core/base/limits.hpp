@@ -11,6 +11,13 @@ namespace atl::base {
 // HTTP: what a client may send.
 inline constexpr std::size_t k_max_body_bytes = 1024 * 1024;
 inline constexpr std::size_t k_max_header_bytes = 16 * 1024;
+// Of each connection: what it may have sent of a message without a place in the budget of all that are not
+// complete, and what is read ahead beside a head while nothing of it is used.
+inline constexpr std::size_t k_free_body_bytes = 16 * 1024;
+inline constexpr std::size_t k_read_ahead_bytes = 16 * 1024;
+inline constexpr std::size_t k_body_budget_bytes = 128UL * 1024 * 1024;
+static_assert(k_free_body_bytes < k_max_body_bytes);
+static_assert(k_max_body_bytes <= k_body_budget_bytes);
 inline constexpr std::size_t k_max_json_depth = 64;
 inline constexpr std::size_t k_max_connections = 16 * 1024;
 inline constexpr std::chrono::seconds k_header_deadline{10};
@@ -34,7 +41,11 @@ inline constexpr std::size_t k_inflate_gain_bytes_per_s = 2UL * 1024 * 1024;
 inline constexpr std::size_t k_default_page_items = 100;
 inline constexpr std::size_t k_max_page_items = 10'000;
 // A page ends here even if it may have more items: one answer must not hold up the loop.
-inline constexpr std::size_t k_list_page_bytes = 512 * 1024;
+inline constexpr std::size_t k_list_page_bytes = 128 * 1024;
+// An item's bytes as JSON without its metadata; no page counts an item as less.
+inline constexpr std::size_t k_list_item_bytes = 1024;
+// A page also ends after a look at so many items that its filter leaves out.
+inline constexpr std::size_t k_list_scan_items = 2000;
 inline constexpr std::size_t k_max_metadata_bytes = 16 * 1024;
 inline constexpr std::size_t k_max_user_id_bytes = 256;
 inline constexpr std::size_t k_max_idempotency_key_bytes = 256;
@@ -42,9 +53,9 @@ inline constexpr std::chrono::seconds k_default_token_ttl{300};
 inline constexpr std::chrono::seconds k_max_token_ttl{86'400};
 inline constexpr std::size_t k_max_api_keys = 1000;
 inline constexpr std::size_t k_max_key_label_bytes = 64;
-// Holds k_max_api_keys of the longest: JSON escapes a byte with six at most, the rest of a key is below 256.
+// Holds k_max_api_keys of the longest: JSON escapes a byte with six at most, the rest of a key is below 512.
 inline constexpr std::size_t k_max_key_file_bytes = 4 * 1024 * 1024;
-static_assert(k_max_api_keys * (6 * (k_max_user_id_bytes + k_max_key_label_bytes) + 256) <
+static_assert(k_max_api_keys * (6 * (k_max_user_id_bytes + k_max_key_label_bytes) + 512) <
               k_max_key_file_bytes);
 // What one client may take; operators may set each (http/limit_settings.hpp).
 inline constexpr std::size_t k_max_connections_per_address = 256;
@@ -61,6 +72,20 @@ static_assert(k_max_connections_per_address < k_max_connections);
 static_assert(k_max_streams_per_key <= k_max_streams_per_conversation);
 inline constexpr std::size_t k_max_env_entries = 128;
 inline constexpr std::size_t k_max_env_bytes = 32 * 1024;
+// Both stay in memory for as long as the conversation is there.
+static_assert(k_max_metadata_bytes + k_max_env_bytes <= 64 * 1024);
+
+// Conversations, and sandboxes without one: each takes memory and disk, whether it runs or not.
+inline constexpr std::size_t k_default_max_conversations = 1'000'000;
+inline constexpr std::size_t k_default_max_conversations_per_user = 10'000;
+static_assert(k_default_max_conversations_per_user <= k_default_max_conversations);
+// One that has ended can be read for so long, and at most so many of them.
+inline constexpr std::chrono::seconds k_default_keep_ended{86'400};
+inline constexpr std::size_t k_max_kept_ended = 10'000;
+// So many are forgotten in one turn of the loop.
+inline constexpr std::size_t k_forgotten_at_once = 16;
+// The longest time that a request may name in seconds.
+inline constexpr std::chrono::seconds k_max_named_time{1'000'000'000};
 
 // The bridge: what a guest may send.
 inline constexpr std::size_t k_max_event_line_bytes = 1024 * 1024;
@@ -83,6 +108,9 @@ inline constexpr std::chrono::seconds k_interrupt_deadline{10};
 inline constexpr std::chrono::milliseconds k_interrupt_retry{50};
 static_assert(k_interrupt_retry < k_interrupt_deadline);
 inline constexpr std::chrono::seconds k_default_turn_limit{3600};
+
+// How long a backup waits for the server to share its database.
+inline constexpr std::chrono::milliseconds k_backup_patience{20'000};
 
 // The event log of a conversation, defaults.
 inline constexpr std::size_t k_max_turn_log_bytes = 16UL * 1024 * 1024;
@@ -117,9 +145,55 @@ inline constexpr std::uint32_t k_default_memory_mb = 2048;
 inline constexpr std::uint32_t k_default_cpu_percent = 100;
 inline constexpr std::uint32_t k_default_disk_mb = 1024;
 inline constexpr std::uint32_t k_default_max_processes = 64;
+// The ceilings of a key with a user, where the operator sets none.
+inline constexpr std::uint32_t k_user_memory_mb = 8192;
+inline constexpr std::uint32_t k_user_cpu_percent = 400;
+inline constexpr std::uint32_t k_user_disk_mb = 10'240;
+inline constexpr std::uint32_t k_user_max_processes = 1024;
+static_assert(k_default_memory_mb <= k_user_memory_mb && k_default_cpu_percent <= k_user_cpu_percent &&
+              k_default_disk_mb <= k_user_disk_mb && k_default_max_processes <= k_user_max_processes);
 // What tells a guest to hold all below it to so many processes; it takes the variable out of the environment.
 inline constexpr const char* k_max_processes_variable = "ASH_MAX_PROCESSES";
 inline constexpr std::size_t k_default_max_sandboxes = 4096;
+// Descriptors of the server: of a living sandbox at most (16 with cgroup v1, as a test measures), and for all
+// else but clients.
+inline constexpr std::size_t k_descriptors_per_sandbox = 20;
+inline constexpr std::size_t k_own_descriptors = 128;
+inline constexpr std::uint32_t k_default_max_sockets = 2048;     // of the whole sandbox
+inline constexpr std::uint32_t k_default_max_open_files = 4096;  // of each process
+// What a request with any key may ask for, unless the operator says otherwise.
+inline constexpr std::uint32_t k_most_named_sockets = 8192;
+inline constexpr std::uint32_t k_most_named_open_files = 65'536;
+static_assert(k_default_max_sockets <= k_most_named_sockets);
+static_assert(k_default_max_open_files <= k_most_named_open_files);
+// bwrap, the guest and an agent start within these.
+inline constexpr std::uint32_t k_least_sockets = 16;
+inline constexpr std::uint32_t k_least_open_files = 64;
+inline constexpr std::uint32_t k_most_sockets = 1'048'576;
+inline constexpr std::uint32_t k_most_open_files = 1'048'576;
+// Sockets are counted whenever sandboxes have together used so much of the processors since the last count,
+// and not more often than this. One processor fills unread sockets at up to 3 GB/s (measured).
+inline constexpr std::chrono::milliseconds k_socket_count_interval{25};
+inline constexpr std::chrono::microseconds k_socket_count_cpu{20'000};
+// Where the host does not account processor time.
+inline constexpr std::chrono::milliseconds k_blind_socket_count_interval{100};
+// One count takes about 2 us.
+inline constexpr std::size_t k_socket_counts_per_handler = 256;
+// What waits in a socket of AF_NETLINK is charged to nobody: 208 KiB each with the kernel's default buffer.
+inline constexpr std::uint32_t k_max_netlink_sockets = 256;
+// What UDP and TCP sockets of a sandbox may buffer on cgroup v1, which does not count it as memory.
+inline constexpr std::uint32_t k_socket_buffer_mb = 64;
+// The host's memory is looked at this often; faster when less than twice the reserve is left.
+inline constexpr std::chrono::milliseconds k_host_memory_interval{250};
+inline constexpr std::chrono::milliseconds k_short_host_memory_interval{50};
+// After one was ended for the host, so that its memory can come back before the next.
+inline constexpr std::chrono::milliseconds k_host_kill_pause{1000};
+static_assert(k_short_host_memory_interval < k_host_kill_pause);
+// Ending a sandbox that holds less than this does not help a host that is short of memory.
+inline constexpr std::uint64_t k_least_worth_ending_bytes = 64UL * 1024 * 1024;
+// What a socket counts for in the search for the largest sandbox, beside its memory.
+inline constexpr std::uint64_t k_socket_weight_bytes = 256UL * 1024;
+inline constexpr std::size_t k_sizes_per_handler = 32;
 // An idle sandbox may be ended for another one after this.
 inline constexpr std::chrono::seconds k_default_evict_idle{30};
 // One start ends so many others at most: on a host that is short of memory for another reason none would

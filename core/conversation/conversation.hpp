@@ -48,17 +48,18 @@ struct Conversation final : sandbox::QueryObserver {
     sandbox::Record box;  // as last known; outlives the sandbox
     Machine machine;
     Status counted_as = Status::starting;  // in the manager's stats
+    bool counts = false;                   // for the bounds (roster.hpp)
     std::shared_ptr<EventLog> log;
     OpenTurn turn;
     std::unique_ptr<sandbox::Query> query;  // of the open turn, or of one that ended with `done`
     base::TimerId grace_timer = 0;
     base::TimerId turn_timer = 0;
     base::TimerId life_timer = 0;  // idle and time to live
+    base::SteadyTime born{};       // created_at on the clock that never jumps
     base::SteadyTime last_activity{};
     base::SteadyTime frozen_at{};
     base::Error start_error;  // of the last start that failed
     bool erasing = false;
-    bool awaits_removal = false;  // its end is not committed yet
     std::vector<Manager::Reply<View>> start_waiters;
     std::vector<Manager::Reply<View>> pause_waiters;
     std::vector<Manager::Reply<void>> removal_waiters;

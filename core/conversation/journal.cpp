@@ -122,6 +122,14 @@ base::Result<void> Journal::commit() {
     return {};
 }
 
+base::Result<void> Journal::usable() const {
+    if (auto usable = store_.usable(); !usable)
+        return usable;
+    if (!healthy_)
+        return base::Error(base::Errc::storage_failed, "the database refuses writes; see the server's log");
+    return {};
+}
+
 void Journal::purge(std::int64_t key, std::uint64_t below_seq) {
     // After the commit: rows of the same log may still be in the batch.
     after_commit([this, key, below_seq] {

@@ -43,8 +43,9 @@ class Journal {
     bool congested() const noexcept {
         return batch_.size() >= k_batch_writes || batch_bytes_ >= k_batch_bytes;
     }
-    /// False while the store refuses.
-    bool healthy() const noexcept { return healthy_; }
+    /// An error while the store refuses, or would. Errors: storage_failed.
+    base::Result<void> usable() const;
+    bool healthy() const { return usable().has_value(); }
 
     /// Has the events of `key` below `below_seq` removed in the background.
     void purge(std::int64_t key, std::uint64_t below_seq = std::numeric_limits<std::uint64_t>::max());

@@ -12,12 +12,34 @@ namespace atl::conversation {
 using base::Errc;
 using base::Error;
 
+namespace {
+
+/// What is told of a sandbox; its environment is not, and may be large.
+sandbox::Record without_env(const sandbox::Record& record) {
+    sandbox::Record told;
+    told.id = record.id;
+    told.conversation_id = record.conversation_id;
+    told.host_uid = record.host_uid;
+    told.generation = record.generation;
+    told.network = record.network;
+    told.limits = record.limits;
+    told.metadata = record.metadata;
+    told.created_at = record.created_at;
+    told.ttl_seconds = record.ttl_seconds;
+    told.gone = record.gone;
+    return told;
+}
+
+}  // namespace
+
 void LooseSandboxes::create(Manager::SandboxRequest request, Manager::Reply<SandboxView> reply) {
     const auto refuse = [&](Error error) {
         timers_.defer([reply, error = std::move(error)] { reply(error); });
     };
-    if (!journal_.healthy())
-        return refuse(Error(Errc::storage_failed, "the database refuses writes; see the server's log"));
+    if (auto usable = journal_.usable(); !usable)
+        return refuse(usable.error());
+    if (auto room = room_(); !room)
+        return refuse(room.error());
     if (request.network == sandbox::NetworkMode::host && !settings_.allow_host_network)
         return refuse(Error(Errc::network_not_allowed,
                             "network \"host\" is off; the operator allows it with "
@@ -35,10 +57,12 @@ void LooseSandboxes::create(Manager::SandboxRequest request, Manager::Reply<Sand
     auto made = sandboxes_.create(std::move(wanted));
     if (!made)
         return refuse(made.error());
+    ++count_;
     const std::string id = made->id;
     auto ready = [this, id, reply](const base::Result<void>& started) {
         const sandbox::Record* record = sandboxes_.find(id);
         if (!started || record == nullptr) {
+            --count_;
             const Error error =
                 started ? Error(Errc::sandbox_gone, "the sandbox was removed") : started.error();
             sandboxes_.remove(id, [reply, error] { reply(error); });
@@ -46,13 +70,22 @@ void LooseSandboxes::create(Manager::SandboxRequest request, Manager::Reply<Sand
         }
         enlist(*record);
         journal_.add(PutSandbox{*record});
-        journal_.after_commit([this, id, reply] { reply(get(id)); });
+        journal_.after_commit([this, id, reply] {
+            reply(get(id));
+            sandboxes_.claim(id);
+        });
     };
     admission_.admit(id, request.limits, [this, id, ready](const base::Result<void>& admitted) {
         if (admitted)
             return sandboxes_.start(id, sandbox::AgentSpec{}, ready);
         timers_.defer([ready, error = admitted.error()] { ready(error); });
     });
+}
+
+void LooseSandboxes::adopt(const sandbox::Record& record) {
+    if (record.conversation_id.empty())
+        ++count_;
+    enlist(record);
 }
 
 void LooseSandboxes::enlist(const sandbox::Record& record) {
@@ -68,15 +101,16 @@ void LooseSandboxes::delist(const sandbox::Record& record) {
 }
 
 void LooseSandboxes::arm_time_to_live(const sandbox::Record& record) {
-    const auto ends = record.created_at + std::chrono::seconds(record.ttl_seconds);
-    const auto left = std::max(base::Millis{0}, ends - clock_.wall_now());
+    // Timers go by a clock that never jumps; the wall clock counts only here, for what an earlier run made.
+    const base::Millis whole = std::chrono::seconds(record.ttl_seconds);
+    const auto left = std::clamp(record.created_at + whole - clock_.wall_now(), base::Millis{0}, whole);
     timers_of_[record.id] =
         timers_.arm(left, [this, id = record.id] { remove(id, [](const base::Result<void>&) {}); });
 }
 
 LooseSandboxes::SandboxView LooseSandboxes::view(const sandbox::Record& record) const {
     SandboxView view;
-    view.record = record;
+    view.record = without_env(record);
     view.status = sandboxes_.status(record.id);
     view.enforcement = sandboxes_.enforcement(record.network, record.id);
     return view;
@@ -104,14 +138,19 @@ base::Result<Page<LooseSandboxes::SandboxView>> LooseSandboxes::list(std::size_t
         from = order_.upper_bound(Order{base::WallTime{base::Millis{millis}}, cursor.substr(dot + 1)});
     }
     Page<SandboxView> page;
-    for (; from != order_.end() && page.items.size() < limit; ++from) {
-        if (const sandbox::Record* record = sandboxes_.find(from->second))
+    std::size_t bytes = 0;
+    const Order* last = nullptr;
+    for (std::size_t seen = 0; from != order_.end() && page.items.size() < limit &&
+                               bytes <= base::k_list_page_bytes && seen < base::k_list_scan_items;
+         ++from, ++seen) {
+        last = &from->first;
+        if (const sandbox::Record* record = sandboxes_.find(from->second)) {
             page.items.push_back(view(*record));
+            bytes += record->metadata.size() + base::k_list_item_bytes;
+        }
     }
-    if (from != order_.end() && !page.items.empty()) {
-        const auto& last = page.items.back().record;
-        page.next = std::to_string(last.created_at.time_since_epoch().count()) + "." + last.id;
-    }
+    if (from != order_.end() && last != nullptr)
+        page.next = std::to_string(last->first.time_since_epoch().count()) + "." + last->second;
     return page;
 }
 
@@ -154,9 +193,19 @@ void LooseSandboxes::remove(const std::string& id, Manager::Reply<void> reply) {
         return;
     }
     delist(found->record);
-    sandboxes_.remove(id, [this, id, reply] {
-        journal_.add(EraseSandbox{id});
+    --count_;
+    auto is_gone = std::make_shared<bool>(false);
+    auto answered = [this, record = found->record, reply, is_gone]() mutable {
+        // Not to come back with the next start, which ends what a conversation left that is no more.
+        if (!*is_gone) {
+            record.conversation_id = base::new_id();
+            journal_.add(PutSandbox{record});
+        }
         journal_.after_commit([reply] { reply(base::Result<void>()); });
+    };
+    sandboxes_.remove(id, std::move(answered), [this, id, is_gone] {
+        *is_gone = true;
+        journal_.add(EraseSandbox{id});
     });
 }
 

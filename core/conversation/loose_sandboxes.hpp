@@ -2,6 +2,7 @@
 // Listing and looking up also cover those that belong to conversations. Internal to core/conversation.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <unordered_map>
@@ -19,13 +20,15 @@ class LooseSandboxes {
     using SandboxView = Manager::SandboxView;
 
     LooseSandboxes(const base::Clock& clock, base::Timers& timers, sandbox::Manager& sandboxes,
-                   Journal& journal, Admission& admission, const ManagerSettings& settings)
+                   Journal& journal, Admission& admission, const ManagerSettings& settings,
+                   std::function<base::Result<void>()> room)
         : clock_(clock),
           timers_(timers),
           sandboxes_(sandboxes),
           journal_(journal),
           admission_(admission),
-          settings_(settings) {}
+          settings_(settings),
+          room_(std::move(room)) {}
 
     void create(Manager::SandboxRequest request, Manager::Reply<SandboxView> reply);
     base::Result<SandboxView> get(const std::string& id) const;
@@ -35,7 +38,12 @@ class LooseSandboxes {
     base::Result<sandbox::LogPage> log(const std::string& id, std::uint64_t after,
                                        std::optional<sandbox::LogStream> only) const;
 
-    /// A sandbox that the store remembers, or one that a conversation just made.
+    /// Those without a conversation that are there or being made.
+    std::size_t count() const noexcept { return count_; }
+
+    /// One that the store remembers, with a conversation or without.
+    void adopt(const sandbox::Record& record);
+    /// One that a conversation just made.
     void enlist(const sandbox::Record& record);
     /// It was removed with its conversation.
     void delist(const sandbox::Record& record);
@@ -52,6 +60,8 @@ class LooseSandboxes {
     Journal& journal_;
     Admission& admission_;
     const ManagerSettings& settings_;
+    std::function<base::Result<void>()> room_;  // for one more
+    std::size_t count_ = 0;
     std::map<Order, std::string> order_;
     std::unordered_map<std::string, base::TimerId> timers_of_;
 };

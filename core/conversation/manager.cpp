@@ -1,5 +1,7 @@
 #include "core/conversation/manager.hpp"
 
+#include <utility>
+
 #include "core/conversation/manager_impl.hpp"
 
 namespace atl::conversation {
@@ -10,8 +12,8 @@ Manager::Manager(const base::Clock& clock, base::Timers& timers, sandbox::Manage
 
 Manager::~Manager() = default;
 
-base::Result<void> Manager::restore() {
-    return impl_->restore();
+base::Result<void> Manager::restore(Snapshot snapshot) {
+    return impl_->restore(std::move(snapshot));
 }
 void Manager::open_pool() {
     impl_->open_pool();
@@ -78,11 +80,20 @@ base::Result<void> Manager::ready() const {
 void Manager::shut_down(std::function<void()> done) {
     impl_->shut_down(std::move(done));
 }
+std::size_t Manager::count() const noexcept {
+    return impl_->count();
+}
+const ConversationBounds& Manager::bounds() const noexcept {
+    return impl_->bounds();
+}
 std::vector<PoolState> Manager::pool() const {
     return impl_->pool();
 }
 const std::vector<sandbox::AgentSpec>& Manager::agents() const noexcept {
     return impl_->agents();
+}
+const sandbox::Limits& Manager::default_limits() const noexcept {
+    return impl_->default_limits();
 }
 const Stats& Manager::stats() const noexcept {
     return impl_->stats();

@@ -13,6 +13,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "core/conversation/roster.hpp"
 #include "core/conversation/stats.hpp"
 #include "core/conversation/subscription.hpp"
 #include "core/conversation/types.hpp"
@@ -27,6 +28,7 @@ namespace atl::conversation {
 
 class Journal;
 class Store;
+struct Snapshot;
 
 /// The bounds of a conversation's log, in bytes of serialised events.
 struct LogBounds {
@@ -50,6 +52,8 @@ struct ManagerSettings {
     std::vector<sandbox::AgentSpec> agents;  // shell and echo among them
     std::string default_agent = "shell";
     bool allow_host_network = false;
+    ConversationBounds conversation_bounds;
+    std::chrono::seconds keep_ended = base::k_default_keep_ended;  // one whose time to live is over
     LogBounds log_bounds;
     base::Millis turn_limit = base::k_default_turn_limit;
     std::vector<PoolSize> pool;                            // of `agents`, each once
@@ -86,9 +90,10 @@ class Manager {
     Manager(const Manager&) = delete;
     Manager& operator=(const Manager&) = delete;
 
-    /// Takes over what the store remembers: conversations come back paused (server_restart), open turns get
-    /// their error and their done, sandboxes nobody owns are given to sandbox::Manager. Call once, first.
-    base::Result<void> restore();
+    /// Takes over what the store remembers, as it was loaded: conversations come back paused
+    /// (server_restart), open turns get their error and their done, sandboxes nobody owns are given to
+    /// sandbox::Manager. Call once, first.
+    base::Result<void> restore(Snapshot snapshot);
     /// Starts sandboxes ahead from now on, as the settings say.
     void open_pool();
 
@@ -96,6 +101,8 @@ class Manager {
     /// left.
     void create(CreateRequest request, Reply<View> reply);
     base::Result<View> get(const std::string& id) const;
+    /// A page may have fewer items than its bound, or none, and still a `next`: one call looks at a bounded
+    /// number of conversations.
     base::Result<Page<View>> list(const ListQuery& query) const;
     /// `reply` once the change is committed.
     void patch(const std::string& id, const PatchRequest& patch, Reply<View> reply);
@@ -165,7 +172,12 @@ class Manager {
     /// Ends open turns and all sandboxes, commits, then calls `done`. New work is refused from now on.
     void shut_down(std::function<void()> done);
 
+    /// Conversations that have not ended, and sandboxes without one: what the bound of all counts.
+    std::size_t count() const noexcept;
+    const ConversationBounds& bounds() const noexcept;
     const std::vector<sandbox::AgentSpec>& agents() const noexcept;
+    /// Of a sandbox whose request names no limits.
+    const sandbox::Limits& default_limits() const noexcept;
     std::vector<PoolState> pool() const;
     const Stats& stats() const noexcept;
 

@@ -191,7 +191,8 @@ void Manager::Impl::on_started(const std::string& id, const Result<void>& result
     if (const sandbox::Record* box = sandboxes_.find(conversation->record.sandbox_id))
         conversation->box = *box;
     if (result) {
-        if (!conversation->machine.created()) {
+        const bool is_new = !conversation->machine.created();
+        if (is_new) {
             loose_.enlist(conversation->box);
             LogLine(evt::conversation_created)
                 .field("conv", id)
@@ -199,7 +200,11 @@ void Manager::Impl::on_started(const std::string& id, const Result<void>& result
                 .field("agent", conversation->record.agent)
                 .info();
         }
+        const std::string sandbox_id = conversation->record.sandbox_id;
         perform(*conversation, conversation->machine.sandbox_started());
+        // After the answer, which that commit gives.
+        if (is_new)
+            journal_.after_commit([this, sandbox_id] { sandboxes_.claim(sandbox_id); });
         arm_life(*conversation);
         return;
     }
@@ -364,7 +369,7 @@ void Manager::Impl::remove_sandbox(Conversation& conversation) {
         conversation.box = *box;
     loose_.delist(conversation.box);
     // Only once its end is committed: a conversation that comes back after a crash must find its workspace.
-    conversation.awaits_removal = true;
+    awaiting_removal_.insert(conversation.record.id);
     journal_.after_commit([this, id = conversation.record.id] {
         if (Conversation* ended = find(id))
             begin_removal(*ended);
@@ -374,31 +379,45 @@ void Manager::Impl::remove_sandbox(Conversation& conversation) {
 }
 
 void Manager::Impl::begin_removal(Conversation& conversation) {
-    if (!std::exchange(conversation.awaits_removal, false))
+    if (awaiting_removal_.erase(conversation.record.id) == 0)
         return;
-    sandboxes_.remove(conversation.record.sandbox_id,
-                      [this, id = conversation.record.id] { on_sandbox_removed(id); });
+    const std::string id = conversation.record.id;
+    const std::string sandbox_id = conversation.record.sandbox_id;
+    sandboxes_.remove(
+        sandbox_id, [this, id] { on_removal_answered(id); },
+        [this, id, sandbox_id] { on_sandbox_removed(id, sandbox_id); });
 }
 
 // A full disk is freed by what is being deleted, so that must not wait for a commit that needs the disk.
 // After a crash in this state a conversation may come back without its workspace.
 void Manager::Impl::on_store_refused() {
-    for (const auto& [key, conversation] : by_key_) {
-        if (conversation->erasing && conversation->awaits_removal)
+    const std::vector<std::string> waiting(awaiting_removal_.begin(), awaiting_removal_.end());
+    for (const std::string& id : waiting) {
+        Conversation* conversation = find(id);
+        if (conversation != nullptr && conversation->erasing)
             begin_removal(*conversation);
     }
 }
 
-void Manager::Impl::on_sandbox_removed(const std::string& id) {
+// Its processes or its files may be left: then the store keeps the sandbox, and with it the lease of its uid.
+void Manager::Impl::on_removal_answered(const std::string& id) {
+    Conversation* conversation = find(id);
+    if (conversation != nullptr && conversation->erasing)
+        erase(*conversation);
+}
+
+void Manager::Impl::on_sandbox_removed(const std::string& id, const std::string& sandbox_id) {
     Conversation* conversation = find(id);
     if (conversation == nullptr)
-        return;
+        return journal_.add(EraseSandbox{sandbox_id});
     // The lease is over; the record stays with an ended conversation to be shown.
     conversation->box.host_uid = 0;
     conversation->box.gone = true;
+    conversation->box.env.clear();
     perform(*conversation, conversation->machine.removed());
     if (conversation->erasing || !conversation->machine.created())
-        erase(*conversation);
+        return erase(*conversation);
+    keep_ended(*conversation, base::Millis{0});
 }
 
 void Manager::Impl::discard(Conversation& conversation, const Action& action) {
@@ -422,7 +441,8 @@ void Manager::Impl::erase(Conversation& conversation) {
     conversation.log->close();
     if (conversation.machine.created()) {
         journal_.add(EraseConversation{conversation.record.key});
-        journal_.add(EraseSandbox{conversation.record.sandbox_id});
+        if (conversation.box.gone)
+            journal_.add(EraseSandbox{conversation.record.sandbox_id});
         journal_.purge(conversation.record.key);
     }
     auto removals = std::exchange(conversation.removal_waiters, {});
@@ -436,69 +456,13 @@ void Manager::Impl::erase(Conversation& conversation) {
             reply(Result<void>());
     });
     started_.erase(&conversation);
+    awaiting_removal_.erase(conversation.record.id);
     --stats_.by_status[conversation.counted_as];
-    by_key_.erase(conversation.record.key);
+    roster_.erase(conversation);
     by_sandbox_.erase(conversation.record.sandbox_id);
     // Deferred: a callback of its query may be what led here.
     const auto node = std::make_shared<decltype(by_id_)::node_type>(by_id_.extract(conversation.record.id));
     timers_.defer([node] {});
-}
-
-void Manager::Impl::arm_life(Conversation& conversation) {
-    timers_.cancel(std::exchange(conversation.life_timer, 0));
-    if (conversation.machine.status() == Status::ended)
-        return;
-    const auto wait = until_end_of_life(conversation);
-    if (wait == base::Millis::max())
-        return;
-    conversation.life_timer = timers_.arm(std::max(wait, base::Millis{0}),
-                                          [this, id = conversation.record.id] { on_life_timer(id); });
-}
-
-/// Until the next time something may be over: its life, its idleness, its warm pause.
-base::Millis Manager::Impl::until_end_of_life(const Conversation& conversation) const {
-    const Record& record = conversation.record;
-    auto wait = base::Millis::max();
-    const auto passed = [this](base::SteadyTime since) {
-        return std::chrono::ceil<base::Millis>(clock_.steady_now() - since);
-    };
-    if (record.idle_seconds > 0 && conversation.machine.sandbox_up() && !conversation.machine.turn_open()) {
-        wait = std::chrono::seconds(record.idle_seconds) - passed(conversation.last_activity);
-    }
-    if (conversation.machine.sandbox_is_frozen())
-        wait = settings_.warm_limit - passed(conversation.frozen_at);
-    if (record.ttl_seconds > 0)
-        wait = std::min<base::Millis>(
-            wait, record.created_at + std::chrono::seconds(record.ttl_seconds) - clock_.wall_now());
-    return wait;
-}
-
-void Manager::Impl::on_life_timer(const std::string& id) {
-    Conversation* conversation = find(id);
-    if (conversation == nullptr || conversation->erasing)
-        return;
-    conversation->life_timer = 0;
-    const Record& record = conversation->record;
-    if (record.ttl_seconds > 0 &&
-        clock_.wall_now() >= record.created_at + std::chrono::seconds(record.ttl_seconds)) {
-        end(*conversation, "conversation_ended", "the conversation's time to live is over");
-        return;
-    }
-    const auto now = clock_.steady_now();
-    const auto idle = now - conversation->last_activity;
-    if (conversation->machine.sandbox_is_frozen() && now - conversation->frozen_at >= settings_.warm_limit) {
-        perform(*conversation,
-                conversation->machine.pause(
-                    conversation->machine.reason(), "paused",
-                    "it was frozen for " + std::to_string(settings_.warm_limit / std::chrono::seconds{1}) +
-                        " s"));
-    } else if (record.idle_seconds > 0 && conversation->machine.sandbox_up() &&
-               !conversation->machine.turn_open() && idle >= std::chrono::seconds(record.idle_seconds)) {
-        pause_warm(*conversation, PauseReason::idle,
-                   "nothing happened for " + std::to_string(record.idle_seconds) + " s");
-    }
-    if (Conversation* still = find(id))
-        arm_life(*still);
 }
 
 void Manager::Impl::on_sandbox_exit(const std::string& sandbox_id, std::uint32_t, const sandbox::Exit& exit) {

@@ -54,6 +54,12 @@ std::optional<std::string> Manager::Impl::evict() {
     return sandbox_id;
 }
 
+/// What was only started ahead goes first.
+std::optional<std::string> Manager::Impl::spare_one() {
+    auto ended = pool_.give_way();
+    return ended ? ended : evict();
+}
+
 /// `why`, and when the next sandbox can be spared, if it is known.
 Error Manager::Impl::refusal(const Error& why) const {
     if (why.code() != Errc::capacity)

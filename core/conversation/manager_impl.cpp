@@ -34,13 +34,15 @@ Manager::Impl::Impl(const base::Clock& clock, base::Timers& timers, sandbox::Man
       journal_(journal),
       store_(store),
       settings_(std::move(settings)),
+      roster_(settings_.conversation_bounds),
       admission_({[this](const sandbox::Limits& limits) { return sandboxes_.room_for(limits); },
                   [this] { return pool_.give_way(); },
                   [this](const sandbox::Limits& limits) { return sandboxes_.worth_evicting(limits); },
                   [this] { return evict(); },
                   [this] { return pool_.can_give_way() || find_spared() != nullptr; },
                   [this](const Error& why) { return refusal(why); }}),
-      loose_(clock, timers, sandboxes, journal, admission_, settings_),
+      loose_(clock, timers, sandboxes, journal, admission_, settings_,
+             [this] { return roster_.room_for(std::nullopt, loose_.count()); }),
       pool_(timers, sandboxes, settings_.pool, [this](const std::string& name) { return agent(name); }) {
     sandboxes_.set_observer(this);
     journal_.on_refusal([this] { on_store_refused(); });
@@ -88,9 +90,7 @@ View Manager::Impl::view(const Conversation& conversation) const {
 Result<void> Manager::Impl::accepts_work() const {
     if (shutting_down_)
         return Error(Errc::shutting_down, "the server is stopping; try again in a moment");
-    if (!journal_.healthy())
-        return Error(Errc::storage_failed, "the database refuses writes; see the server's log");
-    return {};
+    return journal_.usable();
 }
 
 Conversation& Manager::Impl::enlist(Record record) {
@@ -99,8 +99,8 @@ Conversation& Manager::Impl::enlist(Record record) {
     Conversation& conversation = *owned;
     conversation.log = std::make_shared<EventLog>(journal_, store_, clock_, conversation.record.key,
                                                   settings_.log_bounds.conversation_bytes);
-    conversation.last_activity = clock_.steady_now();
-    by_key_.emplace(conversation.record.key, &conversation);
+    conversation.born = conversation.last_activity = clock_.steady_now();
+    roster_.add(conversation);
     by_sandbox_.emplace(conversation.record.sandbox_id, &conversation);
     by_id_.emplace(id, std::move(owned));
     conversation.counted_as = conversation.machine.status();
@@ -115,6 +115,8 @@ void Manager::Impl::recount(Conversation& conversation) {
     --stats_.by_status[conversation.counted_as];
     ++stats_.by_status[now];
     conversation.counted_as = now;
+    if (now == Status::ended)
+        roster_.on_end(conversation);
 }
 
 void Manager::Impl::create(CreateRequest request, Reply<View> reply) {
@@ -123,6 +125,8 @@ void Manager::Impl::create(CreateRequest request, Reply<View> reply) {
     };
     if (auto accepted = accepts_work(); !accepted)
         return refuse(accepted.error());
+    if (auto room = roster_.room_for(request.user_id, loose_.count()); !room)
+        return refuse(room.error());
     const std::string agent_name = request.agent.empty() ? settings_.default_agent : request.agent;
     if (agent(agent_name) == nullptr)
         return refuse(
@@ -187,27 +191,31 @@ Result<Page<View>> Manager::Impl::list(const ListQuery& query) const {
         if (parsed.ec != std::errc() || parsed.ptr != end || after < 0)
             return Error(Errc::invalid_request, "cursor is not one that this route gave out");
     }
+    const Roster::ByKey& listed = query.user_id ? roster_.of_user(*query.user_id) : roster_.all();
     Page<View> page;
     std::size_t bytes = 0;
+    std::size_t seen = 0;
+    std::int64_t last = 0;  // the key of the one seen last
     // False once the page is full.
     const auto take = [&](const Conversation& conversation) {
-        if (conversation.erasing || (query.status && conversation.machine.status() != *query.status) ||
-            (query.user_id && conversation.record.user_id != query.user_id))
-            return true;
-        if (page.items.size() == query.limit || bytes > base::k_list_page_bytes) {
-            page.next = std::to_string(page.items.back().record.key);
+        if (page.items.size() == query.limit || bytes > base::k_list_page_bytes ||
+            seen++ == base::k_list_scan_items) {
+            page.next = std::to_string(last);
             return false;
         }
+        last = conversation.record.key;
+        if (conversation.erasing || (query.status && conversation.machine.status() != *query.status))
+            return true;
         page.items.push_back(view(conversation));
-        bytes += conversation.record.metadata.size() + 1024;
+        bytes += conversation.record.metadata.size() + base::k_list_item_bytes;
         return true;
     };
     if (query.order == ListOrder::oldest_first) {
-        for (auto at = by_key_.upper_bound(after); at != by_key_.end() && take(*at->second);)
+        for (auto at = listed.upper_bound(after); at != listed.end() && take(*at->second);)
             ++at;
     } else {
-        auto at = query.cursor.empty() ? by_key_.end() : by_key_.lower_bound(after);
-        while (at != by_key_.begin() && take(*std::prev(at)->second))
+        auto at = query.cursor.empty() ? listed.end() : listed.lower_bound(after);
+        while (at != listed.begin() && take(*std::prev(at)->second))
             --at;
     }
     return page;
@@ -261,6 +269,8 @@ void Manager::Impl::remove(const std::string& id, Reply<void> reply) {
         end(*conversation, "conversation_deleted", "the conversation was deleted");
     else if (conversation->box.gone)
         erase(*conversation);
+    else if (!awaiting_removal_.contains(id))
+        sandboxes_.remove(conversation->record.sandbox_id, [this, id] { on_removal_answered(id); });
 }
 
 Result<TurnTicket> Manager::Impl::repeated(Conversation& conversation, const std::string& key,
@@ -434,7 +444,7 @@ Result<std::unique_ptr<Subscription>> Manager::Impl::subscribe(const std::string
 void Manager::Impl::shut_down(std::function<void()> done) {
     shutting_down_ = true;
     pool_.close();
-    for (auto& [key, conversation] : by_key_) {
+    for (const auto& [key, conversation] : roster_.all()) {
         const Machine& machine = conversation->machine;
         // One that is frozen is paused already; that it now ends is no other reason.
         const auto reason = machine.sandbox_is_frozen() ? machine.reason() : PauseReason::server_restart;

@@ -1,5 +1,6 @@
 // The inside of conversation::Manager. Internal to core/conversation: only manager*.cpp include it.
 // manager_impl.cpp answers requests, manager_actions.cpp performs what the machines ask for,
+// manager_life.cpp ends what is idle or over and forgets it,
 // manager_capacity.cpp says whose sandbox ends for another one,
 // manager_restore.cpp takes over what the store remembers.
 #pragma once
@@ -15,6 +16,7 @@
 #include "core/conversation/conversation.hpp"
 #include "core/conversation/loose_sandboxes.hpp"
 #include "core/conversation/manager.hpp"
+#include "core/conversation/roster.hpp"
 #include "core/conversation/warm_pool.hpp"
 #include "core/sandbox/manager.hpp"
 
@@ -26,7 +28,7 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
          Store& store, ManagerSettings settings);
     ~Impl() override;
 
-    base::Result<void> restore();
+    base::Result<void> restore(Snapshot snapshot);
     void open_pool() { pool_.fill(); }
     void create(CreateRequest request, Reply<View> reply);
     base::Result<View> get(const std::string& id) const;
@@ -44,7 +46,10 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
 
     LooseSandboxes& loose() noexcept { return loose_; }
     std::vector<PoolState> pool() const { return pool_.states(); }
+    std::size_t count() const noexcept { return roster_.open() + loose_.count(); }
+    const ConversationBounds& bounds() const noexcept { return roster_.bounds(); }
     const std::vector<sandbox::AgentSpec>& agents() const noexcept { return settings_.agents; }
+    const sandbox::Limits& default_limits() const noexcept { return sandboxes_.default_limits(); }
     const Stats& stats() const noexcept { return stats_; }
 
     void on_sandbox_exit(const std::string& sandbox_id, std::uint32_t generation,
@@ -54,6 +59,7 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     void on_agent_exit(const std::string& sandbox_id, std::uint32_t generation,
                        const std::string& detail) override;
     void on_room(const std::string& sandbox_id) override;
+    std::optional<std::string> spare_one() override;
     std::optional<sandbox::Exit> limit_at_end(const std::string& id) override;
     void turn_done(const std::string& id) override;
     void query_ended(const std::string& id, sandbox::QueryEnd end, std::string_view detail) override;
@@ -95,13 +101,19 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     void remove_sandbox(Conversation& conversation);
     void begin_removal(Conversation& conversation);
     void on_store_refused();
-    void on_sandbox_removed(const std::string& id);
+    void on_removal_answered(const std::string& id);
+    void on_sandbox_removed(const std::string& id, const std::string& sandbox_id);
     void discard(Conversation& conversation, const Action& action);
     void erase(Conversation& conversation);
+    void end(Conversation& conversation, const std::string& code, const std::string& text);
+
+    // manager_life.cpp
     void arm_life(Conversation& conversation);
     void on_life_timer(const std::string& id);
     base::Millis until_end_of_life(const Conversation& conversation) const;
-    void end(Conversation& conversation, const std::string& code, const std::string& text);
+    void keep_ended(const Conversation& conversation, base::Millis ended_ago);
+    void arm_forgetting();
+    void forget_ended();
 
     // manager_capacity.cpp
     std::optional<base::Millis> until_spared(const Conversation& conversation) const;
@@ -110,8 +122,9 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     base::Error refusal(const base::Error& why) const;
 
     // manager_restore.cpp
-    void record_turns(Snapshot& snapshot);
-    void restore_conversation(Record record, const Snapshot& snapshot);
+    base::Result<void> record_turns(Snapshot& snapshot);
+    base::Result<void> commit_some();
+    void restore_conversation(Record record, const sandbox::Record* box, const Snapshot& snapshot);
     void restore_turns(Conversation& conversation, const Snapshot& snapshot);
 
     const base::Clock& clock_;
@@ -120,13 +133,16 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     Journal& journal_;
     Store& store_;
     ManagerSettings settings_;
+    Roster roster_;
     Admission admission_;
     LooseSandboxes loose_;
     WarmPool pool_;
     std::unordered_set<Conversation*> started_;  // those with a sandbox that lives, and some that had one
     std::unordered_map<std::string, std::unique_ptr<Conversation>> by_id_;
-    std::map<std::int64_t, Conversation*> by_key_;
     std::unordered_map<std::string, Conversation*> by_sandbox_;
+    std::unordered_set<std::string> awaiting_removal_;    // ids; their end is not committed yet
+    std::multimap<base::SteadyTime, std::string> ended_;  // ids by when they are forgotten
+    base::TimerId forget_timer_ = 0;
     Stats stats_;
     std::int64_t last_key_ = 0;
     bool shutting_down_ = false;

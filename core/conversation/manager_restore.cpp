@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <iterator>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "core/base/log.hpp"
@@ -7,53 +9,72 @@
 
 namespace atl::conversation {
 
-base::Result<void> Manager::Impl::restore() {
-    auto loaded = store_.load();
-    if (!loaded)
-        return loaded.error();
-    Snapshot& snapshot = *loaded;
+base::Result<void> Manager::Impl::restore(Snapshot snapshot) {
     last_key_ = snapshot.last_key;
-    record_turns(snapshot);
+    if (auto recorded = record_turns(snapshot); !recorded)
+        return recorded;
     for (const std::int64_t key : snapshot.orphaned_logs)
         journal_.purge(key);
-    std::unordered_map<std::string, std::string> owner;  // sandbox -> conversation
+    std::unordered_set<std::string> owned;  // sandboxes that are some conversation's
     for (const Record& record : snapshot.conversations)
-        owner.emplace(record.sandbox_id, record.id);
+        owned.insert(record.sandbox_id);
+    std::unordered_map<std::string, const sandbox::Record*> boxes;
     for (const sandbox::Record& box : snapshot.sandboxes) {
+        boxes.emplace(box.id, &box);
         if (box.gone)
             continue;
         sandboxes_.adopt(box);
-        if (!box.conversation_id.empty() && !owner.contains(box.id)) {
+        if (!box.conversation_id.empty() && !owned.contains(box.id)) {
             // Its conversation was deleted and the server ended before the workspace was.
-            sandboxes_.remove(box.id, [this, id = box.id] { journal_.add(EraseSandbox{id}); });
+            sandboxes_.remove(
+                box.id, [] {}, [this, id = box.id] { journal_.add(EraseSandbox{id}); });
             continue;
         }
-        loose_.enlist(box);
+        loose_.adopt(box);
     }
-    for (Record& record : snapshot.conversations)
-        restore_conversation(std::move(record), snapshot);
+    for (Record& record : snapshot.conversations) {
+        const auto box = boxes.find(record.sandbox_id);
+        restore_conversation(std::move(record), box == boxes.end() ? nullptr : box->second, snapshot);
+        if (auto committed = commit_some(); !committed)
+            return committed;
+    }
     return journal_.flush();
 }
 
+// The journal looks through its batch for each turn that is added: a batch of all would take quadratic time.
+base::Result<void> Manager::Impl::commit_some() {
+    constexpr std::size_t k_batch_writes = 128;
+    return journal_.pending() < k_batch_writes ? base::Result<void>() : journal_.flush();
+}
+
 // The record of a turn is written behind its events: what the last server did not get to is made up for.
-void Manager::Impl::record_turns(Snapshot& snapshot) {
+base::Result<void> Manager::Impl::record_turns(Snapshot& snapshot) {
     const auto before = [](const TurnRecord& a, const TurnRecord& b) {
         return std::pair(a.conversation_key, a.turn) < std::pair(b.conversation_key, b.turn);
     };
+    std::vector<TurnRecord> missing;
     for (const LoggedTurn& logged : snapshot.unrecorded_turns) {
         TurnRecord turn;
         turn.conversation_key = logged.conversation_key;
         turn.turn = logged.turn;
         turn.first_seq = logged.first_seq;
-        auto at = std::lower_bound(snapshot.turns.begin(), snapshot.turns.end(), turn, before);
-        if (at == snapshot.turns.end() || before(turn, *at))
-            at = snapshot.turns.insert(at, std::move(turn));
+        const auto at = std::lower_bound(snapshot.turns.begin(), snapshot.turns.end(), turn, before);
+        const bool recorded = at != snapshot.turns.end() && !before(turn, *at);
+        TurnRecord& record = recorded ? *at : missing.emplace_back(std::move(turn));
         if (!logged.done)
             continue;
-        at->last_seq = logged.last_seq;
-        at->bytes = logged.bytes;
-        journal_.add(PutTurn{*at});
+        record.last_seq = logged.last_seq;
+        record.bytes = logged.bytes;
+        journal_.add(PutTurn{record});
+        if (auto committed = commit_some(); !committed)
+            return committed;
     }
+    const auto recorded = static_cast<std::ptrdiff_t>(snapshot.turns.size());
+    std::sort(missing.begin(), missing.end(), before);
+    snapshot.turns.insert(snapshot.turns.end(), std::make_move_iterator(missing.begin()),
+                          std::make_move_iterator(missing.end()));
+    std::inplace_merge(snapshot.turns.begin(), snapshot.turns.begin() + recorded, snapshot.turns.end(),
+                       before);
     for (Record& record : snapshot.conversations) {
         TurnRecord beyond;
         beyond.conversation_key = record.key + 1;
@@ -61,9 +82,11 @@ void Manager::Impl::record_turns(Snapshot& snapshot) {
         if (end != snapshot.turns.begin() && std::prev(end)->conversation_key == record.key)
             record.last_turn = std::max(record.last_turn, std::prev(end)->turn);
     }
+    return {};
 }
 
-void Manager::Impl::restore_conversation(Record record, const Snapshot& snapshot) {
+void Manager::Impl::restore_conversation(Record record, const sandbox::Record* box,
+                                         const Snapshot& snapshot) {
     // It ran when the last server ended, in whatever way; one that was told so already is left as it is.
     const bool ran = record.status == Status::active || record.status == Status::starting;
     if (ran) {
@@ -71,10 +94,11 @@ void Manager::Impl::restore_conversation(Record record, const Snapshot& snapshot
         record.reason = PauseReason::server_restart;
     }
     Conversation& conversation = enlist(std::move(record));
-    const auto box =
-        std::find_if(snapshot.sandboxes.begin(), snapshot.sandboxes.end(),
-                     [&](const auto& candidate) { return candidate.id == conversation.record.sandbox_id; });
-    if (box != snapshot.sandboxes.end())
+    // The only time that the wall clock tells its age: no other clock goes on from one run to the next.
+    const auto age = std::clamp<base::Millis>(clock_.wall_now() - conversation.record.created_at,
+                                              base::Millis{0}, base::k_max_named_time);
+    conversation.born -= age;
+    if (box != nullptr)
         conversation.box = *box;
     conversation.machine.restore(conversation.record.status, conversation.record.reason);
     recount(conversation);
@@ -91,8 +115,12 @@ void Manager::Impl::restore_conversation(Record record, const Snapshot& snapshot
     }
     if (conversation.record.first_seq > 1)
         journal_.purge(conversation.record.key, conversation.record.first_seq);
-    if (conversation.record.status == Status::ended && !conversation.box.gone)
-        remove_sandbox(conversation);
+    if (conversation.record.status == Status::ended) {
+        if (!conversation.box.gone)
+            remove_sandbox(conversation);
+        else
+            keep_ended(conversation, age - std::chrono::seconds(conversation.record.ttl_seconds));
+    }
     arm_life(conversation);
 }
 

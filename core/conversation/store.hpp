@@ -66,6 +66,9 @@ class Store {
   public:
     virtual ~Store() = default;
 
+    /// Whether writes can be kept now, without a look at the disk. Errors: storage_failed, saying what is
+    /// wrong with the database and what the operator can do.
+    virtual base::Result<void> usable() const { return {}; }
     /// All or nothing. Errors: storage_failed, with what the database says; the writes may be tried again.
     virtual base::Result<void> commit(std::span<const Write> writes) = 0;
     /// Removes events below `below_seq`, at most `max_rows`; returns how many. Not part of any batch.

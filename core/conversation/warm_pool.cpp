@@ -44,7 +44,7 @@ void WarmPool::fill() {
 
 void WarmPool::start_next() {
     // Room comes with a sandbox's end, and that calls fill().
-    if (closed_ || !starting_.empty() || is_full() || !sandboxes_.room_for(sandbox::Limits{}))
+    if (closed_ || !starting_.empty() || is_full() || !sandboxes_.room_for(sandboxes_.default_limits()))
         return;
     for (std::size_t tried = 0; tried < shelves_.size(); ++tried) {
         Shelf& shelf = shelves_[next_];
@@ -60,6 +60,7 @@ void WarmPool::start_one(Shelf& shelf) {
         return;
     sandbox::Record wanted;
     wanted.conversation_id = base::new_id();
+    wanted.limits = sandboxes_.default_limits();
     auto made = sandboxes_.create(std::move(wanted));
     if (!made)
         return on_failure(shelf, made.error());
@@ -125,7 +126,7 @@ WarmPool::Shelf* WarmPool::shelf_of(const std::string& agent) {
 std::optional<WarmPool::Claimed> WarmPool::claim(const std::string& agent, const CreateRequest& request) {
     Shelf* const shelf = shelf_of(agent);
     if (shelf == nullptr || !request.env.empty() || request.network != sandbox::NetworkMode::none ||
-        request.limits != sandbox::Limits{})
+        request.limits != sandboxes_.default_limits())
         return std::nullopt;
     std::optional<Claimed> claimed;
     while (!claimed && !shelf->ready.empty()) {

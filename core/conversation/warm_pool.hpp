@@ -2,8 +2,8 @@
 // its conversation will have. One is claimed once, by one conversation, and never comes back. What is claimed
 // is replaced in the background, one at a time. Internal to core/conversation.
 //
-// Invariants: nothing of the pool is in the store, so what a killed server leaves of it is removed like any
-// half-made sandbox; a sandbox that is not exactly as it was started is never given out.
+// Invariants: nothing of the pool is in the store or claimed, so what a killed server leaves of it is removed
+// like any half-made sandbox; a sandbox that is not exactly as it was started is never given out.
 #pragma once
 
 #include <deque>

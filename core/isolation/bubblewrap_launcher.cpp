@@ -5,10 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <iterator>
 
 #include "core/isolation/bridge_socket.hpp"
 #include "core/isolation/running_sandbox.hpp"
+#include "core/isolation/socket_counts.hpp"
 #include "core/isolation/zygote.hpp"
 
 namespace atl::isolation {
@@ -16,7 +19,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// devpts (the kernel's filesystems/devpts): of the 4096 pseudoterminals of a host (kernel.pty.max) one
+// sandbox has so many at most.
+constexpr const char* k_pty_options = "newinstance,ptmxmode=0666,mode=0620,max=256";
 constexpr std::uint64_t k_bytes_per_mb = 1024UL * 1024;
+constexpr int k_zygote_attempts = 3;
+// On a host without memory a sandbox goes before everything of the host's own: each 100 of it counts as a
+// tenth of the memory (proc(5), /proc/pid/oom_score_adj).
+constexpr int k_oom_score_adj = 800;
 
 class BubblewrapProcess final : public sandbox::Process {
   public:
@@ -35,6 +45,8 @@ class BubblewrapProcess final : public sandbox::Process {
     void terminate() override { running_->terminate(); }
     void kill() override { running_->kill(); }
     std::string log_tail() const override { return running_->log_tail(); }
+    std::optional<std::uint32_t> sockets() const override { return running_->sockets(); }
+    std::optional<std::uint32_t> netlink_sockets() const override { return running_->netlink_sockets(); }
     void on_log(std::function<void(std::string_view)> on_text) override {
         running_->on_log(std::move(on_text));
     }
@@ -88,6 +100,13 @@ StagingSources staging_sources(const LauncherConfig& config) {
         reachable.emplace_back(name);
     if (!layout.resolv_conf.empty())
         reachable.emplace_back(layout.resolv_conf);
+    sources.folders = {"/usr"};
+    sources.folders.insert(sources.folders.end(), layout.folders.begin(), layout.folders.end());
+    for (const auto* parts : {&layout.etc_folders, &layout.etc_files})
+        sources.etc_parts.insert(sources.etc_parts.end(), parts->begin(), parts->end());
+    // Among them is the data directory, which holds no agent.
+    std::ranges::copy_if(config.sources, std::back_inserter(sources.agents),
+                         [&](const fs::path& source) { return source != config.run_dir.parent_path(); });
     return sources;
 }
 
@@ -100,6 +119,19 @@ base::Result<base::UniqueFd> prepare_run_dir(const fs::path& path) {
     if (!folder || ::fchmod(folder.get(), 0700) != 0)
         return base::Error(base::Errc::storage_failed, base::errno_text("open " + path.string(), errno));
     return folder;
+}
+
+/// As a comment of the profile: bwrap's sources that are made for the launch.
+std::string staged_text(const StagedMount& mount) {
+    switch (mount.kind) {
+        case StagedKind::bind:
+            return "# " + mount.target + " is " + mount.source;
+        case StagedKind::view:
+            return "# " + mount.target + " is an overlay: " + mount.options;
+        case StagedKind::ptys:
+            break;
+    }
+    return "# " + mount.target + " is a devpts: " + mount.options;
 }
 
 std::string folder_name(const sandbox::LaunchSpec& spec) {
@@ -147,18 +179,36 @@ BubblewrapLauncher::BubblewrapLauncher(base::Executor executor, base::Timers& ti
       filters_(std::move(filters)),
       run_dir_(std::make_shared<base::UniqueFd>(std::move(run_dir))),
       staging_(std::move(staging)),
-      orphans_(std::make_shared<Orphans>()) {}
+      orphans_(std::make_shared<Orphans>()),
+      counts_sockets_(can_count_sockets()),
+      failures_(std::make_shared<LaunchFailures>()) {}
 
 BubblewrapLauncher::~BubblewrapLauncher() = default;
+
+void BubblewrapLauncher::let_go() {
+    orphans_->let_go();
+}
 
 ProfileSources BubblewrapLauncher::sources(const sandbox::LaunchSpec& spec, const std::string& folder) const {
     if (config_.uid_mode == UidMode::private_uid) {
         const std::string& at = staging_.dir;
-        return {at + "/workspace", spec.agent_dir ? at + "/agent" : "", at + "/guest", at + "/bridge",
-                at + "/etc"};
+        const HostViews& views = staging_.views;
+        ProfileSources staged{at + "/workspace", spec.agent_dir ? at + "/agent" : "",
+                              at + "/guest",     at + "/bridge",
+                              at + "/etc",       at + "/masks"};
+        if (views.mounts.empty()) {
+            staged.ptys = at + "/ptys";
+            return staged;
+        }
+        staged.guest = views.guest;
+        staged.etc = views.etc;
+        staged.host_root = views.root;
+        staged.dev = views.dev;
+        return staged;
     }
-    return {spec.workspace, spec.agent_dir ? spec.agent_dir->string() : "", config_.guest,
-            config_.run_dir / folder, config_.etc_dir};
+    return {spec.workspace,  spec.agent_dir ? spec.agent_dir->string() : "",
+            config_.guest,   config_.run_dir / folder,
+            config_.etc_dir, config_.masks_dir};
 }
 
 std::vector<std::string> BubblewrapLauncher::arguments_of(const sandbox::LaunchSpec& spec,
@@ -179,14 +229,23 @@ ChildPlan BubblewrapLauncher::plan(const sandbox::LaunchSpec& spec, sandbox::Res
     if (group)
         plan.group_fd = group->clone_into_fd();
     plan.max_file_bytes = spec.limits.disk_mb * k_bytes_per_mb;
+    plan.max_open_files = spec.limits.max_open_files;
+    plan.oom_score_adj = k_oom_score_adj;
     if (config_.uid_mode == UidMode::shared)
         return plan;
     const ProfileSources staged = sources(spec, folder);
     plan.uid = spec.host_uid;
     plan.mount_namespace = staging_.mount_namespace.get();
-    plan.staged = {{spec.workspace, staged.workspace}, {config_.run_dir / folder, staged.bridge_dir}};
-    if (spec.agent_dir)
-        plan.staged.push_back({*spec.agent_dir, staged.agent_dir});
+    plan.staged = staging_.views.mounts;
+    const std::string ptys = staged.dev.empty() ? staged.ptys : staged.dev + "/pts";
+    plan.staged.push_back({StagedKind::ptys, "", ptys, k_pty_options});
+    plan.staged.push_back({StagedKind::bind, spec.workspace, staged.workspace, ""});
+    plan.staged.push_back({StagedKind::bind, config_.run_dir / folder, staged.bridge_dir, ""});
+    if (!spec.agent_dir)
+        return plan;
+    const bool is_viewed = !staged.dev.empty() && !staging_.views.refused.contains(*spec.agent_dir);
+    plan.staged.push_back(is_viewed ? view_of(*spec.agent_dir, staged.agent_dir, staging_.views.empty)
+                                    : StagedMount{StagedKind::bind, *spec.agent_dir, staged.agent_dir, ""});
     return plan;
 }
 
@@ -213,6 +272,26 @@ base::Result<BubblewrapLauncher::Descriptors> BubblewrapLauncher::open_descripto
     return fds;
 }
 
+// A zygote that waited may have died meanwhile: the next one is as good, only later if it has still to join.
+base::Result<Spawned> BubblewrapLauncher::start_in(sandbox::ResourceGroup* group,
+                                                   const ChildPlan& plan) const {
+    base::Error gone(base::Errc::sandbox_failed, "");
+    for (int attempt = 0; group != nullptr && attempt < k_zygote_attempts; ++attempt) {
+        const auto zygote = group->take_zygote();
+        if (!zygote)
+            return zygote.error();
+        if (*zygote == nullptr)
+            break;
+        auto spawned = (*zygote)->become(config_.bwrap, command_line(), plan);
+        if (spawned)
+            return spawned;
+        gone = spawned.error();
+    }
+    if (!gone.detail().empty())
+        return gone;
+    return spawn(executor_, config_.bwrap, command_line(), plan);
+}
+
 base::Result<std::unique_ptr<sandbox::Process>> BubblewrapLauncher::launch(
     const sandbox::LaunchSpec& spec, sandbox::ResourceGroup* group,
     std::function<void(sandbox::Exit)> on_exit) {
@@ -228,14 +307,15 @@ base::Result<std::unique_ptr<sandbox::Process>> BubblewrapLauncher::launch(
     auto socket = BridgeSocket::listen(run_dir_, folder, fds->listener);
     if (!socket)
         return socket.error();
-    const auto zygote = group != nullptr ? group->take_zygote() : nullptr;
-    const ChildPlan what = plan(spec, group, folder, *fds);
-    auto spawned = zygote ? zygote->become(config_.bwrap, command_line(), what)
-                          : spawn(executor_, config_.bwrap, command_line(), what);
+    auto spawned = start_in(group, plan(spec, group, folder, *fds));
     if (!spawned)
         return spawned.error();
-    Started started{std::move(*spawned), std::move(*socket), std::move(fds->log.read_end),
-                    std::move(fds->status.read_end)};
+    Started started{std::move(*spawned),
+                    std::move(*socket),
+                    std::move(fds->log.read_end),
+                    std::move(fds->status.read_end),
+                    spec.network,
+                    failures_};
     auto running =
         std::make_shared<RunningSandbox>(executor_, timers_, std::move(started), std::move(on_exit));
     running->watch();
@@ -247,13 +327,26 @@ void BubblewrapLauncher::describe(sandbox::Enforcement& enforcement, sandbox::Ne
     enforcement.filesystem = "bubblewrap";
     enforcement.network = network == sandbox::NetworkMode::none ? "netns" : "host";
     enforcement.syscalls = "seccomp";
+    if (network == sandbox::NetworkMode::none && counts_sockets_)
+        enforcement.sockets = "count";
     if (config_.process_limit == ProcessLimit::rlimit)
         enforcement.processes = "rlimit";
     enforcement.uid = config_.uid_mode == UidMode::private_uid ? "private" : "shared";
 }
 
+std::map<std::string, std::string> BubblewrapLauncher::shared_host_files() const {
+    if (config_.uid_mode == UidMode::shared)
+        return {{"/usr", "only a server that runs as root makes views of it"}};
+    return staging_.views.refused;
+}
+
 std::string BubblewrapLauncher::profile(const sandbox::LaunchSpec& spec) const {
-    return profile_text(arguments_of(spec, folder_name(spec)));
+    std::string text;
+    if (config_.uid_mode == UidMode::private_uid) {
+        for (const auto& mount : plan(spec, nullptr, folder_name(spec), {}).staged)
+            text += staged_text(mount) + '\n';
+    }
+    return text + profile_text(arguments_of(spec, folder_name(spec)));
 }
 
 }  // namespace atl::isolation

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -23,6 +24,7 @@
 namespace atl::isolation {
 
 class Orphans;
+struct LaunchFailures;
 
 enum class UidMode : std::uint8_t { shared, private_uid };
 /// Who holds a sandbox to its `maxProcesses`: its group, or nobody; or the guest by RLIMIT_NPROC.
@@ -32,9 +34,10 @@ enum class HostNetwork : std::uint8_t { refused, allowed };
 /// What the launcher works with. Paths are absolute; nothing of it changes while the server runs.
 struct LauncherConfig {
     std::string bwrap = "/usr/bin/bwrap";
-    std::filesystem::path guest;    // the guest's binary, readable and executable by everyone
-    std::filesystem::path run_dir;  // holds the bridge sockets; nobody else's, emptied at start
-    std::filesystem::path etc_dir;  // write_etc() made it
+    std::filesystem::path guest;      // the guest's binary, readable and executable by everyone
+    std::filesystem::path run_dir;    // holds the bridge sockets; nobody else's, emptied at start
+    std::filesystem::path etc_dir;    // write_etc() made it
+    std::filesystem::path masks_dir;  // make_masks() made it
     HostLayout layout;
     std::vector<std::filesystem::path> sources;  // below them lie all workspaces and agents
     UidMode uid_mode = UidMode::shared;
@@ -55,8 +58,15 @@ class BubblewrapLauncher final : public sandbox::Launcher {
         const sandbox::LaunchSpec& spec, sandbox::ResourceGroup* group,
         std::function<void(sandbox::Exit)> on_exit) override;
     void describe(sandbox::Enforcement& enforcement, sandbox::NetworkMode network) const override;
+    /// At the server's end: the loop waits for no process any more. Those that were not reaped were killed.
+    void let_go();
 
-    /// The profile as launch() would apply it, as text.
+    const LaunchFailures& failures() const noexcept { return *failures_; }
+    /// Files of the host that sandboxes see with the host's own inodes, so that locks and watches on them
+    /// reach others, and why.
+    std::map<std::string, std::string> shared_host_files() const;
+
+    /// The profile as launch() would apply it, as text; what is staged for it comes first, as comments.
     std::string profile(const sandbox::LaunchSpec& spec) const;
 
   private:
@@ -70,6 +80,7 @@ class BubblewrapLauncher final : public sandbox::Launcher {
     ProfileSources sources(const sandbox::LaunchSpec& spec, const std::string& folder) const;
     ChildPlan plan(const sandbox::LaunchSpec& spec, sandbox::ResourceGroup* group, const std::string& folder,
                    const Descriptors& fds) const;
+    base::Result<Spawned> start_in(sandbox::ResourceGroup* group, const ChildPlan& plan) const;
 
     base::Executor executor_;
     base::Timers& timers_;
@@ -78,6 +89,8 @@ class BubblewrapLauncher final : public sandbox::Launcher {
     std::shared_ptr<base::UniqueFd> run_dir_;
     Staging staging_;  // of a private launch
     std::shared_ptr<Orphans> orphans_;
+    bool counts_sockets_;  // whether this host can
+    std::shared_ptr<LaunchFailures> failures_;
 };
 
 }  // namespace atl::isolation

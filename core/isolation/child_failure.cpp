@@ -4,7 +4,9 @@ namespace atl::isolation {
 namespace {
 
 std::string staged_source(const ChildPlan& plan, std::size_t index) {
-    return index < plan.staged.size() ? plan.staged[index].source : std::string("?");
+    if (index >= plan.staged.size())
+        return "?";
+    return plan.staged[index].kind == StagedKind::ptys ? "pseudoterminals" : plan.staged[index].source;
 }
 
 }  // namespace
@@ -22,7 +24,7 @@ std::string what_failed(const ChildFailure& failure, const ChildPlan& plan, cons
         case ChildStage::staging_source:
             return "open " + staged_source(plan, failure.index);
         case ChildStage::staging_mount:
-            return "binding " + staged_source(plan, failure.index);
+            return "mounting " + staged_source(plan, failure.index);
         case ChildStage::working_directory:
             return "chdir " + plan.cwd;
         case ChildStage::descriptors:

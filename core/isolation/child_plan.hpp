@@ -8,10 +8,18 @@
 
 namespace atl::isolation {
 
-/// A folder that the child binds onto another, so that a uid without a path to the source can reach it.
+/// How a staged folder is mounted. `bind`: the source itself, which may be a file. `view`: a read-only
+/// overlay (the kernel's filesystems/overlayfs) of the source, whose files have the bytes of the host's and
+/// inodes of their own: locks and watches on them reach nobody else. `ptys`: a fresh devpts, without a
+/// source.
+enum class StagedKind : std::uint8_t { bind, view, ptys };
+
+/// Something that the child mounts where a uid without a path to the source can reach it.
 struct StagedMount {
+    StagedKind kind = StagedKind::bind;
     std::string source;
     std::string target;
+    std::string options;  // mount(2)'s data, of a view or of ptys
 };
 
 /// Of processor and I/O. Low: nice 5, last in its class of I/O. Background: nice 19, I/O when nobody else has
@@ -23,6 +31,8 @@ struct ChildPlan {
     std::vector<int> fds;              // fds[i] becomes descriptor i; every other one is closed
     int group_fd = -1;                 // directory of a cgroup v2 group to start in
     std::uint64_t max_file_bytes = 0;  // RLIMIT_FSIZE (getrlimit(2)); 0: as the server's
+    std::uint32_t max_open_files = 0;  // RLIMIT_NOFILE, soft 1024 of it at most; 0: as the server's
+    int oom_score_adj = 0;             // proc(5); 0: as the server's
     std::uint32_t uid = 0;             // also the gid, without supplementary groups; 0 keeps the server's
     int mount_namespace = -1;          // to start in a copy of
     std::vector<StagedMount> staged;   // with `mount_namespace`, where both sides exist

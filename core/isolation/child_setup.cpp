@@ -67,8 +67,8 @@ ATL_CHILD bool ChildSetup::run() noexcept {
     ::syscall(SYS_umask, 022);
     return join_group() && lead_session() && stage_mounts() &&
            check(::syscall(SYS_chdir, plan_.cwd.c_str()), ChildStage::working_directory) &&
-           arrange_descriptors() && set_limits() && lower_priority() && change_identity() &&
-           bind_to_parent() &&
+           arrange_descriptors() && set_limits() && offer_to_oom_killer() && lower_priority() &&
+           change_identity() && bind_to_parent() &&
            check(::syscall(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), ChildStage::no_new_privileges) &&
            reset_signals();
 }
@@ -89,14 +89,44 @@ ATL_CHILD bool ChildSetup::set_limits() noexcept {
     if (plan_.max_file_bytes > 0 &&
         !check(::syscall(SYS_prlimit64, 0, RLIMIT_FSIZE, &limit, nullptr), ChildStage::limits))
         return false;
-    limit = {0, 0};
-    if (!check(::syscall(SYS_prlimit64, 0, RLIMIT_CORE, &limit, nullptr), ChildStage::limits))
+    if (!limit_core_dumps())
         return false;
     if (!check(::syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, nullptr, &limit), ChildStage::limits))
         return false;
+    if (plan_.max_open_files > 0 && limit.rlim_max > plan_.max_open_files)
+        limit.rlim_max = plan_.max_open_files;
+    if (limit.rlim_cur > limit.rlim_max)
+        limit.rlim_cur = limit.rlim_max;
     if (limit.rlim_cur > k_soft_open_files)
         limit.rlim_cur = k_soft_open_files;
     return check(::syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &limit, nullptr), ChildStage::limits);
+}
+
+// 1 and not 0: only with 1 the kernel does not run the handler of a piped core_pattern, as root of the host
+// (core(5)). Who may not raise a limit of 0 keeps it (core_dump_risk() of host_probe.hpp tells the operator).
+ATL_CHILD bool ChildSetup::limit_core_dumps() noexcept {
+    rlimit limit{1, 1};
+    if (::syscall(SYS_prlimit64, 0, RLIMIT_CORE, &limit, nullptr) == 0)
+        return true;
+    limit = {0, 0};
+    return check(::syscall(SYS_prlimit64, 0, RLIMIT_CORE, &limit, nullptr), ChildStage::limits);
+}
+
+// Before the change of identity: written with CAP_SYS_RESOURCE it is also the least that those inside can set
+// (proc(5), /proc/pid/oom_score_adj). A child that shares the server's memory changes its own alone, since it
+// was made with CLONE_VFORK.
+ATL_CHILD bool ChildSetup::offer_to_oom_killer() noexcept {
+    if (plan_.oom_score_adj <= 0)
+        return true;
+    char digits[8];
+    std::size_t at = sizeof digits;
+    for (int rest = plan_.oom_score_adj; rest > 0 && at > 0; rest /= 10)
+        digits[--at] = static_cast<char>('0' + rest % 10);
+    const long file = ::syscall(SYS_openat, AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC, 0);
+    const bool done = check(file, ChildStage::limits) &&
+                      check(::syscall(SYS_write, file, digits + at, sizeof digits - at), ChildStage::limits);
+    ::syscall(SYS_close, file);
+    return done;
 }
 
 ATL_CHILD bool ChildSetup::stage_mounts() noexcept {
@@ -112,12 +142,29 @@ ATL_CHILD bool ChildSetup::stage_mounts() noexcept {
     return true;
 }
 
-// Opened in the new mount namespace, since mount(2) binds nothing that belongs to another, and bound by
-// descriptor: the last name of the source may be no symlink.
 ATL_CHILD bool ChildSetup::stage_one(std::size_t index) noexcept {
     const StagedMount& staged = plan_.staged[index];
-    const long source = ::syscall(SYS_openat, AT_FDCWD, staged.source.c_str(),
-                                  O_PATH | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC, 0);
+    switch (staged.kind) {
+        case StagedKind::bind:
+            break;
+        case StagedKind::view:
+            return check(::syscall(SYS_mount, "atoll", staged.target.c_str(), "overlay",
+                                   MS_RDONLY | MS_NOSUID | MS_NOATIME, staged.options.c_str()),
+                         ChildStage::staging_mount, index);
+        case StagedKind::ptys:
+            return check(::syscall(SYS_mount, "devpts", staged.target.c_str(), "devpts",
+                                   MS_NOSUID | MS_NOEXEC, staged.options.c_str()),
+                         ChildStage::staging_mount, index);
+    }
+    return bind_one(index);
+}
+
+// Opened in the new mount namespace, since mount(2) binds nothing that belongs to another, and bound by
+// descriptor: the last name of the source may be no symlink.
+ATL_CHILD bool ChildSetup::bind_one(std::size_t index) noexcept {
+    const StagedMount& staged = plan_.staged[index];
+    const long source =
+        ::syscall(SYS_openat, AT_FDCWD, staged.source.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
     if (!check(source, ChildStage::staging_source, index))
         return false;
     char source_path[32];

@@ -41,8 +41,11 @@ class ChildSetup {
     bool join_group() noexcept;
     bool lead_session() noexcept;
     bool set_limits() noexcept;
+    bool limit_core_dumps() noexcept;
+    bool offer_to_oom_killer() noexcept;
     bool stage_mounts() noexcept;
     bool stage_one(std::size_t index) noexcept;
+    bool bind_one(std::size_t index) noexcept;
     bool arrange_descriptors() noexcept;
     bool change_identity() noexcept;
     bool bind_to_parent() noexcept;

@@ -81,4 +81,16 @@ base::Result<void> write_etc(const fs::path& folder, const HostLayout& layout) {
     return {};
 }
 
+base::Result<void> make_masks(const fs::path& folder) {
+    try {
+        fs::create_directories(folder / k_empty_folder);
+        write_file(folder / k_empty_file, "");
+        open_folders_to_all(folder);
+    } catch (const std::exception& error) {
+        return base::Error(base::Errc::storage_failed,
+                           "cannot make what masks /proc in " + folder.string() + ": " + error.what());
+    }
+    return {};
+}
+
 }  // namespace atl::isolation

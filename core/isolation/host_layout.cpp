@@ -8,6 +8,13 @@ namespace fs = std::filesystem;
 constexpr const char* k_program_folders[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"};
 constexpr const char* k_etc[] = {"etc/ssl/certs", "etc/ssl/openssl.cnf", "etc/alternatives",
                                  "etc/ld.so.cache"};
+// pressure: anyone may register triggers there, whose removal then holds up the end of their process for
+// minutes. The others tell of the host's hardware, file systems and interrupts, or are what container engines
+// mask.
+constexpr const char* k_masked_proc[] = {
+    "pressure", "acpi",          "asound",      "bus",        "fs",         "irq",
+    "scsi",     "cmdline",       "config.gz",   "diskstats",  "interrupts", "iomem",
+    "kcore",    "latency_stats", "sched_debug", "timer_list", "timer_stats"};
 
 void find_program_folders(const fs::path& root, HostLayout& layout) {
     for (const char* name : k_program_folders) {
@@ -39,6 +46,21 @@ void find_etc(const fs::path& root, HostLayout& layout) {
         layout.resolv_conf = resolv.string();
 }
 
+// Each mask costs a launch a mount: what only the host's root can open, and what holds nothing, needs none.
+void find_proc(const fs::path& root, HostLayout& layout) {
+    for (const char* name : k_masked_proc) {
+        std::error_code error;
+        const fs::path path = root / "proc" / name;
+        const auto status = fs::status(path, error);
+        if (error || (status.permissions() & fs::perms::others_all) == fs::perms::none)
+            continue;
+        if (!fs::is_directory(status))
+            layout.proc_files.push_back("/proc/" + std::string(name));
+        else if (!fs::is_empty(path, error))
+            layout.proc_folders.push_back("/proc/" + std::string(name));
+    }
+}
+
 base::Result<void> add_hidden(const fs::path& root, const fs::path& wanted, HostLayout& layout) {
     std::error_code error;
     const fs::path real = fs::canonical(root / wanted.relative_path(), error);
@@ -62,6 +84,7 @@ base::Result<HostLayout> probe_layout(const std::vector<fs::path>& hidden, const
     HostLayout layout;
     find_program_folders(root, layout);
     find_etc(root, layout);
+    find_proc(root, layout);
     for (const auto& path : hidden) {
         if (auto added = add_hidden(root, path, layout); !added)
             return added.error();

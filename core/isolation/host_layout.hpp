@@ -22,6 +22,9 @@ struct HostLayout {
     /// Masked parts of /usr: resolved, existing.
     std::vector<std::string> hidden_files;
     std::vector<std::string> hidden_folders;
+    /// What of /proc is masked: tells about the host or changes it, has no namespace, and is there.
+    std::vector<std::string> proc_files;
+    std::vector<std::string> proc_folders;
     /// The host's resolver configuration with symlinks resolved; empty if it has none.
     std::string resolv_conf;
 };

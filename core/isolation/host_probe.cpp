@@ -1,5 +1,6 @@
 #include "core/isolation/host_probe.hpp"
 
+#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -40,6 +41,18 @@ std::string setting(const fs::path& proc_sys, const char* name) {
     std::string value;
     in >> value;
     return value;
+}
+
+/// Whether a child may set its limit to 1: it tries, and puts back what was there.
+bool can_have_core_limit() {
+    rlimit before{};
+    if (::getrlimit(RLIMIT_CORE, &before) != 0 || before.rlim_max >= 1)
+        return true;
+    const rlimit one{0, 1};
+    if (::setrlimit(RLIMIT_CORE, &one) != 0)
+        return false;
+    ::setrlimit(RLIMIT_CORE, &before);
+    return true;
 }
 
 std::string reason(const ProbePaths& paths, const std::string& log) {
@@ -111,6 +124,19 @@ base::Result<void> probe_host(const LauncherConfig& config, const ProbePaths& pa
     if (!trial->log.empty())
         detail += "; bubblewrap said: " + base::escaped(trial->log);
     return unsupported(std::move(detail));
+}
+
+std::string core_dump_risk(const ProbePaths& paths) {
+    const std::string pattern = setting(paths.proc_sys, "kernel/core_pattern");
+    if (pattern.starts_with('@'))
+        return "kernel.core_pattern names a socket: its handler gets the core dumps of sandboxes, too";
+    if (pattern.starts_with('|') && !can_have_core_limit())
+        return "kernel.core_pattern names a program, and the server may not raise its limit of core dumps "
+               "(hard "
+               "RLIMIT_CORE) from 0 to 1: that program runs as the host's root for each crash in a sandbox; "
+               "start "
+               "the server with a hard limit of 1 or more (systemd: LimitCORE=0:1)";
+    return {};
 }
 
 std::string running_kernel() {

@@ -22,6 +22,11 @@ struct ProbePaths {
 /// `config.run_dir`. Call before create(). Errors: host_unsupported with what is missing and how to fix it.
 base::Result<void> probe_host(const LauncherConfig& config, const ProbePaths& paths = {});
 
+/// How a crash in a sandbox can still reach the host's handler of core dumps, for the operator; empty if it
+/// cannot. The limit of core dumps that sandboxes have keeps them from a handler that the kernel starts, not
+/// from one that listens on a socket (core(5), proc_sys_kernel(5), core_pattern).
+std::string core_dump_risk(const ProbePaths& paths = {});
+
 /// The release of the kernel, as uname(2) has it.
 std::string running_kernel();
 

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "core/base/limits.hpp"
+#include "core/isolation/etc_template.hpp"
 
 namespace atl::isolation {
 namespace {
@@ -30,24 +31,25 @@ void add_environment(Arguments& out, const sandbox::Environment& env) {
         add(out, "--setenv", name, value);
 }
 
-void add_programs(Arguments& out, const HostLayout& layout) {
-    add(out, "--ro-bind", "/usr", "/usr");
+void add_programs(Arguments& out, const HostLayout& layout, const ProfileSources& sources) {
+    add(out, "--ro-bind", sources.host_root + "/usr", "/usr");
     for (const auto& path : layout.hidden_folders)
         add(out, "--tmpfs", path, "--remount-ro", path);
     for (const auto& path : layout.hidden_files)
-        add(out, "--ro-bind", "/dev/null", path);
+        add(out, "--ro-bind", sources.dev.empty() ? "/dev/null" : sources.dev + "/null", path);
     for (const auto& [name, target] : layout.links)
         add(out, "--symlink", target, name);
     for (const auto& path : layout.folders)
-        add(out, "--ro-bind", path, path);
+        add(out, "--ro-bind", sources.host_root + path, path);
 }
 
-void add_etc(Arguments& out, const HostLayout& layout, const std::string& etc, sandbox::NetworkMode network) {
-    add(out, "--ro-bind", etc, "/etc");
+void add_etc(Arguments& out, const HostLayout& layout, const ProfileSources& sources,
+             sandbox::NetworkMode network) {
+    add(out, "--ro-bind", sources.etc, "/etc");
     for (const auto& path : layout.etc_folders)
-        add(out, "--ro-bind", path, path);
+        add(out, "--ro-bind", sources.host_root + path, path);
     for (const auto& path : layout.etc_files)
-        add(out, "--ro-bind", path, path);
+        add(out, "--ro-bind", sources.host_root + path, path);
     if (network == sandbox::NetworkMode::host && !layout.resolv_conf.empty())
         add(out, "--ro-bind", layout.resolv_conf, "/etc/resolv.conf");
 }
@@ -56,11 +58,26 @@ void add_tmpfs(Arguments& out, std::size_t limit_bytes, const char* permissions,
     add(out, "--size", std::to_string(limit_bytes), "--perms", permissions, "--tmpfs", path);
 }
 
-void add_kernel_mounts(Arguments& out) {
-    add(out, "--proc", "/proc", "--dev", "/dev");
+void add_devices(Arguments& out, const ProfileSources& sources) {
+    if (sources.dev.empty())
+        add(out, "--dev", "/dev");
+    else
+        add(out, "--dev-bind", sources.dev, "/dev");
+    if (!sources.ptys.empty())
+        add(out, "--dev-bind", sources.ptys, "/dev/pts");
     add_tmpfs(out, base::k_shm_bytes, "1777", "/dev/shm");
     // bwrap makes /dev on a writable tmpfs without a size of its own.
-    add(out, "--remount-ro", "/dev");
+    if (sources.dev.empty())
+        add(out, "--remount-ro", "/dev");
+}
+
+void add_kernel_mounts(Arguments& out, const HostLayout& layout, const ProfileSources& sources) {
+    add(out, "--proc", "/proc");
+    for (const auto& path : layout.proc_folders)
+        add(out, "--ro-bind", sources.masks + "/" + k_empty_folder, path);
+    for (const auto& path : layout.proc_files)
+        add(out, "--ro-bind", sources.masks + "/" + k_empty_file, path);
+    add_devices(out, sources);
     add_tmpfs(out, base::k_tmp_bytes, "1777", "/tmp");
     add_tmpfs(out, base::k_run_bytes, "0755", "/run");
 }
@@ -79,8 +96,8 @@ std::size_t operand_count(std::string_view option) {
     if (option.starts_with("--unshare-") || option == "--disable-userns" || option == "--new-session" ||
         option == "--die-with-parent" || option == "--as-pid-1" || option == "--clearenv")
         return 0;
-    const bool two =
-        option == "--setenv" || option == "--ro-bind" || option == "--bind" || option == "--symlink";
+    const bool two = option == "--setenv" || option == "--ro-bind" || option == "--bind" ||
+                     option == "--dev-bind" || option == "--symlink";
     return two ? 2 : 1;
 }
 
@@ -96,9 +113,9 @@ Arguments profile_arguments(const HostLayout& layout, const sandbox::LaunchSpec&
     Arguments out;
     add_namespaces(out, spec.network);
     add_environment(out, spec.env);
-    add_programs(out, layout);
-    add_etc(out, layout, sources.etc, spec.network);
-    add_kernel_mounts(out);
+    add_programs(out, layout, sources);
+    add_etc(out, layout, sources, spec.network);
+    add_kernel_mounts(out, layout, sources);
     add_own_mounts(out, sources);
     add(out, "--json-status-fd", std::to_string(k_status_fd));
     // The later filter is asked first, and of two equally strict answers the first counts.

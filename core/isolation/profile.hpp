@@ -39,6 +39,11 @@ struct ProfileSources {
     std::string guest;
     std::string bridge_dir;
     std::string etc;
+    std::string masks;  // make_masks() made it
+    /// In front of the host's own paths: where views of them are; empty: the host's themselves.
+    std::string host_root = {};
+    std::string dev = {};   // the whole of /dev, ptys and all; empty: one that bwrap makes
+    std::string ptys = {};  // a devpts for a /dev that bwrap makes; empty: its own
 };
 
 /// bwrap's options, without the program. Handed over through --args: a command line and an environment are

@@ -22,12 +22,20 @@
 
 namespace atl::isolation {
 
+/// Launches in which bwrap ended before the guest ran, by their reason.
+struct LaunchFailures {
+    std::uint64_t filters_refused = 0;  // the kernel's memory for compiled filters is used up
+    std::uint64_t other = 0;
+};
+
 /// What a running sandbox is made from.
 struct Started {
     Spawned bwrap;
     BridgeSocket socket;
     base::UniqueFd log;     // reading end, non-blocking
     base::UniqueFd status;  // reading end, non-blocking
+    sandbox::NetworkMode network = sandbox::NetworkMode::none;
+    std::shared_ptr<LaunchFailures> failures;
 };
 
 class RunningSandbox : public std::enable_shared_from_this<RunningSandbox> {
@@ -49,6 +57,9 @@ class RunningSandbox : public std::enable_shared_from_this<RunningSandbox> {
     /// Process 1 of the sandbox as the host numbers it; bwrap while that is not known yet.
     pid_t pid() const noexcept { return init_pid_ > 0 ? init_pid_ : bwrap_pid_; }
     std::string log_tail() const { return log_.tail(); }
+    /// As sandbox::Process says.
+    std::optional<std::uint32_t> sockets();
+    std::optional<std::uint32_t> netlink_sockets();
     void on_log(std::function<void(std::string_view)> on_text) { log_.on_text(std::move(on_text)); }
 
   private:
@@ -60,6 +71,8 @@ class RunningSandbox : public std::enable_shared_from_this<RunningSandbox> {
     void on_init_gone();
     void end_if_gone();
     sandbox::Exit describe_exit() const;
+    base::UniqueFd open_net(const char* name) const;
+    sandbox::Exit failed_setup() const;
 
     base::Executor executor_;
     base::Timers& timers_;
@@ -71,7 +84,10 @@ class RunningSandbox : public std::enable_shared_from_this<RunningSandbox> {
     std::optional<FdWatch> init_;
     LogPipe log_;
     BridgeSocket socket_;
+    std::shared_ptr<LaunchFailures> failures_;
     std::string status_text_;
+    sandbox::NetworkMode network_;
+    base::UniqueFd sockstat_;  // of the sandbox's net namespace, which it keeps in being
     std::optional<base::ChildExit> bwrap_exit_;
     std::optional<int> guest_status_;  // as bwrap tells it: the guest ran
     base::TimerId kill_timer_ = 0;
@@ -86,6 +102,8 @@ class Orphans : public std::enable_shared_from_this<Orphans> {
   public:
     /// Kills `running` and keeps it to its end.
     void adopt(const std::shared_ptr<RunningSandbox>& running);
+    /// Waits for none of them any more: the server ends, and what did not die is the next one's.
+    void let_go() { kept_.clear(); }
 
   private:
     std::set<std::shared_ptr<RunningSandbox>> kept_;

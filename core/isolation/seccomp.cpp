@@ -2,31 +2,37 @@
 
 #include <fcntl.h>
 #include <linux/falloc.h>
+#include <linux/filter.h>
+#include <linux/netlink.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <memory>
-#include <span>
 
+#include "core/isolation/argument_filter.hpp"
 #include "core/isolation/seccomp_calls.hpp"
 
 namespace atl::isolation {
 namespace {
 
 constexpr std::uint64_t k_low_half = 0xffff'ffff;
-constexpr unsigned k_type_mask = 0xf;  // of the type argument of socket(2), without SOCK_CLOEXEC and the like
-constexpr int k_families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK};
-// Families and types below these are refused one by one, higher ones by each of their upper bits.
-constexpr int k_small_families = 32;
-constexpr int k_small_types = 16;
+constexpr std::uint32_t k_type_mask =
+    0xf;  // of the type argument of socket(2), without SOCK_CLOEXEC and the like
+constexpr std::uint32_t k_namespaces =
+    CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
 
 struct ReleaseFilter {
     void operator()(void* context) const { ::seccomp_release(context); }
@@ -66,6 +72,12 @@ base::Error unsupported(const char* what, int error_number) {
     return base::Error(base::Errc::host_unsupported, base::errno_text(what, error_number));
 }
 
+base::Result<base::UniqueFd> sealed(base::UniqueFd memory) {
+    if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)
+        return unsupported("sealing a filter", errno);
+    return memory;
+}
+
 base::Result<base::UniqueFd> Filter::export_to_memory(const char* name) {
     if (error_ < 0)
         return unsupported("libseccomp refused a rule", -error_);
@@ -74,22 +86,20 @@ base::Result<base::UniqueFd> Filter::export_to_memory(const char* name) {
         return unsupported("memfd_create", errno);
     if (const int error = ::seccomp_export_bpf(context_.get(), memory.get()); error < 0)
         return unsupported("libseccomp could not export a filter", -error);
-    if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)
-        return unsupported("sealing a filter", errno);
-    return memory;
+    return sealed(std::move(memory));
+}
+
+base::Result<base::UniqueFd> to_memory(const ArgumentFilter& filter, const char* name) {
+    const auto program = filter.program();
+    const std::size_t bytes = program.size() * sizeof program.front();
+    base::UniqueFd memory(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (!memory || ::pwrite(memory.get(), program.data(), bytes, 0) != static_cast<ssize_t>(bytes))
+        return unsupported("memfd_create", errno);
+    return sealed(std::move(memory));
 }
 
 scmp_arg_cmp low_half_is(unsigned argument, std::uint64_t value) {
     return scmp_arg_cmp{argument, SCMP_CMP_MASKED_EQ, k_low_half, value};
-}
-
-scmp_arg_cmp is_not_zero(unsigned argument) {
-    return scmp_arg_cmp{argument, SCMP_CMP_NE, 0, 0};
-}
-
-scmp_arg_cmp bit_is_set(unsigned argument, unsigned bit) {
-    const std::uint64_t mask = std::uint64_t{1} << bit;
-    return scmp_arg_cmp{argument, SCMP_CMP_MASKED_EQ, mask, mask};
 }
 
 base::Result<base::UniqueFd> compile_calls() {
@@ -106,65 +116,64 @@ base::Result<base::UniqueFd> compile_calls() {
     return filter.export_to_memory("atoll-seccomp-calls");
 }
 
-void refuse_families(Filter& filter, const char* call) {
-    for (int family = 0; family < k_small_families; ++family) {
-        if (std::find(std::begin(k_families), std::end(k_families), family) == std::end(k_families))
-            filter.add(SCMP_ACT_ERRNO(EPERM), call, {low_half_is(0, static_cast<unsigned>(family))});
-    }
-    for (unsigned bit = 5; bit < 32; ++bit)
-        filter.add(SCMP_ACT_ERRNO(EPERM), call, {bit_is_set(0, bit)});
+void refuse_sockets(ArgumentFilter& filter, long call) {
+    filter.refuse(call, EPERM, {is_none_of(0, {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK})});
+    filter.refuse(call, EPERM,
+                  {is_any_of(0, {AF_UNIX}),
+                   {1, Match::none_of, {SOCK_STREAM, SOCK_DGRAM, SOCK_SEQPACKET}, k_type_mask}});
+    filter.refuse(call, EPERM, {is_any_of(0, {AF_NETLINK}), is_none_of(2, {NETLINK_ROUTE})});
+    const Condition is_internet = is_any_of(0, {AF_INET, AF_INET6});
+    filter.refuse(call, EPERM, {is_internet, {1, Match::none_of, {SOCK_STREAM, SOCK_DGRAM}, k_type_mask}});
+    // By name, since the kernel loads the module of any other protocol for whoever asks (protocols(5)). MPTCP
+    // and SMC have numbers beyond the eight bits of an IP header. 0 is the type's own protocol.
+    filter.refuse(call, EPERM,
+                  {is_internet, is_none_of(2, {0, IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMPV6})});
 }
 
-// Of the Internet families only streams and datagrams; of netlink only NETLINK_ROUTE.
-void refuse_types(Filter& filter, const char* call) {
-    for (const int family : {AF_INET, AF_INET6, AF_UNIX}) {
-        for (int type = 0; type < k_small_types; ++type) {
-            const bool wanted =
-                type == SOCK_STREAM || type == SOCK_DGRAM || (family == AF_UNIX && type == SOCK_SEQPACKET);
-            if (!wanted)
-                filter.add(SCMP_ACT_ERRNO(EPERM), call,
-                           {low_half_is(0, static_cast<unsigned>(family)),
-                            {1, SCMP_CMP_MASKED_EQ, k_type_mask, static_cast<unsigned>(type)}});
-        }
-    }
-    for (unsigned bit = 0; bit < 32; ++bit)
-        filter.add(SCMP_ACT_ERRNO(EPERM), call, {low_half_is(0, AF_NETLINK), bit_is_set(2, bit)});
+// Each filter is compiled to machine code, and all of the host's share one budget (sysctl
+// net.core.bpf_jit_limit), which is charged to nobody: without it nothing starts that needs a filter.
+void refuse_filters(ArgumentFilter& filter) {
+    filter.refuse(
+        SYS_setsockopt, EPERM,
+        {is_any_of(1, {SOL_SOCKET}), is_any_of(2, {SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF,
+                                                   SO_ATTACH_REUSEPORT_EBPF})});
+    // What a kernel without seccomp filters answers: programs that would lock themselves up go on without.
+    filter.refuse(SYS_seccomp, EINVAL, {is_any_of(0, {SECCOMP_SET_MODE_FILTER})});
+    filter.refuse(SYS_prctl, EINVAL, {is_any_of(0, {PR_SET_SECCOMP}), is_any_of(1, {SECCOMP_MODE_FILTER})});
 }
 
-// Protocols whose modules the kernel would load for anyone who asks (protocols(5)).
-void refuse_protocols(Filter& filter, const char* call) {
-    constexpr unsigned k_protocols[] = {IPPROTO_DCCP, IPPROTO_SCTP, IPPROTO_UDPLITE, 115 /* L2TP */};
-    for (const unsigned family : {AF_INET, AF_INET6}) {
-        for (const unsigned protocol : k_protocols)
-            filter.add(SCMP_ACT_ERRNO(EPERM), call, {low_half_is(0, family), low_half_is(2, protocol)});
-    }
+void refuse_limits(ArgumentFilter& filter) {
+    // Limits of another process: the guest has the uid of those inside, and could be starved of descriptors
+    // or memory, or be killed for its CPU time. Reading them, and setting one's own as pid 0, stays allowed.
+    filter.refuse_with_pointer(SYS_prlimit64, EPERM, 2, {is_none_of(0, {0})});
+    // The limit of core dumps stays 1 (child_setup.cpp). Success without effect: programs that guard secrets
+    // take an error for fatal.
+    filter.refuse_with_pointer(SYS_prlimit64, 0, 2, {is_any_of(1, {RLIMIT_CORE})});
+    filter.refuse(SYS_setrlimit, 0, {is_any_of(0, {RLIMIT_CORE})});
 }
 
 base::Result<base::UniqueFd> compile_arguments() {
-    Filter filter(SCMP_ACT_ALLOW);
-    constexpr unsigned k_namespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
-                                      CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
-    for (unsigned bit = 0; bit < 32; ++bit) {
-        if ((k_namespaces >> bit & 1U) != 0)
-            filter.add(SCMP_ACT_ERRNO(EPERM), "clone", {bit_is_set(0, bit)});
-    }
-    // Typing into a terminal that others share, and the console's version of it (ioctl_tty(2)).
-    for (const unsigned request : {unsigned{TIOCSTI}, unsigned{TIOCLINUX}})
-        filter.add(SCMP_ACT_ERRNO(EPERM), "ioctl", {low_half_is(1, request)});
-    // Limits of another process: the guest has the uid of those inside, and could be starved of descriptors
-    // or memory, or be killed for its CPU time. Reading them, and setting one's own as pid 0, stays allowed.
-    filter.add(SCMP_ACT_ERRNO(EPERM), "prlimit64", {is_not_zero(0), is_not_zero(2)});
+    ArgumentFilter filter;
+    filter.refuse(SYS_clone, EPERM, {has_any_bit(0, k_namespaces)});
+    // Typing into a terminal that others share, and the console's version of it (ioctl_tty(2)); line
+    // disciplines, whose modules the kernel would load.
+    filter.refuse(SYS_ioctl, EPERM, {is_any_of(1, {TIOCSTI, TIOCLINUX, TIOCSETD})});
+    refuse_limits(filter);
     // Blocks beyond a file's end are not held to RLIMIT_FSIZE (fallocate(2), FALLOC_FL_KEEP_SIZE); programs
     // go on without. Punching holes needs the flag, too.
-    filter.add(SCMP_ACT_ERRNO(EOPNOTSUPP), "fallocate",
-               {scmp_arg_cmp{1, SCMP_CMP_MASKED_EQ, FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE,
-                             FALLOC_FL_KEEP_SIZE}});
-    for (const char* call : {"socket", "socketpair"}) {
-        refuse_families(filter, call);
-        refuse_types(filter, call);
-        refuse_protocols(filter, call);
-    }
-    return filter.export_to_memory("atoll-seccomp-arguments");
+    filter.refuse(SYS_fallocate, EOPNOTSUPP,
+                  {has_exactly(1, FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE, FALLOC_FL_KEEP_SIZE)});
+    // Whether a page of a file is in memory: what others on this host read (readv(2)).
+    filter.refuse(SYS_preadv2, EOPNOTSUPP, {has_any_bit(5, RWF_NOWAIT)});
+    for (const long call : {SYS_socket, SYS_socketpair})
+        refuse_sockets(filter, call);
+    // Modules on top of TCP: the kernel would load them, and they take memory that nobody is charged for.
+    filter.refuse(SYS_setsockopt, EPERM, {is_any_of(1, {IPPROTO_TCP}), is_any_of(2, {TCP_ULP})});
+    // What waits in a netlink socket is charged to nobody (SECURITY.md): each keeps the default buffer.
+    // Success without effect, since programs that ask for more do without.
+    filter.refuse(SYS_setsockopt, 0, {is_any_of(1, {SOL_SOCKET}), is_any_of(2, {SO_RCVBUF})});
+    refuse_filters(filter);
+    return to_memory(filter, "atoll-seccomp-arguments");
 }
 
 base::UniqueFd reopen(const base::UniqueFd& memory) {

@@ -1,13 +1,13 @@
 // The system calls of a sandbox (seccomp(2)), as two filters that bwrap installs one after the other:
 // - calls: an allow-list by number of what container engines allow by default; an unknown call is ENOSYS, so
 //   that libc falls back, a known dangerous one EPERM; a foreign ABI (i386, x32) is killed;
-// - arguments: what is refused of the allowed ones: clone flags, ioctl requests, socket families,
-//   limits of other processes. Compared in 32 bits where the kernel looks at 32 bits, so that a set upper
-//   half is no way around.
-// Two, because a single libseccomp filter cannot say "all ioctls but these" without comparing 64 bits.
-// ptrace and process_vm_* are allowed: the pid namespace holds only this sandbox's processes, the guest is
-// undumpable, and since Linux 4.8 a tracer cannot get around a filter.
-// Not here: how bwrap gets them (bubblewrap_launcher.cpp).
+// - arguments: what is refused of the allowed ones: clone flags, ioctl requests, socket families and
+//   protocols, filters, some limits. Compared in 32 bits where the kernel looks at 32 bits, so that a set
+//   upper half is no way around (argument_filter.hpp).
+// Inside a sandbox no further filter can be installed: the kernel's budget for compiled filters is the
+// host's. ptrace and process_vm_* are allowed: the pid namespace holds only this sandbox's processes, the
+// guest is undumpable, and since Linux 4.8 a tracer cannot get around a filter. Not here: how bwrap gets them
+// (bubblewrap_launcher.cpp).
 #pragma once
 
 #include "core/base/error.hpp"

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "core/base/pidfd.hpp"
 #include "core/isolation/child_setup.hpp"
 
 namespace atl::isolation {
@@ -166,6 +167,7 @@ base::Error failed(const std::string& what, int error_number) {
 base::Result<Spawned> spawn(const base::Executor& executor, const std::string& program,
                             const std::vector<std::string>& args, const ChildPlan& plan) {
     assert(plan.fds.size() <= ChildSetup::k_max_fds);
+    base::reap_what_ended();
     static constexpr const char* k_empty_environment[] = {nullptr};
     ChildSetup setup(plan, ::getpid());
     CloneLauncher launcher(plan.group_fd);

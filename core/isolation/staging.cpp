@@ -13,6 +13,8 @@
 #include <sstream>
 #include <system_error>
 
+#include "core/isolation/etc_template.hpp"
+
 namespace atl::isolation {
 namespace {
 
@@ -121,15 +123,21 @@ base::Result<void> bind(const fs::path& source, const fs::path& target) {
     return {};
 }
 
-base::Result<void> fill(const fs::path& dir, const StagingSources& sources) {
-    if (::mount("atoll", dir.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=64k,nr_inodes=32") != 0)
+base::Result<void> fill(const fs::path& dir) {
+    if (::mount("atoll", dir.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m,nr_inodes=512") != 0)
         return failed("a tmpfs on " + dir.string(), errno);
-    for (const char* name : {"workspace", "bridge", "agent", "etc"}) {
+    for (const char* name : {"workspace", "bridge", "agent", "ptys", "views", "etc"}) {
         std::error_code error;
         fs::create_directory(dir / name, error);
         fs::permissions(dir / name, fs::perms(0755), error);
     }
+    if (auto made = make_masks(dir / "masks"); !made)
+        return made;
     std::ofstream(dir / "guest").close();
+    return {};
+}
+
+base::Result<void> bind_own_files(const fs::path& dir, const StagingSources& sources) {
     if (auto bound = bind(sources.guest, dir / "guest"); !bound)
         return bound;
     return bind(sources.etc, dir / "etc");
@@ -148,9 +156,17 @@ base::Result<Staging> make_here(const StagingSources& sources) {
     if (!place)
         return place.error();
     unmount_all_but(needed);
-    if (auto filled = fill(*place, sources); !filled)
+    if (auto filled = fill(*place); !filled)
         return filled.error();
-    Staging made{base::UniqueFd(::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC)), *place};
+    auto views = make_host_views(
+        fs::path(*place) / "views",
+        {sources.guest, sources.etc, sources.folders, sources.etc_parts, sources.agents, mount_points()});
+    if (!views)
+        return views.error();
+    if (auto bound = views->mounts.empty() ? bind_own_files(*place, sources) : base::Result<void>{}; !bound)
+        return bound.error();
+    Staging made{base::UniqueFd(::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC)), *place,
+                 std::move(*views)};
     if (!made.mount_namespace)
         return failed("open /proc/self/ns/mnt", errno);
     return made;

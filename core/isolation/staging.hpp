@@ -10,14 +10,17 @@
 
 #include "core/base/error.hpp"
 #include "core/base/unique_fd.hpp"
+#include "core/isolation/host_views.hpp"
 
 namespace atl::isolation {
 
 struct Staging {
     base::UniqueFd mount_namespace;
-    /// A folder in it, in no source's way: holds `guest` and `etc`, which every uid can read there, and the
-    /// empty folders `workspace`, `bridge` and `agent` to bind on.
+    /// A folder in it, in no source's way: holds `guest`, `etc` and `masks`, which every uid can read there,
+    /// and the empty folders `workspace`, `bridge`, `agent` and `ptys` to mount on.
     std::string dir;
+    /// What of the host is shown through overlays; without mounts where there are none.
+    HostViews views;
 };
 
 struct StagingSources {
@@ -25,6 +28,10 @@ struct StagingSources {
     std::filesystem::path etc;
     /// Absolute paths that a launch opens or binds: they stay, with whatever is mounted below them.
     std::vector<std::filesystem::path> reachable;
+    /// Of the host, shown to sandboxes: folders, parts of /etc, agents' folders.
+    std::vector<std::filesystem::path> folders = {};
+    std::vector<std::filesystem::path> etc_parts = {};
+    std::vector<std::filesystem::path> agents = {};
 };
 
 /// Precondition: CAP_SYS_ADMIN, and the process has one thread. The process is in its own mount namespace

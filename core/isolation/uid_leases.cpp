@@ -107,6 +107,13 @@ void HostUidLeases::quarantine(const std::vector<std::uint32_t>& host_uids) {
     quarantined_.insert(host_uids.begin(), host_uids.end());
 }
 
+void HostUidLeases::hold(const std::vector<std::uint32_t>& host_uids) {
+    for (const std::uint32_t uid : host_uids) {
+        if (uid >= base::k_first_host_uid && held_.insert(uid).second)
+            secure_block(uid);
+    }
+}
+
 std::optional<std::uint32_t> HostUidLeases::next_free() {
     // A uid that was just given back is taken last: stray references to it have time to go.
     const auto total = static_cast<std::uint32_t>(blocks_.size()) * config_.uids_per_block;
@@ -115,7 +122,7 @@ std::optional<std::uint32_t> HostUidLeases::next_free() {
         const std::uint32_t uid = base::k_first_host_uid +
                                   blocks_[at / config_.uids_per_block] * config_.uids_per_block +
                                   at % config_.uids_per_block;
-        if (!used_.contains(uid) && !quarantined_.contains(uid)) {
+        if (!used_.contains(uid) && !quarantined_.contains(uid) && !held_.contains(uid)) {
             next_ = at + 1;
             return uid;
         }
@@ -189,6 +196,11 @@ void HostUidLeases::adopt(std::uint32_t host_uid) {
     if (host_uid < base::k_first_host_uid)
         return;
     used_.insert(host_uid);
+    secure_block(host_uid);
+}
+
+/// Of a uid that is in use already.
+void HostUidLeases::secure_block(std::uint32_t host_uid) {
     const std::uint32_t block = (host_uid - base::k_first_host_uid) / config_.uids_per_block;
     if (std::find(blocks_.begin(), blocks_.end(), block) != blocks_.end())
         return;
@@ -204,7 +216,8 @@ void HostUidLeases::adopt(std::uint32_t host_uid) {
 }
 
 void HostUidLeases::release(std::uint32_t host_uid) {
-    used_.erase(host_uid);
+    if (const auto found = used_.find(host_uid); found != used_.end())
+        used_.erase(found);
 }
 
 }  // namespace atl::isolation

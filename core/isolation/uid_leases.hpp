@@ -45,6 +45,9 @@ class HostUidLeases final : public sandbox::UidLeases {
     /// lift_quarantine(), whoever releases them meanwhile.
     void quarantine(const std::vector<std::uint32_t>& host_uids);
     void lift_quarantine() { quarantined_.clear(); }
+    /// At start: files of these uids stay on the disk without a sandbox, or processes with them do not die.
+    /// None of them is handed out in this run.
+    void hold(const std::vector<std::uint32_t>& host_uids);
 
   private:
     explicit HostUidLeases(UidLeaseConfig config) : config_(std::move(config)) {}
@@ -52,14 +55,16 @@ class HostUidLeases final : public sandbox::UidLeases {
     std::string holder_text() const;
     base::Result<std::uint32_t> lease_block();
     base::Result<std::uint32_t> reclaim_block();
+    void secure_block(std::uint32_t host_uid);
     bool try_lease(std::uint32_t block) const;
     bool is_abandoned(std::uint32_t block) const;
     std::optional<std::uint32_t> next_free();
 
     UidLeaseConfig config_;
     std::vector<std::uint32_t> blocks_;
-    std::set<std::uint32_t> used_;
+    std::multiset<std::uint32_t> used_;  // each as often as it was adopted
     std::set<std::uint32_t> quarantined_;
+    std::set<std::uint32_t> held_;
     std::uint32_t next_ = 0;  // where the search for a free one starts
 };
 

@@ -1,7 +1,6 @@
 #include "core/isolation/waiting_process.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,10 +15,6 @@
 
 namespace atl::isolation {
 namespace {
-
-// It waits in recvmsg(2), for its group, or in the kernel for a few milliseconds; else it is reaped by init
-// after us.
-constexpr int k_end_wait_ms = 100;
 
 base::Error failed(const char* what) {
     return base::Error(base::Errc::sandbox_failed, base::errno_text(what, errno));
@@ -53,9 +48,7 @@ WaitingProcess::~WaitingProcess() {
     if (!spawned_.pidfd)
         return;
     base::send_signal(spawned_.pidfd, SIGKILL);
-    pollfd gone{spawned_.pidfd.get(), POLLIN, 0};
-    ::poll(&gone, 1, k_end_wait_ms);
-    (void)base::reap(spawned_.pidfd);
+    base::reap_later(std::move(spawned_.pidfd));
 }
 
 int WaitingProcess::send(std::string_view text, std::span<const int> fds) const {

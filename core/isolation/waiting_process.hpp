@@ -25,12 +25,13 @@ class WaitingProcess {
                                               const std::vector<int>& more_fds = {}, int group_fd = -1);
     WaitingProcess(WaitingProcess&&) noexcept = default;
     WaitingProcess& operator=(WaitingProcess&&) = delete;
-    /// Ends and reaps it, unless it was released.
+    /// Kills it, unless it was released, and does not wait: its death may come a moment later.
     ~WaitingProcess();
 
     /// One message (unix(7), SCM_RIGHTS). 0 or errno, EAGAIN where too many wait to be read. Precondition:
     /// `fds` are one at least and k_max_zygote_fds at most.
     int send(std::string_view text, std::span<const int> fds) const;
+    pid_t pid() const noexcept { return spawned_.pid; }
     /// It is its caller's from now on.
     Spawned release() { return std::move(spawned_); }
 

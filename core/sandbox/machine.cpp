@@ -147,9 +147,8 @@ MachineStep GenerationMachine::deadline_passed() {
         case Phase::terminating:
             return enter_killing();
         case Phase::killing: {
-            exit_.exit_class = ExitClass::lost;
-            exit_.detail = "its processes did not die within " +
-                           std::to_string(base::k_kill_deadline.count()) + " s of SIGKILL";
+            exit_ = lost_exit();
+            has_given_up_ = true;
             phase_ = Phase::dead;
             MachineStep step;
             step.bury = true;
@@ -162,6 +161,12 @@ MachineStep GenerationMachine::deadline_passed() {
             return {};
     }
     return {};
+}
+
+Exit GenerationMachine::lost_exit() {
+    return {ExitClass::lost, 0,
+            "its processes did not die within " + std::to_string(base::k_kill_deadline.count()) +
+                " s of SIGKILL; they are killed again until they do"};
 }
 
 }  // namespace atl::sandbox

@@ -5,7 +5,8 @@
 //     launching -> ready -> asking -> terminating -> killing -> dead
 //                  ready <-> freezing -> frozen -> ready
 //
-// Any phase may go to dead when the processes are gone, and `killing` gives up after its deadline (lost).
+// Any phase may go to dead when the processes are gone, and `killing` gives up after its deadline (lost): the
+// processes are then still there, has_given_up() says so, and are somebody else's to end (undying_list.hpp).
 #pragma once
 
 #include <string>
@@ -24,7 +25,7 @@ struct MachineStep {
     bool kill = false;          // SIGKILL, the whole group
     bool report_ready = false;
     bool report_frozen = false;
-    bool bury = false;         // it is dead: give everything back, then report
+    bool bury = false;         // it is dead: give back what no process needs any more, then report
     bool disarm = false;       // the deadline is no longer wanted
     base::Millis deadline{0};  // above zero: call deadline_passed() after this time
 };
@@ -44,6 +45,8 @@ class GenerationMachine {
 
     Phase phase() const noexcept { return phase_; }
     bool was_ready() const noexcept { return was_ready_; }
+    /// True if it is dead here while processes of it may be left.
+    bool has_given_up() const noexcept { return has_given_up_; }
     /// How it ended; but for the code, how it is being ended once that is known.
     const Exit& exit() const noexcept { return exit_; }
 
@@ -68,6 +71,8 @@ class GenerationMachine {
     /// No process of it is left.
     MachineStep process_exited(const Exit& exit);
     MachineStep deadline_passed();
+    /// How one ended of which processes are left.
+    static Exit lost_exit();
 
   private:
     MachineStep enter_killing();
@@ -75,6 +80,7 @@ class GenerationMachine {
 
     Phase phase_ = Phase::launching;
     bool was_ready_ = false;
+    bool has_given_up_ = false;
     bool reason_set_ = false;
     Exit exit_;
 };

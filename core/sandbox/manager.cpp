@@ -30,9 +30,22 @@ using base::Result;
 namespace evt = base::evt;
 
 Manager::Manager(ManagerPorts ports, ManagerSettings settings)
-    : ports_(ports), settings_(std::move(settings)), logs_(ports.clock) {}
+    : ports_(ports),
+      settings_(std::move(settings)),
+      logs_(ports.clock),
+      undying_(ports.clock, ports.timers,
+               [this](const std::string& id, std::uint32_t generation, std::uint32_t memory_mb) {
+                   remains_gone(id, generation, memory_mb);
+               }),
+      sockets_(
+          ports_.timers, [this] { return ports_.groups.cpu_usec(); },
+          [this](const std::string& id, const SocketExcess& excess) { on_socket_excess(id, excess); }),
+      host_memory_(ports_.timers, ports_.host_memory, settings_.memory_reserve,
+                   [this](Shortage shortage, const HostMemory& memory) { relieve_host(shortage, memory); }) {}
 
-Manager::~Manager() = default;
+Manager::~Manager() {
+    ports_.timers.cancel(search_timer_);
+}
 
 Manager::Sandbox* Manager::lookup(const std::string& id) const {
     const auto found = sandboxes_.find(id);
@@ -65,6 +78,11 @@ Result<Record> Manager::create(Record wanted) {
     return wanted;
 }
 
+void Manager::claim(const std::string& id) {
+    if (lookup(id) != nullptr)
+        ports_.disk.claim(id);
+}
+
 Manager::Sandbox& Manager::enlist(Record record) {
     auto sandbox = std::make_unique<Sandbox>();
     sandbox->record = std::move(record);
@@ -80,6 +98,7 @@ void Manager::set_status(Sandbox& sandbox, Status status) {
 }
 
 void Manager::adopt(Record record) {
+    undying_.identify(record);
     ports_.uids.adopt(record.host_uid);
     enlist(std::move(record));
 }
@@ -93,6 +112,11 @@ void Manager::start(const std::string& id, const AgentSpec& agent, Ready ready) 
         return refuse(Error(Errc::shutting_down, "the server is stopping; try again in a moment"));
     if (sandbox == nullptr || sandbox->removing)
         return refuse(Error(Errc::sandbox_gone, "the sandbox has been removed"));
+    if (undying_.holds(id, sandbox->record.host_uid))
+        return refuse(
+            Error(Errc::sandbox_failed,
+                  "processes of its last start have been killed and have not died yet; it can start "
+                  "again when they have"));
     if (const auto room = room_for(sandbox->record.limits); !room)
         return refuse(room.error());
     assert(!sandbox->generation);
@@ -103,6 +127,7 @@ void Manager::start(const std::string& id, const AgentSpec& agent, Ready ready) 
     generation.started = ports_.clock.steady_now();
     set_status(*sandbox, Status::pending);
     ++living_;
+    alive_.insert(id);
     committed_mb_ += generation.memory_mb;
     auto launched = launch(*sandbox, agent);
     if (!launched) {
@@ -121,6 +146,11 @@ void Manager::start(const std::string& id, const AgentSpec& agent, Ready ready) 
 Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
     Generation& generation = *sandbox.generation;
     const Record& record = sandbox.record;
+    if (!ports_.disk.has_workspace(record.id))
+        return Error(
+            Errc::sandbox_failed,
+            "its workspace is gone: the server's database is older than the removal of it, or it was "
+            "removed by hand; the log can be read, and a new conversation can go on from there");
     auto group = ports_.groups.create(record.id + "-" + std::to_string(generation.number), record.limits);
     if (!group)
         return group.error();
@@ -138,8 +168,11 @@ Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
     spec.limits = record.limits;
     auto on_exit = [this, id = record.id, number = generation.number](const Exit& exit) {
         Generation* living = lookup(id, number);
-        if (living == nullptr)
+        if (living == nullptr) {
+            undying_.process_exited(id, number);
             return;
+        }
+        living->has_exited = true;
         // The kernel may have ended all of it before its event was read.
         if (living->group && living->group->oom_kills() > 0)
             perform(*lookup(id), living->machine.process_exited(oom_exit(*lookup(id), exit.code)));
@@ -154,6 +187,7 @@ Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
         logs_.write(id, number, text);
     });
     watch_disk(sandbox);
+    watch_sockets(sandbox);
     return {};
 }
 
@@ -179,6 +213,11 @@ void Manager::connect(Sandbox& sandbox, const AgentSpec& agent) {
 
 void Manager::perform(Sandbox& sandbox, const MachineStep& step) {
     Generation& generation = *sandbox.generation;
+    // A hold comes last: what changes the sandbox does not wait for a measurement.
+    if (step.kill || step.bury)
+        (void)end_hold(sandbox);
+    else if ((step.freeze || step.thaw || step.ask_shutdown || step.terminate) && !end_hold(sandbox))
+        return perform(sandbox, generation.machine.kill(stuck_exit()));
     if (step.disarm || step.deadline.count() > 0) {
         ports_.timers.cancel(generation.timer);
         generation.timer = 0;
@@ -186,8 +225,7 @@ void Manager::perform(Sandbox& sandbox, const MachineStep& step) {
     if (step.deadline.count() > 0)
         arm(sandbox, step.deadline);
     if (step.thaw && !let_go_on(sandbox))
-        return perform(sandbox, generation.machine.kill(
-                                    {ExitClass::lost, 0, "its processes could not be let go on again"}));
+        return perform(sandbox, generation.machine.kill(stuck_exit()));
     if (step.freeze)
         begin_freeze(sandbox);
     if (step.ask_shutdown) {
@@ -260,6 +298,7 @@ void Manager::begin_freeze(Sandbox& sandbox) {
 
 void Manager::report_frozen(Sandbox& sandbox) {
     set_status(sandbox, Status::frozen);
+    sockets_.unwatch(sandbox.record.id);  // it opens none now
     LogLine(evt::sandbox_frozen)
         .field("sbx", sandbox.record.id)
         .field("gen", sandbox.generation->number)
@@ -274,6 +313,7 @@ bool Manager::let_go_on(Sandbox& sandbox) {
     generation.frozen = nullptr;
     set_status(sandbox, Status::ready);
     const auto thawed = generation.group->thaw();
+    watch_sockets(sandbox);
     LogLine line(evt::sandbox_thawed);
     line.field("sbx", sandbox.record.id).field("gen", generation.number);
     if (thawed)
@@ -305,18 +345,22 @@ void Manager::thaw(const std::string& id) {
 void Manager::bury(Sandbox& sandbox) {
     Generation& generation = *sandbox.generation;
     ports_.disk.unwatch(sandbox.record.id);
+    sockets_.unwatch(sandbox.record.id);
     set_status(sandbox, generation.machine.was_ready() ? Status::terminated : Status::failed);
     auto finish_later = [this, id = sandbox.record.id, number = generation.number] {
         // Deferred: this may run inside a callback of the objects that finish() destroys.
         ports_.timers.defer([this, id, number] { finish(id, number); });
     };
-    if (!generation.group)
+    generation.remains = generation.machine.has_given_up();
+    if (generation.remains || !generation.group)
         return finish_later();
-    if (generation.machine.exit().exit_class != ExitClass::lost)
-        generation.group->kill();
-    generation.group->remove([id = sandbox.record.id, finish_later](const Result<void>& removed) {
-        if (!removed)
+    generation.group->kill();
+    generation.group->remove([this, id = sandbox.record.id, number = generation.number,
+                              finish_later](const Result<void>& removed) {
+        if (!removed) {
             LogLine(evt::sandbox_cleanup).field("sbx", id).field("err", removed.error().detail()).error();
+            lookup(id, number)->remains = true;
+        }
         finish_later();
     });
 }
@@ -325,15 +369,21 @@ void Manager::finish(const std::string& id, std::uint32_t number) {
     if (lookup(id, number) == nullptr)
         return;
     Sandbox& sandbox = *lookup(id);
-    const Exit exit = sandbox.generation->machine.exit();
+    const bool remains = sandbox.generation->remains;
+    const Exit exit = remains ? GenerationMachine::lost_exit() : sandbox.generation->machine.exit();
     const bool was_ready = sandbox.generation->machine.was_ready();
     Ready ready = std::move(sandbox.generation->ready);
     std::vector<Done> waiters = std::move(sandbox.generation->waiters);
     Error start_error = sandbox.generation->start_error;
     const std::string tail = sandbox.generation->process ? sandbox.generation->process->log_tail() : "";
-    committed_mb_ -= sandbox.generation->memory_mb;
+    if (remains) {
+        keep_remains(sandbox);
+    } else {
+        committed_mb_ -= sandbox.generation->memory_mb;
+        --living_;
+    }
     sandbox.generation.reset();
-    --living_;
+    alive_.erase(id);
     ++(was_ready ? stats_.exits[exit.exit_class] : stats_.failed_starts);
     LogLine line(was_ready ? evt::sandbox_exited : evt::sandbox_failed);
     line.field("sbx", id)
@@ -361,12 +411,11 @@ void Manager::finish(const std::string& id, std::uint32_t number) {
         observer_->on_sandbox_exit(id, number, exit);
     for (auto& waiter : waiters)
         waiter();
-    if (removing)
+    if (removing && !remains)
         remove_workspace(id);
     if (observer_ != nullptr)
         observer_->on_room(id);
-    if (shutting_down_ && living_ == 0 && on_quiet_)
-        std::exchange(on_quiet_, nullptr)();
+    become_quiet();
 }
 
 void Manager::stop(const std::string& id, ExitClass why, std::string detail, Done done) {
@@ -377,52 +426,6 @@ void Manager::stop(const std::string& id, ExitClass why, std::string detail, Don
     }
     sandbox->generation->waiters.push_back(std::move(done));
     perform(*sandbox, sandbox->generation->machine.stop(why, std::move(detail)));
-}
-
-void Manager::remove(const std::string& id, Done done) {
-    Sandbox* sandbox = lookup(id);
-    if (sandbox == nullptr) {
-        ports_.timers.defer(std::move(done));
-        return;
-    }
-    sandbox->on_removed.push_back(std::move(done));
-    if (sandbox->removing)
-        return;
-    sandbox->removing = true;
-    if (!sandbox->generation)
-        return remove_workspace(id);
-    // Its workspace goes with it: there is nothing to be polite about.
-    perform(*sandbox, sandbox->generation->machine.kill({ExitClass::killed, 0, "the sandbox was removed"}));
-}
-
-void Manager::remove_workspace(const std::string& id) {
-    ports_.disk.remove(id, [this, id](const Result<void>& removed) {
-        const auto node = sandboxes_.extract(id);
-        if (node.empty())
-            return;
-        Sandbox& sandbox = *node.mapped();
-        --stats_.by_status[sandbox.status];
-        if (removed)
-            ports_.uids.release(sandbox.record.host_uid);
-        else
-            LogLine(evt::sandbox_cleanup).field("sbx", id).field("err", removed.error().detail()).error();
-        LogLine(evt::sandbox_removed).field("sbx", id).info();
-        for (auto& done : sandbox.on_removed)
-            done();
-    });
-}
-
-void Manager::shut_down(Done done) {
-    shutting_down_ = true;
-    if (living_ == 0) {
-        ports_.timers.defer(std::move(done));
-        return;
-    }
-    on_quiet_ = std::move(done);
-    for (auto& [id, sandbox] : sandboxes_) {
-        if (sandbox->generation)
-            perform(*sandbox, sandbox->generation->machine.stop(ExitClass::killed, "the server is stopping"));
-    }
 }
 
 const Record* Manager::find(const std::string& id) const {

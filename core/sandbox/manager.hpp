@@ -3,23 +3,32 @@
 // through the ports. Writes nothing to the store: who asked for a sandbox does.
 //
 // Invariants: a sandbox has at most one living generation; its uid is released only after its workspace is
-// gone; every start is answered once; every generation that was ready is reported to the observer once when
-// it has ended.
+// gone, and that goes only after its last process; every start is answered once; every generation that was
+// ready is reported to the observer once when it has ended. One whose processes do not die in time has ended
+// for clients (`lost`), and keeps its place, its memory, uid and workspace until they have
+// (undying_list.hpp).
+//
 // Not here: conversations, turns, what a client may ask for.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "core/base/clock.hpp"
+#include "core/sandbox/host_memory_watch.hpp"
 #include "core/sandbox/log_book.hpp"
 #include "core/sandbox/machine.hpp"
 #include "core/sandbox/ports.hpp"
+#include "core/sandbox/socket_watch.hpp"
 #include "core/sandbox/stats.hpp"
 #include "core/sandbox/types.hpp"
+#include "core/sandbox/undying_list.hpp"
 
 namespace atl::sandbox {
 
@@ -40,9 +49,11 @@ struct ManagerSettings {
     std::uint64_t max_memory_mb = 0;                            // of the limits of all; 0: no bound
     double memory_reserve = 0;  // of the host's memory, left available; 0: none
     Environment host_env;       // the allow-list as found on the host (env_policy.hpp)
+    Limits default_limits;      // of a sandbox whose request names none
 };
 
-/// Told of every generation that was ready and is gone, after its processes are.
+/// Told of every generation that was ready and is gone, after its processes are, or after the deadline for
+/// that.
 class Observer {
   public:
     virtual ~Observer() = default;
@@ -54,8 +65,12 @@ class Observer {
     /// The agent of a ready generation ended; the generation still lives.
     virtual void on_agent_exit(const std::string& sandbox_id, std::uint32_t generation,
                                const std::string& detail) = 0;
-    /// A generation is gone, whether it ever was ready or not: there is room for another.
+    /// A generation has ended, whether it ever was ready or not, or the processes of one died that had not in
+    /// time: there may be room for another.
     virtual void on_room(const std::string& sandbox_id) { (void)sandbox_id; }
+    /// The host is short of memory: begins to end a sandbox that can be spared, and names it. None: nothing
+    /// can be spared.
+    virtual std::optional<std::string> spare_one() { return std::nullopt; }
 };
 
 class Manager {
@@ -68,6 +83,10 @@ class Manager {
     Manager(const Manager&) = delete;
     Manager& operator=(const Manager&) = delete;
 
+    /// From now on looks at the host's memory, also while nothing starts: below the reserve what can be
+    /// spared is ended, below half of it the sandbox that holds most (exit class oom). Nothing without a
+    /// reserve.
+    void watch_host_memory();
     /// Set before the first sandbox is made; must outlive the manager's last callback.
     void set_observer(Observer* observer) { observer_ = observer; }
 
@@ -77,6 +96,7 @@ class Manager {
     /// Whether a sandbox may have these limits from now on; with none of it living, whether it could ever
     /// start with them. Errors: capacity.
     base::Result<void> room_to_grow(const std::string& id, const Limits& limits) const;
+    const Limits& default_limits() const noexcept { return settings_.default_limits; }
     /// How many others are worth ending for a start with these limits that finds no room.
     std::size_t worth_evicting(const Limits& limits) const;
     /// Whether the disk has too little room for another workspace to grow.
@@ -84,12 +104,18 @@ class Manager {
     /// Makes a sandbox: id, uid, workspace. Nothing runs yet. Errors: storage_failed, shutting_down; capacity
     /// where no uid is left.
     base::Result<Record> create(Record wanted);
-    /// Takes over a sandbox that the store remembers; nothing of it runs.
+    /// Call once the store has the record of a sandbox that create() made: its workspace then outlives a
+    /// crash.
+    void claim(const std::string& id);
+    /// At start, before the first adopt(): processes of an earlier run that did not die.
+    void hold(std::vector<Leftover> leftovers);
+    /// Takes over a sandbox that the store remembers; nothing of it runs but what hold() was given.
     void adopt(Record record);
 
     /// Starts the next generation. `ready` is called once, from the loop: success, or sandbox_failed
-    /// (with a detail that says why and holds the log's tail), capacity, shutting_down; on an error nothing
-    /// of the generation is left. Precondition: no generation lives.
+    /// (with a detail that says why and holds the log's tail, also while processes of the last generation
+    /// have not died), capacity, shutting_down; on an error nothing of the generation is left, or it is on
+    /// the list of undying(). Precondition: no generation lives.
     void start(const std::string& id, const AgentSpec& agent, Ready ready);
     /// Ends the living generation in the steps of design.md section 3, then calls `done`; with none living,
     /// calls it from the loop. The exit's class is `why`.
@@ -102,10 +128,28 @@ class Manager {
     void freeze(const std::string& id, Ready frozen);
     /// Lets a frozen generation go on at once; one that cannot is ended.
     void thaw(const std::string& id);
-    /// Ends it, removes the workspace and gives the uid back, then calls `done`. The id is unknown at once.
-    void remove(const std::string& id, Done done);
-    /// Refuses new starts, ends every generation, then calls `done`. Workspaces stay.
+    /// Stops a sandbox for a look at its files, without a change of its status: `done` once, from the loop,
+    /// when none of its processes runs; sandbox_failed where it cannot be stopped. Not at all if it ends, is
+    /// stopped, frozen or thawed before: that comes first and ends the hold.
+    void hold_still(const std::string& id, Ready done);
+    /// Ends a hold. True if it stood still from the answer until now.
+    bool let_go(const std::string& id);
+    /// The first process of the living generation; none without one.
+    std::optional<pid_t> process(const std::string& id) const;
+    /// All of them as its group tells; empty where it has none.
+    std::vector<pid_t> members(const std::string& id) const;
+    /// Ends it, removes the workspace and gives the uid back. The id is unknown at once. `gone` is called
+    /// when all is done: only then may the store forget the sandbox. `answered` is called after it, or
+    /// before, after base::k_removal_answer_deadline: what is left then is for the disk or for the kernel.
+    void remove(const std::string& id, Done answered, Done gone = nullptr);
+    /// Refuses new starts, ends every generation, then calls `done`. Workspaces stay. Processes that do not
+    /// die are left to the next start, which kills them first.
     void shut_down(Done done);
+
+    /// Ends the living generation at once, with `exit` as its reason; nothing happens where none lives.
+    void kill(const std::string& id, Exit exit);
+    /// Each sandbox with a living process, and the host's number of its process 1.
+    std::vector<std::pair<std::string, pid_t>> processes() const;
 
     /// How the living generation ends, if it ends for a limit. One of which the kernel killed a process for
     /// its memory limit is ended by this: who sees a stream break asks first, since the kernel's event may
@@ -130,7 +174,11 @@ class Manager {
     Status status(const std::string& id) const;
     /// Of this sandbox, or with an empty id of one that would be made now.
     Enforcement enforcement(NetworkMode network, const std::string& id = {}) const;
+    /// With those of undying().
     std::size_t living() const noexcept { return living_; }
+    /// Generations whose processes did not die in time, the oldest first.
+    std::vector<Undying> undying(std::size_t most) const { return undying_.list(most); }
+    std::size_t undying_count() const noexcept { return undying_.size(); }
     /// What freezes sandboxes on this host, as ResourceGroups::freezer().
     std::string_view freezer() const { return ports_.groups.freezer(); }
     /// The memory limits of all living generations together.
@@ -144,8 +192,16 @@ class Manager {
     std::optional<std::uint32_t> memory_limit_mb(const std::string& id) const;
 
   private:
+    /// Why processes stand still without being frozen for a client.
+    enum class Hold : std::uint8_t {
+        none,
+        coming,    // asked for
+        standing,  // by the hold alone
+        parked,    // frozen anyway
+    };
     struct Generation;
     struct Sandbox;
+    struct Removal;
 
     bool is_host_short() const;
     Sandbox* lookup(const std::string& id) const;
@@ -155,6 +211,12 @@ class Manager {
     base::Result<void> launch(Sandbox& sandbox, const AgentSpec& agent);
     void watch_memory(Sandbox& sandbox);
     void watch_disk(Sandbox& sandbox);
+    void watch_sockets(Sandbox& sandbox);
+    void on_socket_excess(const std::string& id, const SocketExcess& excess);
+    void relieve_host(Shortage shortage, const HostMemory& memory);
+    void begin_search(const HostMemory& memory);
+    void search_largest();
+    void end_largest();
     static Exit oom_exit(const Sandbox& sandbox, int code);
     void connect(Sandbox& sandbox, const AgentSpec& agent);
     void perform(Sandbox& sandbox, const MachineStep& step);
@@ -162,10 +224,16 @@ class Manager {
     void report_ready(Sandbox& sandbox);
     void begin_freeze(Sandbox& sandbox);
     void report_frozen(Sandbox& sandbox);
+    bool end_hold(Sandbox& sandbox);
+    static Exit stuck_exit();
     bool let_go_on(Sandbox& sandbox);
     void bury(Sandbox& sandbox);
     void finish(const std::string& id, std::uint32_t generation);
+    void keep_remains(Sandbox& sandbox);
+    void remains_gone(const std::string& id, std::uint32_t generation, std::uint32_t memory_mb);
+    void become_quiet();
     void remove_workspace(const std::string& id);
+    void workspace_removed(const std::string& id, const base::Result<void>& removed);
 
     ManagerPorts ports_;
     ManagerSettings settings_;
@@ -175,6 +243,23 @@ class Manager {
     std::uint64_t committed_mb_ = 0;
     Stats stats_;
     LogBook logs_;
+    UndyingList undying_;
+    SocketWatch sockets_;
+    HostMemoryWatch host_memory_;
+    std::set<std::string> alive_;  // with a living generation
+    // For the host's memory: the search for who holds most, and who is being ended.
+    struct Search {
+        HostMemory memory;
+        std::string at;       // the last one that was looked at
+        std::string largest;  // empty: none so far
+        std::uint64_t bytes = 0;
+        std::uint64_t sockets = 0;
+        std::uint64_t weight = 0;
+    };
+    std::optional<Search> search_;
+    base::TimerId search_timer_ = 0;
+    std::string spared_;
+    std::optional<base::SteadyTime> last_host_kill_;
     bool shutting_down_ = false;
     Done on_quiet_;
 };

@@ -58,8 +58,7 @@ std::size_t Manager::worth_evicting(const Limits& limits) const {
 bool Manager::is_host_short() const {
     const auto host =
         settings_.memory_reserve > 0 && ports_.host_memory ? ports_.host_memory() : std::nullopt;
-    return host && static_cast<double>(host->available_bytes) <
-                       static_cast<double>(host->total_bytes) * settings_.memory_reserve;
+    return host && shortage_of(*host, settings_.memory_reserve) != Shortage::none;
 }
 
 // What the kernel kills is one process on v1 and all of them on v2: either way the sandbox is over, since
@@ -90,6 +89,22 @@ void Manager::watch_disk(Sandbox& sandbox) {
             observer_->on_resource_warning(id, "disk", used, limit);
     };
     ports_.disk.watch(id, sandbox.record.limits.disk_mb, std::move(on_excess), std::move(on_warning));
+}
+
+void Manager::kill(const std::string& id, Exit exit) {
+    Sandbox* sandbox = lookup(id);
+    if (sandbox != nullptr && sandbox->generation)
+        perform(*sandbox, sandbox->generation->machine.kill(std::move(exit)));
+}
+
+std::vector<std::pair<std::string, pid_t>> Manager::processes() const {
+    std::vector<std::pair<std::string, pid_t>> found;
+    for (const auto& [id, sandbox] : sandboxes_) {
+        const Process* process = sandbox->generation ? sandbox->generation->process.get() : nullptr;
+        if (process != nullptr && process->pid() > 0)
+            found.emplace_back(id, process->pid());
+    }
+    return found;
 }
 
 std::optional<Exit> Manager::limit_reached(const std::string& id) {
@@ -141,6 +156,7 @@ Result<void> Manager::set_limits(const std::string& id, const Limits& limits) {
     sandbox.record.limits = limits;
     if (sandbox.generation)
         ports_.disk.set_limit(id, limits.disk_mb);
+    sockets_.set_limit(id, limits.max_sockets);
     if (!sandbox.generation || !sandbox.generation->group)
         return {};
     // Taking memory away makes the kernel reclaim it while the loop waits, or kill: that is for the next one.
@@ -153,9 +169,13 @@ Result<void> Manager::set_limits(const std::string& id, const Limits& limits) {
 
 Usage Manager::usage(const std::string& id) const {
     const Sandbox* sandbox = lookup(id);
-    if (sandbox == nullptr || !sandbox->generation || !sandbox->generation->group)
+    if (sandbox == nullptr || !sandbox->generation)
         return {};
-    return sandbox->generation->group->usage();
+    const Generation& generation = *sandbox->generation;
+    Usage usage = generation.group ? generation.group->usage() : Usage();
+    if (generation.process)
+        usage.sockets = generation.process->sockets();
+    return usage;
 }
 
 std::optional<std::uint32_t> Manager::memory_limit_mb(const std::string& id) const {

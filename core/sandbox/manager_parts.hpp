@@ -1,5 +1,6 @@
 // The inside of sandbox::Manager. Internal to core/sandbox: only manager*.cpp include it. manager.cpp makes,
-// starts and ends sandboxes, manager_limits.cpp is about what they may use.
+// starts and ends sandboxes, manager_removal.cpp removes them, manager_limits.cpp is about what they may use,
+// manager_hold.cpp stops them for a look.
 #pragma once
 
 #include <memory>
@@ -15,6 +16,8 @@ struct Manager::Generation {
     std::uint32_t number = 0;
     std::uint32_t memory_mb = 0;  // its limit, which only grows while it lives
     GenerationMachine machine;
+    bool has_exited = false;  // its process said so
+    bool remains = false;     // dead for us, and processes of it are left
     std::unique_ptr<ResourceGroup> group;
     std::unique_ptr<Process> process;
     std::unique_ptr<Channel> channel;
@@ -22,8 +25,15 @@ struct Manager::Generation {
     base::SteadyTime started{};
     Ready ready;  // until it has been answered
     Ready frozen;
+    Hold hold = Hold::none;
     std::vector<Done> waiters;
     base::Error start_error{base::Errc::sandbox_failed, ""};
+};
+
+struct Manager::Removal {
+    Done answered;  // empty: told already
+    Done gone;
+    base::TimerId timer = 0;
 };
 
 struct Manager::Sandbox {
@@ -31,7 +41,8 @@ struct Manager::Sandbox {
     Status status = Status::terminated;
     std::optional<Generation> generation;
     bool removing = false;
-    std::vector<Done> on_removed;
+    bool is_workspace_going = false;  // what is left of the removal is the disk's work
+    std::vector<std::shared_ptr<Removal>> removals;
 };
 
 }  // namespace atl::sandbox

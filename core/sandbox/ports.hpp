@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,9 +33,11 @@ class ResourceGroup {
     virtual ~ResourceGroup() = default;
     /// The folder of a cgroup v2 group for clone3(2) CLONE_INTO_CGROUP, or -1.
     virtual int clone_into_fd() const { return -1; }
-    /// Where clone3(2) cannot enter the group: a process that is in it and waits to become the sandbox. Given
-    /// away once; else null.
-    virtual std::shared_ptr<isolation::Zygote> take_zygote() { return nullptr; }
+    /// Where clone3(2) cannot enter the group: a process that is in it, or about to enter it, and waits to
+    /// become the sandbox. Another one each time. Null where none is needed. Errors: sandbox_failed.
+    virtual base::Result<std::shared_ptr<isolation::Zygote>> take_zygote() {
+        return std::shared_ptr<isolation::Zygote>();
+    }
     /// Ends every member, frozen or not; members that fork meanwhile are caught too. Safe to repeat.
     virtual void kill() = 0;
     /// Stops every member where it is. `done` within base::k_freeze_deadline; after an error all go on.
@@ -43,7 +46,8 @@ class ResourceGroup {
     /// Lets every member go on at once; the `done` of a freeze under way is not called. Errors:
     /// sandbox_failed.
     virtual base::Result<void> thaw() = 0;
-    /// Waits until the group is empty, then removes it. An error if it is not within base::k_kill_deadline.
+    /// Waits until the group is empty, then removes it. An error if it is not within base::k_kill_deadline:
+    /// then all of this may be tried again.
     virtual void remove(std::function<void(base::Result<void>)> done) = 0;
     /// Changes the limits of what runs in it. Below what is in use the kernel reclaims memory meanwhile, and
     /// then refuses (v1) or kills (v2). Errors: sandbox_failed.
@@ -60,11 +64,26 @@ class ResourceGroup {
     /// How often the kernel killed a member for the group's memory limit.
     virtual std::uint64_t oom_kills() const = 0;
     virtual Usage usage() const = 0;
+    /// Its processes now. Empty where this cannot be told.
+    virtual std::vector<pid_t> members() const { return {}; }
+    /// Memory that its members hold, without files that are merely cached, in about 15 us; none where the
+    /// host does not account it.
+    virtual std::optional<std::uint64_t> held_bytes() const { return std::nullopt; }
+};
+
+/// A group of an earlier run of this server whose processes did not die in time.
+struct Leftover {
+    std::string sandbox_id;  // empty: not known
+    std::uint32_t generation = 0;
+    std::vector<std::uint32_t> host_uids;  // of its processes, those of sandboxes
+    std::unique_ptr<ResourceGroup> group;
 };
 
 class ResourceGroups {
   public:
     virtual ~ResourceGroups() = default;
+    /// What was found at the start and is still there; given away once.
+    virtual std::vector<Leftover> take_leftovers() { return {}; }
     /// A null pointer where this host has no group to offer; an error where it should have.
     virtual base::Result<std::unique_ptr<ResourceGroup>> create(const std::string& name,
                                                                 const Limits& limits) = 0;
@@ -72,15 +91,23 @@ class ResourceGroups {
     virtual void describe(Enforcement& enforcement) const = 0;
     /// What freezes groups here: "cgroup2", "cgroup1" or "none". No look at the disk.
     virtual std::string_view freezer() const = 0;
+    /// Processor time of the members of all groups together, also of those that are gone, in microseconds; by
+    /// one read. None where the host does not account it.
+    virtual std::optional<std::uint64_t> cpu_usec() const { return std::nullopt; }
 };
 
 /// The workspaces on disk: provisioning, metering, removal (fs-guard).
 class DiskGuard {
   public:
     virtual ~DiskGuard() = default;
-    /// Makes the workspace of a new sandbox, owned by `host_uid` (0: by the server), mode 0700.
+    /// Makes the workspace of a new sandbox, owned by `host_uid` (0: by the server), mode 0700. Until claim()
+    /// a start after a crash removes it.
     virtual base::Result<std::filesystem::path> provision(const std::string& sandbox_id,
                                                           std::uint32_t host_uid) = 0;
+    /// The store has a record of this sandbox: from now on no start takes its workspace for half-made.
+    virtual void claim(const std::string& sandbox_id) = 0;
+    /// False for a sandbox of the store whose workspace was not there at the start. No look at the disk.
+    virtual bool has_workspace(const std::string& sandbox_id) const = 0;
     /// Whether the disk has less than the reserve: then nothing new should begin to write.
     virtual bool is_short() const { return false; }
     /// Where the workspace is; no look at the disk.
@@ -127,6 +154,11 @@ class Process {
     /// From now on `on_text` gets what was written, piece by piece as it is read; all of it before `on_exit`.
     /// One without a log never calls.
     virtual void on_log(std::function<void(std::string_view)>) {}
+    /// How many sockets those inside have, of every family, in about 2 us; none where the net namespace is
+    /// not the sandbox's own, or cannot be read.
+    virtual std::optional<std::uint32_t> sockets() const { return std::nullopt; }
+    /// How many of them are of AF_NETLINK, in about 30 us.
+    virtual std::optional<std::uint32_t> netlink_sockets() const { return std::nullopt; }
 };
 
 class Launcher {
@@ -145,7 +177,8 @@ class UidLeases {
   public:
     virtual ~UidLeases() = default;
     virtual base::Result<std::uint32_t> acquire() = 0;
-    /// At start: `host_uid` is in use by a stored sandbox.
+    /// At start: `host_uid` is in use by a stored sandbox. In use until it was released as often as it was
+    /// adopted: a database from a backup may name one uid twice.
     virtual void adopt(std::uint32_t host_uid) = 0;
     /// The caller has seen the last file of this uid removed.
     virtual void release(std::uint32_t host_uid) = 0;

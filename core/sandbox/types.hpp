@@ -28,6 +28,8 @@ struct Limits {
     std::uint32_t cpu_percent = base::k_default_cpu_percent;  // 100 is one core
     std::uint32_t disk_mb = base::k_default_disk_mb;
     std::uint32_t max_processes = base::k_default_max_processes;
+    std::uint32_t max_sockets = base::k_default_max_sockets;        // of every family, all processes together
+    std::uint32_t max_open_files = base::k_default_max_open_files;  // of each process, RLIMIT_NOFILE
     bool operator==(const Limits&) const = default;
 };
 
@@ -43,6 +45,7 @@ struct Usage {
     std::optional<std::uint64_t> memory_peak_bytes;
     std::optional<std::uint64_t> cpu_usec;   // since the group was made, all processors
     std::optional<std::uint32_t> processes;  // threads are counted, too
+    std::optional<std::uint32_t> sockets;    // of the sandbox's own net namespace
     std::optional<Pressure> memory_pressure;
     std::optional<Pressure> cpu_pressure;
     std::optional<Pressure> io_pressure;
@@ -70,6 +73,7 @@ struct Enforcement {
     std::string memory = "none";
     std::string cpu = "none";
     std::string processes = "none";
+    std::string sockets = "none";  // "count": the server counts them and ends the sandbox
     std::string disk = "none";
     bool operator==(const Enforcement&) const = default;
 };

@@ -19,6 +19,7 @@ class MeteredStore final : public conversation::Store {
     /// `store` outlives this.
     explicit MeteredStore(conversation::Store& store) : store_(store) {}
 
+    base::Result<void> usable() const override { return store_.usable(); }
     base::Result<void> commit(std::span<const conversation::Write> writes) override;
     base::Result<std::size_t> purge_events(std::int64_t key, std::uint64_t below_seq,
                                            std::size_t max_rows) override {

@@ -103,8 +103,15 @@ DROP TABLE sandboxes;
 ALTER TABLE new_sandboxes RENAME TO sandboxes;
 )sql";
 
-// Each says its tables in full: a step is never changed once there are databases of it.
-constexpr std::array<const char*, k_schema_version> k_steps = {k_version_1, k_version_2};
+// Sandboxes from before these limits get the defaults that came with them.
+constexpr const char* k_version_3 = R"sql(
+ALTER TABLE sandboxes ADD COLUMN max_sockets INTEGER NOT NULL DEFAULT 2048;
+ALTER TABLE sandboxes ADD COLUMN max_open_files INTEGER NOT NULL DEFAULT 4096;
+)sql";
+
+// Each says its tables in full, or the columns that it adds: a step is never changed once there are databases
+// of it.
+constexpr std::array<const char*, k_schema_version> k_steps = {k_version_1, k_version_2, k_version_3};
 
 }  // namespace
 

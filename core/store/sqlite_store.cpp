@@ -7,9 +7,12 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <map>
+#include <optional>
 #include <utility>
 
+#include "core/store/database_files.hpp"
+#include "core/store/env_text.hpp"
 #include "core/store/paired_writes.hpp"
 #include "core/store/row_keys.hpp"
 #include "core/store/schema.hpp"
@@ -52,35 +55,27 @@ base::WallTime wall(std::int64_t value) {
     return base::WallTime{base::Millis{value}};
 }
 
-Error storage_error(const SQLite::Exception& error) {
-    return {Errc::storage_failed, std::string("the database: ") + error.what() + " (SQLite result " +
-                                      std::to_string(error.getExtendedErrorCode()) + ")"};
+/// https://sqlite.org/rescode.html
+bool is_damage(const SQLite::Exception& error) {
+    const int code = error.getErrorCode() & 0xff;
+    return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
 }
 
-sandbox::Environment parse_env(const std::string& text) {
-    sandbox::Environment env;
-    const auto json = nlohmann::json::parse(text, nullptr, false);
-    if (!json.is_array())
-        return env;
-    for (const auto& entry : json) {
-        if (entry.is_array() && entry.size() == 2 && entry[0].is_string() && entry[1].is_string())
-            env.emplace_back(entry[0].get<std::string>(), entry[1].get<std::string>());
-    }
-    return env;
-}
+constexpr char k_restore_advice[] =
+    "; stop the server, keep the damaged file and restore the database from a backup (README, \"Backup and "
+    "restore\")";
 
-std::string env_text(const sandbox::Environment& env) {
-    auto json = nlohmann::json::array();
-    for (const auto& [name, value] : env)
-        json.push_back({name, value});
-    return json.dump();
+Error damaged(const std::filesystem::path& file, const std::string& what) {
+    return {Errc::storage_failed,
+            "the database " + file.string() + " is damaged (" + what + ")" + k_restore_advice};
 }
 
 }  // namespace
 
 struct SqliteStore::Impl {
     explicit Impl(const std::filesystem::path& path)
-        : database(path.c_str(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX, 0,
+        : file(path),
+          database(path.c_str(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX, 0,
                    paired_writes_vfs()) {
         // Takes the place of automatic checkpoints (https://sqlite.org/c3ref/wal_hook.html).
         sqlite3_wal_hook(
@@ -92,6 +87,8 @@ struct SqliteStore::Impl {
             this);
     }
 
+    /// The error of a failed call; damage stays known.
+    Error failure(const SQLite::Exception& error);
     void prepare();
     bool find_sandbox_keys();
     /// Ends a failed batch. sqlite3_reset() repeats the error of a failed step, so that is taken here and
@@ -110,7 +107,12 @@ struct SqliteStore::Impl {
     void find_unrecorded_turns(Snapshot& snapshot);
     void find_orphans(Snapshot& snapshot);
 
+    std::filesystem::path file;
     SQLite::Database database;
+    OpenedFiles opened;
+    std::optional<Error> damage;  // for good
+    std::optional<Error> lost;    // while a file is not where it was opened
+    std::map<Sharer, Sharing> sharing;
     RowKeys sandbox_keys;
     std::uintmax_t wal_frames = 0;
     std::uintmax_t page_bytes = 0;
@@ -120,6 +122,16 @@ struct SqliteStore::Impl {
         put_turn, forget_turns, append_event, purge, read, find;
 };
 
+Error SqliteStore::Impl::failure(const SQLite::Exception& error) {
+    if (is_damage(error)) {
+        if (!damage)
+            damage = damaged(file, error.what());
+        return *damage;
+    }
+    return {Errc::storage_failed, std::string("the database: ") + error.what() + " (SQLite result " +
+                                      std::to_string(error.getExtendedErrorCode()) + ")"};
+}
+
 void SqliteStore::Impl::prepare() {
     const auto statement = [&](const char* sql) {
         return std::make_unique<SQLite::Statement>(database, sql);
@@ -128,7 +140,7 @@ void SqliteStore::Impl::prepare() {
     end = statement("COMMIT");
     put_conversation = statement("INSERT OR REPLACE INTO conversations VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)");
     erase_conversation = statement("DELETE FROM conversations WHERE key = ?");
-    put_sandbox = statement("INSERT OR REPLACE INTO sandboxes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
+    put_sandbox = statement("INSERT OR REPLACE INTO sandboxes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
     erase_sandbox = statement("DELETE FROM sandboxes WHERE key = ?");
     put_turn = statement("INSERT OR REPLACE INTO turns VALUES (?,?,?,?,?,?)");
     forget_turns = statement("DELETE FROM turns WHERE id >= ? AND id < ? AND last_seq > 0 AND last_seq <= ?");
@@ -166,6 +178,8 @@ SqliteStore::SqliteStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 SqliteStore::~SqliteStore() = default;
 
 Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::filesystem::path& file) {
+    if (auto whole = check_length(file); !whole)
+        return damaged(file, whole.error().detail());
     // SQLite gives its -wal and -shm files the mode of the database.
     const mode_t old_mask = ::umask(0077);
     // Without it each allocation takes a lock; too late, and without effect, once SQLite was used.
@@ -179,26 +193,46 @@ Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::filesystem::pa
         database.exec("PRAGMA cache_size = -4096");
         database.exec("PRAGMA trusted_schema = OFF");
         database.setBusyTimeout(2000);
-        const std::string checked = database.execAndGet("PRAGMA quick_check(1)").getString();
+        auto migrated = migrate(database);
         ::umask(old_mask);
-        const auto damaged = [&](const std::string& what) {
-            return Error(Errc::storage_failed, "the database " + file.string() + " is damaged (" + what +
-                                                   "); restore it from a backup or move it away");
-        };
-        if (checked != "ok")
-            return damaged(checked);
-        if (auto migrated = migrate(database); !migrated)
+        if (!migrated)
             return migrated.error();
         impl->page_bytes = database.execAndGet("PRAGMA page_size").getUInt();
         impl->prepare();
         if (!impl->find_sandbox_keys())
-            return damaged("a sandbox has two rows");
+            return damaged(file, "a sandbox has two rows");
+        impl->opened = OpenedFiles(file);
         return std::unique_ptr<SqliteStore>(new SqliteStore(std::move(impl)));
     } catch (const SQLite::Exception& error) {
         ::umask(old_mask);
+        if (is_damage(error))
+            return damaged(file, error.what());
         return Error(Errc::storage_failed, "cannot open the database " + file.string() + ": " + error.what() +
                                                "; check that the folder is writable and the disk not full");
     }
+}
+
+Result<void> SqliteStore::usable() const {
+    if (impl_->damage)
+        return *impl_->damage;
+    if (impl_->lost)
+        return *impl_->lost;
+    return {};
+}
+
+void SqliteStore::check_files() {
+    const auto missed = impl_->opened.find_missed();
+    impl_->lost.reset();
+    // What lies at these paths may be another database's: closing this one must not remove its log
+    // (c3ref/c_dbconfig_defensive.html, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE).
+    sqlite3_db_config(impl_->database.getHandle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, missed ? 1 : 0, nullptr);
+    if (!missed)
+        return;
+    impl_->lost =
+        Error(Errc::storage_failed, "the database's file " + missed->string() +
+                                        " was removed or replaced while the server runs, and nothing more is "
+                                        "written: put the file back, or stop the server and restore the "
+                                        "database (README, \"Backup and restore\")");
 }
 
 Result<void> SqliteStore::commit(std::span<const conversation::Write> writes) {
@@ -206,6 +240,8 @@ Result<void> SqliteStore::commit(std::span<const conversation::Write> writes) {
         statement.reset();
         statement.exec();
     };
+    if (auto allowed = usable(); !allowed)
+        return allowed;
     try {
         run(*impl_->begin);
         for (const auto& write : writes)
@@ -216,7 +252,7 @@ Result<void> SqliteStore::commit(std::span<const conversation::Write> writes) {
             impl_->committed(impl_->wal_frames * impl_->page_bytes);
         return {};
     } catch (const SQLite::Exception& error) {
-        const Error failure = storage_error(error);
+        const Error failure = impl_->failure(error);
         impl_->abandon();
         return failure;
     }
@@ -272,6 +308,8 @@ void SqliteStore::Impl::apply(const PutSandbox& write) {
     s.bind(13, millis(record.created_at));
     s.bind(14, record.ttl_seconds);
     s.bind(15, record.gone ? 1 : 0);
+    s.bind(16, record.limits.max_sockets);
+    s.bind(17, record.limits.max_open_files);
     s.exec();
 }
 
@@ -321,6 +359,8 @@ void SqliteStore::Impl::apply(const AppendEvent& write) {
 
 Result<std::size_t> SqliteStore::purge_events(std::int64_t key, std::uint64_t below_seq,
                                               std::size_t max_rows) {
+    if (auto allowed = usable(); !allowed)
+        return allowed.error();
     const std::int64_t end = below_seq >> k_seq_bits == 0 ? row_id(key, below_seq) : row_id(key + 1, 0);
     try {
         impl_->purge->reset();
@@ -330,7 +370,7 @@ Result<std::size_t> SqliteStore::purge_events(std::int64_t key, std::uint64_t be
         return static_cast<std::size_t>(impl_->purge->exec());
     } catch (const SQLite::Exception& error) {
         impl_->purge->tryReset();
-        return storage_error(error);
+        return impl_->failure(error);
     }
 }
 
@@ -344,7 +384,7 @@ Result<Snapshot> SqliteStore::load() {
         impl_->find_orphans(snapshot);
         return snapshot;
     } catch (const SQLite::Exception& error) {
-        return storage_error(error);
+        return impl_->failure(error);
     }
 }
 
@@ -402,6 +442,8 @@ void SqliteStore::Impl::load_sandboxes(Snapshot& snapshot) {
         record.created_at = wall(rows.getColumn(12).getInt64());
         record.ttl_seconds = rows.getColumn(13).getUInt();
         record.gone = rows.getColumn(14).getInt() != 0;
+        record.limits.max_sockets = rows.getColumn(15).getUInt();
+        record.limits.max_open_files = rows.getColumn(16).getUInt();
         snapshot.sandboxes.push_back(std::move(record));
     }
 }
@@ -501,7 +543,7 @@ Result<std::vector<EventPtr>> SqliteStore::read_events(std::int64_t key, std::ui
         return events;
     } catch (const SQLite::Exception& error) {
         impl_->read->tryReset();
-        return storage_error(error);
+        return impl_->failure(error);
     }
 }
 
@@ -526,19 +568,21 @@ Result<TurnRecord> SqliteStore::find_turn(std::int64_t key, const std::string& i
         return turn;
     } catch (const SQLite::Exception& error) {
         impl_->find->tryReset();
-        return storage_error(error);
+        return impl_->failure(error);
     }
 }
 
-Result<void> SqliteStore::set_sharing(Sharing sharing) {
+Result<void> SqliteStore::set_sharing(Sharing sharing, Sharer sharer) {
+    impl_->sharing[sharer] = sharing;
+    const bool shared = std::any_of(impl_->sharing.begin(), impl_->sharing.end(),
+                                    [](const auto& each) { return each.second == Sharing::shared; });
     try {
-        impl_->database.exec(sharing == Sharing::exclusive ? "PRAGMA locking_mode = EXCLUSIVE"
-                                                           : "PRAGMA locking_mode = NORMAL");
+        impl_->database.exec(shared ? "PRAGMA locking_mode = NORMAL" : "PRAGMA locking_mode = EXCLUSIVE");
         // The mode takes effect at the next access.
         static_cast<void>(impl_->database.execAndGet("SELECT count(*) FROM sqlite_schema").getInt());
         return {};
     } catch (const SQLite::Exception& error) {
-        return storage_error(error);
+        return impl_->failure(error);
     }
 }
 

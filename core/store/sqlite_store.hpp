@@ -2,8 +2,10 @@
 // of the process at once, and of the machine up to the last checkpoint or sync; sqlite.org/wal.html).
 //
 // Invariants: one connection, one process (the data directory is locked before this is opened); the file is
-// mode 0600; automatic checkpoints are off: app has them made outside the loop.
-// Not here: what the rows mean.
+// mode 0600; automatic checkpoints are off: app has them made outside the loop. A database that is damaged,
+// or whose files are no longer those that were opened, takes no more writes. Opening reads the header, the
+// schema and the sandboxes, not the whole file: damage elsewhere is found by the read or the commit that
+// meets it. Not here: what the rows mean.
 #pragma once
 
 #include <filesystem>
@@ -21,6 +23,7 @@ class SqliteStore final : public conversation::Store {
     static base::Result<std::unique_ptr<SqliteStore>> open(const std::filesystem::path& file);
     ~SqliteStore() override;
 
+    base::Result<void> usable() const override;
     base::Result<void> commit(std::span<const conversation::Write> writes) override;
     base::Result<std::size_t> purge_events(std::int64_t key, std::uint64_t below_seq,
                                            std::size_t max_rows) override;
@@ -30,10 +33,17 @@ class SqliteStore final : public conversation::Store {
     base::Result<conversation::TurnRecord> find_turn(std::int64_t key,
                                                      const std::string& idempotency_key) override;
 
-    /// Whether another process may open the database: only while it makes a checkpoint. Otherwise this
-    /// connection keeps its locks, which saves six system calls a commit (pragma.html, locking_mode).
+    /// Looks whether the database's files are still those that were opened (stat(2), twice). While one was
+    /// removed or replaced, usable() and commit() are errors: what is written to a file without a name is
+    /// lost with the process.
+    void check_files();
+
+    /// Whether another process may open the database: only while it makes a checkpoint or a backup. Otherwise
+    /// this connection keeps its locks, which saves six system calls a commit (pragma.html, locking_mode).
     enum class Sharing : std::uint8_t { exclusive, shared };
-    base::Result<void> set_sharing(Sharing sharing);
+    /// Each of them shares for itself; exclusive is what all agree to.
+    enum class Sharer : std::uint8_t { checkpoint, backup };
+    base::Result<void> set_sharing(Sharing sharing, Sharer sharer = Sharer::checkpoint);
 
     /// Called at the end of each commit with the size of the write-ahead log in bytes, from inside commit().
     void on_commit(std::function<void(std::uintmax_t wal_bytes)> committed);

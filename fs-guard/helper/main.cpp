@@ -4,12 +4,23 @@
 //   {"id":N,"op":"checkpoint","path":P}                  P the database
 //   {"id":N,"op":"sync-log","path":P}                        P the database
 //   {"id":N,"op":"measure","path":P}                         P relative to the working directory
+//   {"id":N,"op":"inspect","path":P,"pid":N,"members":[N]}   also what the processes hold of deleted files;
+//                                                            without members: all below the pid
 //   -> {"id":N,"ok":true, …} | {"id":N,"ok":false,"error":S}
+// Before the answer to a removal, a measurement or an inspection: {"id":N,"progress":STEPS}, each second
+// (progress.hpp)
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "fs-guard/helper/checkpoint.hpp"
+#include "fs-guard/helper/held_files.hpp"
+#include "fs-guard/helper/progress.hpp"
 #include "fs-guard/helper/tree_meter.hpp"
 #include "fs-guard/helper/tree_remover.hpp"
 
@@ -48,6 +59,27 @@ json answer_measure(const std::string& path) {
             {"complete", meter.is_complete()}};
 }
 
+// The processes first: what they delete meanwhile, where they do not stand still, is then not counted twice.
+json answer_inspect(const json& request, const std::string& path) {
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) != 0)
+        return {{"ok", false}, {"error", std::string("lstat: ") + std::strerror(errno)}};
+    atl::helper::HeldFiles held(status.st_dev);
+    std::vector<pid_t> members = request.at("members");
+    if (members.empty())
+        members = atl::helper::family_of(request.at("pid"));
+    for (const pid_t member : members) {
+        held.add(member);
+        atl::helper::note_progress();
+    }
+    json found = answer_measure(path);
+    found["heldBytes"] = held.bytes();
+    found["heldInodes"] = held.inodes();
+    found["outOfSight"] = held.out_of_sight();
+    found["written"] = held.written_bytes();
+    return found;
+}
+
 json answer(const json& request) {
     const std::string op = request.at("op");
     const std::string path = request.at("path");
@@ -55,6 +87,8 @@ json answer(const json& request) {
         return answer_remove(path);
     if (op == "measure")
         return answer_measure(path);
+    if (op == "inspect")
+        return answer_inspect(request, path);
     if (op == "sync-log")
         return answer_sync_log(path);
     if (op == "checkpoint")
@@ -68,6 +102,7 @@ json handle(const std::string& line) {
     try {
         const json request = json::parse(line);
         id = request.value("id", json());
+        atl::helper::begin_progress(id.dump());
         reply = answer(request);
     } catch (const std::exception& error) {
         reply = {{"ok", false}, {"error", error.what()}};

@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "fs-guard/helper/progress.hpp"
+
 namespace atl::helper {
 namespace {
 
@@ -125,6 +127,7 @@ void TreeMeter::take_entry(Level& level, const char* name, unsigned char type) {
 }
 
 void TreeMeter::count(const struct stat& status) {
+    note_progress();
     const auto names = S_ISDIR(status.st_mode) ? 1U : std::max<nlink_t>(status.st_nlink, 1);
     bytes_ += static_cast<std::uint64_t>(status.st_blocks) * k_block_bytes / names;
     ++inodes_;

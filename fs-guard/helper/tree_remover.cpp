@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "fs-guard/helper/progress.hpp"
+
 namespace atl::helper {
 namespace {
 
@@ -90,6 +92,7 @@ void TreeRemover::work_off() {
 }
 
 void TreeRemover::take_entry(const dirent& entry) {
+    note_progress();
     if (entry.d_type == DT_DIR) {
         descend(entry.d_name);
     } else if (!unlink_entry(entry.d_name)) {

@@ -49,6 +49,10 @@ def lacks_cgroups():
     return not any(os.access(f"/sys/fs/cgroup/{name}", os.W_OK) for name in controllers)
 
 
+def lacks_cgroup1_freezer():
+    return not os.access("/sys/fs/cgroup/freezer/cgroup.procs", os.W_OK)
+
+
 def lacks_cgroup2_controllers():
     """No v2 hierarchy with a controller of memory in which this user could make a group."""
     with open("/proc/self/mountinfo") as mounts:
@@ -106,6 +110,8 @@ EXCUSES = (
     (r"\broot\b", lambda build: os.geteuid() != 0),
     (r"user namespaces?|rootless", lambda build: lacks_user_namespaces()),
     (r"cgroup", lambda build: lacks_cgroups()),
+    (r"without cgroup v1", lambda build: not os.path.exists("/sys/fs/cgroup/memory/cgroup.procs")),
+    (r"freezer of cgroup v1", lambda build: lacks_cgroup1_freezer()),
     (r"accounts no pressure", lambda build: not os.path.exists("/proc/pressure/cpu")),
     (r"cgroup v2 hierarchy here", lambda build: lacks_cgroup2_controllers()),
     (r"this user was told to have a part", lambda build: "ATOLL_TEST_DELEGATED" not in os.environ),
@@ -118,6 +124,7 @@ EXCUSES = (
     (r"io_uring", lambda build: lacks_syscall(425, 0, None) if X86_64 else False),
     (r"userfaultfd", lambda build: lacks_syscall(323, -1) if X86_64 else False),
     (r"\bbpf\b", lambda build: lacks_syscall(321, -1, None, 0) if X86_64 else False),
+    (r"cachestat", lambda build: lacks_syscall(451, -1, None, None, 0)),
     (r"keyctl", lambda build: lacks_syscall(250, -1) if X86_64 else False),
     (r"TIOCSTI", lambda build: os.path.exists("/proc/sys/dev/tty/legacy_tiocsti")
         and open("/proc/sys/dev/tty/legacy_tiocsti").read().strip() == "0"),

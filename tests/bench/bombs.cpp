@@ -51,7 +51,8 @@ constexpr Bomb k_bombs[] = {
     {"disk_fallocate", "disk", "for ((i = 0; ; i++)); do fallocate -l 20M f$i || sleep 1; done", "disk"},
     {"disk_hard_links", "disk", ": >f; for ((i = 0; ; i++)); do ln f l$i; done", "any"},
     {"disk_unlinked", "disk",
-     "for i in 3 4; do eval \"exec $i>f\"; rm f; head -c 60M /dev/zero >&$i; done 2>/dev/null; sleep 20", ""},
+     "for i in 3 4; do eval \"exec $i>f\"; rm f; head -c 60M /dev/zero >&$i; done 2>/dev/null; sleep 20",
+     "disk"},
 };
 
 constexpr const char* k_limits = R"({"memoryMb":64,"maxProcesses":64,"cpuPercent":100,"diskMb":64})";

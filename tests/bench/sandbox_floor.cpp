@@ -125,6 +125,8 @@ isolation::ProfileSources make_sources(const fs::path& dir, const isolation::Hos
     fs::create_directory(sources.bridge_dir);
     fs::copy_file(bin_dir() / "atoll-bench-payload", sources.guest);
     isolation::write_etc(sources.etc, layout).value();
+    sources.masks = dir / "masks";
+    isolation::make_masks(sources.masks).value();
     own_by_nobody(sources.workspace);
     own_by_nobody(dir);
     return sources;

@@ -87,6 +87,20 @@ TEST_CASE("Garbage from an agent is refused line by line and the turn goes on") 
     CHECK(world.api.get(id)["generation"] == 1);
 }
 
+TEST_CASE("A turn ends with one done, whatever line the agent ends it with") {
+    Hostile world;
+    const std::string id = world.hostile();
+    for (int number = 0; number < 9; ++number) {
+        INFO(number);
+        const Turn turn = world.api.message(id, "odd-done " + std::to_string(number), 30s);
+        CHECK(count(turn, "done") == 1);
+        CHECK(turn.events.back()["type"] == "done");
+        const Turn next = world.api.message(id, "ok");
+        CHECK(types(next.events) == "text_delta turn_complete done");
+    }
+    CHECK(world.api.get(id)["generation"] == 1);
+}
+
 TEST_CASE("A million events are cut at the turn's bound, which says how much was dropped") {
     Hostile world;
     const std::string id = world.hostile();

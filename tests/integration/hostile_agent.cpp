@@ -1,7 +1,8 @@
 // An agent that does what its prompt says, most of it wrong. Speaks the JSON-lines vocabulary otherwise.
 // Prompts: ok, crash, segv, garbage, long-line, flood N, deep, deaf (never answers, ignores interrupts),
-// children (dies and leaves a child with its pipes), silent-exit, binary, unknown, stderr.
-// Argument "never-ready": says nothing. Argument "exit-at-start": exits 3 with a word on stderr.
+// odd-done N (ends the turn with the Nth line that is hardly a `done`), children (dies and leaves a child
+// with its pipes), silent-exit, binary, unknown, stderr. Argument "never-ready": says nothing. Argument
+// "exit-at-start": exits 3 with a word on stderr.
 #include <signal.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -51,6 +53,24 @@ void long_line() {
     std::fputs("\"}}\n", stdout);
 }
 
+// Exits with 0 after the last one, so that a test that asks for too many notices.
+void odd_done(unsigned long number) {
+    const std::vector<std::string> lines = {
+        R"({"ev":"done","data":[]})",
+        R"({"ev":"done","data":"over"})",
+        R"({"ev":"done"})",
+        R"({"ev":"done","ev":"done","data":{}})",
+        R"({"ev":"done","data":{},"data":[]})",
+        "  { \"ev\" : \"done\" , \"data\" : 0 }",
+        R"({"\u0065v":"\u0064one","data":[]})",
+        R"({"ev":"done","data":{)",
+        "{\"ev\":\"done\",\"data\":\"" + std::string(2UL << 20U, 'x') + "\"}",
+    };
+    if (number >= lines.size())
+        ::_exit(0);
+    say(lines[number]);
+}
+
 void deaf() {
     ::signal(SIGINT, SIG_IGN);
     ::signal(SIGTERM, SIG_IGN);
@@ -85,6 +105,8 @@ void obey(const std::string& prompt) {
         std::fputs("a word on stderr\n", stderr);
     if (prompt.rfind("flood ", 0) == 0)
         flood(std::strtoul(prompt.c_str() + 6, nullptr, 10));
+    if (prompt.rfind("odd-done ", 0) == 0)
+        return odd_done(std::strtoul(prompt.c_str() + 9, nullptr, 10));
     event("text_delta", "{\"delta\":\"after\"}");
     event("turn_complete", "{\"result\":\"success\"}");
     event("done", "{}");

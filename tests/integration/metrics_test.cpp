@@ -78,7 +78,9 @@ TEST_CASE("The metrics of a new server are all there and fit the conventions") {
     const Json all = watched.samples();
     CHECK(all["atoll_ready"] == 1);
     CHECK(all["atoll_sandboxes{state=\"ready\"}"] == 0);
-    CHECK(all["atoll_sandboxes_max"] == 4096);
+    // As many as the descriptors of the process are enough for, 4096 at most.
+    CHECK(all["atoll_sandboxes_max"] ==
+          watched.api.call(200, "GET", "/v1/system")["capacity"]["maxSandboxes"]);
     CHECK(all["atoll_limit_enforced{by=\"bubblewrap\",limit=\"filesystem\"}"] == 1);
     CHECK(all["process_resident_memory_bytes"] > 4e6);
     CHECK(all["process_open_fds"] > 5);
@@ -92,6 +94,31 @@ TEST_CASE("The metrics of a new server are all there and fit the conventions") {
     HttpClient nobody("127.0.0.1:" + std::to_string(watched.server.port()));
     CHECK(nobody.request("GET", "/metrics").status == 401);
     CHECK(watched.server.stop() == 0);
+}
+
+TEST_CASE("A create for which the kernel has no memory for filters says so, and is counted by its reason") {
+    const TempDir dir;
+    const std::filesystem::path bwrap = dir.path() / "bwrap";
+    const std::filesystem::path used_up = dir.path() / "used-up";
+    std::ofstream(bwrap) << "#!/bin/sh\n"
+                         << "[ ! -e " << used_up.string() << " ] || {\n"
+                         << "echo 'bwrap: prctl(PR_SET_SECCOMP): Unknown error 524' >&2; exit 1; }\n"
+                         << "exec /usr/bin/bwrap \"$@\"\n";
+    std::filesystem::permissions(bwrap, std::filesystem::perms(0755));
+    Watched watched({.arguments = {"--bwrap", bwrap.string()}});
+    constexpr const char* k_refused = "atoll_launch_failures_total{reason=\"filters_refused\"}";
+    CHECK(watched.value(k_refused) == 0);
+    watched.api.create();
+    std::ofstream(used_up) << "yes";
+    const auto answer = watched.api.http().request("POST", "/v1/conversations", "{}");
+    INFO(answer.body);
+    CHECK(answer.status >= 500);
+    CHECK(answer.body.find("net.core.bpf_jit_limit") != std::string::npos);
+    CHECK(watched.value(k_refused) == 1);
+    CHECK(watched.value("atoll_launch_failures_total{reason=\"other\"}") == 0);
+    std::filesystem::remove(used_up);
+    watched.api.create();
+    CHECK(watched.value(k_refused) == 1);
 }
 
 TEST_CASE("A conversation's life moves the metrics that tell of it") {

@@ -285,7 +285,8 @@ TEST_CASE("The server that runs in a data directory below /root serves sandboxes
     CHECK(api.message(api.create()["id"], "echo fine > f && cat f").output == "fine\n");
 }
 
-TEST_CASE("A workspace that nobody knows and a half-removed one are gone after the next start") {
+TEST_CASE(
+    "Half-made and half-removed workspaces are gone after the next start, unknown ones are kept apart") {
     const TempDir dir;
     ServerOptions options;
     options.data_dir = dir.path();
@@ -296,13 +297,20 @@ TEST_CASE("A workspace that nobody knows and a half-removed one are gone after t
     }
     const auto orphan = dir.path() / "workspaces" / "abcdefghijkmnpqrstuv";
     std::filesystem::create_directories(orphan / "deep" / "er");
+    const auto half_made = dir.path() / "workspaces" / "bbcdefghijkmnpqrstuv";
+    std::filesystem::create_directories(half_made / "deep");
+    std::ofstream(dir.path() / "unclaimed" / "bbcdefghijkmnpqrstuv") << "";
     std::filesystem::create_directories(dir.path() / "trash" / "left" / "over");
     const ServerProcess server(options);
     ApiClient api(server);
     // A removal that goes through the same helper comes after the sweep.
     api.remove(api.create()["id"]);
     CHECK_FALSE(std::filesystem::exists(orphan));
+    CHECK_FALSE(std::filesystem::exists(half_made));
     CHECK(std::filesystem::is_empty(dir.path() / "trash"));
+    const std::filesystem::directory_iterator dates(dir.path() / "orphaned");
+    CHECK(std::filesystem::is_directory(dates->path() / "abcdefghijkmnpqrstuv" / "deep" / "er"));
+    CHECK(std::distance(std::filesystem::directory_iterator(dates->path()), {}) == 1);
     CHECK(std::filesystem::exists(dir.path() / "workspaces" / kept));
 }
 

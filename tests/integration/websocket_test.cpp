@@ -1,5 +1,8 @@
 // A conversation over its WebSocket, against the real server and the `shell` agent.
+#include <sys/socket.h>
+
 #include <catch2/catch_test_macros.hpp>
+#include <fstream>
 
 #include "tests/support/api_client.hpp"
 #include "tests/support/websocket_client.hpp"
@@ -37,6 +40,28 @@ bool are_complete(const std::vector<Json>& events, std::uint64_t first) {
             return false;
     }
     return true;
+}
+
+std::size_t resident_mb(pid_t pid) {
+    std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+    for (std::string line; std::getline(status, line);) {
+        if (line.starts_with("VmRSS:"))
+            return std::stoul(line.substr(6)) / 1024;
+    }
+    throw std::runtime_error("no VmRSS");
+}
+
+/// Bytes of `bytes` that the socket takes at once.
+std::size_t send_what_fits(int fd, std::string_view bytes) {
+    std::size_t sent = 0;
+    while (sent < bytes.size()) {
+        const ssize_t count =
+            ::send(fd, bytes.data() + sent, bytes.size() - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (count <= 0)
+            break;
+        sent += static_cast<std::size_t>(count);
+    }
+    return sent;
 }
 
 }  // namespace
@@ -256,4 +281,40 @@ TEST_CASE("A server that was told not to compress WebSockets declines") {
     CHECK(summarise(follow(socket, "done")).output.size() == 8893);
     socket.send_deflated(R"({"type":"interrupt"})");
     CHECK(socket.await_close().close_code() == 1002);
+}
+
+TEST_CASE("Messages that are not complete take no more memory than there is for them all") {
+    constexpr std::size_t k_sockets = 1024;
+    constexpr std::size_t k_budget_mb = 16;
+    constexpr std::size_t k_message_bytes = 1024UL * 1024;
+    ServerOptions options;
+    options.arguments = {"--body-memory-mb",
+                         std::to_string(k_budget_mb),
+                         "--max-streams-per-key",
+                         "0",
+                         "--max-streams-per-conversation",
+                         "0"};
+    const ServerProcess server(options);
+    ApiClient api(server);
+    const std::string id = api.create()["id"];
+    std::vector<WebSocketClient> sockets;
+    while (sockets.size() < k_sockets)
+        sockets.push_back(open_socket(api, id));
+    const std::size_t idle_mb = resident_mb(server.pid());
+
+    // Each sends a part of it, as far as it is taken.
+    const std::string bytes = frame_bytes({.payload = std::string(k_message_bytes - 100, 'a')});
+    const std::string_view partial = std::string_view(bytes).substr(0, bytes.size() / 4);
+    std::size_t taken = 0;
+    for (auto& socket : sockets)
+        taken += send_what_fits(socket.http().fd(), partial);
+    // The control: the clients did send, and what the kernel took for them is far beyond the budget.
+    CHECK(taken > 2 * k_budget_mb * 1024 * 1024);
+    auto small = open_socket(api, id);
+    small.send_text(message("echo $((6 * 7))"));
+    CHECK(summarise(follow(small, "done")).output == "42\n");
+    CHECK(api.get(id)["status"] == "active");
+    // Beside the budget each connection has what it may send without a place, and its buffer.
+    constexpr std::size_t k_own_mb = 80;
+    CHECK(resident_mb(server.pid()) <= idle_mb + k_budget_mb + k_own_mb);
 }

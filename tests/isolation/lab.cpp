@@ -18,8 +18,9 @@ namespace {
 
 constexpr const char* k_inner_probe = "/workspace/atoll-probe";
 
-ServerOptions options(Privilege privilege, Words arguments, const HostServices& services) {
+ServerOptions options(Privilege privilege, Words arguments, fs::path data_dir, const HostServices& services) {
     ServerOptions made;
+    made.data_dir = std::move(data_dir);
     made.privilege = privilege;
     made.arguments = std::move(arguments);
     for (const auto& variables : {secret_variables(services), passed_variables()}) {
@@ -69,10 +70,10 @@ const std::map<std::string, std::string>& passed_variables() {
     return variables;
 }
 
-Lab::Lab(Privilege privilege, Words arguments)
+Lab::Lab(Privilege privilege, Words arguments, fs::path data_dir)
     : name(privilege == Privilege::as_started && is_root() ? "root" : "rootless"),
       has_private_uids(name == "root"),
-      server(options(privilege, std::move(arguments), services)),
+      server(options(privilege, std::move(arguments), std::move(data_dir), services)),
       api(server) {}
 
 std::vector<Privilege> privileges() {
@@ -94,6 +95,12 @@ Sandbox::Sandbox(Lab& lab, const Json& request)
     const fs::path probe = workspace() / fs::path(k_inner_probe).filename();
     fs::copy_file(probe_program(), probe);
     own(probe);
+}
+
+void Sandbox::bring(const fs::path& program) {
+    const fs::path copy = workspace() / program.filename();
+    fs::copy_file(program, copy);
+    own(copy);
 }
 
 Sandbox::~Sandbox() {

@@ -21,7 +21,8 @@ const std::map<std::string, std::string>& passed_variables();
 
 class Lab {
   public:
-    explicit Lab(Privilege privilege, Words arguments = {});
+    /// `data_dir`: empty for one of its own.
+    explicit Lab(Privilege privilege, Words arguments = {}, std::filesystem::path data_dir = {});
 
     const std::string name;  // "root" or "rootless"
     const bool has_private_uids;
@@ -65,6 +66,8 @@ class Sandbox {
     std::string probe_in_background(const Words& arguments, const std::string& start);
     /// The command line that runs the probe.
     std::string probe_command(const Words& arguments);
+    /// Copies a program of the host into the workspace, under its own name.
+    void bring(const std::filesystem::path& program);
     /// A file in the workspace that belongs to the sandbox.
     void put(const std::string& name, const std::string& text);
     /// True if it still is the generation that it began with, and answers.

@@ -1,4 +1,6 @@
 // System calls that a sandbox does not have. Each is first made outside, where it works.
+#include <unistd.h>
+
 #include <catch2/catch_test_macros.hpp>
 
 #include "tests/isolation/lab.hpp"
@@ -76,6 +78,91 @@ TEST_CASE("Nobody types into a terminal with TIOCSTI, whatever its upper half sa
     if (host["tiocsti"] == "EIO")
         SKIP("no control: TIOCSTI is switched off on this host for this user");
     CHECK(host.others_than({"OK"}) == "");
+}
+
+TEST_CASE("The host's budget for compiled filters cannot be used from inside") {
+    Lab& lab = each_lab();
+    INFO(lab.name);
+    Sandbox sandbox(lab);
+    CHECK(outside({"filters"}, ordinary_uid()).others_than({"OK"}) == "");
+    const Results inside = sandbox.probe({"filters"});
+    CHECK(inside.with("EPERM") ==
+          std::set<std::string>{"attach-unix", "attach-inet", "attach-netlink", "reuseport"});
+    // As a kernel without filters says it, which programs that would lock themselves up take for a reason to
+    // go on.
+    CHECK(inside.with("EINVAL") == std::set<std::string>{"seccomp", "seccomp-listener", "prctl"});
+}
+
+TEST_CASE("Programs that install filters for themselves go on without") {
+    Lab& lab = each_lab();
+    INFO(lab.name);
+    Sandbox sandbox(lab);
+    sandbox.put("page.1", ".TH PAGE 1\n.SH NAME\npage \\- of a manual\n");
+    struct Program {
+        const char* name;
+        const char* command;
+        const char* says;
+    };
+    for (const Program& program :
+         {Program{"man", "man -C /dev/null -E ascii -P cat ./page.1", "of a manual"},
+          Program{"file", "file page.1", "page.1: "}, Program{"gpg", "gpg --version", "gpg (GnuPG)"}}) {
+        INFO(program.name);
+        if (::access(("/usr/bin/" + std::string(program.name)).c_str(), X_OK) == 0)
+            CHECK(sandbox.output(program.command).find(program.says) != std::string::npos);
+    }
+}
+
+TEST_CASE(
+    "Allowed calls are refused with arguments that reach other processes, modules or tables of the host") {
+    Lab& lab = each_lab();
+    INFO(lab.name);
+    Sandbox sandbox(lab);
+    const Results host = outside({"argument-gaps"}, ordinary_uid());
+    const Results inside = sandbox.probe({"argument-gaps"});
+    CHECK(inside["tcp"] == "OK");
+    CHECK(inside["io-setup"] == "ENOSYS");
+    for (const char* call :
+         {"mptcp", "smc", "tcp-ulp", "line-discipline", "pidfd-getfd", "process-madvise"}) {
+        INFO(call);
+        CHECK(inside[call] == "EPERM");
+    }
+    for (const char* call :
+         {"tcp", "tcp-ulp", "line-discipline", "pidfd-getfd", "process-madvise", "io-setup"}) {
+        INFO(call);
+        CHECK(host[call] == "OK");
+    }
+    // Kernels may lack these two.
+    for (const char* call : {"mptcp", "smc"})
+        CHECK((host[call] == "OK" || host[call] == "EPROTONOSUPPORT" || host[call] == "ENOPROTOOPT"));
+}
+
+TEST_CASE("What others keep in the page cache is told by no call") {
+    Lab& lab = each_lab();
+    INFO(lab.name);
+    Sandbox sandbox(lab);
+    const Results inside = sandbox.probe({"page-cache"});
+    CHECK(inside["read-nowait"] == "EOPNOTSUPP");
+    CHECK(inside["cachestat"] == "ENOSYS");
+    const Results host = outside({"page-cache"}, ordinary_uid());
+    CHECK(host["read-nowait"] == "OK");
+    if (host["cachestat"] == "ENOSYS")
+        SKIP("no control: this host's kernel has no cachestat");
+    CHECK(host["cachestat"] == "OK");
+}
+
+TEST_CASE("The limit of core dumps is 1 inside, and nothing sets it to another value") {
+    Lab& lab = each_lab();
+    INFO(lab.name);
+    const Results host = outside({"core-limit"}, ordinary_uid());
+    CHECK(host["setrlimit"] == "OK");
+    CHECK(host["after"] == "0,0");
+    Sandbox sandbox(lab);
+    const Results inside = sandbox.probe({"core-limit"});
+    CHECK(inside["before"] == "1,1");
+    CHECK(inside["after"] == "1,1");
+    CHECK(inside.with("OK") == std::set<std::string>{"setrlimit", "prlimit", "prlimit-high"});
+    CHECK(sandbox.output("ulimit -c 0; grep -o 'core file size.*' /proc/self/limits | tr -s ' '") ==
+          "core file size 1 1 bytes ");
 }
 
 TEST_CASE("Calls of the i386 and x32 ABIs are fatal") {

@@ -48,9 +48,7 @@ namespace {
 
 class FakeGroup final : public sandbox::ResourceGroup {
   public:
-    FakeGroup(FakeWorld& world, std::string name) : world_(world), name_(std::move(name)) {
-        require(world_.groups.insert(name_).second, "a group of this name is there already");
-    }
+    FakeGroup(FakeWorld& world, std::string name) : world_(world), name_(std::move(name)) {}
     ~FakeGroup() override { *alive_ = false; }
     Result<void> set_limits(const sandbox::Limits&) override { return {}; }
     void watch_oom(std::function<void()> on_oom) override {
@@ -74,8 +72,10 @@ class FakeGroup final : public sandbox::ResourceGroup {
     std::uint64_t oom_kills() const override { return oom_kills_; }
     sandbox::Usage usage() const override { return world_.used; }
     void kill() override {
-        if (auto* process = world_.find_process(name_))
+        if (auto* process = world_.find_process(name_)) {
             process->frozen = false;
+            process->asked_to_die = true;
+        }
         ++freezes_;
     }
     void freeze(std::function<void(Result<void>)> done) override {
@@ -105,12 +105,24 @@ class FakeGroup final : public sandbox::ResourceGroup {
         world_.later([this, alive = alive_, done = std::move(done)] {
             if (!*alive)
                 return;
-            world_.groups.erase(name_);
-            done({});
+            if (world_.find_process(name_) == nullptr)
+                return removed(done);
+            world_.timers.arm(base::k_kill_deadline, [this, alive, done] {
+                if (!*alive)
+                    return;
+                if (world_.find_process(name_) == nullptr)
+                    return removed(done);
+                done(Error(Errc::deadline_exceeded, "not empty"));
+            });
         });
     }
 
   private:
+    void removed(const std::function<void(Result<void>)>& done) {
+        world_.groups.erase(name_);
+        done({});
+    }
+
     FakeWorld& world_;
     std::string name_;
     std::uint64_t oom_kills_ = 0;
@@ -125,7 +137,7 @@ class FakeProcess final : public sandbox::Process {
     ~FakeProcess() override {
         state_->on_exit = nullptr;
         state_->on_log = nullptr;
-        if (state_->alive)
+        if (state_->alive && !state_->is_stuck)
             world_.process_dies(state_, {});
     }
     const std::string& bridge_path() const override { return path_; }
@@ -146,7 +158,7 @@ class FakeProcess final : public sandbox::Process {
             return;
         state_->asked_to_die = true;
         world_.later([&world = world_, state = state_, signal_number] {
-            if (state->alive)
+            if (state->alive && !state->is_stuck)
                 world.process_dies(state, {sandbox::ExitClass::signalled, signal_number, "killed"});
         });
     }
@@ -193,7 +205,9 @@ class FakeChannel final : public sandbox::Channel {
     }
     std::unique_ptr<sandbox::Query> query(std::string_view, std::string_view, std::string_view,
                                           sandbox::QueryObserver& observer) override {
-        require(!process_->frozen, "a query was sent to a frozen process");
+        // One that is measured gets it a moment later.
+        require(!process_->frozen || process_->sandbox_id == world_.measured,
+                "a query was sent to a frozen process");
         auto state = std::make_shared<FakeQueryState>();
         state->observer = &observer;
         state->process = process_;
@@ -216,7 +230,7 @@ class FakeChannel final : public sandbox::Channel {
         const bool obeys = !world_.chance(200);
         world_.later([&world = world_, process = process_, obeys, done = std::move(done)] {
             done({});
-            if (obeys && process->alive && !process->frozen)
+            if (obeys && process->alive && !process->frozen && !process->is_stuck)
                 world.process_dies(process, {sandbox::ExitClass::exited, 0, ""});
         });
     }
@@ -238,6 +252,50 @@ bool FakeWorld::run_pending() {
     return true;
 }
 
+void FakeWorld::gets_stuck(const std::shared_ptr<FakeProcessState>& process, base::Millis how_long) {
+    process->is_stuck = true;
+    process->stuck_until = clock.steady_now() + how_long;
+    timers.arm(how_long, [this, process] { comes_loose(process); });
+}
+
+void FakeWorld::comes_loose(const std::shared_ptr<FakeProcessState>& process) {
+    if (!std::exchange(process->is_stuck, false))
+        return;
+    if (process->asked_to_die && process->alive)
+        process_dies(process, {sandbox::ExitClass::signalled, 9, "killed"});
+}
+
+std::vector<sandbox::Leftover> FakeWorld::take_leftovers() {
+    std::vector<sandbox::Leftover> left;
+    withheld.clear();
+    for (const auto& [pid, process] : processes) {
+        const std::string name = process->sandbox_id + "-" + std::to_string(process->generation);
+        left.push_back({process->sandbox_id,
+                        process->generation,
+                        {process->host_uid},
+                        std::make_unique<FakeGroup>(*this, name)});
+        withheld.insert(process->host_uid);
+        // Where groups are made ahead, their names tell nothing.
+        if (chance(500))
+            left.back().sandbox_id.clear();
+    }
+    return left;
+}
+
+// Workspaces that the store does not know are unclaimed. Those of processes that an earlier server left stay.
+// Leases are in the store.
+void FakeWorld::sweep() {
+    std::set<std::string> known;
+    for (const auto& [id, record] : store.sandboxes)
+        known.insert(id);
+    for (const auto& [id, uid] : workspaces)
+        require(known.contains(id) || unclaimed.contains(id), "a claimed workspace is in no store");
+    for (const auto& [pid, process] : processes)
+        known.insert(process->sandbox_id);
+    std::erase_if(workspaces, [&](const auto& entry) { return !known.contains(entry.first); });
+    std::erase_if(unclaimed, [&](const auto& id) { return !workspaces.contains(id); });
+}
+
 void FakeWorld::server_killed() {
     timers.clear();
     pending.clear();
@@ -245,19 +303,23 @@ void FakeWorld::server_killed() {
         query->observer = nullptr;
     queries.clear();
     for (auto& [pid, process] : processes) {
-        process->alive = false;
         process->on_exit = nullptr;
         process->on_ready = nullptr;
         process->on_agent_exit = nullptr;
+        process->asked_to_die = true;
+        process->alive = process->is_stuck;
+        if (process->alive)
+            timers.arm(std::max(base::Millis{0}, std::chrono::duration_cast<base::Millis>(
+                                                     process->stuck_until - clock.steady_now())),
+                       [this, kept = process] { comes_loose(kept); });
     }
-    processes.clear();
+    std::erase_if(processes, [](const auto& entry) { return !entry.second->alive; });
     watched.clear();
-    groups.clear();  // the next start sweeps them
-    // So it does with workspaces that the store does not know; leases are in the store.
-    std::set<std::string> known;
-    for (const auto& [id, record] : store.sandboxes)
-        known.insert(id);
-    std::erase_if(workspaces, [&](const auto& entry) { return !known.contains(entry.first); });
+    // The next start sweeps what is empty.
+    groups.clear();
+    for (const auto& [pid, process] : processes)
+        groups.insert(process->sandbox_id + "-" + std::to_string(process->generation));
+    sweep();
     uids.clear();
 }
 
@@ -305,6 +367,7 @@ Result<std::unique_ptr<sandbox::Process>> FakeWorld::launch(const sandbox::Launc
     auto state = std::make_shared<FakeProcessState>();
     state->sandbox_id = spec.sandbox_id;
     state->generation = spec.generation;
+    state->host_uid = spec.host_uid;
     state->on_exit = std::move(on_exit);
     const pid_t pid = ++last_pid;
     processes.emplace(pid, state);
@@ -315,6 +378,7 @@ Result<std::unique_ptr<sandbox::ResourceGroup>> FakeWorld::create(const std::str
                                                                   const sandbox::Limits&) {
     if (chance(failure_per_mille))
         return Error(Errc::sandbox_failed, "injected");
+    require(groups.insert(name).second, "a group of this name is there already");
     return std::unique_ptr<sandbox::ResourceGroup>(std::make_unique<FakeGroup>(*this, name));
 }
 
@@ -324,6 +388,7 @@ Result<std::filesystem::path> FakeWorld::provision(const std::string& sandbox_id
     for (const auto& [id, uid] : workspaces)
         require(uid != host_uid, "two workspaces share a uid");
     workspaces.emplace(sandbox_id, host_uid);
+    unclaimed.insert(sandbox_id);
     return workspace(sandbox_id);
 }
 
@@ -350,6 +415,7 @@ void FakeWorld::remove(const std::string& sandbox_id, std::function<void(Result<
         require(process->sandbox_id != sandbox_id, "a workspace was removed under a living process");
     later([this, sandbox_id, done = std::move(done)] {
         workspaces.erase(sandbox_id);
+        unclaimed.erase(sandbox_id);
         done({});
     });
 }
@@ -362,8 +428,10 @@ Result<std::uint32_t> FakeWorld::acquire() {
     if (chance(failure_per_mille))
         return Error(Errc::capacity, "injected");
     std::uint32_t uid = 1;
-    while (uids.contains(uid))
+    while (uids.contains(uid) || withheld.contains(uid))
         ++uid;
+    for (const auto& [pid, process] : processes)
+        require(process->host_uid != uid, "the uid of a living process was given away");
     uids.insert(uid);
     return uid;
 }
@@ -374,6 +442,11 @@ void FakeWorld::adopt(std::uint32_t host_uid) {
 
 void FakeWorld::release(std::uint32_t host_uid) {
     require(uids.erase(host_uid) == 1, "a uid was released that was not leased");
+    // Released or not, nobody gets it before the next start.
+    if (withheld.contains(host_uid))
+        return;
+    for (const auto& [pid, process] : processes)
+        require(process->host_uid != host_uid, "the uid of a living process was released");
     for (const auto& [id, uid] : workspaces)
         require(uid != host_uid, "a uid was released before its workspace was removed");
 }

@@ -37,12 +37,15 @@ class FakeClock final : public base::Clock {
   public:
     base::SteadyTime steady_now() const override { return base::SteadyTime{now_}; }
     base::WallTime wall_now() const override {
-        return base::WallTime{base::Millis{1'700'000'000'000} + now_};
+        return base::WallTime{base::Millis{1'700'000'000'000} + now_ + wall_ahead_};
     }
     void advance(base::Millis by) { now_ += by; }
+    /// As an operator who sets the clock, or NTP: no time passes.
+    void jump_wall(base::Millis by) { wall_ahead_ += by; }
 
   private:
     base::Millis now_{1000};
+    base::Millis wall_ahead_{0};
 };
 
 class FakeTimers final : public base::Timers {
@@ -96,8 +99,11 @@ struct FakeWorld;
 struct FakeProcessState {
     std::string sandbox_id;
     std::uint32_t generation = 0;
+    std::uint32_t host_uid = 0;
     bool alive = true;
     bool asked_to_die = false;
+    bool is_stuck = false;  // no signal ends it
+    base::SteadyTime stuck_until{};
     bool frozen = false;                               // or on its way to: nothing of it acts
     std::function<void(sandbox::Exit)> on_exit;        // empty once the Process object is gone
     std::function<void(std::string_view)> on_log;      // the same
@@ -113,11 +119,11 @@ struct FakeQueryState {
     std::shared_ptr<FakeProcessState> process;
 };
 
-struct FakeWorld final : sandbox::Launcher,
-                         sandbox::ResourceGroups,
-                         sandbox::DiskGuard,
-                         sandbox::Channels,
-                         sandbox::UidLeases {
+struct FakeWorld : sandbox::Launcher,
+                   sandbox::ResourceGroups,
+                   sandbox::DiskGuard,
+                   sandbox::Channels,
+                   sandbox::UidLeases {
     explicit FakeWorld(std::uint64_t seed) : random(seed), timers(clock) {}
 
     /// True with this chance in a thousand.
@@ -127,12 +133,18 @@ struct FakeWorld final : sandbox::Launcher,
     void later(std::function<void()> completion) { pending.push_back(std::move(completion)); }
     /// Runs one pending completion, whichever; false if there is none.
     bool run_pending();
-    /// The server is gone: nobody listens any more; every process dies, as the kernel sees to it.
+    /// The server is gone: nobody listens any more; every process dies, as the kernel sees to it, but those
+    /// that are stuck.
     void server_killed();
+
+    /// What a start does: workspaces go that the store does not know and no process lives in.
+    void sweep();
 
     /// The process dies, its streams end.
     void process_dies(const std::shared_ptr<FakeProcessState>& process, sandbox::Exit exit);
     void end_query(FakeQueryState& query, sandbox::QueryEnd end);
+    /// No signal ends the process for so long; then it dies, if it was killed.
+    void gets_stuck(const std::shared_ptr<FakeProcessState>& process, base::Millis how_long);
     /// The living process in the group of this name; null if there is none.
     FakeProcessState* find_process(const std::string& group) const;
 
@@ -142,6 +154,7 @@ struct FakeWorld final : sandbox::Launcher,
         std::function<void(sandbox::Exit)> on_exit) override;
     void describe(sandbox::Enforcement&, sandbox::NetworkMode) const override {}
     // ResourceGroups
+    std::vector<sandbox::Leftover> take_leftovers() override;
     base::Result<std::unique_ptr<sandbox::ResourceGroup>> create(const std::string& name,
                                                                  const sandbox::Limits& limits) override;
     void describe(sandbox::Enforcement&) const override {}
@@ -150,6 +163,8 @@ struct FakeWorld final : sandbox::Launcher,
     void describe(sandbox::Enforcement&, const std::string&) const override {}
     base::Result<std::filesystem::path> provision(const std::string& sandbox_id,
                                                   std::uint32_t host_uid) override;
+    void claim(const std::string& sandbox_id) override { unclaimed.erase(sandbox_id); }
+    bool has_workspace(const std::string&) const override { return true; }
     std::filesystem::path workspace(const std::string& sandbox_id) const override;
     void remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) override;
     void watch(const std::string& sandbox_id, std::uint32_t limit_mb,
@@ -168,6 +183,8 @@ struct FakeWorld final : sandbox::Launcher,
     void adopt(std::uint32_t host_uid) override;
     void release(std::uint32_t host_uid) override;
 
+    void comes_loose(const std::shared_ptr<FakeProcessState>& process);
+
     std::mt19937_64 random;
     FakeClock clock;
     FakeTimers timers;
@@ -182,9 +199,12 @@ struct FakeWorld final : sandbox::Launcher,
     std::map<pid_t, std::shared_ptr<FakeProcessState>> processes;  // living ones
     std::vector<std::shared_ptr<FakeQueryState>> queries;          // open ones
     std::map<std::string, std::uint32_t> workspaces;               // id -> uid
+    std::set<std::string> unclaimed;                               // of those
     std::set<std::string> groups;
     std::set<std::uint32_t> uids;
+    std::set<std::uint32_t> withheld;  // of processes that an earlier server left (HostUidLeases::hold)
     pid_t last_pid = 1;
+    std::string measured;  // a sandbox that may stand still without anybody being told
 };
 
 }  // namespace atl::test

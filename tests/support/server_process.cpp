@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -55,6 +56,20 @@ UniqueFd open_group_of_its_own(fs::path& group) {
 }
 
 /// Forks and execs; stdout goes to the returned pipe, stderr to `log` (or the pipe as well, if empty).
+/// The variable ATOLL_TEST_DESCRIPTORS of a server holds it to so many descriptors. In the child, since a
+/// hard limit that this process lowers could not be raised again without CAP_SYS_RESOURCE (getrlimit(2)).
+void limit_descriptors(const std::vector<std::string>& environment) {
+    constexpr std::string_view name = "ATOLL_TEST_DESCRIPTORS=";
+    for (const auto& entry : environment) {
+        if (!entry.starts_with(name))
+            continue;
+        const rlim_t count = std::strtoul(entry.c_str() + name.size(), nullptr, 10);
+        const rlimit few{count, count};
+        if (::setrlimit(RLIMIT_NOFILE, &few) != 0)
+            ::_exit(125);
+    }
+}
+
 Child spawn(const std::vector<std::string>& command, const std::vector<std::string>& environment,
             const fs::path& log, Privilege privilege) {
     std::vector<char*> argv;
@@ -75,6 +90,7 @@ Child spawn(const std::vector<std::string>& command, const std::vector<std::stri
     const pid_t pid = ::fork();
     if (pid == 0) {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        limit_descriptors(environment);
         if (join && ::write(join.get(), "0", 1) != 1)
             ::_exit(125);
         ::dup2(ends[1], 1);

@@ -49,6 +49,8 @@ std::string encode(const ZygoteRequest& request) {
     put(out, plan.cwd);
     put(out, std::to_string(plan.uid));
     put(out, std::to_string(plan.max_file_bytes));
+    put(out, std::to_string(plan.max_open_files));
+    put(out, std::to_string(plan.oom_score_adj));
     put(out, std::to_string(static_cast<unsigned>(plan.priority)));
     put(out, plan.mount_namespace >= 0 ? "1" : "0");
     put(out, std::to_string(plan.fds.size()));
@@ -57,8 +59,10 @@ std::string encode(const ZygoteRequest& request) {
         put(out, arg);
     put(out, std::to_string(plan.staged.size()));
     for (const auto& staged : plan.staged) {
+        put(out, std::to_string(static_cast<unsigned>(staged.kind)));
         put(out, staged.source);
         put(out, staged.target);
+        put(out, staged.options);
     }
     return out;
 }
@@ -71,6 +75,8 @@ std::optional<ZygoteRequest> decode(std::string_view message, const std::vector<
     plan.cwd = in.text();
     plan.uid = static_cast<std::uint32_t>(in.number());
     plan.max_file_bytes = in.number();
+    plan.max_open_files = static_cast<std::uint32_t>(in.number());
+    plan.oom_score_adj = static_cast<int>(in.number());
     const std::uint64_t priority = in.number();
     plan.priority = static_cast<Priority>(priority);
     const bool has_namespace = in.number() != 0;
@@ -78,8 +84,15 @@ std::optional<ZygoteRequest> decode(std::string_view message, const std::vector<
     for (std::uint64_t left = in.number(); left > 0 && !in.is_broken(); --left)
         request.args.push_back(in.text());
     for (std::uint64_t left = in.number(); left > 0 && !in.is_broken(); --left) {
-        std::string source = in.text();
-        plan.staged.push_back({std::move(source), in.text()});
+        StagedMount staged;
+        const std::uint64_t kind = in.number();
+        staged.kind = static_cast<StagedKind>(kind);
+        staged.source = in.text();
+        staged.target = in.text();
+        staged.options = in.text();
+        if (kind > static_cast<std::uint64_t>(StagedKind::ptys))
+            return std::nullopt;
+        plan.staged.push_back(std::move(staged));
     }
     if (in.is_broken() || !in.is_at_end() || priority > static_cast<std::uint64_t>(Priority::background) ||
         fds.size() != fd_count + (has_namespace ? 1U : 0U))

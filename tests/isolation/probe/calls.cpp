@@ -1,19 +1,31 @@
 // System calls with a large attack surface or power over the machine, terminals, and the calls of foreign
 // ABIs.
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <linux/bpf.h>
+#include <linux/filter.h>
 #include <linux/io_uring.h>
 #include <linux/keyctl.h>
 #include <linux/perf_event.h>
+#include <linux/seccomp.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fanotify.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 
 #include "tests/isolation/probe/probe.hpp"
 
@@ -118,6 +130,127 @@ void terminal(const Arguments&) {
     });
 }
 
+sock_filter allow_all = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+const sock_fprog allow_all_program{1, &allow_all};
+
+long attach(int family, int option) {
+    const int fd = ::socket(family, SOCK_DGRAM, 0);
+    return ::setsockopt(fd, SOL_SOCKET, option, &allow_all_program, sizeof allow_all_program);
+}
+
+long install(long flags) {
+    ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    return ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &allow_all_program);
+}
+
+/// Every way to have a filter compiled by the kernel that needs no privilege. One filter each, gone with its
+/// process.
+void filters(const Arguments&) {
+    tell_in_child("attach-unix", [] { return attach(AF_UNIX, SO_ATTACH_FILTER); });
+    tell_in_child("attach-inet", [] { return attach(AF_INET, SO_ATTACH_FILTER); });
+    tell_in_child("attach-netlink", [] {
+        const int fd = ::socket(AF_NETLINK, SOCK_RAW, 0);
+        return ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &allow_all_program, sizeof allow_all_program);
+    });
+    tell_in_child("reuseport", [] {
+        const int one = 1;
+        const int fd = ::socket(AF_INET, SOCK_DGRAM, 0);
+        ::setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof one);
+        return ::setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &allow_all_program,
+                            sizeof allow_all_program);
+    });
+    tell_in_child("seccomp", [] { return install(0); });
+    tell_in_child("seccomp-listener", [] { return install(SECCOMP_FILTER_FLAG_NEW_LISTENER); });
+    tell_in_child("prctl", [] {
+        ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        return ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &allow_all_program);
+    });
+}
+
+long module_on_tcp() {
+    const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+    // ENOENT where there is no such module: the kernel looked for it.
+    const long result = ::setsockopt(fd, IPPROTO_TCP, TCP_ULP, "atoll", sizeof "atoll");
+    return result != 0 && errno == ENOENT ? 0 : result;
+}
+
+long line_discipline() {
+    const int master = ::posix_openpt(O_RDWR | O_NOCTTY);
+    const int plain = 0;
+    return ::ioctl(master, TIOCSETD, &plain);
+}
+
+long descriptor_of_other() {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::pause();
+        ::_exit(0);
+    }
+    const long pidfd = ::syscall(SYS_pidfd_open, child, 0);
+    const long got = ::syscall(SYS_pidfd_getfd, pidfd, 1, 0);
+    const int error = errno;
+    ::kill(child, SIGKILL);
+    errno = error;
+    return got;
+}
+
+long advise_other() {
+    static char page[2 * 4096];
+    const iovec range{page + 4096 - reinterpret_cast<std::uintptr_t>(page) % 4096, 4096};
+    const long pidfd = ::syscall(SYS_pidfd_open, ::getpid(), 0);
+    return ::syscall(SYS_process_madvise, pidfd, &range, 1, MADV_COLD, 0);
+}
+
+/// The calls that tell whether a page of a file is in memory, each on something that is.
+void page_cache(const Arguments&) {
+    tell_in_child("read-nowait", [] {
+        int pair[2];
+        char byte = 'x';
+        const iovec into{&byte, 1};
+        if (::socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0 || ::write(pair[0], &byte, 1) != 1)
+            give_up("no socket pair");
+        return static_cast<long>(::preadv2(pair[1], &into, 1, -1, RWF_NOWAIT));
+    });
+    tell_in_child("cachestat", [] {
+        constexpr long k_cachestat = 451;
+        unsigned long range[2] = {0, 4096};
+        unsigned long about[8] = {};
+        return ::syscall(k_cachestat, ::memfd_create("atoll-probe", 0), range, about, 0);
+    });
+}
+
+/// Calls that are allowed, with arguments that are not.
+void argument_gaps(const Arguments&) {
+    tell_in_child("mptcp", [] { return ::syscall(SYS_socket, AF_INET, SOCK_STREAM, 262); });
+    tell_in_child("smc", [] { return ::syscall(SYS_socket, AF_INET, SOCK_STREAM, 256); });
+    tell_in_child("tcp", [] { return ::syscall(SYS_socket, AF_INET, SOCK_STREAM, IPPROTO_TCP); });
+    tell_in_child("tcp-ulp", module_on_tcp);
+    tell_in_child("line-discipline", line_discipline);
+    tell_in_child("pidfd-getfd", descriptor_of_other);
+    tell_in_child("process-madvise", advise_other);
+    tell_in_child("io-setup", [] {
+        aio_context_t context = 0;
+        return ::syscall(SYS_io_setup, 1, &context);
+    });
+}
+
+std::string core_limit_now() {
+    rlimit limit{};
+    if (::syscall(SYS_prlimit64, 0, RLIMIT_CORE, nullptr, &limit) != 0)
+        return outcome(-1);
+    return std::to_string(limit.rlim_cur) + "," + std::to_string(limit.rlim_max);
+}
+
+/// Each way to set the limit of core dumps to 0; then what it is.
+void core_limit(const Arguments&) {
+    const rlimit none{0, 0};
+    say("before", core_limit_now());
+    tell("setrlimit", ::syscall(SYS_setrlimit, RLIMIT_CORE, &none));
+    tell("prlimit", ::syscall(SYS_prlimit64, 0, RLIMIT_CORE, &none, nullptr));
+    tell("prlimit-high", ::syscall(SYS_prlimit64, 0, RLIMIT_CORE | k_high_half, &none, nullptr));
+    say("after", core_limit_now());
+}
+
 #if defined(__x86_64__)
 void foreign_abi(const Arguments&) {
     tell_in_child("i386", [] {
@@ -138,8 +271,14 @@ void foreign_abi(const Arguments&) {
 }  // namespace
 
 std::span<const Command> call_commands() {
-    static constexpr Command k_commands[] = {
-        {"surface", surface}, {"machine", machine}, {"terminal", terminal}, {"foreign-abi", foreign_abi}};
+    static constexpr Command k_commands[] = {{"surface", surface},
+                                             {"machine", machine},
+                                             {"terminal", terminal},
+                                             {"foreign-abi", foreign_abi},
+                                             {"filters", filters},
+                                             {"page-cache", page_cache},
+                                             {"argument-gaps", argument_gaps},
+                                             {"core-limit", core_limit}};
     return k_commands;
 }
 

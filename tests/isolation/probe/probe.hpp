@@ -28,6 +28,7 @@ std::span<const Command> namespace_commands();
 std::span<const Command> process_commands();
 std::span<const Command> socket_commands();
 std::span<const Command> status_commands();
+std::span<const Command> table_commands();
 
 /// Runs a subcommand with its arguments in this process; false if there is none of that name.
 bool run_command(const Arguments& words);

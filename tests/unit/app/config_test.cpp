@@ -44,6 +44,10 @@ TEST_CASE("A value outside its range is refused with the flag's name") {
                                                {"--max-memory-mb", "-1"},
                                                {"--memory-reserve", "91"},
                                                {"--log-level", "loud"},
+                                               {"--max-sockets-per-sandbox", "15"},
+                                               {"--default-max-sockets", "15"},
+                                               {"--max-open-files-per-sandbox", "63"},
+                                               {"--default-max-open-files", "63"},
                                                {"--websocket-compression", "maybe"},
                                                {"--agents-file", "/no/such/file"},
                                                {"--unix-socket-group", "no-such-group"},
@@ -56,7 +60,8 @@ TEST_CASE("A value outside its range is refused with the flag's name") {
         CHECK(parsed.text.find(arguments[0]) != std::string::npos);
     }
     for (const char* origin : {"*", "null", "app.example", "https://", "https://app.example/",
-                               "https://app.example/path", "https://a.example,https://b.example", "://x"}) {
+                               "https://app.example/path", "https://a.example,https://b.example", "://x",
+                               "ftp://app.example", "chrome-extension://abc", "https://app.example:"}) {
         INFO(origin);
         CHECK(parse({"--allowed-origin", origin}).exit_code == 2);
     }
@@ -216,6 +221,35 @@ TEST_CASE("A keys command takes the data directory before or after its name") {
     CHECK_FALSE(parse({}).config->keys);
     CHECK(parse({"keys"}).exit_code == 2);
     CHECK(parse({"keys", "drop"}).exit_code == 2);
+}
+
+TEST_CASE("Orphans and a backup are commands with a data directory, and orphans are never adopted unasked") {
+    using Action = OrphansCommand::Action;
+    const auto adopted =
+        parse({"orphans", "adopt", "x", "--user-id", "u", "--agent", "echo", "--data-dir", "/d"});
+    INFO(adopted.text);
+    REQUIRE(adopted.config);
+    REQUIRE(adopted.config->orphans);
+    CHECK(adopted.config->data_dir == "/d");
+    CHECK(adopted.config->orphans->action == Action::adopt);
+    CHECK(adopted.config->orphans->name == "x");
+    CHECK(adopted.config->orphans->user_id == "u");
+    CHECK(adopted.config->orphans->agent == "echo");
+    CHECK(parse({"orphans", "adopt", "x"}).config->orphans->agent == "shell");
+    CHECK(parse({"orphans", "remove", "2026-01-02/x"}).config->orphans->name == "2026-01-02/x");
+    CHECK(parse({"orphans", "list"}).config->orphans->action == Action::list);
+    CHECK(parse({"backup", "/b", "--data-dir", "/d"}).config->backup->file == "/b");
+    for (const auto& wrong : std::vector<std::vector<const char*>>{
+             {"orphans"}, {"orphans", "adopt"}, {"orphans", "remove"}, {"backup"}})
+        CHECK(parse(wrong).exit_code == 2);
+    const auto plain = parse({});
+    CHECK_FALSE(plain.config->orphans);
+    CHECK_FALSE(plain.config->backup);
+    CHECK_FALSE(plain.config->adopt_orphans);
+    CHECK(parse({"--adopt-orphans"}).config->adopt_orphans);
+    const std::string help = parse({"orphans", "--help"}).text;
+    for (const char* word : {"list", "adopt", "remove", "Exit status"})
+        CHECK(help.find(word) != std::string::npos);
 }
 
 TEST_CASE("Pools are read as AGENT=N, each agent once, and no more than may live") {

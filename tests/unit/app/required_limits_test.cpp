@@ -12,10 +12,21 @@ TEST_CASE("required limits: what is enforced may be required") {
     all.syscalls = "seccomp";
     all.uid = "private";
     all.memory = all.cpu = all.processes = "cgroup1";
-    all.disk = "check";
+    all.disk = "quota";
+    all.sockets = "count";
     const Gaps gaps = app::gaps_of(all, {{"memory", "never shown"}});
     CHECK(gaps.empty());
     CHECK(app::check_required(app::limit_names(), gaps).has_value());
+}
+
+TEST_CASE("required limits: a disk that is only measured is not limited") {
+    sandbox::Enforcement measured;
+    measured.disk = "check";
+    const Gaps gaps = app::gaps_of(measured, {{"disk", "no quotas"}});
+    CHECK(gaps.at("disk") == "no quotas");
+    const auto refused = app::check_required({"disk"}, gaps);
+    REQUIRE_FALSE(refused.has_value());
+    CHECK(refused.error().detail().find("disk (no quotas)") != std::string::npos);
 }
 
 TEST_CASE("required limits: what is not enforced is refused with its reason, all at once") {

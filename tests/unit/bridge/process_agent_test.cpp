@@ -2,11 +2,14 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
+#include <fstream>
 
 #include "bridge/agents/line_splitter.hpp"
+#include "bridge/event_line.hpp"
 #include "bridge/protocol.hpp"
 #include "core/base/limits.hpp"
 #include "guest_process.hpp"
+#include "tests/support/server_process.hpp"
 
 namespace atl::test {
 namespace {
@@ -127,6 +130,51 @@ TEST_CASE("what an agent says after done belongs to no turn") {
         CHECK(guest.run("x").names() == "done");
 }
 
+TEST_CASE("whatever an agent writes as its done, host and guest see one end of the turn") {
+    const std::string filler(base::k_max_event_line_bytes, 'x');
+    const std::vector<std::string> odd = {
+        R"({"ev":"done","data":[]})",
+        R"({"ev":"done","data":"over"})",
+        R"({"ev":"done","data":null})",
+        R"({"ev":"done"})",
+        R"({"data":7,"ev":"done"})",
+        R"({"ev":"done","data":{},"data":{}})",
+        R"({"ev":"done","ev":"text_delta","data":{}})",
+        R"({"ev":"done","data":{})",
+        R"({"ev":"done","data":{}} and more)",
+        "  {\t\"ev\" :\t\"done\" , \"data\":{} } ",
+        R"({"\u0065v":"d\u006fne","data":[]})",
+        "{\"ev\":\"done\",\"data\":{\"a\":\"\xff\"}}",
+        R"({"ev":"done","data":{"n":1e400}})",
+        "{\"ev\":\"done\",\"data\":" + std::string(200, '[') + std::string(200, ']') + "}",
+        "{\"ev\":\"done\",\"data\":{\"a\":\"" + filler + "\"}}",
+    };
+    const TempDir folder;
+    const std::string file = (folder.path() / "odd").string();
+    {
+        std::ofstream out(file);
+        for (const auto& line : odd)
+            out << line << '\n';
+    }
+    const GuestProcess guest;
+    const Client control =
+        guest.start_command("exec 4<" + file + "\n" +
+                            agent("IFS= read -r odd <&4; printf '%s\\n' \"$odd\"",
+                                  "echo '{\"ev\":\"text_delta\",\"data\":{\"delta\":\"stray\"}}'"));
+    for (const auto& line : odd) {
+        INFO(line.substr(0, 80));
+        std::size_t ends = 0;
+        std::string last;
+        for (const auto& told : guest.query("x").rest()) {
+            const auto event = bridge::parse_event_line(told);
+            last = event ? event->name : "";
+            ends += last == bridge::ev::done ? 1 : 0;
+        }
+        CHECK(ends == 1);
+        CHECK(last == bridge::ev::done);
+    }
+}
+
 TEST_CASE("closing the stream interrupts the agent, and what it still says is not the next turn's") {
     const GuestProcess guest;
     const Client control = guest.start_command(
@@ -203,7 +251,7 @@ TEST_CASE("a stream cut anywhere gives the same lines") {
     struct Recorder final : guest::LineSplitter::Sink {
         std::vector<std::string> lines;
         void on_line(std::string_view line) override { lines.emplace_back(line); }
-        void on_long_line() override { lines.emplace_back("LONG"); }
+        void on_long_line(std::string_view) override { lines.emplace_back("LONG"); }
     };
     const std::string bytes = "one\n\ntwo\r\n" + std::string(base::k_max_event_line_bytes, 'x') + "\n" +
                               std::string(base::k_max_event_line_bytes + 1, 'y') + "\nlast\nopen";

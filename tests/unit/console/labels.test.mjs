@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { actionsOf, ago, enforcementOf, nameOf, statusOf } from '../../../http/console/labels.mjs';
 import { fragmentOf, readFragment } from '../../../http/console/store.mjs';
 
-const strong = { filesystem: 'bubblewrap', network: 'netns', syscalls: 'seccomp', uid: 'private', memory: 'cgroup2', cpu: 'cgroup2', processes: 'cgroup2', disk: 'check' };
+const strong = { filesystem: 'bubblewrap', network: 'netns', syscalls: 'seccomp', uid: 'private', memory: 'cgroup2', cpu: 'cgroup2', processes: 'cgroup2', sockets: 'count', disk: 'check' };
 
 test('what is not enforced is a warning that names it', () => {
     assert.equal(enforcementOf(strong).tone, 'good');

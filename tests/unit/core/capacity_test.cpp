@@ -1,11 +1,7 @@
 // What is counted as room, over fakes of every port.
 #include <catch2/catch_test_macros.hpp>
-#include <optional>
 
-#include "core/conversation/journal.hpp"
-#include "core/conversation/manager.hpp"
-#include "core/sandbox/manager.hpp"
-#include "tests/support/fake_world.hpp"
+#include "tests/unit/core/house.hpp"
 
 using namespace atl;
 using namespace atl::test;
@@ -13,64 +9,6 @@ using namespace atl::test;
 namespace {
 
 constexpr std::uint64_t k_gb = 1024UL * 1024 * 1024;
-
-sandbox::Limits memory(std::uint32_t mb) {
-    sandbox::Limits limits;
-    limits.memory_mb = mb;
-    return limits;
-}
-
-class House {
-  public:
-    explicit House(sandbox::ManagerSettings with) {
-        sandboxes.emplace(sandbox::ManagerPorts{world.clock, world.timers, world, world, world, world, world,
-                                                [this] { return host; }},
-                          std::move(with));
-        journal_.emplace(world.store, world.timers);
-        conversation::ManagerSettings settings;
-        settings.agents = {sandbox::AgentSpec{"shell", sandbox::AgentSpec::Kind::shell, {}, {}}};
-        conversations.emplace(world.clock, world.timers, *sandboxes, *journal_, world.store, settings);
-        conversations->restore().value();
-    }
-
-    void settle() {
-        while (world.timers.run_deferred() || world.run_pending()) {
-        }
-    }
-    base::Result<conversation::View> create(std::uint32_t memory_mb = 100) {
-        conversation::CreateRequest request;
-        request.limits = memory(memory_mb);
-        return answer([&](auto reply) { conversations->create(std::move(request), std::move(reply)); });
-    }
-    base::Result<conversation::View> freeze(const std::string& id) {
-        return answer(
-            [&](auto reply) { conversations->pause(id, conversation::PauseMode::warm, std::move(reply)); });
-    }
-    base::Result<conversation::View> raise(const std::string& id, std::uint32_t memory_mb) {
-        conversation::PatchRequest patch;
-        patch.limits = memory(memory_mb);
-        return answer([&](auto reply) { conversations->patch(id, patch, std::move(reply)); });
-    }
-    template <class Ask>
-    base::Result<conversation::View> answer(Ask ask) {
-        std::optional<base::Result<conversation::View>> answered;
-        ask([&answered](base::Result<conversation::View> view) { answered = std::move(view); });
-        settle();
-        // Asked politely, a sandbox may take its time to end.
-        while (!answered && world.timers.fire_next())
-            settle();
-        REQUIRE(answered.has_value());
-        return *answered;
-    }
-
-    FakeWorld world{7};
-    std::optional<sandbox::HostMemory> host;
-    std::optional<sandbox::Manager> sandboxes;
-    std::optional<conversation::Manager> conversations;
-
-  private:
-    std::optional<conversation::Journal> journal_;
-};
 
 }  // namespace
 

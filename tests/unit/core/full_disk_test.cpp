@@ -16,7 +16,7 @@ TEST_CASE("A deletion frees its workspace although the store refuses, and is ans
     conversation::ManagerSettings settings;
     settings.agents = {sandbox::AgentSpec{"shell", sandbox::AgentSpec::Kind::shell, {}, {}}};
     conversation::Manager manager(world.clock, world.timers, sandboxes, journal, world.store, settings);
-    REQUIRE(manager.restore().has_value());
+    REQUIRE(manager.restore(world.store.load().value()).has_value());
     const auto run = [&] {
         while (world.timers.run_deferred() || world.run_pending()) {
         }

@@ -64,6 +64,7 @@ class History {
         sandboxes_.emplace(
             sandbox::ManagerPorts{world_.clock, world_.timers, world_, world_, world_, world_, world_},
             sandbox::ManagerSettings{3, {}});
+        sandboxes_->hold(world_.take_leftovers());
         journal_.emplace(world_.store, world_.timers);
         conversation::ManagerSettings settings;
         settings.agents = {sandbox::AgentSpec{"shell", sandbox::AgentSpec::Kind::shell, {}, {}}};
@@ -73,7 +74,7 @@ class History {
         settings.pool = {{"shell", pooled_}};
         const bool store_was_flaky = std::exchange(flaky_store_, false);
         manager_.emplace(world_.clock, world_.timers, *sandboxes_, *journal_, world_.store, settings);
-        require(manager_->restore().has_value(), "restore failed");
+        require(manager_->restore(world_.store.load().value()).has_value(), "restore failed");
         flaky_store_ = store_was_flaky;
         manager_->open_pool();
     }
@@ -82,10 +83,12 @@ class History {
         for (auto& follower : followers_)
             follower.subscription.reset();
         world_.server_killed();
+        world_.measured.clear();
         manager_.reset();
         journal_.reset();
         sandboxes_.reset();
         world_.server_killed();  // what the destructors queued was never run
+        left_over_ = world_.processes.size();
         start_server();
         ++kills_;
         open_answers_ = 0;  // those it had not given will not come
@@ -108,10 +111,24 @@ class History {
             agent_acts();
         } else if (kind < 77) {
             kill_server();
+        } else if (kind < 79) {
+            measure();
         } else {
             client_acts();
         }
         follow();
+    }
+
+    /// A measurement begins to hold a sandbox still, or ends.
+    void measure() {
+        if (!world_.measured.empty()) {
+            sandboxes_->let_go(std::exchange(world_.measured, ""));
+        } else if (!world_.processes.empty()) {
+            world_.measured = std::next(world_.processes.begin(),
+                                        static_cast<std::ptrdiff_t>(world_.pick(world_.processes.size())))
+                                  ->second->sandbox_id;
+            sandboxes_->hold_still(world_.measured, [](const base::Result<void>&) {});
+        }
     }
 
     void client_acts() {
@@ -185,6 +202,15 @@ class History {
         const auto query = world_.queries[world_.pick(world_.queries.size())];
         if (query->observer == nullptr || query->ended)
             return;
+        // One that is measured, or one that could not be let go on again and does not die.
+        if (query->process->frozen &&
+            (query->process->sandbox_id == world_.measured || query->process->asked_to_die))
+            return;
+        // The query of a turn that the server ended is dropped by a handler of its own.
+        while (query->process->frozen && world_.timers.run_deferred()) {
+        }
+        if (query->observer == nullptr || query->ended)
+            return;
         require(!query->process->frozen, "a turn is open in a frozen sandbox");
         const std::size_t kind = world_.pick(10);
         const std::string text(world_.pick(400), 'x');
@@ -212,6 +238,10 @@ class History {
         const auto process = std::next(world_.processes.begin(),
                                        static_cast<std::ptrdiff_t>(world_.pick(world_.processes.size())))
                                  ->second;
+        if (world_.chance(100) && !process->is_stuck)
+            return world_.gets_stuck(process, base::Millis{world_.pick(60'000)});
+        if (process->is_stuck)
+            return;
         if (world_.chance(500)) {
             const auto exit_class =
                 world_.chance(300) ? sandbox::ExitClass::oom : sandbox::ExitClass::signalled;
@@ -267,7 +297,10 @@ class History {
     }
 
     void check() {
-        require(sandboxes_->living() <= 3, "more sandboxes live than allowed");
+        // What an earlier server left counts, too, and that server had as many.
+        require(sandboxes_->living() <= 3 + left_over_, "more sandboxes live than allowed");
+        require(world_.processes.size() <= sandboxes_->living(), "a living process has no place");
+        require(sandboxes_->undying_count() <= sandboxes_->living(), "the undying have no place");
         check_frozen();
         check_stats();
         check_log();
@@ -299,7 +332,7 @@ class History {
                     "fewer conversations of a status are counted than there are");
         }
         require(stats.turns_started >= stats.turn_duration.count(), "more turns ended than were started");
-        require(sandboxes_counted() >= sandboxes_->living(), "living sandboxes are not counted");
+        require(sandboxes_counted() + left_over_ >= sandboxes_->living(), "living sandboxes are not counted");
         require(sandboxes_counted() < 1000, "sandboxes are counted that are not there");
     }
 
@@ -353,6 +386,8 @@ class History {
 
     /// Runs until nothing is left to happen; agents end their turns.
     void settle() {
+        if (!world_.measured.empty())
+            measure();
         for (std::size_t rounds = 0;; ++rounds) {
             require(rounds < 5000, "it does not come to rest");
             follow();
@@ -406,11 +441,13 @@ class History {
             check_pool();
         require(world_.processes.empty(), "a process is left");
         require(world_.groups.empty(), "a group is left");
+        world_.sweep();
         require(world_.workspaces.empty(), "a workspace is left");
         require(world_.uids.empty(), "a uid is left");
         require(world_.store.conversations.empty() && world_.store.sandboxes.empty(), "rows are left");
         require(world_.store.turns.empty() && world_.store.events.empty(), "a log is left");
         require(sandboxes_->living() == 0, "the count of the living is wrong");
+        require(sandboxes_->undying_count() == 0, "the undying are never forgotten");
         check_stats_at_rest();
     }
 
@@ -447,6 +484,7 @@ class History {
     std::vector<Follower> followers_;
     std::set<std::string> sandboxes_given_;
     std::size_t pooled_ = 0;
+    std::size_t left_over_ = 0;  // processes of earlier servers
     bool flaky_store_ = false;
     int open_answers_ = 0;
     int kills_ = 0;

@@ -98,6 +98,8 @@ TEST_CASE("A database of the first version is brought to the present one with al
         CHECK(younger.generation == 2);
         CHECK(younger.limits.memory_mb == 512);
         CHECK(younger.limits.max_processes == 256);
+        CHECK(younger.limits.max_sockets == 2048);
+        CHECK(younger.limits.max_open_files == 4096);
         CHECK(younger.env == sandbox::Environment{{"A", "b"}});
         CHECK(younger.created_at == base::WallTime{base::Millis{3000}});
         CHECK(younger.ttl_seconds == 60);
@@ -144,6 +146,17 @@ TEST_CASE("A step that fails leaves the database as it was") {
     CHECK(database.execAndGet("SELECT count(*) FROM conversations").getInt() == 1);
     database.exec("DROP TABLE new_sandboxes");
     CHECK(SqliteStore::open(file));
+}
+
+TEST_CASE("Every limit of a sandbox comes back as it was put") {
+    const test::TempDir dir;
+    sandbox::Record record = box("a");
+    record.limits = {1, 2, 3, 4, 5, 6};
+    REQUIRE(open(dir.path() / "db")->commit(std::vector<Write>{PutSandbox{record}}));
+    const auto snapshot = open(dir.path() / "db")->load();
+    REQUIRE(snapshot);
+    REQUIRE(snapshot->sandboxes.size() == 1);
+    CHECK(snapshot->sandboxes[0].limits == record.limits);
 }
 
 TEST_CASE("Two rows of one sandbox are refused in clear words") {

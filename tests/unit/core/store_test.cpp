@@ -40,6 +40,29 @@ std::unique_ptr<SqliteStore> open(const std::filesystem::path& file) {
     return std::move(*opened);
 }
 
+/// A database of some size, closed: conversation 1 with as many events of 50 KB.
+void fill(const std::filesystem::path& file, std::uint64_t events) {
+    const auto store = open(file);
+    REQUIRE(store->commit(std::vector<Write>{PutConversation{conversation_record(1)}}));
+    const std::string text(50'000, 'x');
+    for (std::uint64_t seq = 1; seq <= events; ++seq)
+        REQUIRE(store->commit(std::vector<Write>{AppendEvent{1, event(seq, text)}}));
+    REQUIRE(
+        store->commit(std::vector<Write>{PutTurn{{1, 1, "", "digest", 1, events, events * text.size()}}}));
+}
+
+/// What this process has read so far, in bytes (proc(5), /proc/PID/io).
+std::uint64_t bytes_read() {
+    std::ifstream file("/proc/self/io");
+    std::string name;
+    std::uint64_t value = 0;
+    while (file >> name >> value) {
+        if (name == "rchar:")
+            return value;
+    }
+    return 0;
+}
+
 }  // namespace
 
 TEST_CASE("What was committed is there after the store is opened again") {
@@ -204,6 +227,81 @@ TEST_CASE("A damaged database is refused in clear words") {
     std::ofstream(dir.path() / "garbage") << std::string(10'000, 'g');
     const auto garbage = SqliteStore::open(dir.path() / "garbage");
     REQUIRE_FALSE(garbage);
-    CHECK(garbage.error().detail().find("garbage") != std::string::npos);
+    CHECK(garbage.error().detail().find("garbage is damaged") != std::string::npos);
+    CHECK(garbage.error().detail().find("restore the database from a backup") != std::string::npos);
+    CHECK(garbage.error().detail().find("away") == std::string::npos);
     CHECK_FALSE(SqliteStore::open(dir.path() / "no" / "such" / "folder"));
+}
+
+TEST_CASE("A large database is opened and loaded without reading all of it") {
+    const test::TempDir dir;
+    fill(dir.path() / "db", 800);
+    const auto size = std::filesystem::file_size(dir.path() / "db");
+    REQUIRE(size > 30'000'000);
+    const std::uint64_t before = bytes_read();
+    const auto store = open(dir.path() / "db");
+    REQUIRE(store->load()->conversations.size() == 1);
+    CHECK(bytes_read() - before < size / 20);
+    CHECK(store->read_events(1, 799, 1'000'000)->size() == 1);
+}
+
+TEST_CASE("A database that was cut short is refused at once") {
+    const test::TempDir dir;
+    fill(dir.path() / "db", 20);
+    std::filesystem::resize_file(dir.path() / "db", std::filesystem::file_size(dir.path() / "db") - 1024);
+    const auto cut = SqliteStore::open(dir.path() / "db");
+    REQUIRE_FALSE(cut);
+    CHECK(cut.error().detail().find("is damaged (it holds") != std::string::npos);
+    std::filesystem::resize_file(dir.path() / "db", 50);
+    CHECK(SqliteStore::open(dir.path() / "db").error().detail().find("header is cut short") !=
+          std::string::npos);
+}
+
+TEST_CASE("Damage that a read meets is told in clear words, and ends the writing") {
+    const test::TempDir dir;
+    fill(dir.path() / "db", 100);
+    const auto store = open(dir.path() / "db");
+    CHECK(store->usable());
+    {
+        std::fstream file(dir.path() / "db", std::ios::in | std::ios::out | std::ios::binary);
+        const auto size = std::filesystem::file_size(dir.path() / "db");
+        file.seekp(static_cast<std::streamoff>(size / 10));
+        file << std::string(size / 10 * 8, '\xff');
+    }
+    std::uint64_t after = 0;
+    auto read = store->read_events(1, after, 1);
+    for (; read && !read->empty(); read = store->read_events(1, after, 1))
+        after = read->back()->seq;
+    REQUIRE_FALSE(read);
+    CHECK(read.error().detail().find("is damaged") != std::string::npos);
+    CHECK(read.error().detail().find("restore the database from a backup") != std::string::npos);
+    CHECK(store->usable().error().detail() == read.error().detail());
+    CHECK_FALSE(store->commit(std::vector<Write>{PutConversation{conversation_record(2)}}));
+}
+
+TEST_CASE("A database whose file or log is no longer where it was opened takes no writes until it is back") {
+    const test::TempDir dir;
+    const auto file = dir.path() / "db";
+    const auto store = open(file);
+    const auto commit = [&](std::int64_t key) {
+        return store->commit(std::vector<Write>{PutConversation{conversation_record(key)}});
+    };
+    REQUIRE(commit(1));
+    store->check_files();
+    REQUIRE(store->usable());
+    for (const std::string end : {"", "-wal"}) {
+        const std::filesystem::path missed = file.string() + end;
+        INFO(missed);
+        std::filesystem::rename(missed, dir.path() / "aside");
+        store->check_files();
+        CHECK(store->usable().error().detail().find(missed.string() + " was removed") != std::string::npos);
+        CHECK(commit(2).error().code() == base::Errc::storage_failed);
+        std::ofstream(missed) << "another";
+        store->check_files();
+        CHECK_FALSE(store->usable());
+        std::filesystem::rename(dir.path() / "aside", missed);
+        store->check_files();
+        CHECK(commit(3));
+    }
+    CHECK(store->load()->conversations.size() == 2);
 }

@@ -395,23 +395,65 @@ TEST_CASE("workspaces: a second one of the same id is refused, removing none is 
     CHECK(bench.settle(outcome).has_value());
 }
 
-TEST_CASE("workspaces: a start removes what nobody knows and what lies in the trash") {
+TEST_CASE(
+    "workspaces: a start removes what was never claimed and what lies in the trash, and keeps the rest") {
     Bench bench;
     const std::string kept = base::new_id();
-    const std::string stray = base::new_id();
-    REQUIRE(bench.workspaces->provision(kept, 0).has_value());
-    REQUIRE(bench.workspaces->provision(stray, 0).has_value());
+    const std::string unclaimed = base::new_id();
+    const std::string orphan = base::new_id();
+    for (const auto& id : {kept, unclaimed, orphan}) {
+        REQUIRE(bench.workspaces->provision(id, 0).has_value());
+        CHECK(fs::exists(bench.data / "unclaimed" / id));
+    }
+    bench.workspaces->claim(orphan);
+    CHECK_FALSE(fs::exists(bench.data / "unclaimed" / orphan));
+    test::write_text(bench.data / "workspaces" / orphan / "x", "x");
     test::write_text(bench.data / "workspaces/not an id/x", "x");
+    test::write_text(bench.data / "workspaces/lost+found/x", "x");
     test::write_text(bench.data / "trash/old.1/x", "x");
     Outcome outcome;
-    bench.workspaces->sweep({kept}, [&outcome](const base::Result<void>& result) { outcome = result; });
+    const auto swept =
+        bench.workspaces->sweep({kept}, [&outcome](const base::Result<void>& result) { outcome = result; });
     CHECK(bench.settle(outcome).has_value());
+    CHECK(swept.unclaimed == 1);
+    CHECK(swept.new_orphans == 2);
+    CHECK(swept.orphans == 2);
+    CHECK(swept.missing == 0);
+    CHECK(swept.orphan_owners.size() == 2);
     CHECK(fs::exists(bench.workspaces->workspace(kept)));
-    CHECK(std::distance(fs::directory_iterator(bench.data / "workspaces"), fs::directory_iterator()) == 1);
+    CHECK(fs::exists(bench.data / "workspaces/lost+found/x"));
+    CHECK(std::distance(fs::directory_iterator(bench.data / "workspaces"), fs::directory_iterator()) == 2);
     CHECK(fs::is_empty(bench.data / "trash"));
+    CHECK(fs::is_empty(bench.data / "unclaimed"));
+    const fs::path date = fs::directory_iterator(bench.data / "orphaned")->path();
+    CHECK(fs::exists(date / orphan / "x"));
+    CHECK(fs::exists(date / "not an id/x"));
+    // A database that knows it again gets it back; one that was not there counts as missing.
+    const std::string gone = base::new_id();
     Outcome again;
-    bench.workspaces->sweep({kept}, [&again](const base::Result<void>& result) { again = result; });
+    const auto second = bench.workspaces->sweep(
+        {kept, orphan, gone}, [&again](const base::Result<void>& result) { again = result; });
     CHECK(bench.settle(again).has_value());
+    CHECK(second.returned == 1);
+    CHECK(second.missing == 1);
+    CHECK(second.orphans == 1);
+    CHECK(second.new_orphans == 0);
+    CHECK(fs::exists(bench.workspaces->workspace(orphan) / "x"));
+    CHECK(bench.workspaces->has_workspace(orphan));
+    CHECK_FALSE(bench.workspaces->has_workspace(gone));
+}
+
+TEST_CASE("workspaces: a removed one leaves no mark, and one that cannot be made neither") {
+    Bench bench;
+    const std::string id = base::new_id();
+    REQUIRE(bench.workspaces->provision(id, 0).has_value());
+    Outcome outcome;
+    bench.workspaces->remove(id, [&outcome](const base::Result<void>& result) { outcome = result; });
+    CHECK(bench.settle(outcome).has_value());
+    const std::string taken = base::new_id();
+    fs::create_directory(bench.data / "workspaces" / taken);
+    CHECK_FALSE(bench.workspaces->provision(taken, 0).has_value());
+    CHECK(fs::is_empty(bench.data / "unclaimed"));
 }
 
 TEST_CASE("workspaces: a data directory that cannot be written is an error that names it") {

@@ -71,6 +71,16 @@ TEST_CASE("pages of other sites are refused") {
          {"http://evil.example", "http://localhost", "http://localhost:5173", "null", ""})
         CHECK(check({{"Host", "localhost:4100"}, {"Origin", origin}}).error().code() ==
               Errc::origin_not_allowed);
+    // No origin of the web, whatever it names or the operator allowed.
+    for (const char* origin :
+         {"ftp://localhost:4100", "chrome-extension://localhost:4100", "file://localhost:4100",
+          "http://x@localhost:4100", "http://localhost:4100/", "null"}) {
+        INFO(origin);
+        CHECK(check({{"Host", "localhost:4100"}, {"Origin", origin}}).error().code() ==
+              Errc::origin_not_allowed);
+        CHECK(check({{"Host", "localhost:4100"}, {"Origin", origin}}, {origin}).error().code() ==
+              Errc::origin_not_allowed);
+    }
 }
 
 TEST_CASE("behind a proxy that says so, a page's site is what its client asked for") {

@@ -47,13 +47,14 @@ class ApiServer final : public ServerThread {
         settings.agents = {{"shell", sandbox::AgentSpec::Kind::shell, {}, {}},
                            {"echo", sandbox::AgentSpec::Kind::echo, {}, {}}};
         manager_.emplace(world.clock, world.timers, *sandboxes_, *journal_, world.store, settings);
-        manager_->restore().value();
+        manager_->restore(world.store.load().value()).value();
         http::SystemInfo system;
         system.version = "1.2.3";
         system.default_agent = "shell";
         system.networks = {"none"};
         system.enforcement = [] { return sandbox::Enforcement{}; };
         system.capacity = [this] { return http::Capacity{sandboxes_->living(), sandboxes_->capacity()}; };
+        system.undying = [this] { return sandboxes_->undying(10); };
         system.ready = [this] { return ready; };
         api_.emplace(http::Api{*manager_, std::move(system), &k_tokens});
         pump();

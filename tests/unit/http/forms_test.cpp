@@ -2,6 +2,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include "http/limit_ceilings.hpp"
 #include "http/openapi.hpp"
 
 using namespace atl::http;
@@ -42,12 +43,17 @@ void check_against_schema(Read read, const std::string& name) {
     CHECK(read(body).error().code() == Errc::unknown_field);
 }
 
+// As functions of the body alone: without ceilings.
+constexpr auto create_form = [](const Json& body) { return read_create_form(body); };
+constexpr auto patch_form = [](const Json& body) { return read_patch_form(body); };
+constexpr auto sandbox_form = [](const Json& body) { return read_sandbox_form(body); };
+
 }  // namespace
 
 TEST_CASE("the forms know exactly the fields that the schemas tell") {
-    check_against_schema(read_create_form, "CreateConversation");
-    check_against_schema(read_patch_form, "PatchConversation");
-    check_against_schema(read_sandbox_form, "CreateSandbox");
+    check_against_schema(create_form, "CreateConversation");
+    check_against_schema(patch_form, "PatchConversation");
+    check_against_schema(sandbox_form, "CreateSandbox");
     check_against_schema(read_message_form, "PostMessage");
     check_against_schema(read_pause_form, "PauseConversation");
 }
@@ -82,6 +88,20 @@ TEST_CASE("a create request is read whole") {
     CHECK_FALSE(empty->idle_seconds);
 }
 
+TEST_CASE("limits that a create request does not name are the server's defaults") {
+    atl::sandbox::Limits defaults;
+    defaults.max_sockets = 100;
+    defaults.max_open_files = 200;
+    const auto request = read_create_form(*parse_json(R"({"limits":{"maxOpenFiles":300}})"), {}, defaults);
+    REQUIRE(request.has_value());
+    CHECK(request->limits.max_sockets == 100);
+    CHECK(request->limits.max_open_files == 300);
+    CHECK(read_sandbox_form(Json::object(), {}, defaults)->limits == defaults);
+    LimitChanges ceilings;
+    ceilings.max_sockets = 50;
+    CHECK(read_sandbox_form(Json::object(), ceilings, defaults)->limits.max_sockets == 50);
+}
+
 TEST_CASE("a create request of another form is refused and names the field") {
     for (const char* text : {R"([])",
                              R"("x")",
@@ -100,14 +120,18 @@ TEST_CASE("a create request of another form is refused and names the field") {
                              R"({"limits":{"cpuPercent":6401}})",
                              R"({"limits":{"diskMb":0}})",
                              R"({"limits":{"maxProcesses":0}})",
+                             R"({"limits":{"maxSockets":15}})",
+                             R"({"limits":{"maxSockets":1048577}})",
+                             R"({"limits":{"maxOpenFiles":63}})",
+                             R"({"limits":{"maxOpenFiles":true}})",
                              R"({"network":"bridge"})",
                              R"({"network":true})",
                              R"({"idleSeconds":-1})",
                              R"({"idleSeconds":1.5})",
                              R"({"ttlSeconds":1000000001})"})
-        CHECK(refusal(read_create_form, text) == Errc::invalid_field);
-    CHECK(refusal(read_create_form, R"({"limits":{"memoryMB":64}})") == Errc::unknown_field);
-    CHECK(refusal(read_create_form, R"({"userid":"x"})") == Errc::unknown_field);
+        CHECK(refusal(create_form, text) == Errc::invalid_field);
+    CHECK(refusal(create_form, R"({"limits":{"memoryMB":64}})") == Errc::unknown_field);
+    CHECK(refusal(create_form, R"({"userid":"x"})") == Errc::unknown_field);
     const auto body = parse_json(R"({"limits":{"memoryMb":1}})");
     CHECK(read_create_form(*body).error().detail() ==
           "`limits.memoryMb` must be an integer from 16 to 1048576.");
@@ -150,4 +174,50 @@ TEST_CASE("a message is a string or text parts") {
     CHECK(refusal(read_message_form, R"({"content":[{"type":"text","text":"a","x":1}]})") ==
           Errc::unknown_field);
     CHECK(refusal(read_message_form, R"({"content":"a","role":"user"})") == Errc::unknown_field);
+}
+
+TEST_CASE("a limit above its ceiling is refused by name, and one that is not named is no higher") {
+    LimitChanges ceilings;
+    ceilings.memory_mb = 512;
+    ceilings.max_processes = 4000;
+    const auto read = [&](const std::string& text) { return read_create_form(*parse_json(text), ceilings); };
+    CHECK(read("{}")->limits.memory_mb == 512);
+    CHECK(read("{}")->limits.max_processes == atl::base::k_default_max_processes);
+    CHECK(read(R"({"limits":{"memoryMb":512,"maxProcesses":4000,"diskMb":1048576}})").has_value());
+    for (const char* text :
+         {R"({"limits":{"memoryMb":513}})", R"({"limits":{"diskMb":1,"memoryMb":1048576}})"}) {
+        const auto refused = read(text);
+        REQUIRE(refused.has_error());
+        CHECK(refused.error().code() == Errc::limit_not_allowed);
+        CHECK(refused.error().detail().find("`limits.memoryMb`") != std::string::npos);
+        CHECK(refused.error().detail().find("512") != std::string::npos);
+        CHECK(read_patch_form(*parse_json(text), ceilings).error().code() == Errc::limit_not_allowed);
+        CHECK(read_sandbox_form(*parse_json(text), ceilings).error().code() == Errc::limit_not_allowed);
+    }
+    // A change of another limit keeps what is stored.
+    const auto patch = read_patch_form(*parse_json(R"({"limits":{"maxProcesses":9}})"), ceilings);
+    atl::sandbox::Limits stored;
+    stored.memory_mb = 100'000;
+    CHECK(patch->limits->applied_to(stored).memory_mb == 100'000);
+}
+
+TEST_CASE("ceilings are the lower of the server's and the key's, and a user's key has some without either") {
+    Principal key;
+    LimitChanges server;
+    CHECK(ceilings_for(key, server) == LimitChanges{});
+    key.user_id = "ann";
+    CHECK(ceilings_for(key, server).memory_mb == atl::base::k_user_memory_mb);
+    CHECK(ceilings_for(key, server).max_processes == atl::base::k_user_max_processes);
+    key.ceilings.memory_mb = 100'000;
+    CHECK(ceilings_for(key, server).memory_mb == 100'000);
+    server.memory_mb = 20'000;
+    server.disk_mb = 7;
+    CHECK(ceilings_for(key, server).memory_mb == 20'000);
+    CHECK(ceilings_for(key, server).disk_mb == 7);
+    key.ceilings.memory_mb = 64;
+    CHECK(ceilings_for(key, server).memory_mb == 64);
+    key.user_id.reset();
+    CHECK(ceilings_for(key, server).cpu_percent == std::nullopt);
+    // Every limit that a request can name has a row.
+    CHECK(limit_names().size() == component_schemas()["LimitChanges"]["properties"].size());
 }

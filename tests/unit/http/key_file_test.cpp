@@ -250,3 +250,25 @@ TEST_CASE("root keeps the keys of a server that is not root, and trusts no third
     REQUIRE(::chown(path.c_str(), k_server + 1, k_server + 1) == 0);
     CHECK_FALSE(KeyFile(path).find("second"));
 }
+
+TEST_CASE("ceilings of a key are kept with it, and what is no ceiling makes no key") {
+    ApiKey key = key_of("secret", "u");
+    key.ceilings.memory_mb = 512;
+    key.ceilings.max_processes = 7;
+    const std::string text = key_file_text({key});
+    const auto back = parse_key_file(text);
+    REQUIRE(back.has_value());
+    CHECK(back->at(0) == key);
+    const TempDir folder;
+    const auto file = folder.path() / "keys.json";
+    add(file, key);
+    KeyFile keys(file);
+    CHECK(keys.find("secret")->ceilings == key.ceilings);
+    for (const char* ceilings : {R"({"memoryMb":0})", R"({"memoryMb":"1"})", R"({"memory":1})", "[]", "7"}) {
+        Json changed = sound();
+        changed["keys"][0]["ceilings"] = *parse_json(ceilings);
+        CHECK(parse_key_file(changed.dump()).error().code() == Errc::invalid_field);
+    }
+    // As older servers wrote it.
+    CHECK_FALSE(sound()["keys"][0].contains("ceilings"));
+}

@@ -105,6 +105,7 @@ class ServerThread {
     }
     /// The same, asked from the loop.
     std::size_t connections_now() const { return server_->connections(); }
+    const http::BodyBudget& bodies_now() const { return server_->bodies(); }
     /// Clients from now on speak TLS.
     void use_tls(std::shared_ptr<const http::TlsContext> tls) {
         on_loop([&] { server_->use_tls(std::move(tls)); });

@@ -2,138 +2,16 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include <list>
-
 #include "http/websocket_handshake.hpp"
 #include "tests/support/raw_deflate.hpp"
 #include "tests/support/websocket_client.hpp"
-#include "tests/unit/http/test_server.hpp"
+#include "tests/unit/http/socket_server.hpp"
 
 using namespace atl;
 using namespace atl::test;
 using namespace std::chrono_literals;
-using Json = nlohmann::json;
 
 namespace {
-
-/// What a test lets a WebSocket see; used on the loop only.
-struct Script {
-    std::vector<conversation::EventPtr> events;
-    std::optional<base::Error> failure;  // after the events
-    bool gone = false;
-    std::list<http::StreamWake> wakes;
-    std::size_t most_pulled = 0;
-};
-
-class ScriptedFeed final : public http::EventFeed {
-  public:
-    ScriptedFeed(Script& script, std::uint64_t after)
-        : script_(script), wake_(script.wakes.emplace(script.wakes.end())), cursor_(after) {}
-    ~ScriptedFeed() override { script_.wakes.erase(wake_); }
-    base::Result<conversation::Batch> next(std::size_t limit_bytes) override {
-        conversation::Batch batch;
-        std::size_t bytes = 0;
-        while (cursor_ < script_.events.size() && bytes < limit_bytes) {
-            batch.events.push_back(script_.events[cursor_++]);
-            bytes += batch.events.back()->json.size();
-        }
-        script_.most_pulled = std::max(script_.most_pulled, bytes);
-        if (batch.events.empty() && script_.failure)
-            return *script_.failure;
-        batch.gone = batch.events.empty() && script_.gone;
-        return batch;
-    }
-    void on_wake(http::StreamWake wake) override { *wake_ = std::move(wake); }
-    std::uint64_t cursor() const noexcept override { return cursor_; }
-
-  private:
-    Script& script_;
-    std::list<http::StreamWake>::iterator wake_;
-    std::uint64_t cursor_;
-};
-
-class SocketServer final : public ServerThread {
-  public:
-    explicit SocketServer(http::Settings settings = {}) {
-        std::vector<http::Route> routes;
-        routes.push_back({http::Method::get, "/ws", "ws", "",
-                          [this](auto& context) { return async_open(*this, context); }});
-        routes.back().query = {{"after", "{}", ""}};
-        start(std::move(settings), http::Router(std::move(routes)), "127.0.0.1:0");
-    }
-    ~SocketServer() { finish(); }
-
-    WebSocketClient open(const std::string& target = "/ws") { return {client(), target}; }
-    WebSocketClient open_deflate(const std::string& target = "/ws") {
-        return {client(), target, k_deflate_offer};
-    }
-    void change(const std::function<void()>& what) {
-        on_loop([&] {
-            what();
-            for (const auto& wake : script.wakes)
-                wake(script.wakes.size());
-        });
-    }
-    void publish(std::size_t count = 1, std::size_t bytes = 0) {
-        change([&] {
-            for (std::size_t i = 0; i < count; ++i) {
-                const auto seq = script.events.size() + 1;
-                const std::string text = Json{{"seq", seq}, {"pad", std::string(bytes, 'p')}}.dump();
-                add_event(text);
-            }
-        });
-    }
-    /// On the loop.
-    void add_event(std::string text) {
-        script.events.push_back(std::make_shared<conversation::Event>(conversation::Event{
-            script.events.size() + 1, conversation::EventType::text_delta, 1, std::move(text), nullptr}));
-    }
-
-    // Used on the loop only.
-    Script script;
-    std::vector<std::string> contents;
-    std::vector<std::string> keys;
-    std::size_t interrupts = 0;
-    std::optional<base::Error> refusal;  // of messages and interrupts
-    std::optional<int> frames_left;      // that are admitted; nothing: all
-    bool hold_replies = false;
-    http::WebSocketActions::Reply held;
-    http::SharedDeflate deflate;
-
-  private:
-    static base::Task<base::Result<http::Response>> async_open(SocketServer& self,
-                                                               http::RequestContext& context) {
-        if (const auto valid = http::check_handshake(context.request); valid.has_error())
-            co_return valid.error();
-        const auto after = context.query_integer("after", {0, 1000});
-        auto feed = std::make_unique<ScriptedFeed>(self.script, after->value_or(0));
-        http::WebSocketActions actions;
-        actions.message = [&self](std::string content, std::string key, http::WebSocketActions::Reply reply) {
-            self.contents.push_back(std::move(content));
-            self.keys.push_back(std::move(key));
-            if (self.hold_replies)
-                self.held = std::move(reply);
-            else
-                reply(self.refusal ? base::Result<void>(*self.refusal) : base::Result<void>());
-        };
-        actions.interrupt = [&self]() -> base::Result<void> {
-            ++self.interrupts;
-            return self.refusal ? base::Result<void>(*self.refusal) : base::Result<void>();
-        };
-        actions.admit_frame = [&self]() -> base::Result<void> {
-            if (self.frames_left && --*self.frames_left < 0)
-                return base::Error(base::Errc::too_many_requests, "Wait.", 1s);
-            return {};
-        };
-        const auto agreement = http::agree_on_extensions(context.request, http::Compression::deflate);
-        if (agreement.has_error())
-            co_return agreement.error();
-        auto* deflate = agreement->compression == http::Compression::deflate ? &self.deflate : nullptr;
-        auto session =
-            std::make_unique<http::WebSocketSession>(std::move(feed), std::move(actions), 100'000, deflate);
-        co_return http::accept_handshake(context.request, *agreement, std::move(session));
-    }
-};
 
 std::uint64_t seq_of(const std::string& text) {
     return Json::parse(text)["seq"];

@@ -15,6 +15,7 @@
 #include "core/base/pidfd.hpp"
 #include "core/isolation/etc_template.hpp"
 #include "core/isolation/host_probe.hpp"
+#include "core/isolation/running_sandbox.hpp"
 #include "fixture.hpp"
 
 namespace {
@@ -43,10 +44,12 @@ struct Bench {
         config.guest = folder / "guest";
         config.run_dir = folder / "run";
         config.etc_dir = folder / "etc";
+        config.masks_dir = folder / "masks";
         config.sources = {folder.path()};
         config.layout = isolation::probe_layout({}).value();
         config.uid_mode = test::is_root() ? isolation::UidMode::private_uid : isolation::UidMode::shared;
         REQUIRE(isolation::write_etc(config.etc_dir, config.layout).has_value());
+        REQUIRE(isolation::make_masks(config.masks_dir).has_value());
         if (auto usable = isolation::probe_host(config); !usable)
             SKIP("no sandboxes on this host: " << usable.error().detail());
         reopen();
@@ -357,6 +360,48 @@ TEST_CASE("launcher: enforcement is told in the words of the API") {
     CHECK(enforcement.network == "netns");
     CHECK(enforcement.syscalls == "seccomp");
     CHECK(enforcement.uid == (test::is_root() ? "private" : "shared"));
+}
+
+TEST_CASE("launcher: a kernel without memory for filters is named as what failed a launch") {
+    Bench bench;
+    ::chmod(bench.folder.path().c_str(), 0755);
+    const auto end_of_launch = [&bench](const std::string& said) {
+        test::write_text(bench.folder / "bwrap", "#!/bin/sh\necho '" + said + "' >&2\nexit 1\n", 0755);
+        bench.config.bwrap = bench.folder / "bwrap";
+        bench.process.reset();
+        bench.exit.reset();
+        bench.reopen();
+        return bench.run();
+    };
+    const auto refused = end_of_launch("bwrap: prctl(PR_SET_SECCOMP): Unknown error 524");
+    CHECK(refused.exit_class == ExitClass::setup_failed);
+    CHECK(bench.launcher->failures().filters_refused == 1);
+    CHECK(bench.launcher->failures().other == 0);
+    CHECK(refused.detail.find("net.core.bpf_jit_limit") != std::string::npos);
+    for (const char* other :
+         {"bwrap: prctl(PR_SET_SECCOMP): Invalid argument", "bwrap: No such file or directory"}) {
+        const auto failed = end_of_launch(other);
+        CHECK(failed.exit_class == ExitClass::setup_failed);
+        CHECK(bench.launcher->failures().filters_refused == 0);
+        CHECK(bench.launcher->failures().other == 1);
+    }
+}
+
+TEST_CASE("launcher: a crash inside runs no handler of core dumps, since the limit is 1") {
+    Bench bench("grep -o 'core file size.*' /proc/self/limits | tr -s ' ' >limits");
+    bench.run();
+    CHECK(bench.wrote("limits") == "core file size 1 1 bytes \n");
+}
+
+TEST_CASE("host probe: a handler of core dumps that no limit keeps away is told") {
+    const test::TempFolder folder;
+    const auto risk = [&](const std::string& pattern) {
+        test::write_text(folder / "kernel/core_pattern", pattern + "\n");
+        return isolation::core_dump_risk({folder.path(), "/usr/bin/true"});
+    };
+    CHECK(risk("core") == "");
+    CHECK(risk("|/usr/lib/systemd/systemd-coredump %P") == "");
+    CHECK(risk("@/run/coredump.socket").find("socket") != std::string::npos);
 }
 
 TEST_CASE("host probe: what is missing is named, with what to do") {

@@ -16,10 +16,13 @@ isolation::HostLayout merged_usr_host() {
     layout.etc_folders = {"/etc/ssl/certs"};
     layout.etc_files = {"/etc/ld.so.cache"};
     layout.resolv_conf = "/run/resolv.conf";
+    layout.proc_folders = {"/proc/pressure"};
+    layout.proc_files = {"/proc/cmdline"};
     return layout;
 }
 
-const isolation::ProfileSources k_sources{"/s/workspace", "/s/agent", "/s/guest", "/s/bridge", "/s/etc"};
+const isolation::ProfileSources k_sources{"/s/workspace", "/s/agent", "/s/guest",
+                                          "/s/bridge",    "/s/etc",   "/s/masks"};
 
 std::size_t position(const Arguments& arguments, const Arguments& words) {
     return static_cast<std::size_t>(
@@ -80,6 +83,12 @@ TEST_CASE("the profile is exactly this list of arguments") {
                                 "/etc/ld.so.cache",
                                 "--proc",
                                 "/proc",
+                                "--ro-bind",
+                                "/s/masks/folder",
+                                "/proc/pressure",
+                                "--ro-bind",
+                                "/s/masks/file",
+                                "/proc/cmdline",
                                 "--dev",
                                 "/dev",
                                 "--size",
@@ -186,6 +195,12 @@ TEST_CASE("the host's layout tells links from folders and finds what /etc shows"
     test::write_text(root / "etc/ld.so.cache", "x");
     test::write_text(root / "usr/bin/tool", "x");
     test::write_text(root / "run/resolv.conf", "nameserver 127.0.0.53\n");
+    test::write_text(root / "proc/pressure/cpu", "x", 0666);
+    fs::create_directory(root / "proc/scsi");
+    fs::create_directory(root / "proc/tty");
+    test::write_text(root / "proc/cmdline", "x", 0444);
+    test::write_text(root / "proc/meminfo", "x", 0444);
+    test::write_text(root / "proc/kcore", "x", 0400);
     fs::create_symlink("../run/resolv.conf", root / "etc/resolv.conf");
     const auto layout = isolation::probe_layout({"/usr/local", "/bin/tool"}, root.path());
     REQUIRE(layout.has_value());
@@ -193,6 +208,8 @@ TEST_CASE("the host's layout tells links from folders and finds what /etc shows"
     CHECK(layout->folders == Arguments{"/lib"});
     CHECK(layout->etc_folders == Arguments{"/etc/ssl/certs"});
     CHECK(layout->etc_files == Arguments{"/etc/ld.so.cache"});
+    CHECK(layout->proc_folders == Arguments{"/proc/pressure"});
+    CHECK(layout->proc_files == Arguments{"/proc/cmdline"});
     CHECK(layout->hidden_folders == Arguments{"/usr/local"});
     CHECK(layout->hidden_files == Arguments{"/usr/bin/tool"});
     CHECK(layout->resolv_conf == (root / "run/resolv.conf").string());
@@ -203,4 +220,27 @@ TEST_CASE("a path to hide must exist and be one that is shown") {
           base::Errc::invalid_field);
     CHECK(isolation::probe_layout({"/etc"}).error().code() == base::Errc::invalid_field);
     CHECK(isolation::probe_layout({"/usr"}).error().code() == base::Errc::invalid_field);
+}
+
+TEST_CASE("views of the host, its devices and a devpts take the places of the host's own") {
+    sandbox::LaunchSpec spec;
+    isolation::HostLayout layout = merged_usr_host();
+    layout.hidden_files = {"/usr/bin/secret"};
+    isolation::ProfileSources sources = k_sources;
+    sources.ptys = "/s/ptys";
+    const Arguments bound = isolation::profile_arguments(layout, spec, sources);
+    CHECK(position(bound, {"--dev", "/dev"}) < position(bound, {"--dev-bind", "/s/ptys", "/dev/pts"}));
+    CHECK(holds(bound, {"--ro-bind", "/dev/null", "/usr/bin/secret"}));
+
+    sources = k_sources;
+    sources.host_root = "/v";
+    sources.dev = "/v-dev";
+    const Arguments viewed = isolation::profile_arguments(layout, spec, sources);
+    CHECK(holds(viewed, {"--ro-bind", "/v/usr", "/usr"}));
+    CHECK(holds(viewed, {"--ro-bind", "/v/etc/ssl/certs", "/etc/ssl/certs"}));
+    CHECK(holds(viewed, {"--ro-bind", "/v/etc/ld.so.cache", "/etc/ld.so.cache"}));
+    CHECK(holds(viewed, {"--ro-bind", "/v-dev/null", "/usr/bin/secret"}));
+    CHECK(position(viewed, {"--dev-bind", "/v-dev", "/dev"}) < position(viewed, {"--tmpfs", "/dev/shm"}));
+    CHECK_FALSE(holds(viewed, {"--dev", "/dev"}));
+    CHECK_FALSE(holds(viewed, {"--remount-ro", "/dev"}));
 }

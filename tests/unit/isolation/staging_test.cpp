@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <fstream>
 #include <functional>
@@ -66,7 +67,93 @@ isolation::StagingSources sources_in(const fs::path& folder) {
     return {folder / "guest", folder / "etc", {folder / "data", "/usr", "/proc", "/dev/null"}};
 }
 
+bool mount_views(const isolation::HostViews& views) {
+    return std::ranges::all_of(views.mounts, [](const isolation::StagedMount& mount) {
+        if (mount.kind == isolation::StagedKind::bind)
+            return ::mount(mount.source.c_str(), mount.target.c_str(), nullptr, MS_BIND, nullptr) == 0;
+        return ::mount("test", mount.target.c_str(), "overlay", MS_RDONLY, mount.options.c_str()) == 0;
+    });
+}
+
+/// In the staging namespace: whether the guest and the generated /etc are where a launch expects them.
+bool has_own_files(const isolation::Staging& made) {
+    const bool is_viewed = !made.views.mounts.empty();
+    const fs::path dir = made.dir;
+    const fs::path guest = is_viewed ? fs::path(made.views.guest) : dir / "guest";
+    const fs::path etc = is_viewed ? fs::path(made.views.etc) : dir / "etc";
+    return mount_views(made.views) && test::read_text(guest) == "guest\n" &&
+           test::read_text(etc / "hostname") == "sandbox\n";
+}
+
 }  // namespace
+
+TEST_CASE("A view shows what is mounted below its source, and files of its own inodes") {
+    if (!test::is_root())
+        SKIP("needs root: a rootless launch has no staging namespace");
+    const test::TempFolder folder;
+    const fs::path at = folder.path();
+    auto sources = sources_in(at);
+    const std::string said = apart([&]() -> std::string {
+        if (!mount_tmpfs(at / "shown") || !mount_tmpfs(at / "shown/mounted: a,b") ||
+            !mount_tmpfs(at / "staging"))
+            return "mounting failed";
+        test::write_text(at / "shown/file", "outer\n", 0644);
+        test::write_text(at / "shown/bound", "below\n", 0644);
+        test::write_text(at / "shown/mounted: a,b/file", "inner\n", 0644);
+        if (::mount((at / "shown/file").c_str(), (at / "shown/bound").c_str(), nullptr, MS_BIND, nullptr) !=
+            0)
+            return "binding failed";
+        isolation::HostViewSources wanted{at / "guest", at / "etc", {at / "shown"}, {}, {}, {}};
+        wanted.mount_points = {at / "shown/mounted: a,b", at / "shown/bound", at / "staging", "/"};
+        const auto views = isolation::make_host_views(at / "staging", wanted);
+        if (!views)
+            return views.error().detail();
+        if (!views->refused.empty())
+            return views->refused.begin()->first + ": " + views->refused.begin()->second;
+        const fs::path shown = views->root + (at / "shown").string();
+        if (!mount_views(*views))
+            return "the views cannot be mounted";
+        if (test::read_text(shown / "file") != "outer\n" || test::read_text(shown / "bound") != "outer\n" ||
+            test::read_text(shown / "mounted: a,b/file") != "inner\n")
+            return "something is not shown";
+        struct stat inside {};
+        struct stat outside {};
+        if (::stat((shown / "file").c_str(), &inside) != 0 ||
+            ::stat((at / "shown/file").c_str(), &outside) != 0 || inside.st_dev == outside.st_dev)
+            return "the file is the host's own";
+        return "as promised";
+    });
+    CHECK(said == "as promised");
+}
+
+TEST_CASE("A folder that the kernel takes for no layer is bound, and named") {
+    if (!test::is_root())
+        SKIP("needs root: a rootless launch has no staging namespace");
+    const test::TempFolder folder;
+    const fs::path at = folder.path();
+    auto sources = sources_in(at);
+    const std::string said = apart([&]() -> std::string {
+        if (!mount_tmpfs(at / "staging") || !mount_tmpfs(at / "once") || !mount_tmpfs(at / "twice"))
+            return "mounting failed";
+        test::write_text(at / "once/file", "kept\n", 0644);
+        // Two overlays are as deep as the kernel stacks them.
+        const std::string layers = "lowerdir=" + (at / "once").string() + ":" + (at / "etc").string();
+        if (::mount("test", (at / "twice").c_str(), "overlay", 0, layers.c_str()) != 0 ||
+            ::mount("test", (at / "once").c_str(), "overlay", 0,
+                    ("lowerdir=" + (at / "twice").string() + ":" + (at / "etc").string()).c_str()) != 0)
+            return "stacking failed";
+        const auto views =
+            isolation::make_host_views(at / "staging", {at / "guest", at / "etc", {at / "once"}, {}, {}, {}});
+        if (!views)
+            return views.error().detail();
+        if (!views->refused.contains(at / "once"))
+            return "it is not named";
+        if (!mount_views(*views) || test::read_text(views->root + (at / "once/file").string()) != "kept\n")
+            return "it is not bound";
+        return "as promised";
+    });
+    CHECK(said == "as promised");
+}
 
 TEST_CASE("The staging namespace keeps what a launch names and none of the host's other mounts") {
     if (!test::is_root())
@@ -98,8 +185,7 @@ TEST_CASE("The staging namespace keeps what a launch names and none of the host'
         if (test::read_text(at / "data/workspaces/file") != "kept")
             return "the data directory is out of reach";
         const fs::path dir = made->dir;
-        if (test::read_text(dir / "guest") != "guest\n" ||
-            test::read_text(dir / "etc/hostname") != "sandbox\n")
+        if (!has_own_files(*made))
             return "guest or etc is missing in " + dir.string();
         for (const char* name : {"workspace", "bridge", "agent"}) {
             if (!fs::is_directory(dir / name) || !fs::is_empty(dir / name))

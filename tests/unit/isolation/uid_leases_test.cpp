@@ -132,3 +132,28 @@ TEST_CASE("a uid whose files are still being removed is not handed out, whoever 
         again = leases->acquire().value() == left;
     CHECK(again);
 }
+
+TEST_CASE("a uid whose files stay without a sandbox is never handed out, and its block stays leased") {
+    const Host host;
+    const auto leases = host.server("a", "ia");
+    const std::uint32_t held = base::k_first_host_uid + 5;
+    leases->hold({held, 0});
+    CHECK(std::filesystem::exists(host.folder / "leases/block-1"));
+    leases->adopt(held);
+    leases->release(held);
+    leases->lift_quarantine();
+    for (int i = 0; i < 6; ++i)
+        CHECK(leases->acquire().value() != held);
+}
+
+TEST_CASE("a uid that two sandboxes of an old database name is free only when both have released it") {
+    const Host host;
+    const auto leases = host.server("a", "ia", 1, 2);
+    const std::uint32_t uid = leases->acquire().value();
+    leases->adopt(uid);
+    leases->release(uid);
+    CHECK(leases->acquire().value() != uid);
+    CHECK_FALSE(leases->acquire().has_value());
+    leases->release(uid);
+    CHECK(leases->acquire().value() == uid);
+}

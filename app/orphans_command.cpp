@@ -1,0 +1,198 @@
+#include "app/orphans_command.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "app/data_dir.hpp"
+#include "app/database_watch.hpp"
+#include "core/base/ids.hpp"
+#include "core/base/limits.hpp"
+#include "core/base/log.hpp"
+#include "core/store/sqlite_store.hpp"
+#include "fs-guard/folders.hpp"
+#include "fs-guard/orphans.hpp"
+#include "fs-guard/workspace_root.hpp"
+#include "http/key_file.hpp"
+
+namespace atl::app {
+namespace {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+using fs_guard::Orphan;
+using fs_guard::Orphans;
+
+std::string label(const Orphan& orphan) {
+    return orphan.date + "/" + orphan.name;
+}
+
+CommandOutput no_orphans() {
+    return {"", "There are no orphaned workspaces.\n"};
+}
+
+CommandOutput list(const Orphans& orphans) {
+    CommandOutput output;
+    for (const Orphan& orphan : orphans.list())
+        output.text += orphan.date + "  " + base::escaped(orphan.name) + "  uid " +
+                       std::to_string(orphan.owner_uid) + "\n";
+    return output.text.empty() ? no_orphans() : output;
+}
+
+Result<Orphan> find(const Orphans& orphans, const std::string& name) {
+    std::vector<Orphan> found = orphans.list();
+    std::erase_if(found, [&](const Orphan& orphan) { return orphan.name != name && label(orphan) != name; });
+    if (found.empty())
+        return Error(Errc::not_found, "there is no orphaned workspace " + base::escaped(name) +
+                                          "; `atolld orphans list` shows them");
+    if (found.size() > 1)
+        return Error(Errc::invalid_field, "more than one has this name; give it as DATE/ID");
+    return found.front();
+}
+
+/// The uid that the sandbox of this workspace had: of its own from a server that is root, else the server's.
+Result<std::uint32_t> host_uid(const Orphan& orphan) {
+    if (orphan.owner_uid >= base::k_first_host_uid)
+        return orphan.owner_uid;
+    if (::geteuid() != 0)
+        return 0U;
+    return Error(Errc::invalid_field, "the workspace belongs to uid " + std::to_string(orphan.owner_uid) +
+                                          ", which no sandbox of a server that is root has; copy what is "
+                                          "wanted out of it, then remove it");
+}
+
+std::string text_of(const nlohmann::json& data) {
+    return data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+/// What makes a conversation of it: paused, as after a restart of the server.
+std::vector<conversation::Write> records(const Orphan& orphan, std::uint32_t uid, std::int64_t key,
+                                         const OrphansCommand& command) {
+    const auto now = base::SystemClock().wall_now();
+    conversation::Record record;
+    record.key = key;
+    record.id = base::new_id();
+    record.agent = command.agent;
+    record.user_id = command.user_id;
+    record.sandbox_id = orphan.name;
+    record.status = conversation::Status::paused;
+    record.reason = conversation::PauseReason::server_restart;
+    record.created_at = record.last_active_at = now;
+    sandbox::Record box;
+    box.id = orphan.name;
+    box.conversation_id = record.id;
+    box.host_uid = uid;
+    box.created_at = now;
+    const nlohmann::json began{{"agent", command.agent}, {"sandboxId", orphan.name}};
+    const nlohmann::json waits{{"reason", to_string(record.reason)},
+                               {"mode", to_string(conversation::PauseMode::cold)},
+                               {"detail", "the operator adopted the workspace"}};
+    auto started =
+        conversation::make_event(1, conversation::EventType::session_start, now, 0, text_of(began));
+    auto paused =
+        conversation::make_event(2, conversation::EventType::sandbox_paused, now, 0, text_of(waits));
+    std::vector<conversation::Write> writes;
+    writes.emplace_back(conversation::PutConversation{std::move(record)});
+    writes.emplace_back(conversation::PutSandbox{std::move(box)});
+    writes.emplace_back(conversation::AppendEvent{key, std::move(started)});
+    writes.emplace_back(conversation::AppendEvent{key, std::move(paused)});
+    return writes;
+}
+
+Result<void> check_texts(const OrphansCommand& command) {
+    if (command.user_id && !http::is_key_text(*command.user_id, base::k_max_user_id_bytes))
+        return Error(Errc::invalid_field, "--user-id is 1 to " + std::to_string(base::k_max_user_id_bytes) +
+                                              " bytes of text without control characters");
+    if (!http::is_key_text(command.agent, base::k_max_key_label_bytes))
+        return Error(Errc::invalid_field, "--agent is the name of a configured agent");
+    return {};
+}
+
+Result<CommandOutput> adopt(const DataDir& data, const std::filesystem::path& root, const Orphans& orphans,
+                            const OrphansCommand& command) {
+    if (auto fine = check_texts(command); !fine)
+        return fine.error();
+    const auto orphan = find(orphans, command.name);
+    if (!orphan)
+        return orphan.error();
+    if (!base::is_id(orphan->name))
+        return Error(Errc::invalid_field, "this is no workspace of a sandbox: its name is no id");
+    const auto uid = host_uid(*orphan);
+    if (!uid)
+        return uid.error();
+    if (auto there = check_database_is_there(data, root); !there)
+        return there.error();
+    auto store = store::SqliteStore::open(data.database());
+    if (!store)
+        return store.error();
+    const auto snapshot = (*store)->load();
+    if (!snapshot)
+        return snapshot.error();
+    for (const auto& box : snapshot->sandboxes) {
+        if (box.id == orphan->name)
+            return Error(
+                Errc::invalid_field,
+                "the database has this sandbox already, of conversation " + box.conversation_id +
+                    "; if that has not ended, the next start of the server gives the workspace back");
+    }
+    const auto writes = records(*orphan, *uid, snapshot->last_key + 1, command);
+    if (auto committed = (*store)->commit(writes); !committed)
+        return committed.error();
+    // From here on the next start of the server would do it.
+    const auto workspaces = fs_guard::open_folder(root / fs_guard::k_workspaces);
+    if (!workspaces)
+        return workspaces.error();
+    if (auto moved = orphans.give(*orphan, workspaces->get(), orphan->name); !moved)
+        return moved.error();
+    const std::string& id = std::get<conversation::PutConversation>(writes.front()).record.id;
+    return CommandOutput{id + "\n", "The workspace " + orphan->name + " is that of conversation:\n"};
+}
+
+Result<CommandOutput> remove(const std::filesystem::path& root, const Orphans& orphans,
+                             const OrphansCommand& command) {
+    const auto orphan = find(orphans, command.name);
+    if (!orphan)
+        return orphan.error();
+    const auto trash = fs_guard::open_folder(root / fs_guard::k_trash);
+    if (!trash)
+        return trash.error();
+    if (auto moved = orphans.give(*orphan, trash->get(), "orphan." + base::new_id()); !moved)
+        return moved.error();
+    return CommandOutput{
+        "", "The workspace " + base::escaped(label(*orphan)) + " goes with the next start of the server.\n"};
+}
+
+}  // namespace
+
+Result<CommandOutput> run_orphans_command(const Config& config) {
+    const OrphansCommand& command = *config.orphans;
+    std::error_code failure;
+    if (!std::filesystem::is_directory(config.data_dir, failure))
+        return Error(Errc::storage_failed, "there is no data directory " + config.data_dir.string() +
+                                               "; name the server's own with --data-dir");
+    const auto root = fs_guard::workspace_root(config.data_dir);
+    if (!root)
+        return root.error();
+    if (command.action == OrphansCommand::Action::list) {
+        // This command does not make the folder: it would belong to the user who runs the command.
+        if (!std::filesystem::is_directory(*root / fs_guard::k_orphaned, failure))
+            return no_orphans();
+        auto orphans = Orphans::open(*root);
+        if (!orphans)
+            return orphans.error();
+        return list(*orphans);
+    }
+    auto data = DataDir::open(config.data_dir);
+    if (!data)
+        return data.error();
+    auto orphans = Orphans::open(*root);
+    if (!orphans)
+        return orphans.error();
+    return command.action == OrphansCommand::Action::adopt ? adopt(*data, *root, *orphans, command)
+                                                           : remove(*root, *orphans, command);
+}
+
+}  // namespace atl::app

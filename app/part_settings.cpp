@@ -1,0 +1,73 @@
+#include "app/part_settings.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "app/agents_file.hpp"
+
+namespace atl::app {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+
+Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& config) {
+    auto file = config.agents_file;
+    if (file.empty()) {
+        std::error_code ignored;
+        if (std::filesystem::exists(config.data_dir / "agents.json", ignored))
+            file = config.data_dir / "agents.json";
+    }
+    auto agents =
+        file.empty() ? Result<std::vector<sandbox::AgentSpec>>(built_in_agents()) : read_agents(file);
+    if (!agents)
+        return agents.error();
+    const auto is_configured = [&](const std::string& name) {
+        return std::any_of(agents->begin(), agents->end(),
+                           [&](const auto& agent) { return agent.name == name; });
+    };
+    if (!is_configured(config.default_agent))
+        return Error(Errc::unknown_agent,
+                     "--default-agent names " + config.default_agent + ", which is not configured");
+    for (const auto& pool : config.pool) {
+        if (!is_configured(pool.agent))
+            return Error(Errc::unknown_agent, "--pool names " + pool.agent + ", which is not configured");
+    }
+    return agents;
+}
+
+http::Settings http_settings(const Config& config, std::size_t max_connections) {
+    http::Settings settings;
+    settings.allowed_hosts = config.allowed_hosts;
+    settings.allowed_origins = config.allowed_origins;
+    settings.trusted_proxies = config.trusted_proxies;
+    settings.limits = config.limits;
+    settings.body_budget_bytes = config.body_memory_mb * 1024 * 1024;
+    settings.unix_socket_group = config.unix_socket_group;
+    settings.heartbeat_interval = std::chrono::seconds(config.heartbeat_seconds);
+    settings.max_connections = std::min(settings.max_connections, max_connections);
+    settings.access_log = config.access_log == "all" ? http::AccessLog::all : http::AccessLog::failures;
+    return settings;
+}
+
+conversation::ManagerSettings conversation_settings(const Config& config,
+                                                    std::vector<sandbox::AgentSpec> agents) {
+    conversation::ManagerSettings settings;
+    settings.agents = std::move(agents);
+    settings.default_agent = config.default_agent;
+    settings.allow_host_network = config.allow_host_network;
+    settings.conversation_bounds = config.conversations;
+    settings.keep_ended = std::chrono::seconds(config.keep_ended_seconds);
+    settings.log_bounds = {config.turn_log_bytes, config.conversation_log_bytes};
+    settings.turn_limit = std::chrono::seconds(config.turn_limit_seconds);
+    settings.pool = config.pool;
+    settings.evict_idle = std::chrono::seconds(config.evict_idle_seconds);
+    settings.warm_limit = std::chrono::seconds(config.warm_limit_seconds);
+    return settings;
+}
+
+}  // namespace atl::app

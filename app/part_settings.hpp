@@ -1,0 +1,24 @@
+// What the parts are made with, from the configuration. No decision beyond the translation.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "app/config.hpp"
+#include "core/base/error.hpp"
+#include "core/conversation/manager.hpp"
+#include "core/sandbox/types.hpp"
+#include "http/settings.hpp"
+
+namespace atl::app {
+
+/// The agents of --agents, of DATA/agents.json where there is one, or the built-in ones. Errors:
+/// unknown_agent where the configuration names one that is not among them; those of read_agents().
+base::Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& config);
+
+http::Settings http_settings(const Config& config, std::size_t max_connections);
+
+conversation::ManagerSettings conversation_settings(const Config& config,
+                                                    std::vector<sandbox::AgentSpec> agents);
+
+}  // namespace atl::app

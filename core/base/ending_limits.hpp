@@ -1,0 +1,31 @@
+// Bounds on what ends late or answers late: sandboxes whose processes do not die, removals, helper processes.
+// Apart from limits.hpp, which everything includes.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+#include "core/base/limits.hpp"
+
+namespace atl::base {
+
+// Processes that did not die within k_kill_deadline are killed again after the shorter pause, then after
+// twice as long, up to the longer.
+inline constexpr std::chrono::seconds k_undying_first_pause{1};
+inline constexpr std::chrono::seconds k_undying_longest_pause{30};
+static_assert(k_undying_first_pause <= k_undying_longest_pause);
+inline constexpr std::size_t k_max_undying_told = 100;  // in /v1/system
+
+// A removal is answered after this, though the disk may still be at it: no path leads to the files any more.
+inline constexpr std::chrono::seconds k_removal_answer_deadline{5};
+
+// Requests to a helper process (fs-guard). A walk or a removal takes as long as its tree is large: it tells
+// of its progress, and only a pause in it ends the helper. Other requests have to be answered in time, twice
+// as long for each further attempt.
+inline constexpr std::chrono::seconds k_helper_answer_deadline{30};
+inline constexpr std::chrono::seconds k_helper_progress_deadline{60};
+inline constexpr std::chrono::seconds k_helper_progress_interval{1};
+static_assert(10 * k_helper_progress_interval <= k_helper_progress_deadline);
+inline constexpr int k_max_helper_attempts = 3;
+
+}  // namespace atl::base

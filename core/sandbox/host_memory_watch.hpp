@@ -1,0 +1,47 @@
+// Looks at the host's memory at a pace of its own and tells when less than the reserve is available.
+// Not here: what is done about it (Manager::relieve_host).
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "core/base/clock.hpp"
+#include "core/sandbox/types.hpp"
+
+namespace atl::sandbox {
+
+enum class Shortage : std::uint8_t {
+    none,
+    below_reserve,
+    hard,  // below half of it
+};
+
+/// `reserve` is a share of the total.
+Shortage shortage_of(const HostMemory& memory, double reserve) noexcept;
+
+class HostMemoryWatch {
+  public:
+    using Read = std::function<std::optional<HostMemory>()>;
+    using OnShortage = std::function<void(Shortage shortage, const HostMemory& memory)>;
+
+    HostMemoryWatch(base::Timers& timers, Read read, double reserve, OnShortage on_shortage);
+    ~HostMemoryWatch();
+    HostMemoryWatch(const HostMemoryWatch&) = delete;
+    HostMemoryWatch& operator=(const HostMemoryWatch&) = delete;
+
+    /// `on_shortage` is called at each look that finds less than the reserve. Nothing without a reserve, or
+    /// where the host's memory is not known.
+    void start();
+    void stop();
+
+  private:
+    void look();
+
+    base::Timers& timers_;
+    Read read_;
+    double reserve_;
+    OnShortage on_shortage_;
+    base::TimerId timer_ = 0;
+};
+
+}  // namespace atl::sandbox

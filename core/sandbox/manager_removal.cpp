@@ -1,0 +1,153 @@
+// The last part of a sandbox's life: what did not die, the workspace, the uid, the server's own end.
+#include <utility>
+
+#include "core/base/ending_limits.hpp"
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
+#include "core/sandbox/manager_parts.hpp"
+
+namespace atl::sandbox {
+
+using base::LogLine;
+using base::Result;
+namespace evt = base::evt;
+
+void Manager::hold(std::vector<Leftover> leftovers) {
+    for (Leftover& leftover : leftovers) {
+        LogLine(evt::sandbox_undying)
+            .field("sbx", leftover.sandbox_id)
+            .field("gen", leftover.generation)
+            .field("err", "processes of an earlier run do not die")
+            .error();
+        Remains remains;
+        remains.sandbox_id = std::move(leftover.sandbox_id);
+        remains.generation = leftover.generation;
+        remains.host_uids = std::move(leftover.host_uids);
+        remains.group = std::move(leftover.group);
+        ++living_;
+        undying_.add(std::move(remains));
+    }
+}
+
+void Manager::keep_remains(Sandbox& sandbox) {
+    Generation& generation = *sandbox.generation;
+    LogLine(evt::sandbox_undying)
+        .field("sbx", sandbox.record.id)
+        .field("gen", generation.number)
+        .field("err", "its processes do not die")
+        .error();
+    generation.channel.reset();
+    if (generation.process)
+        generation.process->on_log(nullptr);
+    Remains remains;
+    remains.sandbox_id = sandbox.record.id;
+    remains.generation = generation.number;
+    remains.memory_mb = generation.memory_mb;
+    remains.group = std::move(generation.group);
+    remains.process = std::move(generation.process);
+    remains.has_exited = generation.has_exited;
+    undying_.add(std::move(remains));
+}
+
+void Manager::remains_gone(const std::string& id, std::uint32_t generation, std::uint32_t memory_mb) {
+    --living_;
+    committed_mb_ -= memory_mb;
+    LogLine(evt::sandbox_undying)
+        .field("sbx", id)
+        .field("gen", generation)
+        .field("err", "died at last")
+        .info();
+    // Every sandbox that is being removed: an earlier run's group may be known by its uid only.
+    std::vector<std::string> removable;
+    for (const auto& [other, sandbox] : sandboxes_) {
+        if (sandbox->removing && !sandbox->generation && !sandbox->is_workspace_going &&
+            !undying_.holds(other, sandbox->record.host_uid))
+            removable.push_back(other);
+    }
+    for (const std::string& other : removable)
+        remove_workspace(other);
+    if (observer_ != nullptr)
+        observer_->on_room(id);
+    become_quiet();
+}
+
+void Manager::remove(const std::string& id, Done answered, Done gone) {
+    Sandbox* sandbox = lookup(id);
+    if (sandbox == nullptr) {
+        ports_.timers.defer([answered = std::move(answered), gone = std::move(gone)] {
+            if (gone)
+                gone();
+            answered();
+        });
+        return;
+    }
+    auto removal = std::make_shared<Removal>(Removal{std::move(answered), std::move(gone)});
+    removal->timer = ports_.timers.arm(base::k_removal_answer_deadline, [removal] {
+        removal->timer = 0;
+        std::exchange(removal->answered, nullptr)();
+    });
+    sandbox->removals.push_back(removal);
+    if (std::exchange(sandbox->removing, true))
+        return;
+    // Its workspace goes with it: there is nothing to be polite about.
+    if (sandbox->generation)
+        perform(*sandbox,
+                sandbox->generation->machine.kill({ExitClass::killed, 0, "the sandbox was removed"}));
+    else if (!undying_.holds(id, sandbox->record.host_uid))
+        remove_workspace(id);
+}
+
+// Precondition: no process of it is left.
+void Manager::remove_workspace(const std::string& id) {
+    lookup(id)->is_workspace_going = true;
+    ports_.disk.remove(id, [this, id](const Result<void>& removed) { workspace_removed(id, removed); });
+}
+
+void Manager::workspace_removed(const std::string& id, const Result<void>& removed) {
+    const auto node = sandboxes_.extract(id);
+    if (node.empty())
+        return;
+    Sandbox& sandbox = *node.mapped();
+    --stats_.by_status[sandbox.status];
+    if (removed)
+        ports_.uids.release(sandbox.record.host_uid);
+    else
+        LogLine(evt::sandbox_cleanup).field("sbx", id).field("err", removed.error().detail()).error();
+    LogLine(evt::sandbox_removed).field("sbx", id).info();
+    for (const auto& removal : sandbox.removals) {
+        ports_.timers.cancel(removal->timer);
+        if (removal->gone)
+            removal->gone();
+    }
+    for (const auto& removal : sandbox.removals) {
+        if (removal->answered)
+            std::exchange(removal->answered, nullptr)();
+    }
+}
+
+// Everything has ended but what does not die.
+void Manager::become_quiet() {
+    if (!shutting_down_ || living_ > undying_.size() || !on_quiet_)
+        return;
+    for (const Undying& left : undying_.list(base::k_max_undying_told))
+        LogLine(evt::sandbox_undying)
+            .field("sbx", left.sandbox_id)
+            .field("gen", left.generation)
+            .field("err", "left to the next start")
+            .error();
+    undying_.let_go();
+    std::exchange(on_quiet_, nullptr)();
+}
+
+void Manager::shut_down(Done done) {
+    shutting_down_ = true;
+    host_memory_.stop();
+    on_quiet_ = std::move(done);
+    for (auto& [id, sandbox] : sandboxes_) {
+        if (sandbox->generation)
+            perform(*sandbox, sandbox->generation->machine.stop(ExitClass::killed, "the server is stopping"));
+    }
+    ports_.timers.defer([this] { become_quiet(); });
+}
+
+}  // namespace atl::sandbox

@@ -1,0 +1,68 @@
+// Counts the sockets of living sandboxes and tells of the first count above a limit. What the kernel keeps
+// for a socket is partly charged to nobody, so the count bounds it; the pace bounds what a sandbox takes
+// between two counts: as long as all sandboxes together used little of the processors, none can have opened
+// and filled many sockets, and nothing is read but that one number. Not here: reading a count
+// (Process::sockets), ending a sandbox (Manager).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "core/base/clock.hpp"
+#include "core/base/limits.hpp"
+#include "core/sandbox/ports.hpp"
+
+namespace atl::sandbox {
+
+struct SocketExcess {
+    enum class Kind : std::uint8_t { all, netlink };
+    Kind kind = Kind::all;
+    std::uint32_t count = 0;
+    std::uint32_t limit = 0;
+};
+
+class SocketWatch {
+  public:
+    /// Processor time of all sandboxes, as ResourceGroups::cpu_usec().
+    using CpuUsec = std::function<std::optional<std::uint64_t>()>;
+    using OnExcess = std::function<void(const std::string& id, const SocketExcess& excess)>;
+
+    SocketWatch(base::Timers& timers, CpuUsec cpu_usec, OnExcess on_excess);
+    ~SocketWatch();
+    SocketWatch(const SocketWatch&) = delete;
+    SocketWatch& operator=(const SocketWatch&) = delete;
+
+    /// Until unwatch(), which comes before the end of `process`, or until the excess was told.
+    void watch(const std::string& id, const Process& process, std::uint32_t limit);
+    /// Ignored for one that is not watched.
+    void set_limit(const std::string& id, std::uint32_t limit);
+    void unwatch(const std::string& id) { entries_.erase(id); }
+    /// Counts so far, for tests and metrics.
+    std::uint64_t counts() const noexcept { return counts_; }
+
+  private:
+    struct Entry {
+        const Process* process;
+        std::uint32_t limit;
+    };
+
+    void tick();
+    bool is_due();
+    void walk();
+    std::optional<SocketExcess> excess_of(const Entry& entry);
+
+    base::Timers& timers_;
+    CpuUsec cpu_usec_;
+    OnExcess on_excess_;
+    std::map<std::string, Entry> entries_;
+    base::TimerId tick_timer_ = 0;
+    base::TimerId walk_timer_ = 0;  // while a walk goes on
+    std::string walked_to_;
+    std::uint64_t cpu_at_walk_ = 0;
+    base::Millis since_blind_walk_{0};
+    std::uint64_t counts_ = 0;
+};
+
+}  // namespace atl::sandbox

@@ -1,0 +1,19 @@
+// What is told of a generation whose processes did not die in time (undying_list.hpp).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/base/clock.hpp"
+
+namespace atl::sandbox {
+
+struct Undying {
+    std::string sandbox_id;  // empty: left by an earlier run, and not known whose
+    std::uint32_t generation = 0;
+    base::WallTime since{};
+    std::optional<std::uint32_t> processes;  // threads are counted, too; none where nobody counts them
+};
+
+}  // namespace atl::sandbox

@@ -1,0 +1,132 @@
+#include "core/sandbox/undying_list.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/ending_limits.hpp"
+
+namespace atl::sandbox {
+
+UndyingList::UndyingList(const base::Clock& clock, base::Timers& timers, Gone gone)
+    : clock_(clock), timers_(timers), gone_(std::move(gone)) {}
+
+UndyingList::~UndyingList() {
+    let_go();
+}
+
+UndyingList::Entry* UndyingList::lookup(Number number) {
+    const auto found = kept_.find(number);
+    return found == kept_.end() ? nullptr : &found->second;
+}
+
+void UndyingList::add(Remains remains) {
+    const Number number = ++last_;
+    Entry& entry = kept_[number];
+    entry.remains = std::move(remains);
+    entry.since = clock_.wall_now();
+    entry.pause = base::k_undying_first_pause;
+    entry.group_gone = !entry.remains.group;
+    if (!entry.remains.process)
+        entry.remains.has_exited = true;
+    rest(number);
+}
+
+bool UndyingList::process_exited(const std::string& sandbox_id, std::uint32_t generation) {
+    const auto found = std::ranges::find_if(kept_, [&](const auto& item) {
+        const Remains& remains = item.second.remains;
+        return remains.process && remains.sandbox_id == sandbox_id && remains.generation == generation;
+    });
+    if (found == kept_.end())
+        return false;
+    found->second.remains.has_exited = true;
+    // The rest of the group is likely to be gone as well.
+    timers_.cancel(found->second.timer);
+    found->second.timer = timers_.arm(base::Millis{0}, [this, number = found->first] { try_again(number); });
+    return true;
+}
+
+bool UndyingList::holds(const std::string& sandbox_id, std::uint32_t host_uid) const {
+    return std::ranges::any_of(kept_, [&](const auto& item) {
+        const Remains& remains = item.second.remains;
+        return remains.sandbox_id == sandbox_id ||
+               (host_uid != 0 && std::ranges::find(remains.host_uids, host_uid) != remains.host_uids.end());
+    });
+}
+
+void UndyingList::identify(const Record& record) {
+    for (auto& [number, entry] : kept_) {
+        Remains& remains = entry.remains;
+        if (!remains.sandbox_id.empty() || record.host_uid == 0 ||
+            std::ranges::find(remains.host_uids, record.host_uid) == remains.host_uids.end())
+            continue;
+        remains.sandbox_id = record.id;
+        remains.generation = record.generation;
+    }
+}
+
+void UndyingList::let_go() {
+    for (const auto& [number, entry] : kept_)
+        timers_.cancel(entry.timer);
+    kept_.clear();
+}
+
+std::vector<Undying> UndyingList::list(std::size_t most) const {
+    std::vector<Undying> told;
+    for (const auto& [number, entry] : kept_) {
+        if (told.size() == most)
+            break;
+        const Remains& remains = entry.remains;
+        Undying one{remains.sandbox_id, remains.generation, entry.since, std::nullopt};
+        if (remains.group && !entry.group_gone)
+            one.processes = remains.group->usage().processes;
+        told.push_back(std::move(one));
+    }
+    return told;
+}
+
+void UndyingList::try_again(Number number) {
+    Entry* entry = lookup(number);
+    if (entry == nullptr)
+        return;
+    entry->timer = 0;
+    if (!entry->remains.has_exited)
+        entry->remains.process->kill();
+    if (entry->group_gone)
+        return settle(number);
+    entry->remains.group->kill();
+    if (std::exchange(entry->removing, true))
+        return;
+    entry->remains.group->remove(
+        [this, number](const base::Result<void>& result) { removed(number, result); });
+}
+
+// Inside a callback of the group, which therefore stays until later.
+void UndyingList::removed(Number number, const base::Result<void>& result) {
+    Entry* entry = lookup(number);
+    if (entry == nullptr)
+        return;
+    entry->removing = false;
+    entry->group_gone = result.has_value();
+    settle(number);
+}
+
+void UndyingList::settle(Number number) {
+    Entry& entry = kept_.at(number);
+    if (!entry.group_gone || !entry.remains.has_exited)
+        return rest(number);
+    timers_.cancel(entry.timer);
+    entry.timer = timers_.arm(base::Millis{0}, [this, number] {
+        const auto node = kept_.extract(number);
+        const Remains& remains = node.mapped().remains;
+        gone_(remains.sandbox_id, remains.generation, remains.memory_mb);
+    });
+}
+
+void UndyingList::rest(Number number) {
+    Entry& entry = kept_.at(number);
+    timers_.cancel(entry.timer);
+    entry.timer = timers_.arm(entry.pause, [this, number] { try_again(number); });
+    entry.pause = std::min<base::Millis>(2 * entry.pause, base::k_undying_longest_pause);
+}
+
+}  // namespace atl::sandbox

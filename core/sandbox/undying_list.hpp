@@ -1,0 +1,83 @@
+// Generations whose processes did not die in time, whatever signal they got: one in a system call that
+// nothing interrupts, a file system that does not answer, a freezer that is not ours. Kept with the group
+// they are in and killed again and again, with pauses that grow, until the kernel says that none is left.
+//
+// Invariants: a process and its group are given up only after both are seen to be gone; `gone` is called once
+// for each, from the loop.
+// Not here: what the sandbox keeps meanwhile, its uid, workspace and place (manager.hpp).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.hpp"
+#include "core/sandbox/ports.hpp"
+#include "core/sandbox/types.hpp"
+#include "core/sandbox/undying.hpp"
+
+namespace atl::sandbox {
+
+/// What is left of a generation. Destroyed in reverse: the process before the group that it lives in.
+struct Remains {
+    std::string sandbox_id;  // empty: of an earlier run, and not known whose
+    std::uint32_t generation = 0;
+    std::vector<std::uint32_t> host_uids;  // of the processes; empty: only the sandbox counts
+    std::uint32_t memory_mb = 0;           // its limit
+    std::unique_ptr<ResourceGroup> group;  // may be null
+    std::unique_ptr<Process> process;      // null: of an earlier run
+    bool has_exited = false;               // `process` said so already
+};
+
+class UndyingList {
+  public:
+    using Gone =
+        std::function<void(const std::string& sandbox_id, std::uint32_t generation, std::uint32_t memory_mb)>;
+
+    /// `clock` and `timers` outlive this.
+    UndyingList(const base::Clock& clock, base::Timers& timers, Gone gone);
+    ~UndyingList();
+    UndyingList(const UndyingList&) = delete;
+    UndyingList& operator=(const UndyingList&) = delete;
+
+    void add(Remains remains);
+    /// What `on_exit` of the kept process says. False if no process of this generation is kept.
+    bool process_exited(const std::string& sandbox_id, std::uint32_t generation);
+    /// Whether processes of this sandbox, or with its uid, may be left. A `host_uid` of 0 is nobody's own.
+    bool holds(const std::string& sandbox_id, std::uint32_t host_uid) const;
+    /// Names what was not known to be this sandbox's, but has its uid.
+    void identify(const Record& record);
+    /// Kills all once more and gives them up: the server ends.
+    void let_go();
+    std::size_t size() const noexcept { return kept_.size(); }
+    /// The oldest first, at most `most` of them.
+    std::vector<Undying> list(std::size_t most) const;
+
+  private:
+    struct Entry {
+        Remains remains;
+        base::WallTime since{};
+        base::Millis pause{};
+        base::TimerId timer = 0;
+        bool group_gone = false;
+        bool removing = false;  // the group's removal is under way
+    };
+    using Number = std::uint64_t;
+
+    Entry* lookup(Number number);
+    void try_again(Number number);
+    void removed(Number number, const base::Result<void>& result);
+    void rest(Number number);
+    void settle(Number number);
+
+    const base::Clock& clock_;
+    base::Timers& timers_;
+    Gone gone_;
+    std::map<Number, Entry> kept_;
+    Number last_ = 0;
+};
+
+}  // namespace atl::sandbox

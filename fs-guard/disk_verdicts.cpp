@@ -1,0 +1,380 @@
+// The part of DiskMeter that says what walks and inspections mean: whose the growth is, and who is stopped.
+#include <algorithm>
+#include <utility>
+
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
+#include "fs-guard/disk_meter.hpp"
+
+namespace atl::fs_guard {
+namespace {
+
+constexpr std::uint64_t k_bytes_per_mb = 1024UL * 1024;
+// A tree that moves under a walk may once leave something out; one that always does hides something.
+constexpr int k_most_incomplete_walks = 20;
+// Descriptors are in flight for microseconds, unless they are kept there.
+constexpr int k_veiled_inspections = 3;
+constexpr base::Millis k_veiled_time{100};
+// One that cannot be stopped so many times is believed as far as it was seen.
+constexpr int k_most_failed_inspections = 4;
+// A sandbox stands still a third of the time at most; one with a large tree gets no longer rest.
+constexpr base::Millis k_least_rest{20};
+constexpr base::Millis k_longest_rest{2'000};
+// Between two rounds of walks while the reserve is not free, or something is unexplained.
+constexpr base::Millis k_round_pause{500};
+// Until all are inspected again after that found nobody.
+constexpr base::Millis k_pause_in_vain{30'000};
+
+base::Millis between(base::SteadyTime earlier, base::SteadyTime later) {
+    return std::chrono::duration_cast<base::Millis>(later - earlier);
+}
+
+// Every inode needs some room, whatever is in it.
+std::uint64_t cost(const TreeSize& size) {
+    return std::max(size.bytes, size.inodes * k_least_bytes_an_inode);
+}
+
+void log_unmetered(const std::string& id, const base::Error& error) {
+    base::LogLine(base::evt::disk_unmetered).field("sbx", id).quoted("err", error.detail()).warn();
+}
+
+}  // namespace
+
+/// Null if nobody waits for this answer any more.
+DiskMeter::Watched* DiskMeter::answered(const std::string& id, std::uint64_t number, std::uint64_t audit) {
+    walking_ = false;
+    look_at_disk();
+    const auto found = watched_.find(id);
+    if (found == watched_.end() || found->second.number != number)
+        return nullptr;
+    Watched& watched = found->second;
+    watched.walked = true;
+    watched.walked_at = ports_.clock.steady_now();
+    watched.walk_of_shortage = shortage_;
+    watched.walk_of_audit = audit;
+    return &watched;
+}
+
+void DiskMeter::on_walked(const std::string& id, std::uint64_t number, std::uint64_t audit,
+                          const base::Result<TreeSize>& result) {
+    Watched* watched = answered(id, number, audit);
+    if (watched != nullptr && result) {
+        watched->tree = *result;
+        take_size(id, *watched);
+        watched->agreed_gap = lower_of(watched->agreed_gap, ledger_.gap());
+        watched->is_doubted = !result->is_complete || unexplained(*watched) >= step(*watched);
+        judge(id);
+    } else if (watched != nullptr) {
+        log_unmetered(id, result.error());
+    }
+    if (!watched_.empty())
+        walk_most_urgent();
+}
+
+void DiskMeter::on_inspected(const std::string& id, std::uint64_t number, std::uint64_t audit,
+                             base::SteadyTime began, const base::Result<Inspection>& result) {
+    Watched* watched = answered(id, number, audit);
+    if (watched != nullptr && result) {
+        watched->tree = result->tree;
+        watched->held = result->held;
+        take_size(id, *watched);
+        take_inspection(*watched, *result, began);
+        begin_audit(*watched);
+        judge(id);
+    } else if (watched != nullptr) {
+        watched->inspection_of_shortage = shortage_;
+        watched->is_doubted = false;
+        log_unmetered(id, result.error());
+    }
+    if (!watched_.empty())
+        walk_most_urgent();
+}
+
+void DiskMeter::take_inspection(Watched& watched, const Inspection& found, base::SteadyTime began) {
+    const auto now = ports_.clock.steady_now();
+    watched.inspect_from = now + std::clamp(between(began, now) * 2, k_least_rest, k_longest_rest);
+    watched.inspection_of_shortage = shortage_;
+    watched.wrote_bytes = found.written_bytes - std::min(found.written_bytes, watched.written_bytes);
+    watched.written_bytes = found.written_bytes;
+    const bool is_exact = found.stood_still && found.tree.is_complete;
+    watched.failed_inspections = is_exact ? 0 : watched.failed_inspections + 1;
+    if (!is_exact || found.out_of_sight == 0)
+        watched.veiled_inspections = 0;
+    else if (++watched.veiled_inspections == 1)
+        watched.veiled_at = now;
+    watched.is_clear = is_exact && found.out_of_sight == 0;
+    if (watched.is_clear || watched.failed_inspections >= k_most_failed_inspections) {
+        watched.agreed_gap = ledger_.gap();
+        watched.agreed_written_bytes = watched.written_bytes;
+        watched.failed_inspections = 0;
+    }
+    watched.agreed_gap = lower_of(watched.agreed_gap, ledger_.gap());
+    watched.is_doubted = unexplained(watched) >= step(watched);
+}
+
+void DiskMeter::take_size(const std::string& id, Watched& watched) {
+    const TreeSize& tree = watched.tree;
+    TreeSize size{tree.bytes + watched.held.bytes, tree.inodes + watched.held.inodes, tree.is_complete};
+    ledger_.found(id, {static_cast<std::int64_t>(size.bytes), static_cast<std::int64_t>(size.inodes)});
+    size.bytes = cost(size);
+    if (size.is_complete) {
+        watched.incomplete_walks = 0;
+    } else {
+        // There is more than was seen: no less than before, and it is walked again at once.
+        ++watched.incomplete_walks;
+        size.bytes = std::max(size.bytes, watched.size ? watched.size->bytes : 0);
+        watched.walked_at -= settings_.period;
+    }
+    const std::uint64_t before = watched.size ? watched.size->bytes : watched_before(id, size.bytes);
+    const std::uint64_t grown = size.bytes > before ? size.bytes - before : 0;
+    watched.grown_bytes = (is_short_ ? watched.grown_bytes : 0) + grown;
+    watched.grown_while_short = (is_short_ ? watched.grown_while_short : 0) + grown;
+    watched.size = size;
+    found_[id] = size.bytes;
+}
+
+/// For the first walk of a watch: what the last one of an earlier watch found, else `now`.
+std::uint64_t DiskMeter::watched_before(const std::string& id, std::uint64_t now) const {
+    const auto found = found_.find(id);
+    return found == found_.end() ? now : found->second;
+}
+
+std::uint64_t DiskMeter::room(const Watched& watched) {
+    const std::uint64_t used = watched.size ? watched.size->bytes : 0;
+    return watched.allowed_bytes - std::min(used, watched.allowed_bytes);
+}
+
+/// What may be lost before a walk of it is due.
+std::uint64_t DiskMeter::step(const Watched& watched) const {
+    return std::max(room(watched) / 2, settings_.least_step);
+}
+
+std::uint64_t DiskMeter::unexplained(const Watched& watched) const {
+    return growth_of_gap(watched.agreed_gap, ledger_.gap());
+}
+
+bool DiskMeter::wants_inspection(const Watched& watched) const {
+    if (!ports_.inspect || watched.wall != Wall::none || !watched.walked)
+        return false;
+    // Somebody else's walk may have explained it meanwhile.
+    const bool is_doubted =
+        watched.is_doubted && (!watched.tree.is_complete || unexplained(watched) >= step(watched));
+    return is_doubted || cost(watched.held) >= k_disk_slack_bytes;
+}
+
+// Last call on this workspace: who is told may unwatch it.
+void DiskMeter::judge(const std::string& id) {
+    Watched& watched = watched_.at(id);
+    const std::uint64_t used = watched.size->bytes;
+    if (std::exchange(watched.was_over, false)) {
+        over_.erase(id);
+        watched.allowed_bytes = std::max(watched.allowed_bytes, used);
+    }
+    if (watched.wall == Wall::none && used > watched.allowed_bytes + k_disk_slack_bytes) {
+        report(id, DiskExcess::limit);
+        return;
+    }
+    if (watched.incomplete_walks >= k_most_incomplete_walks) {
+        report(id, DiskExcess::unmeasurable);
+        return;
+    }
+    // One that was cleaned up has no more than its limit again.
+    if (used <= watched.limit_bytes)
+        watched.allowed_bytes = watched.limit_bytes;
+    const bool is_high =
+        static_cast<double>(used) >= static_cast<double>(watched.limit_bytes) * settings_.warn_at;
+    if (is_high && !std::exchange(watched.warned, true) && watched.on_warning) {
+        const auto tell = watched.on_warning;
+        tell(used, watched.limit_bytes);
+        return;
+    }
+    if (!is_high)
+        watched.warned = false;
+}
+
+void DiskMeter::report(const std::string& id, DiskExcess why) {
+    const auto node = watched_.extract(id);
+    const Watched& watched = node.mapped();
+    const Verdict verdict{why,
+                          watched.size ? watched.size->bytes : 0,
+                          watched.limit_bytes,
+                          watched.held.bytes,
+                          unexplained(watched),
+                          watched.wrote_bytes};
+    if (why == DiskExcess::limit)
+        over_.insert(id);
+    stop_counting(id, watched);
+    watched.on_excess(verdict);
+}
+
+/// What is unexplained would be too much for it, and it keeps descriptors where nobody sees them.
+bool DiskMeter::is_suspect(const Watched& watched) const {
+    return watched.veiled_inspections >= k_veiled_inspections &&
+           between(watched.veiled_at, watched.walked_at) >= k_veiled_time &&
+           unexplained(watched) > room(watched) + k_disk_slack_bytes;
+}
+
+void DiskMeter::begin_audit(const Watched& watched) {
+    if (is_auditing_ || !is_suspect(watched) ||
+        between(audited_at_, ports_.clock.steady_now()) < k_round_pause)
+        return;
+    is_auditing_ = true;
+    ++audit_;
+}
+
+// All have been walked since it began: what is still unexplained is in nobody's workspace.
+void DiskMeter::end_audit() {
+    is_auditing_ = false;
+    audited_at_ = ports_.clock.steady_now();
+    const auto wrote = [](const Watched& watched) {
+        return watched.written_bytes - std::min(watched.written_bytes, watched.agreed_written_bytes);
+    };
+    auto most = watched_.end();
+    for (auto at = watched_.begin(); at != watched_.end(); ++at) {
+        if (is_suspect(at->second) && (most == watched_.end() || wrote(at->second) > wrote(most->second)))
+            most = at;
+    }
+    if (most == watched_.end())
+        return;
+    most->second.wrote_bytes = wrote(most->second);
+    report(std::string(most->first), DiskExcess::out_of_sight);
+}
+
+void DiskMeter::see_shortage(const FreeSpace& space) {
+    const double wanted = static_cast<double>(space.total_bytes) * settings_.reserve;
+    const double wanted_inodes = static_cast<double>(space.total_inodes) * settings_.reserve;
+    const bool is_now = static_cast<double>(space.free_bytes) < wanted ||
+                        static_cast<double>(space.free_inodes) < wanted_inodes;
+    const bool was_short = std::exchange(is_short_, is_now);
+    if (!is_short_ || was_short)
+        return;
+    ++shortage_;
+    in_vain_at_.reset();
+    told_in_vain_ = false;
+    base::LogLine(base::evt::disk_short)
+        .field("free_mb", static_cast<std::int64_t>(space.free_bytes / k_bytes_per_mb))
+        .field("reserve_mb", static_cast<std::int64_t>(wanted) / static_cast<std::int64_t>(k_bytes_per_mb))
+        .field("free_inodes", static_cast<std::int64_t>(space.free_inodes))
+        .warn();
+}
+
+// Once all have been walked: if it was not this one, the next round finds the next. True if an inspection of
+// this round is under way.
+bool DiskMeter::settle_shortage() {
+    const auto now = ports_.clock.steady_now();
+    if (judged_shortage_ == shortage_) {
+        if (between(round_ended_, now) >= k_round_pause)
+            ++shortage_;
+        return false;
+    }
+    const auto found = fastest();
+    const bool is_explained =
+        found != watched_.end() && found->second.grown_bytes >= unexplained(found->second);
+    const auto next = is_explained && !is_inspecting_all_ ? watched_.end() : next_inspection_of_shortage();
+    is_inspecting_all_ = next != watched_.end();
+    if (is_inspecting_all_) {
+        inspect(next);
+        return true;
+    }
+    judged_shortage_ = shortage_;
+    round_ended_ = now;
+    if (is_late())
+        stop_all_that_grew();
+    else if (found != watched_.end())
+        stop_for_shortage({found->first}, DiskExcess::reserve);
+    else
+        blame_the_hidden();
+    for (auto& [id, watched] : watched_)
+        watched.grown_bytes = 0;
+    return false;
+}
+
+/// Less than this is nobody's fault.
+std::uint64_t DiskMeter::least_blame() const {
+    const double reserve = space_ ? static_cast<double>(space_->total_bytes) * settings_.reserve : 0;
+    return std::max(k_disk_slack_bytes,
+                    std::min(static_cast<std::uint64_t>(reserve / 4), settings_.least_step));
+}
+
+/// Who grew most since the round before.
+DiskMeter::Entry DiskMeter::fastest() {
+    const auto most =
+        std::ranges::max_element(watched_, {}, [](const auto& entry) { return entry.second.grown_bytes; });
+    return most != watched_.end() && most->second.grown_bytes >= least_blame() ? most : watched_.end();
+}
+
+bool DiskMeter::is_late() const {
+    return space_ && static_cast<double>(space_->free_bytes) * 2 <
+                         static_cast<double>(space_->total_bytes) * settings_.reserve;
+}
+
+// Half the reserve is gone: many that grow slowly fill a disk like one that grows fast.
+void DiskMeter::stop_all_that_grew() {
+    std::uint64_t most = 0;
+    for (const auto& [id, watched] : watched_)
+        most = std::max(most, watched.grown_while_short);
+    std::vector<std::string> ids;
+    for (const auto& [id, watched] : watched_) {
+        if (watched.grown_while_short >= std::max(most / 2, k_disk_slack_bytes))
+            ids.push_back(id);
+    }
+    if (ids.empty())
+        blame_the_hidden();
+    else
+        stop_for_shortage(ids, DiskExcess::reserve);
+}
+
+DiskMeter::Entry DiskMeter::next_inspection_of_shortage() {
+    const bool is_too_soon = in_vain_at_ && lost_ - lost_in_vain_ < least_blame() / 4 &&
+                             between(*in_vain_at_, ports_.clock.steady_now()) < k_pause_in_vain;
+    if (!ports_.inspect || is_too_soon)
+        return watched_.end();
+    return std::ranges::find_if(watched_, [&](const auto& entry) {
+        return entry.second.wall == Wall::none && entry.second.inspection_of_shortage != shortage_;
+    });
+}
+
+// All have been inspected in this round, and nobody grew.
+void DiskMeter::blame_the_hidden() {
+    auto holder = watched_.end();
+    auto writer = watched_.end();
+    bool any = false;
+    for (auto at = watched_.begin(); at != watched_.end(); ++at) {
+        const Watched& watched = at->second;
+        if (watched.inspection_of_shortage != shortage_)
+            continue;
+        any = true;
+        if (cost(watched.held) >= least_blame() &&
+            (holder == watched_.end() || cost(watched.held) > cost(holder->second.held)))
+            holder = at;
+        if (!watched.is_clear && watched.wrote_bytes >= least_blame() &&
+            (writer == watched_.end() || watched.wrote_bytes > writer->second.wrote_bytes))
+            writer = at;
+    }
+    if (holder != watched_.end())
+        return stop_for_shortage({holder->first}, DiskExcess::reserve_held);
+    if (writer != watched_.end())
+        return stop_for_shortage({writer->first}, DiskExcess::reserve_written);
+    if (!any)
+        return;
+    in_vain_at_ = ports_.clock.steady_now();
+    lost_in_vain_ = lost_;
+    if (std::exchange(told_in_vain_, true))
+        return;
+    base::LogLine(base::evt::disk_short)
+        .quoted("err", "no sandbox grew much or holds deleted files: others may have taken the space")
+        .warn();
+}
+
+void DiskMeter::stop_for_shortage(const std::vector<std::string>& ids, DiskExcess why) {
+    for (auto& [id, watched] : watched_)
+        watched.grown_while_short = 0;
+    in_vain_at_.reset();
+    for (const auto& id : ids) {
+        // The end of one may have ended another.
+        if (watched_.contains(id))
+            report(id, why);
+    }
+}
+
+}  // namespace atl::fs_guard

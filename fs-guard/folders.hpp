@@ -1,0 +1,30 @@
+// The server's own folders below the data directory. Internal to fs-guard.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/unique_fd.hpp"
+
+namespace atl::fs_guard {
+
+inline constexpr const char* k_workspaces = "workspaces";
+inline constexpr const char* k_trash = "trash";
+inline constexpr const char* k_orphaned = "orphaned";
+/// An empty file for each workspace that the store may not have yet.
+inline constexpr const char* k_unclaimed = "unclaimed";
+
+/// "WHAT: No space left on device (ENOSPC)".
+base::Error failed(const std::string& what, int error_number);
+/// Opens it, made with mode 0700 if it is not there. Errors: storage_failed.
+base::Result<base::UniqueFd> open_folder(const std::filesystem::path& path);
+/// A folder that is there and no link; else empty, with errno.
+base::UniqueFd open_existing(int parent, const std::string& name);
+/// In no order; none if the folder cannot be read.
+std::vector<std::string> names_in(const std::filesystem::path& folder);
+/// The same of `data_dir`'s workspaces, without what a file system puts into its root.
+std::vector<std::string> workspace_names(const std::filesystem::path& data_dir);
+
+}  // namespace atl::fs_guard

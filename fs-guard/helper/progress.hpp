@@ -1,0 +1,14 @@
+// Tells the server that a long request goes on, so that only a helper that stands still is ended
+// (fs-guard/helper_client.hpp): `{"id":N,"progress":STEPS}` on stdout, at most one line an interval.
+#pragma once
+
+#include <string>
+
+namespace atl::helper {
+
+/// From now on the request is `id`, the text of a JSON value.
+void begin_progress(std::string id);
+/// One entry of a tree is done. Costs a look at the clock.
+void note_progress();
+
+}  // namespace atl::helper

@@ -1,0 +1,65 @@
+// What the file system has lost against what walks have found: the gap is what nobody has accounted for. It
+// grows with what is hidden from walks, and with what is not walked yet, or belongs to other programs: so
+// only its growth since a workspace was last found honest says anything. Not here: whose the growth is
+// (disk_meter.hpp).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace atl::fs_guard {
+
+/// Of the file system that holds the workspaces (statvfs(3)).
+struct FreeSpace {
+    std::uint64_t total_bytes = 0;
+    std::uint64_t free_bytes = 0;    // blocks reserved for root are in neither
+    std::uint64_t total_inodes = 0;  // 0: the file system has no bound of its own
+    std::uint64_t free_inodes = 0;
+    std::uint64_t own_bytes = 0;  // of what is used, the server's own: its database
+};
+
+/// Of a file system, a tree or a part of one.
+struct Space {
+    std::int64_t bytes = 0;
+    std::int64_t inodes = 0;
+};
+
+/// What an inode counts at least: half a block, so that a limit of 1 GiB holds half a million files.
+inline constexpr std::uint64_t k_least_bytes_an_inode = 2048;
+
+class SpaceLedger {
+  public:
+    /// What the file system says now.
+    void see(const FreeSpace& now) {
+        used_.bytes = static_cast<std::int64_t>(now.total_bytes - now.free_bytes - now.own_bytes);
+        used_.inodes = static_cast<std::int64_t>(now.total_inodes - now.free_inodes);
+    }
+    /// What the last walk of a workspace found; replaces what an earlier one did.
+    void found(const std::string& id, Space space) {
+        forget(id);
+        found_[id] = space;
+        explained_.bytes += space.bytes;
+        explained_.inodes += space.inodes;
+    }
+    void forget(const std::string& id) {
+        const auto node = found_.extract(id);
+        if (node.empty())
+            return;
+        explained_.bytes -= node.mapped().bytes;
+        explained_.inodes -= node.mapped().inodes;
+    }
+    Space gap() const { return {used_.bytes - explained_.bytes, used_.inodes - explained_.inodes}; }
+
+  private:
+    Space used_;
+    Space explained_;
+    std::map<std::string, Space> found_;
+};
+
+/// By how much `now` is above `then`, in bytes: what inodes need at least counts like bytes.
+std::uint64_t growth_of_gap(Space then, Space now);
+/// The lower one of each.
+Space lower_of(Space one, Space other);
+
+}  // namespace atl::fs_guard

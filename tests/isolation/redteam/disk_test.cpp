@@ -1,0 +1,182 @@
+// Room on the disk that no walk finds: each attack first outside, where the disk fills and nobody could say
+// by whom, then in a sandbox whose disk is only measured.
+#include <poll.h>
+
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "tests/isolation/redteam/attack_run.hpp"
+#include "tests/isolation/redteam/small_disk.hpp"
+
+using namespace atl::test;
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr std::chrono::seconds k_until_given_back{10};
+// Under a limit of 64, of the 900 that each attack wants: 67 to 180 on a quiet host, where a disk takes 1.5
+// GB/s.
+constexpr std::uint64_t k_most_taken_mb = 640;
+
+fs::path made(const fs::path& folder) {
+    fs::create_directory(folder);
+    return folder;
+}
+
+/// A server on a disk of its own, and a conversation that must not notice.
+class FilledLab {
+  public:
+    explicit FilledLab(std::uint64_t megabytes)
+        : disk(megabytes),
+          lab(Privilege::as_started, {"--disk-period", "5"}, made(disk.path() / "data")),
+          neighbour(lab) {
+        if (neighbour.conversation()["enforcement"]["disk"] == "quota")
+            SKIP("project quotas where temporary folders are: nothing is measured");
+    }
+
+    /// Waits until so much is free again; what is.
+    std::uint64_t await_free(std::uint64_t megabytes) const {
+        const auto until = Clock::now() + k_until_given_back;
+        while (disk.free_mb() < megabytes && Clock::now() < until)
+            ::poll(nullptr, 0, 20);
+        return disk.free_mb();
+    }
+
+    SmallDisk disk;
+    Lab lab;
+    Sandbox neighbour;
+};
+
+/// For attacks outside of sandboxes.
+fs::path outside_folder(const SmallDisk& disk) {
+    fs::path folder = made(disk.path() / "outside");
+    fs::permissions(folder, fs::perms(0777));
+    return folder;
+}
+
+/// What a walk over the folder finds.
+std::uint64_t megabytes_in(const fs::path& folder) {
+    std::uint64_t bytes = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+        if (entry.is_regular_file())
+            bytes += entry.file_size();
+    }
+    return bytes / (1024UL * 1024);
+}
+
+/// What the server's own walk over the folder finds, by a helper of its kind.
+std::uint64_t measured_megabytes(const fs::path& folder) {
+    const std::string command = R"(cd ')" + folder.string() +
+                                R"(' && echo '{"id":1,"op":"measure","path":"."}' | ')" +
+                                (binaries(Privilege::as_started) / "atoll-helper").string() + "'";
+    const std::unique_ptr<FILE, int (*)(FILE*)> helper(::popen(command.c_str(), "r"), ::pclose);
+    REQUIRE(helper);
+    std::array<char, 4096> line{};
+    REQUIRE(std::fgets(line.data(), line.size(), helper.get()) != nullptr);
+    const Json answer = Json::parse(line.data());
+    REQUIRE(answer["ok"] == true);
+    return answer["bytes"].get<std::uint64_t>() / (1024UL * 1024);
+}
+
+/// Runs the attack beside the neighbour to the end of its sandbox: how it ended, and what it took at most.
+struct Outcome {
+    Json end;
+    std::uint64_t most_taken_mb = 0;
+};
+
+Outcome run_inside(FilledLab& filled, const Words& words, const Json& request) {
+    const std::uint64_t free_before = filled.disk.free_mb();
+    Outcome outcome;
+    AttackInside attack(filled.lab, words, request);
+    const std::string id = attack.sandbox().id();
+    const auto until = Clock::now() + k_attack_limit;
+    while (filled.lab.api.get(id)["status"] == "active" && Clock::now() < until) {
+        const std::uint64_t now = filled.disk.free_mb();
+        outcome.most_taken_mb = std::max(outcome.most_taken_mb, free_before - std::min(now, free_before));
+        // Its turns go on, and no look at the disk is a change of its state.
+        CHECK(filled.neighbour.is_well());
+        CHECK(filled.lab.api.get(filled.neighbour.id())["status"] == "active");
+    }
+    const Json conversation = filled.lab.api.get(id);
+    INFO(filled.lab.server.log());
+    CHECK(conversation["status"] == "paused");
+    CHECK(conversation["statusReason"] == "disk");
+    for (const auto& event : filled.lab.api.events(id)) {
+        if (event["type"] == "sandbox_terminated")
+            outcome.end = event["data"];
+    }
+    REQUIRE(outcome.end.is_object());
+    REQUIRE(outcome.end["class"] == "disk_limit");
+    return outcome;
+}
+
+}  // namespace
+
+TEST_CASE("Deleted files that a sandbox keeps open, mapped or in flight count against its disk limit",
+          "[redteam][disk]") {
+    const std::string attack = GENERATE("deleted-files", "deleted-mappings", "files-in-flight");
+    INFO(attack);
+    FilledLab filled(1024);
+    const std::uint64_t free_before = filled.disk.free_mb();
+    {
+        // The control: outside, the disk loses what no folder has.
+        const fs::path folder = outside_folder(filled.disk);
+        AttackOutside outside({attack, folder.string(), "--max-mb", "100"}, rlimits_of(filled.neighbour));
+        CHECK(outside.loot()["mb"] == 100);
+        CHECK(filled.disk.free_mb() + 95 < free_before);
+        CHECK(megabytes_in(folder) == 0);
+    }
+    REQUIRE(filled.await_free(free_before - 10) >= free_before - 10);
+    const Outcome outcome = run_inside(filled, {attack, "--max-mb", "900"}, {{"limits", {{"diskMb", 64}}}});
+    CHECK(outcome.most_taken_mb < k_most_taken_mb);
+    const std::string detail = outcome.end["detail"];
+    INFO(detail);
+    CHECK((detail.find("deleted files") != std::string::npos ||
+           detail.find("keep open files where they cannot be counted") != std::string::npos));
+    CHECK(filled.await_free(free_before - 64) >= free_before - 64);
+    CHECK(filled.neighbour.is_well());
+}
+
+TEST_CASE("A folder that is moved around the walks counts against its sandbox's disk limit",
+          "[redteam][disk]") {
+    FilledLab filled(1024);
+    const std::uint64_t free_before = filled.disk.free_mb();
+    {
+        // The control: a walk beside the attack misses the folder.
+        const fs::path folder = outside_folder(filled.disk);
+        AttackOutside outside({"moved-around", folder.string(), "--max-mb", "100"},
+                              rlimits_of(filled.neighbour));
+        CHECK(outside.loot()["mb"] == 100);
+        CHECK(filled.disk.free_mb() + 95 < free_before);
+        std::uint64_t least_found = 100;
+        const auto until = Clock::now() + std::chrono::seconds(12);
+        while (least_found > 50 && Clock::now() < until)
+            least_found = std::min(least_found, measured_megabytes(folder));
+        CHECK(least_found < 50);
+    }
+    const Outcome outcome =
+        run_inside(filled, {"moved-around", "--max-mb", "900"}, {{"limits", {{"diskMb", 64}}}});
+    CHECK(outcome.most_taken_mb < k_most_taken_mb);
+    CHECK(outcome.end["peakBytes"] > 64UL * 1024 * 1024);
+    CHECK(filled.neighbour.is_well());
+}
+
+TEST_CASE("A sandbox that fills the disk with deleted files is ended for the reserve, and the room is back",
+          "[redteam][disk]") {
+    FilledLab filled(200);
+    const std::uint64_t free_before = filled.disk.free_mb();
+    const Outcome outcome =
+        run_inside(filled, {"deleted-files", "--max-mb", "2000"}, {{"limits", {{"diskMb", 4096}}}});
+    const std::string detail = outcome.end["detail"];
+    INFO(detail);
+    CHECK(detail.find("nearly full") != std::string::npos);
+    CHECK(detail.find("deleted files") != std::string::npos);
+    CHECK(filled.await_free(free_before - 30) >= free_before - 30);
+    CHECK(filled.neighbour.is_well());
+    Sandbox next(filled.lab);
+    CHECK(next.is_well());
+}

@@ -1,0 +1,31 @@
+// A whole resource attack: outside as the control, then in a sandbox, each with a neighbour beside it.
+#pragma once
+
+#include "tests/isolation/redteam/attack_run.hpp"
+#include "tests/isolation/redteam/host_meter.hpp"
+#include "tests/isolation/redteam/neighbour.hpp"
+
+namespace atl::test {
+
+struct ResourceAttack {
+    Words words;                    // of the program `attack`
+    Json request = Json::object();  // of the attacker's conversation
+    HostSample slack = default_slack();
+};
+
+struct Duel {
+    Loot outside;
+    Loot inside;
+    HostSample before;         // nothing was attacked
+    HostSample while_outside;  // the control held what it took
+    HostSample while_inside;   // the attacker in the sandbox did
+    std::vector<Json> events;  // of the attacker's turn, to its end or to `holding`
+    Json conversation;         // the attacker's, while it held or after its end
+};
+
+/// Fails the test if a neighbour is refused anything or is slower than allowed, if an attack takes longer
+/// than k_attack_limit, or if the host has not all back within 10 s after the attacker's conversation was
+/// deleted. Times are measured up to three times, since the host has other work, too.
+Duel attack_beside_neighbour(Lab& lab, const ResourceAttack& attack);
+
+}  // namespace atl::test

@@ -1,0 +1,49 @@
+// The epoll registrations of a uid that a rootless server shares with its sandboxes
+// (fs.epoll.max_user_watches).
+#include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <stdexcept>
+
+#include "tests/isolation/lab.hpp"
+
+using namespace atl::test;
+
+namespace {
+
+constexpr std::chrono::seconds k_deadline{180};
+
+}  // namespace
+
+TEST_CASE("A server whose uid has no epoll registrations left serves on and ends the sandbox that took them",
+          "[redteam]") {
+    Lab& lab = each_lab();
+    if (lab.has_private_uids)
+        return;  // each sandbox has a table of its own
+    Sandbox neighbour(lab);
+    Sandbox greedy(lab);
+    // The control: the table is full, and what is given back is taken at once.
+    greedy.probe_in_background({"fill-epoll", "100"}, "table full");
+    const auto deadline = std::chrono::steady_clock::now() + k_deadline;
+    do {
+        // A connection of its own, which needs a registration.
+        HttpClient client = lab.api.connect();
+        REQUIRE(client.request("GET", "/v1/conversations/" + neighbour.id()).status == 200);
+        REQUIRE(std::chrono::steady_clock::now() < deadline);
+    } while (lab.api.get(greedy.id())["status"] != "paused");
+    INFO(lab.server.log());
+    // `crash` where the kernel takes longer than a sandbox has to die in to give millions of them back.
+    const std::string reason = lab.api.get(greedy.id())["statusReason"];
+    CHECK((reason == "oom" || reason == "crash"));
+    CHECK(lab.server.log().find("evt=epoll_exhausted sbx=" + greedy.sandbox_id()) != std::string::npos);
+    // The kernel takes some seconds to give all of them back, and the neighbour's own programs need some.
+    bool is_well = false;
+    while (!is_well && std::chrono::steady_clock::now() < deadline) {
+        try {
+            is_well = neighbour.run("echo well").output == "well\n";
+        } catch (const std::runtime_error&) {
+            // Its agent waits for registrations longer than a turn's client does.
+        }
+    }
+    CHECK(is_well);
+    CHECK(neighbour.is_well());
+}

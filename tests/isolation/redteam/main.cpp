@@ -1,0 +1,47 @@
+// Runs a seeded sample of the red team's tests: they are many, and each takes seconds. ATOLL_TEST_FULL=1 runs
+// all, as does naming tests or tags; ATOLL_TEST_SEED repeats a sample.
+#include <catch2/catch_session.hpp>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace {
+
+/// One test of so many is in the sample.
+constexpr unsigned k_sampled_of = 4;
+
+/// Another sample each day, if nobody gives a seed.
+std::uint32_t sample_seed() {
+    if (const char* given = std::getenv("ATOLL_TEST_SEED"))
+        return static_cast<std::uint32_t>(std::strtoul(given, nullptr, 10));
+    const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+    return static_cast<std::uint32_t>(std::chrono::duration_cast<std::chrono::hours>(since_epoch).count() /
+                                      24);
+}
+
+bool wants_all() {
+    const char* const full = std::getenv("ATOLL_TEST_FULL");
+    return full != nullptr && std::string(full) == "1";
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+    Catch::Session session;
+    const int status = session.applyCommandLine(count, words);
+    if (status != 0)
+        return status;
+    auto& config = session.configData();
+    if (!wants_all() && config.testsOrTags.empty() && config.shardCount == 1) {
+        // A shard is a part of the tests in their order, and that order is the seed's.
+        config.runOrder = Catch::TestRunOrder::Randomized;
+        config.rngSeed = sample_seed();
+        config.shardCount = k_sampled_of;
+        std::printf("redteam: one test of %u, ATOLL_TEST_SEED=%u; ATOLL_TEST_FULL=1 runs all\n", k_sampled_of,
+                    sample_seed());
+        std::fflush(stdout);
+    }
+    return session.run();
+}

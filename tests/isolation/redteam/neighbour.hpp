@@ -1,0 +1,33 @@
+// Another conversation beside an attack: it creates, resumes and sends messages as clients do, and all of it
+// must succeed and in time.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tests/isolation/lab.hpp"
+
+namespace atl::test {
+
+/// How long each operation of a kind took.
+struct Service {
+    std::map<std::string, std::vector<std::chrono::microseconds>> times;  // "create" "message" "resume"
+
+    /// The 99th of 100.
+    std::chrono::microseconds p99(const std::string& kind) const;
+};
+
+/// Works for so long, at least one round: creates a conversation, sends it messages, pauses it, resumes it by
+/// a message, deletes it. Fails the test if anything is refused.
+Service be_neighbour(Lab& lab, std::chrono::milliseconds duration = std::chrono::seconds(2));
+
+/// A p99 may be so many times the one beside the same attack outside, or so long, whichever is more.
+inline constexpr int k_slower_at_most = 3;
+inline constexpr std::chrono::milliseconds k_always_allowed{25};
+
+/// The kinds that are slower than allowed, with numbers; empty if none is.
+std::string too_slow(const Service& beside_sandboxed, const Service& beside_unsandboxed);
+
+}  // namespace atl::test

@@ -1,0 +1,38 @@
+// Tables of the host that one sandbox could fill: processes, terminals, epoll watches.
+#include <catch2/catch_test_macros.hpp>
+
+#include "tests/isolation/redteam/duel.hpp"
+
+using namespace atl::test;
+
+TEST_CASE("A fork bomb stays within the processes of its sandbox, and a neighbour works beside it",
+          "[redteam]") {
+    Lab& lab = each_lab();
+    INFO(lab.name);
+    const Duel duel = attack_beside_neighbour(lab, {{"fork-bomb", "--max-count", "200"}});
+    // The control: outside, the bomb was stopped by its own bound or the rlimit, and did fork.
+    CHECK(duel.outside["processes"] > 50);
+    CHECK(duel.inside["processes"] > 10);
+    const auto limit = duel.conversation["limits"]["maxProcesses"].get<std::uint64_t>();
+    CHECK(duel.while_inside.at("processes") - duel.before.at("processes") <=
+          static_cast<std::int64_t>(limit) + 16);
+}
+
+TEST_CASE("Epoll watches of one sandbox leave a neighbour its own", "[redteam]") {
+    Lab& lab = each_lab();
+    INFO(lab.name);
+    const Duel duel = attack_beside_neighbour(lab, {{"epoll-watches", "--max-count", "200000"}});
+    CHECK(duel.outside["watches"] == 200'000);
+    CHECK(duel.inside["watches"] > 0);
+}
+
+TEST_CASE("Terminals of one sandbox leave a neighbour its own", "[redteam][vm]") {
+    Lab& lab = each_lab();
+    INFO(lab.name);
+    const Duel duel = attack_beside_neighbour(lab, {{"ptys", "--max-count", "1000"}});
+    CHECK(duel.outside["ptys"] > 900);
+    CHECK(duel.while_outside.at("ptys") - duel.before.at("ptys") > 900);
+    CHECK(duel.inside["ptys"] > 0);
+    if (lab.has_private_uids)
+        CHECK(duel.inside["ptys"] <= 256);
+}

@@ -1,0 +1,175 @@
+// Memory that sockets and their like take from the host outside the memory limit of a sandbox.
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <fstream>
+#include <thread>
+
+#include "tests/isolation/redteam/attack_run.hpp"
+#include "tests/isolation/redteam/host_meter.hpp"
+#include "tests/isolation/redteam/neighbour.hpp"
+
+using namespace atl::test;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr std::int64_t k_limit_mb = 256;
+constexpr std::int64_t k_allowed_mb = 512;  // beyond the limit, and for no longer than k_allowed_time
+constexpr std::int64_t k_slack_mb = 192;    // what the server, the neighbour and the tests use meanwhile
+constexpr std::chrono::seconds k_allowed_time{1};
+constexpr int k_tries = 3;  // other programs of the host use memory, too
+
+std::int64_t available_mb() {
+    std::ifstream file("/proc/meminfo");
+    for (std::string word; file >> word;) {
+        if (word == "MemAvailable:") {
+            std::int64_t kb = 0;
+            file >> kb;
+            return kb / 1024;
+        }
+    }
+    throw std::runtime_error("no MemAvailable");
+}
+
+/// Watches the host's memory from a thread of its own, as long as it lives.
+class MemoryDip {
+  public:
+    MemoryDip() : start_(available_mb()), end_(::eventfd(0, EFD_CLOEXEC)), thread_([this] { run(); }) {}
+    ~MemoryDip() { stop(); }
+    MemoryDip(const MemoryDip&) = delete;
+    MemoryDip& operator=(const MemoryDip&) = delete;
+
+    void stop() {
+        if (!thread_.joinable())
+            return;
+        const std::uint64_t one = 1;
+        (void)!::write(end_.get(), &one, sizeof one);
+        thread_.join();
+    }
+    /// After stop(): the most that was missing, and how long more than the limit and the slack were.
+    std::int64_t deepest_mb() const { return deepest_; }
+    std::chrono::milliseconds time_below() const {
+        return std::chrono::duration_cast<std::chrono::milliseconds>(below_);
+    }
+
+  private:
+    void run() {
+        auto last = Clock::now();
+        pollfd entry{end_.get(), POLLIN, 0};
+        while (::poll(&entry, 1, 10) == 0) {
+            const std::int64_t missing = start_ - available_mb();
+            const auto now = Clock::now();
+            deepest_ = std::max(deepest_, missing);
+            if (missing > k_limit_mb + k_slack_mb)
+                below_ += now - last;
+            last = now;
+        }
+    }
+
+    std::int64_t start_;
+    atl::base::UniqueFd end_;
+    std::int64_t deepest_ = 0;
+    Clock::duration below_{};
+    std::thread thread_;
+};
+
+Words attack_of(const Words& kinds, const std::string& max_mb) {
+    Words words{"buffers"};
+    words.insert(words.end(), kinds.begin(), kinds.end());
+    words.insert(words.end(), {"--max-mb", max_mb, "--max-count", "500000", "--seconds", "12"});
+    return words;
+}
+
+const Json& request() {
+    static const Json asks = {{"limits", {{"memoryMb", k_limit_mb}}}};
+    return asks;
+}
+
+/// Why a sandbox ended, or empty: the end of its own log.
+std::string end_of(Lab& lab, Sandbox& sandbox) {
+    const Json log =
+        lab.api.call(200, "GET", "/v1/sandboxes/" + sandbox.sandbox_id() + "/logs?stream=system");
+    for (const Json& entry : log["entries"]) {
+        const std::string text = entry["text"];
+        if (text.starts_with("ended: "))
+            return text;
+    }
+    return {};
+}
+
+/// The control and then the attack inside, beside a neighbour. How the attacker's sandbox ended.
+std::string attack_memory(Lab& lab, const Words& kinds) {
+    INFO(lab.name);
+    {
+        Sandbox model(lab, request());
+        AttackOutside control(attack_of(kinds, "300"), rlimits_of(model));
+        be_neighbour(lab);
+        REQUIRE(control.loot()["mb"] >= 250);
+    }
+    std::string end;
+    std::int64_t deepest = 0;
+    std::chrono::milliseconds below{};
+    for (int i = 0; i < k_tries; ++i) {
+        MemoryDip dip;
+        AttackInside attack(lab, attack_of(kinds, "30000"), request());
+        be_neighbour(lab);
+        attack.loot();
+        dip.stop();
+        end = end_of(lab, attack.sandbox());
+        deepest = dip.deepest_mb();
+        below = dip.time_below();
+        if (deepest <= k_limit_mb + k_allowed_mb && below <= k_allowed_time)
+            break;
+    }
+    INFO("at most " << deepest << " MB were missing, too many of them for " << below.count() << " ms; "
+                    << end);
+    CHECK(deepest <= k_limit_mb + k_allowed_mb);
+    CHECK(below <= k_allowed_time);
+    return end;
+}
+
+bool limits_memory(Lab& lab) {
+    return lab.api.call(200, "GET", "/v1/system")["enforcement"]["memory"] != "none";
+}
+
+}  // namespace
+
+TEST_CASE("Unread netlink sockets end their sandbox before the host misses their memory", "[redteam]") {
+    const std::string end = attack_memory(each_lab(), {"netlink"});
+    CHECK(end.find("ended: oom 9; its processes had ") == 0);
+    CHECK(end.find("netlink sockets open, more than the limit of 256") != std::string::npos);
+}
+
+TEST_CASE("Unread sockets of UDP and TCP take no more than their sandbox may", "[redteam][vm]") {
+    Lab& lab = each_lab();
+    if (!limits_memory(lab))
+        return;  // nobody bounds what they hold; SECURITY.md says so
+    for (const char* kind : {"udp", "tcp"}) {
+        INFO(kind);
+        CHECK(attack_memory(lab, {kind}).find("sockets open, more than the limit of 2048") !=
+              std::string::npos);
+    }
+}
+
+TEST_CASE("Unread Unix sockets and pipes take no more than the memory limit", "[redteam]") {
+    Lab& lab = each_lab();
+    if (!limits_memory(lab))
+        return;
+    CHECK(attack_memory(lab, {"unix"}).find("ended: oom") == 0);
+    // Pipes of a uid shrink to a page each before they reach the limit (pipe(7), pipe-user-pages-soft):
+    // nobody is ended, the host's memory is what counts.
+    attack_memory(lab, {"pipe"});
+}
+
+TEST_CASE("A mix of all that the kernel keeps for a process takes no more than its sandbox may",
+          "[redteam][vm]") {
+    Lab& lab = each_lab();
+    if (!limits_memory(lab))
+        return;
+    // Some of it is bounded without an end of the sandbox: the host's memory is what counts.
+    attack_memory(lab, {"netlink", "udp", "tcp", "unix", "pipe", "pty", "epoll", "timer"});
+}

@@ -1,0 +1,34 @@
+// Processes that no signal ends until they are let go: what cgroup v1's freezer holds dies only once it is
+// thawed (cgroup-v1/freezer-subsystem.rst). The group is the test's own, beside those of a server under test.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+
+namespace atl::test {
+
+class StuckProcesses {
+  public:
+    /// Whether this user can make such a group here.
+    static bool can_be_made();
+
+    /// Throws std::runtime_error where the kernel refuses.
+    StuckProcesses();
+    /// Lets go of all and removes the group.
+    ~StuckProcesses();
+    StuckProcesses(const StuckProcesses&) = delete;
+    StuckProcesses& operator=(const StuckProcesses&) = delete;
+
+    /// From now on `pid` stands still and does not die.
+    void hold(pid_t pid);
+    /// All go on; those that were killed die.
+    void let_go();
+
+  private:
+    void set_state(const char* wanted);
+
+    std::filesystem::path folder_;
+};
+
+}  // namespace atl::test

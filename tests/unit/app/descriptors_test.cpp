@@ -1,0 +1,21 @@
+// How descriptors are shared out between clients and sandboxes.
+#include "app/descriptors.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "core/base/limits.hpp"
+
+using atl::app::share_descriptors;
+
+TEST_CASE("descriptors: connections have five eighths at most, and sandboxes what that leaves") {
+    const auto wide = share_descriptors(1'048'576, {16'384, 4096});
+    CHECK(wide.connections == 16'384);
+    CHECK(wide.sandboxes == 4096);
+    const auto narrow = share_descriptors(4096, {16'384, 4096});
+    CHECK(narrow.connections == 2560);
+    CHECK(narrow.sandboxes ==
+          (4096 - 2560 - atl::base::k_own_descriptors) / atl::base::k_descriptors_per_sandbox);
+    CHECK(share_descriptors(1'048'576, {16'384, 7}).sandboxes == 7);
+    CHECK(share_descriptors(256, {16'384, 4096}).sandboxes == 0);
+    CHECK(share_descriptors(0, {16'384, 4096}).sandboxes == 0);
+}

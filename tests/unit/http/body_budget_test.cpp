@@ -1,0 +1,169 @@
+// Long bodies share one budget: who has a place goes on, the others wait, short ones never do.
+#include "http/body_budget.hpp"
+
+#include <boost/asio/io_context.hpp>
+#include <catch2/catch_test_macros.hpp>
+
+#include "http/json_reader.hpp"
+#include "tests/unit/http/test_server.hpp"
+
+using namespace atl;
+using namespace atl::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::size_t k_budget = 100'000;
+constexpr std::size_t k_long = 90'000;
+
+http::Settings small_budget() {
+    http::Settings settings;
+    settings.body_budget_bytes = k_budget;
+    return settings;
+}
+
+std::string head(const std::string& request_line, const std::string& fields) {
+    return request_line + " HTTP/1.1\r\nHost: localhost\r\nX-API-Key: test-key\r\n" + fields + "\r\n";
+}
+
+std::string post_of(std::size_t length) {
+    return head("POST /echo", "Content-Length: " + std::to_string(length) + "\r\n");
+}
+
+std::string code_of(const HttpResponse& response) {
+    return (*http::parse_json(response.body))["code"].get<std::string>();
+}
+
+struct Watched {
+    explicit Watched(TestServer& server) : server_(server) {}
+    bool becomes(std::size_t used, std::size_t waiting) {
+        return server_.eventually([&] {
+            const auto& bodies = server_.bodies_now();
+            return bodies.used_bytes() == used && bodies.waiting() == waiting;
+        });
+    }
+
+  private:
+    TestServer& server_;
+};
+
+}  // namespace
+
+TEST_CASE("Places in the budget are given in the order in which they were asked for") {
+    boost::asio::io_context io;
+    const auto wake = std::make_shared<http::WakeEvent>(io.get_executor());
+    http::BodyBudget budget(100);
+    http::BodyBudget::Place first, second, third, fourth;
+    first.ask(budget, 60, wake);
+    CHECK(first.is_held());
+    second.ask(budget, 60, wake);
+    CHECK(second.is_waiting());
+    // There is room for it, but a stream of short ones would keep the long one waiting for ever.
+    third.ask(budget, 10, wake);
+    CHECK(third.is_waiting());
+    fourth.ask(budget, 1000, wake);
+    CHECK(budget.used_bytes() == 60);
+    CHECK(budget.waiting() == 3);
+    first.ask(budget, 40, wake);
+    CHECK(budget.used_bytes() == 60);
+    SECTION("when one is given back") {
+        first.release();
+        CHECK(second.is_held());
+        CHECK(third.is_held());
+        CHECK(budget.used_bytes() == 70);
+        CHECK(fourth.is_waiting());
+        second.release();
+        CHECK(fourth.is_waiting());
+        // More than the whole budget is all of it.
+        third.release();
+        CHECK(fourth.is_held());
+        CHECK(budget.used_bytes() == 100);
+    }
+    SECTION("when one that waits gives up") {
+        second.release();
+        CHECK(third.is_held());
+        CHECK(budget.used_bytes() == 70);
+    }
+}
+
+TEST_CASE("A long body waits until there is memory for all of it; short ones and other requests do not") {
+    TestServer server(small_budget());
+    Watched budget(server);
+    auto first = server.client();
+    first.send_raw(post_of(k_long) + std::string(k_long / 2, 'a'));
+    REQUIRE(budget.becomes(k_long, 0));
+    auto second = server.client();
+    second.send_raw(post_of(k_long) + std::string(k_long, 'b'));
+    auto chunked = server.client();
+    chunked.send_raw(head("POST /echo", "Transfer-Encoding: chunked\r\n") + "9c40\r\n" +
+                     std::string(40'000, 'c') + "\r\n0\r\n\r\n");
+    REQUIRE(budget.becomes(k_long, 2));
+
+    auto small = server.client();
+    const std::string short_body(base::k_free_body_bytes - 100, 's');
+    for (int i = 0; i < 3; ++i) {
+        CHECK(small.request("POST", "/echo", short_body).body.size() == short_body.size() + 2);
+        CHECK(small.request("GET", "/hello").status == 200);
+    }
+    CHECK(budget.becomes(k_long, 2));
+
+    first.send_raw(std::string(k_long / 2, 'a'));
+    CHECK(first.read_response().body.size() == k_long + 2);
+    CHECK(second.read_response().body.size() == k_long + 2);
+    CHECK(chunked.read_response().body.size() == 40'002);
+    CHECK(budget.becomes(0, 0));
+}
+
+TEST_CASE("A body gives its memory back with its connection, and before a response that goes on") {
+    TestServer server(small_budget());
+    Watched budget(server);
+    {
+        auto gone = server.client();
+        gone.send_raw(post_of(k_long) + std::string(k_long / 2, 'a'));
+        REQUIRE(budget.becomes(k_long, 0));
+    }
+    CHECK(budget.becomes(0, 0));
+    auto reader = server.client();
+    reader.send_raw(head("GET /stream", "Content-Length: " + std::to_string(k_long) + "\r\n") +
+                    std::string(k_long, 'a'));
+    REQUIRE(server.eventually([&] { return server.feed.wake != nullptr; }));
+    CHECK(budget.becomes(0, 0));
+    server.push("x", TestServer::Piece::last);
+    CHECK(reader.read_response().status == 200);
+}
+
+TEST_CASE("A wait for memory has a deadline, and the body behind it one of its own") {
+    http::Settings settings = small_budget();
+    settings.body_deadline = 300ms;
+    TestServer server(settings);
+    Watched budget(server);
+    // It has its place until its handler has answered.
+    auto first = server.client();
+    first.send_raw(head("GET /slow", "Content-Length: " + std::to_string(k_long) + "\r\n") +
+                   std::string(k_long, 'a'));
+    REQUIRE(server.eventually([&] { return server.reply != nullptr; }));
+    auto second = server.client();
+    second.send_raw(post_of(k_long) + std::string(k_long / 2, 'a'));
+    REQUIRE(budget.becomes(k_long, 1));
+    const auto refused = second.read_response();
+    CHECK(refused.status == 503);
+    CHECK(code_of(refused) == "capacity");
+    CHECK_FALSE(refused.header("retry-after").empty());
+    CHECK(budget.becomes(k_long, 0));
+    server.on_loop([&] { std::exchange(server.reply, nullptr)(std::string("1")); });
+    CHECK(first.read_response().status == 200);
+    auto third = server.client();
+    third.send_raw(post_of(k_long) + std::string(k_long / 2, 'a'));
+    CHECK(code_of(third.read_response()) == "request_timeout");
+    CHECK(budget.becomes(0, 0));
+}
+
+TEST_CASE("What is read ahead of a request that is not served yet is bounded") {
+    TestServer server(small_budget());
+    auto client = server.client();
+    client.send_raw(head("GET /slow", ""));
+    REQUIRE(server.eventually([&] { return server.reply != nullptr; }));
+    // More than the kernel's buffers of both ends hold: it cannot all be sent.
+    const std::string flood(64UL * 1024 * 1024, 'x');
+    CHECK_THROWS(client.send_raw(flood));
+}

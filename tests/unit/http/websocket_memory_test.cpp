@@ -1,0 +1,100 @@
+// Long messages of WebSockets share the budget of body_budget.hpp.
+#include <catch2/catch_test_macros.hpp>
+#include <set>
+
+#include "tests/unit/http/socket_server.hpp"
+
+using namespace atl;
+using namespace atl::test;
+using namespace std::chrono_literals;
+
+TEST_CASE("A long message waits until there is memory for all of it; short ones do not") {
+    constexpr std::size_t k_long = 90'000;
+    http::Settings settings;
+    settings.body_budget_bytes = 100'000;
+    SocketServer server(settings);
+    const auto becomes = [&](std::size_t used, std::size_t waiting) {
+        return server.eventually([&] {
+            return server.bodies_now().used_bytes() == used && server.bodies_now().waiting() == waiting;
+        });
+    };
+    const auto message_of = [](std::size_t length, char fill) {
+        const std::string empty = R"({"type":"message","content":""})";
+        return R"({"type":"message","content":")" + std::string(length - empty.size(), fill) + R"("})";
+    };
+    const std::string bytes = frame_bytes({.payload = message_of(k_long, 'a')});
+    auto first = server.open();
+    first.send_raw(std::string_view(bytes).substr(0, bytes.size() / 2));
+    REQUIRE(becomes(k_long, 0));
+    auto whole = server.open_deflate();
+    whole.send_text(message_of(k_long, 'b'));
+    REQUIRE(becomes(k_long, 1));
+    auto fragmented = server.open();
+    const std::string text = message_of(50'000, 'c');
+    fragmented.send({.first = 0x01, .payload = text.substr(0, 25'000)});
+    fragmented.send({.first = 0x80, .payload = text.substr(25'000)});
+    REQUIRE(becomes(k_long, 2));
+
+    auto small = server.open();
+    small.send_text(message_of(base::k_free_body_bytes - 100, 's'));
+    CHECK(server.eventually([&] { return server.contents.size() == 1; }));
+    CHECK(becomes(k_long, 2));
+
+    first.send_raw(std::string_view(bytes).substr(bytes.size() / 2));
+    CHECK(server.eventually([&] { return server.contents.size() == 4; }));
+    server.on_loop([&] {
+        CHECK(server.contents[1].front() == 'a');
+        CHECK(server.contents[2].front() == 'b');
+        CHECK(server.contents[3].front() == 'c');
+    });
+    CHECK(becomes(0, 0));
+    {
+        auto gone = server.open();
+        gone.send_raw(std::string_view(bytes).substr(0, bytes.size() / 2));
+        REQUIRE(becomes(k_long, 0));
+    }
+    CHECK(becomes(0, 0));
+}
+
+TEST_CASE("A WebSocket whose message waits for memory is not taken for dead") {
+    http::Settings settings;
+    settings.body_budget_bytes = 100'000;
+    settings.heartbeat_interval = 100ms;
+    SocketServer server(settings);
+    auto first = server.open();
+    first.send({.first = 0x01, .payload = R"({"type":"message","content":")" + std::string(50'000, 'a')});
+    REQUIRE(server.eventually([&] { return server.bodies_now().used_bytes() == 100'000; }));
+    auto second = server.open();
+    second.send_text(R"({"type":"message","content":")" + std::string(90'000, 'b') + R"("})");
+    REQUIRE(server.eventually([&] { return server.bodies_now().waiting() == 1; }));
+    for (int i = 0; i < 5; ++i) {
+        CHECK(first.next().opcode == 0x9);
+        first.send({.first = 0x8a});
+        // Its pong would lie behind what is not read.
+        CHECK(second.next().opcode == 0x9);
+    }
+    first.send({.first = 0x80, .payload = R"("})"});
+    CHECK(server.eventually([&] { return server.contents.size() == 2; }));
+}
+
+TEST_CASE("A message that waits for memory for too long ends its WebSocket") {
+    http::Settings settings;
+    settings.body_budget_bytes = 100'000;
+    settings.body_deadline = 300ms;
+    SocketServer server(settings);
+    const std::string bytes = frame_bytes({.payload = std::string(90'000, 'a')});
+    std::vector<WebSocketClient> clients;
+    for (std::size_t i = 0; i < 3; ++i) {
+        clients.push_back(server.open());
+        clients.back().send_raw(std::string_view(bytes).substr(0, bytes.size() / 2));
+        REQUIRE(server.eventually([&] { return server.bodies_now().waiting() == i; }));
+    }
+    // Of those that wait one gets the first one's place and is as slow; the other one's wait is over.
+    std::set<std::pair<int, std::string>> ends;
+    for (auto& client : clients) {
+        const auto frame = client.await_close();
+        ends.emplace(frame.close_code(), Json::parse(frame.close_reason())["code"]);
+    }
+    CHECK(ends == std::set<std::pair<int, std::string>>{{1008, "request_timeout"}, {1013, "capacity"}});
+    CHECK(server.eventually([&] { return server.bodies_now().used_bytes() == 0; }));
+}

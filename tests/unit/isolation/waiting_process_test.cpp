@@ -1,0 +1,42 @@
+// The process that waits to be told what to do: its end.
+#include <sched.h>
+#include <signal.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <optional>
+
+#include "core/base/pidfd.hpp"
+#include "core/isolation/waiting_process.hpp"
+#include "fixture.hpp"
+#include "tests/support/stuck_processes.hpp"
+
+using namespace atl;
+
+TEST_CASE("waiting process: nobody waits for the end of one that cannot be killed") {
+    if (!test::StuckProcesses::can_be_made())
+        SKIP("no freezer of cgroup v1 on this host that this user may write to");
+    // Of a call that waits for nobody, on a machine that is shared.
+    constexpr std::chrono::milliseconds k_prompt{90};
+    constexpr std::chrono::seconds k_deadline{20};
+    test::Loop loop;
+    std::optional<isolation::WaitingProcess> process =
+        isolation::WaitingProcess::start(loop.context.get_executor(), ATOLL_BIN_DIR "/atoll-zygote", {"arm"})
+            .value();
+    const pid_t pid = process->pid();
+    test::StuckProcesses stuck;
+    stuck.hold(pid);
+    const auto began = std::chrono::steady_clock::now();
+    process.reset();
+    CHECK(std::chrono::steady_clock::now() - began < k_prompt);
+    CHECK(::kill(pid, 0) == 0);
+    stuck.let_go();
+    const auto is_gone = [pid] {
+        base::reap_what_ended();
+        return ::kill(pid, 0) != 0;
+    };
+    const auto until = std::chrono::steady_clock::now() + k_deadline;
+    while (!is_gone() && std::chrono::steady_clock::now() < until)
+        ::sched_yield();
+    CHECK(is_gone());
+}
