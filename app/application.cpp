@@ -17,6 +17,7 @@
 #include "app/descriptors.hpp"
 #include "app/host.hpp"
 #include "app/host_memory.hpp"
+#include "app/memory_trim.hpp"
 #include "app/metrics.hpp"
 #include "app/part_settings.hpp"
 #include "app/required_limits.hpp"
@@ -38,6 +39,7 @@
 #include "core/isolation/host_probe.hpp"
 #include "core/isolation/private_mounts.hpp"
 #include "core/isolation/uid_leases.hpp"
+#include "core/isolation/user_namespace.hpp"
 #include "core/sandbox/env_policy.hpp"
 #include "core/sandbox/manager.hpp"
 #include "core/store/metered_store.hpp"
@@ -153,6 +155,7 @@ struct Application::Parts {
     std::unique_ptr<conversation::Manager> conversations;
     std::optional<fs_guard::Checkpointer> checkpointer;
     std::optional<DatabaseWatch> database_watch;
+    std::optional<MemoryTrim> memory_trim;
     std::size_t orphans = 0;  // workspaces that no record named at the start
     std::unique_ptr<http::KeyFile> keys;
     std::unique_ptr<http::StreamTokens> tokens;
@@ -243,6 +246,13 @@ Result<void> Application::Parts::open_host() {
     leases.lease_dir = config.uid_lease_dir;
     leases.data_dir = data.path();
     leases.instance_id = data.instance_id();
+    leases.blocks = isolation::mapped_host_uids() / leases.uids_per_block;
+    if (leases.blocks == 0)
+        return Error(Errc::host_unsupported,
+                     "root of this user namespace has no uids to give to sandboxes: map " +
+                         std::to_string(base::k_host_uids_per_block) + " or more from " +
+                         std::to_string(base::k_first_host_uid) +
+                         " on, or run the server as another user than root");
     auto leased = isolation::HostUidLeases::open(std::move(leases));
     if (!leased)
         return leased.error();
@@ -344,8 +354,9 @@ void Application::Parts::sweep_workspaces(const conversation::Snapshot& snapshot
 Gaps Application::Parts::gaps() const {
     Gaps known{
         {"uid",
-         "only a server that runs as root gives each sandbox a uid of its own; without, one sandbox can use "
-         "up what the kernel has for each uid: watches of epoll and inotify, pending signals, message "
+         "only a server that is root, or that has subordinate uids (/etc/subuid, package uidmap), gives each "
+         "sandbox a uid of its own; without, one sandbox can use up what the kernel has for each uid: "
+         "watches of epoll and inotify, pending signals, message "
          "queues, pipes"}};
     const std::map<cgroup::Controller, std::string> names{{cgroup::Controller::memory, "memory"},
                                                           {cgroup::Controller::cpu, "cpu"},
@@ -520,6 +531,7 @@ void Application::Parts::let_go() {
     inspect_helper.reset();
     remover.reset();
     database_watch.reset();
+    memory_trim.reset();
     checkpointer.reset();
     checkpoint_helper.reset();
     timers.stop();
@@ -563,6 +575,7 @@ void Application::start() {
     parts_->checkpointer.emplace(parts_->timers, *parts_->checkpoint_helper, *parts_->store, *parts_->journal,
                                  parts_->data.database(), fs_guard::Checkpointer::Bounds{});
     parts_->database_watch.emplace(parts_->timers, *parts_->store, parts_->data.backup_lock());
+    parts_->memory_trim.emplace(parts_->timers);
     parts_->await_signal();
 }
 

@@ -17,14 +17,21 @@ namespace {
 
 constexpr std::size_t k_max_pool = 1024;  // of one agent
 
-std::filesystem::path default_data_dir() {
-    if (::geteuid() == 0)
-        return "/var/lib/atoll/data";
+/// Where a server that is not root keeps the folder `name` (XDG Base Directory Specification).
+std::filesystem::path state_dir(const char* name) {
     if (const char* state = std::getenv("XDG_STATE_HOME"); state != nullptr && *state != '\0')
-        return std::filesystem::path(state) / "atoll";
+        return std::filesystem::path(state) / name;
     if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
-        return std::filesystem::path(home) / ".local/state/atoll";
-    return "atoll-data";
+        return std::filesystem::path(home) / ".local/state" / name;
+    return std::filesystem::path(name).concat("-data");
+}
+
+std::filesystem::path default_data_dir() {
+    return ::geteuid() == 0 ? "/var/lib/atoll/data" : state_dir("atoll");
+}
+
+std::filesystem::path default_uid_lease_dir() {
+    return ::geteuid() == 0 ? "/var/lib/atoll/uids" : state_dir("atoll-uids");
 }
 
 std::filesystem::path program_dir() {
@@ -317,9 +324,13 @@ void add_host_options(CLI::App& cli, Config& config) {
         ->envname("ATOLL_ZYGOTE")
         ->capture_default_str();
     cli.add_option("--uid-lease-dir", config.uid_lease_dir,
-                   "Where servers of this host agree on sandbox uids")
+                   "Where servers of this host (not as root: of this user) agree on sandbox uids")
         ->envname("ATOLL_UID_LEASE_DIR")
         ->capture_default_str();
+    cli.add_flag(
+           "--shared-uid", config.shared_uid,
+           "Not as root: let sandboxes share the server's uid, also where /etc/subuid has others for them")
+        ->envname("ATOLL_SHARED_UID");
     cli.add_option("--nice", config.nice,
                    "Priority of the server itself, if it may have it (root); sandboxes stay at 0. 0: none")
         ->envname("ATOLL_NICE")
@@ -418,6 +429,7 @@ void check_together(const Config& config) {
 ParsedConfig parse_config(int argc, const char* const* argv) {
     Config config;
     config.data_dir = default_data_dir();
+    config.uid_lease_dir = default_uid_lease_dir();
     config.guest = program_dir() / "atoll-guest";
     config.helper = program_dir() / "atoll-helper";
     config.zygote = program_dir() / "atoll-zygote";
@@ -443,6 +455,7 @@ ParsedConfig parse_config(int argc, const char* const* argv) {
         cli.parse(argc, argv);
         check_together(config);
         config.data_dir = std::filesystem::absolute(config.data_dir).lexically_normal();
+        config.uid_lease_dir = std::filesystem::absolute(config.uid_lease_dir).lexically_normal();
         parsed.config = std::move(config);
     } catch (const CLI::Success& wanted) {
         std::ostringstream text;

@@ -88,7 +88,8 @@ struct Config {
     std::filesystem::path guest;  // the programs beside this one
     std::filesystem::path helper;
     std::filesystem::path zygote;
-    std::filesystem::path uid_lease_dir = "/var/lib/atoll/uids";
+    std::filesystem::path uid_lease_dir;
+    bool shared_uid = false;
     int nice = -10;
     bool measure_loop = false;
     bool print_profile = false;

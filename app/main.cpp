@@ -13,7 +13,9 @@
 #include "app/backup_command.hpp"
 #include "app/config.hpp"
 #include "app/keys_command.hpp"
+#include "app/memory_trim.hpp"
 #include "app/orphans_command.hpp"
+#include "app/rootless.hpp"
 
 namespace {
 
@@ -42,21 +44,23 @@ int tell(const char* command, const atl::base::Result<atl::app::CommandOutput>& 
     return 0;
 }
 
-int run(const Config& config) {
+int run(Config config) {
     // A peer that goes away is an error of the write, not a signal (signal(7)).
     std::signal(SIGPIPE, SIG_IGN);
     // So is a file that may not grow (setrlimit(2), RLIMIT_FSIZE).
     std::signal(SIGXFSZ, SIG_IGN);
     // What sandboxes have to reach has to be reachable; what is secret has a mode of its own (umask(2)).
     ::umask(022);
-    // One thread runs it and nothing else posts to it: no locks (Asio, "Concurrency Hints").
-    boost::asio::io_context loop(BOOST_ASIO_CONCURRENCY_HINT_UNSAFE);
     if (config.keys)
         return tell("keys", atl::app::run_keys_command(config));
-    if (config.orphans)
-        return tell("orphans", atl::app::run_orphans_command(config));
     if (config.backup)
         return tell("backup", atl::app::run_backup_command(config));
+    if (auto taken = atl::app::take_subordinate_ids(config); !taken)
+        return fail(taken.error());
+    if (config.orphans)
+        return tell("orphans", atl::app::run_orphans_command(config));
+    // One thread runs it and nothing else posts to it: no locks (Asio, "Concurrency Hints").
+    boost::asio::io_context loop(BOOST_ASIO_CONCURRENCY_HINT_UNSAFE);
     if (config.print_profile) {
         const auto profile = atl::app::print_profile(loop, config);
         if (!profile)
@@ -77,6 +81,7 @@ int run(const Config& config) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    atl::app::return_large_blocks();
     const auto parsed = atl::app::parse_config(argc, argv);
     if (!parsed.config) {
         std::fputs(parsed.text.c_str(), parsed.exit_code == 0 ? stdout : stderr);

@@ -125,6 +125,7 @@ base::Result<base::UniqueFd> prepare_run_dir(const fs::path& path) {
 std::string staged_text(const StagedMount& mount) {
     switch (mount.kind) {
         case StagedKind::bind:
+        case StagedKind::tree:
             return "# " + mount.target + " is " + mount.source;
         case StagedKind::view:
             return "# " + mount.target + " is an overlay: " + mount.options;
@@ -196,10 +197,10 @@ ProfileSources BubblewrapLauncher::sources(const sandbox::LaunchSpec& spec, cons
         ProfileSources staged{at + "/workspace", spec.agent_dir ? at + "/agent" : "",
                               at + "/guest",     at + "/bridge",
                               at + "/etc",       at + "/masks"};
-        if (views.mounts.empty()) {
+        if (views.dev.empty())
             staged.ptys = at + "/ptys";
+        if (views.mounts.empty())
             return staged;
-        }
         staged.guest = views.guest;
         staged.etc = views.etc;
         staged.host_root = views.root;
@@ -243,7 +244,8 @@ ChildPlan BubblewrapLauncher::plan(const sandbox::LaunchSpec& spec, sandbox::Res
     plan.staged.push_back({StagedKind::bind, config_.run_dir / folder, staged.bridge_dir, ""});
     if (!spec.agent_dir)
         return plan;
-    const bool is_viewed = !staged.dev.empty() && !staging_.views.refused.contains(*spec.agent_dir);
+    const bool is_viewed =
+        !staging_.views.mounts.empty() && !staging_.views.refused.contains(*spec.agent_dir);
     plan.staged.push_back(is_viewed ? view_of(*spec.agent_dir, staged.agent_dir, staging_.views.empty)
                                     : StagedMount{StagedKind::bind, *spec.agent_dir, staged.agent_dir, ""});
     return plan;
@@ -336,7 +338,7 @@ void BubblewrapLauncher::describe(sandbox::Enforcement& enforcement, sandbox::Ne
 
 std::map<std::string, std::string> BubblewrapLauncher::shared_host_files() const {
     if (config_.uid_mode == UidMode::shared)
-        return {{"/usr", "only a server that runs as root makes views of it"}};
+        return {{"/usr", "only a server that is root, or that has subordinate uids, makes views of it"}};
     return staging_.views.refused;
 }
 

@@ -8,11 +8,12 @@
 
 namespace atl::isolation {
 
-/// How a staged folder is mounted. `bind`: the source itself, which may be a file. `view`: a read-only
+/// How a staged folder is mounted. `bind`: the source itself, which may be a file. `tree`: with all that is
+/// mounted below it, from which a user namespace does not part it (mount_namespaces(7)). `view`: a read-only
 /// overlay (the kernel's filesystems/overlayfs) of the source, whose files have the bytes of the host's and
 /// inodes of their own: locks and watches on them reach nobody else. `ptys`: a fresh devpts, without a
 /// source.
-enum class StagedKind : std::uint8_t { bind, view, ptys };
+enum class StagedKind : std::uint8_t { bind, tree, view, ptys };
 
 /// Something that the child mounts where a uid without a path to the source can reach it.
 struct StagedMount {

@@ -146,6 +146,7 @@ ATL_CHILD bool ChildSetup::stage_one(std::size_t index) noexcept {
     const StagedMount& staged = plan_.staged[index];
     switch (staged.kind) {
         case StagedKind::bind:
+        case StagedKind::tree:
             break;
         case StagedKind::view:
             return check(::syscall(SYS_mount, "atoll", staged.target.c_str(), "overlay",
@@ -169,7 +170,8 @@ ATL_CHILD bool ChildSetup::bind_one(std::size_t index) noexcept {
         return false;
     char source_path[32];
     fd_path(static_cast<int>(source), source_path);
-    return check(::syscall(SYS_mount, source_path, staged.target.c_str(), nullptr, MS_BIND, nullptr),
+    const unsigned long depth = staged.kind == StagedKind::tree ? MS_REC : 0;
+    return check(::syscall(SYS_mount, source_path, staged.target.c_str(), nullptr, MS_BIND | depth, nullptr),
                  ChildStage::staging_mount, index);
 }
 

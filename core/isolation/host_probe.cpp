@@ -16,6 +16,7 @@
 #include "core/base/asio_timers.hpp"
 #include "core/base/limits.hpp"
 #include "core/base/log.hpp"
+#include "core/isolation/user_namespace.hpp"
 
 namespace atl::isolation {
 namespace {
@@ -23,9 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds k_probe_deadline{10};
-// Just behind the range that is leased: no sandbox ever has it.
-constexpr std::uint32_t k_probe_uid =
-    base::k_first_host_uid + base::k_host_uids_per_block * base::k_host_uid_blocks;
 
 struct Trial {
     std::optional<sandbox::Exit> exit;
@@ -79,7 +77,7 @@ base::Result<Trial> run_trial(LauncherConfig config, const fs::path& workspace) 
         return launcher.error();
     sandbox::LaunchSpec spec;
     spec.sandbox_id = "probe";
-    spec.host_uid = ::geteuid() == 0 ? k_probe_uid : 0;
+    spec.host_uid = ::geteuid() == 0 ? probe_uid() : 0;
     spec.workspace = workspace;
     Trial trial;
     auto process =

@@ -69,6 +69,7 @@ void open_folders(const fs::path& path) {
     }
 }
 
+// False in a user namespace, where nobody may (mknod(2)).
 bool make_devices(const fs::path& dev) {
     make_folder(dev);
     make_folder(dev / "pts");
@@ -109,18 +110,20 @@ class Maker {
         const fs::path view = own_ / "view";
         fs::copy(sources_.etc, layer / k_own_etc, fs::copy_options::recursive);
         open_folders(layer / k_own_etc);
-        const std::string no_devices = make_devices(layer / k_own_dev) ? "" : std::strerror(errno);
+        const bool has_devices = make_devices(layer / k_own_dev);
         StagedMount own{StagedKind::view, sources_.guest.parent_path(), view,
                         "lowerdir=" + escaped(layer) + ":" + escaped(sources_.guest.parent_path())};
-        const std::string why = no_devices.empty() ? attempt(own) : no_devices;
-        if (!why.empty()) {
+        if (const std::string why = attempt(own); !why.empty()) {
             made_.refused["/usr"] = why;
             return false;
         }
         made_.mounts.push_back(std::move(own));
         made_.guest = view / sources_.guest.filename();
         made_.etc = view / k_own_etc;
-        made_.dev = view / k_own_dev;
+        if (has_devices)
+            made_.dev = view / k_own_dev;
+        else
+            made_.refused["/dev"] = "nobody may make device nodes in a user namespace";
         if (std::ranges::find(sources_.mount_points, sources_.guest) != sources_.mount_points.end())
             made_.mounts.push_back({StagedKind::bind, sources_.guest, made_.guest, {}});
         return true;
@@ -167,9 +170,17 @@ class Maker {
         trial.target = own_ / "view";
         if (const std::string why = attempt(trial); !why.empty()) {
             made_.refused[source] = why;
-            view = {StagedKind::bind, source, target, {}};
+            view = {bind_kind(source), source, target, {}};
         }
         made_.mounts.push_back(std::move(view));
+    }
+
+    StagedKind bind_kind(const fs::path& source) const {
+        const fs::path trial = own_ / "view";
+        const bool parts = ::mount(source.c_str(), trial.c_str(), nullptr, MS_BIND, nullptr) == 0;
+        if (parts)
+            ::umount2(trial.c_str(), MNT_DETACH);
+        return parts ? StagedKind::bind : StagedKind::tree;
     }
 
     void try_agent(const fs::path& agent) {

@@ -4,6 +4,7 @@
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -158,6 +159,23 @@ class AllSignalsBlocked {
     sigset_t before_;
 };
 
+/// A child with another uid makes the memory that it shares with the server undumpable, and with it the
+/// server's /proc/self belong to the host's root, which a server in a user namespace is not (PR_SET_DUMPABLE
+/// in prctl(2), proc(5)).
+class DumpableKept {
+  public:
+    DumpableKept() : before_(::prctl(PR_GET_DUMPABLE)) {}
+    ~DumpableKept() {
+        if (before_ == 1)
+            ::prctl(PR_SET_DUMPABLE, 1);
+    }
+    DumpableKept(const DumpableKept&) = delete;
+    DumpableKept& operator=(const DumpableKept&) = delete;
+
+  private:
+    int before_;
+};
+
 base::Error failed(const std::string& what, int error_number) {
     return base::Error(base::Errc::sandbox_failed, base::errno_text(what, error_number));
 }
@@ -176,6 +194,7 @@ base::Result<Spawned> spawn(const base::Executor& executor, const std::string& p
     Handle handle(executor);
     {
         const AllSignalsBlocked blocked;
+        const DumpableKept kept;
         handle = launcher(executor, error, v2::filesystem::path(program), args, setup);
     }
     Spawned spawned{launcher.pid, base::UniqueFd(launcher.take_pidfd())};

@@ -1,6 +1,7 @@
 #include "tests/isolation/lab.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -28,6 +29,12 @@ ServerOptions options(Privilege privilege, Words arguments, fs::path data_dir, c
             made.environment.emplace_back(name, value);
     }
     return made;
+}
+
+const char* name_of(Privilege privilege) {
+    if (privilege == Privilege::subordinate)
+        return "subordinate";
+    return privilege == Privilege::as_started && is_root() ? "root" : "rootless";
 }
 
 /// The bwrap processes of a server. Its other children come and go.
@@ -71,15 +78,18 @@ const std::map<std::string, std::string>& passed_variables() {
 }
 
 Lab::Lab(Privilege privilege, Words arguments, fs::path data_dir)
-    : name(privilege == Privilege::as_started && is_root() ? "root" : "rootless"),
-      has_private_uids(name == "root"),
+    : name(name_of(privilege)),
+      has_private_uids(name != "rootless"),
       server(options(privilege, std::move(arguments), std::move(data_dir), services)),
       api(server) {}
 
 std::vector<Privilege> privileges() {
-    if (is_root())
-        return {Privilege::as_started, Privilege::rootless};
-    return {Privilege::as_started};
+    if (!is_root())
+        return {Privilege::as_started};
+    std::vector<Privilege> all{Privilege::as_started, Privilege::rootless};
+    if (::access("/usr/bin/newuidmap", X_OK) == 0)
+        all.push_back(Privilege::subordinate);
+    return all;
 }
 
 Lab& each_lab() {

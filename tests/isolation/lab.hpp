@@ -24,14 +24,14 @@ class Lab {
     /// `data_dir`: empty for one of its own.
     explicit Lab(Privilege privilege, Words arguments = {}, std::filesystem::path data_dir = {});
 
-    const std::string name;  // "root" or "rootless"
+    const std::string name;  // "root", "rootless" or "subordinate"
     const bool has_private_uids;
     const HostServices services;
     const ServerProcess server;
     ApiClient api;
 };
 
-/// "as root" if that can be had, and rootless.
+/// As root if that can be had, rootless, and rootless with subordinate ids where newuidmap(1) is there.
 std::vector<Privilege> privileges();
 /// Runs the test once for each privilege, each with its lab.
 Lab& each_lab();

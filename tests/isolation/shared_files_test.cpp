@@ -46,7 +46,10 @@ TEST_CASE("A lock on a file of the host that a sandbox sees blocks nobody else w
     INFO(lab.name);
     Sandbox holder(lab);
     Sandbox other(lab);
-    Words shown{"/usr/bin/id", "/etc/ld.so.cache", "/dev/null"};
+    Words shown{"/usr/bin/id", "/etc/ld.so.cache"};
+    // Nobody may make device nodes in a user namespace: those of the host are shown, and the server says so.
+    if (lab.name != "subordinate")
+        shown.emplace_back("/dev/null");
     for (const auto& path : shown) {
         INFO(path);
         hold_lock(holder, path);
@@ -60,8 +63,8 @@ TEST_CASE("A lock on a file of the host that a sandbox sees blocks nobody else w
     hold_lock(holder, "/etc/passwd");
     CHECK_FALSE(can_lock(holder, "/etc/passwd"));
     CHECK(can_lock(other, "/etc/passwd") == lab.has_private_uids);
-    CHECK(lab.api.call(200, "GET", "/v1/system")["notEnforced"].contains("hostFiles") !=
-          lab.has_private_uids);
+    CHECK(lab.api.call(200, "GET", "/v1/system")["notEnforced"].contains("hostFiles") ==
+          (lab.name != "root"));
 }
 
 TEST_CASE("A sandbox does not see which programs others start where the server is root") {

@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -16,6 +18,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 
@@ -55,6 +58,31 @@ UniqueFd open_group_of_its_own(fs::path& group) {
     return UniqueFd(::open((group / "cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC));
 }
 
+/// An /etc that names the user of rootless servers and gives it subordinate ids (subuid(5)), laid over the
+/// host's in the mount namespace of one server: newuidmap(1) reads nothing else.
+class SubordinateIds {
+  public:
+    SubordinateIds() {
+        const std::string id = std::to_string(k_rootless_uid);
+        const std::string range = "atoll-test:" + std::to_string(k_first_subordinate_id) + ":65536\n";
+        std::ofstream(folder_.path() / "passwd")
+            << read_file("/etc/passwd") + "atoll-test:x:" + id + ":" + id + "::/:/bin/false\n";
+        for (const char* name : {"subuid", "subgid"})
+            std::ofstream(folder_.path() / name) << range;
+        options_ = "lowerdir=" + folder_.path().string() + ":/etc";
+    }
+    /// In a child, as root.
+    bool lay() const {
+        return ::unshare(CLONE_NEWNS) == 0 &&
+               ::mount(nullptr, "/", nullptr, MS_PRIVATE | MS_REC, nullptr) == 0 &&
+               ::mount("etc", "/etc", "overlay", MS_RDONLY, options_.c_str()) == 0;
+    }
+
+  private:
+    TempDir folder_;
+    std::string options_;
+};
+
 /// Forks and execs; stdout goes to the returned pipe, stderr to `log` (or the pipe as well, if empty).
 /// The variable ATOLL_TEST_DESCRIPTORS of a server holds it to so many descriptors. In the child, since a
 /// hard limit that this process lowers could not be raised again without CAP_SYS_RESOURCE (getrlimit(2)).
@@ -85,6 +113,9 @@ Child spawn(const std::vector<std::string>& command, const std::vector<std::stri
         throw std::runtime_error("pipe2");
     const int log_fd =
         log.empty() ? ::dup(ends[1]) : ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    static std::optional<SubordinateIds> ids;
+    if (privilege == Privilege::subordinate && !ids)
+        ids.emplace();
     fs::path group;
     const UniqueFd join = open_group_of_its_own(group);
     const pid_t pid = ::fork();
@@ -98,7 +129,9 @@ Child spawn(const std::vector<std::string>& command, const std::vector<std::stri
         ::close(0);
         ::open("/dev/null", O_RDONLY);
         ::syscall(SYS_close_range, 3U, ~0U, 0U);
-        if (privilege == Privilege::rootless && ::geteuid() == 0 &&
+        if (privilege == Privilege::subordinate && !ids->lay())
+            ::_exit(126);
+        if (privilege != Privilege::as_started && ::geteuid() == 0 &&
             (::setgroups(0, nullptr) != 0 ||
              ::setresgid(k_rootless_uid, k_rootless_uid, k_rootless_uid) != 0 ||
              ::setresuid(k_rootless_uid, k_rootless_uid, k_rootless_uid) != 0))
@@ -158,7 +191,7 @@ bool is_root() {
 
 fs::path binaries(Privilege privilege) {
     const fs::path built = ATOLL_BIN_DIR;
-    if (privilege != Privilege::rootless || !is_root())
+    if (privilege == Privilege::as_started || !is_root())
         return built;
     // The checkout may lie where only root can go.
     static const TempDir copies;
@@ -176,7 +209,7 @@ ServerProcess::ServerProcess(ServerOptions options) {
     data_dir_ = own_dir ? temp_.path() / "data" : options.data_dir;
     if (own_dir)
         fs::create_directory(data_dir_);
-    if (options.privilege == Privilege::rootless && is_root()) {
+    if (options.privilege != Privilege::as_started && is_root()) {
         for (const auto& path : {temp_.path(), data_dir_}) {
             if (::chown(path.c_str(), k_rootless_uid, k_rootless_uid) != 0)
                 throw std::runtime_error("chown");
@@ -190,6 +223,8 @@ ServerProcess::ServerProcess(ServerOptions options) {
 void ServerProcess::start(const ServerOptions& options) {
     std::vector<std::string> command{(binaries(options.privilege) / "atolld").string(), "--listen",
                                      "127.0.0.1:0", "--data-dir", data_dir_.string()};
+    if (options.privilege == Privilege::subordinate)
+        command.insert(command.end(), {"--uid-lease-dir", (data_dir_ / "uids").string()});
     command.insert(command.end(), options.arguments.begin(), options.arguments.end());
     auto environment = options.environment;
     environment.emplace_back("ATOLL_API_KEY", key_);

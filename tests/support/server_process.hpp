@@ -27,13 +27,16 @@ class TempDir {
     std::filesystem::path path_;
 };
 
-enum class Privilege { as_started, rootless };
+/// Subordinate: rootless, of a user with uids in /etc/subuid (needs root and the package uidmap).
+enum class Privilege { as_started, rootless, subordinate };
 
 /// True if the tests run as root, so that both privileges can be had.
 bool is_root();
 
 /// The unprivileged user that rootless servers of the tests run as; names nobody.
 inline constexpr uid_t k_rootless_uid = 1'234'567;
+/// The first of the 65,536 ids that this user has for Privilege::subordinate, of both kinds.
+inline constexpr uid_t k_first_subordinate_id = 700'000'000;
 
 struct ServerOptions {
     Privilege privilege = Privilege::as_started;

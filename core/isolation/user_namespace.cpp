@@ -1,0 +1,264 @@
+#include "core/isolation/user_namespace.hpp"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/readable_pipe.hpp>
+#include <boost/process/v2/process.hpp>
+#include <boost/process/v2/stdio.hpp>
+#include <cerrno>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "core/base/limits.hpp"
+#include "core/base/log.hpp"
+#include "core/base/unique_fd.hpp"
+
+namespace atl::isolation {
+namespace {
+
+namespace fs = std::filesystem;
+namespace v2 = boost::process::v2;
+
+constexpr std::size_t k_max_output_bytes = 64UL * 1024;
+constexpr std::uint32_t k_host_uids = base::k_host_uids_per_block * base::k_host_uid_blocks;
+
+base::Error unsupported(std::string why) {
+    return base::Error(base::Errc::host_unsupported, std::move(why));
+}
+
+struct Output {
+    int exit_code = 0;
+    std::string text;  // of both streams
+};
+
+base::Result<Output> run(const fs::path& program, const std::vector<std::string>& arguments) {
+    boost::asio::io_context loop(1);
+    boost::asio::readable_pipe pipe(loop);
+    boost::system::error_code error;
+    try {
+        v2::process child(loop, program.string(), arguments, v2::process_stdio{nullptr, pipe, pipe});
+        Output output;
+        boost::asio::read(pipe, boost::asio::dynamic_buffer(output.text, k_max_output_bytes), error);
+        output.exit_code = child.wait(error);
+        return output;
+    } catch (const std::exception& failure) {
+        return unsupported(program.string() + " cannot be run: " + failure.what() +
+                           " (package uidmap: apt-get install uidmap)");
+    }
+}
+
+/// Of subuid(5) or subgid(5).
+struct IdRange {
+    std::uint32_t first = 0;
+    std::uint32_t count = 0;
+};
+
+std::string user_name() {
+    const passwd* const user = ::getpwuid(::getuid());
+    return user != nullptr ? user->pw_name : std::to_string(::getuid());
+}
+
+enum class IdKind : std::uint8_t { user, group };
+
+/// The largest range of this user. A line of getsubids(1) is `0: USER FIRST COUNT`.
+base::Result<IdRange> find_range(const fs::path& getsubids, IdKind kind) {
+    const std::string name = user_name();
+    auto listed =
+        run(getsubids, kind == IdKind::user ? std::vector{name} : std::vector<std::string>{"-g", name});
+    if (!listed)
+        return listed.error();
+    IdRange largest;
+    std::istringstream lines(listed->text);
+    for (std::string line; std::getline(lines, line);) {
+        std::istringstream fields(line);
+        std::string number;
+        std::string user;
+        IdRange range;
+        if (fields >> number >> user >> range.first >> range.count && range.count > largest.count)
+            largest = range;
+    }
+    // One uid more than a block of leases, for the trial sandbox.
+    if (largest.count <= base::k_host_uids_per_block)
+        return unsupported(
+            "user " + name + " has no range of more than " + std::to_string(base::k_host_uids_per_block) +
+            " ids in " + (kind == IdKind::user ? "/etc/subuid" : "/etc/subgid") +
+            " (as root: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 " + name + ")");
+    return largest;
+}
+
+/// What newuidmap(1) and newgidmap(1) are told: own id, those of sandboxes, the one of the probe.
+std::vector<std::string> map_of(std::uint32_t own, const IdRange& range, std::uint32_t count) {
+    std::vector<std::string> words;
+    const auto add = [&](std::uint32_t inside, std::uint32_t outside, std::uint32_t length) {
+        for (const std::uint32_t number : {inside, outside, length})
+            words.push_back(std::to_string(number));
+    };
+    add(0, own, 1);
+    add(base::k_first_host_uid, range.first, count);
+    add(probe_uid(), range.first + count, 1);
+    return words;
+}
+
+/// A child in a new user namespace, which it keeps alive until it is ended.
+class NamespaceChild {
+  public:
+    static base::Result<NamespaceChild> start() {
+        int ends[2];
+        if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+            return unsupported(base::errno_text("socketpair", errno));
+        base::UniqueFd ours(ends[0]);
+        const base::UniqueFd theirs(ends[1]);
+        const pid_t pid = ::fork();
+        if (pid < 0)
+            return unsupported(base::errno_text("fork", errno));
+        if (pid == 0) {
+            ours.reset();
+            live(theirs.get());
+        }
+        return NamespaceChild(pid, std::move(ours));
+    }
+    NamespaceChild(NamespaceChild&& other) noexcept
+        : pid_(std::exchange(other.pid_, -1)), socket_(std::move(other.socket_)) {}
+    NamespaceChild(const NamespaceChild&) = delete;
+    NamespaceChild& operator=(const NamespaceChild&) = delete;
+    NamespaceChild& operator=(NamespaceChild&&) = delete;
+    ~NamespaceChild() {
+        if (pid_ < 0)
+            return;
+        ::kill(pid_, SIGKILL);
+        while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+        }
+    }
+
+    pid_t pid() const noexcept { return pid_; }
+    /// The error number of its next step; it waits for a word before each but the first.
+    int result() const {
+        int error_number = ECHILD;
+        return ::recv(socket_.get(), &error_number, sizeof error_number, 0) == sizeof error_number
+                   ? error_number
+                   : ECHILD;
+    }
+    void go_on() const { ::send(socket_.get(), "", 1, MSG_NOSIGNAL); }
+
+  private:
+    NamespaceChild(pid_t pid, base::UniqueFd socket) : pid_(pid), socket_(std::move(socket)) {}
+
+    // Ends when the other end is closed, whoever it was that ended the parent.
+    [[noreturn]] static void live(int socket) {
+        say(socket, ::unshare(CLONE_NEWUSER) == 0 ? 0 : errno);
+        if (was_told(socket))
+            say(socket, try_rights());
+        was_told(socket);
+        ::_exit(0);
+    }
+    static void say(int socket, int error_number) {
+        ::send(socket, &error_number, sizeof error_number, MSG_NOSIGNAL);
+    }
+    static bool was_told(int socket) {
+        char word = 0;
+        return ::recv(socket, &word, 1, 0) == 1;
+    }
+    // What a launch does there. AppArmor lets some systems' programs make a namespace and denies all rights
+    // in it.
+    static int try_rights() {
+        const auto id = static_cast<unsigned>(probe_uid());
+        if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_SLAVE | MS_REC, nullptr) != 0 ||
+            ::mount("atoll", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "size=1m") != 0 ||
+            ::syscall(SYS_setgroups, 0, nullptr) != 0 || ::syscall(SYS_setresgid, id, id, id) != 0 ||
+            ::syscall(SYS_setresuid, id, id, id) != 0)
+            return errno;
+        return 0;
+    }
+
+    pid_t pid_;
+    base::UniqueFd socket_;
+};
+
+base::Result<void> write_map(const fs::path& program, pid_t pid, std::vector<std::string> map) {
+    map.insert(map.begin(), std::to_string(pid));
+    auto done = run(program, map);
+    if (!done)
+        return done.error();
+    if (done->exit_code != 0)
+        return unsupported(program.string() + " failed: " + base::escaped(done->text));
+    return {};
+}
+
+struct MapLine {
+    std::uint32_t inside = 0;
+    std::uint32_t outside = 0;
+    std::uint32_t count = 0;
+};
+
+std::vector<MapLine> read_map(const fs::path& path) {
+    std::ifstream in(path);
+    std::vector<MapLine> lines;
+    for (MapLine line; in >> line.inside >> line.outside >> line.count;)
+        lines.push_back(line);
+    return lines;
+}
+
+}  // namespace
+
+std::uint32_t probe_uid() noexcept {
+    return base::k_first_host_uid + k_host_uids;
+}
+
+base::Result<std::string> enter_user_namespace(const UidmapPrograms& programs) {
+    const auto uids = find_range(programs.getsubids, IdKind::user);
+    if (!uids)
+        return uids.error();
+    const auto gids = find_range(programs.getsubids, IdKind::group);
+    if (!gids)
+        return gids.error();
+    const std::uint32_t count = std::min({uids->count - 1, gids->count - 1, k_host_uids});
+    auto child = NamespaceChild::start();
+    if (!child)
+        return child.error();
+    if (const int refused = child->result(); refused != 0)
+        return unsupported(base::errno_text("a user namespace", refused));
+    if (auto mapped = write_map(programs.newuidmap, child->pid(), map_of(::getuid(), *uids, count)); !mapped)
+        return mapped.error();
+    if (auto mapped = write_map(programs.newgidmap, child->pid(), map_of(::getgid(), *gids, count)); !mapped)
+        return mapped.error();
+    // Before the child changes its uid: then it would be out of reach (ptrace(2), "dumpable").
+    const std::string path = "/proc/" + std::to_string(child->pid()) + "/ns/user";
+    const base::UniqueFd made(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!made)
+        return unsupported(base::errno_text("open " + path, errno));
+    child->go_on();
+    if (const int refused = child->result(); refused != 0)
+        return unsupported(base::errno_text("mounting and changing uids in a user namespace", refused));
+    // With a mount namespace that belongs to it: a process may not go back to one of the host's (setns(2)).
+    if (::setns(made.get(), CLONE_NEWUSER) != 0 || ::unshare(CLONE_NEWNS) != 0 ||
+        ::mount(nullptr, "/", nullptr, MS_SLAVE | MS_REC, nullptr) != 0)
+        return unsupported(base::errno_text("entering a user namespace", errno));
+    return "uids " + std::to_string(uids->first) + " to " + std::to_string(uids->first + count) + " of " +
+           "/etc/subuid";
+}
+
+std::uint32_t mapped_host_uids(const fs::path& uid_map) {
+    std::uint64_t end = base::k_first_host_uid;
+    for (const MapLine& line : read_map(uid_map)) {
+        if (line.inside <= end)
+            end = std::max(end, std::uint64_t{line.inside} + line.count);
+    }
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(end - base::k_first_host_uid, k_host_uids));
+}
+
+}  // namespace atl::isolation

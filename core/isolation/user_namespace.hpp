@@ -1,0 +1,34 @@
+// A rootless server with subordinate ids (subuid(5)): a user namespace in which it is root, and in which
+// sandboxes have uids of their own, exactly as those of a server that is root of the host.
+// Inside, uid and gid 0 are the user's own; those from base::k_first_host_uid on are the subordinate ones.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "core/base/error.hpp"
+
+namespace atl::isolation {
+
+/// The programs of the package uidmap.
+struct UidmapPrograms {
+    std::filesystem::path getsubids = "/usr/bin/getsubids";
+    std::filesystem::path newuidmap = "/usr/bin/newuidmap";
+    std::filesystem::path newgidmap = "/usr/bin/newgidmap";
+};
+
+/// Makes a user namespace with all subordinate ids of this user, and a mount namespace in it, and enters both
+/// (user_namespaces(7), newuidmap(1)). Returns how it is mapped, for the log. Blocks for some milliseconds.
+/// Preconditions: the process has one thread and is not root.
+/// Errors: host_unsupported with what is missing; the process is as it was.
+base::Result<std::string> enter_user_namespace(const UidmapPrograms& programs = {});
+
+/// How many uids from base::k_first_host_uid on this process's user namespace maps, up to the first that it
+/// does not: 0 where it maps none of them, as in many containers.
+std::uint32_t mapped_host_uids(const std::filesystem::path& uid_map = "/proc/self/uid_map");
+
+/// The uid that is just behind those of sandboxes: no sandbox ever has it, but a trial may.
+std::uint32_t probe_uid() noexcept;
+
+}  // namespace atl::isolation

@@ -1,0 +1,125 @@
+// A server that is not root, of a user with subordinate ids: each sandbox has a uid of its own, as with root.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch_test_macros.hpp>
+#include <set>
+
+#include "tests/support/api_client.hpp"
+
+using namespace atl::test;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uid_t k_end_of_range = k_first_subordinate_id + 65'536;
+
+ServerOptions options(Privilege privilege, const fs::path& data_dir,
+                      std::vector<std::string> arguments = {}) {
+    ServerOptions made;
+    made.privilege = privilege;
+    made.data_dir = data_dir;
+    made.arguments = std::move(arguments);
+    return made;
+}
+
+fs::path make_data_dir(const TempDir& dir) {
+    fs::create_directory(dir.path() / "data");
+    return dir.path() / "data";
+}
+
+uid_t owner(const fs::path& path) {
+    struct stat about {};
+    REQUIRE(::lstat(path.c_str(), &about) == 0);
+    return about.st_uid;
+}
+
+fs::path workspace(const fs::path& data_dir, const Json& conversation) {
+    return data_dir / "workspaces" / conversation["sandboxId"].get<std::string>();
+}
+
+void require_root() {
+    if (!is_root())
+        SKIP("needs root to start a server as another user");
+}
+
+}  // namespace
+
+TEST_CASE("Rootless with subordinate ids each sandbox has a uid of its own, which lasts") {
+    require_root();
+    const TempDir dir;
+    const fs::path data = make_data_dir(dir);
+    std::string kept;
+    std::string removed;
+    {
+        ServerProcess server(options(Privilege::subordinate, data));
+        INFO(server.log());
+        ApiClient api(server);
+        std::set<uid_t> owners;
+        for (int i = 0; i < 3; ++i) {
+            const Json made = api.create();
+            CHECK(made["enforcement"]["uid"] == "private");
+            kept = made["id"];
+            CHECK(api.message(kept, "id -u; echo kept > file; mkdir -m 0 closed").output == "1000\n");
+            const uid_t uid = owner(workspace(data, made));
+            CHECK(uid >= k_first_subordinate_id);
+            CHECK(uid < k_end_of_range);
+            CHECK(owner(workspace(data, made) / "file") == uid);
+            owners.insert(uid);
+            if (i == 0)
+                removed = kept;
+        }
+        CHECK(owners.size() == 3);
+        CHECK_FALSE(api.call(200, "GET", "/v1/system")["notEnforced"].contains("uid"));
+        CHECK(server.log().find("uids_private") != std::string::npos);
+        server.kill_hard();
+    }
+    ServerProcess again(options(Privilege::subordinate, data));
+    INFO(again.log());
+    ApiClient api(again);
+    CHECK(api.message(kept, "cat file").output == "kept\n");
+    const fs::path gone = workspace(data, api.get(removed));
+    api.remove(removed);
+    CHECK_FALSE(fs::exists(gone));
+    CHECK(api.call(200, "GET", "/v1/system")["orphans"] == 0);
+    CHECK(again.stop() == 0);
+}
+
+TEST_CASE("Rootless with a shared uid a data directory stays as it is, and the log says so") {
+    require_root();
+    const TempDir dir;
+    const fs::path data = make_data_dir(dir);
+    std::string id;
+    {
+        const ServerProcess server(options(Privilege::subordinate, data, {"--shared-uid"}));
+        ApiClient api(server);
+        const Json made = api.create();
+        id = made["id"];
+        CHECK(made["enforcement"]["uid"] == "shared");
+        CHECK(owner(workspace(data, made)) == k_rootless_uid);
+        CHECK(api.message(id, "echo old > file").exit_code == 0);
+    }
+    const ServerProcess server(options(Privilege::subordinate, data));
+    ApiClient api(server);
+    CHECK(server.log().find("uids_shared") != std::string::npos);
+    CHECK(api.message(id, "cat file").output == "old\n");
+    CHECK(api.create()["enforcement"]["uid"] == "shared");
+}
+
+TEST_CASE("Workspaces of subordinate uids are refused by a server that cannot have those") {
+    require_root();
+    const TempDir dir;
+    const fs::path data = make_data_dir(dir);
+    {
+        const ServerProcess server(options(Privilege::subordinate, data));
+        ApiClient(server).create();
+    }
+    const RunResult refused =
+        run_server({"--data-dir", data.string(), "--listen", "127.0.0.1:0"},
+                   {{"ATOLL_API_KEY", "test-key-0123456789abcdef"}}, Privilege::rootless);
+    INFO(refused.output);
+    CHECK(refused.status == 1);
+    CHECK(refused.output.find("belong to other uids") != std::string::npos);
+    CHECK(refused.output.find("/etc/subuid") != std::string::npos);
+}

@@ -1,0 +1,55 @@
+#include "core/isolation/user_namespace.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+
+#include "core/base/limits.hpp"
+#include "fixture.hpp"
+
+namespace {
+
+using namespace atl;
+using isolation::mapped_host_uids;
+
+constexpr std::uint32_t k_all = base::k_host_uids_per_block * base::k_host_uid_blocks;
+
+std::uint32_t mapped(const test::TempFolder& folder, const std::string& map) {
+    test::write_text(folder / "uid_map", map);
+    return mapped_host_uids(folder / "uid_map");
+}
+
+/// What entering comes to with a program `getsubids` that prints `listed`.
+std::string refusal(const test::TempFolder& folder, const std::string& listed) {
+    const auto program = folder / "getsubids";
+    test::write_text(program, "#!/bin/sh\necho '" + listed + "'\n");
+    std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+    const auto entered = isolation::enter_user_namespace({program, "/bin/false", "/bin/false"});
+    return entered ? "entered" : entered.error().detail();
+}
+
+}  // namespace
+
+TEST_CASE("user namespace: of the uids of sandboxes those that are mapped count") {
+    const test::TempFolder folder;
+    const std::string first = std::to_string(base::k_first_host_uid);
+    CHECK(mapped(folder, "         0          0 4294967295\n") == k_all);
+    CHECK(mapped(folder, "0 1000 1\n" + first + " 100000 65535\n") == 65'535);
+    CHECK(mapped(folder, "0 1000 1\n" + first + " 100000 65535\n2000000000 165535 1\n") == 65'535);
+    CHECK(mapped(folder, "0 100000 65536\n") == 0);
+    CHECK(mapped(folder, "") == 0);
+    CHECK(mapped(folder, "no map\n") == 0);
+}
+
+TEST_CASE("user namespace: what is missing is told, and the process stays where it is") {
+    const test::TempFolder folder;
+    const auto before = std::filesystem::read_symlink("/proc/self/ns/user");
+    const auto none = isolation::enter_user_namespace({folder / "none", "/bin/false", "/bin/false"});
+    REQUIRE_FALSE(none.has_value());
+    CHECK(none.error().code() == base::Errc::host_unsupported);
+    CHECK(none.error().detail().find("uidmap") != std::string::npos);
+    CHECK(refusal(folder, "").find("/etc/subuid") != std::string::npos);
+    CHECK(refusal(folder, "0: user 100000 4096").find("/etc/subuid") != std::string::npos);
+    CHECK(refusal(folder, "0: user x y").find("/etc/subuid") != std::string::npos);
+    CHECK(refusal(folder, "0: user 100000 65536").find("/bin/false failed") != std::string::npos);
+    CHECK(std::filesystem::read_symlink("/proc/self/ns/user") == before);
+}
