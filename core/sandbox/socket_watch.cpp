@@ -1,8 +1,23 @@
 #include "core/sandbox/socket_watch.hpp"
 
+#include <algorithm>
+#include <thread>
 #include <utility>
 
 namespace atl::sandbox {
+namespace {
+
+constexpr base::Millis k_shortest_interval{5};
+
+/// A sandbox on several processors is as many times as fast.
+base::Millis count_interval() {
+    static const base::Millis interval =
+        std::max(k_shortest_interval,
+                 base::k_socket_count_interval / std::max(1U, std::thread::hardware_concurrency()));
+    return interval;
+}
+
+}  // namespace
 
 SocketWatch::SocketWatch(base::Timers& timers, CpuUsec cpu_usec, OnExcess on_excess)
     : timers_(timers), cpu_usec_(std::move(cpu_usec)), on_excess_(std::move(on_excess)) {}
@@ -15,7 +30,7 @@ SocketWatch::~SocketWatch() {
 void SocketWatch::watch(const std::string& id, const Process& process, std::uint32_t limit) {
     entries_.insert_or_assign(id, Entry{&process, limit});
     if (tick_timer_ == 0)
-        tick_timer_ = timers_.arm(base::k_socket_count_interval, [this] { tick(); });
+        tick_timer_ = timers_.arm(count_interval(), [this] { tick(); });
 }
 
 void SocketWatch::set_limit(const std::string& id, std::uint32_t limit) {
@@ -27,7 +42,7 @@ void SocketWatch::tick() {
     tick_timer_ = 0;
     if (entries_.empty())
         return;
-    tick_timer_ = timers_.arm(base::k_socket_count_interval, [this] { tick(); });
+    tick_timer_ = timers_.arm(count_interval(), [this] { tick(); });
     if (walk_timer_ == 0 && is_due()) {
         walked_to_.clear();
         walk();
@@ -42,7 +57,7 @@ bool SocketWatch::is_due() {
         cpu_at_walk_ = *used;
         return true;
     }
-    since_blind_walk_ += base::k_socket_count_interval;
+    since_blind_walk_ += count_interval();
     if (since_blind_walk_ < base::k_blind_socket_count_interval)
         return false;
     since_blind_walk_ = base::Millis{0};

@@ -3,6 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <fstream>
+#include <thread>
 
 #include "tests/support/api_client.hpp"
 #include "tests/support/websocket_client.hpp"
@@ -297,6 +298,7 @@ TEST_CASE("Messages that are not complete take no more memory than there is for 
     const ServerProcess server(options);
     ApiClient api(server);
     const std::string id = api.create()["id"];
+    const std::size_t fresh_mb = resident_mb(server.pid());
     std::vector<WebSocketClient> sockets;
     while (sockets.size() < k_sockets)
         sockets.push_back(open_socket(api, id));
@@ -317,4 +319,13 @@ TEST_CASE("Messages that are not complete take no more memory than there is for 
     // Beside the budget each connection has what it may send without a place, and its buffer.
     constexpr std::size_t k_own_mb = 80;
     CHECK(resident_mb(server.pid()) <= idle_mb + k_budget_mb + k_own_mb);
+
+    // When they are gone and the server is idle, it gives back what the burst took.
+    constexpr std::size_t k_kept_mb = 16;
+    REQUIRE(resident_mb(server.pid()) > fresh_mb + 2 * k_kept_mb);
+    sockets.clear();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (resident_mb(server.pid()) > fresh_mb + k_kept_mb && std::chrono::steady_clock::now() < deadline)
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    CHECK(resident_mb(server.pid()) <= fresh_mb + k_kept_mb);
 }

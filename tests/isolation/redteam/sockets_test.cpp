@@ -108,7 +108,8 @@ std::string attack_memory(Lab& lab, const Words& kinds) {
         Sandbox model(lab, request());
         AttackOutside control(attack_of(kinds, "300"), rlimits_of(model));
         be_neighbour(lab);
-        REQUIRE(control.loot()["mb"] >= 250);
+        // Of 300 that it wants, within its time on any machine.
+        REQUIRE(control.loot()["mb"] >= 150);
     }
     std::string end;
     std::int64_t deepest = 0;
@@ -132,8 +133,12 @@ std::string attack_memory(Lab& lab, const Words& kinds) {
     return end;
 }
 
+std::string memory_limiter(Lab& lab) {
+    return lab.api.call(200, "GET", "/v1/system")["enforcement"]["memory"];
+}
+
 bool limits_memory(Lab& lab) {
-    return lab.api.call(200, "GET", "/v1/system")["enforcement"]["memory"] != "none";
+    return memory_limiter(lab) != "none";
 }
 
 }  // namespace
@@ -150,8 +155,12 @@ TEST_CASE("Unread sockets of UDP and TCP take no more than their sandbox may", "
         return;  // nobody bounds what they hold; SECURITY.md says so
     for (const char* kind : {"udp", "tcp"}) {
         INFO(kind);
-        CHECK(attack_memory(lab, {kind}).find("sockets open, more than the limit of 2048") !=
-              std::string::npos);
+        const std::string end = attack_memory(lab, {kind});
+        INFO(end);
+        CHECK(end.starts_with("ended: oom"));
+        // With cgroup v2 these buffers are memory of the sandbox, whose limit is reached first.
+        if (memory_limiter(lab) == "cgroup1")
+            CHECK(end.find("sockets open, more than the limit of 2048") != std::string::npos);
     }
 }
 

@@ -109,7 +109,10 @@ TEST_CASE("socket watch: a host that does not account processor time is counted 
     Watched house(2);
     house.cpu_usec.reset();
     house.pass(base::Millis{1050});
-    CHECK(house.watch.counts() == 2 * (1000 / base::k_blind_socket_count_interval.count()));
+    // Ticks, which are closer on a host with more processors, are whole.
+    const auto most = static_cast<std::uint64_t>(2 * (1000 / base::k_blind_socket_count_interval.count()));
+    CHECK(house.watch.counts() <= most);
+    CHECK(house.watch.counts() >= most * 3 / 4);
 }
 
 TEST_CASE("socket watch: the first count above a limit is told once, and who is at it is left alone") {
