@@ -161,7 +161,8 @@ TEST_CASE("helper: a walk and a removal that take long tell of their progress") 
             ::close(::open((helper.data / "t" / std::to_string(i)).c_str(), O_CREAT | O_WRONLY | O_CLOEXEC,
                            0600));
         helper.ask(std::string("{\"id\":7,\"op\":\"") + op + "\",\"path\":\"t\"}\n");
-        // Held up once in the middle of its work, for longer than it may be silent; then it goes on to its end.
+        // Held up once in the middle of its work, for longer than it may be silent; then it goes on to its
+        // end.
         std::string said = helper.read_for(k_run_ms);
         ::kill(helper.pid(), SIGSTOP);
         said += helper.read_for(k_longer_than_interval_ms);
