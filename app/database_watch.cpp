@@ -22,12 +22,13 @@ base::Result<void> check_database_is_there(const DataDir& data, const std::files
     const std::size_t workspaces = fs_guard::count_claimed_workspaces(root);
     if (workspaces == 0)
         return {};
-    return Error(Errc::storage_failed,
-                 "the database " + data.database().string() + " is missing, but " +
-                     (root / "workspaces").string() + " holds " + std::to_string(workspaces) +
-                     " workspaces of its sandboxes; restore the database from a backup (README, \"Backup and "
-                     "restore\"), or begin anew with --adopt-orphans, which keeps those workspaces in " +
-                     (root / "orphaned").string());
+    return Error(
+        Errc::storage_failed,
+        "the database " + data.database().string() + " is missing, but " + (root / "workspaces").string() +
+            " holds " + std::to_string(workspaces) +
+            " workspaces of its sandboxes; restore the database from a backup (docs/operations/backup.md), "
+            "or begin anew with --adopt-orphans, which keeps those workspaces in " +
+            (root / "orphaned").string());
 }
 
 DatabaseWatch::DatabaseWatch(base::Timers& timers, store::SqliteStore& store,

@@ -1,5 +1,5 @@
 // What one client may take of the server, as the operator sets it. A 0 is no limit. Defaults and why they are
-// what they are: README.md, "Limits".
+// what they are: docs/operations/limits-and-capacity.md.
 #pragma once
 
 #include <cstddef>

@@ -59,7 +59,7 @@ std::string reason(const ProbePaths& paths, const std::string& log) {
     if (setting(paths.proc_sys, "kernel/apparmor_restrict_unprivileged_userns") == "1")
         return "AppArmor restricts unprivileged user namespaces and has no profile that lets bubblewrap make "
                "one: "
-               "install one for /usr/bin/bwrap (see the README), or set "
+               "install one for /usr/bin/bwrap (docs/operations/install.md), or set "
                "sysctl kernel.apparmor_restrict_unprivileged_userns=0";
     if (setting(paths.proc_sys, "user/max_user_namespaces") == "0")
         return "user namespaces are switched off: set sysctl user.max_user_namespaces=15000";

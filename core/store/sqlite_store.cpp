@@ -62,8 +62,8 @@ bool is_damage(const SQLite::Exception& error) {
 }
 
 constexpr char k_restore_advice[] =
-    "; stop the server, keep the damaged file and restore the database from a backup (README, \"Backup and "
-    "restore\")";
+    "; stop the server, keep the damaged file and restore the database from a backup "
+    "(docs/operations/backup.md)";
 
 Error damaged(const std::filesystem::path& file, const std::string& what) {
     return {Errc::storage_failed,
@@ -232,7 +232,7 @@ void SqliteStore::check_files() {
         Error(Errc::storage_failed, "the database's file " + missed->string() +
                                         " was removed or replaced while the server runs, and nothing more is "
                                         "written: put the file back, or stop the server and restore the "
-                                        "database (README, \"Backup and restore\")");
+                                        "database (docs/operations/backup.md)");
 }
 
 Result<void> SqliteStore::commit(std::span<const conversation::Write> writes) {

@@ -84,10 +84,10 @@ HttpResponse await_readiness(ApiClient& api, int status) {
     return now;
 }
 
-/// The commands of the section of README.md, with these names put in.
+/// The commands of the section of docs/operations/backup.md, with these names put in.
 std::vector<std::string> commands_of(const std::string& section,
                                      const std::vector<std::pair<std::string, std::string>>& names) {
-    std::ifstream file(fs::path(ATOLL_SOURCE_DIR) / "README.md");
+    std::ifstream file(fs::path(ATOLL_SOURCE_DIR) / "docs/operations/backup.md");
     std::vector<std::string> commands;
     bool inside = false;
     for (std::string line; std::getline(file, line);) {
