@@ -1,4 +1,5 @@
-// atoll-bench: the numbers that docs/benchmarks.md promises, measured on this machine against floors of this machine.
+// atoll-bench: the numbers that docs/benchmarks.md promises, measured on this machine against floors of this
+// machine.
 #include <algorithm>
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -116,7 +117,8 @@ int main(int argc, char** argv) {
         ->delimiter(',')
         ->check(CLI::IsMember(all_keys()));
     app.add_option("--json", options.json, "Also write the results to this file");
-    app.add_option("--markdown", options.markdown, "Print the results in this file as a table for docs/benchmarks.md");
+    app.add_option("--markdown", options.markdown,
+                   "Print the results in this file as a table for docs/benchmarks.md");
     app.add_option("--sandboxes", options.sandboxes, "How many for concurrent_sandboxes")
         ->capture_default_str();
     app.add_flag("--floors-only", floors_only, "Only the floors, without the server");
