@@ -308,7 +308,9 @@ Result<void> Application::Parts::open_disk(const conversation::Snapshot& snapsho
         return measuring.error();
     measurer = std::move(*measuring);
     // A fourth, not as low: a sandbox stands still until it is done.
-    auto inspecting = fs_guard::HelperClient::start(loop.get_executor(), timers, prompt);
+    fs_guard::HelperConfig looking = helper;
+    looking.priority = isolation::Priority::low;
+    auto inspecting = fs_guard::HelperClient::start(loop.get_executor(), timers, looking);
     if (!inspecting)
         return inspecting.error();
     inspect_helper = std::move(*inspecting);
@@ -358,6 +360,11 @@ Gaps Application::Parts::gaps() const {
          "sandbox a uid of its own; without, one sandbox can use up what the kernel has for each uid: "
          "watches of epoll and inotify, pending signals, message "
          "queues, pipes"}};
+    if (isolation::is_in_user_namespace())
+        known["perUser"] =
+            "the server is in a user namespace: inotify instances and POSIX message queues of its sandboxes "
+            "count for "
+            "the server's user, too, so that one of them can use them up for the others";
     const std::map<cgroup::Controller, std::string> names{{cgroup::Controller::memory, "memory"},
                                                           {cgroup::Controller::cpu, "cpu"},
                                                           {cgroup::Controller::pids, "processes"}};

@@ -1,8 +1,9 @@
 #include "app/rootless.hpp"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <fstream>
+#include <optional>
 #include <string>
 #include <system_error>
 
@@ -23,15 +24,6 @@ struct Owners {
     bool others = false;
 };
 
-void look_at(const fs::path& folder, Owners& owners) {
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(folder, error)) {
-        struct stat status {};
-        if (::lstat(entry.path().c_str(), &status) == 0)
-            (status.st_uid == ::geteuid() ? owners.own : owners.others) = true;
-    }
-}
-
 base::Result<Owners> owners_of_workspaces(const fs::path& data_dir) {
     Owners owners;
     std::error_code error;
@@ -40,12 +32,60 @@ base::Result<Owners> owners_of_workspaces(const fs::path& data_dir) {
     const auto root = fs_guard::workspace_root(data_dir);
     if (!root)
         return root.error();
-    look_at(*root / "workspaces", owners);
+    for (const uid_t owner : fs_guard::workspace_owners(*root))
+        (owner == ::geteuid() ? owners.own : owners.others) = true;
     return owners;
+}
+
+// FIRST-UID FIRST-GID COUNT, of the ids that workspaces of this data directory have.
+constexpr const char* k_ids_file = "subordinate-ids";
+
+base::Result<std::optional<isolation::SubordinateIds>> read_ids(const fs::path& data_dir) {
+    const fs::path path = data_dir / k_ids_file;
+    std::error_code error;
+    if (!fs::exists(path, error))
+        return std::optional<isolation::SubordinateIds>();
+    isolation::SubordinateIds ids;
+    std::ifstream file(path);
+    if (file >> ids.first_uid >> ids.first_gid >> ids.count && ids.count >= base::k_host_uids_per_block &&
+        ids.count <= base::k_host_uids_per_block * base::k_host_uid_blocks)
+        return std::optional(ids);
+    return base::Error(
+        base::Errc::storage_failed,
+        path.string() + " is damaged: it names the ids of the workspaces as FIRST-UID FIRST-GID COUNT");
+}
+
+base::Result<void> write_ids(const fs::path& data_dir, const isolation::SubordinateIds& ids) {
+    std::error_code error;
+    fs::create_directories(data_dir, error);
+    const fs::path fresh = data_dir / (std::string(k_ids_file) + ".new");
+    std::ofstream file(fresh);
+    file << ids.first_uid << ' ' << ids.first_gid << ' ' << ids.count << '\n' << std::flush;
+    fs::permissions(fresh, fs::perms::owner_read | fs::perms::owner_write, error);
+    if (file && !error)
+        fs::rename(fresh, data_dir / k_ids_file, error);
+    if (!file || error)
+        return base::Error(base::Errc::storage_failed, "cannot write " + fresh.string());
+    return {};
 }
 
 void tell_shared(const std::string& why) {
     base::LogLine(evt::uids_shared).quoted("err", why).warn();
+}
+
+base::Result<void> use(Config& config, const isolation::SubordinateIds& ids, bool are_new) {
+    // Whoever only looks leaves nothing.
+    if (are_new && !config.print_profile) {
+        if (auto written = write_ids(config.data_dir, ids); !written)
+            return written;
+    }
+    if (config.unix_socket_group)
+        config.unix_socket_group = 0;
+    base::LogLine(evt::uids_private)
+        .field("first_uid", static_cast<std::int64_t>(ids.first_uid))
+        .field("count", static_cast<std::int64_t>(ids.count))
+        .info();
+    return {};
 }
 
 }  // namespace
@@ -67,13 +107,14 @@ base::Result<void> take_subordinate_ids(Config& config) {
             "the data directory has workspaces from before the server had subordinate uids; end their "
             "conversations, or take another --data-dir";
     if (why.empty()) {
-        const auto entered = isolation::enter_user_namespace();
-        if (entered) {
-            if (config.unix_socket_group)
-                config.unix_socket_group = 0;
-            base::LogLine(evt::uids_private).field("map", *entered).info();
-            return {};
-        }
+        const auto wanted = read_ids(config.data_dir);
+        if (!wanted)
+            return wanted.error();
+        const auto entered = isolation::enter_user_namespace(*wanted);
+        if (entered)
+            return use(config, *entered, !wanted->has_value());
+        if (entered.error().code() != base::Errc::host_unsupported)
+            return entered.error();
         why = entered.error().detail();
     }
     if (owners->others)

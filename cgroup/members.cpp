@@ -5,6 +5,7 @@
 #include <charconv>
 #include <fstream>
 #include <string>
+#include <string_view>
 
 #include "cgroup/files.hpp"
 #include "core/base/pidfd.hpp"
@@ -65,12 +66,16 @@ std::vector<std::uint32_t> uids_of_members(int folder) {
     std::vector<std::uint32_t> uids;
     for (const pid_t pid : members_of(folder)) {
         std::ifstream status("/proc/" + std::to_string(pid) + "/status");
-        for (std::string word; status >> word;) {
+        // Line by line: `Name:` comes first, and what follows it is the process's own choice (proc(5)).
+        for (std::string line; std::getline(status, line);) {
+            constexpr std::string_view k_label = "Uid:\t";
             std::uint32_t uid = 0;
-            if (word == "Uid:" && status >> uid) {
+            if (!line.starts_with(k_label))
+                continue;
+            if (std::from_chars(line.data() + k_label.size(), line.data() + line.size(), uid).ec ==
+                std::errc())
                 uids.push_back(uid);
-                break;
-            }
+            break;
         }
     }
     return uids;

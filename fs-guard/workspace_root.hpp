@@ -3,7 +3,10 @@
 // orphans.
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
+#include <set>
 
 #include "core/base/error.hpp"
 
@@ -12,5 +15,9 @@ namespace atl::fs_guard {
 /// `data_dir`, or its folder `disk` where there is one. Errors: storage_failed if nothing is mounted there: a
 /// server that went on would take every workspace for lost.
 base::Result<std::filesystem::path> workspace_root(const std::filesystem::path& data_dir);
+
+/// Who owns workspaces in `root`. Those that a crash left half-made do not count: the next start removes
+/// them.
+std::set<uid_t> workspace_owners(const std::filesystem::path& root);
 
 }  // namespace atl::fs_guard

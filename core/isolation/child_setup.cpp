@@ -18,6 +18,8 @@ namespace {
 
 constexpr int k_first_spare_fd = 64;
 constexpr rlim_t k_soft_open_files = 1024;
+// Queued signals and POSIX timers (getrlimit(2), RLIMIT_SIGPENDING).
+constexpr rlim_t k_pending_signals = 4096;
 // ioprio_set(2); libc has no names for these.
 constexpr int k_ioprio_who_process = 1;
 constexpr int k_ioprio_idle = 3 << 13;
@@ -91,6 +93,14 @@ ATL_CHILD bool ChildSetup::set_limits() noexcept {
         return false;
     if (!limit_core_dumps())
         return false;
+    // In a user namespace what is pending counts for the server's user, too (user_namespaces(7)).
+    if (!check(::syscall(SYS_prlimit64, 0, RLIMIT_SIGPENDING, nullptr, &limit), ChildStage::limits))
+        return false;
+    if (limit.rlim_max > k_pending_signals) {
+        limit = {k_pending_signals, k_pending_signals};
+        if (!check(::syscall(SYS_prlimit64, 0, RLIMIT_SIGPENDING, &limit, nullptr), ChildStage::limits))
+            return false;
+    }
     if (!check(::syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, nullptr, &limit), ChildStage::limits))
         return false;
     if (plan_.max_open_files > 0 && limit.rlim_max > plan_.max_open_files)

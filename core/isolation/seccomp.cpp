@@ -142,6 +142,30 @@ void refuse_filters(ArgumentFilter& filter) {
     filter.refuse(SYS_prctl, EINVAL, {is_any_of(0, {PR_SET_SECCOMP}), is_any_of(1, {SECCOMP_MODE_FILTER})});
 }
 
+// What the kernel keeps for an option is charged to nobody: up to net.core.optmem_max, 128 KiB, a socket.
+void refuse_kept_options(ArgumentFilter& filter) {
+    // linux/in6.h; libc has no names for all of them.
+    constexpr std::uint32_t k_pktoptions = 6;
+    constexpr std::uint32_t k_flow_labels = 32;
+    // Modules on top of TCP, which the kernel would load; keys for signatures.
+    constexpr std::uint32_t k_tcp_ao_first = 38;
+    constexpr std::uint32_t k_tcp_ao_last = 40;
+    filter.refuse(
+        SYS_setsockopt, EPERM,
+        {is_any_of(1, {IPPROTO_TCP}), is_any_of(2, {TCP_ULP, TCP_MD5SIG, TCP_MD5SIG_EXT, k_tcp_ao_first,
+                                                    k_tcp_ao_first + 1, k_tcp_ao_last})});
+    filter.refuse(SYS_setsockopt, EPERM, {is_any_of(1, {SOL_SOCKET}), is_any_of(2, {SO_ZEROCOPY})});
+    filter.refuse(SYS_setsockopt, EPERM,
+                  {is_any_of(1, {IPPROTO_IPV6}),
+                   is_any_of(2, {k_pktoptions, k_flow_labels, IPV6_IPSEC_POLICY, IPV6_XFRM_POLICY,
+                                 IPV6_HOPOPTS, IPV6_RTHDRDSTOPTS, IPV6_RTHDR, IPV6_DSTOPTS})});
+    // As on a host whose interfaces have no multicast. IPv4 has a bound of its own (igmp_max_memberships).
+    filter.refuse(SYS_setsockopt, ENODEV,
+                  {is_any_of(1, {IPPROTO_IPV6}),
+                   is_any_of(2, {IPV6_JOIN_GROUP, IPV6_JOIN_ANYCAST, MCAST_JOIN_GROUP, MCAST_BLOCK_SOURCE,
+                                 MCAST_JOIN_SOURCE_GROUP, MCAST_MSFILTER})});
+}
+
 void refuse_limits(ArgumentFilter& filter) {
     // Limits of another process: the guest has the uid of those inside, and could be starved of descriptors
     // or memory, or be killed for its CPU time. Reading them, and setting one's own as pid 0, stays allowed.
@@ -167,8 +191,7 @@ base::Result<base::UniqueFd> compile_arguments() {
     filter.refuse(SYS_preadv2, EOPNOTSUPP, {has_any_bit(5, RWF_NOWAIT)});
     for (const long call : {SYS_socket, SYS_socketpair})
         refuse_sockets(filter, call);
-    // Modules on top of TCP: the kernel would load them, and they take memory that nobody is charged for.
-    filter.refuse(SYS_setsockopt, EPERM, {is_any_of(1, {IPPROTO_TCP}), is_any_of(2, {TCP_ULP})});
+    refuse_kept_options(filter);
     // What waits in a netlink socket is charged to nobody (SECURITY.md): each keeps the default buffer.
     // Success without effect, since programs that ask for more do without.
     filter.refuse(SYS_setsockopt, 0, {is_any_of(1, {SOL_SOCKET}), is_any_of(2, {SO_RCVBUF})});

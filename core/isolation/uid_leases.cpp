@@ -132,7 +132,8 @@ std::optional<std::uint32_t> HostUidLeases::next_free() {
 
 base::Result<std::uint32_t> HostUidLeases::acquire() {
     auto uid = used_.size() < blocks_.size() * config_.uids_per_block ? next_free() : std::nullopt;
-    if (!uid) {
+    // A whole block may be held back: then the next one.
+    while (!uid) {
         auto block = lease_block();
         if (!block)
             return block.error();

@@ -35,6 +35,7 @@ namespace fs = std::filesystem;
 namespace v2 = boost::process::v2;
 
 constexpr std::size_t k_max_output_bytes = 64UL * 1024;
+constexpr std::uint32_t k_all_ids = 4'294'967'295;  // user_namespaces(7): all but the last
 constexpr std::uint32_t k_host_uids = base::k_host_uids_per_block * base::k_host_uid_blocks;
 
 base::Error unsupported(std::string why) {
@@ -75,42 +76,91 @@ std::string user_name() {
 
 enum class IdKind : std::uint8_t { user, group };
 
-/// The largest range of this user. A line of getsubids(1) is `0: USER FIRST COUNT`.
-base::Result<IdRange> find_range(const fs::path& getsubids, IdKind kind) {
+/// The ranges of this user. A line of getsubids(1) is `0: USER FIRST COUNT`.
+base::Result<std::vector<IdRange>> find_ranges(const fs::path& getsubids, IdKind kind) {
     const std::string name = user_name();
     auto listed =
         run(getsubids, kind == IdKind::user ? std::vector{name} : std::vector<std::string>{"-g", name});
     if (!listed)
         return listed.error();
-    IdRange largest;
+    std::vector<IdRange> ranges;
     std::istringstream lines(listed->text);
     for (std::string line; std::getline(lines, line);) {
         std::istringstream fields(line);
         std::string number;
         std::string user;
         IdRange range;
-        if (fields >> number >> user >> range.first >> range.count && range.count > largest.count)
-            largest = range;
+        if (fields >> number >> user >> range.first >> range.count)
+            ranges.push_back(range);
     }
-    // One uid more than a block of leases, for the trial sandbox.
-    if (largest.count <= base::k_host_uids_per_block)
-        return unsupported(
-            "user " + name + " has no range of more than " + std::to_string(base::k_host_uids_per_block) +
-            " ids in " + (kind == IdKind::user ? "/etc/subuid" : "/etc/subgid") +
-            " (as root: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 " + name + ")");
-    return largest;
+    return ranges;
+}
+
+const char* file_of(IdKind kind) {
+    return kind == IdKind::user ? "/etc/subuid" : "/etc/subgid";
+}
+
+/// The largest, if it is enough.
+base::Result<IdRange> choose(const std::vector<IdRange>& ranges, IdKind kind) {
+    const auto largest = std::ranges::max_element(ranges, {}, &IdRange::count);
+    // One more than a block of leases, for the trial sandbox.
+    if (largest != ranges.end() && largest->count > base::k_host_uids_per_block)
+        return *largest;
+    const std::string name = user_name();
+    return unsupported("user " + name + " has no range of more than " +
+                       std::to_string(base::k_host_uids_per_block) + " ids in " + file_of(kind) +
+                       " (as root: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 " + name +
+                       ")");
+}
+
+base::Result<void> check_has(const std::vector<IdRange>& ranges, std::uint32_t first, std::uint32_t count,
+                             IdKind kind) {
+    const auto holds = [&](const IdRange& range) {
+        return range.first <= first &&
+               std::uint64_t{first} + count <= std::uint64_t{range.first} + range.count;
+    };
+    if (std::ranges::any_of(ranges, holds))
+        return {};
+    return unsupported("the workspaces have ids " + std::to_string(first) + " to " +
+                       std::to_string(std::uint64_t{first} + count - 1) + ", which " + file_of(kind) +
+                       " does not give to user " + user_name() + " any more: give them back");
+}
+
+base::Result<SubordinateIds> find_ids(const fs::path& getsubids,
+                                      const std::optional<SubordinateIds>& wanted) {
+    const auto uids = find_ranges(getsubids, IdKind::user);
+    if (!uids)
+        return uids.error();
+    const auto gids = find_ranges(getsubids, IdKind::group);
+    if (!gids)
+        return gids.error();
+    if (wanted) {
+        if (auto has = check_has(*uids, wanted->first_uid, wanted->count + 1, IdKind::user); !has)
+            return has.error();
+        if (auto has = check_has(*gids, wanted->first_gid, wanted->count + 1, IdKind::group); !has)
+            return has.error();
+        return *wanted;
+    }
+    const auto uid_range = choose(*uids, IdKind::user);
+    if (!uid_range)
+        return uid_range.error();
+    const auto gid_range = choose(*gids, IdKind::group);
+    if (!gid_range)
+        return gid_range.error();
+    return SubordinateIds{uid_range->first, gid_range->first,
+                          std::min({uid_range->count - 1, gid_range->count - 1, k_host_uids})};
 }
 
 /// What newuidmap(1) and newgidmap(1) are told: own id, those of sandboxes, the one of the probe.
-std::vector<std::string> map_of(std::uint32_t own, const IdRange& range, std::uint32_t count) {
+std::vector<std::string> map_of(std::uint32_t own, std::uint32_t first, std::uint32_t count) {
     std::vector<std::string> words;
     const auto add = [&](std::uint32_t inside, std::uint32_t outside, std::uint32_t length) {
         for (const std::uint32_t number : {inside, outside, length})
             words.push_back(std::to_string(number));
     };
     add(0, own, 1);
-    add(base::k_first_host_uid, range.first, count);
-    add(probe_uid(), range.first + count, 1);
+    add(base::k_first_host_uid, first, count);
+    add(probe_uid(), first + count, 1);
     return words;
 }
 
@@ -219,22 +269,23 @@ std::uint32_t probe_uid() noexcept {
     return base::k_first_host_uid + k_host_uids;
 }
 
-base::Result<std::string> enter_user_namespace(const UidmapPrograms& programs) {
-    const auto uids = find_range(programs.getsubids, IdKind::user);
-    if (!uids)
-        return uids.error();
-    const auto gids = find_range(programs.getsubids, IdKind::group);
-    if (!gids)
-        return gids.error();
-    const std::uint32_t count = std::min({uids->count - 1, gids->count - 1, k_host_uids});
+base::Result<SubordinateIds> enter_user_namespace(const std::optional<SubordinateIds>& wanted,
+                                                  const UidmapPrograms& programs) {
+    const auto ids = find_ids(programs.getsubids, wanted);
+    if (!ids)
+        return ids.error();
     auto child = NamespaceChild::start();
     if (!child)
         return child.error();
     if (const int refused = child->result(); refused != 0)
         return unsupported(base::errno_text("a user namespace", refused));
-    if (auto mapped = write_map(programs.newuidmap, child->pid(), map_of(::getuid(), *uids, count)); !mapped)
+    if (auto mapped =
+            write_map(programs.newuidmap, child->pid(), map_of(::getuid(), ids->first_uid, ids->count));
+        !mapped)
         return mapped.error();
-    if (auto mapped = write_map(programs.newgidmap, child->pid(), map_of(::getgid(), *gids, count)); !mapped)
+    if (auto mapped =
+            write_map(programs.newgidmap, child->pid(), map_of(::getgid(), ids->first_gid, ids->count));
+        !mapped)
         return mapped.error();
     // Before the child changes its uid: then it would be out of reach (ptrace(2), "dumpable").
     const std::string path = "/proc/" + std::to_string(child->pid()) + "/ns/user";
@@ -244,12 +295,18 @@ base::Result<std::string> enter_user_namespace(const UidmapPrograms& programs) {
     child->go_on();
     if (const int refused = child->result(); refused != 0)
         return unsupported(base::errno_text("mounting and changing uids in a user namespace", refused));
-    // With a mount namespace that belongs to it: a process may not go back to one of the host's (setns(2)).
-    if (::setns(made.get(), CLONE_NEWUSER) != 0 || ::unshare(CLONE_NEWNS) != 0 ||
-        ::mount(nullptr, "/", nullptr, MS_SLAVE | MS_REC, nullptr) != 0)
+    if (::setns(made.get(), CLONE_NEWUSER) != 0)
         return unsupported(base::errno_text("entering a user namespace", errno));
-    return "uids " + std::to_string(uids->first) + " to " + std::to_string(uids->first + count) + " of " +
-           "/etc/subuid";
+    // With a mount namespace that belongs to it: a process may not go back to one of the host's (setns(2)).
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_SLAVE | MS_REC, nullptr) != 0)
+        return base::Error(base::Errc::internal,
+                           base::errno_text("a mount namespace in the new user namespace", errno));
+    return *ids;
+}
+
+bool is_in_user_namespace(const fs::path& uid_map) {
+    const auto lines = read_map(uid_map);
+    return lines.size() != 1 || lines.front().count != k_all_ids;
 }
 
 std::uint32_t mapped_host_uids(const fs::path& uid_map) {

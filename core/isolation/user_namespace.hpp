@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "core/base/error.hpp"
@@ -18,15 +19,29 @@ struct UidmapPrograms {
     std::filesystem::path newgidmap = "/usr/bin/newgidmap";
 };
 
-/// Makes a user namespace with all subordinate ids of this user, and a mount namespace in it, and enters both
-/// (user_namespaces(7), newuidmap(1)). Returns how it is mapped, for the log. Blocks for some milliseconds.
+/// Subordinate ids as a server uses them: `count` uids and gids for sandboxes and one more for trials.
+struct SubordinateIds {
+    std::uint32_t first_uid = 0;
+    std::uint32_t first_gid = 0;
+    std::uint32_t count = 0;
+    bool operator==(const SubordinateIds&) const = default;
+};
+
+/// Makes a user namespace with subordinate ids of this user, and a mount namespace in it, and enters both
+/// (user_namespaces(7), newuidmap(1)). `wanted`: those that workspaces have already; otherwise the user's
+/// largest range. Returns those that it took. Blocks for some milliseconds.
 /// Preconditions: the process has one thread and is not root.
-/// Errors: host_unsupported with what is missing; the process is as it was.
-base::Result<std::string> enter_user_namespace(const UidmapPrograms& programs = {});
+/// Errors: host_unsupported with what is missing, and the process is as it was; internal if it is not, and
+/// must end.
+base::Result<SubordinateIds> enter_user_namespace(const std::optional<SubordinateIds>& wanted = {},
+                                                  const UidmapPrograms& programs = {});
 
 /// How many uids from base::k_first_host_uid on this process's user namespace maps, up to the first that it
 /// does not: 0 where it maps none of them, as in many containers.
 std::uint32_t mapped_host_uids(const std::filesystem::path& uid_map = "/proc/self/uid_map");
+
+/// Whether this process's user namespace is another one than the host's first.
+bool is_in_user_namespace(const std::filesystem::path& uid_map = "/proc/self/uid_map");
 
 /// The uid that is just behind those of sandboxes: no sandbox ever has it, but a trial may.
 std::uint32_t probe_uid() noexcept;

@@ -98,7 +98,7 @@ void Manager::set_status(Sandbox& sandbox, Status status) {
 }
 
 void Manager::adopt(Record record) {
-    undying_.identify(record);
+    committed_mb_ += undying_.identify(record);
     ports_.uids.adopt(record.host_uid);
     enlist(std::move(record));
 }

@@ -48,8 +48,9 @@ class UndyingList {
     bool process_exited(const std::string& sandbox_id, std::uint32_t generation);
     /// Whether processes of this sandbox, or with its uid, may be left. A `host_uid` of 0 is nobody's own.
     bool holds(const std::string& sandbox_id, std::uint32_t host_uid) const;
-    /// Names what was not known to be this sandbox's, but has its uid.
-    void identify(const Record& record);
+    /// Names what was not known to be this sandbox's, but has its uid. Returns the memory in MB that what is
+    /// left of this sandbox counts for, besides what was counted already.
+    std::uint32_t identify(const Record& record);
     /// Kills all once more and gives them up: the server ends.
     void let_go();
     std::size_t size() const noexcept { return kept_.size(); }

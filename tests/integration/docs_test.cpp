@@ -5,6 +5,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cstdio>
 #include <fstream>
+#include <regex>
+#include <set>
 #include <sstream>
 
 #include "tests/support/api_client.hpp"
@@ -64,7 +66,34 @@ std::size_t count_of(const std::string& text, const std::string& what) {
     return count;
 }
 
+std::string text_of(const fs::path& page) {
+    std::ostringstream text;
+    text << std::ifstream(fs::path(ATOLL_SOURCE_DIR) / page).rdbuf();
+    return text.str();
+}
+
 }  // namespace
+
+TEST_CASE("Every flag of the server is in the pages for operators, with its variable, and no other one is") {
+    const std::string help = run_server({"--help"}).output;
+    const std::string pages =
+        text_of("docs/operations/configuration.md") + text_of("docs/operations/limits-and-capacity.md");
+    const std::string table = text_of("docs/operations/configuration.md");
+    const std::regex flag("(^|\\n) +(-h,)?(--[a-z-]+)[^\\n]*");
+    std::set<std::string> flags;
+    for (std::sregex_iterator at(help.begin(), help.end(), flag), end; at != end; ++at) {
+        flags.insert((*at)[3]);
+        INFO((*at)[0]);
+        if ((*at)[3] != "--help")
+            CHECK(pages.find("`" + (*at)[3].str()) != std::string::npos);
+    }
+    CHECK(flags.size() > 50);
+    const std::regex row("(\\| |, )`(--[a-z-]+)");
+    for (std::sregex_iterator at(table.begin(), table.end(), row), end; at != end; ++at) {
+        INFO((*at)[2]);
+        CHECK(flags.contains((*at)[2]));
+    }
+}
 
 TEST_CASE("The walk of README.md works as it is written") {
     const ServerProcess server;

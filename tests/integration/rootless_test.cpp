@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <fstream>
 #include <set>
 
 #include "tests/support/api_client.hpp"
@@ -73,11 +75,19 @@ TEST_CASE("Rootless with subordinate ids each sandbox has a uid of its own, whic
         CHECK(owners.size() == 3);
         CHECK_FALSE(api.call(200, "GET", "/v1/system")["notEnforced"].contains("uid"));
         CHECK(server.log().find("uids_private") != std::string::npos);
+        CHECK(fs::exists(data / "subordinate-ids"));
         server.kill_hard();
     }
+    // As a crash leaves it between the mkdir and the chown of a new workspace.
+    const std::string half_made = "aaaaaaaaaaaaaaaaaaaa";
+    std::ofstream(data / "unclaimed" / half_made) << "";
+    fs::create_directory(data / "workspaces" / half_made);
+    for (const char* folder : {"unclaimed", "workspaces"})
+        REQUIRE(::chown((data / folder / half_made).c_str(), k_rootless_uid, k_rootless_uid) == 0);
     ServerProcess again(options(Privilege::subordinate, data));
     INFO(again.log());
     ApiClient api(again);
+    CHECK_FALSE(fs::exists(data / "workspaces" / half_made));
     CHECK(api.message(kept, "cat file").output == "kept\n");
     const fs::path gone = workspace(data, api.get(removed));
     api.remove(removed);
@@ -122,4 +132,39 @@ TEST_CASE("Workspaces of subordinate uids are refused by a server that cannot ha
     CHECK(refused.status == 1);
     CHECK(refused.output.find("belong to other uids") != std::string::npos);
     CHECK(refused.output.find("/etc/subuid") != std::string::npos);
+
+    // With other ids than those that the workspaces have it does not start either.
+    std::ofstream(data / "subordinate-ids")
+        << k_first_subordinate_id + 10 << ' ' << k_first_subordinate_id << " 65535\n";
+    CHECK_THROWS_WITH(ServerProcess(options(Privilege::subordinate, data)),
+                      Catch::Matchers::ContainsSubstring("give them back"));
+}
+
+TEST_CASE("Rootless with subordinate ids the API says what still counts for the server's user") {
+    require_root();
+    const TempDir dir;
+    const ServerProcess server(options(Privilege::subordinate, make_data_dir(dir)));
+    ApiClient api(server);
+    CHECK(api.call(200, "GET", "/v1/system")["notEnforced"].contains("perUser"));
+    // The control for the words: what one sandbox takes another does not get.
+    const std::string take = R"(exec python3 -c '
+import ctypes
+libc = ctypes.CDLL(None)
+count = 0
+while count < 10000 and libc.inotify_init() >= 0:
+    count += 1
+print(count, flush=True)
+import time
+time.sleep(20)')";
+    const std::string taker = api.create()["id"];
+    const std::string other = api.create()["id"];
+    api.call(202, "POST", "/v1/conversations/" + taker + "/messages", Json{{"content", take}}.dump());
+    std::string left = "none";
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (left != "0\n" && std::chrono::steady_clock::now() < deadline)
+        left = api.message(other, R"(python3 -c '
+import ctypes
+print(0 if ctypes.CDLL(None).inotify_init() < 0 else 1)')")
+                   .output;
+    CHECK(left == "0\n");
 }

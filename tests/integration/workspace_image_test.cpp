@@ -111,6 +111,17 @@ TEST_CASE("Workspaces move onto an image with project quotas, and are what they 
         CHECK(refused.output.find("a server runs on") != std::string::npos);
         CHECK_FALSE(fs::exists(place.disk()));
     }
+    // An image that is there already is never overwritten, and no server goes on without it.
+    std::ofstream(place.data() / "workspaces.image") << "precious";
+    const RunResult kept = place.convert();
+    CHECK(kept.status == 1);
+    CHECK(kept.output.find("may hold workspaces") != std::string::npos);
+    CHECK(fs::file_size(place.data() / "workspaces.image") == 8);
+    CHECK(run_server({"--data-dir", place.data().string(), "--listen", "127.0.0.1:0"})
+              .output.find("holds workspaces") != std::string::npos);
+    fs::remove(place.data() / "workspaces.image");
+    // As a run leaves it that was killed before the image had its name.
+    fs::create_directory(place.disk());
     // As a run leaves it that was killed while it copied.
     std::ofstream(place.data() / "workspaces.image.new") << "half";
     fs::create_directory(place.data() / ".workspace-image-mount");

@@ -122,7 +122,8 @@ Sandbox::~Sandbox() {
 }
 
 fs::path Sandbox::workspace() const {
-    return lab_.server.data_dir() / "workspaces" / sandbox_id();
+    const fs::path data = lab_.server.data_dir();
+    return (fs::exists(data / "disk") ? data / "disk" : data) / "workspaces" / sandbox_id();
 }
 
 fs::path Sandbox::bridge_socket() const {

@@ -126,6 +126,20 @@ TEST_CASE(
         INFO(call);
         CHECK(inside[call] == "EPERM");
     }
+    // The kernel is not even asked.
+    for (const char* option :
+         {"ipv6-2292pktoptions", "ipv6-flowlabel", "ipv6-hopopts", "ipv6-rthdrdstopts", "ipv6-rthdr",
+          "ipv6-dstopts", "tcp-md5sig", "tcp-md5sig-ext", "tcp-ao", "zerocopy"}) {
+        INFO(option);
+        CHECK(inside[option] == "EPERM");
+    }
+    for (const char* option : {"ipv6-join", "ipv6-anycast", "ipv6-mcast-join", "ipv6-mcast-source"}) {
+        INFO(option);
+        CHECK(inside[option] == "ENODEV");
+        CHECK(host[option] != "ENODEV");
+    }
+    CHECK(host["zerocopy"] == "OK");
+    CHECK(host["ipv6-2292pktoptions"] == "OK");
     for (const char* call :
          {"tcp", "tcp-ulp", "line-discipline", "pidfd-getfd", "process-madvise", "io-setup"}) {
         INFO(call);

@@ -219,12 +219,43 @@ void page_cache(const Arguments&) {
     });
 }
 
+struct KeptOption {
+    const char* name;
+    int level;
+    int option;
+};
+// linux/in6.h, linux/tcp.h, linux/in.h; what the kernel keeps for them is charged to nobody.
+constexpr KeptOption k_kept_options[] = {{"ipv6-2292pktoptions", IPPROTO_IPV6, 6},
+                                         {"ipv6-flowlabel", IPPROTO_IPV6, 32},
+                                         {"ipv6-hopopts", IPPROTO_IPV6, 54},
+                                         {"ipv6-rthdrdstopts", IPPROTO_IPV6, 55},
+                                         {"ipv6-rthdr", IPPROTO_IPV6, 57},
+                                         {"ipv6-dstopts", IPPROTO_IPV6, 59},
+                                         {"ipv6-join", IPPROTO_IPV6, 20},
+                                         {"ipv6-anycast", IPPROTO_IPV6, 27},
+                                         {"ipv6-mcast-join", IPPROTO_IPV6, 42},
+                                         {"ipv6-mcast-source", IPPROTO_IPV6, 46},
+                                         {"tcp-md5sig", IPPROTO_TCP, 14},
+                                         {"tcp-md5sig-ext", IPPROTO_TCP, 32},
+                                         {"tcp-ao", IPPROTO_TCP, 38},
+                                         {"zerocopy", SOL_SOCKET, 60}};
+
+/// With a value that is too short for any of them: EINVAL or the like from a kernel that was asked, OK for a
+/// switch.
+long option_answer(int level, int option) {
+    const int fd = ::socket(AF_INET6, SOCK_STREAM, 0);
+    const int on = 1;
+    return ::setsockopt(fd, level, option, &on, sizeof on);
+}
+
 /// Calls that are allowed, with arguments that are not.
 void argument_gaps(const Arguments&) {
     tell_in_child("mptcp", [] { return ::syscall(SYS_socket, AF_INET, SOCK_STREAM, 262); });
     tell_in_child("smc", [] { return ::syscall(SYS_socket, AF_INET, SOCK_STREAM, 256); });
     tell_in_child("tcp", [] { return ::syscall(SYS_socket, AF_INET, SOCK_STREAM, IPPROTO_TCP); });
     tell_in_child("tcp-ulp", module_on_tcp);
+    for (const auto& [name, level, option] : k_kept_options)
+        tell_in_child(name, [level, option] { return option_answer(level, option); });
     tell_in_child("line-discipline", line_discipline);
     tell_in_child("pidfd-getfd", descriptor_of_other);
     tell_in_child("process-madvise", advise_other);

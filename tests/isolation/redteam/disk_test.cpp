@@ -1,6 +1,7 @@
 // Room on the disk that no walk finds: each attack first outside, where the disk fills and nobody could say
 // by whom, then in a sandbox whose disk is only measured.
 #include <poll.h>
+#include <sys/mount.h>
 
 #include <array>
 #include <catch2/catch_test_macros.hpp>
@@ -27,12 +28,24 @@ fs::path made(const fs::path& folder) {
     return folder;
 }
 
+/// What of a server's data is on the small disk: all, or the workspaces alone (its folder `disk`).
+enum class OnDisk : std::uint8_t { all, workspaces };
+
+fs::path data_dir_on(const SmallDisk& disk, const TempDir& elsewhere, OnDisk what) {
+    if (what == OnDisk::all)
+        return made(disk.path() / "data");
+    fs::path data = made(elsewhere.path() / "data");
+    if (::mount(disk.path().c_str(), made(data / "disk").c_str(), nullptr, MS_BIND, nullptr) != 0)
+        throw std::runtime_error("cannot bind the disk");
+    return data;
+}
+
 /// A server on a disk of its own, and a conversation that must not notice.
 class FilledLab {
   public:
-    explicit FilledLab(std::uint64_t megabytes)
+    explicit FilledLab(std::uint64_t megabytes, OnDisk what = OnDisk::all)
         : disk(megabytes),
-          lab(Privilege::as_started, {"--disk-period", "5"}, made(disk.path() / "data")),
+          lab(Privilege::as_started, {"--disk-period", "5"}, data_dir_on(disk, elsewhere, what)),
           neighbour(lab) {
         if (neighbour.conversation()["enforcement"]["disk"] == "quota")
             SKIP("project quotas where temporary folders are: nothing is measured");
@@ -47,6 +60,7 @@ class FilledLab {
     }
 
     SmallDisk disk;
+    TempDir elsewhere;
     Lab lab;
     Sandbox neighbour;
 };
@@ -139,6 +153,25 @@ TEST_CASE("Deleted files that a sandbox keeps open, mapped or in flight count ag
            detail.find("keep open files where they cannot be counted") != std::string::npos));
     CHECK(filled.await_free(free_before - 64) >= free_before - 64);
     CHECK(filled.neighbour.is_well());
+}
+
+TEST_CASE("Deleted files count also where only the workspaces are on a file system of their own",
+          "[redteam][disk]") {
+    FilledLab filled(1024, OnDisk::workspaces);
+    {
+        // The control: outside, no walk finds them.
+        const fs::path folder = outside_folder(filled.disk);
+        AttackOutside outside({"deleted-files", folder.string(), "--max-mb", "100"},
+                              rlimits_of(filled.neighbour));
+        CHECK(outside.loot()["mb"] == 100);
+        CHECK(megabytes_in(folder) == 0);
+    }
+    const Outcome outcome =
+        run_inside(filled, {"deleted-files", "--max-mb", "900"}, {{"limits", {{"diskMb", 64}}}});
+    CHECK(outcome.most_taken_mb < k_most_taken_mb);
+    CHECK(outcome.end["detail"].get<std::string>().find("deleted files") != std::string::npos);
+    CHECK(filled.neighbour.is_well());
+    ::umount2((filled.lab.server.data_dir() / "disk").c_str(), MNT_DETACH);
 }
 
 TEST_CASE("A folder that is moved around the walks counts against its sandbox's disk limit",

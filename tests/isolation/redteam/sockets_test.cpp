@@ -164,6 +164,13 @@ TEST_CASE("Unread sockets of UDP and TCP take no more than their sandbox may", "
     }
 }
 
+TEST_CASE("What sockets keep for their options takes no memory beyond the limit", "[redteam]") {
+    Lab& lab = each_lab();
+    if (!limits_memory(lab))
+        return;
+    attack_memory(lab, {"option"});
+}
+
 TEST_CASE("Unread Unix sockets and pipes take no more than the memory limit", "[redteam]") {
     Lab& lab = each_lab();
     if (!limits_memory(lab))
@@ -180,5 +187,5 @@ TEST_CASE("A mix of all that the kernel keeps for a process takes no more than i
     if (!limits_memory(lab))
         return;
     // Some of it is bounded without an end of the sandbox: the host's memory is what counts.
-    attack_memory(lab, {"netlink", "udp", "tcp", "unix", "pipe", "pty", "epoll", "timer"});
+    attack_memory(lab, {"netlink", "udp", "tcp", "unix", "pipe", "pty", "epoll", "timer", "option"});
 }

@@ -19,11 +19,12 @@ std::uint32_t mapped(const test::TempFolder& folder, const std::string& map) {
 }
 
 /// What entering comes to with a program `getsubids` that prints `listed`.
-std::string refusal(const test::TempFolder& folder, const std::string& listed) {
+std::string refusal(const test::TempFolder& folder, const std::string& listed,
+                    const std::optional<isolation::SubordinateIds>& wanted = {}) {
     const auto program = folder / "getsubids";
     test::write_text(program, "#!/bin/sh\necho '" + listed + "'\n");
     std::filesystem::permissions(program, std::filesystem::perms::owner_all);
-    const auto entered = isolation::enter_user_namespace({program, "/bin/false", "/bin/false"});
+    const auto entered = isolation::enter_user_namespace(wanted, {program, "/bin/false", "/bin/false"});
     return entered ? "entered" : entered.error().detail();
 }
 
@@ -43,7 +44,7 @@ TEST_CASE("user namespace: of the uids of sandboxes those that are mapped count"
 TEST_CASE("user namespace: what is missing is told, and the process stays where it is") {
     const test::TempFolder folder;
     const auto before = std::filesystem::read_symlink("/proc/self/ns/user");
-    const auto none = isolation::enter_user_namespace({folder / "none", "/bin/false", "/bin/false"});
+    const auto none = isolation::enter_user_namespace({}, {folder / "none", "/bin/false", "/bin/false"});
     REQUIRE_FALSE(none.has_value());
     CHECK(none.error().code() == base::Errc::host_unsupported);
     CHECK(none.error().detail().find("uidmap") != std::string::npos);
@@ -51,5 +52,12 @@ TEST_CASE("user namespace: what is missing is told, and the process stays where 
     CHECK(refusal(folder, "0: user 100000 4096").find("/etc/subuid") != std::string::npos);
     CHECK(refusal(folder, "0: user x y").find("/etc/subuid") != std::string::npos);
     CHECK(refusal(folder, "0: user 100000 65536").find("/bin/false failed") != std::string::npos);
+    // Ids that workspaces have already are wanted, and no others.
+    const isolation::SubordinateIds wanted{100'000, 100'000, 65'535};
+    CHECK(refusal(folder, "0: user 100000 65536", wanted).find("/bin/false failed") != std::string::npos);
+    CHECK(refusal(folder, "0: user 1 4\n1: user 90000 100000", wanted).find("/bin/false failed") !=
+          std::string::npos);
+    CHECK(refusal(folder, "0: user 200000 65536", wanted).find("give them back") != std::string::npos);
+    CHECK(refusal(folder, "0: user 100000 65535", wanted).find("give them back") != std::string::npos);
     CHECK(std::filesystem::read_symlink("/proc/self/ns/user") == before);
 }

@@ -165,14 +165,37 @@ std::int64_t take_timer() {
     return fd >= 0 && ::timerfd_settime(fd, 0, &far, nullptr) == 0 ? k_timer_bytes : -1;
 }
 
+/// Headers for what the socket sends, which it never does: each option of RFC 2292 holds 64 KiB of them
+/// twice.
+std::int64_t take_option() {
+    constexpr int k_pktoptions = 6;          // IPV6_2292PKTOPTIONS of linux/in6.h
+    constexpr int k_hop_limit = 8;           // IPV6_2292HOPLIMIT
+    constexpr std::size_t k_bytes = 65'520;  // net.core.optmem_max counts it twice
+    static std::array<char, k_bytes> options;
+    for (std::size_t at = 0; at + CMSG_SPACE(sizeof(int)) <= k_bytes; at += CMSG_SPACE(sizeof(int))) {
+        auto* const header = reinterpret_cast<cmsghdr*>(options.data() + at);
+        header->cmsg_len = CMSG_LEN(sizeof(int));
+        header->cmsg_level = IPPROTO_IPV6;
+        header->cmsg_type = k_hop_limit;
+    }
+    const int fd = ::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return -1;
+    for (std::size_t bytes = k_bytes; bytes > CMSG_SPACE(sizeof(int)); bytes /= 2) {
+        if (::setsockopt(fd, IPPROTO_IPV6, k_pktoptions, options.data(), static_cast<socklen_t>(bytes)) == 0)
+            return static_cast<std::int64_t>(bytes);
+    }
+    return -1;
+}
+
 struct Kind {
     std::string_view name;
     Take take;
 };
 
-constexpr Kind k_kinds[] = {{"netlink", take_netlink}, {"udp", take_udp},    {"tcp", take_tcp},
-                            {"unix", take_unix},       {"pipe", take_pipe},  {"pty", take_pty},
-                            {"epoll", take_epoll},     {"timer", take_timer}};
+constexpr Kind k_kinds[] = {{"netlink", take_netlink}, {"udp", take_udp},     {"tcp", take_tcp},
+                            {"unix", take_unix},       {"pipe", take_pipe},   {"pty", take_pty},
+                            {"epoll", take_epoll},     {"timer", take_timer}, {"option", take_option}};
 
 struct Shared {
     SharedCounter made;
@@ -235,7 +258,8 @@ void buffers(const Options& options) {
 }
 
 const Registration k_buffers{
-    {"buffers", "netlink|udp|tcp|unix|pipe|pty|epoll|timer...: --max-count of them, or --max-mb in them",
+    {"buffers",
+     "netlink|udp|tcp|unix|pipe|pty|epoll|timer|option...: --max-count of them, or --max-mb in them",
      buffers}};
 
 }  // namespace
