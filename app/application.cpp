@@ -16,6 +16,7 @@
 #include "app/database_watch.hpp"
 #include "app/descriptors.hpp"
 #include "app/host.hpp"
+#include "app/host_gaps.hpp"
 #include "app/host_memory.hpp"
 #include "app/memory_trim.hpp"
 #include "app/metrics.hpp"
@@ -354,35 +355,8 @@ void Application::Parts::sweep_workspaces(const conversation::Snapshot& snapshot
 }
 
 Gaps Application::Parts::gaps() const {
-    Gaps known{
-        {"uid",
-         "only a server that is root, or that has subordinate uids (/etc/subuid, package uidmap), gives each "
-         "sandbox a uid of its own; without, one sandbox can use up what the kernel has for each uid: "
-         "watches of epoll and inotify, pending signals, message "
-         "queues, pipes"}};
-    if (isolation::is_in_user_namespace())
-        known["perUser"] =
-            "the server is in a user namespace: inotify instances and POSIX message queues of its sandboxes "
-            "count for "
-            "the server's user, too, so that one of them can use them up for the others";
-    const std::map<cgroup::Controller, std::string> names{{cgroup::Controller::memory, "memory"},
-                                                          {cgroup::Controller::cpu, "cpu"},
-                                                          {cgroup::Controller::pids, "processes"}};
-    if (sandboxes->enforcement(sandbox::NetworkMode::none).disk == "check")
-        known["disk"] =
-            "the disk is measured, not walled off: the data directory is on no file system with "
-            "project quotas that this server may set";
-    for (const auto& [controller, why] : groups->places().missing) {
-        if (const auto name = names.find(controller); name != names.end())
-            known[name->second] = why;
-    }
-    Gaps found = gaps_of(sandboxes->enforcement(sandbox::NetworkMode::none), known);
-    std::string shared;
-    for (const auto& [path, why] : launcher->shared_host_files())
-        shared += (shared.empty() ? "" : "; ") + path + ": " + why;
-    if (!shared.empty())
-        found["hostFiles"] = "locks and watches on files of the host reach other sandboxes (" + shared + ")";
-    return found;
+    return host_gaps(sandboxes->enforcement(sandbox::NetworkMode::none), groups->places(),
+                     launcher->shared_host_files());
 }
 
 void Application::Parts::guard_epoll() {
