@@ -52,11 +52,11 @@
 #include "fs-guard/inspector.hpp"
 #include "fs-guard/workspace_root.hpp"
 #include "fs-guard/workspaces.hpp"
-#include "http/api.hpp"
-#include "http/key_file.hpp"
-#include "http/server.hpp"
-#include "http/shared_deflate.hpp"
-#include "http/stream_tokens.hpp"
+#include "http/access/key_file.hpp"
+#include "http/access/stream_tokens.hpp"
+#include "http/api/api.hpp"
+#include "http/api/shared_deflate.hpp"
+#include "http/server/server.hpp"
 
 namespace atl::app {
 

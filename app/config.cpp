@@ -9,8 +9,8 @@
 #include <cstdlib>
 
 #include "app/required_limits.hpp"
-#include "http/access.hpp"
-#include "http/limit_ceilings.hpp"
+#include "http/access/access.hpp"
+#include "http/access/limit_ceilings.hpp"
 
 namespace atl::app {
 namespace {

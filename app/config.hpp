@@ -13,9 +13,9 @@
 #include "core/base/clock.hpp"
 #include "core/base/limits.hpp"
 #include "core/conversation/manager.hpp"
-#include "http/client_address.hpp"
-#include "http/limit_changes.hpp"
-#include "http/limit_settings.hpp"
+#include "http/access/client_address.hpp"
+#include "http/access/limit_changes.hpp"
+#include "http/access/limit_settings.hpp"
 
 namespace atl::app {
 

@@ -42,7 +42,8 @@ class DataDir {
     std::filesystem::path etc() const { return path_ / "etc"; }
     std::filesystem::path masks() const { return path_ / "masks"; }
     std::filesystem::path api_key_file() const { return path_ / "api-key"; }
-    /// More keys: made and revoked by `atolld keys`, which takes no lock of a server (http/key_file.hpp).
+    /// More keys: made and revoked by `atolld keys`, which takes no lock of a server
+    /// (http/access/key_file.hpp).
     static std::filesystem::path keys_file(const std::filesystem::path& folder) {
         return folder / "keys.json";
     }

@@ -5,8 +5,8 @@
 #include "app/data_dir.hpp"
 #include "core/base/ids.hpp"
 #include "core/base/log.hpp"
-#include "http/key_file.hpp"
-#include "http/limit_ceilings.hpp"
+#include "http/access/key_file.hpp"
+#include "http/access/limit_ceilings.hpp"
 
 namespace atl::app {
 namespace {

@@ -1,6 +1,6 @@
 // Every metric of `/metrics`: its name, its help, and the part that its value is read from. README.md,
 // "Watching it", tells operators of them. Not here: counting, which the parts do, and the format
-// (http/metrics.hpp).
+// (http/server/metrics.hpp).
 #pragma once
 
 #include <filesystem>
@@ -14,9 +14,9 @@
 #include "core/sandbox/manager.hpp"
 #include "core/store/metered_store.hpp"
 #include "fs-guard/helper_client.hpp"
-#include "http/api.hpp"
-#include "http/metrics.hpp"
-#include "http/server.hpp"
+#include "http/api/api.hpp"
+#include "http/server/metrics.hpp"
+#include "http/server/server.hpp"
 
 namespace atl::app {
 

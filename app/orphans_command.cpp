@@ -15,7 +15,7 @@
 #include "fs-guard/folders.hpp"
 #include "fs-guard/orphans.hpp"
 #include "fs-guard/workspace_root.hpp"
-#include "http/key_file.hpp"
+#include "http/access/key_file.hpp"
 
 namespace atl::app {
 namespace {

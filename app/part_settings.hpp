@@ -8,7 +8,7 @@
 #include "core/base/error.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/sandbox/types.hpp"
-#include "http/settings.hpp"
+#include "http/server/settings.hpp"
 
 namespace atl::app {
 

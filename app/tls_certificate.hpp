@@ -1,6 +1,6 @@
 // The certificate that the server shows, from its files: read at the start, and again at each SIGHUP. A
 // reload that fails changes nothing: the server goes on with the former one and says so in the log. Not here:
-// what TLS is (http/tls_context.hpp).
+// what TLS is (http/wire/tls_context.hpp).
 #pragma once
 
 #include <boost/asio/signal_set.hpp>
@@ -9,8 +9,8 @@
 
 #include "core/base/error.hpp"
 #include "core/base/task.hpp"
-#include "http/certificate.hpp"
-#include "http/tls_context.hpp"
+#include "http/wire/certificate.hpp"
+#include "http/wire/tls_context.hpp"
 
 namespace atl::app {
 

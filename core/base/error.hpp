@@ -1,7 +1,7 @@
 // The one error vocabulary of the server: an enum with a stable name an entry, an Error that adds a
 // sentence for the person who reads it, and Result<T>. Expected failures travel as values; exceptions
 // are for start-up configuration and broken invariants. errno belongs to the log line, not to an Error.
-// Not here: what an error is over HTTP (http/problem.hpp has that table).
+// Not here: what an error is over HTTP (http/server/problem.hpp has that table).
 #pragma once
 
 #include <boost/system/result.hpp>

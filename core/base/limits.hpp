@@ -57,7 +57,7 @@ inline constexpr std::size_t k_max_key_label_bytes = 64;
 inline constexpr std::size_t k_max_key_file_bytes = 4 * 1024 * 1024;
 static_assert(k_max_api_keys * (6 * (k_max_user_id_bytes + k_max_key_label_bytes) + 512) <
               k_max_key_file_bytes);
-// What one client may take; operators may set each (http/limit_settings.hpp).
+// What one client may take; operators may set each (http/access/limit_settings.hpp).
 inline constexpr std::size_t k_max_connections_per_address = 256;
 inline constexpr std::size_t k_max_streams_per_conversation = 2048;
 inline constexpr std::size_t k_max_streams_per_key = 1024;

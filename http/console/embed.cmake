@@ -29,7 +29,7 @@ endforeach()
 file(WRITE "${OUTPUT}"
 "#include <array>
 
-#include \"http/console.hpp\"
+#include \"http/console/console.hpp\"
 
 namespace atl::http {
 namespace {

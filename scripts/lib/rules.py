@@ -35,7 +35,12 @@ LAYERS = (
     ("bridge/", CORE),
     ("cgroup/", CORE),
     ("fs-guard/", CORE),
-    ("http/", CORE + ("bridge/",)),
+    ("http/wire/", ("core/base/",)),
+    ("http/websocket/", ("core/base/", "http/wire/")),
+    ("http/access/", CORE + ("http/wire/",)),
+    ("http/server/", CORE + ("http/wire/", "http/websocket/", "http/access/")),
+    ("http/console/", ("core/base/", "http/wire/", "http/server/")),
+    ("http/api/", CORE + ("bridge/", "http/")),
     ("app/", CORE + ("bridge/", "cgroup/", "fs-guard/", "http/")),
     ("tests/", CORE + ("bridge/", "cgroup/", "fs-guard/", "http/", "app/")),
 )

@@ -1,10 +1,10 @@
 // X-Forwarded-For and prefixes: whatever the fields say, the client is the peer, a named proxy of the list,
 // or the first address from the right that is none, as a plain reader finds it; and nothing counts from a
 // peer that is no named proxy.
-#include "http/client_address.hpp"
+#include "http/access/client_address.hpp"
 
 #include "core/base/limits.hpp"
-#include "http/text.hpp"
+#include "http/wire/text.hpp"
 #include "tests/fuzz/support.hpp"
 
 using namespace atl;

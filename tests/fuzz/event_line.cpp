@@ -9,7 +9,7 @@
 #include "bridge/protocol.hpp"
 #include "bridge/reply_line.hpp"
 #include "core/conversation/types.hpp"
-#include "http/text.hpp"
+#include "http/wire/text.hpp"
 #include "tests/fuzz/support.hpp"
 
 using namespace atl;

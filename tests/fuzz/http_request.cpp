@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "http/request_parser.hpp"
-#include "http/text.hpp"
+#include "http/wire/request_parser.hpp"
+#include "http/wire/text.hpp"
 #include "tests/fuzz/support.hpp"
 
 using namespace atl;

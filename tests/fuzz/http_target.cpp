@@ -2,9 +2,9 @@
 // undone once and exactly.
 #include <algorithm>
 
-#include "http/context.hpp"
-#include "http/router.hpp"
-#include "http/text.hpp"
+#include "http/server/context.hpp"
+#include "http/server/router.hpp"
+#include "http/wire/text.hpp"
 #include "tests/fuzz/support.hpp"
 
 using namespace atl;

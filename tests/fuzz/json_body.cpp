@@ -2,9 +2,9 @@
 // the depth and without a name twice; the forms hold what they promise of it.
 #include <algorithm>
 
-#include "http/forms.hpp"
-#include "http/json_reader.hpp"
-#include "http/text.hpp"
+#include "http/api/forms.hpp"
+#include "http/wire/json_reader.hpp"
+#include "http/wire/text.hpp"
 #include "tests/fuzz/support.hpp"
 
 using namespace atl;

@@ -6,7 +6,7 @@
 #include "bridge/guest/command.hpp"
 #include "bridge/guest/utf8.hpp"
 #include "bridge/reply_line.hpp"
-#include "http/text.hpp"
+#include "http/wire/text.hpp"
 #include "tests/fuzz/support.hpp"
 
 using namespace atl;

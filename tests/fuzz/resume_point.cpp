@@ -2,8 +2,8 @@
 // is written gives a client its id, type and data back.
 #include <algorithm>
 
-#include "http/event_stream.hpp"
-#include "http/text.hpp"
+#include "http/api/event_stream.hpp"
+#include "http/wire/text.hpp"
 #include "tests/fuzz/support.hpp"
 
 using namespace atl;

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "http/text.hpp"
-#include "http/websocket_codec.hpp"
-#include "http/websocket_extensions.hpp"
+#include "http/websocket/codec.hpp"
+#include "http/websocket/extensions.hpp"
+#include "http/wire/text.hpp"
 #include "tests/fuzz/support.hpp"
 
 using namespace atl;

@@ -1,4 +1,4 @@
-#include "http/access.hpp"
+#include "http/access/access.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -1,5 +1,5 @@
 // The routes of the API over the real managers and a world of fakes (api_server.hpp).
-#include "http/ownership.hpp"
+#include "http/api/ownership.hpp"
 #include "tests/unit/http/api_server.hpp"
 
 using namespace atl;

@@ -1,10 +1,10 @@
 // Long bodies share one budget: who has a place goes on, the others wait, short ones never do.
-#include "http/body_budget.hpp"
+#include "http/wire/body_budget.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <catch2/catch_test_macros.hpp>
 
-#include "http/json_reader.hpp"
+#include "http/wire/json_reader.hpp"
 #include "tests/unit/http/test_server.hpp"
 
 using namespace atl;

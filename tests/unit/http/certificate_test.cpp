@@ -1,11 +1,11 @@
-#include "http/certificate.hpp"
+#include "http/wire/certificate.hpp"
 
 #include <sys/stat.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <fstream>
 
-#include "http/tls_context.hpp"
+#include "http/wire/tls_context.hpp"
 #include "tests/support/result_printer.hpp"
 #include "tests/support/server_process.hpp"
 #include "tests/support/test_certificate.hpp"

@@ -1,4 +1,4 @@
-#include "http/client_address.hpp"
+#include "http/access/client_address.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -1,4 +1,4 @@
-#include "http/client_limits.hpp"
+#include "http/access/client_limits.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -1,8 +1,8 @@
-#include "http/close_frame_finder.hpp"
+#include "http/websocket/close_frame_finder.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "http/websocket_codec.hpp"
+#include "http/websocket/codec.hpp"
 #include "tests/support/websocket_client.hpp"
 
 using namespace atl::http;

@@ -1,5 +1,5 @@
 // The console's files as a browser gets them.
-#include "http/console.hpp"
+#include "http/console/console.hpp"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>

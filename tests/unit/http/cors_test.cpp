@@ -1,4 +1,4 @@
-#include "http/cors.hpp"
+#include "http/server/cors.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -1,4 +1,4 @@
-#include "http/deadline_wheel.hpp"
+#include "http/wire/deadline_wheel.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <functional>

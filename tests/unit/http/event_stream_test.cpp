@@ -1,4 +1,4 @@
-#include "http/event_stream.hpp"
+#include "http/api/event_stream.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <deque>

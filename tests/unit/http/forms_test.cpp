@@ -1,9 +1,9 @@
-#include "http/forms.hpp"
+#include "http/api/forms.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "http/limit_ceilings.hpp"
-#include "http/openapi.hpp"
+#include "http/access/limit_ceilings.hpp"
+#include "http/api/openapi.hpp"
 
 using namespace atl::http;
 using atl::base::Errc;

@@ -1,4 +1,4 @@
-#include "http/heartbeat.hpp"
+#include "http/wire/heartbeat.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "http/ip_address.hpp"
+#include "http/access/ip_address.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

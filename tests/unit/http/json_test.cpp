@@ -1,8 +1,8 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "core/base/limits.hpp"
-#include "http/json_reader.hpp"
-#include "http/json_writer.hpp"
+#include "http/wire/json_reader.hpp"
+#include "http/wire/json_writer.hpp"
 
 using namespace atl::http;
 using atl::base::Errc;

@@ -1,4 +1,4 @@
-#include "http/key_file.hpp"
+#include "http/access/key_file.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,7 +10,7 @@
 
 #include "core/base/ids.hpp"
 #include "core/base/limits.hpp"
-#include "http/json_reader.hpp"
+#include "http/wire/json_reader.hpp"
 #include "tests/support/result_printer.hpp"
 #include "tests/support/server_process.hpp"
 

@@ -1,4 +1,4 @@
-#include "http/metrics.hpp"
+#include "http/server/metrics.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <stdexcept>

@@ -1,9 +1,9 @@
-#include "http/problem.hpp"
+#include "http/server/problem.hpp"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 
-#include "http/json_reader.hpp"
+#include "http/wire/json_reader.hpp"
 
 using namespace atl::http;
 using atl::base::Errc;

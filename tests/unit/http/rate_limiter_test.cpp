@@ -1,9 +1,9 @@
-#include "http/rate_limiter.hpp"
+#include "http/access/rate_limiter.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <random>
 
-#include "http/count_limiter.hpp"
+#include "http/access/count_limiter.hpp"
 
 using namespace atl;
 using namespace std::chrono_literals;

@@ -1,4 +1,4 @@
-#include "http/request_parser.hpp"
+#include "http/wire/request_parser.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

@@ -1,4 +1,4 @@
-#include "http/router.hpp"
+#include "http/server/router.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -3,7 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
-#include "http/json_reader.hpp"
+#include "http/wire/json_reader.hpp"
 #include "tests/unit/http/test_server.hpp"
 
 using namespace atl;

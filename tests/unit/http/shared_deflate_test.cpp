@@ -1,4 +1,4 @@
-#include "http/shared_deflate.hpp"
+#include "http/api/shared_deflate.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

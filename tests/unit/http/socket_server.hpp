@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "http/websocket_extensions.hpp"
-#include "http/websocket_handshake.hpp"
-#include "http/websocket_session.hpp"
+#include "http/api/websocket_session.hpp"
+#include "http/websocket/extensions.hpp"
+#include "http/websocket/handshake.hpp"
 #include "tests/support/api_client.hpp"
 #include "tests/support/websocket_client.hpp"
 #include "tests/unit/http/test_server.hpp"

@@ -1,4 +1,4 @@
-#include "http/stream_tokens.hpp"
+#include "http/access/stream_tokens.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -12,8 +12,8 @@
 #include <optional>
 #include <thread>
 
-#include "http/json_writer.hpp"
-#include "http/server.hpp"
+#include "http/server/server.hpp"
+#include "http/wire/json_writer.hpp"
 #include "tests/support/http_client.hpp"
 
 namespace atl::test {

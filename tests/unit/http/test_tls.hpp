@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "http/tls_context.hpp"
+#include "http/wire/tls_context.hpp"
 #include "tests/support/server_process.hpp"
 #include "tests/support/test_certificate.hpp"
 

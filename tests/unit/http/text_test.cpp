@@ -1,4 +1,4 @@
-#include "http/text.hpp"
+#include "http/wire/text.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

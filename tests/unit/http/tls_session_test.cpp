@@ -1,7 +1,7 @@
 // The server over TLS, as its clients meet it. What one stream of TLS does is in tls_stream_test.cpp.
 #include <catch2/catch_test_macros.hpp>
 
-#include "http/json_reader.hpp"
+#include "http/wire/json_reader.hpp"
 #include "tests/unit/http/test_server.hpp"
 #include "tests/unit/http/test_tls.hpp"
 

@@ -1,4 +1,4 @@
-#include "http/tls_stream.hpp"
+#include "http/wire/tls_stream.hpp"
 
 #include <openssl/ssl.h>
 #include <sys/socket.h>

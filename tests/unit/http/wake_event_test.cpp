@@ -1,4 +1,4 @@
-#include "http/wake_event.hpp"
+#include "http/wire/wake_event.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "http/wake_queue.hpp"
+#include "http/wire/wake_queue.hpp"
 
 using namespace atl;
 using namespace std::chrono_literals;

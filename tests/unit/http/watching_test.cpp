@@ -1,5 +1,5 @@
 // The routes by which a server and its sandboxes are watched: metrics and logs.
-#include "http/metrics.hpp"
+#include "http/server/metrics.hpp"
 #include "tests/unit/http/api_server.hpp"
 
 using namespace atl;

@@ -1,4 +1,4 @@
-#include "http/websocket_codec.hpp"
+#include "http/websocket/codec.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

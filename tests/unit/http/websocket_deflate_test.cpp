@@ -1,4 +1,4 @@
-#include "http/websocket_deflate.hpp"
+#include "http/websocket/deflate.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -1,4 +1,4 @@
-#include "http/websocket_extensions.hpp"
+#include "http/websocket/extensions.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -1,8 +1,8 @@
-#include "http/websocket_session.hpp"
+#include "http/api/websocket_session.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
-#include "http/websocket_handshake.hpp"
+#include "http/websocket/handshake.hpp"
 #include "tests/support/raw_deflate.hpp"
 #include "tests/support/websocket_client.hpp"
 #include "tests/unit/http/socket_server.hpp"

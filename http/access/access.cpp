@@ -1,0 +1,148 @@
+#include "http/access/access.hpp"
+
+#include <arpa/inet.h>
+#include <openssl/crypto.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "core/base/log.hpp"
+#include "http/wire/text.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+
+// "host:80" and "[::1]:80" without their port; nothing if the port is not a number.
+std::optional<std::string_view> host_without_port(std::string_view authority) {
+    const auto bracket = authority.rfind(']');
+    const auto colon = authority.rfind(':');
+    if (colon == std::string_view::npos || (bracket != std::string_view::npos && colon < bracket))
+        return authority;
+    const auto port = authority.substr(colon + 1);
+    if (!port.empty() && !parse_decimal(port))
+        return std::nullopt;
+    return authority.substr(0, colon);
+}
+
+enum class Literal : std::uint8_t { none, loopback, other };
+
+Literal ip_literal(std::string_view host) {
+    in_addr v4{};
+    if (::inet_pton(AF_INET, std::string(host).c_str(), &v4) == 1)
+        return (ntohl(v4.s_addr) >> 24U) == 127 ? Literal::loopback : Literal::other;
+    if (host.size() < 2 || host.front() != '[' || host.back() != ']')
+        return Literal::none;
+    in6_addr v6{};
+    if (::inet_pton(AF_INET6, std::string(host.substr(1, host.size() - 2)).c_str(), &v6) != 1)
+        return Literal::none;
+    return IN6_IS_ADDR_LOOPBACK(&v6) ? Literal::loopback : Literal::other;
+}
+
+bool is_localhost(std::string_view host) {
+    constexpr std::string_view k_name = "localhost";
+    constexpr std::string_view k_below = ".localhost";  // RFC 6761 section 6.3
+    return iequals(host, k_name) ||
+           (host.size() > k_below.size() && iequals(host.substr(host.size() - k_below.size()), k_below));
+}
+
+bool contains(const std::vector<std::string>& list, std::string_view text) {
+    return std::any_of(list.begin(), list.end(),
+                       [&](const std::string& entry) { return iequals(entry, text); });
+}
+
+}  // namespace
+
+KeyAuthenticator::KeyAuthenticator(std::string key, KeyStore* more, const TokenVerifier* tokens)
+    : key_(std::move(key)), more_(more), tokens_(tokens) {
+    if (key_.empty())
+        throw std::invalid_argument("the API key is empty");
+}
+
+base::Result<Principal> KeyAuthenticator::authenticate(const Request& request) const {
+    const auto given = credential(request);
+    // The length of the key is no secret; CRYPTO_memcmp(3) takes the same time wherever the bytes differ.
+    if (given.size() == key_.size() && CRYPTO_memcmp(given.data(), key_.data(), key_.size()) == 0)
+        return Principal{"api-key", std::nullopt, std::nullopt, Scope::full, {}};
+    if (more_ != nullptr && !given.empty()) {
+        if (auto found = more_->find(given))
+            return std::move(*found);
+    }
+    return Error(Errc::unauthorized);
+}
+
+base::Result<Principal> KeyAuthenticator::authenticate_token(std::string_view token,
+                                                             std::string_view conversation_id) const {
+    if (tokens_ == nullptr)
+        return Error(Errc::unauthorized);
+    return tokens_->verify(token, conversation_id);
+}
+
+std::string_view credential(const Request& request) noexcept {
+    constexpr std::string_view k_scheme = "Bearer ";
+    const auto authorization = request.header("Authorization");
+    if (authorization.size() > k_scheme.size() && iequals(authorization.substr(0, k_scheme.size()), k_scheme))
+        return trimmed(authorization.substr(k_scheme.size()));
+    return request.header("X-API-Key");
+}
+
+base::Result<void> check_host(std::string_view authority, Reach reach,
+                              const std::vector<std::string>& allowed) {
+    if (reach == Reach::unix_socket || (reach == Reach::network && allowed.empty()))
+        return {};
+    const auto host = host_without_port(authority);
+    const bool absent = authority.empty();  // HTTP/1.0; a browser always sends it
+    if (absent || (host && contains(allowed, *host)))
+        return {};
+    if (host) {
+        const Literal literal = ip_literal(*host);
+        if (literal == Literal::loopback || (literal == Literal::other && reach == Reach::network))
+            return {};
+        if (is_localhost(*host))
+            return {};
+    }
+    return Error(Errc::host_not_allowed, "The Host `" + base::escaped(authority) +
+                                             "` is not a name of this server; the operator can allow it.");
+}
+
+bool is_web_origin(std::string_view origin) noexcept {
+    const auto scheme_end = std::min(origin.find("://"), origin.size());
+    const auto scheme = origin.substr(0, scheme_end);
+    if (!iequals(scheme, "http") && !iequals(scheme, "https"))
+        return false;
+    const auto authority = origin.substr(std::min(scheme_end + 3, origin.size()));
+    const auto host = host_without_port(authority);
+    const bool plain =
+        std::all_of(authority.begin(), authority.end(), [](char c) { return c > ' ' && c < 0x7f; });
+    return plain && host && !host->empty() && authority.back() != ':' &&
+           authority.find_first_of("/?#*@,\\") == std::string_view::npos;
+}
+
+bool is_allowed_origin(std::string_view origin, const std::vector<std::string>& allowed) {
+    return !origin.empty() && contains(allowed, origin);
+}
+
+Site site_of(const Request& request, const Client& client) noexcept {
+    return {client.scheme, client.host.empty() ? request.authority : client.host};
+}
+
+base::Result<void> check_origin(const Request& request, const Site& own,
+                                const std::vector<std::string>& allowed) {
+    const auto origin = request.header("Origin");
+    if (origin.empty() && !request.has_header("Origin"))
+        return {};
+    const bool is_web = is_web_origin(origin);
+    if (is_web && contains(allowed, origin))
+        return {};
+    const auto scheme_end = origin.find("://");
+    if (is_web && scheme_end != std::string_view::npos && !own.authority.empty() &&
+        iequals(origin.substr(scheme_end + 3), own.authority) &&
+        (own.scheme.empty() || iequals(origin.substr(0, scheme_end), own.scheme)))
+        return {};
+    return Error(Errc::origin_not_allowed, "Pages of `" + base::escaped(origin) +
+                                               "` may not ask here; the operator can allow that origin.");
+}
+
+}  // namespace atl::http

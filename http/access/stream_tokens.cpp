@@ -1,0 +1,87 @@
+#include "http/access/stream_tokens.hpp"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include <array>
+#include <stdexcept>
+
+#include "http/wire/text.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+
+constexpr std::size_t k_min_signing_key_bytes = 32;
+constexpr std::size_t k_signature_digits = 64;
+
+std::string_view name_of(Scope scope) noexcept {
+    return scope == Scope::chat ? "chat" : "read";
+}
+
+/// What is signed. The version keeps a later form of token from being taken for this one.
+std::string claims_of(std::string_view conversation_id, Scope scope, std::int64_t expiry) {
+    std::string claims("v1.");
+    claims.append(conversation_id).append(".").append(name_of(scope)).append(".");
+    return claims + std::to_string(expiry);
+}
+
+}  // namespace
+
+StreamTokens::StreamTokens(std::string signing_key, const base::Clock& clock)
+    : signing_key_(std::move(signing_key)), clock_(clock) {
+    if (signing_key_.size() < k_min_signing_key_bytes)
+        throw std::invalid_argument("the key that signs tokens is too short");
+}
+
+std::string StreamTokens::sign(std::string_view claims) const {
+    std::array<unsigned char, EVP_MAX_MD_SIZE> raw{};
+    unsigned int size = 0;
+    if (::HMAC(EVP_sha256(), signing_key_.data(), static_cast<int>(signing_key_.size()),
+               reinterpret_cast<const unsigned char*>(claims.data()), claims.size(), raw.data(),
+               &size) == nullptr)
+        throw std::runtime_error("HMAC-SHA256 is not available in this OpenSSL");
+    constexpr std::string_view k_digits = "0123456789abcdef";
+    std::string out;
+    for (unsigned int at = 0; at < size; ++at) {
+        out += k_digits[raw[at] >> 4U];
+        out += k_digits[raw[at] & 15U];
+    }
+    return out;
+}
+
+StreamTokens::Issued StreamTokens::issue(std::string_view conversation_id, Scope scope,
+                                         std::chrono::seconds ttl) const {
+    const auto expires_at = std::chrono::floor<std::chrono::seconds>(clock_.wall_now()) + ttl;
+    const std::string claims = claims_of(conversation_id, scope, expires_at.time_since_epoch().count());
+    return {claims + '.' + sign(claims), expires_at};
+}
+
+base::Result<Principal> StreamTokens::verify(std::string_view token, std::string_view conversation_id) const {
+    const auto dot = token.rfind('.');
+    if (dot == std::string_view::npos || token.size() - dot - 1 != k_signature_digits)
+        return Error(Errc::unauthorized);
+    const auto claims = token.substr(0, dot);
+    const std::string signature = sign(claims);
+    // Nothing of the claims is believed before this; CRYPTO_memcmp(3) takes the same time wherever bytes
+    // differ.
+    if (CRYPTO_memcmp(signature.data(), token.data() + dot + 1, k_signature_digits) != 0)
+        return Error(Errc::unauthorized);
+    const auto expiry = parse_decimal(claims.substr(claims.rfind('.') + 1));
+    if (!expiry)
+        return Error(Errc::unauthorized);
+    const auto seconds = static_cast<std::int64_t>(*expiry);
+    for (const Scope scope : {Scope::read, Scope::chat}) {
+        if (claims != claims_of(conversation_id, scope, seconds))
+            continue;
+        if (clock_.wall_now() >= base::WallTime(std::chrono::seconds(seconds)))
+            return Error(Errc::token_expired);
+        return Principal{"stream-token", std::nullopt, std::string(conversation_id), scope, signature};
+    }
+    return Error(Errc::unauthorized);
+}
+
+}  // namespace atl::http

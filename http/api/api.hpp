@@ -1,0 +1,79 @@
+// The routes of the API and what they need from the rest of the server. Handlers are free functions over Api
+// and RequestContext: they read the form, call the core, write the view. Where to look: conversations.cpp,
+// turns.cpp (messages and events), conversation_socket.cpp (the WebSocket), tokens.cpp, sandboxes.cpp,
+// sandbox_reports.cpp, system.cpp.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/loop_meter.hpp"
+#include "core/conversation/manager.hpp"
+#include "core/sandbox/types.hpp"
+#include "core/sandbox/undying.hpp"
+#include "http/access/limit_settings.hpp"
+#include "http/access/subscribers.hpp"
+#include "http/server/router.hpp"
+
+namespace atl::http {
+
+/// Living sandboxes and their memory limits together, and how many and how much there may be.
+struct Capacity {
+    std::size_t living = 0;
+    std::size_t max = 0;
+    std::uint64_t memory_mb = 0;
+    std::uint64_t max_memory_mb = 0;  // 0: no bound
+};
+
+/// What the server tells of itself; given by app. Every function must be set.
+struct SystemInfo {
+    std::string version;
+    std::string default_agent;
+    std::map<std::string, std::string> gaps;  // limits that this host does not enforce, and why
+    LimitSettings limits;                     // of one client
+    LimitChanges ceilings{};                  // of the limits that any request may ask for
+    std::vector<std::string> networks;        // modes that a request may ask for: "none", perhaps "host"
+    std::function<sandbox::Enforcement()> enforcement;
+    std::function<Capacity()> capacity;
+    std::function<std::vector<sandbox::Undying>()> undying;  // the oldest first
+    std::string warm_pause = "none";                         // by what sandboxes are frozen: cgroup2, cgroup1
+    std::size_t orphans = 0;                    // workspaces that no record names, as the start found them
+    std::function<base::Result<void>()> ready;  // an error says why no work can be taken now
+    const base::LoopMeter* loop = nullptr;      // of the server's loop, while it is measured
+};
+
+class Metrics;
+class SharedDeflate;
+class StreamTokens;
+
+struct Api {
+    conversation::Manager& conversations;
+    SystemInfo system;
+    const StreamTokens* tokens = nullptr;  // without: no route makes tokens
+    SharedDeflate* deflate = nullptr;      // without: no WebSocket is compressed
+    const Metrics* metrics = nullptr;      // without: /metrics is empty
+    SubscriberCounts subscribers;          // now
+};
+
+/// All routes, /openapi.json among them. `api` must outlive the router.
+Router make_router(Api& api);
+
+std::vector<Route> conversation_routes(Api& api);
+std::vector<Route> turn_routes(Api& api);
+std::vector<Route> socket_routes(Api& api);
+std::vector<Route> token_routes(Api& api);
+std::vector<Route> sandbox_routes(Api& api);
+std::vector<Route> sandbox_report_routes(Api& api);
+std::vector<Route> system_routes(Api& api);
+
+/// A route's handler, bound to what it needs. `api` must outlive it.
+using ApiHandler = base::Task<base::Result<Response>> (*)(Api&, RequestContext&);
+Handler bind_handler(Api& api, ApiHandler handler);
+
+/// The `{id}` of the path. Errors: not_found for what can be no id.
+base::Result<std::string> id_param(const RequestContext& context);
+
+}  // namespace atl::http

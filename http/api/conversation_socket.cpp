@@ -1,0 +1,134 @@
+// The route of a conversation's WebSocket.
+#include "http/api/api.hpp"
+#include "http/api/forms.hpp"
+#include "http/api/websocket_session.hpp"
+#include "http/websocket/handshake.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Result;
+using base::Task;
+using conversation::Manager;
+using conversation::TurnTicket;
+
+// Who may not send needs no room for it: enough to be told so.
+constexpr std::size_t k_reader_frame_bytes = 4096;
+
+/// Frames count as requests of who opened the WebSocket.
+std::function<Result<void>()> frame_limit(const RequestContext& context) {
+    if (context.limits == nullptr)
+        return {};
+    return [&limits = *context.limits, limited = context.limited] {
+        return limits.frame(limited, std::chrono::steady_clock::now());
+    };
+}
+
+WebSocketActions actions_on(Api& api, const std::string& id) {
+    WebSocketActions actions;
+    // The turn's events tell what became of it, after their commit.
+    actions.message = [&api, id](std::string content, std::string key, WebSocketActions::Reply reply) {
+        api.conversations.message(
+            id, std::move(content), std::move(key), Manager::MessageReply::at_once,
+            [reply = std::move(reply)](Result<TurnTicket> ticket) {
+                reply(ticket.has_error() ? Result<void>(ticket.error()) : Result<void>());
+            });
+    };
+    actions.interrupt = [&api, id]() -> Result<void> {
+        const auto done = api.conversations.interrupt(id);
+        return done.has_error() ? Result<void>(done.error()) : Result<void>();
+    };
+    return actions;
+}
+
+/// Of a client that may follow and no more.
+WebSocketActions no_actions() {
+    const base::Error refusal(Errc::read_only_token,
+                              "This token is for reading; get one with the scope chat.");
+    WebSocketActions actions;
+    actions.message = [refusal](std::string, std::string, const WebSocketActions::Reply& reply) {
+        reply(refusal);
+    };
+    actions.interrupt = [refusal]() -> Result<void> { return refusal; };
+    return actions;
+}
+
+/// A browser reads no status of a refused handshake, but it does read a close frame.
+class ExpiredFeed final : public EventFeed {
+  public:
+    ExpiredFeed(base::Error error, std::uint64_t after) : error_(std::move(error)), after_(after) {}
+    Result<conversation::Batch> next(std::size_t) override { return error_; }
+    void on_wake(StreamWake) override {}
+    std::uint64_t cursor() const noexcept override { return after_; }
+
+  private:
+    base::Error error_;
+    std::uint64_t after_;
+};
+
+Result<std::unique_ptr<EventFeed>> open_feed(Api& api, const std::string& id, std::uint64_t after,
+                                             StreamLease lease) {
+    auto subscription = api.conversations.subscribe(id, after);
+    if (subscription.has_value())
+        return std::unique_ptr<EventFeed>(
+            std::make_unique<SubscriptionFeed>(std::move(*subscription), std::move(lease)));
+    if (subscription.error().code() != Errc::seq_expired)
+        return subscription.error();
+    return std::unique_ptr<EventFeed>(std::make_unique<ExpiredFeed>(subscription.error(), after));
+}
+
+Task<Result<Response>> async_open_socket(Api& api, RequestContext& context) {
+    const auto id = id_param(context);
+    if (id.has_error())
+        co_return id.error();
+    if (const auto valid = check_handshake(context.request); valid.has_error())
+        co_return valid.error();
+    const auto wanted = api.deflate == nullptr ? Compression::none : Compression::deflate;
+    const auto agreement = agree_on_extensions(context.request, wanted);
+    if (agreement.has_error())
+        co_return agreement.error();
+    const auto after = context.query_integer("after", k_seq_range);
+    if (after.has_error())
+        co_return after.error();
+    auto lease = context.stream_lease(*id);
+    if (lease.has_error())
+        co_return lease.error();
+    lease->reader = api.subscribers.enter(SubscriberKind::websocket);
+    auto feed = open_feed(api, *id, after->value_or(0), std::move(*lease));
+    if (feed.has_error())
+        co_return feed.error();
+    const bool reads_only = context.principal.scope == Scope::read;
+    WebSocketActions actions = reads_only ? no_actions() : actions_on(api, *id);
+    actions.admit_frame = frame_limit(context);
+    auto session = std::make_unique<WebSocketSession>(
+        std::move(*feed), std::move(actions), reads_only ? k_reader_frame_bytes : base::k_max_body_bytes,
+        agreement->compression == Compression::deflate ? api.deflate : nullptr);
+    co_return accept_handshake(context.request, *agreement, std::move(session));
+}
+
+}  // namespace
+
+std::vector<Route> socket_routes(Api& api) {
+    std::vector<Route> routes(1);
+    Route& socket = routes[0];
+    socket.method = Method::get;
+    socket.pattern = "/v1/conversations/{id}/ws";
+    socket.name = "openWebSocket";
+    socket.summary =
+        "A WebSocket: each text frame of the server is one Event from `after` on, live, or `rejected`; the "
+        "client's are ClientFrame. permessage-deflate is spoken where it is offered. A close frame's reason "
+        "is `{code, after}`.";
+    socket.handler = bind_handler(api, async_open_socket);
+    socket.query = {
+        {"after", R"({"type":"integer","minimum":0,"default":0})", "Only events with a greater seq."},
+        k_token_parameter};
+    socket.auth = Auth::token_or_key;
+    socket.headers = {"Upgrade", "Sec-WebSocket-Key", "Sec-WebSocket-Version", k_extensions_field};
+    socket.responses = {{101, "The WebSocket.", ""}};
+    socket.errors = {Errc::not_found, Errc::invalid_field, Errc::upgrade_required, Errc::storage_failed,
+                     Errc::too_many_streams};
+    return routes;
+}
+
+}  // namespace atl::http

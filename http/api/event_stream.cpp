@@ -1,0 +1,100 @@
+#include "http/api/event_stream.hpp"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "http/wire/json_writer.hpp"
+#include "http/wire/text.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+
+// How long a browser waits before it reconnects, in milliseconds.
+constexpr std::string_view k_retry_hint = "retry: 1000\n\n";
+
+}  // namespace
+
+void write_sse_event(std::string& out, const conversation::Event& event) {
+    const auto type = to_string(event.type);
+    constexpr std::size_t k_frame_bytes = 48;
+    if (out.capacity() - out.size() < event.json.size() + type.size() + k_frame_bytes)
+        out.reserve(2 * out.capacity() + event.json.size() + type.size() + k_frame_bytes);
+    fmt::format_to(std::back_inserter(out), "id: {}\nevent: ", event.seq);
+    out.append(type).append("\ndata: ").append(event.json).append("\n\n");
+}
+
+EventStream::EventStream(std::unique_ptr<EventFeed> feed, std::uint64_t turn)
+    : feed_(std::move(feed)), turn_(turn) {}
+
+BodyStream::State EventStream::pull(std::string& out, std::size_t limit_bytes) {
+    if (!begun_ && turn_ == 0)
+        out += k_retry_hint;
+    begun_ = true;
+    std::size_t scanned_bytes = 0;
+    while (scanned_bytes < limit_bytes) {
+        const auto batch = feed_->next(limit_bytes - scanned_bytes);
+        if (batch.has_error()) {
+            write_closed(batch.error(), out);
+            return State::finished;
+        }
+        for (const auto& event : batch->events) {
+            scanned_bytes += event->cost_bytes();
+            if (turn_ != 0 && event->turn != turn_)
+                continue;
+            write_sse_event(out, *event);
+            if (turn_ != 0 && event->type == conversation::EventType::done)
+                return State::finished;
+        }
+        if (batch->gone) {
+            write_closed(Error(Errc::conversation_ended, "The conversation was removed."), out);
+            return State::finished;
+        }
+        if (batch->events.empty())
+            return State::waiting;
+    }
+    return State::more;
+}
+
+void EventStream::heartbeat(std::string& out) {
+    out += ": heartbeat\n\n";
+}
+
+void EventStream::end_early(Errc reason, std::string& out) {
+    write_closed(Error(reason, "Reconnect and go on after the last event that you saw."), out);
+}
+
+void EventStream::write_closed(const Error& reason, std::string& out) const {
+    out += "event: stream_closed\ndata: ";
+    JsonWriter json(out);
+    json.begin_object();
+    json.key("code").string(base::code_name(reason.code()));
+    json.key("detail").string(reason.detail());
+    json.key("after").number(feed_->cursor());
+    json.end_object();
+    out += "\n\n";
+}
+
+Response event_stream_response(std::unique_ptr<EventFeed> feed, std::uint64_t turn) {
+    Response response;
+    response.content_type = k_event_stream_type;
+    // nginx buffers responses unless told otherwise; events are meant to arrive one by one.
+    response.headers.emplace_back("X-Accel-Buffering", "no");
+    response.stream = std::make_unique<EventStream>(std::move(feed), turn);
+    return response;
+}
+
+base::Result<std::uint64_t> resume_point(const Request& request, std::uint64_t after) {
+    const auto last_id = request.header("Last-Event-ID");
+    if (last_id.empty())
+        return after;
+    const auto seq = parse_decimal(last_id);
+    if (!seq || *seq > INT64_MAX)
+        return Error(Errc::invalid_request, "Last-Event-ID must be the id of an event, a decimal number.");
+    return *seq;
+}
+
+}  // namespace atl::http

@@ -1,0 +1,74 @@
+// A conversation's events as Server-Sent Events (WHATWG HTML, section 9.2): what comes after a cursor, live,
+// either all of it or one turn up to its `done`. Every frame with an id is an event of the log, so that the
+// last id seen is where a client goes on. A stream that ends for another reason than its `done` says so in a
+// frame `stream_closed {code, detail, after}` without an id.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "core/conversation/subscription.hpp"
+#include "core/conversation/types.hpp"
+#include "http/access/client_limits.hpp"
+#include "http/wire/message.hpp"
+
+namespace atl::http {
+
+/// Where events come from: a Subscription, or a test. The contract is that of conversation::Subscription.
+class EventFeed {
+  public:
+    virtual ~EventFeed() = default;
+    virtual base::Result<conversation::Batch> next(std::size_t limit_bytes) = 0;
+    virtual void on_wake(StreamWake wake) = 0;
+    virtual std::uint64_t cursor() const noexcept = 0;
+};
+
+class SubscriptionFeed final : public EventFeed {
+  public:
+    /// `lease` is kept as long as the feed.
+    explicit SubscriptionFeed(std::unique_ptr<conversation::Subscription> subscription, StreamLease lease)
+        : subscription_(std::move(subscription)), lease_(std::move(lease)) {}
+    base::Result<conversation::Batch> next(std::size_t limit_bytes) override {
+        return subscription_->next(limit_bytes);
+    }
+    void on_wake(StreamWake wake) override { subscription_->on_wake(std::move(wake)); }
+    std::uint64_t cursor() const noexcept override { return subscription_->cursor(); }
+
+  private:
+    std::unique_ptr<conversation::Subscription> subscription_;
+    StreamLease lease_;
+};
+
+inline constexpr std::string_view k_event_stream_type = "text/event-stream";
+
+/// Appends `id: N\nevent: TYPE\ndata: {json}\n\n`. An event's JSON is one line.
+void write_sse_event(std::string& out, const conversation::Event& event);
+
+class EventStream final : public BodyStream {
+  public:
+    /// Every event until the conversation is gone. `turn` not 0: only this turn's, until its `done`.
+    EventStream(std::unique_ptr<EventFeed> feed, std::uint64_t turn);
+
+    State pull(std::string& out, std::size_t limit_bytes) override;
+    void on_wake(StreamWake wake) override { feed_->on_wake(std::move(wake)); }
+    void heartbeat(std::string& out) override;
+    void end_early(base::Errc reason, std::string& out) override;
+
+  private:
+    void write_closed(const base::Error& reason, std::string& out) const;
+
+    std::unique_ptr<EventFeed> feed_;
+    std::uint64_t turn_;
+    bool begun_ = false;
+};
+
+/// A 200 that streams.
+Response event_stream_response(std::unique_ptr<EventFeed> feed, std::uint64_t turn);
+
+/// Where a client goes on: Last-Event-ID if the request has one, since a browser sends it when it reconnects
+/// with the same URL, else `after`. Errors: invalid_request for an id that is no number.
+base::Result<std::uint64_t> resume_point(const Request& request, std::uint64_t after);
+
+}  // namespace atl::http

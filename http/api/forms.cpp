@@ -1,0 +1,227 @@
+#include "http/api/forms.hpp"
+
+#include "http/access/limit_ceilings.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+
+std::optional<std::uint32_t> read_u32(ObjectReader& reader, std::string_view name, IntRange range) {
+    const auto value = reader.integer(name, range);
+    return value ? std::optional<std::uint32_t>(static_cast<std::uint32_t>(*value)) : std::nullopt;
+}
+
+void keep_error(ObjectReader& reader, const base::Result<void>& result) {
+    if (result.has_error())
+        reader.fail(result.error());
+}
+
+std::optional<std::string> read_metadata(ObjectReader& reader) {
+    const Json* metadata = reader.object("metadata");
+    if (metadata == nullptr)
+        return std::nullopt;
+    auto text = metadata->dump();
+    if (text.size() > base::k_max_metadata_bytes) {
+        reader.fail("metadata", "at most " + std::to_string(base::k_max_metadata_bytes) + " bytes as JSON");
+        return std::nullopt;
+    }
+    return text;
+}
+
+std::optional<LimitChanges> read_limits(ObjectReader& reader, const LimitChanges& ceilings) {
+    const Json* value = reader.object("limits");
+    if (value == nullptr)
+        return std::nullopt;
+    ObjectReader limits(*value, "limits.");
+    LimitChanges changes;
+    changes.memory_mb = read_u32(limits, "memoryMb", k_memory_mb_range);
+    changes.cpu_percent = read_u32(limits, "cpuPercent", k_cpu_percent_range);
+    changes.disk_mb = read_u32(limits, "diskMb", k_disk_mb_range);
+    changes.max_processes = read_u32(limits, "maxProcesses", k_max_processes_range);
+    changes.max_sockets = read_u32(limits, "maxSockets", k_max_sockets_range);
+    changes.max_open_files = read_u32(limits, "maxOpenFiles", k_max_open_files_range);
+    keep_error(reader, limits.finish());
+    keep_error(reader, check_ceilings(changes, ceilings));
+    return changes;
+}
+
+sandbox::Environment read_env(ObjectReader& reader) {
+    sandbox::Environment env;
+    const Json* value = reader.object("env");
+    if (value == nullptr)
+        return env;
+    if (value->size() > base::k_max_env_entries) {
+        reader.fail("env", "at most " + std::to_string(base::k_max_env_entries) + " variables");
+        return env;
+    }
+    for (const auto& [name, text] : value->items()) {
+        if (!text.is_string()) {
+            reader.fail("env", "an object of strings");
+            return env;
+        }
+        env.emplace_back(name, text.get<std::string>());
+    }
+    return env;
+}
+
+sandbox::NetworkMode read_network(ObjectReader& reader) {
+    const auto text = reader.string("network", k_max_agent_name_bytes);
+    if (!text)
+        return sandbox::NetworkMode::none;
+    const auto mode = sandbox::parse_network(*text);
+    if (!mode)
+        reader.fail("network", "\"none\" or \"host\"");
+    return mode.value_or(sandbox::NetworkMode::none);
+}
+
+// A string without NUL, which C programs down the line would take for its end.
+std::optional<std::string> read_text(ObjectReader& reader, std::string_view name, std::size_t limit_bytes) {
+    auto text = reader.string(name, limit_bytes);
+    if (text && (text->empty() || text->find('\0') != std::string::npos)) {
+        reader.fail(name, "text that is not empty and has no NUL character");
+        return std::nullopt;
+    }
+    return text;
+}
+
+std::string read_parts(ObjectReader& reader, const Json& parts) {
+    std::string content;
+    std::size_t index = 0;
+    for (const Json& part : parts) {
+        ObjectReader fields(part, "content[" + std::to_string(index) + "].");
+        const auto type = fields.string("type", k_max_agent_name_bytes);
+        if (!fields.failed() && type != "text")
+            fields.fail("type", "\"text\"");
+        const auto text = read_text(fields, "text", base::k_max_body_bytes);
+        if (!text)
+            fields.fail("text", "a string");
+        keep_error(reader, fields.finish());
+        if (reader.failed())
+            return {};
+        content.append(index++ == 0 ? "" : "\n").append(*text);
+    }
+    return content;
+}
+
+std::string read_content(ObjectReader& reader) {
+    const Json* value = reader.any("content");
+    if (value != nullptr && value->is_string())
+        return read_text(reader, "content", base::k_max_body_bytes).value_or("");
+    if (value != nullptr && value->is_array() && !value->empty())
+        return read_parts(reader, *value);
+    reader.fail("content", "a string, or an array of {type: \"text\", text} with at least one part");
+    return {};
+}
+
+}  // namespace
+
+sandbox::Limits LimitChanges::applied_to(sandbox::Limits limits) const noexcept {
+    limits.memory_mb = memory_mb.value_or(limits.memory_mb);
+    limits.cpu_percent = cpu_percent.value_or(limits.cpu_percent);
+    limits.disk_mb = disk_mb.value_or(limits.disk_mb);
+    limits.max_processes = max_processes.value_or(limits.max_processes);
+    limits.max_sockets = max_sockets.value_or(limits.max_sockets);
+    limits.max_open_files = max_open_files.value_or(limits.max_open_files);
+    return limits;
+}
+
+base::Result<conversation::CreateRequest> read_create_form(const Json& body, const LimitChanges& ceilings,
+                                                           const sandbox::Limits& defaults) {
+    ObjectReader reader(body);
+    conversation::CreateRequest request;
+    request.agent = read_text(reader, "agent", k_max_agent_name_bytes).value_or("");
+    request.user_id = read_text(reader, "userId", base::k_max_user_id_bytes);
+    request.metadata = read_metadata(reader).value_or("{}");
+    request.env = read_env(reader);
+    request.limits =
+        read_limits(reader, ceilings).value_or(LimitChanges{}).applied_to(lowered_to(ceilings, defaults));
+    request.network = read_network(reader);
+    request.idle_seconds = read_u32(reader, "idleSeconds", k_seconds_range);
+    request.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
+    if (auto result = reader.finish(); result.has_error())
+        return result.error();
+    return request;
+}
+
+base::Result<PatchForm> read_patch_form(const Json& body, const LimitChanges& ceilings) {
+    ObjectReader reader(body);
+    PatchForm form;
+    form.metadata = read_metadata(reader);
+    form.limits = read_limits(reader, ceilings);
+    form.idle_seconds = read_u32(reader, "idleSeconds", k_seconds_range);
+    form.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
+    if (auto result = reader.finish(); result.has_error())
+        return result.error();
+    return form;
+}
+
+base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json& body,
+                                                                      const LimitChanges& ceilings,
+                                                                      const sandbox::Limits& defaults) {
+    ObjectReader reader(body);
+    conversation::Manager::SandboxRequest request;
+    request.metadata = read_metadata(reader).value_or("{}");
+    request.env = read_env(reader);
+    request.limits =
+        read_limits(reader, ceilings).value_or(LimitChanges{}).applied_to(lowered_to(ceilings, defaults));
+    request.network = read_network(reader);
+    request.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
+    if (auto result = reader.finish(); result.has_error())
+        return result.error();
+    return request;
+}
+
+base::Result<TokenForm> read_token_form(const Json& body) {
+    ObjectReader reader(body);
+    TokenForm form;
+    if (const auto ttl = reader.integer("ttlSeconds", k_token_ttl_range))
+        form.ttl = std::chrono::seconds(*ttl);
+    const auto scope = reader.string("scope", k_max_agent_name_bytes);
+    if (scope && *scope != "read" && *scope != "chat")
+        reader.fail("scope", "\"read\" or \"chat\"");
+    form.scope = scope == "chat" ? Scope::chat : Scope::read;
+    if (auto result = reader.finish(); result.has_error())
+        return result.error();
+    return form;
+}
+
+base::Result<conversation::PauseMode> read_pause_form(const Json& body) {
+    ObjectReader reader(body);
+    const auto mode = reader.string("mode", k_max_agent_name_bytes);
+    if (mode && *mode != "cold" && *mode != "warm")
+        reader.fail("mode", "\"cold\" or \"warm\"");
+    if (auto result = reader.finish(); result.has_error())
+        return result.error();
+    return mode == "warm" ? conversation::PauseMode::warm : conversation::PauseMode::cold;
+}
+
+base::Result<std::string> read_message_form(const Json& body) {
+    ObjectReader reader(body);
+    std::string content = read_content(reader);
+    if (auto result = reader.finish(); result.has_error())
+        return result.error();
+    return content;
+}
+
+base::Result<ClientFrame> read_client_frame(const Json& body) {
+    ObjectReader reader(body);
+    ClientFrame frame;
+    const auto type = reader.string("type", k_max_frame_type_bytes);
+    if (type == "message") {
+        frame.kind = ClientFrame::Kind::message;
+        frame.content = read_content(reader);
+        frame.idempotency_key =
+            reader.string("idempotencyKey", base::k_max_idempotency_key_bytes).value_or("");
+    } else if (type == "interrupt") {
+        frame.kind = ClientFrame::Kind::interrupt;
+    } else {
+        reader.fail("type", "\"message\" or \"interrupt\"");
+    }
+    if (auto result = reader.finish(); result.has_error())
+        return result.error();
+    return frame;
+}
+
+}  // namespace atl::http

@@ -1,0 +1,64 @@
+// The forms of request bodies: JSON to the request types of the core. Checks form only (types, ranges,
+// unknown names); what is allowed is the core's to say. Errors: invalid_field, unknown_field, naming the
+// field. The ranges are what schemas.cpp tells clients.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/base/limits.hpp"
+#include "core/conversation/manager.hpp"
+#include "core/conversation/types.hpp"
+#include "http/access/access.hpp"
+#include "http/access/limit_changes.hpp"
+#include "http/access/limit_ranges.hpp"
+#include "http/wire/json_reader.hpp"
+
+namespace atl::http {
+
+inline constexpr IntRange k_seconds_range{0, base::k_max_named_time.count()};
+inline constexpr IntRange k_page_range{1, base::k_max_page_items};
+inline constexpr IntRange k_seq_range{0, INT64_MAX};
+inline constexpr std::size_t k_max_agent_name_bytes = 64;
+inline constexpr std::size_t k_max_frame_type_bytes = 32;
+
+inline constexpr IntRange k_token_ttl_range{1, base::k_max_token_ttl.count()};
+
+struct TokenForm {
+    std::chrono::seconds ttl = base::k_default_token_ttl;
+    Scope scope = Scope::read;
+};
+
+struct PatchForm {
+    std::optional<std::string> metadata;
+    std::optional<LimitChanges> limits;
+    std::optional<std::uint32_t> idle_seconds;
+    std::optional<std::uint32_t> ttl_seconds;
+};
+
+/// `ceilings` are those of who asks: a limit that is named above its ceiling is refused (limit_not_allowed),
+/// and what is not named is as in `defaults`, or no higher.
+base::Result<conversation::CreateRequest> read_create_form(const Json& body,
+                                                           const LimitChanges& ceilings = {},
+                                                           const sandbox::Limits& defaults = {});
+base::Result<PatchForm> read_patch_form(const Json& body, const LimitChanges& ceilings = {});
+base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json& body,
+                                                                      const LimitChanges& ceilings = {},
+                                                                      const sandbox::Limits& defaults = {});
+base::Result<TokenForm> read_token_form(const Json& body);
+base::Result<conversation::PauseMode> read_pause_form(const Json& body);
+/// The text of `{content: string | [{type:"text", text}]}`; several parts are joined by line ends.
+base::Result<std::string> read_message_form(const Json& body);
+/// What a client's WebSocket frame asks for: `{type:"message", content, idempotencyKey?}`, content as above,
+/// or
+/// `{type:"interrupt"}`.
+struct ClientFrame {
+    enum class Kind : std::uint8_t { message, interrupt };
+    Kind kind = Kind::interrupt;
+    std::string content;
+    std::string idempotency_key;
+};
+base::Result<ClientFrame> read_client_frame(const Json& body);
+
+}  // namespace atl::http

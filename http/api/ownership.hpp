@@ -1,0 +1,30 @@
+// What a key may touch that is for one user's conversations only. make_router puts one guard on every route,
+// and the session asks it before the handler runs, so that a new route is covered by being in the table:
+//     /v1/conversations/{id}…   the conversation's user must be the key's
+//     /v1/sandboxes/{id}…       the user of the sandbox's conversation must be
+//     any other                 refused, unless the route says UserKeys::allowed and keeps to the user itself
+// A stream token opens its own conversation's routes that take tokens and nothing else.
+// What belongs to another answers not_found, exactly as what does not exist.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "core/base/error.hpp"
+#include "http/access/access.hpp"
+#include "http/api/api.hpp"
+#include "http/server/router.hpp"
+
+namespace atl::http {
+
+/// Sets the route's guard and adds the errors that it gives. `api` must outlive the route.
+void guard_route(Api& api, Route& route);
+
+/// For what names a user, in a body or a query: nothing becomes the key's user, another one is refused.
+/// A key without a user may name any. Errors: user_not_allowed.
+base::Result<void> claim_user(const Principal& principal, std::optional<std::string>& user_id);
+
+/// The host's network is for keys without a user. Errors: network_not_allowed.
+base::Result<void> check_network(const Principal& principal, sandbox::NetworkMode network);
+
+}  // namespace atl::http

@@ -1,0 +1,79 @@
+// Routes that tell what a sandbox uses, and what it and the server said of its life.
+#include "core/base/clock.hpp"
+#include "http/api/api.hpp"
+#include "http/api/forms.hpp"
+#include "http/api/views.hpp"
+#include "http/wire/json_writer.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+using base::Task;
+
+Task<Result<Response>> async_metrics(Api& api, RequestContext& context) {
+    const auto id = id_param(context);
+    if (id.has_error())
+        co_return id.error();
+    const auto report = api.conversations.sandbox_usage(*id);
+    if (report.has_error())
+        co_return report.error();
+    co_return json_response(sandbox_usage_json(*report));
+}
+
+Result<std::optional<sandbox::LogStream>> stream_of(const RequestContext& context) {
+    const std::string* name = context.query_value("stream");
+    if (name == nullptr)
+        return std::optional<sandbox::LogStream>();
+    const auto stream = sandbox::parse_log_stream(*name);
+    if (!stream)
+        return Error(Errc::invalid_field, "The query parameter `stream` must be `output` or `system`.");
+    return stream;
+}
+
+Task<Result<Response>> async_logs(Api& api, RequestContext& context) {
+    const auto id = id_param(context);
+    if (id.has_error())
+        co_return id.error();
+    const auto after = context.query_integer("after", k_seq_range);
+    if (after.has_error())
+        co_return after.error();
+    const auto stream = stream_of(context);
+    if (stream.has_error())
+        co_return stream.error();
+    const auto page = api.conversations.sandbox_log(*id, after->value_or(0), *stream);
+    if (page.has_error())
+        co_return page.error();
+    co_return json_response(log_page_json(*page));
+}
+
+}  // namespace
+
+std::vector<Route> sandbox_report_routes(Api& api) {
+    std::vector<Route> routes;
+    Route metrics{
+        Method::get, "/v1/sandboxes/{id}/metrics", "getSandboxMetrics",
+        "What a sandbox uses now of its memory, processors, processes and disk; null is what is not "
+        "known, as without a living generation.",
+        bind_handler(api, async_metrics)};
+    metrics.responses = {{200, "What it uses.", "SandboxMetrics"}};
+    metrics.errors = {Errc::not_found};
+    routes.push_back(std::move(metrics));
+
+    Route logs{
+        Method::get, "/v1/sandboxes/{id}/logs", "getSandboxLogs",
+        "The end of what a sandbox wrote to stdout and stderr, and the server's notes of its life, line "
+        "by line. Kept for a while after the sandbox is gone, not over a restart of the server.",
+        bind_handler(api, async_logs)};
+    logs.query = {
+        {"after", R"({"type":"integer","minimum":0,"default":0})", "Only entries with a greater seq."},
+        {"stream", R"({"enum":["output","system"]})", "Only what the sandbox wrote, or only notes."}};
+    logs.responses = {{200, "The lines.", "SandboxLog"}};
+    logs.errors = {Errc::not_found, Errc::invalid_field};
+    routes.push_back(std::move(logs));
+    return routes;
+}
+
+}  // namespace atl::http

@@ -1,0 +1,129 @@
+// Routes of sandboxes without a conversation.
+#include "http/access/limit_ceilings.hpp"
+#include "http/api/api.hpp"
+#include "http/api/forms.hpp"
+#include "http/api/ownership.hpp"
+#include "http/api/views.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Result;
+using base::Task;
+using conversation::Manager;
+using SandboxView = Manager::SandboxView;
+
+Task<Result<Response>> async_create(Api& api, RequestContext& context) {
+    const auto body = context.json_body_or_empty();
+    if (body.has_error())
+        co_return body.error();
+    auto form = read_sandbox_form(*body, ceilings_for(context.principal, api.system.ceilings),
+                                  api.conversations.default_limits());
+    if (form.has_error())
+        co_return form.error();
+    if (auto open = check_network(context.principal, form->network); open.has_error())
+        co_return open.error();
+    auto start = [&](Manager::Reply<SandboxView> reply) {
+        api.conversations.create_sandbox(std::move(*form), std::move(reply));
+    };
+    const auto view = co_await context.async_reply<SandboxView>(start);
+    if (view.has_error())
+        co_return view.error();
+    Response response = json_response(sandbox_json(*view), 201);
+    response.headers.emplace_back("Location", "/v1/sandboxes/" + view->record.id);
+    co_return response;
+}
+
+Task<Result<Response>> async_list(Api& api, RequestContext& context) {
+    const auto limit = context.query_integer("limit", k_page_range);
+    if (limit.has_error())
+        co_return limit.error();
+    const std::string* given_cursor = context.query_value("cursor");
+    const std::string cursor = given_cursor == nullptr ? std::string() : *given_cursor;
+    const auto page = api.conversations.list_sandboxes(limit->value_or(base::k_default_page_items), cursor);
+    if (page.has_error())
+        co_return page.error();
+    std::string out;
+    JsonWriter json(out);
+    json.begin_object().key("sandboxes").begin_array();
+    for (const SandboxView& view : page->items)
+        write_sandbox(json, view);
+    json.end_array().key("next");
+    if (page->next.empty())
+        json.null();
+    else
+        json.string(page->next);
+    json.end_object();
+    co_return json_response(std::move(out));
+}
+
+Task<Result<Response>> async_get(Api& api, RequestContext& context) {
+    const auto id = id_param(context);
+    if (id.has_error())
+        co_return id.error();
+    const auto view = api.conversations.get_sandbox(*id);
+    if (view.has_error())
+        co_return view.error();
+    co_return json_response(sandbox_json(*view));
+}
+
+Task<Result<Response>> async_remove(Api& api, RequestContext& context) {
+    const auto id = id_param(context);
+    if (id.has_error())
+        co_return id.error();
+    auto start = [&](Manager::Reply<void> reply) { api.conversations.remove_sandbox(*id, std::move(reply)); };
+    const auto removed = co_await context.async_reply<void>(start);
+    if (removed.has_error())
+        co_return removed.error();
+    Response response;
+    response.status = 204;
+    co_return response;
+}
+
+Route create_route(Api& api) {
+    Route made{Method::post, "/v1/sandboxes", "createSandbox",
+               "Creates a sandbox without a conversation; answers when it is ready.",
+               bind_handler(api, async_create)};
+    made.body = BodyRule::optional;
+    made.request_schema = "CreateSandbox";
+    made.responses = {{201, "The sandbox, ready.", "Sandbox"}};
+    made.errors = {
+        Errc::invalid_env,   Errc::network_not_allowed, Errc::sandbox_failed,   Errc::sandbox_gone,
+        Errc::capacity,      Errc::storage_failed,      Errc::shutting_down,    Errc::host_unsupported,
+        Errc::bridge_failed, Errc::deadline_exceeded,   Errc::limit_not_allowed};
+    return made;
+}
+
+Route list_route(Api& api) {
+    Route made{Method::get, "/v1/sandboxes", "listSandboxes", "Lists sandboxes, page by page.",
+               bind_handler(api, async_list)};
+    made.query = {
+        {"limit", R"({"type":"integer","minimum":1,"maximum":10000,"default":100})", "Items in a page."},
+        {"cursor", R"({"type":"string"})", "`next` of the page before."}};
+    made.responses = {{200, "A page.", "SandboxPage"}};
+    made.errors = {Errc::invalid_field};
+    return made;
+}
+
+}  // namespace
+
+std::vector<Route> sandbox_routes(Api& api) {
+    std::vector<Route> routes;
+    routes.push_back(create_route(api));
+    routes.push_back(list_route(api));
+
+    Route get{Method::get, "/v1/sandboxes/{id}", "getSandbox", "One sandbox.", bind_handler(api, async_get)};
+    get.responses = {{200, "The sandbox.", "Sandbox"}};
+    get.errors = {Errc::not_found};
+    routes.push_back(std::move(get));
+
+    Route remove{Method::delete_, "/v1/sandboxes/{id}", "deleteSandbox",
+                 "Removes a sandbox and its workspace.", bind_handler(api, async_remove)};
+    remove.responses = {{204, "All of it is gone.", ""}};
+    remove.errors = {Errc::not_found, Errc::sandbox_in_use, Errc::storage_failed, Errc::shutting_down};
+    routes.push_back(std::move(remove));
+    return routes;
+}
+
+}  // namespace atl::http

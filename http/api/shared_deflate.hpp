@@ -1,0 +1,51 @@
+// What the compressing WebSockets of a server share: one zlib state for each direction, and the compressed
+// form of an event, made once for all that read it. Decides what compression is worth: events of a middling
+// size, and not too many a second, since it costs ten times what sending does. An event that is not
+// compressed goes out as it is, which permessage-deflate allows for any message.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "core/base/clock.hpp"
+#include "core/conversation/types.hpp"
+#include "http/websocket/deflate.hpp"
+
+namespace atl::http {
+
+/// So many bytes a second, and so many at once after a rest.
+class ByteBudget {
+  public:
+    ByteBudget(std::size_t bytes_per_s, std::size_t most_bytes) noexcept
+        : bytes_per_s_(bytes_per_s), most_bytes_(most_bytes), left_bytes_(most_bytes) {}
+    /// False, and nothing is taken, if there is less. `now` never goes back.
+    bool take(std::size_t bytes, base::SteadyTime now) noexcept;
+
+  private:
+    std::size_t bytes_per_s_;
+    std::size_t most_bytes_;
+    std::size_t left_bytes_;
+    base::SteadyTime filled_at_{};
+};
+
+class SharedDeflate {
+  public:
+    SharedDeflate();
+
+    Inflater& inflater() noexcept { return inflater_; }
+
+    struct Payload {
+        std::string_view bytes;        // of a compressed message, as long as the event; empty: send its JSON
+        std::size_t worked_bytes = 0;  // of JSON that were compressed for it just now
+    };
+    Payload payload_of(const conversation::Event& event, base::SteadyTime now);
+
+  private:
+    Inflater inflater_;
+    Deflater deflater_;
+    ByteBudget budget_;
+    std::string scratch_;
+};
+
+}  // namespace atl::http

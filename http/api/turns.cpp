@@ -1,0 +1,188 @@
+// Routes of a conversation's messages and events.
+#include "http/api/api.hpp"
+#include "http/api/event_stream.hpp"
+#include "http/api/forms.hpp"
+#include "http/wire/json_writer.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+using base::Task;
+using conversation::Manager;
+using conversation::TurnTicket;
+
+// A page ends here even if it may have more items: one response must not hold up the loop.
+constexpr std::size_t k_page_bytes = 512UL * 1024;
+
+Result<std::string> idempotency_key(const Request& request) {
+    if (!request.has_header("Idempotency-Key"))
+        return std::string();
+    const auto key = request.header("Idempotency-Key");
+    if (!is_visible_ascii(key, base::k_max_idempotency_key_bytes))
+        return Error(Errc::invalid_request, "Idempotency-Key must be 1 to " +
+                                                std::to_string(base::k_max_idempotency_key_bytes) +
+                                                " visible ASCII characters.");
+    return std::string(key);
+}
+
+Result<Response> open_stream(Api& api, const std::string& id, TurnTicket from, StreamLease lease) {
+    auto subscription = api.conversations.subscribe(id, from.after);
+    if (subscription.has_error())
+        return subscription.error();
+    return event_stream_response(
+        std::make_unique<SubscriptionFeed>(std::move(*subscription), std::move(lease)), from.turn);
+}
+
+Response ticket_response(const TurnTicket& ticket) {
+    std::string out;
+    JsonWriter json(out);
+    json.begin_object();
+    json.key("turn").string(conversation::turn_name(ticket.turn));
+    json.key("after").number(ticket.after);
+    json.end_object();
+    return json_response(std::move(out), 202);
+}
+
+Task<Result<Response>> async_post_message(Api& api, RequestContext& context) {
+    const auto id = id_param(context);
+    if (id.has_error())
+        co_return id.error();
+    auto key = idempotency_key(context.request);
+    if (key.has_error())
+        co_return key.error();
+    const auto body = context.json_body();
+    if (body.has_error())
+        co_return body.error();
+    auto content = read_message_form(*body);
+    if (content.has_error())
+        co_return content.error();
+    // A stream tells nothing before the turn's first event. There is no turn without a place for it.
+    const bool streams = context.accepts() == MediaType::event_stream;
+    auto lease = streams ? context.stream_lease(*id) : Result<StreamLease>(StreamLease{});
+    if (lease.has_error())
+        co_return lease.error();
+    const auto when = streams ? Manager::MessageReply::at_once : Manager::MessageReply::committed;
+    auto start = [&](Manager::Reply<TurnTicket> reply) {
+        api.conversations.message(*id, std::move(*content), std::move(*key), when, std::move(reply));
+    };
+    const auto ticket = co_await context.async_reply<TurnTicket>(start);
+    if (ticket.has_error())
+        co_return ticket.error();
+    if (streams) {
+        lease->reader = api.subscribers.enter(SubscriberKind::turn);
+        co_return open_stream(api, *id, *ticket, std::move(*lease));
+    }
+    co_return ticket_response(*ticket);
+}
+
+// Appends up to `limit` events after the subscription's cursor; gives the seq of the last one, or `after`.
+Result<std::uint64_t> write_events(JsonWriter& json, conversation::Subscription& events, std::size_t limit,
+                                   std::uint64_t after) {
+    std::size_t bytes = 0;
+    while (limit > 0 && bytes < k_page_bytes) {
+        const auto batch = events.next(k_page_bytes - bytes);
+        if (batch.has_error())
+            return batch.error();
+        for (const auto& event : batch->events) {
+            if (limit == 0)
+                break;
+            --limit;
+            json.raw(event->json);
+            bytes += event->json.size();
+            after = event->seq;
+        }
+        if (batch->events.empty() || batch->gone)
+            break;
+    }
+    return after;
+}
+
+Result<Response> events_page(Api& api, const std::string& id, std::uint64_t after, std::size_t limit) {
+    const auto subscription = api.conversations.subscribe(id, after);
+    if (subscription.has_error())
+        return subscription.error();
+    std::string out;
+    JsonWriter json(out);
+    json.begin_object().key("events").begin_array();
+    const auto next = write_events(json, **subscription, limit, after);
+    if (next.has_error())
+        return next.error();
+    json.end_array().key("next").number(*next).end_object();
+    return json_response(std::move(out));
+}
+
+Task<Result<Response>> async_get_events(Api& api, RequestContext& context) {
+    const auto id = id_param(context);
+    if (id.has_error())
+        co_return id.error();
+    const auto after = context.query_integer("after", k_seq_range);
+    if (after.has_error())
+        co_return after.error();
+    const auto limit = context.query_integer("limit", k_page_range);
+    if (limit.has_error())
+        co_return limit.error();
+    if (context.accepts() == MediaType::event_stream) {
+        const auto from = resume_point(context.request, after->value_or(0));
+        if (from.has_error())
+            co_return from.error();
+        auto lease = context.stream_lease(*id);
+        if (lease.has_error())
+            co_return lease.error();
+        lease->reader = api.subscribers.enter(SubscriberKind::sse);
+        TurnTicket whole;
+        whole.after = *from;
+        co_return open_stream(api, *id, whole, std::move(*lease));
+    }
+    co_return events_page(api, *id, after->value_or(0), limit->value_or(base::k_default_page_items));
+}
+
+}  // namespace
+
+std::vector<Route> turn_routes(Api& api) {
+    std::vector<Route> routes(2);
+    Route& post = routes[0];
+    post.method = Method::post;
+    post.pattern = "/v1/conversations/{id}/messages";
+    post.name = "postMessage";
+    post.summary = "Starts a turn. With `Accept: text/event-stream` its events follow until `done`.";
+    post.handler = bind_handler(api, async_post_message);
+    post.body = BodyRule::required;
+    post.request_schema = "PostMessage";
+    post.headers = {"Idempotency-Key"};
+    post.responses = {{200, "The turn's events.", "EventStream", k_event_stream_type},
+                      {202, "The turn has started; its events come after `after`.", "TurnTicket"}};
+    post.errors = {Errc::not_found,
+                   Errc::turn_in_progress,
+                   Errc::conversation_ended,
+                   Errc::seq_expired,
+                   Errc::idempotency_key_reused,
+                   Errc::conversation_starting,
+                   Errc::sandbox_failed,
+                   Errc::capacity,
+                   Errc::storage_failed,
+                   Errc::shutting_down,
+                   Errc::too_many_streams};
+
+    Route& events = routes[1];
+    events.method = Method::get;
+    events.pattern = "/v1/conversations/{id}/events";
+    events.name = "getEvents";
+    events.summary = "A page of the log; with `Accept: text/event-stream` the log from there on, live.";
+    events.handler = bind_handler(api, async_get_events);
+    events.auth = Auth::token_or_key;
+    events.headers = {"Last-Event-ID"};
+    events.query = {
+        {"after", R"({"type":"integer","minimum":0,"default":0})", "Only events with a greater seq."},
+        {"limit", R"({"type":"integer","minimum":1,"maximum":10000,"default":100})", "Events in a page."},
+        k_token_parameter};
+    events.responses = {{200, "Events.", "EventPage"},
+                        {200, "The events, live.", "EventStream", k_event_stream_type}};
+    events.errors = {Errc::not_found, Errc::invalid_field, Errc::seq_expired, Errc::storage_failed,
+                     Errc::too_many_streams};
+    return routes;
+}
+
+}  // namespace atl::http

@@ -1,0 +1,177 @@
+#include "http/api/views.hpp"
+
+namespace atl::http {
+namespace {
+
+void write_limits(JsonWriter& json, const sandbox::Limits& limits) {
+    json.begin_object();
+    json.key("memoryMb").number(limits.memory_mb);
+    json.key("cpuPercent").number(limits.cpu_percent);
+    json.key("diskMb").number(limits.disk_mb);
+    json.key("maxProcesses").number(limits.max_processes);
+    json.key("maxSockets").number(limits.max_sockets);
+    json.key("maxOpenFiles").number(limits.max_open_files);
+    json.end_object();
+}
+
+void write_text_or_null(JsonWriter& json, std::string_view text) {
+    if (text.empty())
+        json.null();
+    else
+        json.string(text);
+}
+
+template <class T>
+void write_number_or_null(JsonWriter& json, const std::optional<T>& number) {
+    if (number)
+        json.number(*number);
+    else
+        json.null();
+}
+
+void write_pressure(JsonWriter& json, const std::optional<sandbox::Pressure>& pressure) {
+    if (!pressure) {
+        json.null();
+        return;
+    }
+    json.begin_object();
+    json.key("someUs").number(pressure->some_usec);
+    json.key("fullUs").number(pressure->full_usec);
+    json.end_object();
+}
+
+std::uint64_t bytes_of_mb(std::uint32_t megabytes) {
+    return std::uint64_t{megabytes} * 1024 * 1024;
+}
+
+}  // namespace
+
+void write_enforcement(JsonWriter& json, const sandbox::Enforcement& enforcement) {
+    json.begin_object();
+    json.key("filesystem").string(enforcement.filesystem);
+    json.key("network").string(enforcement.network);
+    json.key("syscalls").string(enforcement.syscalls);
+    json.key("uid").string(enforcement.uid);
+    json.key("memory").string(enforcement.memory);
+    json.key("cpu").string(enforcement.cpu);
+    json.key("processes").string(enforcement.processes);
+    json.key("sockets").string(enforcement.sockets);
+    json.key("disk").string(enforcement.disk);
+    json.end_object();
+}
+
+void write_conversation(JsonWriter& json, const conversation::View& view) {
+    const auto& record = view.record;
+    json.begin_object();
+    json.key("id").string(record.id);
+    json.key("agent").string(record.agent);
+    json.key("status").string(to_string(record.status));
+    write_text_or_null(json.key("statusReason"), to_string(record.reason));
+    json.key("userId").string_or_null(record.user_id);
+    json.key("sandboxId").string(record.sandbox_id);
+    json.key("generation").number(view.generation);
+    json.key("sandboxStatus").string(to_string(view.sandbox_status));
+    json.key("sandboxCreatedAt").string(base::rfc3339(view.sandbox_created_at));
+    json.key("sandboxPublicUrl").null();
+    write_limits(json.key("limits"), view.limits);
+    json.key("network").string(to_string(view.network));
+    json.key("metadata").raw(record.metadata.empty() ? "{}" : record.metadata);
+    json.key("idleSeconds").number(record.idle_seconds);
+    json.key("ttlSeconds").number(record.ttl_seconds);
+    json.key("createdAt").string(base::rfc3339(record.created_at));
+    json.key("lastActiveAt").string(base::rfc3339(record.last_active_at));
+    json.key("firstSeq").number(record.first_seq);
+    json.key("lastSeq").number(record.last_seq);
+    write_enforcement(json.key("enforcement"), view.enforcement);
+    json.end_object();
+}
+
+void write_sandbox(JsonWriter& json, const conversation::Manager::SandboxView& view) {
+    const auto& record = view.record;
+    json.begin_object();
+    json.key("id").string(record.id);
+    write_text_or_null(json.key("conversationId"), record.conversation_id);
+    json.key("generation").number(record.generation);
+    json.key("status").string(to_string(view.status));
+    json.key("sandboxPublicUrl").null();
+    write_limits(json.key("limits"), record.limits);
+    json.key("network").string(to_string(record.network));
+    json.key("metadata").raw(record.metadata.empty() ? "{}" : record.metadata);
+    json.key("ttlSeconds").number(record.ttl_seconds);
+    json.key("createdAt").string(base::rfc3339(record.created_at));
+    write_enforcement(json.key("enforcement"), view.enforcement);
+    json.end_object();
+}
+
+std::string conversation_json(const conversation::View& view) {
+    std::string out;
+    JsonWriter json(out);
+    write_conversation(json, view);
+    return out;
+}
+
+std::string sandbox_usage_json(const conversation::Manager::SandboxUsage& report) {
+    std::string out;
+    JsonWriter json(out);
+    const sandbox::Usage& usage = report.usage;
+    const sandbox::Limits& limits = report.view.record.limits;
+    json.begin_object();
+    json.key("at").string(base::rfc3339(report.at));
+    json.key("generation").number(report.view.record.generation);
+    json.key("status").string(to_string(report.view.status));
+    json.key("memory").begin_object();
+    write_number_or_null(json.key("usedBytes"), usage.memory_bytes);
+    json.key("limitBytes").number(bytes_of_mb(report.memory_limit_mb));
+    write_number_or_null(json.key("peakBytes"), usage.memory_peak_bytes);
+    json.end_object();
+    json.key("cpu").begin_object();
+    write_number_or_null(json.key("usageUs"), usage.cpu_usec);
+    json.key("limitPercent").number(limits.cpu_percent);
+    json.end_object();
+    write_number_or_null(json.key("processes"), usage.processes);
+    json.key("maxProcesses").number(limits.max_processes);
+    write_number_or_null(json.key("sockets"), usage.sockets);
+    json.key("maxSockets").number(limits.max_sockets);
+    json.key("disk").begin_object();
+    write_number_or_null(json.key("usedBytes"),
+                         report.disk ? std::optional(report.disk->bytes) : std::nullopt);
+    write_number_or_null(json.key("inodes"), report.disk ? std::optional(report.disk->inodes) : std::nullopt);
+    json.key("limitBytes").number(bytes_of_mb(limits.disk_mb));
+    json.end_object();
+    json.key("pressure").begin_object();
+    write_pressure(json.key("memory"), usage.memory_pressure);
+    write_pressure(json.key("cpu"), usage.cpu_pressure);
+    write_pressure(json.key("io"), usage.io_pressure);
+    json.end_object();
+    json.end_object();
+    return out;
+}
+
+std::string log_page_json(const sandbox::LogPage& page) {
+    std::string out;
+    JsonWriter json(out);
+    json.begin_object().key("entries").begin_array();
+    for (const sandbox::LogEntry& entry : page.entries) {
+        json.begin_object();
+        json.key("seq").number(entry.seq);
+        json.key("at").string(base::rfc3339(entry.at));
+        json.key("stream").string(to_string(entry.stream));
+        json.key("generation").number(entry.generation);
+        json.key("text").string(entry.text);
+        json.end_object();
+    }
+    json.end_array();
+    json.key("firstSeq").number(page.first_seq);
+    json.key("next").number(page.next);
+    json.end_object();
+    return out;
+}
+
+std::string sandbox_json(const conversation::Manager::SandboxView& view) {
+    std::string out;
+    JsonWriter json(out);
+    write_sandbox(json, view);
+    return out;
+}
+
+}  // namespace atl::http

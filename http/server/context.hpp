@@ -1,0 +1,93 @@
+// What a handler gets to know of one request, and how it waits for the core's callbacks.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/task.hpp"
+#include "http/access/access.hpp"
+#include "http/access/client_limits.hpp"
+#include "http/wire/json_reader.hpp"
+#include "http/wire/message.hpp"
+#include "http/wire/text.hpp"
+#include "http/wire/wake_event.hpp"
+
+namespace atl::http {
+
+enum class MediaType : std::uint8_t { json, event_stream };
+
+/// What `accept` (RFC 9110 section 12.5.1) prefers of what this server can make: event_stream only if it is
+/// named and weighs at least as much as JSON; nothing if it is the only acceptable one and JSON is not.
+/// Anything else gets JSON.
+MediaType preferred_media(std::string_view accept) noexcept;
+
+/// Lives in the session's coroutine until the response is on its way.
+class RequestContext {
+  public:
+    RequestContext(Request& of, std::shared_ptr<WakeEvent> wake, const bool& aborted)
+        : request(of), wake_(std::move(wake)), aborted_(aborted) {}
+    RequestContext(const RequestContext&) = delete;
+    RequestContext& operator=(const RequestContext&) = delete;
+
+    Request& request;
+    std::string request_id;
+    Principal principal;
+    Client client;
+    LimitSubject limited;            // who the client is to limits
+    ClientLimits* limits = nullptr;  // the server's; outlives every session. Null: none
+    std::vector<std::pair<std::string_view, std::string>> params;  // of the path, decoded
+    QueryItems query;                                              // only names that the route declares
+
+    /// A parameter of the path by its name in the pattern; the route must have it.
+    const std::string& param(std::string_view name) const;
+    /// A parameter of the query, or nothing.
+    const std::string* query_value(std::string_view name) const noexcept;
+    /// An integer from the query. Errors: invalid_field.
+    base::Result<std::optional<std::uint64_t>> query_integer(std::string_view name, IntRange range) const;
+    /// A place among the conversation's streams. Errors: too_many_streams.
+    base::Result<StreamLease> stream_lease(std::string_view conversation_id) const {
+        return limits == nullptr ? StreamLease() : limits->stream(limited, conversation_id);
+    }
+    MediaType accepts() const noexcept { return preferred_media(request.header("Accept")); }
+
+    /// The body as JSON. Errors: unsupported_media_type, invalid_utf8, invalid_json.
+    base::Result<Json> json_body() const;
+    /// The same, where no body at all means `{}`.
+    base::Result<Json> json_body_or_empty() const;
+
+    /// Calls `start(reply)` and waits for `reply`, a function that takes the Result<T> of a core call. If the
+    /// server gives up on the connection first, the result is shutting_down and the late reply is dropped.
+    /// `start` must live until the returned task has finished: name it.
+    template <class T, class Start>
+    base::Task<base::Result<T>> async_reply(Start& start) {
+        struct State {
+            std::optional<base::Result<T>> value;
+            std::shared_ptr<WakeEvent> wake;
+            bool waiting = false;
+        };
+        auto state = std::make_shared<State>();
+        state->wake = wake_;
+        start([state](base::Result<T> result) {
+            state->value.emplace(std::move(result));
+            if (state->waiting)
+                state->wake->post();
+        });
+        state->waiting = true;
+        while (!state->value && !aborted_)
+            co_await wake_->async_wait();
+        if (!state->value)
+            co_return base::Error(base::Errc::shutting_down);
+        co_return std::move(*state->value);
+    }
+
+  private:
+    std::shared_ptr<WakeEvent> wake_;
+    const bool& aborted_;
+};
+
+}  // namespace atl::http

@@ -1,0 +1,245 @@
+#include "http/server/listener.hpp"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <arpa/inet.h>
+
+#include <array>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "http/wire/text.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+using base::UniqueFd;
+
+constexpr int k_backlog = 4096;
+constexpr auto k_same_owner = static_cast<uid_t>(-1);  // chown(2)
+// What the kernel holds of our output to a client before it is sent (TCP_NOTSENT_LOWAT, tcp(7)): without it a
+// client that never reads costs net.ipv4.tcp_wmem's maximum, megabytes. What is in flight does not count.
+constexpr int k_unsent_bytes = 256 * 1024;
+
+Error failure(const std::string& spec, const char* call, int error_number, std::string_view remedy) {
+    return Error(Errc::listen_failed, "Cannot listen on " + spec + ": " +
+                                          base::errno_text(call, error_number) + ". " + std::string(remedy));
+}
+
+std::string_view remedy_for(int error_number) {
+    switch (error_number) {
+        case EADDRINUSE:
+            return "Another process has this address: stop it, or choose another with --listen.";
+        case EACCES:
+            return "This port or path needs more rights: choose a port from 1024 up with --listen.";
+        case EADDRNOTAVAIL:
+            return "This host has no such address: choose one of its own with --listen.";
+        default:
+            return "Choose another address with --listen.";
+    }
+}
+
+struct HostPort {
+    std::string host;
+    std::string port;
+};
+
+std::optional<HostPort> split_host_port(std::string_view spec) {
+    const auto colon = spec.rfind(':');
+    if (colon == std::string_view::npos || colon == 0)
+        return std::nullopt;
+    auto host = spec.substr(0, colon);
+    const auto port = parse_decimal(spec.substr(colon + 1));
+    if (!port || *port > 65'535)
+        return std::nullopt;
+    if (host.front() == '[' && host.back() == ']')
+        host = host.substr(1, host.size() - 2);
+    else if (host.find(':') != std::string_view::npos)
+        return std::nullopt;
+    return HostPort{std::string(host), std::to_string(*port)};
+}
+
+std::string address_text(const sockaddr_storage& address) {
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    if (address.ss_family == AF_INET) {
+        const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+        ::inet_ntop(AF_INET, &v4.sin_addr, text.data(), text.size());
+        return std::string(text.data()) + ':' + std::to_string(ntohs(v4.sin_port));
+    }
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(address);
+    ::inet_ntop(AF_INET6, &v6.sin6_addr, text.data(), text.size());
+    return '[' + std::string(text.data()) + "]:" + std::to_string(ntohs(v6.sin6_port));
+}
+
+Reach reach_of(const sockaddr_storage& address) {
+    if (address.ss_family == AF_INET) {
+        const auto ip = ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr);
+        return (ip >> 24U) == 127 ? Reach::loopback : Reach::network;
+    }
+    const auto& ip = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+    return IN6_IS_ADDR_LOOPBACK(&ip) ? Reach::loopback : Reach::network;
+}
+
+base::Result<UniqueFd> listen_tcp(const std::string& spec, sockaddr_storage& bound) {
+    const auto target = split_host_port(spec);
+    if (!target)
+        return Error(Errc::listen_failed, "`" + spec + "` is not HOST:PORT, [V6]:PORT or unix:PATH.");
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+    addrinfo* found = nullptr;
+    if (const int code = ::getaddrinfo(target->host.c_str(), target->port.c_str(), &hints, &found); code != 0)
+        return Error(Errc::listen_failed, "Cannot listen on " + spec + ": " + ::gai_strerror(code) + '.');
+    const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
+    UniqueFd fd(::socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!fd)
+        return failure(spec, "socket", errno, remedy_for(errno));
+    const int on = 1;
+    ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (::bind(fd.get(), found->ai_addr, found->ai_addrlen) != 0)
+        return failure(spec, "bind", errno, remedy_for(errno));
+    if (::listen(fd.get(), k_backlog) != 0)
+        return failure(spec, "listen", errno, remedy_for(errno));
+    socklen_t length = sizeof bound;
+    ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &length);
+    return fd;
+}
+
+// Removes a socket file that nobody serves. EADDRINUSE if somebody does, 0 if the path is free now.
+int free_unix_path(const sockaddr_un& address) {
+    struct stat status {};
+    if (::lstat(address.sun_path, &status) != 0)
+        return 0;
+    if (!S_ISSOCK(status.st_mode))
+        return EADDRINUSE;
+    const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    const bool refused =
+        ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 &&
+        errno == ECONNREFUSED;
+    if (!refused)
+        return EADDRINUSE;
+    return ::unlink(address.sun_path) == 0 ? 0 : errno;
+}
+
+base::Result<UniqueFd> listen_unix(const std::string& spec, const std::string& path,
+                                   std::optional<gid_t> group) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.empty() || path.size() >= sizeof address.sun_path)
+        return Error(Errc::listen_failed, "The path of " + spec + " must have 1 to 107 bytes (unix(7)).");
+    std::memcpy(address.sun_path, path.c_str(), path.size());
+    if (const int error = free_unix_path(address); error != 0)
+        return failure(spec, "bind", error, remedy_for(error));
+    UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (!fd)
+        return failure(spec, "socket", errno, remedy_for(errno));
+    const mode_t old_mask = ::umask(0177);  // the file is made with mode 0600 at once
+    const int code = ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
+    const int error = errno;
+    ::umask(old_mask);
+    if (code != 0)
+        return failure(spec, "bind", error, remedy_for(error));
+    // Connecting needs write permission on the file (unix(7)). The group first: until then 0660 is another's.
+    if (group &&
+        (::lchown(address.sun_path, k_same_owner, *group) != 0 || ::chmod(address.sun_path, 0660) != 0)) {
+        const int cause = errno;
+        ::unlink(address.sun_path);
+        return failure(
+            spec, "chown", cause,
+            "Only root, or a member of the group, can give the socket to it: see --unix-socket-group.");
+    }
+    if (::listen(fd.get(), k_backlog) != 0)
+        return failure(spec, "listen", errno, remedy_for(errno));
+    return fd;
+}
+
+std::uint64_t inode_of(const std::string& path) {
+    struct stat status {};
+    return ::lstat(path.c_str(), &status) == 0 ? status.st_ino : 0;
+}
+
+}  // namespace
+
+Listener::Listener(base::Executor executor, UniqueFd fd, int family, Reach reach)
+    : descriptor_(executor, fd.release()), family_(family), reach_(reach) {}
+
+Listener::~Listener() {
+    close();
+}
+
+base::Result<Listener> Listener::open(base::Executor executor, const std::string& spec,
+                                      std::optional<gid_t> unix_group) {
+    constexpr std::string_view k_unix = "unix:";
+    if (spec.starts_with(k_unix)) {
+        const std::string path = spec.substr(k_unix.size());
+        auto fd = listen_unix(spec, path, unix_group);
+        if (fd.has_error())
+            return fd.error();
+        Listener listener(executor, std::move(*fd), AF_UNIX, Reach::unix_socket);
+        listener.address_ = spec;
+        listener.unix_path_ = path;
+        listener.unix_inode_ = inode_of(path);
+        return listener;
+    }
+    sockaddr_storage bound{};
+    auto fd = listen_tcp(spec, bound);
+    if (fd.has_error())
+        return fd.error();
+    Listener listener(executor, std::move(*fd), bound.ss_family, reach_of(bound));
+    listener.address_ = address_text(bound);
+    return listener;
+}
+
+base::Task<bool> Listener::async_wait() {
+    boost::system::error_code error;
+    auto token = boost::asio::redirect_error(boost::asio::use_awaitable_t<base::Executor>{}, error);
+    co_await descriptor_.async_wait(Descriptor::wait_read, token);
+    co_return !error && descriptor_.is_open();
+}
+
+std::optional<Accepted> Listener::accept(bool& exhausted) {
+    sockaddr_storage peer{};
+    socklen_t length = sizeof peer;
+    const int fd = ::accept4(descriptor_.native_handle(), reinterpret_cast<sockaddr*>(&peer), &length,
+                             SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+        exhausted = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+        return std::nullopt;
+    }
+    if (family_ != AF_UNIX) {
+        const int on = 1;
+        ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        ::setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &k_unsent_bytes, sizeof k_unsent_bytes);
+    }
+    UniqueFd owner(fd);
+    boost::system::error_code error;
+    Socket socket(descriptor_.get_executor());
+    socket.assign(boost::asio::generic::stream_protocol(family_, 0), fd, error);
+    if (error)
+        return std::nullopt;
+    owner.release();
+    socket.non_blocking(true,
+                        error);  // no system call: the descriptor is non-blocking already, Asio has to know
+    return Accepted{std::move(socket), IpAddress::of(peer)};
+}
+
+void Listener::close() {
+    boost::system::error_code ignored;
+    descriptor_.close(ignored);
+    if (!unix_path_.empty() && inode_of(unix_path_) == unix_inode_)
+        ::unlink(unix_path_.c_str());
+    unix_path_.clear();
+}
+
+}  // namespace atl::http

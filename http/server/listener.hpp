@@ -1,0 +1,60 @@
+// A listening socket made from its spec: "HOST:PORT", "[V6]:PORT" or "unix:PATH". Blocking name look-up
+// happens only here, at start. A Unix socket's file has mode 0600, or 0660 for a group; it replaces one that
+// nobody serves any more, and is removed by close(). Accepted sockets are non-blocking and close-on-exec.
+#pragma once
+
+#include <sys/types.h>
+
+#include <boost/asio/posix/basic_stream_descriptor.hpp>
+#include <optional>
+#include <string>
+
+#include "core/base/error.hpp"
+#include "core/base/task.hpp"
+#include "core/base/unique_fd.hpp"
+#include "http/access/access.hpp"
+#include "http/access/client_address.hpp"
+#include "http/wire/connection.hpp"
+
+namespace atl::http {
+
+/// A client that has connected.
+struct Accepted {
+    Socket socket;
+    PeerAddress peer;
+};
+
+class Listener {
+  public:
+    /// Members of `unix_group` may connect to a Unix socket, too. Errors: listen_failed, with what to do.
+    static base::Result<Listener> open(base::Executor executor, const std::string& spec,
+                                       std::optional<gid_t> unix_group = std::nullopt);
+    Listener(Listener&&) noexcept = default;
+    Listener& operator=(Listener&&) = delete;
+    ~Listener();
+
+    /// Waits until a client may be there. False: the listener was closed.
+    base::Task<bool> async_wait();
+    /// One client that is there, if any. `exhausted` is set when the process or the host has no descriptors
+    /// left.
+    std::optional<Accepted> accept(bool& exhausted);
+    void close();
+
+    /// As bound: port 0 is replaced by the one that the kernel chose.
+    const std::string& address() const noexcept { return address_; }
+    Reach reach() const noexcept { return reach_; }
+
+  private:
+    using Descriptor = boost::asio::posix::basic_stream_descriptor<base::Executor>;
+
+    Listener(base::Executor executor, base::UniqueFd fd, int family, Reach reach);
+
+    Descriptor descriptor_;
+    int family_;
+    Reach reach_;
+    std::string address_;
+    std::string unix_path_;
+    std::uint64_t unix_inode_ = 0;
+};
+
+}  // namespace atl::http

@@ -1,0 +1,166 @@
+#include "http/server/problem.hpp"
+
+#include "http/wire/json_writer.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+
+// What a client reads where the error brought no sentence of its own.
+std::string_view default_detail(Errc code) noexcept {
+    switch (code) {
+        case Errc::not_found:
+            return "There is no such resource.";
+        case Errc::unauthorized:
+            return "Send the API key as `Authorization: Bearer KEY` or `X-API-Key: KEY`.";
+        case Errc::token_expired:
+            return "The token's time is over; fetch a new one.";
+        case Errc::key_restricted:
+            return "This key is for the conversations of one user; the route needs a key without a user.";
+        case Errc::user_not_allowed:
+            return "This key belongs to another user; leave `userId` out or name that user.";
+        case Errc::turn_in_progress:
+            return "A turn is open; wait for its `done` or interrupt it.";
+        case Errc::no_turn:
+            return "No turn is open.";
+        case Errc::conversation_ended:
+            return "The conversation has ended.";
+        case Errc::conversation_starting:
+            return "The conversation is starting; try again in a moment.";
+        case Errc::idempotency_key_reused:
+            return "This Idempotency-Key came before with another content.";
+        case Errc::capacity:
+            return "The server is full; try again later.";
+        case Errc::too_many_requests:
+            return "These are too many requests; try again after Retry-After.";
+        case Errc::too_many_connections:
+            return "This address has too many connections; close some or use fewer.";
+        case Errc::too_many_streams:
+            return "There are too many streams; close some or share one.";
+        case Errc::too_many_conversations:
+            return "This user has too many conversations; delete some.";
+        case Errc::shutting_down:
+            return "The server is stopping; try again in a moment.";
+        case Errc::internal:
+            return "The server has a defect; its log tells more under this requestId.";
+        default:
+            return "";
+    }
+}
+
+// When the error itself does not know: after a moment, where it passes by itself.
+std::chrono::seconds retry_after(const base::Error& error) noexcept {
+    constexpr std::chrono::seconds k_moment{5};
+    const unsigned status = status_of(error.code());
+    const bool passes =
+        status == 429 || error.code() == Errc::capacity || error.code() == Errc::shutting_down;
+    if (error.retry_after().count() > 0 || !passes)
+        return error.retry_after();
+    return k_moment;
+}
+
+}  // namespace
+
+unsigned status_of(Errc code) noexcept {
+    switch (code) {
+        case Errc::invalid_json:
+        case Errc::invalid_utf8:
+        case Errc::invalid_request:
+            return 400;
+        case Errc::invalid_field:
+        case Errc::unknown_field:
+        case Errc::unknown_agent:
+        case Errc::invalid_env:
+        case Errc::idempotency_key_reused:
+            return 422;
+        case Errc::network_not_allowed:
+        case Errc::limit_not_allowed:
+        case Errc::origin_not_allowed:
+        case Errc::key_restricted:
+        case Errc::read_only_token:
+        case Errc::user_not_allowed:
+            return 403;
+        case Errc::not_found:
+            return 404;
+        case Errc::method_not_allowed:
+            return 405;
+        case Errc::not_acceptable:
+            return 406;
+        case Errc::unauthorized:
+        case Errc::token_expired:
+            return 401;
+        case Errc::host_not_allowed:
+            return 421;
+        case Errc::body_too_large:
+            return 413;
+        case Errc::header_too_large:
+            return 431;
+        case Errc::target_too_long:
+            return 414;
+        case Errc::too_many_requests:
+        case Errc::too_many_connections:
+        case Errc::too_many_streams:
+        case Errc::too_many_conversations:
+            return 429;
+        case Errc::unsupported_media_type:
+            return 415;
+        case Errc::upgrade_required:
+            return 426;
+        case Errc::request_timeout:
+            return 408;
+        case Errc::turn_in_progress:
+        case Errc::no_turn:
+        case Errc::conversation_ended:
+        case Errc::conversation_starting:
+        case Errc::sandbox_in_use:
+        case Errc::sandbox_gone:
+            return 409;
+        case Errc::seq_expired:
+            return 410;
+        case Errc::sandbox_failed:
+        case Errc::capacity:
+        case Errc::storage_failed:
+        case Errc::shutting_down:
+        case Errc::host_unsupported:
+            return 503;
+        case Errc::bridge_failed:
+            return 502;
+        case Errc::deadline_exceeded:
+            return 504;
+        case Errc::listen_failed:
+        case Errc::internal:
+            return 500;
+    }
+    return 500;
+}
+
+std::string_view error_detail(const base::Error& error) noexcept {
+    return error.detail().empty() ? default_detail(error.code()) : error.detail();
+}
+
+Response problem(const base::Error& error, std::string_view request_id) {
+    Response response;
+    response.status = status_of(error.code());
+    response.content_type = k_problem_type;
+    JsonWriter json(response.body);
+    json.begin_object();
+    json.key("title").string(reason_phrase(response.status));
+    json.key("status").number(response.status);
+    json.key("detail").string(error_detail(error));
+    json.key("code").string(base::code_name(error.code()));
+    json.key("requestId").string(request_id);
+    json.end_object();
+    if (status_of(error.code()) == 401)
+        response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"atoll\"");
+    if (error.code() == Errc::upgrade_required) {
+        response.headers.emplace_back("Connection", "Upgrade");
+        response.headers.emplace_back("Upgrade", "websocket");
+        response.headers.emplace_back("Sec-WebSocket-Version", "13");
+    }
+    if (const auto seconds = retry_after(error); seconds.count() > 0)
+        response.headers.emplace_back("Retry-After", std::to_string(seconds.count()));
+    return response;
+}
+
+}  // namespace atl::http

@@ -1,0 +1,98 @@
+// The routing table: one list says what the server answers, and the OpenAPI document is made of the same list
+// (openapi.hpp). Immutable once made. Not here: what the handlers do.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/base/task.hpp"
+#include "http/server/context.hpp"
+#include "http/wire/message.hpp"
+
+namespace atl::http {
+
+/// Answers a request. Runs in the session's coroutine; must not block. An Error becomes a problem, and so
+/// does an exception (internal, logged).
+using Handler = std::function<base::Task<base::Result<Response>>(RequestContext&)>;
+
+/// Whether a request may have the route at all, from its principal and its path; an error refuses it. Runs
+/// before the body is read.
+using Guard = std::function<base::Result<void>(const RequestContext&)>;
+
+/// token_or_key: a key, or else a stream token of the conversation `{id}` in the query as `token`, which the
+/// route declares (k_token_parameter).
+enum class Auth : std::uint8_t { required, open, token_or_key };
+
+/// What a key may have that is for one user's conversations only, where the path does not name what belongs
+/// to somebody (ownership.hpp).
+enum class UserKeys : std::uint8_t { refused, allowed };
+
+/// What the JSON body of a route is.
+enum class BodyRule : std::uint8_t { none, optional, required };
+
+struct QueryParameter {
+    std::string_view name;
+    std::string_view schema;  // JSON text
+    std::string_view description;
+};
+
+/// What a route with Auth::token_or_key has among its query parameters.
+inline constexpr QueryParameter k_token_parameter{"token", R"({"type":"string"})",
+                                                  "A stream token, for who cannot send a key in a header."};
+
+/// One response that a route may give besides problems.
+struct ResponseSpec {
+    unsigned status;
+    std::string_view description;
+    std::string_view schema;  // name in components/schemas; empty: no body
+    std::string_view media_type = "application/json";
+};
+
+struct Route {
+    Method method;
+    std::string_view pattern;  // "/v1/things/{id}": a segment in braces is a parameter
+    std::string_view name;     // operationId
+    std::string_view summary;
+    Handler handler;
+    Auth auth = Auth::required;
+    BodyRule body = BodyRule::none;
+    std::string_view request_schema;  // name in components/schemas
+    std::vector<QueryParameter> query;
+    std::vector<std::string_view> headers;  // request fields that the route reads
+    std::vector<ResponseSpec> responses;
+    std::vector<base::Errc> errors;  // beyond those that every route may give
+    UserKeys user_keys = UserKeys::refused;
+    Guard guard;  // set by make_router
+};
+
+/// Patterns and names are unique, parameters are whole segments; a table that breaks this throws.
+class Router {
+  public:
+    explicit Router(std::vector<Route> routes);
+
+    /// What fits a request. `route` is null if none does; `allow` is then the methods that the path has, if
+    /// any.
+    struct Match {
+        const Route* route = nullptr;
+        std::vector<std::pair<std::string_view, std::string>> params;
+        std::string allow;
+        bool malformed = false;  // a parameter is not UTF-8, percent-encoded
+    };
+    /// HEAD fits GET routes (RFC 9110 section 9.3.2).
+    Match match(Method method, std::string_view path) const;
+
+    const std::vector<Route>& routes() const noexcept { return routes_; }
+
+  private:
+    struct Pattern {
+        std::vector<std::string_view> segments;
+        std::size_t route;
+    };
+    std::vector<Route> routes_;
+    std::vector<Pattern> patterns_;
+};
+
+}  // namespace atl::http

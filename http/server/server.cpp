@@ -1,0 +1,140 @@
+#include "http/server/server.hpp"
+
+#include <array>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
+#include "http/server/problem.hpp"
+#include "http/server/session.hpp"
+#include "http/wire/wake_queue.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+
+constexpr int k_accepts_a_turn = 64;
+constexpr base::Millis k_exhausted_pause{100};
+constexpr std::size_t k_dropped_bytes = 4096;
+
+}  // namespace
+
+Server::Server(base::Executor executor, Settings settings, Router router, const Authenticator& authenticator)
+    : executor_(executor),
+      state_(executor, std::move(settings), std::move(router), authenticator),
+      tasks_(executor, "http"),
+      grace_timer_(executor),
+      pause_timer_(executor) {}
+
+Server::~Server() = default;
+
+base::Result<std::string> Server::listen(const std::string& spec) {
+    auto listener = Listener::open(executor_, spec, state_.settings.unix_socket_group);
+    if (listener.has_error())
+        return listener.error();
+    listeners_.push_back(std::make_unique<Listener>(std::move(*listener)));
+    return listeners_.back()->address();
+}
+
+void Server::start() {
+    for (auto& listener : listeners_) {
+        base::LogLine(base::evt::server_listening).field("addr", listener->address()).info();
+        tasks_.spawn(async_accept(*listener));
+    }
+}
+
+std::size_t Server::queued_wakes() const {
+    return boost::asio::use_service<WakeQueue>(executor_.context()).size();
+}
+
+base::Task<> Server::async_accept(Listener& listener) {
+    while (!state_.stopping) {
+        const bool open = co_await listener.async_wait();
+        if (!open || state_.stopping)
+            break;
+        bool exhausted = false;
+        for (int i = 0; i < k_accepts_a_turn; ++i) {
+            auto client = listener.accept(exhausted);
+            if (!client)
+                break;
+            take(std::move(*client), listener.reach());
+        }
+        if (!exhausted)
+            continue;
+        // Without a descriptor the client stays in the backlog and would wake us again at once.
+        base::LogLine(base::evt::task_failed).field("err", "out of file descriptors").warn();
+        boost::system::error_code error;
+        auto token = boost::asio::redirect_error(boost::asio::use_awaitable_t<base::Executor>{}, error);
+        pause_timer_.expires_after(k_exhausted_pause);
+        co_await pause_timer_.async_wait(token);
+    }
+}
+
+void Server::take(Accepted client, Reach reach) {
+    auto lease = state_.limits.connect(client.peer, state_.settings.trusted_proxies);
+    if (lease.has_error())
+        return refuse(client, reach, lease.error());
+    if (sessions_.size() >= state_.settings.max_connections)
+        return refuse(client, reach, Error(Errc::capacity, "The server has no connections left."));
+    auto session = std::make_shared<Session>(state_, std::move(client), reach, std::move(*lease));
+    sessions_.insert(session.get());
+    tasks_.spawn(async_serve(std::move(session)));
+}
+
+// Says why and closes, without a session. The answer fits any socket's buffer. What has arrived is read,
+// since closing a socket with input resets the connection, and the client might never see the answer; what
+// comes later still may.
+void Server::refuse(Accepted& client, Reach reach, const Error& error) {
+    state_.log_limit(error, client.peer);
+    // A handshake only to say no would cost more than the refusal is worth.
+    if (state_.tls && reach != Reach::unix_socket)
+        return;
+    const std::string id = state_.new_request_id();
+    const Response response = problem(error, id);
+    state_.count_response(response.status);
+    std::string out;
+    write_response(out, response, id, state_.date(), KeepAlive::no, Framing::length);
+    boost::system::error_code ignored;
+    client.socket.write_some(boost::asio::buffer(out), ignored);
+    client.socket.shutdown(Socket::shutdown_send, ignored);
+    std::array<char, k_dropped_bytes> dropped;
+    client.socket.read_some(boost::asio::buffer(dropped), ignored);
+}
+
+base::Task<> Server::async_serve(std::shared_ptr<Session> session) {
+    // Erased also when the session throws; nothing else knows it then.
+    struct Leave {
+        std::unordered_set<Session*>& sessions;
+        Session* session;
+        ~Leave() { sessions.erase(session); }
+    };
+    const Leave leave{sessions_, session.get()};
+    co_await session->async_run();
+}
+
+void Server::stop(base::Millis grace, std::function<void()> done) {
+    state_.stopping = true;
+    for (auto& listener : listeners_)
+        listener->close();
+    pause_timer_.cancel();
+    for (Session* session : sessions_)
+        session->stop();
+    grace_timer_.expires_after(grace);
+    grace_timer_.async_wait([this](const boost::system::error_code& error) {
+        if (error)
+            return;
+        for (Session* session : sessions_)
+            session->abort();
+    });
+    tasks_.on_empty([this, done = std::move(done)] {
+        grace_timer_.cancel();
+        state_.wheel.stop();
+        done();
+    });
+}
+
+}  // namespace atl::http

@@ -1,0 +1,53 @@
+// What all sessions of a server share. Owned by the Server; sessions only refer to it.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "http/access/access.hpp"
+#include "http/access/client_limits.hpp"
+#include "http/server/router.hpp"
+#include "http/server/settings.hpp"
+#include "http/wire/body_budget.hpp"
+#include "http/wire/deadline_wheel.hpp"
+#include "http/wire/tls_context.hpp"
+
+namespace atl::http {
+
+class ServerState {
+  public:
+    static constexpr std::size_t k_statuses = 600;
+
+    ServerState(base::Executor executor, Settings settings, Router router,
+                const Authenticator& authenticator);
+
+    const Settings settings;
+    const Router router;
+    const Authenticator& authenticator;
+    ClientLimits limits;
+    DeadlineWheel wheel;
+    mutable BodyBudget bodies;  // who reads a message takes a place
+    bool stopping = false;
+    std::array<std::uint64_t, k_statuses> responses{};  // by status, since the start
+    std::shared_ptr<const TlsContext> tls;              // of new TCP connections; null: they are plain
+
+    /// The Date field of now, made once a second.
+    const std::string& date();
+    /// Unique over all starts of the server, cheap to make.
+    std::string new_request_id();
+    /// Logs that a limit was reached, a few lines a second at most, whoever asks: who is refused does not
+    /// fill the log.
+    void log_limit(const base::Error& error, const PeerAddress& address);
+    void count_response(unsigned status) noexcept { ++responses[status < k_statuses ? status : 0]; }
+
+  private:
+    std::string date_;
+    std::int64_t date_second_ = -1;
+    std::string id_prefix_;
+    std::uint64_t last_request_ = 0;
+    RateLimiter limit_lines_;
+};
+
+}  // namespace atl::http

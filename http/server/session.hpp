@@ -1,0 +1,73 @@
+// One client's connection: reads requests, admits them, runs their handlers one after the other in the order
+// in which they came (pipelining, RFC 9112 section 9.3.2), and sends the answers. Invariants: a request that
+// cannot be told apart from the next closes the connection; every wait on the client has a deadline; a
+// handler's exception becomes a problem. Not here: sockets (connection.hpp), routes.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/base/error.hpp"
+#include "core/base/task.hpp"
+#include "http/server/context.hpp"
+#include "http/server/listener.hpp"
+#include "http/server/server_state.hpp"
+#include "http/wire/connection.hpp"
+#include "http/wire/request_parser.hpp"
+
+namespace atl::http {
+
+class Session {
+  public:
+    /// `state` must outlive the session. `lease` counts the connection as long as the session lives.
+    Session(ServerState& state, Accepted client, Reach reach, CountLimiter::Lease lease);
+
+    /// Serves until the connection ends. The session must live until then. Not cancellable: use stop() and
+    /// abort().
+    base::Task<> async_run();
+
+    /// ServerState::stopping has been set: an idle session ends now, a stream with its last word, any other
+    /// one after its current response.
+    void stop();
+    /// Ends now, whatever is under way.
+    void abort();
+
+  private:
+    enum class Next : std::uint8_t { again, close, linger, taken_over };
+
+    base::Task<Next> async_open();
+    base::Task<Next> async_serve_one();
+    base::Task<base::Result<bool>> async_read_head();
+    base::Task<base::Result<bool>> async_read_body();
+    base::Task<base::Result<bool>> async_take_place();
+    void drop_body();
+    base::Task<Response> async_handle(const Route& route, RequestContext& context);
+    base::Task<Next> async_respond(RequestContext& context, Response& response);
+    base::Task<Next> async_refuse_unread(base::Error error);
+    void begin_request(RequestContext& context);
+    base::Result<const Route*> admit(RequestContext& context, std::string& allow);
+    base::Result<void> admit_site(const RequestContext& context) const;
+    base::Result<void> admit_principal(RequestContext& context, const Router::Match& match);
+    base::Result<Principal> identify(const Router::Match& match, const Request& request) const;
+    Response refuse(const RequestContext& context, const base::Error& error);
+    base::Result<void> admit_query(const Route& route, RequestContext& context) const;
+    KeepAlive keep_alive() const;
+    Next after_response(Io io, KeepAlive kept) const;
+    void log_request(std::string_view request_id, unsigned status, const PeerAddress& address) const;
+
+    ServerState& state_;
+    std::shared_ptr<Connection> connection_;
+    RequestParser parser_;
+    BodyBudget::Place place_;  // of the body
+    Reach reach_;
+    PeerAddress peer_;
+    CountLimiter::Lease lease_;
+    bool idle_ = false;
+    base::SteadyTime began_{};
+    std::string out_;
+    std::unique_ptr<Takeover> takeover_;
+};
+
+}  // namespace atl::http

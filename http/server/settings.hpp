@@ -1,0 +1,36 @@
+// What app configures of the HTTP server. Every duration and bound has a default from core/base/limits.hpp;
+// tests inject short ones.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/limits.hpp"
+#include "http/access/client_address.hpp"
+#include "http/access/limit_settings.hpp"
+#include "http/wire/wire_settings.hpp"
+
+namespace atl::http {
+
+/// Which requests the access log tells at level info; the others are told at level debug.
+enum class AccessLog : std::uint8_t { failures, all };
+
+struct Settings : WireSettings {
+    Millis heartbeat_interval = base::k_heartbeat_interval;
+    Millis stream_head_delay{
+        20};  // a stream's head waits this long for its first event: one write instead of two
+    std::size_t body_budget_bytes =
+        base::k_body_budget_bytes;  // of all that are not complete (body_budget.hpp)
+    std::size_t max_connections = base::k_max_connections;
+    LimitSettings limits;                      // of one client
+    TrustedProxies trusted_proxies;            // whose X-Forwarded fields count
+    std::vector<std::string> allowed_hosts;    // names in Host beyond those of the loopback; without port
+    std::vector<std::string> allowed_origins;  // "https://app.example": pages of other sites that may ask
+    std::optional<gid_t> unix_socket_group;    // may connect to Unix sockets, besides the server's own user
+    AccessLog access_log = AccessLog::failures;
+};
+
+}  // namespace atl::http

@@ -1,0 +1,24 @@
+// Sends a response whose body is a BodyStream: batches what is there into one write, keeps an idle stream
+// alive, notices a client that went away or does not read, and ends the stream cleanly when the server stops.
+#pragma once
+
+#include <string>
+
+#include "core/base/task.hpp"
+#include "http/server/server_state.hpp"
+#include "http/wire/connection.hpp"
+#include "http/wire/message.hpp"
+
+namespace atl::http {
+
+/// What is sent, and how. Lives in the caller until the task has finished.
+struct StreamJob {
+    std::string head;  // of the response; goes out with the first events, or soon without them
+    Framing framing;   // chunked or until_close
+    BodyStream& stream;
+};
+
+/// `ok` when the body is complete and the connection can go on; otherwise it has to be closed.
+base::Task<Io> async_send_stream(Connection& connection, StreamJob& job, const ServerState& state);
+
+}  // namespace atl::http

@@ -1,0 +1,21 @@
+// The opening handshake of a WebSocket, server side (RFC 6455 section 4.2). Pure functions of a request.
+#pragma once
+
+#include <memory>
+
+#include "core/base/error.hpp"
+#include "http/websocket/extensions.hpp"
+#include "http/wire/message.hpp"
+
+namespace atl::http {
+
+/// Checks that `request` opens a WebSocket. Errors: upgrade_required for what does not ask for one or asks
+/// for another version; invalid_request for a broken handshake.
+base::Result<void> check_handshake(const Request& request);
+
+/// The 101 that accepts it and tells what was agreed to, with `takeover` to serve the connection.
+/// Precondition: check_handshake().
+Response accept_handshake(const Request& request, const Agreement& agreement,
+                          std::unique_ptr<Takeover> takeover);
+
+}  // namespace atl::http

@@ -1,0 +1,319 @@
+#include "http/wire/connection.hpp"
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/socket_base.hpp>
+#include <cstring>
+
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
+
+namespace atl::http {
+namespace {
+
+namespace asio = boost::asio;
+
+constexpr std::size_t k_first_buffer_bytes = 4096;
+constexpr std::size_t k_least_room_bytes = 1024;
+constexpr std::size_t k_write_slice_bytes = 64UL * 1024;
+
+}  // namespace
+
+Connection::Connection(Socket socket, DeadlineWheel& wheel, const WireSettings& settings,
+                       std::shared_ptr<const TlsContext> tls)
+    : socket_(std::move(socket)),
+      wheel_(wheel),
+      settings_(settings),
+      wake_(std::make_shared<WakeEvent>(socket_.get_executor())),
+      tls_(tls ? std::make_unique<TlsStream>(std::move(tls), socket_.native_handle()) : nullptr) {}
+
+void Connection::consume(std::size_t count) noexcept {
+    begin_ += count;
+    if (begin_ != end_ || read_pending_)
+        return;
+    begin_ = end_ = 0;
+    if (buffer_.size() > k_first_buffer_bytes)
+        std::vector<char>().swap(buffer_);
+}
+
+void Connection::set_deadline(base::Millis from_now) {
+    deadline_passed_ = false;
+    wheel_.set(*this, std::chrono::steady_clock::now() + from_now);
+}
+
+void Connection::clear_deadline() noexcept {
+    deadline_passed_ = false;
+    wheel_.clear(*this);
+}
+
+void Connection::on_deadline() {
+    deadline_passed_ = true;
+    wake_->post(WakeLane::crowd);
+}
+
+// Room for a read, within the cap. Only while no read is under way: it may move the buffer.
+bool Connection::make_room() {
+    const std::size_t limit = settings_.max_header_bytes + base::k_read_ahead_bytes;
+    if (begin_ > 0 && begin_ == end_)
+        begin_ = end_ = 0;
+    if (buffer_.size() - end_ >= k_least_room_bytes)
+        return true;
+    if (begin_ > 0) {
+        std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+        end_ -= begin_;
+        begin_ = 0;
+        if (buffer_.size() - end_ >= k_least_room_bytes)
+            return true;
+    }
+    if (buffer_.size() >= limit)
+        return buffer_.size() > end_;
+    buffer_.resize(std::min(limit, std::max(k_first_buffer_bytes, buffer_.size() * 2)));
+    return true;
+}
+
+void Connection::start_read() {
+    if (read_pending_ || eof_ || failed_ || aborted_)
+        return;
+    if (tls_)
+        return start_tls_read();
+    if (!make_room())
+        return;
+    read_pending_ = true;
+    socket_.async_read_some(
+        asio::buffer(buffer_.data() + end_, buffer_.size() - end_),
+        [self = shared_from_this()](const boost::system::error_code& error, std::size_t count) {
+            self->read_pending_ = false;
+            self->end_ += count;
+            self->eof_ = self->eof_ || error == asio::error::eof;
+            self->failed_ = self->failed_ || (error && error != asio::error::eof);
+            self->wake_->notify();
+        });
+}
+
+// Unlike a plain read it only waits, so that an idle connection needs no buffer.
+void Connection::start_tls_read() {
+    if (tls_->has_pending() || read_wants_write_) {
+        const std::size_t before = end_ - begin_;
+        take_tls_input();
+        // Also after an end: who waits is told, but later in this turn, as it is about to wait.
+        if (end_ - begin_ > before || eof_ || failed_)
+            return wake_->post();
+    }
+    if (read_wants_write_) {
+        if (!write_pending_)
+            start_write_wait();
+        return;
+    }
+    if (begin_ == end_) {
+        begin_ = end_ = 0;
+        std::vector<char>().swap(buffer_);
+    } else if (!make_room()) {
+        return;
+    }
+    start_read_wait();
+}
+
+void Connection::take_tls_input() {
+    if (!make_room())
+        return;
+    const auto moved = tls_->read(buffer_.data() + end_, buffer_.size() - end_);
+    end_ += moved.bytes;
+    read_wants_write_ = moved.step == TlsStream::Step::want_write;
+    eof_ = eof_ || moved.step == TlsStream::Step::eof;
+    failed_ = failed_ || moved.step == TlsStream::Step::failed;
+}
+
+void Connection::start_read_wait() {
+    read_pending_ = true;
+    socket_.async_wait(Socket::wait_read,
+                       [self = shared_from_this()](const boost::system::error_code& error) {
+                           self->read_pending_ = false;
+                           self->failed_ = self->failed_ || error;
+                           if (self->tls_ && self->secure_ && !self->failed_)
+                               self->take_tls_input();
+                           self->wake_->notify();
+                       });
+}
+
+void Connection::start_write_wait() {
+    write_pending_ = true;
+    socket_.async_wait(Socket::wait_write,
+                       [self = shared_from_this()](const boost::system::error_code& error) {
+                           self->write_pending_ = false;
+                           self->failed_ = self->failed_ || error;
+                           self->wake_->notify();
+                       });
+}
+
+// Gives how many bytes were taken. Fewer than all: more can go once the socket can be written, or it failed.
+std::size_t Connection::write_some(std::string_view bytes) {
+    if (tls_) {
+        const auto moved = tls_->write(bytes);
+        // It never has to read before it can write: nothing is negotiated anew.
+        failed_ =
+            failed_ || (moved.step != TlsStream::Step::done && moved.step != TlsStream::Step::want_write);
+        return moved.bytes;
+    }
+    boost::system::error_code error;
+    const auto sent = socket_.write_some(asio::buffer(bytes.data(), bytes.size()), error);
+    failed_ = failed_ || (error && error != asio::error::would_block && error != asio::error::try_again);
+    return sent;
+}
+
+base::Task<Io> Connection::async_open() {
+    if (!tls_)
+        co_return Io::ok;
+    set_deadline(settings_.header_deadline);
+    for (;;) {
+        if (aborted_ || interrupted_)
+            co_return Io::stopped;
+        if (failed_)
+            co_return Io::failed;
+        if (std::exchange(deadline_passed_, false))
+            co_return Io::deadline;
+        if (!read_pending_ && !write_pending_) {
+            switch (tls_->handshake()) {
+                case TlsStream::Step::want_read:
+                    start_read_wait();
+                    break;
+                case TlsStream::Step::want_write:
+                    start_write_wait();
+                    break;
+                case TlsStream::Step::done:
+                    clear_deadline();
+                    secure_ = true;
+                    co_return Io::ok;
+                case TlsStream::Step::plaintext:
+                    clear_deadline();
+                    tls_.reset();
+                    co_return Io::plaintext;
+                case TlsStream::Step::eof:
+                    co_return Io::eof;
+                case TlsStream::Step::failed:
+                    base::LogLine(base::evt::tls_handshake_failed).field("err", tls_->reason()).debug();
+                    failed_ = true;
+                    co_return Io::failed;
+            }
+        }
+        co_await wake_->async_wait();
+    }
+}
+
+base::Task<Io> Connection::async_fill() {
+    const std::size_t before = input().size();
+    for (;;) {
+        if (aborted_ || interrupted_)
+            co_return Io::stopped;
+        if (input().size() > before)
+            co_return Io::ok;
+        if (eof_ || failed_)
+            co_return eof_ ? Io::eof : Io::failed;
+        if (std::exchange(deadline_passed_, false))
+            co_return Io::deadline;
+        start_read();
+        co_await wake_->async_wait();
+    }
+}
+
+base::Task<Io> Connection::async_send(std::string_view bytes) {
+    std::size_t slice_left = 0;
+    bool waited = false;
+    while (!bytes.empty()) {
+        if (aborted_ || failed_)
+            co_return aborted_ ? Io::stopped : Io::failed;
+        const auto sent = write_some(bytes);
+        if (failed_)
+            co_return Io::failed;
+        bytes.remove_prefix(sent);
+        if (bytes.empty())
+            break;
+        if (sent >= slice_left || !waited) {
+            slice_left = k_write_slice_bytes;
+            set_deadline(settings_.write_deadline);
+        } else {
+            slice_left -= sent;
+        }
+        waited = true;
+        if (!write_pending_)
+            start_write_wait();
+        while (write_pending_ && !aborted_) {
+            if (std::exchange(deadline_passed_, false)) {
+                // Something is missing for good: nothing may follow, nor an end that looks orderly.
+                failed_ = true;
+                // A client that does not read: its end frees what the kernel still holds for it.
+                boost::system::error_code ignored;
+                socket_.set_option(asio::socket_base::linger(true, 0), ignored);
+                co_return Io::deadline;
+            }
+            co_await wake_->async_wait();
+        }
+    }
+    if (waited)
+        clear_deadline();
+    co_return Io::ok;
+}
+
+base::Task<Io> Connection::async_idle() {
+    if (!aborted_ && !eof_ && !failed_ && !deadline_passed_) {
+        start_read();
+        co_await wake_->async_wait();
+    }
+    if (aborted_)
+        co_return Io::stopped;
+    if (std::exchange(deadline_passed_, false))
+        co_return Io::deadline;
+    if (eof_ || failed_)
+        co_return eof_ ? Io::eof : Io::failed;
+    co_return Io::ok;
+}
+
+base::Task<Io> Connection::async_pause() {
+    if (!aborted_ && !deadline_passed_)
+        co_await wake_->async_wait();
+    if (aborted_)
+        co_return Io::stopped;
+    co_return std::exchange(deadline_passed_, false) ? Io::deadline : Io::ok;
+}
+
+base::Task<> Connection::async_linger() {
+    // What still arrives is dropped, so it need not be decrypted.
+    end_tls();
+    boost::system::error_code ignored;
+    socket_.shutdown(Socket::shutdown_send, ignored);
+    set_deadline(settings_.linger_deadline);
+    for (;;) {
+        consume(input().size());
+        if (eof_ || failed_ || aborted_ || std::exchange(deadline_passed_, false))
+            co_return;
+        start_read();
+        co_await wake_->async_wait();
+    }
+}
+
+// A connection that broke off ends without close_notify: the peer has to see that something is missing.
+void Connection::end_tls() {
+    if (tls_ && !aborted_ && !failed_)
+        tls_->send_close_notify();
+    tls_.reset();
+}
+
+void Connection::interrupt() {
+    interrupted_ = true;
+    wake_->post();
+}
+
+void Connection::abort() {
+    aborted_ = true;
+    close();
+    wake_->post();
+}
+
+void Connection::close() {
+    end_tls();
+    boost::system::error_code ignored;
+    socket_.close(ignored);
+    clear_deadline();
+}
+
+}  // namespace atl::http

@@ -1,0 +1,108 @@
+// The byte stream of one client: an input buffer that at most one read fills, writes that try the socket at
+// once and wait only when it is full, one deadline, and one event that wakes the session for all of them. TCP
+// and Unix sockets alike, with TLS or without: nobody else in http knows the difference. Not here: HTTP, what
+// TLS is (tls_stream.hpp).
+#pragma once
+
+#include <boost/asio/basic_stream_socket.hpp>
+#include <boost/asio/generic/stream_protocol.hpp>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/task.hpp"
+#include "http/wire/deadline_wheel.hpp"
+#include "http/wire/tls_stream.hpp"
+#include "http/wire/wake_event.hpp"
+#include "http/wire/wire_settings.hpp"
+
+namespace atl::http {
+
+using Socket = boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, base::Executor>;
+
+/// Why a wait ended.
+enum class Io : std::uint8_t {
+    ok,
+    eof,        // the peer sends nothing more
+    deadline,   // the deadline passed and is cleared
+    stopped,    // interrupt() was called, or abort()
+    plaintext,  // async_open() only: the peer speaks HTTP where TLS is spoken
+    failed,     // the connection is broken
+};
+
+class Connection final : public DeadlineWheel::Entry, public std::enable_shared_from_this<Connection> {
+  public:
+    /// With `tls` the connection speaks TLS, and is of no use before async_open().
+    Connection(Socket socket, DeadlineWheel& wheel, const WireSettings& settings,
+               std::shared_ptr<const TlsContext> tls = nullptr);
+
+    /// The handshake of TLS, within the header deadline; nothing without TLS. ok, eof, deadline, stopped,
+    /// failed. After `plaintext` the connection goes on without TLS: for an answer and async_linger().
+    base::Task<Io> async_open();
+    /// Whether what is read came through TLS.
+    bool is_secure() const noexcept { return secure_; }
+
+    /// What has arrived and was not consumed. The view is valid until the next wait.
+    std::string_view input() const noexcept { return {buffer_.data() + begin_, end_ - begin_}; }
+    void consume(std::size_t count) noexcept;
+
+    void set_deadline(base::Millis from_now);
+    void clear_deadline() noexcept;
+
+    /// Waits until more input is there than before. ok, eof, deadline, stopped, failed.
+    base::Task<Io> async_fill();
+    /// Sends all of `bytes`, which must live until then; each 64 KiB has the write deadline. What was sent
+    /// after a failure is unknown, and the connection broken. ok, deadline, stopped (abort only), failed.
+    base::Task<Io> async_send(std::string_view bytes);
+    /// Waits for a wake, and meanwhile reads ahead so that a client that goes away is noticed. ok (something
+    /// woke us, perhaps for nothing), eof, deadline, stopped (abort only), failed.
+    base::Task<Io> async_idle();
+    /// Waits for a wake and reads nothing more meanwhile. ok (something woke us, perhaps for nothing),
+    /// deadline, stopped (abort only).
+    base::Task<Io> async_pause();
+    /// Ends the sending side and reads on, dropping input, until the peer closes or the linger deadline
+    /// passes: an answer before the end of a request would otherwise be lost to a reset (RFC 9112
+    /// section 9.6).
+    base::Task<> async_linger();
+
+    /// Ends async_fill() with `stopped`, now and later.
+    void interrupt();
+    /// Ends every wait with `stopped` and closes the socket.
+    void abort();
+    void close();
+    bool is_interrupted() const noexcept { return interrupted_; }
+    const bool& is_aborted() const noexcept { return aborted_; }
+    const std::shared_ptr<WakeEvent>& wake() const noexcept { return wake_; }
+
+  private:
+    void on_deadline() override;
+    void start_read();
+    void start_tls_read();
+    void take_tls_input();
+    void start_read_wait();
+    void start_write_wait();
+    std::size_t write_some(std::string_view bytes);
+    void end_tls();
+    bool make_room();
+
+    Socket socket_;
+    DeadlineWheel& wheel_;
+    const WireSettings& settings_;
+    std::shared_ptr<WakeEvent> wake_;
+    std::unique_ptr<TlsStream> tls_;  // gone before the socket is closed
+    std::vector<char> buffer_;
+    std::size_t begin_ = 0;
+    std::size_t end_ = 0;
+    bool read_pending_ = false;
+    bool write_pending_ = false;
+    bool eof_ = false;
+    bool failed_ = false;
+    bool secure_ = false;
+    bool read_wants_write_ = false;  // TLS cannot read on before it has sent
+    bool deadline_passed_ = false;
+    bool interrupted_ = false;
+    bool aborted_ = false;
+};
+
+}  // namespace atl::http

@@ -1,0 +1,178 @@
+#include "http/wire/json_reader.hpp"
+
+#include <algorithm>
+
+#include "core/base/limits.hpp"
+#include "core/base/log.hpp"
+#include "http/wire/text.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+
+// Builds the value from the parser's events, which come from a loop and not from recursion.
+class Builder final : public nlohmann::json_sax<Json> {
+  public:
+    Json value;
+    std::string refusal;
+
+    bool null() override { return add(nullptr); }
+    bool boolean(bool v) override { return add(v); }
+    bool number_integer(number_integer_t v) override { return add(v); }
+    bool number_unsigned(number_unsigned_t v) override { return add(v); }
+    bool number_float(number_float_t v, const string_t&) override { return add(v); }
+    bool string(string_t& v) override { return add(std::move(v)); }
+    bool binary(binary_t&) override { return false; }
+    bool start_object(std::size_t) override { return open(Json::object()); }
+    bool start_array(std::size_t) override { return open(Json::array()); }
+    bool end_object() override { return close(); }
+    bool end_array() override { return close(); }
+
+    bool key(string_t& name) override {
+        if (open_.back()->contains(name)) {
+            refusal =
+                "The name \"" + base::escaped(name, k_told_name_bytes) + "\" comes twice in one object.";
+            return false;
+        }
+        key_ = std::move(name);
+        return true;
+    }
+
+    bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
+        refusal = "The body is not JSON: look at byte " + std::to_string(position) + '.';
+        return false;
+    }
+
+  private:
+    static constexpr std::size_t k_told_name_bytes = 100;
+
+    Json* place(Json&& v) {
+        if (open_.empty()) {
+            value = std::move(v);
+            return &value;
+        }
+        Json& parent = *open_.back();
+        if (parent.is_object())
+            return &(parent[std::move(key_)] = std::move(v));
+        parent.push_back(std::move(v));
+        return &parent.back();
+    }
+    bool add(Json v) {
+        place(std::move(v));
+        return true;
+    }
+    bool open(Json container) {
+        if (open_.size() >= base::k_max_json_depth) {
+            refusal = "The JSON is nested deeper than " + std::to_string(base::k_max_json_depth) + " levels.";
+            return false;
+        }
+        open_.push_back(place(std::move(container)));
+        return true;
+    }
+    bool close() {
+        open_.pop_back();
+        return true;
+    }
+
+    std::vector<Json*> open_;
+    std::string key_;
+};
+
+}  // namespace
+
+base::Result<Json> parse_json(std::string_view text) {
+    if (!is_utf8(text))
+        return Error(Errc::invalid_utf8, "The body is not UTF-8.");
+    // nlohmann takes a NUL for the end of the text, whatever follows it.
+    if (const auto nul = text.find('\0'); nul != std::string_view::npos)
+        return Error(Errc::invalid_json,
+                     "The body is not JSON: look at byte " + std::to_string(nul + 1) + '.');
+    Builder builder;
+    if (!Json::sax_parse(text, &builder))
+        return Error(Errc::invalid_json, std::move(builder.refusal));
+    return std::move(builder.value);
+}
+
+ObjectReader::ObjectReader(const Json& value, std::string path) : path_(std::move(path)) {
+    if (value.is_object()) {
+        object_ = &value;
+        return;
+    }
+    const std::string where = path_.empty() ? "The body" : '`' + path_.substr(0, path_.size() - 1) + '`';
+    error_.emplace(Errc::invalid_field, where + " must be a JSON object.");
+}
+
+const Json* ObjectReader::find(std::string_view name) {
+    known_.emplace_back(name);
+    if (object_ == nullptr || error_)
+        return nullptr;
+    const auto member = object_->find(known_.back());
+    return member == object_->end() ? nullptr : &*member;
+}
+
+std::optional<std::string> ObjectReader::string(std::string_view name, std::size_t limit_bytes) {
+    const Json* value = find(name);
+    if (value == nullptr)
+        return std::nullopt;
+    if (!value->is_string()) {
+        fail(name, "a string");
+        return std::nullopt;
+    }
+    const auto& text = value->get_ref<const std::string&>();
+    if (text.size() > limit_bytes) {
+        fail(name, "at most " + std::to_string(limit_bytes) + " bytes long");
+        return std::nullopt;
+    }
+    return text;
+}
+
+std::optional<std::uint64_t> ObjectReader::integer(std::string_view name, IntRange range) {
+    const Json* value = find(name);
+    if (value == nullptr)
+        return std::nullopt;
+    const bool fits = value->is_number_unsigned() && value->get<std::uint64_t>() >= range.least &&
+                      value->get<std::uint64_t>() <= range.most;
+    if (!fits) {
+        fail(name, "an integer from " + std::to_string(range.least) + " to " + std::to_string(range.most));
+        return std::nullopt;
+    }
+    return value->get<std::uint64_t>();
+}
+
+const Json* ObjectReader::object(std::string_view name) {
+    const Json* value = find(name);
+    if (value != nullptr && !value->is_object()) {
+        fail(name, "an object");
+        return nullptr;
+    }
+    return value;
+}
+
+const Json* ObjectReader::any(std::string_view name) {
+    return find(name);
+}
+
+void ObjectReader::fail(std::string_view name, std::string_view what_it_must_be) {
+    fail(Error(Errc::invalid_field,
+               '`' + path_ + std::string(name) + "` must be " + std::string(what_it_must_be) + '.'));
+}
+
+void ObjectReader::fail(Error error) {
+    if (!error_)
+        error_.emplace(std::move(error));
+}
+
+base::Result<void> ObjectReader::finish() {
+    if (error_)
+        return *error_;
+    for (const auto& [name, value] : object_->items()) {
+        if (std::find(known_.begin(), known_.end(), name) == known_.end())
+            return Error(Errc::unknown_field,
+                         "There is no field `" + path_ + base::escaped(name) + "` here.");
+    }
+    return {};
+}
+
+}  // namespace atl::http

@@ -1,0 +1,58 @@
+// Reads requests from bytes: Beast's parser for the grammar, and on top of it what a server that may stand
+// behind a proxy has to refuse, because two readers of the same bytes must never see different requests
+// (RFC 9112 section 11.2): Content-Length with Transfer-Encoding, repeated or list-valued Content-Length, any
+// transfer coding but `chunked`, repeated Host, Origin or Authorization, folded fields. Bounded: head, body,
+// chunk lines and trailers have caps. Pure: no socket, no clock. One message at a time; reset() before the
+// next.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "core/base/error.hpp"
+#include "http/wire/message.hpp"
+
+namespace atl::http {
+
+struct ParserLimits {
+    std::size_t head_bytes;
+    std::size_t body_bytes;
+};
+
+class RequestParser {
+  public:
+    explicit RequestParser(ParserLimits limits);
+    ~RequestParser();
+    RequestParser(RequestParser&&) noexcept;
+
+    /// Parses from `bytes` and returns how many were consumed; the caller keeps the rest, adds to it and
+    /// comes again. Stops at the end of the head and again at the end of the message. An error is final: the
+    /// connection cannot be used further. Errors: invalid_request, target_too_long, header_too_large,
+    /// body_too_large.
+    base::Result<std::size_t> feed(std::string_view bytes);
+
+    /// True from the first byte of a message on.
+    bool started() const noexcept;
+    bool head_done() const noexcept;
+    bool done() const noexcept;
+    /// The length that the head announces, if it does. Valid once head_done(). May be over the cap: feed()
+    /// refuses the body itself, the caller should refuse it unread.
+    std::optional<std::uint64_t> content_length() const;
+    /// Of the message: what it says about the connection. Valid once head_done().
+    bool wants_keep_alive() const;
+    /// `Expect: 100-continue` of an HTTP/1.1 client. Valid once head_done().
+    bool expects_continue() const noexcept;
+
+    /// Valid once head_done(), body once done(); until reset().
+    Request& request() noexcept;
+    const Request& request() const noexcept;
+    /// Drops the message and its memory beyond what the next one is likely to need.
+    void reset();
+
+  private:
+    class Sink;
+    std::unique_ptr<Sink> sink_;
+    ParserLimits limits_;
+};
+
+}  // namespace atl::http

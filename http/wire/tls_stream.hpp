@@ -1,0 +1,70 @@
+// One connection's TLS over a non-blocking socket: every call does what can be done at once and says what to
+// wait for. Nothing is allocated before the client's first byte, and an idle one keeps no record buffers.
+// Each call does a bounded amount of work: a peer that never pauses lets the loop run. Not here: waiting,
+// deadlines (connection.hpp), the rules (tls_context.hpp).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "http/wire/tls_context.hpp"
+
+struct ssl_st;
+
+namespace atl::http {
+
+class TlsStream {
+  public:
+    enum class Step : std::uint8_t {
+        done,
+        want_read,   // again when the socket can be read
+        want_write,  // again when the socket can be written
+        eof,         // the peer sends nothing more: close_notify, or the end of TCP
+        plaintext,   // handshake() only: the peer speaks HTTP without TLS; nothing was read or sent
+        failed,      // reason() says why; an alert was sent where there is one for it
+    };
+    struct Moved {
+        std::size_t bytes;
+        Step step;
+    };
+
+    /// `socket` must be non-blocking and stay open as long as this lives. Sends and reads nothing yet.
+    TlsStream(std::shared_ptr<const TlsContext> context, int socket) noexcept;
+    TlsStream(const TlsStream&) = delete;
+    TlsStream& operator=(const TlsStream&) = delete;
+    ~TlsStream();
+
+    /// Goes on with the handshake; `done` once it is complete. Anything but a want is its last answer.
+    Step handshake();
+    /// Up to `size` bytes, more than 0, of one record at most; `done` says that there are some. A client that
+    /// asks for new keys again and again has failed. Precondition here and below: the handshake is
+    /// done.
+    Moved read(char* data, std::size_t size);
+    /// Takes some or all of `bytes`. `want_write`: the socket is full, and the next call must begin with the
+    /// first byte that was not taken. `done` with fewer than all: others should run before the next call.
+    Moved write(std::string_view bytes);
+    /// Whether read() may have something without the socket being readable.
+    bool has_pending() const noexcept;
+    /// Says that nothing more follows, if that can be said now: not within a record (RFC 8446 section 6.1).
+    void send_close_notify();
+
+    /// Of a failure; static.
+    const char* reason() const noexcept { return reason_; }
+
+  private:
+    static void on_message(int is_sent, int version, int type, const void* data, std::size_t size,
+                           ssl_st* ssl, void* self);
+    Step begin();
+    Step step_of(int code);
+
+    std::shared_ptr<const TlsContext> context_;
+    ssl_st* ssl_ = nullptr;
+    const char* reason_ = "";
+    int socket_;
+    int key_updates_ = 0;  // of the client
+    bool established_ = false;
+    bool inside_record_ = false;  // of which a part is sent
+};
+
+}  // namespace atl::http
