@@ -327,9 +327,9 @@ Result<void> Application::Parts::open_disk(const conversation::Snapshot& snapsho
 void Application::Parts::sweep_workspaces(const conversation::Snapshot& snapshot) {
     auto* const private_uids = dynamic_cast<isolation::HostUidLeases*>(uids.get());
     std::vector<std::string> known;
-    for (const auto& box : snapshot.sandboxes) {
-        if (!box.gone)
-            known.push_back(box.id);
+    for (const auto& sandbox_record : snapshot.sandboxes) {
+        if (!sandbox_record.gone)
+            known.push_back(sandbox_record.id);
     }
     // Processes of the last run that did not die keep their workspace and uid, whatever the store says.
     std::vector<std::string> held;

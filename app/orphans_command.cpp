@@ -81,11 +81,11 @@ std::vector<conversation::Write> records(const Orphan& orphan, std::uint32_t uid
     record.status = conversation::Status::paused;
     record.reason = conversation::PauseReason::server_restart;
     record.created_at = record.last_active_at = now;
-    sandbox::Record box;
-    box.id = orphan.name;
-    box.conversation_id = record.id;
-    box.host_uid = uid;
-    box.created_at = now;
+    sandbox::Record sandbox_record;
+    sandbox_record.id = orphan.name;
+    sandbox_record.conversation_id = record.id;
+    sandbox_record.host_uid = uid;
+    sandbox_record.created_at = now;
     const nlohmann::json began{{"agent", command.agent}, {"sandboxId", orphan.name}};
     const nlohmann::json waits{{"reason", to_string(record.reason)},
                                {"mode", to_string(conversation::PauseMode::cold)},
@@ -96,7 +96,7 @@ std::vector<conversation::Write> records(const Orphan& orphan, std::uint32_t uid
         conversation::make_event(2, conversation::EventType::sandbox_paused, now, 0, text_of(waits));
     std::vector<conversation::Write> writes;
     writes.emplace_back(conversation::PutConversation{std::move(record)});
-    writes.emplace_back(conversation::PutSandbox{std::move(box)});
+    writes.emplace_back(conversation::PutSandbox{std::move(sandbox_record)});
     writes.emplace_back(conversation::AppendEvent{key, std::move(started)});
     writes.emplace_back(conversation::AppendEvent{key, std::move(paused)});
     return writes;
@@ -131,11 +131,11 @@ Result<CommandOutput> adopt(const DataDir& data, const std::filesystem::path& ro
     const auto snapshot = (*store)->load();
     if (!snapshot)
         return snapshot.error();
-    for (const auto& box : snapshot->sandboxes) {
-        if (box.id == orphan->name)
+    for (const auto& sandbox_record : snapshot->sandboxes) {
+        if (sandbox_record.id == orphan->name)
             return Error(
                 Errc::invalid_field,
-                "the database has this sandbox already, of conversation " + box.conversation_id +
+                "the database has this sandbox already, of conversation " + sandbox_record.conversation_id +
                     "; if that has not ended, the next start of the server gives the workspace back");
     }
     const auto writes = records(*orphan, *uid, snapshot->last_key + 1, command);

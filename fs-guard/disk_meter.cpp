@@ -28,7 +28,7 @@ DiskMeter::~DiskMeter() {
 }
 
 void DiskMeter::watch(const std::string& id, std::uint64_t limit_bytes, OnExcess on_excess,
-                      OnWarning on_warning, Wall wall) {
+                      OnWarning on_warning, DiskEnforcer enforcer) {
     look_at_disk();
     const auto before = found_.find(id);
     Watched watched;
@@ -36,7 +36,7 @@ void DiskMeter::watch(const std::string& id, std::uint64_t limit_bytes, OnExcess
     watched.allowed_bytes = before == found_.end() ? limit_bytes : std::max(limit_bytes, before->second);
     watched.on_excess = std::move(on_excess);
     watched.on_warning = std::move(on_warning);
-    watched.wall = wall;
+    watched.enforcer = enforcer;
     watched.was_over = over_.contains(id);
     watched.lost_before = lost_;
     const auto agreed = agreed_gaps_.find(id);

@@ -60,7 +60,7 @@ struct MeterPorts {
 
 /// Whether the kernel refuses what goes beyond the limit of a workspace (project_quota.hpp): then it is never
 /// ended for its limit, only warned of and, if it grows fastest, stopped for the reserve.
-enum class Wall : std::uint8_t { none, quota };
+enum class DiskEnforcer : std::uint8_t { none, quota };
 
 /// Room for folders beside a single file that the kernel stopped at the limit (RLIMIT_FSIZE).
 inline constexpr std::uint64_t k_disk_slack_bytes = 1024UL * 1024;
@@ -100,7 +100,7 @@ class DiskMeter {
     /// up: it went on growing between the walk that found it and its end. A second call for the same id
     /// replaces the first.
     void watch(const std::string& id, std::uint64_t limit_bytes, OnExcess on_excess, OnWarning on_warning,
-               Wall wall = Wall::none);
+               DiskEnforcer enforcer = DiskEnforcer::none);
     void set_limit(const std::string& id, std::uint64_t limit_bytes);
     void unwatch(const std::string& id);
     /// The workspace is gone: what was found in it counts no more.
@@ -131,7 +131,7 @@ class DiskMeter {
         bool walked = false;
         int incomplete_walks = 0;  // in a row
         bool warned = false;
-        Wall wall = Wall::none;
+        DiskEnforcer enforcer = DiskEnforcer::none;
         bool was_over = false;  // an earlier watch ended so: what the first walk finds may stay
         std::uint64_t walk_of_shortage = 0;
         std::uint64_t inspection_of_shortage = 0;

@@ -154,7 +154,7 @@ std::uint64_t DiskMeter::unexplained(const Watched& watched) const {
 }
 
 bool DiskMeter::wants_inspection(const Watched& watched) const {
-    if (!ports_.inspect || watched.wall != Wall::none || !watched.walked)
+    if (!ports_.inspect || watched.enforcer != DiskEnforcer::none || !watched.walked)
         return false;
     // Somebody else's walk may have explained it meanwhile.
     const bool is_doubted =
@@ -170,7 +170,7 @@ void DiskMeter::judge(const std::string& id) {
         over_.erase(id);
         watched.allowed_bytes = std::max(watched.allowed_bytes, used);
     }
-    if (watched.wall == Wall::none && used > watched.allowed_bytes + k_disk_slack_bytes) {
+    if (watched.enforcer == DiskEnforcer::none && used > watched.allowed_bytes + k_disk_slack_bytes) {
         report(id, DiskExcess::limit);
         return;
     }
@@ -330,7 +330,8 @@ DiskMeter::Entry DiskMeter::next_inspection_of_shortage() {
     if (!ports_.inspect || is_too_soon)
         return watched_.end();
     return std::ranges::find_if(watched_, [&](const auto& entry) {
-        return entry.second.wall == Wall::none && entry.second.inspection_of_shortage != shortage_;
+        return entry.second.enforcer == DiskEnforcer::none &&
+               entry.second.inspection_of_shortage != shortage_;
     });
 }
 

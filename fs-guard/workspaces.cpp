@@ -390,16 +390,17 @@ void Workspaces::watch(const std::string& sandbox_id, std::uint32_t limit_mb,
                        std::function<void(sandbox::Exit)> on_excess,
                        std::function<void(std::uint64_t, std::uint64_t)> on_warning) {
     const std::uint64_t limit_bytes = limit_mb * k_bytes_per_mb;
-    const Wall wall = set_quota(sandbox_id, limit_bytes) ? Wall::quota : Wall::none;
+    const DiskEnforcer enforcer =
+        set_quota(sandbox_id, limit_bytes) ? DiskEnforcer::quota : DiskEnforcer::none;
     // A quota that could not be set is none: then it is measured.
-    if (wall == Wall::none && projects_.erase(sandbox_id) > 0)
+    if (enforcer == DiskEnforcer::none && projects_.erase(sandbox_id) > 0)
         measured_.insert(sandbox_id);
     meter_.watch(
         sandbox_id, limit_bytes,
         [on_excess = std::move(on_excess)](const DiskMeter::Verdict& verdict) {
             on_excess(exit_of(verdict));
         },
-        std::move(on_warning), wall);
+        std::move(on_warning), enforcer);
 }
 
 void Workspaces::set_limit(const std::string& sandbox_id, std::uint32_t limit_mb) {

@@ -43,7 +43,7 @@ void Admission::pump() {
         const bool may_wait = !room && room.error().code() == base::Errc::capacity;
         const std::size_t worth = may_wait ? ports_.worth_evicting(first.limits) : 0;
         if (worth > 0 && ending_.size() < waiting_.size()) {
-            auto ended = ports_.give_way();
+            auto ended = ports_.shrink_pool();
             if (!ended && first.evictions < worth && (ended = ports_.evict()))
                 ++first.evictions;
             if (ended) {

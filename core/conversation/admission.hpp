@@ -26,13 +26,13 @@ class Admission {
     struct Ports {
         std::function<base::Result<void>(const sandbox::Limits&)> room;
         /// Begins to end one that was only started ahead and names it, as evict() does. None: there is none.
-        std::function<std::optional<std::string>()> give_way;
+        std::function<std::optional<std::string>()> shrink_pool;
         /// How many evictions such a start is worth: 0 where they would not help.
         std::function<std::size_t(const sandbox::Limits&)> worth_evicting;
         /// Begins to end the sandbox that can be spared best and names it; ended() follows. None: nothing can
         /// be spared.
         std::function<std::optional<std::string>()> evict;
-        /// Whether give_way() or evict() would find one.
+        /// Whether shrink_pool() or evict() would find one.
         std::function<bool()> can_evict;
         /// The error for who cannot wait: `why`, perhaps with a time after which to try again.
         std::function<base::Error(const base::Error& why)> refusal;

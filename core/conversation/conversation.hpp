@@ -45,7 +45,7 @@ struct Conversation final : sandbox::QueryObserver {
     TurnEvents& events;
     Record record;
     LogBounds bounds;
-    sandbox::Record box;  // as last known; outlives the sandbox
+    sandbox::Record sandbox_record;  // as last known; outlives the sandbox
     Machine machine;
     Status counted_as = Status::starting;  // in the manager's stats
     bool counts = false;                   // for the bounds (roster.hpp)

@@ -96,8 +96,9 @@ void Manager::Impl::perform(Conversation& conversation, const Action& action) {
 }
 
 void Manager::Impl::log_action(Conversation& conversation, const Action& action) {
-    const sandbox::Record* box = sandboxes_.find(conversation.record.sandbox_id);
-    const std::uint32_t generation = box != nullptr ? box->generation : conversation.box.generation;
+    const sandbox::Record* sandbox_record = sandboxes_.find(conversation.record.sandbox_id);
+    const std::uint32_t generation =
+        sandbox_record != nullptr ? sandbox_record->generation : conversation.sandbox_record.generation;
     EventLog& log = *conversation.log;
     switch (action.kind) {
         case Kind::log_session_start:
@@ -146,7 +147,7 @@ void Manager::Impl::start_sandbox(Conversation& conversation) {
     }
     if (!conversation.machine.created() && sandboxes_.channel(conversation.record.sandbox_id) != nullptr)
         return timers_.defer([this, id] { take_over_warm(id); });
-    admission_.admit(id, conversation.box.limits,
+    admission_.admit(id, conversation.sandbox_record.limits,
                      [this, id](const Result<void>& admitted) { start_admitted(id, admitted); });
 }
 
@@ -188,12 +189,12 @@ void Manager::Impl::on_started(const std::string& id, const Result<void>& result
     Conversation* conversation = find(id);
     if (conversation == nullptr)
         return;
-    if (const sandbox::Record* box = sandboxes_.find(conversation->record.sandbox_id))
-        conversation->box = *box;
+    if (const sandbox::Record* sandbox_record = sandboxes_.find(conversation->record.sandbox_id))
+        conversation->sandbox_record = *sandbox_record;
     if (result) {
         const bool is_new = !conversation->machine.created();
         if (is_new) {
-            loose_.enlist(conversation->box);
+            standalone_.enlist(conversation->sandbox_record);
             LogLine(evt::conversation_created)
                 .field("conv", id)
                 .field("sbx", conversation->record.sandbox_id)
@@ -330,7 +331,7 @@ void Manager::Impl::persist(Conversation& conversation) {
         journal_.add(EraseConversation{conversation.record.key});
     else
         journal_.add(PutConversation{conversation.record});
-    journal_.add(PutSandbox{conversation.box});
+    journal_.add(PutSandbox{conversation.sandbox_record});
 }
 
 void Manager::Impl::arm_grace(Conversation& conversation) {
@@ -365,9 +366,9 @@ void Manager::Impl::remove_sandbox(Conversation& conversation) {
     timers_.cancel(std::exchange(conversation.life_timer, 0));
     timers_.cancel(std::exchange(conversation.grace_timer, 0));
     admission_.cancel(conversation.record.id);
-    if (const sandbox::Record* box = sandboxes_.find(conversation.record.sandbox_id))
-        conversation.box = *box;
-    loose_.delist(conversation.box);
+    if (const sandbox::Record* sandbox_record = sandboxes_.find(conversation.record.sandbox_id))
+        conversation.sandbox_record = *sandbox_record;
+    standalone_.delist(conversation.sandbox_record);
     // Only once its end is committed: a conversation that comes back after a crash must find its workspace.
     awaiting_removal_.insert(conversation.record.id);
     journal_.after_commit([this, id = conversation.record.id] {
@@ -411,9 +412,9 @@ void Manager::Impl::on_sandbox_removed(const std::string& id, const std::string&
     if (conversation == nullptr)
         return journal_.add(EraseSandbox{sandbox_id});
     // The lease is over; the record stays with an ended conversation to be shown.
-    conversation->box.host_uid = 0;
-    conversation->box.gone = true;
-    conversation->box.env.clear();
+    conversation->sandbox_record.host_uid = 0;
+    conversation->sandbox_record.gone = true;
+    conversation->sandbox_record.env.clear();
     perform(*conversation, conversation->machine.removed());
     if (conversation->erasing || !conversation->machine.created())
         return erase(*conversation);
@@ -441,7 +442,7 @@ void Manager::Impl::erase(Conversation& conversation) {
     conversation.log->close();
     if (conversation.machine.created()) {
         journal_.add(EraseConversation{conversation.record.key});
-        if (conversation.box.gone)
+        if (conversation.sandbox_record.gone)
             journal_.add(EraseSandbox{conversation.record.sandbox_id});
         journal_.purge(conversation.record.key);
     }

@@ -26,7 +26,7 @@ std::optional<base::Millis> Manager::Impl::until_spared(const Conversation& conv
 }
 
 /// The one that can be spared best: a frozen one before one that runs, then the longest idle. Null: none.
-Conversation* Manager::Impl::find_spared() const {
+Conversation* Manager::Impl::find_victim() const {
     Conversation* best = nullptr;
     const auto rank = [](const Conversation& one) {
         return std::pair(!one.machine.sandbox_is_frozen(), one.last_activity);
@@ -41,7 +41,7 @@ Conversation* Manager::Impl::find_spared() const {
 
 std::optional<std::string> Manager::Impl::evict() {
     std::erase_if(started_, [](const Conversation* one) { return !one->machine.sandbox_living(); });
-    Conversation* const spared = find_spared();
+    Conversation* const spared = find_victim();
     if (spared == nullptr)
         return std::nullopt;
     std::string sandbox_id = spared->record.sandbox_id;
@@ -56,7 +56,7 @@ std::optional<std::string> Manager::Impl::evict() {
 
 /// What was only started ahead goes first.
 std::optional<std::string> Manager::Impl::spare_one() {
-    auto ended = pool_.give_way();
+    auto ended = pool_.shrink();
     return ended ? ended : evict();
 }
 

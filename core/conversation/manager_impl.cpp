@@ -36,13 +36,13 @@ Manager::Impl::Impl(const base::Clock& clock, base::Timers& timers, sandbox::Man
       settings_(std::move(settings)),
       roster_(settings_.conversation_bounds),
       admission_({[this](const sandbox::Limits& limits) { return sandboxes_.room_for(limits); },
-                  [this] { return pool_.give_way(); },
+                  [this] { return pool_.shrink(); },
                   [this](const sandbox::Limits& limits) { return sandboxes_.worth_evicting(limits); },
                   [this] { return evict(); },
-                  [this] { return pool_.can_give_way() || find_spared() != nullptr; },
+                  [this] { return pool_.can_shrink() || find_victim() != nullptr; },
                   [this](const Error& why) { return refusal(why); }}),
-      loose_(clock, timers, sandboxes, journal, admission_, settings_,
-             [this] { return roster_.room_for(std::nullopt, loose_.count()); }),
+      standalone_(clock, timers, sandboxes, journal, admission_, settings_,
+                  [this] { return roster_.room_for(std::nullopt, standalone_.count()); }),
       pool_(timers, sandboxes, settings_.pool, [this](const std::string& name) { return agent(name); }) {
     sandboxes_.set_observer(this);
     journal_.on_refusal([this] { on_store_refused(); });
@@ -77,13 +77,13 @@ View Manager::Impl::view(const Conversation& conversation) const {
     view.record.first_seq = conversation.log->first_seq();
     view.record.last_seq = conversation.log->committed_seq();
     const sandbox::Record* living = sandboxes_.find(conversation.record.sandbox_id);
-    const sandbox::Record& box = living != nullptr ? *living : conversation.box;
-    view.generation = box.generation;
-    view.sandbox_status = sandboxes_.status(box.id);
-    view.sandbox_created_at = box.created_at;
-    view.network = box.network;
-    view.limits = box.limits;
-    view.enforcement = sandboxes_.enforcement(box.network, box.id);
+    const sandbox::Record& sandbox_record = living != nullptr ? *living : conversation.sandbox_record;
+    view.generation = sandbox_record.generation;
+    view.sandbox_status = sandboxes_.status(sandbox_record.id);
+    view.sandbox_created_at = sandbox_record.created_at;
+    view.network = sandbox_record.network;
+    view.limits = sandbox_record.limits;
+    view.enforcement = sandboxes_.enforcement(sandbox_record.network, sandbox_record.id);
     return view;
 }
 
@@ -125,7 +125,7 @@ void Manager::Impl::create(CreateRequest request, Reply<View> reply) {
     };
     if (auto accepted = accepts_work(); !accepted)
         return refuse(accepted.error());
-    if (auto room = roster_.room_for(request.user_id, loose_.count()); !room)
+    if (auto room = roster_.room_for(request.user_id, standalone_.count()); !room)
         return refuse(room.error());
     const std::string agent_name = request.agent.empty() ? settings_.default_agent : request.agent;
     if (agent(agent_name) == nullptr)
@@ -145,7 +145,8 @@ void Manager::Impl::create(CreateRequest request, Reply<View> reply) {
             return refuse(place.error());
     }
     record.id = claimed ? std::move(claimed->conversation_id) : base::new_id();
-    auto made = claimed ? Result<sandbox::Record>(std::move(claimed->box)) : make_sandbox(record.id, request);
+    auto made = claimed ? Result<sandbox::Record>(std::move(claimed->sandbox_record))
+                        : make_sandbox(record.id, request);
     if (!made)
         return refuse(made.error());
     record.key = ++last_key_;
@@ -156,7 +157,7 @@ void Manager::Impl::create(CreateRequest request, Reply<View> reply) {
     record.created_at = record.last_active_at = clock_.wall_now();
     record.sandbox_id = made->id;
     Conversation& conversation = enlist(std::move(record));
-    conversation.box = *made;
+    conversation.sandbox_record = *made;
     conversation.start_waiters.push_back(
         [this, began = conversation.last_activity, reply = std::move(reply)](Result<View> view) {
             if (view)
@@ -168,12 +169,12 @@ void Manager::Impl::create(CreateRequest request, Reply<View> reply) {
 
 Result<sandbox::Record> Manager::Impl::make_sandbox(const std::string& conversation_id,
                                                     const CreateRequest& request) {
-    sandbox::Record box;
-    box.conversation_id = conversation_id;
-    box.network = request.network;
-    box.limits = request.limits;
-    box.env = request.env;
-    return sandboxes_.create(std::move(box));
+    sandbox::Record sandbox_record;
+    sandbox_record.conversation_id = conversation_id;
+    sandbox_record.network = request.network;
+    sandbox_record.limits = request.limits;
+    sandbox_record.env = request.env;
+    return sandboxes_.create(std::move(sandbox_record));
 }
 
 Result<View> Manager::Impl::get(const std::string& id) const {
@@ -246,7 +247,7 @@ void Manager::Impl::patch(const std::string& id, const PatchRequest& patch, Repl
     if (patch.ttl_seconds)
         conversation->record.ttl_seconds = *patch.ttl_seconds;
     if (patch.limits && sandboxes_.find(conversation->record.sandbox_id) != nullptr) {
-        conversation->box.limits = *patch.limits;
+        conversation->sandbox_record.limits = *patch.limits;
         const auto applied = sandboxes_.set_limits(conversation->record.sandbox_id, *patch.limits);
         if (!applied)
             LogLine(evt::limits_deferred).field("conv", id).field("err", applied.error().detail()).info();
@@ -267,7 +268,7 @@ void Manager::Impl::remove(const std::string& id, Reply<void> reply) {
     // One whose time was up has no sandbox any more, or is just losing it.
     if (conversation->machine.status() != Status::ended)
         end(*conversation, "conversation_deleted", "the conversation was deleted");
-    else if (conversation->box.gone)
+    else if (conversation->sandbox_record.gone)
         erase(*conversation);
     else if (!awaiting_removal_.contains(id))
         sandboxes_.remove(conversation->record.sandbox_id, [this, id] { on_removal_answered(id); });
@@ -326,8 +327,8 @@ void Manager::Impl::message(const std::string& id, std::string content, std::str
     // It is being ended for a limit, which the machine hears of when it is gone: the turn waits for the next.
     if (sandboxes_.is_ending(conversation->record.sandbox_id))
         perform(*conversation, conversation->machine.sandbox_ending());
-    if (auto place =
-            machine.sandbox_living() ? Result<void>() : admission_.has_place(conversation->box.limits);
+    if (auto place = machine.sandbox_living() ? Result<void>()
+                                              : admission_.has_place(conversation->sandbox_record.limits);
         !place)
         return refuse(place.error());
     OpenTurn turn;
@@ -418,7 +419,7 @@ void Manager::Impl::resume(const std::string& id, Reply<View> reply) {
     if (sandboxes_.is_ending(conversation->record.sandbox_id))
         perform(*conversation, conversation->machine.sandbox_ending());
     if (!conversation->machine.sandbox_living()) {
-        if (auto place = admission_.has_place(conversation->box.limits); !place)
+        if (auto place = admission_.has_place(conversation->sandbox_record.limits); !place)
             return refuse(place.error());
     }
     conversation->last_activity = clock_.steady_now();

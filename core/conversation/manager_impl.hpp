@@ -14,9 +14,9 @@
 
 #include "core/conversation/admission.hpp"
 #include "core/conversation/conversation.hpp"
-#include "core/conversation/loose_sandboxes.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/conversation/roster.hpp"
+#include "core/conversation/standalone_sandboxes.hpp"
 #include "core/conversation/warm_pool.hpp"
 #include "core/sandbox/manager.hpp"
 
@@ -44,9 +44,9 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     base::Result<void> accepts_work() const;
     void shut_down(std::function<void()> done);
 
-    LooseSandboxes& loose() noexcept { return loose_; }
+    StandaloneSandboxes& loose() noexcept { return standalone_; }
     std::vector<PoolState> pool() const { return pool_.states(); }
-    std::size_t count() const noexcept { return roster_.open() + loose_.count(); }
+    std::size_t count() const noexcept { return roster_.open() + standalone_.count(); }
     const ConversationBounds& bounds() const noexcept { return roster_.bounds(); }
     const std::vector<sandbox::AgentSpec>& agents() const noexcept { return settings_.agents; }
     const sandbox::Limits& default_limits() const noexcept { return sandboxes_.default_limits(); }
@@ -117,14 +117,14 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
 
     // manager_capacity.cpp
     std::optional<base::Millis> until_spared(const Conversation& conversation) const;
-    Conversation* find_spared() const;
+    Conversation* find_victim() const;
     std::optional<std::string> evict();
     base::Error refusal(const base::Error& why) const;
 
     // manager_restore.cpp
     base::Result<void> record_turns(Snapshot& snapshot);
     base::Result<void> commit_some();
-    void restore_conversation(Record record, const sandbox::Record* box, const Snapshot& snapshot);
+    void restore_conversation(Record record, const sandbox::Record* sandbox_record, const Snapshot& snapshot);
     void restore_turns(Conversation& conversation, const Snapshot& snapshot);
 
     const base::Clock& clock_;
@@ -135,7 +135,7 @@ class Manager::Impl final : public sandbox::Observer, public TurnEvents {
     ManagerSettings settings_;
     Roster roster_;
     Admission admission_;
-    LooseSandboxes loose_;
+    StandaloneSandboxes standalone_;
     WarmPool pool_;
     std::unordered_set<Conversation*> started_;  // those with a sandbox that lives, and some that had one
     std::unordered_map<std::string, std::unique_ptr<Conversation>> by_id_;

@@ -18,23 +18,25 @@ base::Result<void> Manager::Impl::restore(Snapshot snapshot) {
     std::unordered_set<std::string> owned;  // sandboxes that are some conversation's
     for (const Record& record : snapshot.conversations)
         owned.insert(record.sandbox_id);
-    std::unordered_map<std::string, const sandbox::Record*> boxes;
-    for (const sandbox::Record& box : snapshot.sandboxes) {
-        boxes.emplace(box.id, &box);
-        if (box.gone)
+    std::unordered_map<std::string, const sandbox::Record*> sandbox_records;
+    for (const sandbox::Record& sandbox_record : snapshot.sandboxes) {
+        sandbox_records.emplace(sandbox_record.id, &sandbox_record);
+        if (sandbox_record.gone)
             continue;
-        sandboxes_.adopt(box);
-        if (!box.conversation_id.empty() && !owned.contains(box.id)) {
+        sandboxes_.adopt(sandbox_record);
+        if (!sandbox_record.conversation_id.empty() && !owned.contains(sandbox_record.id)) {
             // Its conversation was deleted and the server ended before the workspace was.
             sandboxes_.remove(
-                box.id, [] {}, [this, id = box.id] { journal_.add(EraseSandbox{id}); });
+                sandbox_record.id, [] {}, [this, id = sandbox_record.id] { journal_.add(EraseSandbox{id}); });
             continue;
         }
-        loose_.adopt(box);
+        standalone_.adopt(sandbox_record);
     }
     for (Record& record : snapshot.conversations) {
-        const auto box = boxes.find(record.sandbox_id);
-        restore_conversation(std::move(record), box == boxes.end() ? nullptr : box->second, snapshot);
+        const auto sandbox_record = sandbox_records.find(record.sandbox_id);
+        restore_conversation(std::move(record),
+                             sandbox_record == sandbox_records.end() ? nullptr : sandbox_record->second,
+                             snapshot);
         if (auto committed = commit_some(); !committed)
             return committed;
     }
@@ -85,7 +87,7 @@ base::Result<void> Manager::Impl::record_turns(Snapshot& snapshot) {
     return {};
 }
 
-void Manager::Impl::restore_conversation(Record record, const sandbox::Record* box,
+void Manager::Impl::restore_conversation(Record record, const sandbox::Record* sandbox_record,
                                          const Snapshot& snapshot) {
     // It ran when the last server ended, in whatever way; one that was told so already is left as it is.
     const bool ran = record.status == Status::active || record.status == Status::starting;
@@ -98,8 +100,8 @@ void Manager::Impl::restore_conversation(Record record, const sandbox::Record* b
     const auto age = std::clamp<base::Millis>(clock_.wall_now() - conversation.record.created_at,
                                               base::Millis{0}, base::k_max_named_time);
     conversation.born -= age;
-    if (box != nullptr)
-        conversation.box = *box;
+    if (sandbox_record != nullptr)
+        conversation.sandbox_record = *sandbox_record;
     conversation.machine.restore(conversation.record.status, conversation.record.reason);
     recount(conversation);
     conversation.log->restore(conversation.record.first_seq, conversation.record.last_seq);
@@ -116,7 +118,7 @@ void Manager::Impl::restore_conversation(Record record, const sandbox::Record* b
     if (conversation.record.first_seq > 1)
         journal_.purge(conversation.record.key, conversation.record.first_seq);
     if (conversation.record.status == Status::ended) {
-        if (!conversation.box.gone)
+        if (!conversation.sandbox_record.gone)
             remove_sandbox(conversation);
         else
             keep_ended(conversation, age - std::chrono::seconds(conversation.record.ttl_seconds));

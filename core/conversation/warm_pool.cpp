@@ -130,13 +130,13 @@ std::optional<WarmPool::Claimed> WarmPool::claim(const std::string& agent, const
         return std::nullopt;
     std::optional<Claimed> claimed;
     while (!claimed && !shelf->ready.empty()) {
-        sandbox::Record box = std::move(shelf->ready.front());
+        sandbox::Record sandbox_record = std::move(shelf->ready.front());
         shelf->ready.pop_front();
         // One that is just ending was not told of yet.
-        if (sandboxes_.channel(box.id) == nullptr)
-            sandboxes_.remove(box.id, [] {});
+        if (sandboxes_.channel(sandbox_record.id) == nullptr)
+            sandboxes_.remove(sandbox_record.id, [] {});
         else
-            claimed = Claimed{box.conversation_id, std::move(box)};
+            claimed = Claimed{sandbox_record.conversation_id, std::move(sandbox_record)};
     }
     if (claimed) {
         claimed_ = true;
@@ -147,13 +147,13 @@ std::optional<WarmPool::Claimed> WarmPool::claim(const std::string& agent, const
     return claimed;
 }
 
-bool WarmPool::can_give_way() const {
+bool WarmPool::can_shrink() const {
     return (!starting_.empty() && !gives_way_) ||
            std::any_of(shelves_.begin(), shelves_.end(),
                        [](const Shelf& shelf) { return !shelf.ready.empty(); });
 }
 
-std::optional<std::string> WarmPool::give_way() {
+std::optional<std::string> WarmPool::shrink() {
     if (!starting_.empty() && !std::exchange(gives_way_, true)) {
         const std::string id = starting_;
         sandboxes_.remove(id, [] {});

@@ -22,7 +22,7 @@ class WarmPool {
   public:
     struct Claimed {
         std::string conversation_id;
-        sandbox::Record box;
+        sandbox::Record sandbox_record;
     };
     using FindAgent = std::function<const sandbox::AgentSpec*(const std::string&)>;
 
@@ -37,9 +37,9 @@ class WarmPool {
     /// A ready sandbox for this request, if it asks for nothing that the pool's have not: env, limits,
     /// network.
     std::optional<Claimed> claim(const std::string& agent, const CreateRequest& request);
-    bool can_give_way() const;
+    bool can_shrink() const;
     /// Begins to remove one to make room for something else, and names it. None: there is none.
-    std::optional<std::string> give_way();
+    std::optional<std::string> shrink();
     /// The sandbox or its agent ended. False: it is none of the pool's.
     bool lost(const std::string& sandbox_id);
     /// Removes all; nothing is started any more.

@@ -44,7 +44,7 @@ MachineStep GenerationMachine::launch_failed(std::string detail) {
     settle_reason({ExitClass::setup_failed, 0, std::move(detail)});
     phase_ = Phase::dead;
     MachineStep step;
-    step.bury = true;
+    step.clean_up = true;
     step.disarm = true;
     return step;
 }
@@ -128,7 +128,7 @@ MachineStep GenerationMachine::process_exited(const Exit& exit) {
     }
     phase_ = Phase::dead;
     MachineStep step;
-    step.bury = true;
+    step.clean_up = true;
     step.disarm = true;
     return step;
 }
@@ -151,7 +151,7 @@ MachineStep GenerationMachine::deadline_passed() {
             has_given_up_ = true;
             phase_ = Phase::dead;
             MachineStep step;
-            step.bury = true;
+            step.clean_up = true;
             return step;
         }
         case Phase::ready:

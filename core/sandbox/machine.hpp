@@ -25,7 +25,7 @@ struct MachineStep {
     bool kill = false;          // SIGKILL, the whole group
     bool report_ready = false;
     bool report_frozen = false;
-    bool bury = false;         // it is dead: give back what no process needs any more, then report
+    bool clean_up = false;     // it is dead: give back what no process needs any more, then report
     bool disarm = false;       // the deadline is no longer wanted
     base::Millis deadline{0};  // above zero: call deadline_passed() after this time
 };

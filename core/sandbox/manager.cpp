@@ -214,7 +214,7 @@ void Manager::connect(Sandbox& sandbox, const AgentSpec& agent) {
 void Manager::perform(Sandbox& sandbox, const MachineStep& step) {
     Generation& generation = *sandbox.generation;
     // A hold comes last: what changes the sandbox does not wait for a measurement.
-    if (step.kill || step.bury)
+    if (step.kill || step.clean_up)
         (void)end_hold(sandbox);
     else if ((step.freeze || step.thaw || step.ask_shutdown || step.terminate) && !end_hold(sandbox))
         return perform(sandbox, generation.machine.kill(stuck_exit()));
@@ -224,7 +224,7 @@ void Manager::perform(Sandbox& sandbox, const MachineStep& step) {
     }
     if (step.deadline.count() > 0)
         arm(sandbox, step.deadline);
-    if (step.thaw && !let_go_on(sandbox))
+    if (step.thaw && !thaw_group(sandbox))
         return perform(sandbox, generation.machine.kill(stuck_exit()));
     if (step.freeze)
         begin_freeze(sandbox);
@@ -248,8 +248,8 @@ void Manager::perform(Sandbox& sandbox, const MachineStep& step) {
         report_ready(sandbox);
     if (step.report_frozen)
         report_frozen(sandbox);
-    if (step.bury)
-        bury(sandbox);
+    if (step.clean_up)
+        clean_up(sandbox);
 }
 
 void Manager::arm(Sandbox& sandbox, base::Millis deadline) {
@@ -308,7 +308,7 @@ void Manager::report_frozen(Sandbox& sandbox) {
 }
 
 /// False if the kernel refuses.
-bool Manager::let_go_on(Sandbox& sandbox) {
+bool Manager::thaw_group(Sandbox& sandbox) {
     Generation& generation = *sandbox.generation;
     generation.frozen = nullptr;
     set_status(sandbox, Status::ready);
@@ -342,7 +342,7 @@ void Manager::thaw(const std::string& id) {
         perform(*sandbox, sandbox->generation->machine.thaw());
 }
 
-void Manager::bury(Sandbox& sandbox) {
+void Manager::clean_up(Sandbox& sandbox) {
     Generation& generation = *sandbox.generation;
     ports_.disk.unwatch(sandbox.record.id);
     sockets_.unwatch(sandbox.record.id);

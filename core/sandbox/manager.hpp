@@ -226,8 +226,8 @@ class Manager {
     void report_frozen(Sandbox& sandbox);
     bool end_hold(Sandbox& sandbox);
     static Exit stuck_exit();
-    bool let_go_on(Sandbox& sandbox);
-    void bury(Sandbox& sandbox);
+    bool thaw_group(Sandbox& sandbox);
+    void clean_up(Sandbox& sandbox);
     void finish(const std::string& id, std::uint32_t generation);
     void keep_remains(Sandbox& sandbox);
     void remains_gone(const std::string& id, std::uint32_t generation, std::uint32_t memory_mb);

@@ -49,7 +49,7 @@ void Connection::clear_deadline() noexcept {
 
 void Connection::on_deadline() {
     deadline_passed_ = true;
-    wake_->post(WakeLane::crowd);
+    wake_->post(WakeLane::fanout);
 }
 
 // Room for a read, within the cap. Only while no read is under way: it may move the buffer.

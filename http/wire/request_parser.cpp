@@ -281,7 +281,7 @@ bool holds_line(std::string_view bytes, std::size_t limit_bytes) {
     return bytes.find("\r\n") <= std::min(limit_bytes, bytes.size());
 }
 
-Error told_error(const ErrorCode& ec, std::optional<Error>& refusal) {
+Error error_of(const ErrorCode& ec, std::optional<Error>& refusal) {
     if (refusal)
         return std::move(*refusal);
     if (ec == beast_http::error::body_limit)
@@ -332,7 +332,7 @@ base::Result<std::size_t> RequestParser::feed(std::string_view bytes) {
         if (ec == beast_http::error::header_limit)
             return sink_->failure(too_long());
         if (ec)
-            return sink_->failure(told_error(ec, sink_->refusal));
+            return sink_->failure(error_of(ec, sink_->refusal));
         // A chunk line or the trailers that came as a whole: the cap is the same as when they grow.
         if (!in_head && count - (sink_->request.body.size() - body_before) > limits_.head_bytes)
             return sink_->failure(too_long());

@@ -88,7 +88,7 @@ TlsStream::Step TlsStream::handshake() {
     return Step::done;
 }
 
-TlsStream::Moved TlsStream::read(char* data, std::size_t size) {
+TlsStream::IoResult TlsStream::read(char* data, std::size_t size) {
     allow_reading(SSL_get_rbio(ssl_), k_read_turn_bytes);
     std::size_t got = 0;
     ERR_clear_error();
@@ -101,7 +101,7 @@ TlsStream::Moved TlsStream::read(char* data, std::size_t size) {
     return {got, code == 1 ? Step::done : step_of(code)};
 }
 
-TlsStream::Moved TlsStream::write(std::string_view bytes) {
+TlsStream::IoResult TlsStream::write(std::string_view bytes) {
     const std::size_t limit = std::min(bytes.size(), k_write_turn_bytes);
     std::size_t total = 0;
     while (total < limit) {

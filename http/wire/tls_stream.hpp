@@ -24,7 +24,7 @@ class TlsStream {
         plaintext,   // handshake() only: the peer speaks HTTP without TLS; nothing was read or sent
         failed,      // reason() says why; an alert was sent where there is one for it
     };
-    struct Moved {
+    struct IoResult {
         std::size_t bytes;
         Step step;
     };
@@ -40,10 +40,10 @@ class TlsStream {
     /// Up to `size` bytes, more than 0, of one record at most; `done` says that there are some. A client that
     /// asks for new keys again and again has failed. Precondition here and below: the handshake is
     /// done.
-    Moved read(char* data, std::size_t size);
+    IoResult read(char* data, std::size_t size);
     /// Takes some or all of `bytes`. `want_write`: the socket is full, and the next call must begin with the
     /// first byte that was not taken. `done` with fewer than all: others should run before the next call.
-    Moved write(std::string_view bytes);
+    IoResult write(std::string_view bytes);
     /// Whether read() may have something without the socket being readable.
     bool has_pending() const noexcept;
     /// Says that nothing more follows, if that can be said now: not within a record (RFC 8446 section 6.1).

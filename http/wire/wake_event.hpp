@@ -18,14 +18,14 @@ class WakeQueue;
 /// What a wake may have before it, in a turn of the loop.
 enum class WakeLane : std::uint8_t {
     prompt,  // others of this lane
-    crowd,   // for one of many that are woken together: also a slice of time of `prompt`
-    step,    // for the next step of long work: also a slice of `prompt` and one of `crowd`
+    fanout,  // for one of many that are woken together: also a slice of time of `prompt`
+    step,    // for the next step of long work: also a slice of `prompt` and one of `fanout`
 };
 
 /// For one of so many that are woken together.
 constexpr WakeLane lane_among(std::size_t together) noexcept {
     constexpr std::size_t k_few = 8;
-    return together <= k_few ? WakeLane::prompt : WakeLane::crowd;
+    return together <= k_few ? WakeLane::prompt : WakeLane::fanout;
 }
 
 class WakeEvent : public std::enable_shared_from_this<WakeEvent> {

@@ -55,7 +55,7 @@ void WakeQueue::run_slice(WakeLane lane) {
 }
 
 void WakeQueue::run_turn() {
-    for (const WakeLane lane : {WakeLane::prompt, WakeLane::crowd, WakeLane::step})
+    for (const WakeLane lane : {WakeLane::prompt, WakeLane::fanout, WakeLane::step})
         run_slice(lane);
     if (size() == 0)
         posted_ = false;

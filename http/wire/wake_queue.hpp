@@ -1,6 +1,6 @@
 // The wakes that were posted on a loop, first come, first served in each of three lanes, so that who has
 // asked for something does not wait behind many who only listen. A turn of the loop is a slice of time of
-// `prompt`, a shorter one of `crowd` (one event wakes all subscribers of a conversation, a tick of the
+// `prompt`, a shorter one of `fanout` (one event wakes all subscribers of a conversation, a tick of the
 // deadlines many connections), and one step of long work (replays: many of them hold up a message no more
 // than one does). Between two turns whatever else is ready has its own. A service of the io_context, so that
 // all wakes of a loop share it.

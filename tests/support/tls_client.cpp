@@ -59,8 +59,8 @@ TlsClient::Want TlsClient::handshake() {
     return code == 1 ? Want::nothing : want_of(code, "handshake");
 }
 
-TlsClient::Moved TlsClient::read(char* data, std::size_t size) {
-    Moved moved;
+TlsClient::IoResult TlsClient::read(char* data, std::size_t size) {
+    IoResult moved;
     ERR_clear_error();
     const int code = SSL_read_ex(ssl_.get(), data, size, &moved.bytes);
     if (code == 1)
@@ -74,8 +74,8 @@ TlsClient::Moved TlsClient::read(char* data, std::size_t size) {
     return moved;
 }
 
-TlsClient::Moved TlsClient::write(std::string_view bytes) {
-    Moved moved;
+TlsClient::IoResult TlsClient::write(std::string_view bytes) {
+    IoResult moved;
     ERR_clear_error();
     const int code = SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &moved.bytes);
     if (code != 1)

@@ -20,7 +20,7 @@ struct TlsClientOptions {
 class TlsClient {
   public:
     enum class Want { nothing, read, write };
-    struct Moved {
+    struct IoResult {
         std::size_t bytes = 0;  // 0 and nothing wanted: the end
         Want want = Want::nothing;
     };
@@ -30,9 +30,9 @@ class TlsClient {
 
     /// Goes on with the handshake; nothing wanted: it is done. Throws with OpenSSL's reason if it fails.
     Want handshake();
-    Moved read(char* data, std::size_t size);
+    IoResult read(char* data, std::size_t size);
     /// Throws if the connection is broken.
-    Moved write(std::string_view bytes);
+    IoResult write(std::string_view bytes);
     /// Sends close_notify.
     void close_notify();
     /// Whether the peer's end was close_notify and not merely that of TCP.

@@ -34,7 +34,8 @@ class Disk {
                  [this](const std::string& id, auto done) { walk(id, std::move(done)); }},
                 settings) {}
 
-    void watch(const std::string& id, std::uint64_t limit, fs_guard::Wall wall = fs_guard::Wall::none) {
+    void watch(const std::string& id, std::uint64_t limit,
+               fs_guard::DiskEnforcer enforcer = fs_guard::DiskEnforcer::none) {
         meter.watch(
             id, limit,
             [this, id](const DiskMeter::Verdict& verdict) {
@@ -42,7 +43,7 @@ class Disk {
                 verdicts[id] = verdict;
                 writers[id].bytes_per_ms = 0;
             },
-            [this, id](std::uint64_t, std::uint64_t) { ++warnings[id]; }, wall);
+            [this, id](std::uint64_t, std::uint64_t) { ++warnings[id]; }, enforcer);
     }
     void run(base::Millis duration) {
         const auto end = clock.steady_now() + duration;
@@ -210,7 +211,7 @@ TEST_CASE("disk meter: what one wrote between the walk that found it over its li
 TEST_CASE(
     "disk meter: one that the kernel holds to its limit is warned of, and ended for the reserve alone") {
     Disk disk;
-    disk.watch("w", 256 * k_mb, fs_guard::Wall::quota);
+    disk.watch("w", 256 * k_mb, fs_guard::DiskEnforcer::quota);
     disk.writers["w"].bytes = 300.0 * k_mb;
     disk.run(31s);
     CHECK(disk.verdicts.empty());

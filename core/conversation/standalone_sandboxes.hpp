@@ -15,13 +15,13 @@
 
 namespace atl::conversation {
 
-class LooseSandboxes {
+class StandaloneSandboxes {
   public:
     using SandboxView = Manager::SandboxView;
 
-    LooseSandboxes(const base::Clock& clock, base::Timers& timers, sandbox::Manager& sandboxes,
-                   Journal& journal, Admission& admission, const ManagerSettings& settings,
-                   std::function<base::Result<void>()> room)
+    StandaloneSandboxes(const base::Clock& clock, base::Timers& timers, sandbox::Manager& sandboxes,
+                        Journal& journal, Admission& admission, const ManagerSettings& settings,
+                        std::function<base::Result<void>()> room)
         : clock_(clock),
           timers_(timers),
           sandboxes_(sandboxes),

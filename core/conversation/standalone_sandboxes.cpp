@@ -1,4 +1,4 @@
-#include "core/conversation/loose_sandboxes.hpp"
+#include "core/conversation/standalone_sandboxes.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -32,7 +32,7 @@ sandbox::Record without_env(const sandbox::Record& record) {
 
 }  // namespace
 
-void LooseSandboxes::create(Manager::SandboxRequest request, Manager::Reply<SandboxView> reply) {
+void StandaloneSandboxes::create(Manager::SandboxRequest request, Manager::Reply<SandboxView> reply) {
     const auto refuse = [&](Error error) {
         timers_.defer([reply, error = std::move(error)] { reply(error); });
     };
@@ -82,25 +82,25 @@ void LooseSandboxes::create(Manager::SandboxRequest request, Manager::Reply<Sand
     });
 }
 
-void LooseSandboxes::adopt(const sandbox::Record& record) {
+void StandaloneSandboxes::adopt(const sandbox::Record& record) {
     if (record.conversation_id.empty())
         ++count_;
     enlist(record);
 }
 
-void LooseSandboxes::enlist(const sandbox::Record& record) {
+void StandaloneSandboxes::enlist(const sandbox::Record& record) {
     order_.emplace(Order{record.created_at, record.id}, record.id);
     if (record.conversation_id.empty() && record.ttl_seconds > 0)
         arm_time_to_live(record);
 }
 
-void LooseSandboxes::delist(const sandbox::Record& record) {
+void StandaloneSandboxes::delist(const sandbox::Record& record) {
     order_.erase(Order{record.created_at, record.id});
     if (const auto timer = timers_of_.extract(record.id))
         timers_.cancel(timer.mapped());
 }
 
-void LooseSandboxes::arm_time_to_live(const sandbox::Record& record) {
+void StandaloneSandboxes::arm_time_to_live(const sandbox::Record& record) {
     // Timers go by a clock that never jumps; the wall clock counts only here, for what an earlier run made.
     const base::Millis whole = std::chrono::seconds(record.ttl_seconds);
     const auto left = std::clamp(record.created_at + whole - clock_.wall_now(), base::Millis{0}, whole);
@@ -108,7 +108,7 @@ void LooseSandboxes::arm_time_to_live(const sandbox::Record& record) {
         timers_.arm(left, [this, id = record.id] { remove(id, [](const base::Result<void>&) {}); });
 }
 
-LooseSandboxes::SandboxView LooseSandboxes::view(const sandbox::Record& record) const {
+StandaloneSandboxes::SandboxView StandaloneSandboxes::view(const sandbox::Record& record) const {
     SandboxView view;
     view.record = without_env(record);
     view.status = sandboxes_.status(record.id);
@@ -116,15 +116,15 @@ LooseSandboxes::SandboxView LooseSandboxes::view(const sandbox::Record& record) 
     return view;
 }
 
-base::Result<LooseSandboxes::SandboxView> LooseSandboxes::get(const std::string& id) const {
+base::Result<StandaloneSandboxes::SandboxView> StandaloneSandboxes::get(const std::string& id) const {
     const sandbox::Record* record = sandboxes_.find(id);
     if (record == nullptr || !order_.contains(Order{record->created_at, id}))
         return Error(Errc::not_found, "there is no such sandbox");
     return view(*record);
 }
 
-base::Result<Page<LooseSandboxes::SandboxView>> LooseSandboxes::list(std::size_t limit,
-                                                                     const std::string& cursor) const {
+base::Result<Page<StandaloneSandboxes::SandboxView>> StandaloneSandboxes::list(
+    std::size_t limit, const std::string& cursor) const {
     auto from = order_.begin();
     if (!cursor.empty()) {
         // "milliseconds.id" of the last one seen.
@@ -154,7 +154,7 @@ base::Result<Page<LooseSandboxes::SandboxView>> LooseSandboxes::list(std::size_t
     return page;
 }
 
-base::Result<Manager::SandboxUsage> LooseSandboxes::usage(const std::string& id) const {
+base::Result<Manager::SandboxUsage> StandaloneSandboxes::usage(const std::string& id) const {
     auto found = get(id);
     if (!found)
         return found.error();
@@ -167,8 +167,8 @@ base::Result<Manager::SandboxUsage> LooseSandboxes::usage(const std::string& id)
     return report;
 }
 
-base::Result<sandbox::LogPage> LooseSandboxes::log(const std::string& id, std::uint64_t after,
-                                                   std::optional<sandbox::LogStream> only) const {
+base::Result<sandbox::LogPage> StandaloneSandboxes::log(const std::string& id, std::uint64_t after,
+                                                        std::optional<sandbox::LogStream> only) const {
     if (auto page = sandboxes_.logs().read(id, after, only))
         return std::move(*page);
     // One that nothing was started of in this run of the server has no log yet.
@@ -179,7 +179,7 @@ base::Result<sandbox::LogPage> LooseSandboxes::log(const std::string& id, std::u
     return none;
 }
 
-void LooseSandboxes::remove(const std::string& id, Manager::Reply<void> reply) {
+void StandaloneSandboxes::remove(const std::string& id, Manager::Reply<void> reply) {
     const auto found = get(id);
     if (!found) {
         timers_.defer([reply, error = found.error()] { reply(error); });
