@@ -298,7 +298,7 @@ TEST_CASE("Messages that are not complete take no more memory than there is for 
     const ServerProcess server(options);
     ApiClient api(server);
     const std::string id = api.create()["id"];
-    const std::size_t fresh_mb = resident_mb(server.pid());
+    [[maybe_unused]] const std::size_t fresh_mb = resident_mb(server.pid());
     std::vector<WebSocketClient> sockets;
     while (sockets.size() < k_sockets)
         sockets.push_back(open_socket(api, id));
@@ -320,6 +320,7 @@ TEST_CASE("Messages that are not complete take no more memory than there is for 
     constexpr std::size_t k_own_mb = 80;
     CHECK(resident_mb(server.pid()) <= idle_mb + k_budget_mb + k_own_mb);
 
+#if !defined(__SANITIZE_ADDRESS__)  // which keeps what is freed
     // When they are gone and the server is idle, it gives back what the burst took.
     constexpr std::size_t k_kept_mb = 16;
     REQUIRE(resident_mb(server.pid()) > fresh_mb + 2 * k_kept_mb);
@@ -328,4 +329,5 @@ TEST_CASE("Messages that are not complete take no more memory than there is for 
     while (resident_mb(server.pid()) > fresh_mb + k_kept_mb && std::chrono::steady_clock::now() < deadline)
         std::this_thread::yield();
     CHECK(resident_mb(server.pid()) <= fresh_mb + k_kept_mb);
+#endif
 }
