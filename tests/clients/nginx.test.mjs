@@ -148,9 +148,9 @@ test('bodies that nginx passes on as they come are as good, and one that is too 
     });
 });
 
-test('what README.md shows of the configuration is in it', () => {
+test('what the manual shows of the configuration is in it', () => {
     const read = (name) => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8');
-    const [, shown] = /```nginx\n(.*?)```/s.exec(read('README.md'));
+    const [, shown] = /```nginx\n(.*?)```/s.exec(read('docs/operations/tls-and-proxy.md'));
     const whole = read('scripts/nginx/atoll.conf').split('\n');
     for (const line of shown.split('\n').slice(0, -1)) assert.ok(whole.includes(line), line);
 });
