@@ -316,8 +316,8 @@ TEST_CASE("Messages that are not complete take no more memory than there is for 
     small.send_text(message("echo $((6 * 7))"));
     CHECK(summarise(follow(small, "done")).output == "42\n");
     CHECK(api.get(id)["status"] == "active");
-    // Beside the budget each connection has what it may send without a place, and its buffer. Without a budget
-    // these clients took 1,000.
+    // Beside the budget each connection has what it may send without a place, and its buffer. Without a
+    // budget these clients took 1,000.
 #if defined(__SANITIZE_ADDRESS__)  // which keeps what is freed, and more beside each block
     constexpr std::size_t k_own_mb = 400;
 #else
