@@ -21,6 +21,7 @@ constexpr std::int64_t k_limit_mb = 256;
 constexpr std::int64_t k_allowed_mb = 512;  // beyond the limit, and for no longer than k_allowed_time
 constexpr std::int64_t k_slack_mb = 192;    // what the server, the neighbour and the tests use meanwhile
 constexpr std::chrono::seconds k_allowed_time{1};
+constexpr std::chrono::seconds k_end_told{3};
 constexpr int k_tries = 3;  // other programs of the host use memory, too
 
 std::int64_t available_mb() {
@@ -89,15 +90,19 @@ const Json& request() {
     return asks;
 }
 
-/// Why a sandbox ended, or empty: the end of its own log.
+/// Why a sandbox ended, or empty if it has not soon after its attack: the end of its own log.
 std::string end_of(Lab& lab, Sandbox& sandbox) {
-    const Json log =
-        lab.api.call(200, "GET", "/v1/sandboxes/" + sandbox.sandbox_id() + "/logs?stream=system");
-    for (const Json& entry : log["entries"]) {
-        const std::string text = entry["text"];
-        if (text.starts_with("ended: "))
-            return text;
-    }
+    const auto until = Clock::now() + k_end_told;
+    do {
+        const Json log =
+            lab.api.call(200, "GET", "/v1/sandboxes/" + sandbox.sandbox_id() + "/logs?stream=system");
+        for (const Json& entry : log["entries"]) {
+            const std::string text = entry["text"];
+            if (text.starts_with("ended: "))
+                return text;
+        }
+        ::poll(nullptr, 0, 50);
+    } while (Clock::now() < until);
     return {};
 }
 
