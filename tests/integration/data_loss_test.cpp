@@ -150,9 +150,14 @@ TEST_CASE("Killed servers with a pool leave no orphan, and no workspace of a con
         CHECK(fs::is_directory(dir.path() / "workspaces" / id));
     // What a start finds is what the store knows, and nothing else.
     std::set<std::string> known;
-    const Json page = api.call(200, "GET", "/v1/sandboxes?limit=10000");
-    for (const auto& box : page["sandboxes"])
-        known.insert(box["id"]);
+    // A page is bounded by its bytes: there are more of them.
+    Json next = "";
+    while (!next.is_null()) {
+        const Json page = api.call(200, "GET", "/v1/sandboxes?limit=10000&cursor=" + next.get<std::string>());
+        for (const auto& box : page["sandboxes"])
+            known.insert(box["id"]);
+        next = page["next"];
+    }
     for (const auto& entry : fs::directory_iterator(dir.path() / "workspaces"))
         CHECK(known.contains(entry.path().filename()));
 }
