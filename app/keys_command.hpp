@@ -1,5 +1,5 @@
-// `atolld keys add|list|revoke`: the command line's side of http/access/key_file.hpp. Needs no server and
-// does not disturb one that runs.
+// `atolld keys add|list|revoke`: the command line's side of http/access/key_file.hpp. It needs no server and
+// does not disturb a running server.
 #pragma once
 
 #include "app/command_output.hpp"

@@ -13,7 +13,7 @@
 namespace atl::app {
 
 /// The agents of --agents, of DATA/agents.json where there is one, or the built-in ones. Errors:
-/// unknown_agent where the configuration names one that is not among them; those of read_agents().
+/// unknown_agent if --default-agent or --pool names another agent; the errors of read_agents().
 base::Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& config);
 
 http::Settings http_settings(const Config& config, std::size_t max_connections);

@@ -74,7 +74,7 @@ void tell_shared(const std::string& why) {
 }
 
 base::Result<void> use(Config& config, const isolation::SubordinateIds& ids, bool are_new) {
-    // Whoever only looks leaves nothing.
+    // --print-profile writes nothing into the data directory.
     if (are_new && !config.print_profile) {
         if (auto written = write_ids(config.data_dir, ids); !written)
             return written;

@@ -18,8 +18,8 @@
 namespace atl::cgroup {
 namespace {
 
-// A group whose last member has just died can be busy for a moment more; one that stays so is looked at less
-// and less often.
+// A group whose last member has just died can be busy for a moment more. The pause between two attempts to
+// remove it doubles.
 constexpr base::Millis k_first_retry_pause{10};
 constexpr base::Millis k_longest_retry_pause{160};
 

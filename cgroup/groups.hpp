@@ -38,7 +38,7 @@ class Groups final : public sandbox::ResourceGroups {
     static base::Result<std::unique_ptr<Groups>> open(base::Executor executor, base::Timers& timers,
                                                       GroupsConfig config,
                                                       const Layout& layout = find_layout());
-    /// Not from inside the loop: waits a moment for the end of what was made ahead.
+    /// Not from inside the loop: it waits, within a bound, until the zygotes of prepared groups have ended.
     ~Groups() override;
 
     /// `name` is a file name. Errors: sandbox_failed.
