@@ -1,78 +1,600 @@
 #include "core/conversation/conversation.hpp"
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
+#include <utility>
 
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "core/conversation/digest.hpp"
+#include "core/conversation/event_words.hpp"
+#include "core/conversation/journal.hpp"
+#include "core/sandbox/manager.hpp"
 
 namespace atl::conversation {
+
+using base::Errc;
+using base::Error;
+using base::LogLine;
+using base::Result;
+namespace evt = base::evt;
+
 namespace {
 
-// What an event costs in the log beyond its data.
-constexpr std::size_t k_envelope_bytes = 96;
-// Room that a truncated turn keeps for telling how it ended.
-constexpr std::size_t k_closing_bytes = 64 * 1024;
+Error no_conversation() {
+    return {Errc::not_found, "there is no such conversation"};
+}
 
 }  // namespace
 
-std::string error_data(std::string_view code, std::string_view message) {
-    const nlohmann::json data = {{"code", code}, {"message", message}};
-    return data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+Conversation::Conversation(Context& context, ConversationOwner& owner, Record record,
+                           sandbox::Record sandbox_record)
+    : context_(context),
+      owner_(owner),
+      record_(std::move(record)),
+      sandbox_record_(std::move(sandbox_record)),
+      log_(std::make_shared<EventLog>(context.journal, context.store, context.clock, record_.key,
+                                      context.settings.log_bounds.conversation_bytes)),
+      turn_(context, *this, record_, *log_),
+      generations_(context, owner.admission(), *this, record_, sandbox_record_),
+      leases_(context.timers,
+              [this](LeaseUse use) {
+                  touch();
+                  perform(machine_.release_lease(use));
+                  arm_life();
+              }),
+      lifetime_(context.clock.steady_now()) {
+    ++context_.stats.by_status[counted_as_];
 }
 
-void Conversation::append_of_turn(EventType type, std::string_view data) {
-    const EventPtr event = log->append(type, turn.record.turn, data);
-    turn.logged_bytes += event->json.size();
-    turn.last_was_error = type == EventType::error;
+template <class Call>
+auto Conversation::weakly(Call call) {
+    return [weak = weak_from_this(), call](auto&&... results) {
+        const auto self = weak.lock();
+        if (self && !self->erased_)
+            call(*self, std::forward<decltype(results)>(results)...);
+    };
 }
 
-bool Conversation::admit(EventType type, std::size_t bytes) {
-    const bool closing = type == EventType::turn_complete || type == EventType::error;
-    const std::size_t bound = bounds.turn_bytes + (closing ? k_closing_bytes : 0);
-    if ((!turn.truncated || closing) && turn.logged_bytes + bytes + k_envelope_bytes <= bound)
-        return true;
-    turn.truncated = true;
-    turn.dropped_bytes += bytes;
-    return false;
+template <class T>
+void Conversation::refuse(const T& reply, Error error) {
+    context_.timers.defer([reply, error = std::move(error)] { reply(error); });
 }
 
-void Conversation::on_event(const sandbox::AgentEvent& event) {
-    if (!machine.turn_running())
-        return;
-    const auto type = agent_event_type(event.name);
-    if (!type) {
-        on_bad_line("an event of an unknown name");
-        return;
-    }
-    if (*type != EventType::done) {
-        if (admit(*type, event.data.size()))
-            append_of_turn(*type, event.data);
-        return;
-    }
-    if (turn.dropped_bytes > 0)
-        append_of_turn(EventType::output_truncated,
-                       "{\"droppedBytes\":" + std::to_string(turn.dropped_bytes) + "}");
-    if (const auto limit = events.limit_at_end(record.id))
-        append_of_turn(EventType::error, error_data(error_code_of(limit->exit_class), limit->detail));
-    append_of_turn(EventType::done, event.data.size() <= k_closing_bytes ? event.data : "{}");
-    events.turn_done(record.id);
-}
-
-void Conversation::on_bad_line(std::string_view what) {
-    if (!machine.turn_running() || turn.complaints++ >= base::k_max_protocol_complaints)
-        return;
-    base::LogLine(base::evt::agent_protocol).field("conv", record.id).quoted("err", what).warn();
-    const std::string data = error_data("agent_protocol", what);
-    if (admit(EventType::error, data.size())) {
-        append_of_turn(EventType::error, data);
-        // A refused line does not tell why a turn ended.
-        turn.last_was_error = false;
+Conversation::~Conversation() {
+    if (!erased_) {
+        context_.timers.cancel(life_timer_);
+        context_.timers.cancel(lease_timer_);
     }
 }
 
-void Conversation::on_end(sandbox::QueryEnd end, std::string_view detail) {
-    if (machine.turn_running() && end != sandbox::QueryEnd::done)
-        events.query_ended(record.id, end, detail);
+View Conversation::view() const {
+    View view;
+    view.record = record_;
+    view.record.status = machine_.status();
+    view.record.reason = machine_.reason();
+    view.record.first_seq = log_->first_seq();
+    view.record.last_seq = log_->committed_seq();
+    const sandbox::Record* const living = context_.sandboxes.find(record_.sandbox_id);
+    const sandbox::Record& sandbox_record = living != nullptr ? *living : sandbox_record_;
+    view.generation = sandbox_record.generation;
+    view.sandbox_status = context_.sandboxes.status(sandbox_record.id);
+    view.sandbox_created_at = sandbox_record.created_at;
+    view.network = sandbox_record.network;
+    view.limits = sandbox_record.limits;
+    view.enforcement = context_.sandboxes.enforcement(sandbox_record.network, sandbox_record.id);
+    return view;
+}
+
+/// A frozen one, and one that only waits out the grace of its last lease, waits for nobody. Else it must have
+/// been idle for a while, and nobody may be following: a follower is about to write.
+std::optional<base::Millis> Conversation::until_spared() const {
+    if (erasing_ || machine_.status() == Status::ended || machine_.turn_open() || machine_.is_in_use())
+        return std::nullopt;
+    if (machine_.sandbox_is_frozen() || (machine_.is_borrowed() && machine_.sandbox_up()))
+        return base::Millis{0};
+    if (!machine_.sandbox_up() || log_->is_followed())
+        return std::nullopt;
+    const auto idle = std::chrono::floor<base::Millis>(context_.clock.steady_now() - last_activity());
+    return std::max(base::Millis{0}, context_.settings.evict_idle - idle);
+}
+
+void Conversation::create(Reply<View> reply) {
+    start_waiters_.push_back(
+        [&context = context_, began = last_activity(), reply = std::move(reply)](Result<View> view) {
+            if (view)
+                context.stats.create_latency.add(context.clock.steady_now() - began);
+            reply(std::move(view));
+        });
+    perform(machine_.create());
+}
+
+Result<void> Conversation::check_open() const {
+    if (auto accepted = owner_.accepts_work(); !accepted)
+        return accepted;
+    if (machine_.status() == Status::ended)
+        return Error(Errc::conversation_ended, "the conversation has ended");
+    if (!machine_.created())
+        return Error(Errc::conversation_starting, "the conversation's first sandbox is not ready yet");
+    return {};
+}
+
+/// Whether its sandbox may be living in a moment.
+Result<void> Conversation::check_place() {
+    // It is being ended for a limit, which the machine hears of when it is gone: what comes now waits for the
+    // next generation.
+    if (context_.sandboxes.is_ending(record_.sandbox_id))
+        perform(machine_.sandbox_ending());
+    return machine_.sandbox_living() ? Result<void>() : owner_.admission().has_place(sandbox_record_.limits);
+}
+
+void Conversation::patch(const PatchRequest& patch, Reply<View> reply) {
+    if (auto open = check_open(); !open)
+        return refuse(reply, open.error());
+    if (patch.limits) {
+        if (auto fits = context_.sandboxes.room_to_grow(record_.sandbox_id, *patch.limits); !fits)
+            return refuse(reply, fits.error());
+    }
+    if (patch.metadata)
+        record_.metadata = *patch.metadata;
+    if (patch.idle_seconds)
+        record_.idle_seconds = *patch.idle_seconds;
+    if (patch.ttl_seconds)
+        record_.ttl_seconds = *patch.ttl_seconds;
+    if (patch.limits && context_.sandboxes.find(record_.sandbox_id) != nullptr) {
+        sandbox_record_.limits = *patch.limits;
+        const auto applied = context_.sandboxes.set_limits(record_.sandbox_id, *patch.limits);
+        if (!applied)
+            LogLine(evt::limits_deferred).field("conv", id()).field("err", applied.error().detail()).info();
+    }
+    run(action::Persist{});
+    arm_life();
+    std::vector<Reply<View>> waiting{std::move(reply)};
+    answer(waiting, std::nullopt);
+}
+
+void Conversation::remove(Reply<void> reply) {
+    erasing_ = true;
+    removal_waiters_.push_back(std::move(reply));
+    // One whose time was up has no sandbox any more, or is just losing it.
+    if (machine_.status() != Status::ended)
+        end("conversation_deleted", "the conversation was deleted");
+    else if (sandbox_record_.gone)
+        erase();
+    else if (!removal_waits_)
+        context_.sandboxes.remove(record_.sandbox_id,
+                                  weakly([](Conversation& it) { it.on_removal_answered(); }));
+}
+
+void Conversation::message(std::string content, std::string idempotency_key, MessageReply when,
+                           Reply<TurnTicket> reply) {
+    Turn::Start start;
+    if (!idempotency_key.empty()) {
+        start.content_digest = digest(content);
+        const auto ticket = turn_.find(idempotency_key, start.content_digest);
+        if (!ticket)
+            return refuse(reply, ticket.error());
+        if (ticket->replayed)
+            return context_.journal.after_commit([reply, ticket = *ticket] { reply(ticket); });
+    }
+    if (auto open = check_open(); !open)
+        return refuse(reply, open.error());
+    if (!machine_.can_open_turn())
+        return refuse(reply, Error(Errc::turn_in_progress,
+                                   "a turn is still open; wait for its `done` event or interrupt it"));
+    if (auto place = check_place(); !place)
+        return refuse(reply, place.error());
+    start.content = std::move(content);
+    start.idempotency_key = std::move(idempotency_key);
+    start.number = ++record_.last_turn;
+    record_.last_active_at = context_.clock.wall_now();
+    touch();
+    const auto self = shared_from_this();  // `reply` may be called in open()
+    turn_.open(std::move(start), when, reply);
+    perform(machine_.open_turn());
+}
+
+Result<View> Conversation::interrupt() {
+    if (!machine_.turn_open())
+        return Error(Errc::no_turn, "no turn is open");
+    perform(machine_.interrupt());
+    return view();
+}
+
+void Conversation::pause(PauseMode mode, Reply<View> reply) {
+    if (machine_.status() == Status::ended)
+        return refuse(reply, Error(Errc::conversation_ended, "the conversation has ended"));
+    if (mode == PauseMode::warm && machine_.turn_open())
+        return refuse(reply,
+                      Error(Errc::turn_in_progress,
+                            "a turn is still open; interrupt it, wait for its `done` event, or pause cold, "
+                            "which ends it"));
+    pause_waiters_.push_back(std::move(reply));
+    if (mode == PauseMode::warm)
+        return pause_warm(PauseReason::user, "the conversation was paused");
+    perform(machine_.pause(PauseReason::user, "paused", "the conversation was paused"));
+}
+
+void Conversation::pause_warm(PauseReason reason, const std::string& text) {
+    // One that is frozen, or on its way to, stays so.
+    const bool can = !machine_.sandbox_up() || context_.sandboxes.can_freeze(record_.sandbox_id);
+    perform(context_.settings.warm_limit.count() > 0 && can ? machine_.freeze(reason, text)
+                                                            : machine_.pause(reason, "paused", text));
+}
+
+void Conversation::resume(Reply<View> reply) {
+    if (auto accepted = owner_.accepts_work(); !accepted)
+        return refuse(reply, accepted.error());
+    if (machine_.status() == Status::ended)
+        return refuse(reply, Error(Errc::conversation_ended, "the conversation has ended"));
+    if (auto place = check_place(); !place)
+        return refuse(reply, place.error());
+    touch();
+    start_waiters_.push_back(std::move(reply));
+    perform(machine_.resume());
+}
+
+void Conversation::lease(LeaseUse use, LeaseReply reply) {
+    if (auto open = check_open(); !open)
+        return refuse(reply, open.error());
+    if (auto place = check_place(); !place)
+        return refuse(reply, place.error());
+    touch();
+    leases_.add(record_.sandbox_id, use, std::move(reply));
+    perform(machine_.acquire_lease(use));
+    arm_life();
+}
+
+void Conversation::server_stops() {
+    if (!machine_.sandbox_living() && !machine_.turn_open())
+        return;
+    // One that is paused already stays so; that its frozen sandbox now ends is no other reason.
+    const auto reason = machine_.sandbox_is_frozen() || machine_.is_borrowed() ? machine_.reason()
+                                                                               : PauseReason::server_restart;
+    perform(machine_.pause(reason, "server_shutdown", "the server was stopped"));
+}
+
+void Conversation::restore_life(base::Millis age) {
+    lifetime_.add_age(age);
+    machine_.restore(record_.status, record_.reason);
+    log_->restore(record_.first_seq, record_.last_seq);
+    recount();
+}
+
+void Conversation::restore_turn(const TurnRecord& turn) {
+    if (turn.last_seq != 0)
+        return log_->restore_turn(turn.last_seq, turn.bytes);
+    turn_.restore(turn);
+    turn_.append(EventType::error, error_data("server_restart", "the server was restarted"));
+    turn_.append(EventType::done, "{}");
+    run(action::CloseTurn{});
+}
+
+void Conversation::restore_sandbox(LastRun last_run) {
+    if (last_run == LastRun::ran) {
+        run(action::LogSandboxPaused{PauseReason::server_restart, PauseMode::cold,
+                                     "the server was restarted"});
+        run(action::Persist{});
+    }
+    if (record_.first_seq > 1)
+        context_.journal.purge(record_.key, record_.first_seq);
+    if (record_.status == Status::ended) {
+        if (!sandbox_record_.gone)
+            run(action::RemoveSandbox{});
+        else
+            owner_.on_only_log_left(*this, lifetime_.over_since(record_, context_.clock.steady_now()));
+    }
+    arm_life();
+}
+
+std::optional<sandbox::Exit> Conversation::limit_at_end() {
+    // A shell that lost its command to the kernel's kill ends its turn as well as it can: that is not how it
+    // ended.
+    if (!context_.sandboxes.is_limit_suspected(record_.sandbox_id))
+        return std::nullopt;
+    return context_.sandboxes.limit_reached(record_.sandbox_id);
+}
+
+sandbox::Channel* Conversation::channel() {
+    return context_.sandboxes.channel(record_.sandbox_id);
+}
+
+void Conversation::query_ended(sandbox::QueryEnd end, std::string_view detail) {
+    const auto reported = turn_.last_was_error() ? Machine::Reported::yes : Machine::Reported::no;
+    std::string code = end == sandbox::QueryEnd::protocol_error ? "bridge_failed" : "agent_crashed";
+    std::string text = detail.empty() ? "the agent's stream ended before the turn did" : std::string(detail);
+    if (auto exit = context_.sandboxes.limit_reached(record_.sandbox_id)) {
+        code = exit->exit_class == sandbox::ExitClass::oom ? "oom" : "disk_limit";
+        text = std::move(exit->detail);
+    }
+    perform(machine_.query_failed(std::move(code), std::move(text), reported));
+}
+
+void Conversation::arm_life() {
+    context_.timers.cancel(std::exchange(life_timer_, 0));
+    const auto due =
+        lifetime_.next(record_, machine_, context_.settings.warm_limit, context_.clock.steady_now());
+    if (due.what == Lifetime::Over::nothing)
+        return;
+    life_timer_ = context_.timers.arm(due.wait, [this] {
+        life_timer_ = 0;
+        const auto now = context_.clock.steady_now();
+        const auto over = lifetime_.next(record_, machine_, context_.settings.warm_limit, now);
+        const auto self = shared_from_this();
+        if (!erasing_ && over.wait == base::Millis{0})
+            on_life_timer(over.what);
+        if (!erased_)
+            arm_life();
+    });
+}
+
+void Conversation::on_life_timer(Lifetime::Over over) {
+    switch (over) {
+        case Lifetime::Over::life:
+            return end("conversation_ended", "the conversation's time to live is over");
+        case Lifetime::Over::warm_pause:
+            return perform(machine_.pause(
+                machine_.reason(), "paused",
+                "it was frozen for " +
+                    std::to_string(context_.settings.warm_limit / std::chrono::seconds{1}) + " s"));
+        case Lifetime::Over::idleness:
+            return pause_warm(PauseReason::idle,
+                              "nothing happened for " + std::to_string(record_.idle_seconds) + " s");
+        case Lifetime::Over::nothing:
+            return;
+    }
+}
+
+void Conversation::recount() {
+    const Status now = machine_.status();
+    if (now == counted_as_)
+        return;
+    --context_.stats.by_status[counted_as_];
+    ++context_.stats.by_status[now];
+    counted_as_ = now;
+    if (now == Status::ended)
+        owner_.on_end(*this);
+}
+
+void Conversation::perform(const Actions& actions) {
+    const auto self = shared_from_this();
+    recount();
+    for (const Action& action : actions) {
+        // One of them may have been the end of the conversation.
+        if (erased_)
+            return;
+        std::visit([this](const auto& one) { run(one); }, action);
+    }
+}
+
+void Conversation::run(const action::LogSandboxPaused& paused) {
+    LogLine(evt::conversation_paused)
+        .field("conv", id())
+        .field("reason", to_string(paused.reason))
+        .field("mode", to_string(paused.mode))
+        .info();
+    log_->append(EventType::sandbox_paused, 0, paused_data(paused));
+}
+
+void Conversation::run(const action::StartSandbox& start) {
+    if (machine_.created())
+        generations_.start(start.agent);
+    else
+        generations_.claim_or_start();
+}
+
+void Conversation::on_started(const Result<void>& result) {
+    if (const sandbox::Record* living = context_.sandboxes.find(record_.sandbox_id))
+        sandbox_record_ = *living;
+    if (!result) {
+        start_error_ = result.error();
+        return perform(machine_.sandbox_start_failed(result.error().detail()));
+    }
+    const bool is_new = !machine_.created();
+    if (is_new) {
+        owner_.on_sandbox_made(sandbox_record_);
+        LogLine(evt::conversation_created)
+            .field("conv", id())
+            .field("sbx", record_.sandbox_id)
+            .field("agent", record_.agent)
+            .info();
+    }
+    perform(machine_.sandbox_started());
+    // After the answer, which that commit gives.
+    if (is_new)
+        context_.journal.after_commit([&sandboxes = context_.sandboxes, sandbox_id = record_.sandbox_id] {
+            sandboxes.claim(sandbox_id);
+        });
+    arm_life();
+}
+
+void Conversation::on_agent_started(const Result<void>& result) {
+    if (result)
+        return perform(machine_.agent_started());
+    const Error& why = result.error();
+    perform(machine_.agent_start_failed(why.detail()));
+    const bool is_unknown = why.code() == Errc::bridge_failed || why.code() == Errc::deadline_exceeded;
+    // Whether one runs now, the guest alone knows, and it does not answer.
+    if (is_unknown && machine_.sandbox_up() && !context_.sandboxes.limit_reached(record_.sandbox_id))
+        perform(machine_.pause(PauseReason::crash, "sandbox_crashed", why.detail()));
+}
+
+void Conversation::on_frozen(const Result<void>& result) {
+    if (!result) {
+        LogLine(evt::pause_cold).field("conv", id()).field("err", result.error().detail()).warn();
+        return perform(machine_.sandbox_freeze_failed());
+    }
+    lifetime_.freeze(context_.clock.steady_now());
+    perform(machine_.sandbox_frozen());
+    if (!erased_)
+        arm_life();
+}
+
+void Conversation::run(const action::ThawSandbox&) {
+    generations_.thaw();
+    arm_life();
+}
+
+void Conversation::run(const action::CloseTurn&) {
+    const std::uint64_t first_seq = log_->first_seq();
+    turn_.close();
+    if (log_->first_seq() != first_seq)
+        run(action::Persist{});
+    touch();
+    arm_life();
+}
+
+void Conversation::run(const action::EndLeases& end) {
+    Errc code = Errc::sandbox_gone;
+    if (end.code == "sandbox_failed")
+        return leases_.end(end.scope, refused_start(end.detail));
+    if (end.code == "conversation_ended")
+        code = Errc::conversation_ended;
+    else if (end.code == "server_shutdown")
+        code = Errc::shutting_down;
+    leases_.end(end.scope, Error(code, end.detail));
+}
+
+void Conversation::run(const action::ArmLeaseGrace&) {
+    lease_timer_ = context_.timers.arm(k_lease_grace, [this] {
+        lease_timer_ = 0;
+        perform(machine_.lease_grace_passed());
+    });
+}
+
+void Conversation::run(const action::Persist&) {
+    record_.status = machine_.status();
+    record_.reason = machine_.reason();
+    record_.first_seq = log_->first_seq();
+    // One that is being deleted does not come back after a crash; its sandbox does, to be removed.
+    if (erasing_)
+        context_.journal.add(EraseConversation{record_.key});
+    else
+        context_.journal.add(PutConversation{record_});
+    context_.journal.add(PutSandbox{sandbox_record_});
+}
+
+/// What to tell those who wait for a start: that there is no place passes by itself, all else is the
+/// sandbox's.
+Error Conversation::refused_start(const std::string& detail) const {
+    if (start_error_.code() == Errc::capacity && start_error_.detail() == detail)
+        return start_error_;
+    return {Errc::sandbox_failed, detail};
+}
+
+void Conversation::run(const action::AnswerStarted& answered) {
+    answer(start_waiters_,
+           answered.code.empty() ? std::nullopt : std::optional<Error>(refused_start(answered.detail)));
+}
+
+/// With how it is then, or with `error`, once what the answer says is committed.
+void Conversation::answer(std::vector<Reply<View>>& waiters, std::optional<Error> error) {
+    if (waiters.empty())
+        return;
+    context_.journal.after_commit(
+        [weak = weak_from_this(), replies = std::exchange(waiters, {}), error = std::move(error)] {
+            const auto self = weak.lock();
+            Result<View> now = no_conversation();
+            if (error)
+                now = *error;
+            else if (self && !self->erasing_)
+                now = self->view();
+            for (const auto& reply : replies)
+                reply(now);
+        });
+}
+
+void Conversation::run(const action::RemoveSandbox&) {
+    context_.timers.cancel(std::exchange(life_timer_, 0));
+    turn_.disarm_grace();
+    generations_.cancel_start();
+    if (const sandbox::Record* living = context_.sandboxes.find(record_.sandbox_id))
+        sandbox_record_ = *living;
+    owner_.on_sandbox_dropped(sandbox_record_);
+    // Only once its end is committed: a conversation that comes back after a crash must find its workspace.
+    removal_waits_ = true;
+    context_.journal.after_commit(weakly([](Conversation& it) { it.begin_removal(); }));
+    owner_.on_removal_waiting(*this);
+    // A full disk is freed by what is being deleted, so that must not wait for a commit that needs the disk.
+    // After a crash in this state a conversation may come back without its workspace.
+    if (erasing_ && !context_.journal.healthy())
+        begin_removal();
+}
+
+void Conversation::begin_removal() {
+    if (!std::exchange(removal_waits_, false))
+        return;
+    owner_.on_removal_begun(*this);
+    auto gone = [weak = weak_from_this(), &journal = context_.journal, sandbox_id = record_.sandbox_id] {
+        const auto self = weak.lock();
+        if (self && !self->erased_)
+            self->on_sandbox_removed();
+        else
+            journal.add(EraseSandbox{sandbox_id});
+    };
+    context_.sandboxes.remove(record_.sandbox_id, weakly([](Conversation& it) { it.on_removal_answered(); }),
+                              std::move(gone));
+}
+
+void Conversation::on_sandbox_removed() {
+    // The lease of its uid is over; the record stays with an ended conversation to be shown.
+    sandbox_record_.host_uid = 0;
+    sandbox_record_.gone = true;
+    sandbox_record_.env.clear();
+    perform(machine_.removed());
+    if (erasing_ || !machine_.created())
+        return erase();
+    owner_.on_only_log_left(*this, base::Millis{0});
+}
+
+void Conversation::run(const action::Discard& discard) {
+    erasing_ = true;
+    auto answered = [weak = weak_from_this(), error = refused_start(discard.detail),
+                     replies = std::exchange(start_waiters_, {})] {
+        const auto self = weak.lock();
+        if (self && !self->erased_)
+            self->erase();
+        for (const auto& reply : replies)
+            reply(error);
+    };
+    context_.sandboxes.remove(record_.sandbox_id, std::move(answered));
+}
+
+void Conversation::erase() {
+    LogLine(evt::conversation_removed).field("conv", id()).info();
+    erased_ = true;
+    --context_.stats.by_status[counted_as_];
+    turn_.cancel_timers();
+    context_.timers.cancel(std::exchange(life_timer_, 0));
+    context_.timers.cancel(std::exchange(lease_timer_, 0));
+    leases_.end(action::LeaseScope::all, no_conversation());
+    log_->close();
+    if (machine_.created()) {
+        context_.journal.add(EraseConversation{record_.key});
+        if (sandbox_record_.gone)
+            context_.journal.add(EraseSandbox{record_.sandbox_id});
+        context_.journal.purge(record_.key);
+    }
+    auto replies = std::exchange(pause_waiters_, {});
+    for (auto& reply : std::exchange(start_waiters_, {}))
+        replies.push_back(std::move(reply));
+    context_.journal.after_commit(
+        [removals = std::exchange(removal_waiters_, {}), replies = std::move(replies)] {
+            for (const auto& reply : replies)
+                reply(Error(Errc::not_found, "the conversation was deleted"));
+            for (const auto& reply : removals)
+                reply(Result<void>());
+        });
+    owner_.on_erased(*this);
+}
+
+std::uint32_t Conversation::generation() const {
+    const sandbox::Record* const living = context_.sandboxes.find(record_.sandbox_id);
+    return living != nullptr ? living->generation : sandbox_record_.generation;
+}
+
+void Conversation::on_resource_warning(std::string_view resource, std::uint64_t used, std::uint64_t limit) {
+    if (machine_.created() && !erasing_ && machine_.status() != Status::ended && !machine_.is_borrowed())
+        log_->append(EventType::resource_warning, 0, warning_data(resource, used, limit));
 }
 
 }  // namespace atl::conversation

@@ -1,83 +1,208 @@
-// One conversation as the manager holds it: the record, the machine, the log, the open turn, who waits for
-// what. Also the observer of its query: it writes what the agent says into the log, within the turn's bound.
-// Internal to core/conversation.
+// One conversation: performs what its machine asks for, through the sandbox manager, its turn, its log and
+// its leases, and answers those who wait. A request on it is answered once. Others know it by id; callbacks
+// hold it weakly. Internal to core/conversation.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "core/conversation/event_log.hpp"
+#include "core/conversation/admission.hpp"
+#include "core/conversation/event_words.hpp"
+#include "core/conversation/generations.hpp"
+#include "core/conversation/leases.hpp"
+#include "core/conversation/lifetime.hpp"
 #include "core/conversation/machine.hpp"
-#include "core/conversation/manager.hpp"
-#include "core/sandbox/ports.hpp"
+#include "core/conversation/requests.hpp"
+#include "core/conversation/turn.hpp"
 
 namespace atl::conversation {
 
-/// The open turn, or the last one.
-struct OpenTurn {
-    TurnRecord record;
-    std::string content;  // until it has been sent
-    std::uint64_t logged_bytes = 0;
-    std::uint64_t dropped_bytes = 0;
-    std::size_t complaints = 0;
-    bool truncated = false;
-    bool last_was_error = false;
-    base::SteadyTime started{};
-};
+class Conversation;
 
-/// What a conversation tells the manager of its query, for the machine.
-class TurnEvents {
+/// What a conversation tells the registry that keeps it. Everything is called from inside a conversation's
+/// step: nothing here may act on that conversation.
+class ConversationOwner {
   public:
-    virtual ~TurnEvents() = default;
-    /// The agent says that the turn is over; the limit that its sandbox is ended for, if there is one.
-    virtual std::optional<sandbox::Exit> limit_at_end(const std::string& id) = 0;
-    virtual void turn_done(const std::string& id) = 0;
-    virtual void query_ended(const std::string& id, sandbox::QueryEnd end, std::string_view detail) = 0;
+    /// Whether new work is accepted. Errors: shutting_down, storage_failed.
+    virtual base::Result<void> accepts_work() const = 0;
+    virtual Admission& admission() = 0;
+    /// Its status is `ended` from now on; its log can still be read.
+    virtual void on_end(Conversation& conversation) = 0;
+    /// A generation of it begins to live.
+    virtual void on_living(Conversation& conversation) = 0;
+    /// Its first sandbox is ready, or its sandbox is about to be removed: to be listed from now on, or no
+    /// more.
+    virtual void on_sandbox_made(const sandbox::Record& record) = 0;
+    virtual void on_sandbox_dropped(const sandbox::Record& record) = 0;
+    /// The removal of its sandbox waits for a commit: begin_removal() may be called before that.
+    virtual void on_removal_waiting(Conversation& conversation) = 0;
+    virtual void on_removal_begun(Conversation& conversation) = 0;
+    /// It ended so long ago, and nothing but its log is left.
+    virtual void on_only_log_left(const Conversation& conversation, base::Millis ended_ago) = 0;
+    /// It is gone. It is destroyed later, from the loop.
+    virtual void on_erased(Conversation& conversation) = 0;
+
+  protected:
+    ~ConversationOwner() = default;
 };
 
-struct Conversation final : sandbox::QueryObserver {
-    Conversation(TurnEvents& to, Record of, const LogBounds& with)
-        : events(to), record(std::move(of)), bounds(with) {}
+class Conversation final : public std::enable_shared_from_this<Conversation>,
+                           private TurnOwner,
+                           private GenerationOwner {
+  public:
+    Conversation(Context& context, ConversationOwner& owner, Record record, sandbox::Record sandbox_record);
+    ~Conversation();
+    Conversation(const Conversation&) = delete;
+    Conversation& operator=(const Conversation&) = delete;
 
-    TurnEvents& events;
-    Record record;
-    LogBounds bounds;
-    sandbox::Record sandbox_record;  // as last known; outlives the sandbox
-    Machine machine;
-    Status counted_as = Status::starting;  // in the manager's stats
-    bool counts = false;                   // for the bounds (roster.hpp)
-    std::shared_ptr<EventLog> log;
-    OpenTurn turn;
-    std::unique_ptr<sandbox::Query> query;  // of the open turn, or of one that ended with `done`
-    base::TimerId grace_timer = 0;
-    base::TimerId turn_timer = 0;
-    base::TimerId life_timer = 0;  // idle and time to live
-    base::SteadyTime born{};       // created_at on the clock that never jumps
-    base::SteadyTime last_activity{};
-    base::SteadyTime frozen_at{};
-    base::Error start_error;  // of the last start that failed
-    bool erasing = false;
-    std::vector<Manager::Reply<View>> start_waiters;
-    std::vector<Manager::Reply<View>> pause_waiters;
-    std::vector<Manager::Reply<void>> removal_waiters;
+    const std::string& id() const noexcept { return record_.id; }
+    const Record& record() const noexcept { return record_; }
+    const sandbox::Record& sandbox_record() const noexcept { return sandbox_record_; }
+    const Machine& machine() const noexcept { return machine_; }
+    const std::shared_ptr<EventLog>& log() const noexcept { return log_; }
+    base::SteadyTime last_activity() const noexcept { return lifetime_.last_activity(); }
+    /// True from a delete on: nobody is told of it any more.
+    bool is_erasing() const noexcept { return erasing_; }
+    View view() const;
+    /// How long until its sandbox may be ended for another one; none: not as things are.
+    std::optional<base::Millis> until_spared() const;
 
-    /// Appends an event of the open turn that the server itself writes.
-    void append_of_turn(EventType type, std::string_view data);
+    // Requests; the errors are Manager's. Precondition: it is not erasing.
+    void create(Reply<View> reply);
+    void patch(const PatchRequest& patch, Reply<View> reply);
+    void remove(Reply<void> reply);
+    void message(std::string content, std::string idempotency_key, MessageReply when,
+                 Reply<TurnTicket> reply);
+    base::Result<View> interrupt();
+    void pause(PauseMode mode, Reply<View> reply);
+    void resume(Reply<View> reply);
+    void lease(LeaseUse use, LeaseReply reply);
 
-    void on_event(const sandbox::AgentEvent& event) override;
-    void on_bad_line(std::string_view what) override;
-    void on_end(sandbox::QueryEnd end, std::string_view detail) override;
-    bool truncated() const override { return turn.truncated; }
-    bool congested() const override { return log->congested(); }
+    // What happens to its sandbox.
+    void on_sandbox_exit(const sandbox::Exit& exit) { perform(machine_.sandbox_exited(exit)); }
+    void on_agent_exit(const std::string& detail) { perform(machine_.agent_exited(detail)); }
+    void on_resource_warning(std::string_view resource, std::uint64_t used, std::uint64_t limit);
+    void evict() {
+        perform(machine_.pause(PauseReason::evicted, "paused",
+                               "the server needed its place for another sandbox"));
+    }
+    void server_stops();
+
+    // At the start of the server, in this order.
+    /// `ran`: it was there when the last server ended.
+    void restore_life(base::Millis age);
+    void restore_turn(const TurnRecord& turn);
+    enum class LastRun : std::uint8_t { rested, ran };
+    void restore_sandbox(LastRun last_run);
+
+    /// The store refuses: what is being deleted goes without waiting for a commit.
+    void begin_removal();
+    /// Its time in the list of ended ones is over.
+    void forget() {
+        erasing_ = true;
+        erase();
+    }
 
   private:
-    bool admit(EventType type, std::size_t bytes);
-};
+    std::optional<sandbox::Exit> limit_at_end() override;
+    sandbox::Channel* channel() override;
+    const Machine& turn_machine() const override { return machine_; }
+    void turn_done() override { perform(machine_.turn_done()); }
+    void query_ended(sandbox::QueryEnd end, std::string_view detail) override;
+    void turn_timed_out() override { perform(machine_.turn_timed_out()); }
+    void interrupt_grace_passed() override { perform(machine_.grace_passed()); }
 
-/// {"code":…,"message":…} as text; what is not UTF-8 in `message` is replaced.
-std::string error_data(std::string_view code, std::string_view message);
+    void on_living() override { owner_.on_living(*this); }
+    void on_started(const base::Result<void>& result) override;
+    void on_agent_started(const base::Result<void>& result) override;
+    void on_frozen(const base::Result<void>& result) override;
+
+    void perform(const Actions& actions);
+    void recount();
+    void run(const action::LogSessionStart&) { log_event(EventType::session_start, session_data(record_)); }
+    void run(const action::LogSandboxReady&) {
+        log_event(EventType::sandbox_ready, ready_data(generation()));
+    }
+    void run(const action::LogSandboxResumed& resumed) {
+        log_event(EventType::sandbox_resumed, resumed_data(generation(), resumed.mode));
+    }
+    void run(const action::LogSandboxPaused& paused);
+    void run(const action::LogSandboxTerminated& terminated) {
+        log_event(EventType::sandbox_terminated, exit_data(terminated.exit));
+    }
+    void run(const action::LogTurnError& error) {
+        turn_.append(EventType::error, error_data(error.code, error.message));
+    }
+    void run(const action::LogTurnDone&) { turn_.append(EventType::done, "{}"); }
+    void run(const action::StartSandbox& start);
+    void run(const action::StartAgent&) { generations_.start_agent(); }
+    void run(const action::StopSandbox& stop) { generations_.stop(stop.reason); }
+    void run(const action::FreezeSandbox&) { generations_.freeze(); }
+    void run(const action::ThawSandbox&);
+    void run(const action::RemoveSandbox&);
+    void run(const action::SendQuery&) { turn_.send(); }
+    void run(const action::DropQuery&) { turn_.drop_query(); }
+    void run(const action::SendInterrupt&) { turn_.interrupt(); }
+    void run(const action::CloseTurn&);
+    void run(const action::ArmGrace&) { turn_.arm_grace(); }
+    void run(const action::DisarmGrace&) { turn_.disarm_grace(); }
+    void run(const action::GrantLeases&) { leases_.grant(); }
+    void run(const action::EndLeases& end);
+    void run(const action::ArmLeaseGrace&);
+    void run(const action::DisarmLeaseGrace&) { context_.timers.cancel(std::exchange(lease_timer_, 0)); }
+    void run(const action::Persist&);
+    void run(const action::AnswerStarted& answered);
+    void run(const action::AnswerPaused&) { answer(pause_waiters_, std::nullopt); }
+    void run(const action::Discard& discard);
+
+    template <class Call>
+    auto weakly(Call call);
+    template <class T>
+    void refuse(const T& reply, base::Error error);
+    base::Result<void> check_open() const;
+    base::Result<void> check_place();
+    std::uint32_t generation() const;
+    void log_event(EventType type, const std::string& data) { log_->append(type, 0, data); }
+    void pause_warm(PauseReason reason, const std::string& text);
+    void answer(std::vector<Reply<View>>& waiters, std::optional<base::Error> error);
+    base::Error refused_start(const std::string& detail) const;
+    void end(const std::string& code, const std::string& text) { perform(machine_.end(code, text)); }
+    /// Its processes or its files may be left: then the store keeps the sandbox, and with it the lease of its
+    /// uid.
+    void on_removal_answered() {
+        if (erasing_)
+            erase();
+    }
+    void on_sandbox_removed();
+    void erase();
+    void touch() { lifetime_.touch(context_.clock.steady_now()); }
+    void arm_life();
+    void on_life_timer(Lifetime::Over over);
+
+    Context& context_;
+    ConversationOwner& owner_;
+    Record record_;
+    sandbox::Record sandbox_record_;  // as last known; outlives the sandbox
+    Machine machine_;
+    std::shared_ptr<EventLog> log_;
+    Turn turn_;
+    Generations generations_;
+    LeaseBook leases_;
+    Lifetime lifetime_;
+    base::TimerId life_timer_ = 0;
+    base::TimerId lease_timer_ = 0;  // of the grace after the last lease
+    base::Error start_error_;        // of the last start that failed
+    bool erasing_ = false;
+    bool erased_ = false;
+    bool removal_waits_ = false;
+    Status counted_as_ = Status::starting;  // in the stats
+    std::vector<Reply<View>> start_waiters_;
+    std::vector<Reply<View>> pause_waiters_;
+    std::vector<Reply<void>> removal_waiters_;
+};
 
 }  // namespace atl::conversation

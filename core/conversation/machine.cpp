@@ -6,39 +6,14 @@
 namespace atl::conversation {
 namespace {
 
-using Kind = Action::Kind;
-
-void add(Actions& out, Kind kind) {
-    out.push_back(Action{kind, {}, {}, PauseReason::none, {}, PauseMode::cold});
-}
-
-void add_text(Actions& out, Kind kind, std::string code, std::string text) {
-    out.push_back(Action{kind, std::move(code), std::move(text), PauseReason::none, {}, PauseMode::cold});
-}
-
-PauseReason reason_of(sandbox::ExitClass exit_class) {
-    switch (exit_class) {
-        case sandbox::ExitClass::oom:
-            return PauseReason::oom;
-        case sandbox::ExitClass::disk_limit:
-            return PauseReason::disk;
-        default:
-            return PauseReason::crash;
-    }
+sandbox::Exit exit_of(sandbox::ExitClass exit_class, std::string detail) {
+    sandbox::Exit exit;
+    exit.exit_class = exit_class;
+    exit.detail = std::move(detail);
+    return exit;
 }
 
 }  // namespace
-
-std::string error_code_of(sandbox::ExitClass exit_class) {
-    switch (exit_class) {
-        case sandbox::ExitClass::oom:
-            return "oom";
-        case sandbox::ExitClass::disk_limit:
-            return "disk_limit";
-        default:
-            return "sandbox_crashed";
-    }
-}
 
 void Machine::restore(Status status, PauseReason reason) {
     status_ = status;
@@ -46,41 +21,106 @@ void Machine::restore(Status status, PauseReason reason) {
     created_ = true;
 }
 
-Actions Machine::create() {
-    Actions out;
-    begin_start(out);
-    return out;
-}
-
 void Machine::begin_start(Actions& out) {
     box_ = Box::starting;
+    borrowed_ = false;
+    start_again_ = false;
     status_ = Status::starting;
     reason_ = PauseReason::none;
-    add(out, Kind::start_sandbox);
+    const bool agent_needed = !created_ || agent_wanted_ || turn_ == Turn::waiting;
+    agent_start_ = agent_needed ? AgentStart::at_once : AgentStart::on_demand;
+    out.emplace_back(action::StartSandbox{agent_start_});
+}
+
+void Machine::begin_borrowed_start(Actions& out) {
+    box_ = Box::starting;
+    borrowed_ = true;
+    agent_start_ = AgentStart::on_demand;
+    out.emplace_back(action::StartSandbox{agent_start_});
 }
 
 void Machine::begin_stop(Actions& out, PauseReason reason, std::string text) {
     planned_ = reason;
     planned_text_ = text;
+    agent_ = Agent::none;
+    leases_.disarm_grace(out);
     if (box_ == Box::stopping)
         return;
     box_ = Box::stopping;
-    add_text(out, Kind::stop_sandbox, {}, std::move(text));
+    out.emplace_back(action::StopSandbox{std::move(text)});
 }
 
-void Machine::fail_turn(Actions& out, std::string code, std::string text, Reported reported) {
-    if (turn_ == Turn::none)
+void Machine::begin_thaw(Actions& out) {
+    box_ = Box::up;
+    borrowed_ = true;
+    out.emplace_back(action::ThawSandbox{});
+    become_active(out);
+}
+
+void Machine::begin_borrowed_thaw(Actions& out) {
+    box_ = Box::up;
+    borrowed_ = true;
+    out.emplace_back(action::ThawSandbox{});
+    leases_.grant(out);
+}
+
+/// Makes what is there of a generation the conversation's, as far as that can be done now.
+void Machine::activate(Actions& out) {
+    switch (box_) {
+        case Box::absent:
+            return begin_start(out);
+        case Box::starting:
+            return take_over_start();
+        case Box::up:
+            if (borrowed_)
+                return become_active(out);
+            leases_.grant(out);
+            return use_agent(out);
+        case Box::frozen:
+            return begin_thaw(out);
+        case Box::freezing:
+        case Box::stopping:
+            return;  // start_if_wanted() and sandbox_frozen() go on from there
+    }
+}
+
+/// What was begun for leases alone is now for the conversation, too.
+void Machine::take_over_start() {
+    if (!std::exchange(borrowed_, false))
         return;
-    const bool had_query = turn_running();
-    turn_ = Turn::none;
-    agent_gone_.clear();
-    add(out, Kind::disarm_grace);
-    if (had_query)
-        add(out, Kind::drop_query);
-    if (reported == Reported::no)
-        add_text(out, Kind::log_turn_error, std::move(code), std::move(text));
-    add(out, Kind::log_turn_done);
-    add(out, Kind::close_turn);
+    status_ = Status::starting;
+    reason_ = PauseReason::none;
+}
+
+/// From a generation that is up and borrowed to one that is the conversation's.
+void Machine::become_active(Actions& out) {
+    borrowed_ = false;
+    start_again_ = false;
+    status_ = Status::active;
+    reason_ = PauseReason::none;
+    leases_.disarm_grace(out);
+    const bool was_warm = std::exchange(told_, true);
+    out.emplace_back(action::LogSandboxResumed{was_warm ? PauseMode::warm : PauseMode::cold});
+    out.emplace_back(action::Persist{});
+    leases_.grant(out);
+    use_agent(out);
+}
+
+/// The generation is up and the conversation's: starts what a resume or a turn waits for, or answers.
+void Machine::use_agent(Actions& out) {
+    const bool needed = agent_wanted_ || turn_ == Turn::waiting;
+    if (needed && agent_ == Agent::none) {
+        agent_ = Agent::starting;
+        out.emplace_back(action::StartAgent{});
+    }
+    if (needed && agent_ == Agent::starting)
+        return;
+    agent_wanted_ = false;
+    out.emplace_back(action::AnswerStarted{});
+    if (turn_ == Turn::waiting) {
+        turn_ = Turn::running;
+        out.emplace_back(action::SendQuery{});
+    }
 }
 
 Actions Machine::sandbox_started() {
@@ -88,20 +128,24 @@ Actions Machine::sandbox_started() {
     if (status_ == Status::ended || box_ != Box::starting)
         return out;
     box_ = Box::up;
+    agent_ = agent_start_ == AgentStart::at_once ? Agent::up : Agent::none;
+    if (borrowed_) {
+        out.emplace_back(action::Persist{});
+        leases_.grant(out);
+        arm_lease_grace(out);
+        return out;
+    }
+    if (std::exchange(created_, true)) {
+        become_active(out);
+        return out;
+    }
     status_ = Status::active;
     reason_ = PauseReason::none;
-    if (std::exchange(created_, true)) {
-        add(out, Kind::log_sandbox_resumed);
-    } else {
-        add(out, Kind::log_session_start);
-        add(out, Kind::log_sandbox_ready);
-    }
-    add(out, Kind::persist);
-    add(out, Kind::answer_started);
-    if (turn_ == Turn::waiting) {
-        turn_ = Turn::running;
-        add(out, Kind::send_query);
-    }
+    told_ = true;
+    out.emplace_back(action::LogSessionStart{});
+    out.emplace_back(action::LogSandboxReady{});
+    out.emplace_back(action::Persist{});
+    use_agent(out);
     return out;
 }
 
@@ -111,25 +155,29 @@ Actions Machine::sandbox_start_failed(std::string detail) {
         return out;
     const bool planned = box_ == Box::stopping;
     box_ = Box::absent;
+    agent_wanted_ = false;
     if (!created_) {
         status_ = Status::ended;
-        add_text(out, Kind::discard, {}, std::move(detail));
+        out.emplace_back(action::Discard{std::move(detail)});
         return out;
     }
-    add_text(out, Kind::answer_started, "sandbox_failed", detail);
+    out.emplace_back(action::AnswerStarted{"sandbox_failed", detail});
     if (planned) {
-        enter_paused(out, planned_, planned_text_);
+        if (borrowed_)
+            end_borrowed(out);
+        else
+            enter_paused(out, planned_, planned_text_);
         return out;
     }
+    leases_.end(out, {action::LeaseScope::all, "sandbox_failed", detail});
+    if (std::exchange(borrowed_, false))
+        return out;
     fail_turn(out, "sandbox_failed", detail);
     status_ = Status::error;
     reason_ = PauseReason::none;
-    sandbox::Exit exit;
-    exit.exit_class = sandbox::ExitClass::setup_failed;
-    exit.detail = std::move(detail);
-    out.push_back(
-        Action{Kind::log_sandbox_terminated, {}, {}, PauseReason::none, std::move(exit), PauseMode::cold});
-    add(out, Kind::persist);
+    out.emplace_back(
+        action::LogSandboxTerminated{exit_of(sandbox::ExitClass::setup_failed, std::move(detail))});
+    out.emplace_back(action::Persist{});
     return out;
 }
 
@@ -138,22 +186,40 @@ void Machine::enter_paused(Actions& out, PauseReason reason, std::string text) {
     reason_ = reason;
     planned_ = PauseReason::none;
     planned_text_.clear();
-    out.push_back(Action{Kind::log_sandbox_paused, {}, std::move(text), reason, {}, PauseMode::cold});
-    add(out, Kind::persist);
-    add(out, Kind::answer_paused);
-    // A message or a resume that came while the old generation was going down.
-    if (std::exchange(start_again_, false) || turn_ == Turn::waiting)
+    out.emplace_back(action::LogSandboxPaused{reason, PauseMode::cold, std::move(text)});
+    out.emplace_back(action::Persist{});
+    out.emplace_back(action::AnswerPaused{});
+    start_if_wanted(out);
+}
+
+/// The end of a generation that the log knows nothing of.
+void Machine::end_borrowed(Actions& out) {
+    borrowed_ = false;
+    planned_ = PauseReason::none;
+    planned_text_.clear();
+    out.emplace_back(action::AnswerPaused{});
+    start_if_wanted(out);
+}
+
+/// For what came while the old generation was going down.
+void Machine::start_if_wanted(Actions& out) {
+    if (wants_active())
         begin_start(out);
+    else if (leases_.is_any_wanted())
+        begin_borrowed_start(out);
 }
 
 Actions Machine::sandbox_ending() {
+    Actions out;
     const bool is_there = box_ == Box::up || box_ == Box::freezing || box_ == Box::frozen;
     if (is_there && turn_ == Turn::none) {
         box_ = Box::stopping;
+        agent_ = Agent::none;
         planned_ = PauseReason::none;
         planned_text_.clear();
+        leases_.disarm_grace(out);
     }
-    return {};
+    return out;
 }
 
 Actions Machine::sandbox_exited(const sandbox::Exit& exit) {
@@ -162,14 +228,22 @@ Actions Machine::sandbox_exited(const sandbox::Exit& exit) {
         return out;
     const bool was_planned = box_ == Box::stopping;
     box_ = Box::absent;
+    agent_ = Agent::none;
     exit_ = exit;
     if (!was_planned)
         planned_ = PauseReason::none;
+    leases_.disarm_grace(out);
+    leases_.end(out, {action::LeaseScope::held, error_code_of(exit.exit_class), exit.detail});
+    // A resume that waited for an agent in it; one that came later waits for the next generation.
+    if (agent_wanted_ && !start_again_) {
+        agent_wanted_ = false;
+        out.emplace_back(action::AnswerStarted{"sandbox_failed", exit.detail});
+    }
     if (turn_running()) {
         // What it wrote before it died is still in the stream, which now comes to its end.
         exit_pending_ = true;
         box_ = Box::stopping;
-        add(out, Kind::arm_grace);
+        out.emplace_back(action::ArmGrace{});
         return out;
     }
     settle_exit(out);
@@ -179,27 +253,79 @@ Actions Machine::sandbox_exited(const sandbox::Exit& exit) {
 void Machine::settle_exit(Actions& out) {
     exit_pending_ = false;
     box_ = Box::absent;
-    out.push_back(Action{Kind::log_sandbox_terminated, {}, {}, PauseReason::none, exit_, PauseMode::cold});
+    if (is_untold())
+        return end_borrowed(out);
+    borrowed_ = false;
+    told_ = false;
+    out.emplace_back(action::LogSandboxTerminated{exit_});
     if (planned_ != PauseReason::none) {
         const auto text = planned_text_;
         enter_paused(out, planned_, text);
     } else {
-        enter_paused(out, reason_of(exit_.exit_class), exit_.detail);
+        enter_paused(out, pause_reason_of(exit_.exit_class), exit_.detail);
     }
 }
 
-Actions Machine::agent_exited(std::string detail) {
+Actions Machine::agent_started() {
     Actions out;
+    if (agent_ != Agent::starting)
+        return out;
+    agent_ = Agent::up;
+    use_agent(out);
+    return out;
+}
+
+Actions Machine::agent_start_failed(std::string detail) {
+    Actions out;
+    if (agent_ != Agent::starting)
+        return out;
+    agent_ = Agent::none;
+    agent_wanted_ = false;
+    out.emplace_back(action::AnswerStarted{"sandbox_failed", detail});
+    fail_turn(out, "agent_failed", std::move(detail));
+    return out;
+}
+
+Actions Machine::agent_exited(std::string detail) {
     const bool is_there = box_ == Box::up || box_ == Box::freezing || box_ == Box::frozen;
     if (!is_there || !agent_gone_.empty())
+        return {};
+    // Its two words came by two connections, the second one first.
+    if (agent_ == Agent::starting)
+        return agent_start_failed(std::move(detail));
+    Actions out;
+    if (agent_ == Agent::none)
         return out;
     if (turn_running()) {
         agent_gone_ = detail.empty() ? "the agent ended" : std::move(detail);
-        add(out, Kind::arm_grace);
+        out.emplace_back(action::ArmGrace{});
         return out;
     }
-    begin_stop(out, PauseReason::crash, "the agent ended: " + detail);
+    lose_agent(out, detail);
     return out;
+}
+
+/// The agent has ended, and so has its turn. What others use stays.
+void Machine::lose_agent(Actions& out, const std::string& detail) {
+    agent_ = Agent::none;
+    const bool is_shared = box_ == Box::up && leases_.is_any_held();
+    if (!borrowed_ && !is_shared)
+        begin_stop(out, PauseReason::crash, "the agent ended: " + detail);
+}
+
+void Machine::fail_turn(Actions& out, std::string code, std::string text, Reported reported) {
+    if (turn_ == Turn::none)
+        return;
+    const bool had_query = turn_running();
+    turn_ = Turn::none;
+    agent_gone_.clear();
+    out.emplace_back(action::DisarmGrace{});
+    if (had_query)
+        out.emplace_back(action::DropQuery{});
+    if (reported == Reported::no)
+        out.emplace_back(action::LogTurnError{std::move(code), std::move(text)});
+    out.emplace_back(action::LogTurnDone{});
+    out.emplace_back(action::CloseTurn{});
 }
 
 bool Machine::can_open_turn() const noexcept {
@@ -209,16 +335,13 @@ bool Machine::can_open_turn() const noexcept {
 Actions Machine::open_turn() {
     assert(can_open_turn());
     Actions out;
-    if (box_ == Box::up) {
+    if (box_ == Box::up && !borrowed_ && agent_ == Agent::up) {
         turn_ = Turn::running;
-        add(out, Kind::send_query);
+        out.emplace_back(action::SendQuery{});
         return out;
     }
     turn_ = Turn::waiting;
-    if (box_ == Box::absent)
-        begin_start(out);
-    else if (box_ == Box::frozen)
-        begin_thaw(out);
+    activate(out);
     return out;
 }
 
@@ -227,13 +350,13 @@ Actions Machine::turn_done() {
     if (!turn_running())
         return out;
     turn_ = Turn::none;
-    add(out, Kind::disarm_grace);
-    add(out, Kind::close_turn);
+    out.emplace_back(action::DisarmGrace{});
+    out.emplace_back(action::CloseTurn{});
     const std::string gone = std::exchange(agent_gone_, {});
     if (exit_pending_)
         settle_exit(out);
     else if (!gone.empty())
-        begin_stop(out, PauseReason::crash, "the agent ended: " + gone);
+        lose_agent(out, gone);
     return out;
 }
 
@@ -249,7 +372,7 @@ Actions Machine::query_failed(std::string code, std::string text, Reported repor
     }
     if (!gone.empty()) {
         fail_turn(out, "agent_crashed", gone, reported);
-        begin_stop(out, PauseReason::crash, "the agent ended: " + gone);
+        lose_agent(out, gone);
         return out;
     }
     fail_turn(out, std::move(code), std::move(text), reported);
@@ -268,15 +391,16 @@ Actions Machine::interrupt() {
     // With the sandbox or the agent already gone the stream is coming to its end: its grace runs.
     if (exit_pending_ || !agent_gone_.empty())
         return out;
-    add(out, Kind::send_interrupt);
-    add(out, Kind::arm_grace);
+    out.emplace_back(action::SendInterrupt{});
+    out.emplace_back(action::ArmGrace{});
     return out;
 }
 
 Actions Machine::turn_timed_out() {
     Actions out;
     if (turn_ == Turn::waiting || turn_ == Turn::running) {
-        add_text(out, Kind::log_turn_error, "turn_timeout", "the turn took longer than this server allows");
+        out.emplace_back(
+            action::LogTurnError{"turn_timeout", "the turn took longer than this server allows"});
         for (Action& action : interrupt())
             out.push_back(std::move(action));
     }
@@ -302,7 +426,9 @@ Actions Machine::pause(PauseReason reason, std::string code, std::string text) {
     if (status_ == Status::ended)
         return out;
     start_again_ = false;
-    add_text(out, Kind::answer_started, "paused", text);
+    agent_wanted_ = false;
+    out.emplace_back(action::AnswerStarted{"paused", text});
+    leases_.end(out, {action::LeaseScope::all, code, text});
     fail_turn(out, std::move(code), text);
     if (exit_pending_) {
         planned_ = reason;
@@ -312,8 +438,14 @@ Actions Machine::pause(PauseReason reason, std::string code, std::string text) {
         if (status_ == Status::error)
             enter_paused(out, reason, std::move(text));
         else
-            add(out, Kind::answer_paused);
+            out.emplace_back(action::AnswerPaused{});
     } else {
+        if (is_untold() && status_ == Status::error) {
+            status_ = Status::paused;
+            reason_ = reason;
+            out.emplace_back(action::LogSandboxPaused{reason, PauseMode::cold, text});
+            out.emplace_back(action::Persist{});
+        }
         begin_stop(out, reason, std::move(text));
     }
     return out;
@@ -321,21 +453,31 @@ Actions Machine::pause(PauseReason reason, std::string code, std::string text) {
 
 Actions Machine::freeze(PauseReason reason, std::string text) {
     assert(turn_ == Turn::none || box_ != Box::up);
-    if (status_ == Status::ended || (box_ != Box::up && box_ != Box::freezing && box_ != Box::frozen))
+    const bool is_paused = borrowed_ && status_ == Status::paused && box_ != Box::stopping;
+    if (box_ == Box::frozen || is_paused)
+        return {action::AnswerPaused{}};
+    if (status_ == Status::ended || agent_ == Agent::starting || (box_ != Box::up && box_ != Box::freezing))
         return pause(reason, "paused", std::move(text));
     Actions out;
-    if (box_ == Box::frozen) {
-        add(out, Kind::answer_paused);
-        return out;
-    }
     start_again_ = false;
-    add_text(out, Kind::answer_started, "paused", text);
+    agent_wanted_ = false;
+    out.emplace_back(action::AnswerStarted{"paused", text});
     if (box_ == Box::freezing)
         return out;
+    if (is_in_use()) {
+        // It is frozen when the last request has ended.
+        borrowed_ = true;
+        status_ = Status::paused;
+        reason_ = reason;
+        out.emplace_back(action::LogSandboxPaused{reason, PauseMode::warm, std::move(text)});
+        out.emplace_back(action::Persist{});
+        out.emplace_back(action::AnswerPaused{});
+        return out;
+    }
     planned_ = reason;
     planned_text_ = std::move(text);
     box_ = Box::freezing;
-    add(out, Kind::freeze_sandbox);
+    out.emplace_back(action::FreezeSandbox{});
     return out;
 }
 
@@ -344,16 +486,21 @@ Actions Machine::sandbox_frozen() {
     if (status_ == Status::ended || box_ != Box::freezing)
         return out;
     box_ = Box::frozen;
-    status_ = Status::paused;
-    reason_ = std::exchange(planned_, PauseReason::none);
-    add_text(out, Kind::log_sandbox_paused, {}, std::exchange(planned_text_, {}));
-    out.back().reason = reason_;
-    out.back().mode = PauseMode::warm;
-    add(out, Kind::persist);
-    add(out, Kind::answer_paused);
-    // A message or a resume that came while it was being frozen.
-    if (std::exchange(start_again_, false) || turn_ == Turn::waiting)
+    const PauseReason reason = std::exchange(planned_, PauseReason::none);
+    std::string text = std::exchange(planned_text_, {});
+    // One that was thawed for leases goes back to what the log says already.
+    if (!std::exchange(borrowed_, false)) {
+        status_ = Status::paused;
+        reason_ = reason;
+        out.emplace_back(action::LogSandboxPaused{reason, PauseMode::warm, std::move(text)});
+        out.emplace_back(action::Persist{});
+        out.emplace_back(action::AnswerPaused{});
+    }
+    // What came while it was being frozen.
+    if (wants_active())
         begin_thaw(out);
+    else if (leases_.is_any_wanted())
+        begin_borrowed_thaw(out);
     return out;
 }
 
@@ -364,33 +511,13 @@ Actions Machine::sandbox_freeze_failed() {
     return out;
 }
 
-void Machine::begin_thaw(Actions& out) {
-    box_ = Box::up;
-    status_ = Status::active;
-    reason_ = PauseReason::none;
-    add(out, Kind::thaw_sandbox);
-    add(out, Kind::log_sandbox_resumed);
-    out.back().mode = PauseMode::warm;
-    add(out, Kind::persist);
-    add(out, Kind::answer_started);
-    if (turn_ == Turn::waiting) {
-        turn_ = Turn::running;
-        add(out, Kind::send_query);
-    }
-}
-
 Actions Machine::resume() {
     Actions out;
     if (status_ == Status::ended)
         return out;
-    if (box_ == Box::absent)
-        begin_start(out);
-    else if (box_ == Box::up)
-        add(out, Kind::answer_started);
-    else if (box_ == Box::frozen)
-        begin_thaw(out);
-    else if (box_ == Box::stopping || box_ == Box::freezing)
-        start_again_ = true;
+    agent_wanted_ = true;
+    start_again_ = box_ == Box::freezing || box_ == Box::stopping;
+    activate(out);
     return out;
 }
 
@@ -398,31 +525,70 @@ Actions Machine::end(std::string code, std::string text) {
     Actions out;
     if (status_ == Status::ended)
         return out;
+    leases_.end(out, {action::LeaseScope::all, "conversation_ended", text});
     fail_turn(out, std::move(code), text);
-    if (box_ != Box::absent) {
-        sandbox::Exit exit;
-        exit.exit_class = sandbox::ExitClass::killed;
-        exit.detail = text;
-        out.push_back(Action{
-            Kind::log_sandbox_terminated, {}, {}, PauseReason::none, std::move(exit), PauseMode::cold});
-    }
+    if (box_ != Box::absent && !is_untold())
+        out.emplace_back(action::LogSandboxTerminated{exit_of(sandbox::ExitClass::killed, text)});
     status_ = Status::ended;
     reason_ = PauseReason::none;
     exit_pending_ = false;
+    borrowed_ = false;
     box_ = Box::absent;
-    add_text(out, Kind::answer_started, "conversation_ended", text);
-    add(out, Kind::answer_paused);
+    leases_.disarm_grace(out);
+    out.emplace_back(action::AnswerStarted{"conversation_ended", text});
+    out.emplace_back(action::AnswerPaused{});
     if (created_)
-        add(out, Kind::persist);
-    add(out, Kind::remove_sandbox);
+        out.emplace_back(action::Persist{});
+    out.emplace_back(action::RemoveSandbox{});
     return out;
 }
 
 Actions Machine::removed() {
+    return status_ == Status::ended && created_ ? Actions{action::Persist{}} : Actions{};
+}
+
+Actions Machine::acquire_lease(LeaseUse use) {
+    assert(can_lease());
     Actions out;
-    if (status_ == Status::ended && created_)
-        add(out, Kind::persist);
+    leases_.want(use);
+    if (use == LeaseUse::process)
+        activate(out);
+    else if (box_ == Box::absent)
+        begin_borrowed_start(out);
+    else if (box_ == Box::frozen)
+        begin_borrowed_thaw(out);
+    else if (box_ == Box::up)
+        leases_.grant(out);
     return out;
+}
+
+Actions Machine::release_lease(LeaseUse use) {
+    Actions out;
+    leases_.release(use);
+    arm_lease_grace(out);
+    return out;
+}
+
+Actions Machine::lease_grace_passed() {
+    Actions out;
+    leases_.grace_passed();
+    if (!borrowed_ || box_ != Box::up || is_in_use())
+        return out;
+    const char* const why = "no request needed it any longer";
+    if (!told_) {
+        begin_stop(out, reason_, why);
+        return out;
+    }
+    planned_ = reason_;
+    planned_text_ = why;
+    box_ = Box::freezing;
+    out.emplace_back(action::FreezeSandbox{});
+    return out;
+}
+
+void Machine::arm_lease_grace(Actions& out) {
+    if (borrowed_ && box_ == Box::up && !is_in_use())
+        leases_.arm_grace(out);
 }
 
 }  // namespace atl::conversation

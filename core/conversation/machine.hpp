@@ -5,67 +5,35 @@
 //     again)
 //
 // Invariants: at most one turn is open; an opened turn is closed exactly once, by the agent's `done` or by
-// fail_turn (an `error`, then a `done`); a query is only sent while the sandbox is up; after `ended` nothing
-// but the end of the removal happens.
+// fail_turn (an `error`, then a `done`); a query is only sent while the agent is up; a lease is granted only
+// while the generation is up; after `ended` nothing but the end of the removal happens.
+// Leases in every combination: the table in README.md.
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "core/conversation/types.hpp"
-#include "core/sandbox/types.hpp"
+#include "core/conversation/actions.hpp"
+#include "core/conversation/lease_ledger.hpp"
 
 namespace atl::conversation {
-
-struct Action {
-    enum class Kind : std::uint8_t {
-        log_session_start,
-        log_sandbox_ready,
-        log_sandbox_resumed,     // mode: of the pause
-        log_sandbox_paused,      // reason, mode, text
-        log_sandbox_terminated,  // exit
-        log_turn_error,          // code, text
-        log_turn_done,
-        close_turn,  // persist it: it is over
-        start_sandbox,
-        stop_sandbox,    // text
-        freeze_sandbox,  // then call sandbox_frozen() or sandbox_freeze_failed()
-        thaw_sandbox,
-        remove_sandbox,  // with its workspace
-        send_query,
-        drop_query,
-        send_interrupt,
-        arm_grace,  // call grace_passed() after the interrupt deadline
-        disarm_grace,
-        persist,         // status or reason changed
-        answer_started,  // to who waits for a start: success, or `code` sandbox_failed with text
-        answer_paused,
-        discard,  // it never came to life: forget it and answer who created it with text
-    };
-    Kind kind;
-    std::string code;
-    std::string text;
-    PauseReason reason = PauseReason::none;
-    sandbox::Exit exit;
-    PauseMode mode = PauseMode::cold;
-};
-
-using Actions = std::vector<Action>;
-
-/// Of the error that a turn ends with when its sandbox ended so.
-std::string error_code_of(sandbox::ExitClass exit_class);
 
 class Machine {
   public:
     /// What a started server finds in its store.
     void restore(Status status, PauseReason reason);
 
-    Actions create();
+    Actions create() {
+        Actions out;
+        begin_start(out);
+        return out;
+    }
     Actions sandbox_started();
     Actions sandbox_start_failed(std::string detail);
     /// It will exit, for a reason of its own: no turn may begin in it.
     Actions sandbox_ending();
     Actions sandbox_exited(const sandbox::Exit& exit);
+    Actions agent_started();
+    Actions agent_start_failed(std::string detail);
     Actions agent_exited(std::string detail);
     Actions sandbox_frozen();
     Actions sandbox_freeze_failed();
@@ -83,7 +51,7 @@ class Machine {
     /// The agent did not end the turn, or the stream did not end, within the deadline.
     Actions grace_passed();
 
-    /// An open turn ends first, with error `code`.
+    /// An open turn ends first, with error `code`; so do all leases.
     Actions pause(PauseReason reason, std::string code, std::string text);
     /// A warm pause: the sandbox stays as it is, frozen. A cold one where it cannot be frozen, or is not up.
     /// Precondition: no turn is open.
@@ -92,6 +60,14 @@ class Machine {
     /// The end of the conversation; `removed()` when the sandbox and its workspace are gone.
     Actions end(std::string code, std::string text);
     Actions removed();
+
+    /// Somebody wants a lease: GrantLeases or EndLeases answers. Precondition: can_lease().
+    Actions acquire_lease(LeaseUse use);
+    bool can_lease() const noexcept { return created_ && status_ != Status::ended; }
+    /// The holder is done with a lease that was granted and not ended.
+    Actions release_lease(LeaseUse use);
+    /// Nobody has held a lease on the borrowed generation for the whole grace.
+    Actions lease_grace_passed();
 
     Status status() const noexcept { return status_; }
     PauseReason reason() const noexcept { return reason_; }
@@ -104,27 +80,52 @@ class Machine {
     bool sandbox_up() const noexcept { return box_ == Box::up; }
     bool sandbox_is_frozen() const noexcept { return box_ == Box::frozen; }
     bool sandbox_living() const noexcept { return box_ != Box::absent; }
+    /// True while the generation is there for leases alone.
+    bool is_borrowed() const noexcept { return borrowed_; }
+    /// True while a `request` lease is held or waits.
+    bool is_in_use() const noexcept { return leases_.is_request_there(); }
 
   private:
     enum class Turn : std::uint8_t { none, waiting, running, interrupting };
     enum class Box : std::uint8_t { absent, starting, up, freezing, frozen, stopping };
+    enum class Agent : std::uint8_t { none, starting, up };
 
     void fail_turn(Actions& out, std::string code, std::string text, Reported reported = Reported::no);
     void begin_start(Actions& out);
+    void begin_borrowed_start(Actions& out);
     void begin_stop(Actions& out, PauseReason reason, std::string text);
     void begin_thaw(Actions& out);
+    void begin_borrowed_thaw(Actions& out);
+    void activate(Actions& out);
+    void become_active(Actions& out);
+    void take_over_start();
+    void use_agent(Actions& out);
+    void arm_lease_grace(Actions& out);
+    void lose_agent(Actions& out, const std::string& detail);
     void settle_exit(Actions& out);
+    void end_borrowed(Actions& out);
     void enter_paused(Actions& out, PauseReason reason, std::string text);
+    void start_if_wanted(Actions& out);
+    bool is_untold() const noexcept { return borrowed_ && !told_; }
+    bool wants_active() const noexcept {
+        return start_again_ || turn_ == Turn::waiting || leases_.is_process_wanted();
+    }
 
     Status status_ = Status::starting;
     PauseReason reason_ = PauseReason::none;
     Turn turn_ = Turn::none;
     Box box_ = Box::absent;
+    Agent agent_ = Agent::none;
+    AgentStart agent_start_ = AgentStart::at_once;  // of the generation that is starting
     bool created_ = false;
+    bool borrowed_ = false;
+    bool told_ = false;  // the log says that this generation is there, or that it is frozen
+    LeaseLedger leases_;
     PauseReason planned_ = PauseReason::none;  // why the sandbox is being stopped or frozen
     std::string planned_text_;
     std::string agent_gone_;     // not empty: the agent ended, its stream is still being read
     bool start_again_ = false;   // a resume came while the sandbox was being stopped or frozen
+    bool agent_wanted_ = false;  // a resume waits for the agent
     bool exit_pending_ = false;  // the sandbox is gone, its stream is still being read
     sandbox::Exit exit_;
 };

@@ -1,16 +1,13 @@
 #include "core/conversation/roster.hpp"
 
-#include <utility>
-
 #include "core/conversation/conversation.hpp"
 
 namespace atl::conversation {
 
 void Roster::add(Conversation& conversation) {
-    const Record& record = conversation.record;
+    const Record& record = conversation.record();
     all_.emplace(record.key, &conversation);
-    ++open_;
-    conversation.counts = true;
+    open_.insert(record.key);
     if (!record.user_id)
         return;
     User& user = users_[*record.user_id];
@@ -19,16 +16,14 @@ void Roster::add(Conversation& conversation) {
 }
 
 void Roster::on_end(Conversation& conversation) {
-    if (!std::exchange(conversation.counts, false))
-        return;
-    --open_;
-    if (conversation.record.user_id)
-        --users_[*conversation.record.user_id].open;
+    const Record& record = conversation.record();
+    if (open_.erase(record.key) != 0 && record.user_id)
+        --users_[*record.user_id].open;
 }
 
 void Roster::erase(Conversation& conversation) {
     on_end(conversation);
-    const Record& record = conversation.record;
+    const Record& record = conversation.record();
     all_.erase(record.key);
     if (!record.user_id)
         return;
@@ -39,7 +34,7 @@ void Roster::erase(Conversation& conversation) {
 }
 
 base::Result<void> Roster::room_for(const std::optional<std::string>& user_id, std::size_t others) const {
-    if (open_ + others >= bounds_.all)
+    if (open_.size() + others >= bounds_.all)
         return base::Error(base::Errc::capacity,
                            "the server has all " + std::to_string(bounds_.all) +
                                " conversations and sandboxes that it may have; delete some");

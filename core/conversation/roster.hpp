@@ -2,7 +2,7 @@
 // there may be. Internal to core/conversation.
 //
 // Invariant: a conversation counts from add() until it has ended or is erased, whichever comes first.
-// Not here: who owns a conversation (manager_impl.hpp).
+// Not here: who owns a conversation (manager.hpp).
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "core/base/error.hpp"
 #include "core/base/limits.hpp"
@@ -44,7 +45,7 @@ class Roster {
     const ByKey& all() const noexcept { return all_; }
     const ByKey& of_user(const std::string& user_id) const;
     /// Those that have not ended.
-    std::size_t open() const noexcept { return open_; }
+    std::size_t open() const noexcept { return open_.size(); }
     const ConversationBounds& bounds() const noexcept { return bounds_; }
 
   private:
@@ -56,7 +57,7 @@ class Roster {
     ConversationBounds bounds_;
     ByKey all_;
     std::unordered_map<std::string, User> users_;
-    std::size_t open_ = 0;
+    std::unordered_set<std::int64_t> open_;  // keys of those that count
 };
 
 }  // namespace atl::conversation

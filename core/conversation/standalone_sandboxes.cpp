@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "core/base/ids.hpp"
+#include "core/conversation/journal.hpp"
 #include "core/sandbox/env_policy.hpp"
+#include "core/sandbox/manager.hpp"
 
 namespace atl::conversation {
 
@@ -32,15 +34,15 @@ sandbox::Record without_env(const sandbox::Record& record) {
 
 }  // namespace
 
-void StandaloneSandboxes::create(Manager::SandboxRequest request, Manager::Reply<SandboxView> reply) {
+void StandaloneSandboxes::create(SandboxRequest request, Reply<SandboxView> reply) {
     const auto refuse = [&](Error error) {
-        timers_.defer([reply, error = std::move(error)] { reply(error); });
+        context_.timers.defer([reply, error = std::move(error)] { reply(error); });
     };
-    if (auto usable = journal_.usable(); !usable)
+    if (auto usable = context_.journal.usable(); !usable)
         return refuse(usable.error());
     if (auto room = room_(); !room)
         return refuse(room.error());
-    if (request.network == sandbox::NetworkMode::host && !settings_.allow_host_network)
+    if (request.network == sandbox::NetworkMode::host && !context_.settings.allow_host_network)
         return refuse(Error(Errc::network_not_allowed,
                             "network \"host\" is off; the operator allows it with "
                             "--allow-host-network"));
@@ -54,31 +56,31 @@ void StandaloneSandboxes::create(Manager::SandboxRequest request, Manager::Reply
     wanted.env = std::move(request.env);
     wanted.metadata = std::move(request.metadata);
     wanted.ttl_seconds = request.ttl_seconds.value_or(0);
-    auto made = sandboxes_.create(std::move(wanted));
+    auto made = context_.sandboxes.create(std::move(wanted));
     if (!made)
         return refuse(made.error());
     ++count_;
     const std::string id = made->id;
     auto ready = [this, id, reply](const base::Result<void>& started) {
-        const sandbox::Record* record = sandboxes_.find(id);
+        const sandbox::Record* record = context_.sandboxes.find(id);
         if (!started || record == nullptr) {
             --count_;
             const Error error =
                 started ? Error(Errc::sandbox_gone, "the sandbox was removed") : started.error();
-            sandboxes_.remove(id, [reply, error] { reply(error); });
+            context_.sandboxes.remove(id, [reply, error] { reply(error); });
             return;
         }
         enlist(*record);
-        journal_.add(PutSandbox{*record});
-        journal_.after_commit([this, id, reply] {
+        context_.journal.add(PutSandbox{*record});
+        context_.journal.after_commit([this, id, reply] {
             reply(get(id));
-            sandboxes_.claim(id);
+            context_.sandboxes.claim(id);
         });
     };
     admission_.admit(id, request.limits, [this, id, ready](const base::Result<void>& admitted) {
         if (admitted)
-            return sandboxes_.start(id, sandbox::AgentSpec{}, ready);
-        timers_.defer([ready, error = admitted.error()] { ready(error); });
+            return context_.sandboxes.start(id, sandbox::AgentSpec{}, ready);
+        context_.timers.defer([ready, error = admitted.error()] { ready(error); });
     });
 }
 
@@ -97,34 +99,35 @@ void StandaloneSandboxes::enlist(const sandbox::Record& record) {
 void StandaloneSandboxes::delist(const sandbox::Record& record) {
     order_.erase(Order{record.created_at, record.id});
     if (const auto timer = timers_of_.extract(record.id))
-        timers_.cancel(timer.mapped());
+        context_.timers.cancel(timer.mapped());
 }
 
 void StandaloneSandboxes::arm_time_to_live(const sandbox::Record& record) {
     // Timers go by a clock that never jumps; the wall clock counts only here, for what an earlier run made.
     const base::Millis whole = std::chrono::seconds(record.ttl_seconds);
-    const auto left = std::clamp(record.created_at + whole - clock_.wall_now(), base::Millis{0}, whole);
+    const auto left =
+        std::clamp(record.created_at + whole - context_.clock.wall_now(), base::Millis{0}, whole);
     timers_of_[record.id] =
-        timers_.arm(left, [this, id = record.id] { remove(id, [](const base::Result<void>&) {}); });
+        context_.timers.arm(left, [this, id = record.id] { remove(id, [](const base::Result<void>&) {}); });
 }
 
-StandaloneSandboxes::SandboxView StandaloneSandboxes::view(const sandbox::Record& record) const {
+SandboxView StandaloneSandboxes::view(const sandbox::Record& record) const {
     SandboxView view;
     view.record = without_env(record);
-    view.status = sandboxes_.status(record.id);
-    view.enforcement = sandboxes_.enforcement(record.network, record.id);
+    view.status = context_.sandboxes.status(record.id);
+    view.enforcement = context_.sandboxes.enforcement(record.network, record.id);
     return view;
 }
 
-base::Result<StandaloneSandboxes::SandboxView> StandaloneSandboxes::get(const std::string& id) const {
-    const sandbox::Record* record = sandboxes_.find(id);
+base::Result<SandboxView> StandaloneSandboxes::get(const std::string& id) const {
+    const sandbox::Record* record = context_.sandboxes.find(id);
     if (record == nullptr || !order_.contains(Order{record->created_at, id}))
         return Error(Errc::not_found, "there is no such sandbox");
     return view(*record);
 }
 
-base::Result<Page<StandaloneSandboxes::SandboxView>> StandaloneSandboxes::list(
-    std::size_t limit, const std::string& cursor) const {
+base::Result<Page<SandboxView>> StandaloneSandboxes::list(std::size_t limit,
+                                                          const std::string& cursor) const {
     auto from = order_.begin();
     if (!cursor.empty()) {
         // "milliseconds.id" of the last one seen.
@@ -144,7 +147,7 @@ base::Result<Page<StandaloneSandboxes::SandboxView>> StandaloneSandboxes::list(
                                bytes <= base::k_list_page_bytes && seen < base::k_list_scan_items;
          ++from, ++seen) {
         last = &from->first;
-        if (const sandbox::Record* record = sandboxes_.find(from->second)) {
+        if (const sandbox::Record* record = context_.sandboxes.find(from->second)) {
             page.items.push_back(view(*record));
             bytes += record->metadata.size() + base::k_list_item_bytes;
         }
@@ -154,22 +157,23 @@ base::Result<Page<StandaloneSandboxes::SandboxView>> StandaloneSandboxes::list(
     return page;
 }
 
-base::Result<Manager::SandboxUsage> StandaloneSandboxes::usage(const std::string& id) const {
+base::Result<SandboxUsage> StandaloneSandboxes::usage(const std::string& id) const {
     auto found = get(id);
     if (!found)
         return found.error();
-    Manager::SandboxUsage report;
+    SandboxUsage report;
     report.view = std::move(*found);
-    report.at = clock_.wall_now();
-    report.memory_limit_mb = sandboxes_.memory_limit_mb(id).value_or(report.view.record.limits.memory_mb);
-    report.usage = sandboxes_.usage(id);
-    report.disk = sandboxes_.disk_usage(id);
+    report.at = context_.clock.wall_now();
+    report.memory_limit_mb =
+        context_.sandboxes.memory_limit_mb(id).value_or(report.view.record.limits.memory_mb);
+    report.usage = context_.sandboxes.usage(id);
+    report.disk = context_.sandboxes.disk_usage(id);
     return report;
 }
 
 base::Result<sandbox::LogPage> StandaloneSandboxes::log(const std::string& id, std::uint64_t after,
                                                         std::optional<sandbox::LogStream> only) const {
-    if (auto page = sandboxes_.logs().read(id, after, only))
+    if (auto page = context_.sandboxes.logs().read(id, after, only))
         return std::move(*page);
     // One that nothing was started of in this run of the server has no log yet.
     if (const auto found = get(id); !found)
@@ -179,34 +183,63 @@ base::Result<sandbox::LogPage> StandaloneSandboxes::log(const std::string& id, s
     return none;
 }
 
-void StandaloneSandboxes::remove(const std::string& id, Manager::Reply<void> reply) {
+void StandaloneSandboxes::remove(const std::string& id, Reply<void> reply) {
     const auto found = get(id);
     if (!found) {
-        timers_.defer([reply, error = found.error()] { reply(error); });
+        context_.timers.defer([reply, error = found.error()] { reply(error); });
         return;
     }
     if (!found->record.conversation_id.empty()) {
-        timers_.defer([reply, conversation = found->record.conversation_id] {
+        context_.timers.defer([reply, conversation = found->record.conversation_id] {
             reply(Error(Errc::sandbox_in_use, "this sandbox belongs to conversation " + conversation +
                                                   "; delete the conversation instead"));
         });
         return;
     }
     delist(found->record);
+    end_leases(id, Error(Errc::sandbox_gone, "the sandbox was deleted"));
     --count_;
     auto is_gone = std::make_shared<bool>(false);
     auto answered = [this, record = found->record, reply, is_gone]() mutable {
         // Not to come back with the next start, which ends what a conversation left that is no more.
         if (!*is_gone) {
             record.conversation_id = base::new_id();
-            journal_.add(PutSandbox{record});
+            context_.journal.add(PutSandbox{record});
         }
-        journal_.after_commit([reply] { reply(base::Result<void>()); });
+        context_.journal.after_commit([reply] { reply(base::Result<void>()); });
     };
-    sandboxes_.remove(id, std::move(answered), [this, id, is_gone] {
+    context_.sandboxes.remove(id, std::move(answered), [this, id, is_gone] {
         *is_gone = true;
-        journal_.add(EraseSandbox{id});
+        context_.journal.add(EraseSandbox{id});
     });
+}
+
+void StandaloneSandboxes::lease(const std::string& id, LeaseUse use, LeaseReply reply) {
+    const auto refuse = [&](Error error) {
+        context_.timers.defer([reply, error = std::move(error)] { reply(error); });
+    };
+    if (const auto found = get(id); !found)
+        return refuse(found.error());
+    if (context_.sandboxes.channel(id) == nullptr)
+        return refuse(Error(Errc::sandbox_gone, "the sandbox has ended"));
+    auto& book = leases_.try_emplace(id, context_.timers, [](LeaseUse) {}).first->second;
+    book.add(id, use, std::move(reply));
+    book.grant();
+}
+
+void StandaloneSandboxes::end_leases(const std::string& id, const Error& why) {
+    const auto book = leases_.extract(id);
+    if (!book.empty())
+        book.mapped().end(action::LeaseScope::all, why);
+}
+
+void StandaloneSandboxes::on_exit(const std::string& id, const sandbox::Exit& exit) {
+    end_leases(id, Error(Errc::sandbox_gone, exit.detail));
+}
+
+void StandaloneSandboxes::server_stops() {
+    for (auto& [id, book] : std::exchange(leases_, {}))
+        book.end(action::LeaseScope::all, Error(Errc::shutting_down, "the server is stopping"));
 }
 
 }  // namespace atl::conversation

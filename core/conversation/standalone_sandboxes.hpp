@@ -9,34 +9,32 @@
 
 #include "core/base/clock.hpp"
 #include "core/conversation/admission.hpp"
-#include "core/conversation/journal.hpp"
-#include "core/conversation/manager.hpp"
-#include "core/sandbox/manager.hpp"
+#include "core/conversation/leases.hpp"
+#include "core/conversation/requests.hpp"
+#include "core/conversation/settings.hpp"
+#include "core/sandbox/log_book.hpp"
 
 namespace atl::conversation {
 
 class StandaloneSandboxes {
   public:
-    using SandboxView = Manager::SandboxView;
+    /// `room`: whether there may be one more. Errors: capacity.
+    StandaloneSandboxes(Context& context, Admission& admission, std::function<base::Result<void>()> room)
+        : context_(context), admission_(admission), room_(std::move(room)) {}
 
-    StandaloneSandboxes(const base::Clock& clock, base::Timers& timers, sandbox::Manager& sandboxes,
-                        Journal& journal, Admission& admission, const ManagerSettings& settings,
-                        std::function<base::Result<void>()> room)
-        : clock_(clock),
-          timers_(timers),
-          sandboxes_(sandboxes),
-          journal_(journal),
-          admission_(admission),
-          settings_(settings),
-          room_(std::move(room)) {}
-
-    void create(Manager::SandboxRequest request, Manager::Reply<SandboxView> reply);
+    void create(SandboxRequest request, Reply<SandboxView> reply);
     base::Result<SandboxView> get(const std::string& id) const;
     base::Result<Page<SandboxView>> list(std::size_t limit, const std::string& cursor) const;
-    void remove(const std::string& id, Manager::Reply<void> reply);
-    base::Result<Manager::SandboxUsage> usage(const std::string& id) const;
+    void remove(const std::string& id, Reply<void> reply);
+    base::Result<SandboxUsage> usage(const std::string& id) const;
     base::Result<sandbox::LogPage> log(const std::string& id, std::uint64_t after,
                                        std::optional<sandbox::LogStream> only) const;
+
+    /// A lease on one without a conversation. It lives anyway, until it ends; then all its leases do. `reply`
+    /// once, from the loop. Errors: not_found, sandbox_gone.
+    void lease(const std::string& id, LeaseUse use, LeaseReply reply);
+    void on_exit(const std::string& id, const sandbox::Exit& exit);
+    void server_stops();
 
     /// Those without a conversation that are there or being made.
     std::size_t count() const noexcept { return count_; }
@@ -53,17 +51,15 @@ class StandaloneSandboxes {
 
     SandboxView view(const sandbox::Record& record) const;
     void arm_time_to_live(const sandbox::Record& record);
+    void end_leases(const std::string& id, const base::Error& why);
 
-    const base::Clock& clock_;
-    base::Timers& timers_;
-    sandbox::Manager& sandboxes_;
-    Journal& journal_;
+    Context& context_;
     Admission& admission_;
-    const ManagerSettings& settings_;
-    std::function<base::Result<void>()> room_;  // for one more
+    std::function<base::Result<void>()> room_;
     std::size_t count_ = 0;
     std::map<Order, std::string> order_;
     std::unordered_map<std::string, base::TimerId> timers_of_;
+    std::unordered_map<std::string, LeaseBook> leases_;
 };
 
 }  // namespace atl::conversation

@@ -13,7 +13,8 @@
 #include <vector>
 
 #include "core/base/clock.hpp"
-#include "core/conversation/manager.hpp"
+#include "core/conversation/requests.hpp"
+#include "core/conversation/settings.hpp"
 #include "core/sandbox/manager.hpp"
 
 namespace atl::conversation {

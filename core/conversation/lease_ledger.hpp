@@ -1,0 +1,47 @@
+// How many leases on a conversation's generation are held and how many wait, as a part of its machine
+// (machine.hpp). Pure. Not here: who holds them (leases.hpp).
+#pragma once
+
+#include <cstddef>
+
+#include "core/conversation/actions.hpp"
+
+namespace atl::conversation {
+
+/// What a lease is held for.
+enum class LeaseUse : std::uint8_t {
+    request,  // something that ends by itself: it leaves the status as it is
+    process,  // something that stays: it makes the conversation active, and does not keep it so
+};
+
+class LeaseLedger {
+  public:
+    void want(LeaseUse use) noexcept { ++waiting_.of(use); }
+    /// Precondition: one of this use is held.
+    void release(LeaseUse use);
+    /// Those that wait are held from now on.
+    void grant(Actions& out);
+    void end(Actions& out, action::EndLeases end);
+    void arm_grace(Actions& out);
+    void disarm_grace(Actions& out);
+    void grace_passed() noexcept { grace_armed_ = false; }
+
+    bool is_any_held() const noexcept { return held_.all() > 0; }
+    bool is_any_wanted() const noexcept { return waiting_.all() > 0; }
+    bool is_process_wanted() const noexcept { return waiting_.processes > 0; }
+    bool is_request_there() const noexcept { return held_.requests + waiting_.requests > 0; }
+
+  private:
+    struct Count {
+        std::size_t requests = 0;
+        std::size_t processes = 0;
+        std::size_t& of(LeaseUse use) noexcept { return use == LeaseUse::request ? requests : processes; }
+        std::size_t all() const noexcept { return requests + processes; }
+    };
+
+    Count held_;
+    Count waiting_;
+    bool grace_armed_ = false;
+};
+
+}  // namespace atl::conversation

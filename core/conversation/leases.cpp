@@ -1,0 +1,65 @@
+#include "core/conversation/leases.hpp"
+
+#include <utility>
+
+namespace atl::conversation {
+
+using Phase = LeaseState::Phase;
+
+Lease::~Lease() {
+    state_->ended = nullptr;
+    if (std::exchange(state_->phase, Phase::over) == Phase::held && state_->released)
+        state_->released(state_->use);
+}
+
+LeaseBook::~LeaseBook() {
+    for (const auto& state : states_)
+        state->released = nullptr;
+}
+
+void LeaseBook::add(std::string sandbox_id, LeaseUse use, LeaseReply reply) {
+    forget_finished();
+    auto state = std::make_shared<LeaseState>();
+    state->use = use;
+    state->sandbox_id = std::move(sandbox_id);
+    state->reply = std::move(reply);
+    state->released = released_;
+    states_.push_back(std::move(state));
+}
+
+void LeaseBook::grant() {
+    for (const auto& state : states_) {
+        if (state->phase != Phase::waiting)
+            continue;
+        state->phase = Phase::held;
+        timers_.defer([state, reply = std::exchange(state->reply, nullptr)] {
+            if (state->phase == Phase::over)
+                return reply(state->why);
+            reply(std::make_unique<Lease>(state));
+        });
+    }
+}
+
+void LeaseBook::end(action::LeaseScope scope, const base::Error& why) {
+    for (const auto& state : states_) {
+        const bool waits = state->phase == Phase::waiting;
+        if (state->phase == Phase::over || (waits && scope == action::LeaseScope::held))
+            continue;
+        state->phase = Phase::over;
+        state->why = why;
+        if (waits)
+            timers_.defer([state, reply = std::exchange(state->reply, nullptr)] { reply(state->why); });
+        else
+            timers_.defer([state] {
+                if (const auto ended = std::exchange(state->ended, nullptr))
+                    ended(state->why);
+            });
+    }
+    forget_finished();
+}
+
+void LeaseBook::forget_finished() {
+    std::erase_if(states_, [](const auto& state) { return state->phase == Phase::over; });
+}
+
+}  // namespace atl::conversation

@@ -1,0 +1,77 @@
+// Leases on the living generation of a sandbox: whoever needs it to live holds one (the table in README.md).
+// A book keeps the leases of one sandbox; whether there is a generation to lease is its machine's or its
+// owner's to say. Single-threaded.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.hpp"
+#include "core/conversation/lease_ledger.hpp"
+#include "core/conversation/requests.hpp"
+
+namespace atl::conversation {
+
+/// A borrowed generation goes back this long after its last request.
+inline constexpr base::Millis k_lease_grace{2000};
+
+class Lease;
+using LeaseReply = std::function<void(base::Result<std::unique_ptr<Lease>>)>;
+
+/// What a lease and its book know of it.
+struct LeaseState {
+    enum class Phase : std::uint8_t { waiting, held, over };
+    Phase phase = Phase::waiting;
+    LeaseUse use = LeaseUse::request;
+    std::string sandbox_id;
+    LeaseReply reply;                               // while it waits
+    std::function<void(const base::Error&)> ended;  // of the holder
+    base::Error why;                                // once it is over before its release
+    std::function<void(LeaseUse)> released;         // of the book; empty once that is gone
+};
+
+/// One holder's lease. Released by its destruction, at any time.
+class Lease {
+  public:
+    explicit Lease(std::shared_ptr<LeaseState> state) : state_(std::move(state)) {}
+    ~Lease();
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+
+    const std::string& sandbox_id() const noexcept { return state_->sandbox_id; }
+    /// False once the generation is gone, or is being ended.
+    bool is_held() const noexcept { return state_->phase == LeaseState::Phase::held; }
+    /// `ended` is called once, from the loop, if the lease is over before its release. Errors: sandbox_gone,
+    /// conversation_ended, shutting_down. Set it when the lease comes: what ended before is not told again.
+    void on_end(std::function<void(const base::Error&)> ended) { state_->ended = std::move(ended); }
+
+  private:
+    std::shared_ptr<LeaseState> state_;
+};
+
+class LeaseBook {
+  public:
+    /// `released` is called when the holder of a granted lease gives it back.
+    LeaseBook(base::Timers& timers, std::function<void(LeaseUse)> released)
+        : timers_(timers), released_(std::move(released)) {}
+    ~LeaseBook();
+    LeaseBook(const LeaseBook&) = delete;
+    LeaseBook& operator=(const LeaseBook&) = delete;
+
+    /// One that waits for grant() or end(). `reply` is called once, from the loop.
+    void add(std::string sandbox_id, LeaseUse use, LeaseReply reply);
+    void grant();
+    /// Ends those that are held, and with LeaseScope::all those that wait, too.
+    void end(action::LeaseScope scope, const base::Error& why);
+
+  private:
+    void forget_finished();
+
+    base::Timers& timers_;
+    std::function<void(LeaseUse)> released_;
+    std::vector<std::shared_ptr<LeaseState>> states_;
+};
+
+}  // namespace atl::conversation

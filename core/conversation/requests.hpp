@@ -1,0 +1,68 @@
+// What is asked of the manager of conversations, and how it answers.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/conversation/types.hpp"
+#include "core/sandbox/types.hpp"
+
+namespace atl::conversation {
+
+template <class T>
+using Reply = std::function<void(base::Result<T>)>;
+
+/// When the reply to a message is given.
+enum class MessageReply : std::uint8_t {
+    committed,  // the turn will be there whatever happens now
+    at_once,    // for a caller that tells nobody of the turn before its first event, which comes after a
+                // commit; possibly from inside the call
+};
+
+/// A page of a list; `next` is empty at the end.
+template <class T>
+struct Page {
+    std::vector<T> items;
+    std::string next;
+};
+
+/// The order of a list, by when a conversation was created.
+enum class ListOrder : std::uint8_t { oldest_first, newest_first };
+
+struct ListQuery {
+    std::optional<Status> status;
+    std::optional<std::string> user_id;
+    std::size_t limit = base::k_default_page_items;
+    std::string cursor;  // as a page's `next` of the same order gave it
+    ListOrder order = ListOrder::oldest_first;
+};
+
+/// A sandbox without a conversation.
+struct SandboxRequest {
+    std::string metadata = "{}";
+    sandbox::Environment env;
+    sandbox::Limits limits;
+    sandbox::NetworkMode network = sandbox::NetworkMode::none;
+    std::optional<std::uint32_t> ttl_seconds;
+};
+
+/// A sandbox as the API shows it; `conversation_id` is empty without one.
+struct SandboxView {
+    sandbox::Record record;
+    sandbox::Status status = sandbox::Status::pending;
+    sandbox::Enforcement enforcement;
+};
+
+/// What a sandbox uses now; empty is what is not known.
+struct SandboxUsage {
+    SandboxView view;
+    base::WallTime at{};
+    std::uint32_t memory_limit_mb = 0;  // of the living generation, else of the next
+    sandbox::Usage usage;
+    std::optional<sandbox::DiskUsage> disk;
+};
+
+}  // namespace atl::conversation

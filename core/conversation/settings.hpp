@@ -1,0 +1,66 @@
+// What the manager of conversations is configured with, and what its parts share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/base/clock.hpp"
+#include "core/conversation/roster.hpp"
+#include "core/conversation/stats.hpp"
+#include "core/sandbox/types.hpp"
+
+namespace atl::sandbox {
+class Manager;
+}
+
+namespace atl::conversation {
+
+class Journal;
+class Store;
+
+/// The bounds of a conversation's log, in bytes of serialised events.
+struct LogBounds {
+    std::size_t turn_bytes = base::k_max_turn_log_bytes;
+    std::size_t conversation_bytes = base::k_max_conversation_log_bytes;
+};
+
+/// How many sandboxes of an agent are started ahead.
+struct PoolSize {
+    std::string agent;
+    std::size_t size = 0;
+};
+
+struct PoolState {
+    std::string agent;
+    std::size_t size = 0;
+    std::size_t ready = 0;  // to be claimed now
+};
+
+struct ManagerSettings {
+    std::vector<sandbox::AgentSpec> agents;  // shell and echo among them
+    std::string default_agent = "shell";
+    bool allow_host_network = false;
+    ConversationBounds conversation_bounds;
+    std::chrono::seconds keep_ended = base::k_default_keep_ended;  // one whose time to live is over
+    LogBounds log_bounds;
+    base::Millis turn_limit = base::k_default_turn_limit;
+    std::vector<PoolSize> pool;                            // of `agents`, each once
+    base::Millis warm_limit = base::k_default_warm_limit;  // of a warm pause; 0: all pauses are cold
+    base::Millis evict_idle = base::k_default_evict_idle;  // before a sandbox may be ended for another one
+
+    /// Null: no agent of that name is configured.
+    const sandbox::AgentSpec* find_agent(const std::string& name) const;
+};
+
+/// What the parts of the manager share. All of it outlives them.
+struct Context {
+    const base::Clock& clock;
+    base::Timers& timers;
+    sandbox::Manager& sandboxes;
+    Journal& journal;
+    Store& store;
+    const ManagerSettings& settings;
+    Stats& stats;
+};
+
+}  // namespace atl::conversation

@@ -1,0 +1,232 @@
+#include "core/conversation/turn.hpp"
+
+#include <utility>
+
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
+#include "core/conversation/event_words.hpp"
+#include "core/conversation/journal.hpp"
+
+namespace atl::conversation {
+namespace {
+
+namespace evt = base::evt;
+
+// What an event costs in the log beyond its data.
+constexpr std::size_t k_envelope_bytes = 96;
+// Room that a truncated turn keeps for telling how it ended.
+constexpr std::size_t k_closing_bytes = 64 * 1024;
+
+}  // namespace
+
+Turn::Turn(Context& context, TurnOwner& owner, const Record& conversation, EventLog& log)
+    : context_(context),
+      owner_(owner),
+      conversation_(conversation),
+      log_(log),
+      self_(std::make_shared<Turn*>(this)) {}
+
+Turn::~Turn() {
+    *self_ = nullptr;
+    cancel_timers();
+}
+
+void Turn::open(Start start, MessageReply when, const Reply<TurnTicket>& reply) {
+    record_ = TurnRecord{};
+    record_.conversation_key = conversation_.key;
+    record_.turn = start.number;
+    record_.idempotency_key = std::move(start.idempotency_key);
+    record_.content_digest = std::move(start.content_digest);
+    record_.first_seq = log_.last_seq() + 1;
+    content_ = std::move(start.content);
+    logged_bytes_ = dropped_bytes_ = 0;
+    complaints_ = 0;
+    truncated_ = last_was_error_ = false;
+    started_ = context_.clock.steady_now();
+    ++context_.stats.turns_started;
+    if (base::logs_debug())
+        base::LogLine(evt::turn_started).field("conv", conversation_.id).field("turn", record_.turn).debug();
+
+    TurnTicket ticket;
+    ticket.turn = record_.turn;
+    ticket.after = record_.first_seq - 1;
+    if (when == MessageReply::at_once && record_.idempotency_key.empty()) {
+        context_.journal.add_lazily(PutTurn{record_});
+        reply(ticket);
+    } else {
+        context_.journal.add(PutTurn{record_});
+        context_.journal.after_commit([reply, ticket] { reply(ticket); });
+    }
+    if (context_.settings.turn_limit.count() > 0) {
+        limit_timer_ = context_.timers.arm(context_.settings.turn_limit, [this] {
+            limit_timer_ = 0;
+            owner_.turn_timed_out();
+        });
+    }
+}
+
+base::Result<TurnTicket> Turn::find(const std::string& idempotency_key, const std::string& digest) {
+    TurnTicket ticket;
+    TurnRecord found = record_;
+    if (found.idempotency_key != idempotency_key) {
+        auto stored = context_.store.find_turn(conversation_.key, idempotency_key);
+        if (!stored)
+            return stored.error();
+        found = std::move(*stored);
+    }
+    if (found.turn == 0)
+        return ticket;
+    if (found.content_digest != digest)
+        return base::Error(base::Errc::idempotency_key_reused,
+                           "this Idempotency-Key was used for another message");
+    ticket.turn = found.turn;
+    ticket.after = found.first_seq - 1;
+    ticket.replayed = true;
+    return ticket;
+}
+
+void Turn::restore(const TurnRecord& record) {
+    record_ = record;
+}
+
+bool Turn::is_running(std::uint64_t turn) const {
+    return record_.turn == turn && owner_.turn_machine().turn_running();
+}
+
+void Turn::send() {
+    if (record_.idempotency_key.empty())
+        return send_query();
+    // A retry of its message must find the turn.
+    context_.journal.after_commit([self = self_, turn = record_.turn] {
+        if (*self != nullptr && (*self)->is_running(turn))
+            (*self)->send_query();
+    });
+}
+
+void Turn::send_query() {
+    sandbox::Channel* const channel = owner_.channel();
+    // It went down between the commit and now; its exit ends the turn through the grace timer.
+    if (channel == nullptr)
+        return owner_.query_ended(sandbox::QueryEnd::connect_failed, "the sandbox went down");
+    const std::string content = std::exchange(content_, {});
+    query_ = channel->query(turn_name(record_.turn), content, "{}", *this);
+}
+
+void Turn::interrupt() {
+    sandbox::Channel* const channel = owner_.channel();
+    if (channel == nullptr)
+        return;
+    const std::uint64_t turn = record_.turn;
+    channel->interrupt(turn_name(turn), [self = self_, turn](const base::Result<void>& done) {
+        if (done || *self == nullptr)
+            return;
+        // The guest has not seen the query yet: the two go by different connections. Grace bounds the
+        // retries.
+        (*self)->context_.timers.arm(base::k_interrupt_retry, [self, turn] {
+            if (*self != nullptr && (*self)->is_running(turn) &&
+                (*self)->owner_.turn_machine().interrupting())
+                (*self)->interrupt();
+        });
+    });
+}
+
+void Turn::drop_query() {
+    if (!query_)
+        return;
+    // Deferred: this may run inside a callback of the query itself.
+    context_.timers.defer([query = std::shared_ptr<sandbox::Query>(std::move(query_))] {});
+}
+
+void Turn::close() {
+    context_.timers.cancel(std::exchange(limit_timer_, 0));
+    record_.last_seq = log_.last_seq();
+    record_.bytes = log_.close_turn();
+    context_.journal.add_lazily(PutTurn{record_});
+    const auto took = context_.clock.steady_now() - started_;
+    // One of an earlier run began at no time that this one knows.
+    if (started_ != base::SteadyTime{})
+        context_.stats.turn_duration.add(took);
+    if (base::logs_debug()) {
+        base::LogLine(evt::turn_ended)
+            .field("conv", conversation_.id)
+            .field("turn", record_.turn)
+            .field("bytes", static_cast<std::int64_t>(logged_bytes_))
+            .field("dur_ms", std::chrono::duration_cast<base::Millis>(took).count())
+            .debug();
+    }
+}
+
+void Turn::arm_grace() {
+    context_.timers.cancel(grace_timer_);
+    grace_timer_ = context_.timers.arm(base::k_interrupt_deadline, [this] {
+        grace_timer_ = 0;
+        owner_.interrupt_grace_passed();
+    });
+}
+
+void Turn::disarm_grace() {
+    if (grace_timer_ != 0)
+        context_.timers.cancel(std::exchange(grace_timer_, 0));
+}
+
+void Turn::cancel_timers() {
+    disarm_grace();
+    if (limit_timer_ != 0)
+        context_.timers.cancel(std::exchange(limit_timer_, 0));
+}
+
+void Turn::append(EventType type, std::string_view data) {
+    const EventPtr event = log_.append(type, record_.turn, data);
+    logged_bytes_ += event->json.size();
+    last_was_error_ = type == EventType::error;
+}
+
+bool Turn::admit(EventType type, std::size_t bytes) {
+    const bool closing = type == EventType::turn_complete || type == EventType::error;
+    const std::size_t bound = context_.settings.log_bounds.turn_bytes + (closing ? k_closing_bytes : 0);
+    if ((!truncated_ || closing) && logged_bytes_ + bytes + k_envelope_bytes <= bound)
+        return true;
+    truncated_ = true;
+    dropped_bytes_ += bytes;
+    return false;
+}
+
+void Turn::on_event(const sandbox::AgentEvent& event) {
+    if (!owner_.turn_machine().turn_running())
+        return;
+    const auto type = agent_event_type(event.name);
+    if (!type) {
+        on_bad_line("an event of an unknown name");
+        return;
+    }
+    if (*type != EventType::done) {
+        if (admit(*type, event.data.size()))
+            append(*type, event.data);
+        return;
+    }
+    if (dropped_bytes_ > 0)
+        append(EventType::output_truncated, "{\"droppedBytes\":" + std::to_string(dropped_bytes_) + "}");
+    if (const auto limit = owner_.limit_at_end())
+        append(EventType::error, error_data(error_code_of(limit->exit_class), limit->detail));
+    append(EventType::done, event.data.size() <= k_closing_bytes ? event.data : "{}");
+    owner_.turn_done();
+}
+
+void Turn::on_bad_line(std::string_view what) {
+    if (!owner_.turn_machine().turn_running() || complaints_++ >= base::k_max_protocol_complaints)
+        return;
+    base::LogLine(evt::agent_protocol).field("conv", conversation_.id).quoted("err", what).warn();
+    const std::string data = error_data("agent_protocol", what);
+    if (admit(EventType::error, data.size())) {
+        append(EventType::error, data);
+        // A refused line does not tell why a turn ended.
+        last_was_error_ = false;
+    }
+}
+
+void Turn::on_end(sandbox::QueryEnd end, std::string_view detail) {
+    if (owner_.turn_machine().turn_running() && end != sandbox::QueryEnd::done)
+        owner_.query_ended(end, detail);
+}
+
+}  // namespace atl::conversation

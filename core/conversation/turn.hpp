@@ -1,0 +1,97 @@
+// The open turn of a conversation, as a part of it: its record and its query, what the agent says written
+// into the log within the turn's bound, its deadlines. What happens goes to the owner, for its machine.
+// Internal to core/conversation.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "core/conversation/event_log.hpp"
+#include "core/conversation/machine.hpp"
+#include "core/conversation/requests.hpp"
+#include "core/conversation/settings.hpp"
+#include "core/sandbox/ports.hpp"
+
+namespace atl::conversation {
+
+/// The conversation as its turn sees it.
+class TurnOwner {
+  public:
+    /// The agent says that the turn is over: the limit that its sandbox is ended for, if there is one.
+    virtual std::optional<sandbox::Exit> limit_at_end() = 0;
+    /// Null unless the generation is ready.
+    virtual sandbox::Channel* channel() = 0;
+    virtual const Machine& turn_machine() const = 0;
+    virtual void turn_done() = 0;
+    virtual void query_ended(sandbox::QueryEnd end, std::string_view detail) = 0;
+    virtual void turn_timed_out() = 0;
+    virtual void interrupt_grace_passed() = 0;
+
+  protected:
+    ~TurnOwner() = default;
+};
+
+class Turn final : private sandbox::QueryObserver {
+  public:
+    Turn(Context& context, TurnOwner& owner, const Record& conversation, EventLog& log);
+    ~Turn() override;
+
+    struct Start {
+        std::string content;
+        std::string idempotency_key;  // may be empty
+        std::string content_digest;   // with a key
+        std::uint64_t number = 0;
+    };
+    /// Opens the next turn. `reply` gets its ticket.
+    void open(Start start, MessageReply when, const Reply<TurnTicket>& reply);
+    /// The turn that this Idempotency-Key started before; its `replayed` is false if there is none. Errors:
+    /// idempotency_key_reused (for a message of another digest), storage_failed.
+    base::Result<TurnTicket> find(const std::string& idempotency_key, const std::string& digest);
+    /// Takes over one that the store holds as open.
+    void restore(const TurnRecord& record);
+    /// Gives the message to the agent; with an Idempotency-Key only once the turn is committed.
+    void send();
+    void interrupt();
+    void drop_query();
+    /// Its last event is appended: persists it.
+    void close();
+    void arm_grace();
+    void disarm_grace();
+    void cancel_timers();
+
+    /// Appends an event of the turn that the server itself writes.
+    void append(EventType type, std::string_view data);
+    const TurnRecord& record() const noexcept { return record_; }
+    bool last_was_error() const noexcept { return last_was_error_; }
+
+  private:
+    void on_event(const sandbox::AgentEvent& event) override;
+    void on_bad_line(std::string_view what) override;
+    void on_end(sandbox::QueryEnd end, std::string_view detail) override;
+    bool truncated() const override { return truncated_; }
+    bool congested() const override { return log_.congested(); }
+
+    void send_query();
+    bool is_running(std::uint64_t turn) const;
+    bool admit(EventType type, std::size_t bytes);
+
+    Context& context_;
+    TurnOwner& owner_;
+    const Record& conversation_;
+    EventLog& log_;
+    TurnRecord record_;
+    std::string content_;  // until it has been sent
+    std::uint64_t logged_bytes_ = 0;
+    std::uint64_t dropped_bytes_ = 0;
+    std::size_t complaints_ = 0;
+    bool truncated_ = false;
+    bool last_was_error_ = false;
+    base::SteadyTime started_{};
+    base::TimerId grace_timer_ = 0;
+    base::TimerId limit_timer_ = 0;
+    std::unique_ptr<sandbox::Query> query_;  // of the open turn, or of one that ended with `done`
+    std::shared_ptr<Turn*> self_;            // null inside once it is destroyed
+};
+
+}  // namespace atl::conversation
