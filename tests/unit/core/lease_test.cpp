@@ -1,0 +1,162 @@
+// Leases on generations as their holders see them, over fakes of every port.
+#include <catch2/catch_test_macros.hpp>
+
+#include "tests/unit/core/house.hpp"
+
+using namespace atl;
+using namespace atl::test;
+using conversation::Lease;
+using conversation::LeaseUse;
+using conversation::Status;
+
+namespace {
+
+using Granted = base::Result<std::unique_ptr<Lease>>;
+
+/// Asks for a lease and runs what follows from that.
+Granted lease(House& house, const std::string& sandbox_id, LeaseUse use = LeaseUse::request) {
+    std::optional<Granted> answered;
+    house.conversations->lease(sandbox_id, use,
+                               [&answered](Granted granted) { answered.emplace(std::move(granted)); });
+    CHECK_FALSE(answered.has_value());
+    house.settle();
+    while (!answered && house.world.timers.fire_next())
+        house.settle();
+    REQUIRE(answered.has_value());
+    return std::move(*answered);
+}
+
+conversation::View pause(House& house, const std::string& id) {
+    return *house.answer(
+        [&](auto reply) { house.conversations->pause(id, conversation::PauseMode::cold, std::move(reply)); });
+}
+
+std::size_t events(const House& house) {
+    return house.world.store.events.size();
+}
+
+}  // namespace
+
+TEST_CASE("leases: a request on a paused conversation has a generation until a moment after its end") {
+    House house({10, 0});
+    const auto made = house.create();
+    const std::string id = made->record.id;
+    pause(house, id);
+    const std::size_t told = events(house);
+    auto granted = lease(house, made->record.sandbox_id);
+    REQUIRE(granted.has_value());
+    auto seen = *house.conversations->get(id);
+    CHECK(seen.record.status == Status::paused);
+    CHECK(seen.sandbox_status == sandbox::Status::ready);
+    CHECK(seen.generation == 2);
+    CHECK(house.sandboxes->living() == 1);
+    // It lives as long as the lease, however long that is.
+    house.world.clock.advance(base::Millis{3'600'000});
+    house.settle();
+    CHECK((*granted)->is_held());
+    granted->reset();
+    house.settle();
+    CHECK(house.sandboxes->living() == 1);
+    while (house.sandboxes->living() > 0 && house.world.timers.fire_next())
+        house.settle();
+    CHECK(house.sandboxes->living() == 0);
+    seen = *house.conversations->get(id);
+    CHECK(seen.record.status == Status::paused);
+    CHECK(seen.record.reason == conversation::PauseReason::user);
+    CHECK(events(house) == told);
+}
+
+TEST_CASE("leases: a pause tells the holder why its lease is over") {
+    House house({10, 0});
+    const auto made = house.create();
+    auto granted = lease(house, made->record.sandbox_id);
+    std::optional<base::Error> told;
+    (*granted)->on_end([&told](const base::Error& why) { told = why; });
+    pause(house, made->record.id);
+    REQUIRE(told.has_value());
+    CHECK(told->code() == base::Errc::sandbox_gone);
+    CHECK(told->detail() == "the conversation was paused");
+    CHECK_FALSE((*granted)->is_held());
+}
+
+TEST_CASE("leases: an idle pause waits for a request and not for a process") {
+    House house({10, 0});
+    conversation::CreateRequest request;
+    request.idle_seconds = 60;
+    const auto made = house.create(request);
+    auto process = lease(house, made->record.sandbox_id, LeaseUse::process);
+    auto running = lease(house, made->record.sandbox_id);
+    house.world.clock.advance(base::Millis{120'000});
+    while (house.world.timers.armed() > 0 && house.world.timers.fire_next())
+        house.settle();
+    CHECK(house.conversations->get(made->record.id)->record.status == Status::active);
+    running->reset();
+    house.settle();
+    CHECK(house.world.timers.fire_next());
+    house.settle();
+    CHECK(house.conversations->get(made->record.id)->record.status == Status::paused);
+    CHECK((*process)->is_held());
+}
+
+TEST_CASE("leases: one that only waits out its grace makes room first") {
+    House house({2, 0});
+    const auto paused = house.create();
+    pause(house, paused->record.id);
+    const auto busy = house.create();
+    REQUIRE(lease(house, paused->record.sandbox_id).has_value());  // and given back at once
+    CHECK(house.sandboxes->living() == 2);
+    REQUIRE(house.create().has_value());
+    CHECK(house.conversations->get(busy->record.id)->record.status == Status::active);
+    CHECK(house.conversations->get(paused->record.id)->record.reason == conversation::PauseReason::user);
+}
+
+TEST_CASE("leases: a sandbox under a request is no victim") {
+    conversation::ManagerSettings settings;
+    settings.evict_idle = base::Millis{0};
+    House house({1, 0}, settings);
+    const auto made = house.create();
+    const auto granted = lease(house, made->record.sandbox_id);
+    CHECK(house.create().error().code() == base::Errc::capacity);
+    CHECK((*granted)->is_held());
+}
+
+TEST_CASE("leases: a sandbox without a conversation is leased until it ends") {
+    House house({10, 0});
+    const auto made = house.answer<conversation::SandboxView>(
+        [&](auto reply) { house.conversations->create_sandbox({}, std::move(reply)); });
+    const std::string id = made->record.id;
+    auto granted = lease(house, id);
+    REQUIRE(granted.has_value());
+    std::optional<base::Error> told;
+    (*granted)->on_end([&told](const base::Error& why) { told = why; });
+    (void)house.answer<void>([&](auto reply) { house.conversations->remove_sandbox(id, std::move(reply)); });
+    REQUIRE(told.has_value());
+    CHECK(told->code() == base::Errc::sandbox_gone);
+    CHECK(lease(house, id).error().code() == base::Errc::not_found);
+}
+
+TEST_CASE("leases: what ended, is unknown or has no agent to start is refused or served as it can be") {
+    House house({10, 0});
+    CHECK(lease(house, "nothing").error().code() == base::Errc::not_found);
+    const auto made = house.create();
+    pause(house, made->record.id);
+    (void)house.answer<void>(
+        [&](auto reply) { house.conversations->remove(made->record.id, std::move(reply)); });
+    CHECK(lease(house, made->record.sandbox_id).error().code() == base::Errc::not_found);
+}
+
+TEST_CASE("leases: a server that stops ends them and grants no more") {
+    House house({10, 0});
+    const auto made = house.create();
+    auto granted = lease(house, made->record.sandbox_id);
+    std::optional<base::Error> told;
+    (*granted)->on_end([&told](const base::Error& why) { told = why; });
+    bool done = false;
+    house.conversations->shut_down([&done] { done = true; });
+    while (!done && (house.world.timers.run_deferred() || house.world.run_pending() ||
+                     house.world.timers.fire_next())) {
+    }
+    REQUIRE(told.has_value());
+    CHECK(told->code() == base::Errc::shutting_down);
+    CHECK(lease(house, made->record.sandbox_id).error().code() == base::Errc::shutting_down);
+}
