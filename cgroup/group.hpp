@@ -18,6 +18,10 @@
 #include "core/isolation/fd_watch.hpp"
 #include "core/sandbox/ports.hpp"
 
+namespace atl::isolation {
+class Zygote;
+}
+
 namespace atl::cgroup {
 
 class Group final : public sandbox::ResourceGroup {
@@ -33,7 +37,7 @@ class Group final : public sandbox::ResourceGroup {
     ~Group() override;
 
     int clone_into_fd() const override;
-    base::Result<std::shared_ptr<isolation::Zygote>> take_zygote() override;
+    base::Result<std::shared_ptr<sandbox::StandIn>> take_stand_in() override;
     void kill() override;
     void freeze(std::function<void(base::Result<void>)> done) override;
     base::Result<void> thaw() override;

@@ -60,10 +60,6 @@ struct Event {
     EventType type = EventType::error;
     std::uint64_t turn = 0;  // 0: not of a turn
     std::string json;        // the object of the API, one line
-    /// `json` in the form that a transport sends to many readers, made when the first of them needs it and
-    /// kept as long as the event: permessage-deflate (http/api/shared_deflate.hpp). Null: not made yet;
-    /// empty: not worth it. No part of the event's value, and of one thread.
-    mutable std::unique_ptr<const std::string> deflated;
 
     /// What reading it counts against a bound in bytes.
     std::size_t cost_bytes() const noexcept { return std::max(json.size(), base::k_least_event_cost_bytes); }

@@ -279,12 +279,13 @@ base::Result<Spawned> BubblewrapLauncher::start_in(sandbox::ResourceGroup* group
                                                    const ChildPlan& plan) const {
     base::Error gone(base::Errc::sandbox_failed, "");
     for (int attempt = 0; group != nullptr && attempt < k_zygote_attempts; ++attempt) {
-        const auto zygote = group->take_zygote();
-        if (!zygote)
-            return zygote.error();
-        if (*zygote == nullptr)
+        const auto stand_in = group->take_stand_in();
+        if (!stand_in)
+            return stand_in.error();
+        Zygote* const zygote = Zygote::from(stand_in->get());
+        if (zygote == nullptr)
             break;
-        auto spawned = (*zygote)->become(config_.bwrap, command_line(), plan);
+        auto spawned = zygote->become(config_.bwrap, command_line(), plan);
         if (spawned)
             return spawned;
         gone = spawned.error();

@@ -15,11 +15,17 @@
 #include "core/base/task.hpp"
 #include "core/isolation/spawn.hpp"
 #include "core/isolation/waiting_process.hpp"
+#include "core/sandbox/ports.hpp"
 
 namespace atl::isolation {
 
-class Zygote {
+class Zygote final : public sandbox::StandIn {
   public:
+    Zygote(Zygote&&) = default;
+    /// What a group gave as its stand-in; null for null. Throws std::bad_cast where it is anything else.
+    static Zygote* from(sandbox::StandIn* stand_in) {
+        return stand_in == nullptr ? nullptr : &dynamic_cast<Zygote&>(*stand_in);
+    }
     /// Starts `program` (atoll-zygote) in the v2 group `group_fd`, if not negative, to join `join_fds`:
     /// cgroup.procs files open for writing. Errors: sandbox_failed.
     static base::Result<Zygote> start(const base::Executor& executor, const std::filesystem::path& program,

@@ -17,15 +17,18 @@
 #include "core/base/error.hpp"
 #include "core/sandbox/types.hpp"
 
-namespace atl::isolation {
-class Zygote;
-}
-
 namespace atl::sandbox {
 
 /// "memory" or "memory_pressure", what is held, the limit.
 using MemoryWarning =
     std::function<void(std::string_view resource, std::uint64_t used_bytes, std::uint64_t limit_bytes)>;
+
+/// A process that is in a group, or about to enter it, and waits to become a sandbox. The launcher knows what
+/// it is; to everybody else it is a thing to hand over. Its destruction ends one that became nothing.
+class StandIn {
+  public:
+    virtual ~StandIn() = default;
+};
 
 /// A group of processes that the kernel accounts and ends together (cgroups(7)).
 class ResourceGroup {
@@ -33,11 +36,9 @@ class ResourceGroup {
     virtual ~ResourceGroup() = default;
     /// The folder of a cgroup v2 group for clone3(2) CLONE_INTO_CGROUP, or -1.
     virtual int clone_into_fd() const { return -1; }
-    /// Where clone3(2) cannot enter the group: a process that is in it, or about to enter it, and waits to
-    /// become the sandbox. Another one each time. Null where none is needed. Errors: sandbox_failed.
-    virtual base::Result<std::shared_ptr<isolation::Zygote>> take_zygote() {
-        return std::shared_ptr<isolation::Zygote>();
-    }
+    /// Where clone3(2) cannot enter the group: a process in it, another one each time. Null where none is
+    /// needed. Errors: sandbox_failed.
+    virtual base::Result<std::shared_ptr<StandIn>> take_stand_in() { return std::shared_ptr<StandIn>(); }
     /// Ends every member, frozen or not; members that fork meanwhile are caught too. Safe to repeat.
     virtual void kill() = 0;
     /// Stops every member where it is. `done` within base::k_freeze_deadline; after an error all go on.

@@ -1,12 +1,15 @@
 // What the compressing WebSockets of a server share: one zlib state for each direction, and the compressed
-// form of an event, made once for all that read it. Decides what compression is worth: events of a middling
-// size, and not too many a second, since it costs ten times what sending does. An event that is not
-// compressed goes out as it is, which permessage-deflate allows for any message.
+// forms of the newest events that were read, each made once for all its readers. Decides what compression is
+// worth: events of a middling size, and not too many a second, since it costs ten times what sending does. An
+// event that is not compressed goes out as it is, which permessage-deflate allows for any message.
 #pragma once
 
 #include <cstddef>
+#include <deque>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "core/base/clock.hpp"
 #include "core/conversation/types.hpp"
@@ -36,16 +39,29 @@ class SharedDeflate {
     Inflater& inflater() noexcept { return inflater_; }
 
     struct Payload {
-        std::string_view bytes;        // of a compressed message, as long as the event; empty: send its JSON
+        std::string_view bytes;        // of a compressed message, until the next call; empty: send its JSON
         std::size_t worked_bytes = 0;  // of JSON that were compressed for it just now
     };
-    Payload payload_of(const conversation::Event& event, base::SteadyTime now);
+    Payload payload_of(const conversation::EventPtr& event, base::SteadyTime now);
 
   private:
+    /// The compressed form of an event, empty where that is not worth it.
+    struct Form {
+        std::weak_ptr<const conversation::Event> event;
+        std::string bytes;
+    };
+
+    const Form* find(const conversation::EventPtr& event) const;
+    const Form& keep(const conversation::EventPtr& event, std::string bytes);
+
     Inflater inflater_;
     Deflater deflater_;
     ByteBudget budget_;
     std::string scratch_;
+    // By the event's address, which a later event may have: the weak pointer tells them apart.
+    std::unordered_map<const conversation::Event*, Form> forms_;
+    std::deque<const conversation::Event*> order_;  // of forms_, the oldest first
+    std::size_t kept_bytes_ = 0;                    // of the compressed forms
 };
 
 }  // namespace atl::http

@@ -299,7 +299,7 @@ bool WebSocketSession::pull(std::size_t limit_bytes) {
             return false;
         }
         for (const auto& event : batch->events) {
-            worked += write_event(*event);
+            worked += write_event(event);
             taken += event->cost_bytes();
         }
         if (batch->gone) {
@@ -313,12 +313,12 @@ bool WebSocketSession::pull(std::size_t limit_bytes) {
 }
 
 // Gives the bytes that had to be compressed for it.
-std::size_t WebSocketSession::write_event(const conversation::Event& event) {
+std::size_t WebSocketSession::write_event(const conversation::EventPtr& event) {
     SharedDeflate::Payload payload;
     if (deflate_ != nullptr)
         payload = deflate_->payload_of(event, std::chrono::steady_clock::now());
     if (payload.bytes.empty())
-        write_frame(out_, Opcode::text, event.json);
+        write_frame(out_, Opcode::text, event->json);
     else
         write_deflated_text(out_, payload.bytes);
     return payload.worked_bytes;

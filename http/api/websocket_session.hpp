@@ -58,7 +58,7 @@ class WebSocketSession final : public Takeover {
     void send_message(std::string content, std::string idempotency_key);
     void take_reply();
     bool pull(std::size_t limit_bytes);
-    std::size_t write_event(const conversation::Event& event);
+    std::size_t write_event(const conversation::EventPtr& event);
     void reject(const base::Error& error);
     void close(CloseCode code, std::string_view word, std::string_view detail = {});
     void close_for(const base::Error& error);

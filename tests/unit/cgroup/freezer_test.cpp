@@ -86,7 +86,8 @@ class Freezing {
         isolation::ChildPlan plan;
         plan.fds = {null.get(), write_end.get(), null.get()};
         plan.group_fd = group.clone_into_fd();
-        const auto zygote = group.take_zygote().value();
+        const auto stand_in = group.take_stand_in().value();
+        isolation::Zygote* const zygote = isolation::Zygote::from(stand_in.get());
         auto spawned = zygote ? zygote->become("/usr/bin/yes", {}, plan)
                               : isolation::spawn(loop.context.get_executor(), "/usr/bin/yes", {}, plan);
         REQUIRE(spawned.has_value());

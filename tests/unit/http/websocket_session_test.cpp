@@ -340,14 +340,8 @@ TEST_CASE("Events are compressed once for all that asked for it, and for nobody 
     CHECK(compressed.payload == as_it_is.payload);
     CHECK(compressed.deflated.size() < 200);
     // Another one gets the very same bytes.
-    server.on_loop([&] {
-        const auto& event = *server.script.events[2];
-        REQUIRE(event.deflated);
-        CHECK(*event.deflated == compressed.deflated);
-        event.deflated = std::make_unique<const std::string>(raw_deflate("marked"));
-    });
     auto second = server.open_deflate("/ws?after=2");
-    CHECK(next_event(second).payload == "marked");
+    CHECK(next_event(second).deflated == compressed.deflated);
 }
 
 TEST_CASE("A compressed replay leaves the loop to others after each piece") {
