@@ -1,8 +1,10 @@
 // The routing table: one list says what the server answers, and the OpenAPI document is made of the same list
-// (openapi.hpp). Immutable once made. Not here: what the handlers do.
+// (openapi.hpp). Immutable once made. A last parameter `{name...}` spans segments; what its value is, and
+// what it is not, says README.md. Not here: what the handlers do.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,7 +55,7 @@ struct ResponseSpec {
 
 struct Route {
     Method method;
-    std::string_view pattern;  // "/v1/things/{id}": a segment in braces is a parameter
+    std::string_view pattern;  // "/v1/things/{id}", "/files/{path...}": parameters are in braces
     std::string_view name;     // operationId
     std::string_view summary;
     Handler handler;
@@ -68,7 +70,17 @@ struct Route {
     Guard guard;  // set by make_router
 };
 
-/// Patterns and names are unique, parameters are whole segments; a table that breaks this throws.
+/// A parameter of a pattern: a whole segment in braces, or, with dots at its end, the rest of the path.
+struct PathParameter {
+    std::string_view name;
+    bool spans = false;  // all that is left of the path, bytes of any kind; perhaps empty
+};
+
+/// Nothing if `segment` of a pattern stands for itself.
+std::optional<PathParameter> path_parameter(std::string_view segment) noexcept;
+
+/// Patterns and names are unique, also without the dots of a parameter that spans segments; parameters are
+/// whole segments, and only the last one spans; a table that breaks this throws.
 class Router {
   public:
     explicit Router(std::vector<Route> routes);
@@ -79,9 +91,12 @@ class Router {
         const Route* route = nullptr;
         std::vector<std::pair<std::string_view, std::string>> params;
         std::string allow;
-        bool malformed = false;  // a parameter is not UTF-8, percent-encoded
+        // A parameter is not UTF-8, percent-encoded; of one that spans segments: not percent-encoded bytes,
+        // or with a NUL among them.
+        bool malformed = false;
     };
-    /// HEAD fits GET routes (RFC 9110 section 9.3.2).
+    /// HEAD fits GET routes (RFC 9110 section 9.3.2). Of those that fit, one without a parameter that spans
+    /// segments comes first, then the one with more segments, then the first of the table.
     Match match(Method method, std::string_view path) const;
 
     const std::vector<Route>& routes() const noexcept { return routes_; }
@@ -90,7 +105,10 @@ class Router {
     struct Pattern {
         std::vector<std::string_view> segments;
         std::size_t route;
+        bool spans = false;
     };
+    static bool fits(const Pattern& pattern, const std::vector<std::string_view>& path) noexcept;
+
     std::vector<Route> routes_;
     std::vector<Pattern> patterns_;
 };
