@@ -92,9 +92,12 @@ OrderedJson operation(const Route& route) {
         out["security"] = OrderedJson::parse(R"([{"bearer":[]},{"apiKey":[]},{"streamToken":[]}])");
     if (auto list = parameters(route); !list.empty())
         out["parameters"] = std::move(list);
-    if (route.body != BodyRule::none) {
+    if (route.body == BodyKind::stream) {
+        // No schema: bytes of any kind, of any media type (OpenAPI 3.1, "Considerations for binary data").
+        out["requestBody"]["content"]["application/octet-stream"] = OrderedJson::object();
+    } else if (route.body != BodyKind::none) {
         OrderedJson& body = out["requestBody"];
-        body["required"] = route.body == BodyRule::required;
+        body["required"] = route.body == BodyKind::json;
         body["content"]["application/json"]["schema"] = reference(route.request_schema);
     }
     out["responses"] = responses(route);
@@ -119,7 +122,7 @@ std::vector<Errc> possible_errors(const Route& route) {
         errors.insert(errors.end(), {Errc::unauthorized, Errc::unknown_field});
     if (route.auth == Auth::token_or_key)
         errors.push_back(Errc::token_expired);
-    if (route.body != BodyRule::none)
+    if (route.body == BodyKind::json || route.body == BodyKind::optional_json)
         errors.insert(errors.end(), {Errc::invalid_json, Errc::invalid_utf8, Errc::unsupported_media_type,
                                      Errc::invalid_field});
     errors.insert(errors.end(), route.errors.begin(), route.errors.end());

@@ -32,8 +32,13 @@ enum class Auth : std::uint8_t { required, open, token_or_key };
 /// to somebody (ownership.hpp).
 enum class UserKeys : std::uint8_t { refused, allowed };
 
-/// What the JSON body of a route is.
-enum class BodyRule : std::uint8_t { none, optional, required };
+/// What a handler gets of a request's body (README.md).
+enum class BodyKind : std::uint8_t {
+    none,           // nothing
+    json,           // all of it, in Request::body
+    optional_json,  // the same, or no body at all
+    stream,         // RequestContext::body, to read it from
+};
 
 struct QueryParameter {
     std::string_view name;
@@ -60,8 +65,8 @@ struct Route {
     std::string_view summary;
     Handler handler;
     Auth auth = Auth::required;
-    BodyRule body = BodyRule::none;
-    std::string_view request_schema;  // name in components/schemas
+    BodyKind body = BodyKind::none;
+    std::string_view request_schema;  // name in components/schemas; of a stream none
     std::vector<QueryParameter> query;
     std::vector<std::string_view> headers;  // request fields that the route reads
     std::vector<ResponseSpec> responses;

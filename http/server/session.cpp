@@ -7,6 +7,7 @@
 #include "http/server/cors.hpp"
 #include "http/server/problem.hpp"
 #include "http/server/server_options.hpp"
+#include "http/server/source_sender.hpp"
 #include "http/server/stream_sender.hpp"
 
 namespace atl::http {
@@ -89,17 +90,24 @@ base::Task<Session::Next> Session::async_serve_one() {
             refusal.headers.emplace_back("Allow", allow);
         co_return co_await async_respond(context, refusal);
     }
-    const auto body = co_await async_read_body();
-    if (body.has_error()) {
-        drop_body();
-        Response refusal = refuse(context, body.error());
-        co_return co_await async_respond(context, refusal);
+    if ((*route)->body == BodyKind::stream) {
+        parser_.stream_body();
+        context.body = &body_.emplace(*connection_, parser_, state_.settings);
+    } else {
+        const auto body = co_await async_read_body();
+        if (body.has_error()) {
+            drop_body();
+            Response refusal = refuse(context, body.error());
+            co_return co_await async_respond(context, refusal);
+        }
+        if (!*body)
+            co_return Next::close;
     }
-    if (!*body)
-        co_return Next::close;
     Response response = co_await async_handle(**route, context);
     drop_body();
-    co_return co_await async_respond(context, response);
+    const Next next = co_await async_respond(context, response);
+    body_.reset();
+    co_return next;
 }
 
 // False: the connection ended, or is to end, without a request.
@@ -220,7 +228,7 @@ base::Result<const Route*> Session::admit(RequestContext& context, std::string& 
         return Error(Errc::method_not_allowed, "This route has other methods: " + allow + '.');
     }
     if (match.malformed)
-        return Error(Errc::invalid_request, "The path is not percent-encoded UTF-8.");
+        return Error(Errc::invalid_request, "The path is not percent-encoded UTF-8, or holds a %00.");
     context.params = std::move(match.params);
     if (auto query = admit_query(*match.route, context); query.has_error())
         return query.error();
@@ -228,7 +236,8 @@ base::Result<const Route*> Session::admit(RequestContext& context, std::string& 
         if (auto ok = match.route->guard(context); ok.has_error())
             return ok.error();
     }
-    if (parser_.content_length().value_or(0) > state_.settings.max_body_bytes)
+    if (match.route->body != BodyKind::stream &&
+        parser_.content_length().value_or(0) > state_.settings.max_body_bytes)
         return Error(Errc::body_too_large,
                      "The body may have " + std::to_string(state_.settings.max_body_bytes) + " bytes.");
     return match.route;
@@ -329,8 +338,9 @@ base::Task<Response> Session::async_handle(const Route& route, RequestContext& c
     co_return problem(Error(Errc::internal), context.request_id);
 }
 
-KeepAlive Session::keep_alive() const {
-    if (state_.stopping || !parser_.done() || !parser_.wants_keep_alive())
+KeepAlive Session::keep_alive(Rest rest) const {
+    const bool ends = parser_.done() || (rest == Rest::may_be_read && body_);
+    if (state_.stopping || !ends || !parser_.wants_keep_alive())
         return KeepAlive::no;
     return parser_.request().version < 11 ? KeepAlive::told : KeepAlive::implied;
 }
@@ -338,17 +348,21 @@ KeepAlive Session::keep_alive() const {
 Session::Next Session::after_response(Io io, KeepAlive kept) const {
     if (io != Io::ok)
         return Next::close;
-    if (kept != KeepAlive::no)
+    if (kept != KeepAlive::no && parser_.done())
         return Next::again;
     return parser_.done() && connection_->input().empty() ? Next::close : Next::linger;
 }
 
 base::Task<Session::Next> Session::async_respond(RequestContext& context, Response& response) {
-    add_cors(context.request, state_.settings.allowed_origins, response);
     const bool head_only = context.request.method == Method::head;
-    KeepAlive kept = keep_alive();
+    if (response.source && !head_only)
+        co_return co_await async_respond_source(context, response);
+    add_cors(context.request, state_.settings.allowed_origins, response);
+    if (body_)
+        body_->drop_rest();
+    KeepAlive kept = keep_alive(Rest::is_read);
     auto framing = head_only ? Framing::head_only : Framing::length;
-    if (response.stream)
+    if (response.stream || (response.source && !response.length))
         framing = context.request.version >= 11 ? Framing::chunked : Framing::until_close;
     if (framing == Framing::until_close)
         kept = KeepAlive::no;
@@ -364,14 +378,46 @@ base::Task<Session::Next> Session::async_respond(RequestContext& context, Respon
     } else {
         io = co_await connection_->async_send(out_);
     }
-    state_.count_response(response.status);
-    log_request(context.request_id, response.status, context.client.address);
-    if (out_.capacity() > k_kept_output_bytes)
-        std::string().swap(out_);
+    end_response(context, response);
     takeover_ = std::move(response.takeover);
     if (takeover_ && io == Io::ok)
         co_return Next::taken_over;
     co_return after_response(io, kept);
+}
+
+// The first piece comes before the head: a source that fails at once still has an answer of its own, and a
+// client that waits for 100 Continue gets that first.
+base::Task<Session::Next> Session::async_respond_source(RequestContext& context, Response& response) {
+    SourceJob job{*response.source};
+    const auto first = co_await async_read_piece(job);
+    if (first.has_error()) {
+        Response refusal = refuse(context, first.error());
+        response.source.reset();
+        co_return co_await async_respond(context, refusal);
+    }
+    add_cors(context.request, state_.settings.allowed_origins, response);
+    job.length = response.length;
+    if (!response.length)
+        job.framing = context.request.version >= 11 ? Framing::chunked : Framing::until_close;
+    KeepAlive kept = keep_alive(Rest::may_be_read);
+    if (job.framing == Framing::until_close)
+        kept = KeepAlive::no;
+    if (body_)
+        body_->response_begins();
+    write_response(job.head, response, context.request_id, state_.date(), kept, job.framing);
+    const Io io = co_await async_send_source(*connection_, job);
+    response.source.reset();
+    if (body_ && io == Io::ok)
+        body_->drop_rest();
+    end_response(context, response);
+    co_return after_response(io, kept);
+}
+
+void Session::end_response(const RequestContext& context, const Response& response) {
+    state_.count_response(response.status);
+    log_request(context.request_id, response.status, context.client.address);
+    if (out_.capacity() > k_kept_output_bytes)
+        std::string().swap(out_);
 }
 
 // An answer to what could not be read as a request; nothing is known of it but the error.

@@ -14,6 +14,7 @@
 #include "http/server/context.hpp"
 #include "http/server/listener.hpp"
 #include "http/server/server_state.hpp"
+#include "http/wire/body_reader.hpp"
 #include "http/wire/connection.hpp"
 #include "http/wire/request_parser.hpp"
 
@@ -36,6 +37,8 @@ class Session {
 
   private:
     enum class Next : std::uint8_t { again, close, linger, taken_over };
+    // Of the request's body, once the response begins.
+    enum class Rest : std::uint8_t { is_read, may_be_read };
 
     base::Task<Next> async_open();
     base::Task<Next> async_serve_one();
@@ -45,6 +48,8 @@ class Session {
     void drop_body();
     base::Task<Response> async_handle(const Route& route, RequestContext& context);
     base::Task<Next> async_respond(RequestContext& context, Response& response);
+    base::Task<Next> async_respond_source(RequestContext& context, Response& response);
+    void end_response(const RequestContext& context, const Response& response);
     base::Task<Next> async_refuse_unread(base::Error error);
     void begin_request(RequestContext& context);
     base::Result<const Route*> admit(RequestContext& context, std::string& allow);
@@ -53,14 +58,15 @@ class Session {
     base::Result<Principal> identify(const Router::Match& match, const Request& request) const;
     Response refuse(const RequestContext& context, const base::Error& error);
     base::Result<void> admit_query(const Route& route, RequestContext& context) const;
-    KeepAlive keep_alive() const;
+    KeepAlive keep_alive(Rest rest) const;
     Next after_response(Io io, KeepAlive kept) const;
     void log_request(std::string_view request_id, unsigned status, const PeerAddress& address) const;
 
     ServerState& state_;
     std::shared_ptr<Connection> connection_;
     RequestParser parser_;
-    BodyBudget::Place place_;  // of the body
+    BodyBudget::Place place_;         // of a body that is collected
+    std::optional<BodyReader> body_;  // of one that is streamed
     Reach reach_;
     PeerAddress peer_;
     CountLimiter::Lease lease_;
