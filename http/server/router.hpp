@@ -12,13 +12,10 @@
 #include "core/base/error.hpp"
 #include "core/base/task.hpp"
 #include "http/server/context.hpp"
+#include "http/server/service.hpp"
 #include "http/wire/message.hpp"
 
 namespace atl::http {
-
-/// Answers a request. Runs in the session's coroutine; must not block. An Error becomes a problem, and so
-/// does an exception (internal, logged).
-using Handler = std::function<base::Task<base::Result<Response>>(RequestContext&)>;
 
 /// Whether a request may have the route at all, from its principal and its path; an error refuses it. Runs
 /// before the body is read.
@@ -31,14 +28,6 @@ enum class Auth : std::uint8_t { required, open, token_or_key };
 /// What a key may have that is for one user's conversations only, where the path does not name what belongs
 /// to somebody (ownership.hpp).
 enum class UserKeys : std::uint8_t { refused, allowed };
-
-/// What a handler gets of a request's body (README.md).
-enum class BodyKind : std::uint8_t {
-    none,           // nothing
-    json,           // all of it, in Request::body
-    optional_json,  // the same, or no body at all
-    stream,         // RequestContext::body, to read it from
-};
 
 struct QueryParameter {
     std::string_view name;

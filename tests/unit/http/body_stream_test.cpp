@@ -89,7 +89,7 @@ TEST_CASE("a piece of a streamed body is handed on before more of it comes, howe
 }
 
 TEST_CASE("a streamed body may be longer than any that is collected") {
-    http::Settings settings;
+    TestSettings settings;
     settings.max_body_bytes = 10;
     StreamingServer server(settings);
     auto client = server.client();
@@ -219,7 +219,7 @@ TEST_CASE("a client that ends its sending side with its body is answered") {
 }
 
 TEST_CASE("a body that trickles in is cut off, one that keeps its pace is not") {
-    http::Settings settings;
+    TestSettings settings;
     settings.body_deadline = 200ms;
     StreamingServer server(settings);
     auto client = server.client();
@@ -253,7 +253,7 @@ TEST_CASE("a body that trickles in is cut off, one that keeps its pace is not") 
 }
 
 TEST_CASE("a client that sends all before it reads is cut off, and holds up nobody") {
-    http::Settings settings;
+    TestSettings settings;
     settings.write_deadline = 300ms;
     StreamingServer server(settings);
     auto client = server.client();

@@ -56,7 +56,7 @@ class ScriptedSource final : public http::BodySource {
 
 class StreamingServer final : public ServerThread {
   public:
-    explicit StreamingServer(http::Settings settings = {}) {
+    explicit StreamingServer(TestSettings settings = {}) {
         start(std::move(settings), http::Router(routes()), "127.0.0.1:0");
     }
     ~StreamingServer() { finish(); }
