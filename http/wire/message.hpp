@@ -86,7 +86,8 @@ struct Response {
     std::string_view cache_control = "no-store";                    // of static storage
     std::vector<std::pair<std::string_view, std::string>> headers;  // names of static storage
     std::unique_ptr<BodyStream> stream;
-    // May refer to the RequestContext: it is gone before that. For HEAD it is not read.
+    // May refer to the RequestContext: it is gone before that. Not read for HEAD; not for a status without a
+    // body (101, 204, 304).
     std::unique_ptr<BodySource> source;
     std::optional<std::uint64_t> length;  // of the source, in bytes; nothing: not known
     std::unique_ptr<Takeover> takeover;
