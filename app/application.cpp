@@ -56,6 +56,7 @@
 #include "http/access/stream_tokens.hpp"
 #include "http/api/api.hpp"
 #include "http/api/shared_deflate.hpp"
+#include "http/server/gate.hpp"
 #include "http/server/server.hpp"
 
 namespace atl::app {
@@ -164,6 +165,7 @@ struct Application::Parts {
     std::unique_ptr<http::SharedDeflate> deflate;
     http::Metrics metrics;
     std::unique_ptr<http::Api> api;
+    std::unique_ptr<http::Gate> gate;
     std::unique_ptr<http::Server> server;
     std::unique_ptr<TlsCertificate> certificate;  // none: no TLS
     std::vector<std::string> addresses;
@@ -455,8 +457,8 @@ Result<void> Application::Parts::open_http() {
         system.loop = &meter.emplace(loop);
     api = std::make_unique<http::Api>(
         http::Api{*conversations, std::move(system), tokens.get(), deflate.get(), &metrics, {}});
-    server = std::make_unique<http::Server>(loop.get_executor(), http_settings(config, max_connections),
-                                            http::make_router(*api), *authenticator);
+    gate = std::make_unique<http::Gate>(gate_settings(config), http::make_router(*api), *authenticator);
+    server = std::make_unique<http::Server>(loop.get_executor(), http_settings(config, max_connections));
     const std::map<std::string, const fs_guard::HelperClient*> helpers{
         {"measure", measurer.get()},
         {"inspect", inspect_helper.get()},
@@ -473,7 +475,7 @@ Result<void> Application::Parts::open_http() {
         certificate = std::move(*loaded);
     }
     for (const auto& address : config.listen) {
-        auto bound = server->listen(address);
+        auto bound = server->listen(address, *gate);
         if (!bound)
             return bound.error();
         addresses.push_back(std::move(*bound));

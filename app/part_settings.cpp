@@ -42,15 +42,20 @@ Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& config) 
 
 http::Settings http_settings(const Config& config, std::size_t max_connections) {
     http::Settings settings;
-    settings.allowed_hosts = config.allowed_hosts;
-    settings.allowed_origins = config.allowed_origins;
-    settings.trusted_proxies = config.trusted_proxies;
-    settings.limits = config.limits;
     settings.body_budget_bytes = config.body_memory_mb * 1024 * 1024;
     settings.unix_socket_group = config.unix_socket_group;
     settings.heartbeat_interval = std::chrono::seconds(config.heartbeat_seconds);
     settings.max_connections = std::min(settings.max_connections, max_connections);
     settings.access_log = config.access_log == "all" ? http::AccessLog::all : http::AccessLog::failures;
+    return settings;
+}
+
+http::GateSettings gate_settings(const Config& config) {
+    http::GateSettings settings;
+    settings.allowed_hosts = config.allowed_hosts;
+    settings.allowed_origins = config.allowed_origins;
+    settings.trusted_proxies = config.trusted_proxies;
+    settings.limits = config.limits;
     return settings;
 }
 

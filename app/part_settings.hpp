@@ -17,6 +17,7 @@ namespace atl::app {
 base::Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& config);
 
 http::Settings http_settings(const Config& config, std::size_t max_connections);
+http::GateSettings gate_settings(const Config& config);
 
 conversation::ManagerSettings conversation_settings(const Config& config,
                                                     std::vector<sandbox::AgentSpec> agents);

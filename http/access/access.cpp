@@ -15,18 +15,6 @@ namespace {
 using base::Errc;
 using base::Error;
 
-// "host:80" and "[::1]:80" without their port; nothing if the port is not a number.
-std::optional<std::string_view> host_without_port(std::string_view authority) {
-    const auto bracket = authority.rfind(']');
-    const auto colon = authority.rfind(':');
-    if (colon == std::string_view::npos || (bracket != std::string_view::npos && colon < bracket))
-        return authority;
-    const auto port = authority.substr(colon + 1);
-    if (!port.empty() && !parse_decimal(port))
-        return std::nullopt;
-    return authority.substr(0, colon);
-}
-
 enum class Literal : std::uint8_t { none, loopback, other };
 
 Literal ip_literal(std::string_view host) {

@@ -185,7 +185,7 @@ Route action_route(Api& api, std::string_view pattern, std::string_view name, Ap
 Route create_route(Api& api) {
     Route made = route(api, Method::post, "/v1/conversations", "createConversation", async_create);
     made.summary = "Creates a conversation with its sandbox; answers when that is ready.";
-    made.body = BodyRule::optional;
+    made.body = BodyKind::optional_json;
     made.request_schema = "CreateConversation";
     made.responses = {{201, "The conversation, ready.", "Conversation"}};
     made.errors = {Errc::unknown_agent,         Errc::invalid_env,      Errc::network_not_allowed,
@@ -227,7 +227,7 @@ std::vector<Route> conversation_routes(Api& api) {
 
     Route patch = route(api, Method::patch, k_one, "patchConversation", async_patch);
     patch.summary = "Changes metadata, limits or timers.";
-    patch.body = BodyRule::required;
+    patch.body = BodyKind::json;
     patch.request_schema = "PatchConversation";
     patch.responses = {{200, "The conversation as changed.", "Conversation"}};
     patch.errors.insert(patch.errors.end(),
@@ -252,7 +252,7 @@ std::vector<Route> conversation_routes(Api& api) {
         "Ends the sandbox and keeps the workspace; `warm` freezes the sandbox instead, for some time and "
         "where "
         "the server can.";
-    pause.body = BodyRule::optional;
+    pause.body = BodyKind::optional_json;
     pause.request_schema = "PauseConversation";
     pause.errors.push_back(Errc::turn_in_progress);
     routes.push_back(std::move(pause));

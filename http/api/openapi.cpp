@@ -30,8 +30,14 @@ OrderedJson parameters(const Route& route) {
     auto path = route.pattern;
     while (!path.empty()) {
         const auto segment = take_element(path, '/');
-        if (segment.starts_with('{'))
-            list.push_back(parameter(segment.substr(1, segment.size() - 2), "path", text));
+        const auto found = path_parameter(segment);
+        if (!found)
+            continue;
+        list.push_back(parameter(found->name, "path", text));
+        if (found->spans)
+            list.back()["description"] =
+                "All that is left of the path, slashes included: bytes, percent-encoded, of any kind but "
+                "NUL; may be empty.";
     }
     for (const auto& query : route.query) {
         list.push_back(parameter(query.name, "query", OrderedJson::parse(query.schema)));
@@ -40,6 +46,18 @@ OrderedJson parameters(const Route& route) {
     for (const auto header : route.headers)
         list.push_back(parameter(header, "header", text));
     return list;
+}
+
+// OpenAPI knows no parameter that spans segments: it stands there as a plain one, and its description says
+// so.
+std::string path_template(std::string_view pattern) {
+    std::string out;
+    for (auto left = pattern.substr(1); !left.empty();) {
+        const auto segment = take_element(left, '/');
+        const auto found = path_parameter(segment);
+        out.append("/").append(found ? "{" + std::string(found->name) + "}" : std::string(segment));
+    }
+    return out.empty() ? "/" : out;
 }
 
 OrderedJson responses(const Route& route) {
@@ -74,9 +92,12 @@ OrderedJson operation(const Route& route) {
         out["security"] = OrderedJson::parse(R"([{"bearer":[]},{"apiKey":[]},{"streamToken":[]}])");
     if (auto list = parameters(route); !list.empty())
         out["parameters"] = std::move(list);
-    if (route.body != BodyRule::none) {
+    if (route.body == BodyKind::stream) {
+        // No schema: bytes of any kind, of any media type (OpenAPI 3.1, "Considerations for binary data").
+        out["requestBody"]["content"]["application/octet-stream"] = OrderedJson::object();
+    } else if (route.body != BodyKind::none) {
         OrderedJson& body = out["requestBody"];
-        body["required"] = route.body == BodyRule::required;
+        body["required"] = route.body == BodyKind::json;
         body["content"]["application/json"]["schema"] = reference(route.request_schema);
     }
     out["responses"] = responses(route);
@@ -101,7 +122,7 @@ std::vector<Errc> possible_errors(const Route& route) {
         errors.insert(errors.end(), {Errc::unauthorized, Errc::unknown_field});
     if (route.auth == Auth::token_or_key)
         errors.push_back(Errc::token_expired);
-    if (route.body != BodyRule::none)
+    if (route.body == BodyKind::json || route.body == BodyKind::optional_json)
         errors.insert(errors.end(), {Errc::invalid_json, Errc::invalid_utf8, Errc::unsupported_media_type,
                                      Errc::invalid_field});
     errors.insert(errors.end(), route.errors.begin(), route.errors.end());
@@ -116,7 +137,7 @@ std::string openapi_document(const std::vector<Route>& routes, std::string_view 
     out["security"] = OrderedJson::parse(R"([{"bearer":[]},{"apiKey":[]}])");
     OrderedJson& paths = out["paths"];
     for (const Route& route : routes)
-        paths[std::string(route.pattern)][lower_method(route.method)] = operation(route);
+        paths[path_template(route.pattern)][lower_method(route.method)] = operation(route);
     out["components"]["securitySchemes"] = OrderedJson::parse(
         R"({"bearer":{"type":"http","scheme":"bearer"},"apiKey":{"type":"apiKey","in":"header","name":"X-API-Key"},)"
         R"("streamToken":{"type":"apiKey","in":"query","name":"token"}})");

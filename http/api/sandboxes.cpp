@@ -85,7 +85,7 @@ Route create_route(Api& api) {
     Route made{Method::post, "/v1/sandboxes", "createSandbox",
                "Creates a sandbox without a conversation; answers when it is ready.",
                bind_handler(api, async_create)};
-    made.body = BodyRule::optional;
+    made.body = BodyKind::optional_json;
     made.request_schema = "CreateSandbox";
     made.responses = {{201, "The sandbox, ready.", "Sandbox"}};
     made.errors = {

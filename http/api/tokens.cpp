@@ -43,7 +43,7 @@ std::vector<Route> token_routes(Api& api) {
     Route made{Method::post, "/v1/conversations/{id}/tokens", "createStreamToken",
                "Makes a token for `?token=`, with which a browser opens this conversation's stream.",
                bind_handler(api, async_create_token)};
-    made.body = BodyRule::optional;
+    made.body = BodyKind::optional_json;
     made.request_schema = "CreateStreamToken";
     made.responses = {{201, "The token.", "StreamToken"}};
     made.errors = {Errc::not_found};

@@ -149,7 +149,7 @@ std::vector<Route> turn_routes(Api& api) {
     post.name = "postMessage";
     post.summary = "Starts a turn. With `Accept: text/event-stream` its events follow until `done`.";
     post.handler = bind_handler(api, async_post_message);
-    post.body = BodyRule::required;
+    post.body = BodyKind::json;
     post.request_schema = "PostMessage";
     post.headers = {"Idempotency-Key"};
     post.responses = {{200, "The turn's events.", "EventStream", k_event_stream_type},

@@ -12,6 +12,7 @@
 #include "core/base/task.hpp"
 #include "http/access/access.hpp"
 #include "http/access/client_limits.hpp"
+#include "http/wire/body_source.hpp"
 #include "http/wire/json_reader.hpp"
 #include "http/wire/message.hpp"
 #include "http/wire/text.hpp"
@@ -26,7 +27,7 @@ enum class MediaType : std::uint8_t { json, event_stream };
 /// Anything else gets JSON.
 MediaType preferred_media(std::string_view accept) noexcept;
 
-/// Lives in the session's coroutine until the response is on its way.
+/// Lives in the session's coroutine until the response has been sent.
 class RequestContext {
   public:
     RequestContext(Request& of, std::shared_ptr<WakeEvent> wake, const bool& aborted)
@@ -35,6 +36,7 @@ class RequestContext {
     RequestContext& operator=(const RequestContext&) = delete;
 
     Request& request;
+    BodySource* body = nullptr;  // where the route's body is BodyKind::stream, until the response is sent
     std::string request_id;
     Principal principal;
     Client client;

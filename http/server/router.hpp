@@ -1,8 +1,10 @@
 // The routing table: one list says what the server answers, and the OpenAPI document is made of the same list
-// (openapi.hpp). Immutable once made. Not here: what the handlers do.
+// (openapi.hpp). Immutable once made. A last parameter `{name...}` spans segments; what its value is, and
+// what it is not, says README.md. Not here: what the handlers do.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,13 +12,10 @@
 #include "core/base/error.hpp"
 #include "core/base/task.hpp"
 #include "http/server/context.hpp"
+#include "http/server/service.hpp"
 #include "http/wire/message.hpp"
 
 namespace atl::http {
-
-/// Answers a request. Runs in the session's coroutine; must not block. An Error becomes a problem, and so
-/// does an exception (internal, logged).
-using Handler = std::function<base::Task<base::Result<Response>>(RequestContext&)>;
 
 /// Whether a request may have the route at all, from its principal and its path; an error refuses it. Runs
 /// before the body is read.
@@ -29,9 +28,6 @@ enum class Auth : std::uint8_t { required, open, token_or_key };
 /// What a key may have that is for one user's conversations only, where the path does not name what belongs
 /// to somebody (ownership.hpp).
 enum class UserKeys : std::uint8_t { refused, allowed };
-
-/// What the JSON body of a route is.
-enum class BodyRule : std::uint8_t { none, optional, required };
 
 struct QueryParameter {
     std::string_view name;
@@ -53,13 +49,13 @@ struct ResponseSpec {
 
 struct Route {
     Method method;
-    std::string_view pattern;  // "/v1/things/{id}": a segment in braces is a parameter
+    std::string_view pattern;  // "/v1/things/{id}", "/files/{path...}": parameters are in braces
     std::string_view name;     // operationId
     std::string_view summary;
     Handler handler;
     Auth auth = Auth::required;
-    BodyRule body = BodyRule::none;
-    std::string_view request_schema;  // name in components/schemas
+    BodyKind body = BodyKind::none;
+    std::string_view request_schema;  // name in components/schemas; of a stream none
     std::vector<QueryParameter> query;
     std::vector<std::string_view> headers;  // request fields that the route reads
     std::vector<ResponseSpec> responses;
@@ -68,7 +64,17 @@ struct Route {
     Guard guard;  // set by make_router
 };
 
-/// Patterns and names are unique, parameters are whole segments; a table that breaks this throws.
+/// A parameter of a pattern: a whole segment in braces, or, with dots at its end, the rest of the path.
+struct PathParameter {
+    std::string_view name;
+    bool spans = false;  // all that is left of the path, bytes of any kind; perhaps empty
+};
+
+/// Nothing if `segment` of a pattern stands for itself.
+std::optional<PathParameter> path_parameter(std::string_view segment) noexcept;
+
+/// Patterns and names are unique, also without the dots of a parameter that spans segments; parameters are
+/// whole segments, and only the last one spans; a table that breaks this throws.
 class Router {
   public:
     explicit Router(std::vector<Route> routes);
@@ -79,9 +85,12 @@ class Router {
         const Route* route = nullptr;
         std::vector<std::pair<std::string_view, std::string>> params;
         std::string allow;
-        bool malformed = false;  // a parameter is not UTF-8, percent-encoded
+        // A parameter is not UTF-8, percent-encoded; of one that spans segments: not percent-encoded bytes,
+        // or with a NUL among them.
+        bool malformed = false;
     };
-    /// HEAD fits GET routes (RFC 9110 section 9.3.2).
+    /// HEAD fits GET routes (RFC 9110 section 9.3.2). Of those that fit, one without a parameter that spans
+    /// segments comes first, then the one with more segments, then the first of the table.
     Match match(Method method, std::string_view path) const;
 
     const std::vector<Route>& routes() const noexcept { return routes_; }
@@ -90,7 +99,10 @@ class Router {
     struct Pattern {
         std::vector<std::string_view> segments;
         std::size_t route;
+        bool spans = false;
     };
+    static bool fits(const Pattern& pattern, const std::vector<std::string_view>& path) noexcept;
+
     std::vector<Route> routes_;
     std::vector<Pattern> patterns_;
 };

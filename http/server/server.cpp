@@ -7,7 +7,6 @@
 
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
-#include "http/server/problem.hpp"
 #include "http/server/session.hpp"
 #include "http/wire/wake_queue.hpp"
 
@@ -23,27 +22,28 @@ constexpr std::size_t k_dropped_bytes = 4096;
 
 }  // namespace
 
-Server::Server(base::Executor executor, Settings settings, Router router, const Authenticator& authenticator)
+Server::Server(base::Executor executor, Settings settings)
     : executor_(executor),
-      state_(executor, std::move(settings), std::move(router), authenticator),
+      state_(executor, std::move(settings)),
       tasks_(executor, "http"),
       grace_timer_(executor),
       pause_timer_(executor) {}
 
 Server::~Server() = default;
 
-base::Result<std::string> Server::listen(const std::string& spec) {
+base::Result<std::string> Server::listen(const std::string& spec, Services services) {
     auto listener = Listener::open(executor_, spec, state_.settings.unix_socket_group);
     if (listener.has_error())
         return listener.error();
-    listeners_.push_back(std::make_unique<Listener>(std::move(*listener)));
-    return listeners_.back()->address();
+    Door door{std::move(*listener), std::move(services)};
+    doors_.push_back(std::make_unique<Door>(std::move(door)));
+    return doors_.back()->listener.address();
 }
 
 void Server::start() {
-    for (auto& listener : listeners_) {
-        base::LogLine(base::evt::server_listening).field("addr", listener->address()).info();
-        tasks_.spawn(async_accept(*listener));
+    for (auto& door : doors_) {
+        base::LogLine(base::evt::server_listening).field("addr", door->listener.address()).info();
+        tasks_.spawn(async_accept(*door));
     }
 }
 
@@ -51,7 +51,8 @@ std::size_t Server::queued_wakes() const {
     return boost::asio::use_service<WakeQueue>(executor_.context()).size();
 }
 
-base::Task<> Server::async_accept(Listener& listener) {
+base::Task<> Server::async_accept(Door& door) {
+    Listener& listener = door.listener;
     while (!state_.stopping) {
         const bool open = co_await listener.async_wait();
         if (!open || state_.stopping)
@@ -61,7 +62,7 @@ base::Task<> Server::async_accept(Listener& listener) {
             auto client = listener.accept(exhausted);
             if (!client)
                 break;
-            take(std::move(*client), listener.reach());
+            take(std::move(*client), door);
         }
         if (!exhausted)
             continue;
@@ -74,13 +75,14 @@ base::Task<> Server::async_accept(Listener& listener) {
     }
 }
 
-void Server::take(Accepted client, Reach reach) {
-    auto lease = state_.limits.connect(client.peer, state_.settings.trusted_proxies);
+void Server::take(Accepted client, Door& door) {
+    auto lease = door.services.any().connect(client.peer);
     if (lease.has_error())
-        return refuse(client, reach, lease.error());
+        return refuse(client, door, lease.error());
     if (sessions_.size() >= state_.settings.max_connections)
-        return refuse(client, reach, Error(Errc::capacity, "The server has no connections left."));
-    auto session = std::make_shared<Session>(state_, std::move(client), reach, std::move(*lease));
+        return refuse(client, door, Error(Errc::capacity, "The server has no connections left."));
+    auto session = std::make_shared<Session>(state_, door.services, std::move(client), door.listener.reach(),
+                                             std::move(*lease));
     sessions_.insert(session.get());
     tasks_.spawn(async_serve(std::move(session)));
 }
@@ -88,14 +90,23 @@ void Server::take(Accepted client, Reach reach) {
 // Says why and closes, without a session. The answer fits any socket's buffer. What has arrived is read,
 // since closing a socket with input resets the connection, and the client might never see the answer; what
 // comes later still may.
-void Server::refuse(Accepted& client, Reach reach, const Error& error) {
-    state_.log_limit(error, client.peer);
+void Server::refuse(Accepted& client, Door& door, const Error& error) {
     // A handshake only to say no would cost more than the refusal is worth.
-    if (state_.tls && reach != Reach::unix_socket)
+    const bool answers = !state_.tls || door.listener.reach() == Reach::unix_socket;
+    if (!answers || error.code() == Errc::capacity)
+        limit_log_.log(error, client.peer);
+    if (!answers)
         return;
-    const std::string id = state_.new_request_id();
-    const Response response = problem(error, id);
+    Request none;
+    const bool aborted = false;
+    RequestContext context(none, nullptr, aborted);
+    context.request_id = state_.new_request_id();
+    context.client.address = client.peer;
+    Service& service = door.services.any();
+    const Response response = service.refuse(context, error);
     state_.count_response(response.status);
+    service.count_response(response.status);
+    const std::string& id = context.request_id;
     std::string out;
     write_response(out, response, id, state_.date(), KeepAlive::no, Framing::length);
     boost::system::error_code ignored;
@@ -118,8 +129,8 @@ base::Task<> Server::async_serve(std::shared_ptr<Session> session) {
 
 void Server::stop(base::Millis grace, std::function<void()> done) {
     state_.stopping = true;
-    for (auto& listener : listeners_)
-        listener->close();
+    for (auto& door : doors_)
+        door->listener.close();
     pause_timer_.cancel();
     for (Session* session : sessions_)
         session->stop();

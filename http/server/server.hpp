@@ -1,5 +1,5 @@
 // The HTTP server: listeners, their sessions, the cap on connections, graceful end. Single-threaded.
-// Destroy it after the io_context has run out of work. Not here: routes (api.hpp), one connection
+// Destroy it after the io_context has run out of work. Not here: what answers (service.hpp), one connection
 // (session.hpp).
 #pragma once
 
@@ -12,8 +12,10 @@
 
 #include "core/base/error.hpp"
 #include "core/base/task_group.hpp"
+#include "http/server/limit_log.hpp"
 #include "http/server/listener.hpp"
 #include "http/server/server_state.hpp"
+#include "http/server/services.hpp"
 
 namespace atl::http {
 
@@ -21,15 +23,15 @@ class Session;
 
 class Server {
   public:
-    /// `authenticator` and what the routes refer to must outlive the server.
-    Server(base::Executor executor, Settings settings, Router router, const Authenticator& authenticator);
+    Server(base::Executor executor, Settings settings);
     ~Server();
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
 
     /// Opens a listener: "127.0.0.1:4100", "[::1]:4100", "unix:/run/atoll.sock"; port 0 lets the kernel
-    /// choose. Gives the address as bound. Clients wait in the backlog until start(). Errors: listen_failed.
-    base::Result<std::string> listen(const std::string& spec);
+    /// choose. `services` answer there and must outlive the server. Gives the address as bound. Clients wait
+    /// in the backlog until start(). Errors: listen_failed.
+    base::Result<std::string> listen(const std::string& spec, Services services);
     /// From now on TCP listeners speak HTTPS with this; open connections stay as they are, Unix sockets
     /// plain.
     void use_tls(std::shared_ptr<const TlsContext> tls) { state_.tls = std::move(tls); }
@@ -43,7 +45,7 @@ class Server {
     std::size_t connections() const noexcept { return sessions_.size(); }
     /// What request bodies and WebSocket messages that are not complete take, and how many wait for it.
     const BodyBudget& bodies() const noexcept { return state_.bodies; }
-    /// Responses since the start, by status; a stream counts when it has ended.
+    /// Responses of all services since the start, by status; a stream counts when it has ended.
     const auto& responses() const noexcept { return state_.responses; }
     /// Of the loop: coroutines that are to be woken (wake_queue.hpp).
     std::size_t queued_wakes() const;
@@ -52,15 +54,21 @@ class Server {
     using Timer = boost::asio::basic_waitable_timer<
         std::chrono::steady_clock, boost::asio::wait_traits<std::chrono::steady_clock>, base::Executor>;
 
-    base::Task<> async_accept(Listener& listener);
+    struct Door {
+        Listener listener;
+        Services services;
+    };
+
+    base::Task<> async_accept(Door& door);
     base::Task<> async_serve(std::shared_ptr<Session> session);
-    void take(Accepted client, Reach reach);
-    void refuse(Accepted& client, Reach reach, const base::Error& error);
+    void take(Accepted client, Door& door);
+    void refuse(Accepted& client, Door& door, const base::Error& error);
 
     base::Executor executor_;
     ServerState state_;
     base::TaskGroup tasks_;
-    std::vector<std::unique_ptr<Listener>> listeners_;
+    LimitLog limit_log_;
+    std::vector<std::unique_ptr<Door>> doors_;
     std::unordered_set<Session*> sessions_;
     Timer grace_timer_;
     Timer pause_timer_;

@@ -3,8 +3,6 @@
 #include <chrono>
 
 #include "core/base/ids.hpp"
-#include "core/base/log.hpp"
-#include "core/base/log_events.hpp"
 #include "http/wire/message.hpp"
 
 namespace atl::http {
@@ -12,20 +10,14 @@ namespace {
 
 constexpr base::Millis k_wheel_tick{20};
 constexpr std::size_t k_id_prefix_length = 10;
-constexpr RateLimiter::Rate k_limit_lines{std::chrono::seconds{1}, 10};
 
 }  // namespace
 
-ServerState::ServerState(base::Executor executor, Settings settings_in, Router router_in,
-                         const Authenticator& authenticator_in)
+ServerState::ServerState(base::Executor executor, Settings settings_in)
     : settings(std::move(settings_in)),
-      router(std::move(router_in)),
-      authenticator(authenticator_in),
-      limits(settings.limits),
       wheel(executor, k_wheel_tick),
       bodies(settings.body_budget_bytes),
-      id_prefix_(base::new_id().substr(0, k_id_prefix_length) + '-'),
-      limit_lines_(k_limit_lines, 1) {}
+      id_prefix_(base::new_id().substr(0, k_id_prefix_length) + '-') {}
 
 const std::string& ServerState::date() {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -39,15 +31,6 @@ const std::string& ServerState::date() {
 
 std::string ServerState::new_request_id() {
     return id_prefix_ + std::to_string(++last_request_);
-}
-
-void ServerState::log_limit(const base::Error& error, const PeerAddress& address) {
-    if (limit_lines_.take(0, std::chrono::steady_clock::now()) > RateLimiter::Nanos::zero())
-        return;
-    base::LogLine(base::evt::limit_reached)
-        .field("addr", address_text(address))
-        .quoted("err", error.detail())
-        .warn();
 }
 
 }  // namespace atl::http

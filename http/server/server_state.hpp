@@ -6,9 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "http/access/access.hpp"
-#include "http/access/client_limits.hpp"
-#include "http/server/router.hpp"
 #include "http/server/settings.hpp"
 #include "http/wire/body_budget.hpp"
 #include "http/wire/deadline_wheel.hpp"
@@ -20,26 +17,19 @@ class ServerState {
   public:
     static constexpr std::size_t k_statuses = 600;
 
-    ServerState(base::Executor executor, Settings settings, Router router,
-                const Authenticator& authenticator);
+    ServerState(base::Executor executor, Settings settings);
 
     const Settings settings;
-    const Router router;
-    const Authenticator& authenticator;
-    ClientLimits limits;
     DeadlineWheel wheel;
     mutable BodyBudget bodies;  // who reads a message takes a place
     bool stopping = false;
-    std::array<std::uint64_t, k_statuses> responses{};  // by status, since the start
+    std::array<std::uint64_t, k_statuses> responses{};  // of all services, by status, since the start
     std::shared_ptr<const TlsContext> tls;              // of new TCP connections; null: they are plain
 
     /// The Date field of now, made once a second.
     const std::string& date();
     /// Unique over all starts of the server, cheap to make.
     std::string new_request_id();
-    /// Logs that a limit was reached, a few lines a second at most, whoever asks: who is refused does not
-    /// fill the log.
-    void log_limit(const base::Error& error, const PeerAddress& address);
     void count_response(unsigned status) noexcept { ++responses[status < k_statuses ? status : 0]; }
 
   private:
@@ -47,7 +37,6 @@ class ServerState {
     std::int64_t date_second_ = -1;
     std::string id_prefix_;
     std::uint64_t last_request_ = 0;
-    RateLimiter limit_lines_;
 };
 
 }  // namespace atl::http

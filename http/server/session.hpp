@@ -1,7 +1,8 @@
-// One client's connection: reads requests, admits them, runs their handlers one after the other in the order
-// in which they came (pipelining, RFC 9112 section 9.3.2), and sends the answers. Invariants: a request that
-// cannot be told apart from the next closes the connection; every wait on the client has a deadline; a
-// handler's exception becomes a problem. Not here: sockets (connection.hpp), routes.
+// One client's connection: reads requests, has each admitted by the service that its host name selects, runs
+// their handlers one after the other in the order in which they came (pipelining, RFC 9112 section 9.3.2),
+// and sends the answers. Invariants: a request that cannot be told apart from the next closes the connection;
+// every wait on the client has a deadline; no byte of a body is read before its request is admitted. Not
+// here: sockets (connection.hpp), who is admitted, routes and the form of errors (service.hpp).
 #pragma once
 
 #include <chrono>
@@ -14,6 +15,8 @@
 #include "http/server/context.hpp"
 #include "http/server/listener.hpp"
 #include "http/server/server_state.hpp"
+#include "http/server/services.hpp"
+#include "http/wire/body_reader.hpp"
 #include "http/wire/connection.hpp"
 #include "http/wire/request_parser.hpp"
 
@@ -21,8 +24,10 @@ namespace atl::http {
 
 class Session {
   public:
-    /// `state` must outlive the session. `lease` counts the connection as long as the session lives.
-    Session(ServerState& state, Accepted client, Reach reach, CountLimiter::Lease lease);
+    /// `state` and `services` must outlive the session. `lease` counts the connection as long as the session
+    /// lives.
+    Session(ServerState& state, const Services& services, Accepted client, Reach reach,
+            CountLimiter::Lease lease);
 
     /// Serves until the connection ends. The session must live until then. Not cancellable: use stop() and
     /// abort().
@@ -36,31 +41,33 @@ class Session {
 
   private:
     enum class Next : std::uint8_t { again, close, linger, taken_over };
+    // Of the request's body, once the response begins.
+    enum class Rest : std::uint8_t { is_read, may_be_read };
 
     base::Task<Next> async_open();
     base::Task<Next> async_serve_one();
     base::Task<base::Result<bool>> async_read_head();
-    base::Task<base::Result<bool>> async_read_body();
-    base::Task<base::Result<bool>> async_take_place();
+    base::Task<base::Result<bool>> async_read_body(std::size_t most_bytes);
+    base::Task<base::Result<bool>> async_take_place(std::size_t most_bytes);
     void drop_body();
-    base::Task<Response> async_handle(const Route& route, RequestContext& context);
+    base::Task<Response> async_handle(const Handler& handler, RequestContext& context);
     base::Task<Next> async_respond(RequestContext& context, Response& response);
+    base::Task<Next> async_respond_source(RequestContext& context, Response& response);
+    void end_response(const RequestContext& context, const Response& response);
     base::Task<Next> async_refuse_unread(base::Error error);
     void begin_request(RequestContext& context);
-    base::Result<const Route*> admit(RequestContext& context, std::string& allow);
-    base::Result<void> admit_site(const RequestContext& context) const;
-    base::Result<void> admit_principal(RequestContext& context, const Router::Match& match);
-    base::Result<Principal> identify(const Router::Match& match, const Request& request) const;
-    Response refuse(const RequestContext& context, const base::Error& error);
-    base::Result<void> admit_query(const Route& route, RequestContext& context) const;
-    KeepAlive keep_alive() const;
+    KeepAlive keep_alive(Rest rest) const;
     Next after_response(Io io, KeepAlive kept) const;
+    void count(const RequestContext& context, const Response& response) const;
     void log_request(std::string_view request_id, unsigned status, const PeerAddress& address) const;
 
     ServerState& state_;
+    const Services& services_;
+    Service* service_;  // of the request
     std::shared_ptr<Connection> connection_;
     RequestParser parser_;
-    BodyBudget::Place place_;  // of the body
+    BodyBudget::Place place_;         // of a body that is collected
+    std::optional<BodyReader> body_;  // of one that is streamed
     Reach reach_;
     PeerAddress peer_;
     CountLimiter::Lease lease_;

@@ -25,12 +25,17 @@ struct Settings : WireSettings {
     std::size_t body_budget_bytes =
         base::k_body_budget_bytes;  // of all that are not complete (body_budget.hpp)
     std::size_t max_connections = base::k_max_connections;
+    std::optional<gid_t> unix_socket_group;  // may connect to Unix sockets, besides the server's own user
+    AccessLog access_log = AccessLog::failures;
+};
+
+/// Of the API's service (gate.hpp).
+struct GateSettings {
     LimitSettings limits;                      // of one client
     TrustedProxies trusted_proxies;            // whose X-Forwarded fields count
     std::vector<std::string> allowed_hosts;    // names in Host beyond those of the loopback; without port
     std::vector<std::string> allowed_origins;  // "https://app.example": pages of other sites that may ask
-    std::optional<gid_t> unix_socket_group;    // may connect to Unix sockets, besides the server's own user
-    AccessLog access_log = AccessLog::failures;
+    std::size_t max_body_bytes = base::k_max_body_bytes;  // of a body that does not stream
 };
 
 }  // namespace atl::http

@@ -30,11 +30,21 @@ Connection::Connection(Socket socket, DeadlineWheel& wheel, const WireSettings& 
 
 void Connection::consume(std::size_t count) noexcept {
     begin_ += count;
+    free_buffer();
+}
+
+// An empty buffer that is larger than most requests need.
+void Connection::free_buffer() noexcept {
     if (begin_ != end_ || read_pending_)
         return;
     begin_ = end_ = 0;
-    if (buffer_.size() > k_first_buffer_bytes)
+    if (buffer_.size() > k_first_buffer_bytes && size_ == BufferSize::small)
         std::vector<char>().swap(buffer_);
+}
+
+void Connection::use_buffer(BufferSize size) noexcept {
+    if (std::exchange(size_, size) != size)
+        free_buffer();
 }
 
 void Connection::set_deadline(base::Millis from_now) {
@@ -57,6 +67,8 @@ bool Connection::make_room() {
     const std::size_t limit = settings_.max_header_bytes + base::k_read_ahead_bytes;
     if (begin_ > 0 && begin_ == end_)
         begin_ = end_ = 0;
+    if (size_ == BufferSize::full && buffer_.size() < limit)
+        buffer_.resize(limit);
     if (buffer_.size() - end_ >= k_least_room_bytes)
         return true;
     if (begin_ > 0) {
@@ -107,7 +119,8 @@ void Connection::start_tls_read() {
     }
     if (begin_ == end_) {
         begin_ = end_ = 0;
-        std::vector<char>().swap(buffer_);
+        if (size_ == BufferSize::small)
+            std::vector<char>().swap(buffer_);
     } else if (!make_room()) {
         return;
     }
@@ -239,11 +252,9 @@ base::Task<Io> Connection::async_send(std::string_view bytes) {
             start_write_wait();
         while (write_pending_ && !aborted_) {
             if (std::exchange(deadline_passed_, false)) {
-                // Something is missing for good: nothing may follow, nor an end that looks orderly.
-                failed_ = true;
-                // A client that does not read: its end frees what the kernel still holds for it.
-                boost::system::error_code ignored;
-                socket_.set_option(asio::socket_base::linger(true, 0), ignored);
+                // Something is missing for good. The reset also frees what the kernel still holds for a
+                // client that does not read.
+                cut();
                 co_return Io::deadline;
             }
             co_await wake_->async_wait();
@@ -296,6 +307,12 @@ void Connection::end_tls() {
     if (tls_ && !aborted_ && !failed_)
         tls_->send_close_notify();
     tls_.reset();
+}
+
+void Connection::cut() {
+    failed_ = true;
+    boost::system::error_code ignored;
+    socket_.set_option(asio::socket_base::linger(true, 0), ignored);
 }
 
 void Connection::interrupt() {

@@ -31,6 +31,9 @@ enum class Io : std::uint8_t {
     failed,     // the connection is broken
 };
 
+/// Of the buffer for input: `small` for requests and frames, which come a few at a time; `full` for bulk.
+enum class BufferSize : std::uint8_t { small, full };
+
 class Connection final : public DeadlineWheel::Entry, public std::enable_shared_from_this<Connection> {
   public:
     /// With `tls` the connection speaks TLS, and is of no use before async_open().
@@ -46,6 +49,9 @@ class Connection final : public DeadlineWheel::Entry, public std::enable_shared_
     /// What has arrived and was not consumed. The view is valid until the next wait.
     std::string_view input() const noexcept { return {buffer_.data() + begin_, end_ - begin_}; }
     void consume(std::size_t count) noexcept;
+
+    /// From now on. With `full` the buffer has its greatest size at once and is kept when it is empty.
+    void use_buffer(BufferSize size) noexcept;
 
     void set_deadline(base::Millis from_now);
     void clear_deadline() noexcept;
@@ -70,6 +76,9 @@ class Connection final : public DeadlineWheel::Entry, public std::enable_shared_
     void interrupt();
     /// Ends every wait with `stopped` and closes the socket.
     void abort();
+    /// Breaks the connection off with a reset: what was sent so far must not look complete to the peer.
+    /// close() has to follow.
+    void cut();
     void close();
     bool is_interrupted() const noexcept { return interrupted_; }
     const bool& is_aborted() const noexcept { return aborted_; }
@@ -85,6 +94,7 @@ class Connection final : public DeadlineWheel::Entry, public std::enable_shared_
     std::size_t write_some(std::string_view bytes);
     void end_tls();
     bool make_room();
+    void free_buffer() noexcept;
 
     Socket socket_;
     DeadlineWheel& wheel_;
@@ -94,6 +104,7 @@ class Connection final : public DeadlineWheel::Entry, public std::enable_shared_
     std::vector<char> buffer_;
     std::size_t begin_ = 0;
     std::size_t end_ = 0;
+    BufferSize size_ = BufferSize::small;
     bool read_pending_ = false;
     bool write_pending_ = false;
     bool eof_ = false;

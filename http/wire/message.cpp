@@ -63,6 +63,8 @@ std::string_view reason_phrase(unsigned status) noexcept {
             return "Accepted";
         case 204:
             return "No Content";
+        case 206:
+            return "Partial Content";
         case 304:
             return "Not Modified";
         case 400:
@@ -89,6 +91,8 @@ std::string_view reason_phrase(unsigned status) noexcept {
             return "URI Too Long";
         case 415:
             return "Unsupported Media Type";
+        case 416:
+            return "Range Not Satisfiable";
         case 421:
             return "Misdirected Request";
         case 422:
@@ -135,7 +139,8 @@ void write_response(std::string& out, const Response& response, std::string_view
     if (framing == Framing::chunked)
         out += "Transfer-Encoding: chunked\r\n";
     else if (framing != Framing::until_close && !bodiless)
-        fmt::format_to(std::back_inserter(out), "Content-Length: {}\r\n", response.body.size());
+        fmt::format_to(std::back_inserter(out), "Content-Length: {}\r\n",
+                       response.length.value_or(response.body.size()));
     out += "\r\n";
     if (with_body)
         out += response.body;

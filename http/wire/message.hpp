@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,7 @@
 
 #include "core/base/error.hpp"
 #include "core/base/task.hpp"
+#include "http/wire/body_source.hpp"
 
 namespace atl::http {
 
@@ -75,8 +77,8 @@ class Takeover {
     virtual base::Task<> async_run(Connection& connection, const ServerState& state) = 0;
 };
 
-/// What a handler answers. With a `stream` the body is not used and the length is not told; a 101 has a
-/// `takeover` and its own Connection field.
+/// What a handler answers. With a `stream` or a `source` the body is not used; a 101 has a `takeover` and its
+/// own Connection field.
 struct Response {
     unsigned status = 200;
     std::string_view content_type = "application/json";  // of static storage; empty with an empty body
@@ -84,6 +86,10 @@ struct Response {
     std::string_view cache_control = "no-store";                    // of static storage
     std::vector<std::pair<std::string_view, std::string>> headers;  // names of static storage
     std::unique_ptr<BodyStream> stream;
+    // May refer to the RequestContext: it is gone before that. Not read for HEAD; not for a status without a
+    // body (101, 204, 304).
+    std::unique_ptr<BodySource> source;
+    std::optional<std::uint64_t> length;  // of the source, in bytes; nothing: not known
     std::unique_ptr<Takeover> takeover;
 };
 
@@ -93,10 +99,10 @@ Response json_response(std::string body, unsigned status = 200);
 /// What becomes of the connection; an HTTP/1.0 client has to be told that it persists.
 enum class KeepAlive : std::uint8_t { no, implied, told };
 enum class Framing : std::uint8_t {
-    length,      // Content-Length and the body
+    length,      // Content-Length and the body; that of a source is sent by the caller
     head_only,   // the answer to HEAD: Content-Length as for GET, no body
     chunked,     // Transfer-Encoding: chunked, the caller sends chunks
-    until_close  // HTTP/1.0 stream: the end of the connection ends the body
+    until_close  // HTTP/1.0 stream or source: the end of the connection ends the body
 };
 
 /// Appends the head of `response`, and with Framing::length the body, ready for the wire. `date` is an

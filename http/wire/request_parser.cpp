@@ -74,13 +74,14 @@ class RequestParser::Sink {
         }
         void on_header_impl(ErrorCode& ec) override { sink_.on_head_end(ec); }
         void on_body_init_impl(const boost::optional<std::uint64_t>& length, ErrorCode&) override {
-            if (length)
+            if (length && !sink_.streams)
                 sink_.request.body.reserve(std::min<std::uint64_t>(*length, base::k_free_body_bytes));
         }
         std::size_t on_body_impl(string_view bytes, ErrorCode& ec) override {
             return sink_.on_body(std_view(bytes), ec);
         }
-        void on_chunk_header_impl(std::uint64_t, string_view extensions, ErrorCode& ec) override {
+        void on_chunk_header_impl(std::uint64_t size, string_view extensions, ErrorCode& ec) override {
+            sink_.chunk_left = size;
             sink_.on_chunk_extensions(std_view(extensions), ec);
         }
         std::size_t on_chunk_body_impl(std::uint64_t, string_view bytes, ErrorCode& ec) override {
@@ -113,7 +114,9 @@ class RequestParser::Sink {
         target = host = Piece{};
         hosts = lengths = codings = origins = authorizations = 0;
         head_bytes = 0;
-        expects_continue = failed = false;
+        chunk_left = body_bytes = 0;
+        room = {};
+        expects_continue = failed = streams = false;
     }
 
     void refuse(ErrorCode& ec, std::string detail) {
@@ -186,11 +189,18 @@ class RequestParser::Sink {
     }
 
     std::size_t on_body(std::string_view bytes, ErrorCode& ec) {
-        if (bytes.size() > body_limit - request.body.size()) {
+        if (streams) {
+            bytes = bytes.substr(0, room.size());
+            std::copy(bytes.begin(), bytes.end(), room.begin());
+            room = room.subspan(bytes.size());
+        } else if (bytes.size() > body_limit - request.body.size()) {
             ec = beast_http::error::body_limit;
             return 0;
+        } else {
+            request.body.append(bytes);
         }
-        request.body.append(bytes);
+        body_bytes += bytes.size();
+        chunk_left -= std::min<std::uint64_t>(chunk_left, bytes.size());
         return bytes.size();
     }
 
@@ -215,6 +225,10 @@ class RequestParser::Sink {
     int authorizations = 0;
     std::size_t head_bytes = 0;
     std::size_t body_limit = 0;
+    std::uint64_t body_bytes = 0;  // parsed so far
+    std::uint64_t chunk_left = 0;  // of the chunk that has begun
+    std::span<char> room;          // for the body that is streamed
+    bool streams = false;
     bool expects_continue = false;
     bool failed = false;     // even if Beast has read all of the message
     std::string_view input;  // what the parser looks at; holds all of a field that it tells
@@ -307,6 +321,19 @@ base::Result<std::size_t> RequestParser::feed(std::string_view bytes) {
             return used;
         sink_->start(limits_);
     }
+    return parse(bytes, used);
+}
+
+base::Result<RequestParser::Fed> RequestParser::feed_body(std::string_view bytes, std::span<char> room) {
+    sink_->room = room;
+    const auto used = parse(bytes, 0);
+    if (used.has_error())
+        return used.error();
+    return Fed{*used, room.size() - sink_->room.size()};
+}
+
+// From `used` on. Gives where it stopped.
+base::Result<std::size_t> RequestParser::parse(std::string_view bytes, std::size_t used) {
     auto& parser = *sink_->parser;
     const bool in_head = !parser.is_header_done();
     const bool in_line = in_head && sink_->target.size == 0;
@@ -315,14 +342,17 @@ base::Result<std::size_t> RequestParser::feed(std::string_view bytes) {
                    ? Error(Errc::target_too_long, "The request line is too long.")
                    : Error(Errc::header_too_large, "The head, a chunk's line or the trailers are too long.");
     };
-    while (used < bytes.size() && !parser.is_done() && in_head == !parser.is_header_done()) {
+    const auto is_full = [&] { return sink_->streams && sink_->room.empty(); };
+    while (used < bytes.size() && !parser.is_done() && in_head == !parser.is_header_done() && !is_full()) {
         ErrorCode ec;
         const auto rest = bytes.substr(used);
-        // Beast asserts that no less than this follows once it has seen the last chunk's size.
-        if (!in_head && parser.chunked() && rest.size() < k_least_chunked_rest_bytes)
+        // Beast asserts that no less than this follows once it has seen the last chunk's size. Inside a
+        // chunk it takes whatever has come.
+        if (!in_head && parser.chunked() && sink_->chunk_left == 0 &&
+            rest.size() < k_least_chunked_rest_bytes)
             break;
         sink_->input = rest;
-        const auto body_before = sink_->request.body.size();
+        const auto body_before = sink_->body_bytes;
         const auto count = parser.put(boost::asio::const_buffer(rest.data(), rest.size()), ec);
         used += count;
         if (in_head)
@@ -334,18 +364,24 @@ base::Result<std::size_t> RequestParser::feed(std::string_view bytes) {
         if (ec)
             return sink_->failure(error_of(ec, sink_->refusal));
         // A chunk line or the trailers that came as a whole: the cap is the same as when they grow.
-        if (!in_head && count - (sink_->request.body.size() - body_before) > limits_.head_bytes)
+        if (!in_head && count - (sink_->body_bytes - body_before) > limits_.head_bytes)
             return sink_->failure(too_long());
     }
     // What is neither consumed nor complete is a line that still grows: of the head, of a chunk, of a
     // trailer.
-    const bool growing = in_head ? !parser.is_header_done() : !parser.is_done();
+    const bool growing = in_head ? !parser.is_header_done() : !parser.is_done() && !is_full();
     const std::size_t pending = growing ? bytes.size() - used : 0;
     if ((in_head ? sink_->head_bytes : 0) + pending > limits_.head_bytes)
         return sink_->failure(too_long());
     return used;
 }
 
+void RequestParser::set_body_limit(std::size_t bytes) noexcept {
+    sink_->body_limit = bytes;
+}
+void RequestParser::stream_body() noexcept {
+    sink_->streams = true;
+}
 bool RequestParser::started() const noexcept {
     return sink_->parsing();
 }

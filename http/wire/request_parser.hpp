@@ -2,12 +2,13 @@
 // behind a proxy has to refuse, because two readers of the same bytes must never see different requests
 // (RFC 9112 section 11.2): Content-Length with Transfer-Encoding, repeated or list-valued Content-Length, any
 // transfer coding but `chunked`, repeated Host, Origin or Authorization, folded fields. Bounded: head, body,
-// chunk lines and trailers have caps. Pure: no socket, no clock. One message at a time; reset() before the
-// next.
+// chunk lines and trailers have caps; a body that is streamed has none, since nothing of it is kept. Pure: no
+// socket, no clock. One message at a time; reset() before the next.
 #pragma once
 
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "core/base/error.hpp"
 #include "http/wire/message.hpp"
@@ -31,6 +32,18 @@ class RequestParser {
     /// body_too_large.
     base::Result<std::size_t> feed(std::string_view bytes);
 
+    /// The cap on a body that is collected; until then that of the constructor. Once head_done().
+    void set_body_limit(std::size_t bytes) noexcept;
+    /// From now on feed_body() takes the place of feed(), until the message is done. Once head_done().
+    void stream_body() noexcept;
+    struct Fed {
+        std::size_t used = 0;     // of the bytes given, as of feed()
+        std::size_t written = 0;  // of the room
+    };
+    /// Parses from `bytes` and writes the body's into `room`, which must not be empty. Stops when there is no
+    /// room left. Errors: invalid_request, header_too_large.
+    base::Result<Fed> feed_body(std::string_view bytes, std::span<char> room);
+
     /// True from the first byte of a message on.
     bool started() const noexcept;
     bool head_done() const noexcept;
@@ -51,6 +64,8 @@ class RequestParser {
 
   private:
     class Sink;
+    base::Result<std::size_t> parse(std::string_view bytes, std::size_t used);
+
     std::unique_ptr<Sink> sink_;
     ParserLimits limits_;
 };

@@ -162,6 +162,17 @@ bool is_visible_ascii(std::string_view text, std::size_t limit) noexcept {
            std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; });
 }
 
+std::optional<std::string_view> host_without_port(std::string_view authority) noexcept {
+    const auto bracket = authority.rfind(']');
+    const auto colon = authority.rfind(':');
+    if (colon == std::string_view::npos || (bracket != std::string_view::npos && colon < bracket))
+        return authority;
+    const auto port = authority.substr(colon + 1);
+    if (!port.empty() && !parse_decimal(port))
+        return std::nullopt;
+    return authority.substr(0, colon);
+}
+
 std::optional<QueryItems> parse_query(std::string_view query) {
     QueryItems items;
     while (!query.empty()) {

@@ -45,6 +45,9 @@ class Utf8Check {
 /// A decimal number of digits only, without sign; nothing when it does not fit.
 std::optional<std::uint64_t> parse_decimal(std::string_view text) noexcept;
 
+/// "host:80" and "[::1]:80" without their port; nothing if the port is not a number.
+std::optional<std::string_view> host_without_port(std::string_view authority) noexcept;
+
 /// True if `text` is 1 to `limit` visible ASCII characters (no space, no control).
 bool is_visible_ascii(std::string_view text, std::size_t limit) noexcept;
 

@@ -1,5 +1,6 @@
 // Requests on a connection: the same however their bytes come, within the limits, and the same to a second,
-// plain reader of RFC 9112: if that one sees another end, another body or other fields, a proxy may, too.
+// plain reader of RFC 9112: if that one sees another end, another body or other fields, a proxy may, too. A
+// body that is streamed is the one that would be collected, into whatever room.
 #include <algorithm>
 #include <cstring>
 
@@ -43,6 +44,51 @@ Seen seen_of(const http::RequestParser& parser, std::size_t size) {
     require(seen.path.starts_with('/') || whole_server, "a path begins with '/', or is that of OPTIONS *");
     require(request.body.size() <= k_limits.body_bytes, "a body is within its limit");
     return seen;
+}
+
+// As a handler reads that streams: behind a head it asks for the body, a room at a time.
+Outcome stream_all(const std::vector<std::string_view>& pieces, std::size_t room_bytes) {
+    http::RequestParser parser(k_limits);
+    Outcome outcome;
+    std::string kept;
+    std::string body;
+    std::string room(room_bytes, '\0');
+    std::size_t size = 0;
+    for (const auto piece : pieces) {
+        kept += piece;
+        for (bool again = true; again;) {
+            const bool in_head = !parser.head_done();
+            http::RequestParser::Fed fed;
+            if (in_head) {
+                const auto used = parser.feed(kept);
+                outcome.failed = used.has_error();
+                fed.used = used.has_value() ? *used : 0;
+                if (parser.head_done())
+                    parser.stream_body();
+            } else {
+                const auto result = parser.feed_body(kept, room);
+                outcome.failed = result.has_error();
+                if (result.has_value())
+                    fed = *result;
+                require(fed.written <= room.size() && fed.written <= fed.used, "what is written was read");
+                body.append(room, 0, fed.written);
+            }
+            require(!outcome.failed || !parser.done(), "what is refused is not done");
+            if (outcome.failed)
+                return outcome;
+            kept.erase(0, fed.used);
+            size += fed.used;
+            const bool done = parser.done();
+            again = done ? !kept.empty() : fed.written > 0 || (in_head && parser.head_done());
+            if (done) {
+                require(parser.request().body.empty(), "nothing of a streamed body is kept");
+                outcome.requests.push_back(seen_of(parser, std::exchange(size, 0)));
+                outcome.requests.back().body = std::exchange(body, {});
+                parser.reset();
+            }
+        }
+    }
+    return outcome;
 }
 
 // As a session reads: it asks again only when there is more, or at the end of a head.
@@ -217,7 +263,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     // So may one for its length: Beast's own limit meets a head that is still incomplete at its cap.
     const bool is_long = size > k_limits.head_bytes;
     require(whole.failed || !pieces.failed || is_long, "pieces are no reason for a refusal");
+    const auto streamed = stream_all(fuzz::cut(input.rest(), seed == 0 ? 1 : seed), 1 + seed % 7U);
+    require(whole.failed || !streamed.failed || is_long, "streaming is no reason for a refusal");
+    require(streamed.requests.size() >= pieces.requests.size() &&
+                std::equal(pieces.requests.begin(), pieces.requests.end(), streamed.requests.begin()),
+            "what is streamed is what is collected");
     std::size_t begin = 0;
+    for (const auto& seen : streamed.requests) {
+        Reference(input.rest().substr(begin, seen.size)).check(seen);
+        begin += seen.size;
+    }
+    begin = 0;
     for (const auto& seen : whole.requests) {
         Reference(input.rest().substr(begin, seen.size)).check(seen);
         check_again(seen);

@@ -24,6 +24,7 @@ const http::Router& router() {
         routes.push_back({http::Method::get, "/v1/things/{id}", "thing", "", none});
         routes.push_back({http::Method::delete_, "/v1/things/{id}", "remove", "", none});
         routes.push_back({http::Method::get, "/v1/things/{id}/parts/{part}", "part", "", none});
+        routes.push_back({http::Method::get, "/v1/things/{id}/files/{path...}", "file", "", none});
         return http::Router(std::move(routes));
     }();
     return made;
@@ -51,8 +52,14 @@ std::string encoded(std::string_view text) {
 }
 
 bool fits(std::string_view pattern, std::string_view path) {
-    const auto want = split(pattern, '/');
-    const auto have = split(path, '/');
+    auto want = split(pattern, '/');
+    auto have = split(path, '/');
+    if (pattern.ends_with("...}")) {
+        if (have.size() < want.size())
+            return false;
+        want.pop_back();
+        have.resize(want.size());
+    }
     return want.size() == have.size() &&
            std::equal(want.begin(), want.end(), have.begin(),
                       [](const auto& w, const auto& h) { return w.starts_with('{') ? !h.empty() : w == h; });
@@ -82,7 +89,8 @@ void check_route(http::Method method, std::string_view path) {
     const auto again = router().match(method, built);
     require(again.route == match.route && again.params == match.params, "parameters survive a new encoding");
     for (const auto& [name, value] : match.params)
-        require(http::is_utf8(value), "a parameter is UTF-8");
+        require(name == "path" ? value.find('\0') == std::string::npos : http::is_utf8(value),
+                "a parameter is UTF-8, and the rest of a path holds no NUL");
 }
 
 void check_query(std::string_view query) {

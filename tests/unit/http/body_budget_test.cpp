@@ -16,8 +16,8 @@ namespace {
 constexpr std::size_t k_budget = 100'000;
 constexpr std::size_t k_long = 90'000;
 
-http::Settings small_budget() {
-    http::Settings settings;
+TestSettings small_budget() {
+    TestSettings settings;
     settings.body_budget_bytes = k_budget;
     return settings;
 }
@@ -133,7 +133,7 @@ TEST_CASE("A body gives its memory back with its connection, and before a respon
 }
 
 TEST_CASE("A wait for memory has a deadline, and the body behind it one of its own") {
-    http::Settings settings = small_budget();
+    TestSettings settings = small_budget();
     settings.body_deadline = 300ms;
     TestServer server(settings);
     Watched budget(server);

@@ -11,8 +11,8 @@ namespace {
 
 constexpr const char* k_app = "https://app.example";
 
-http::Settings allowing(std::vector<std::string> origins) {
-    http::Settings settings;
+TestSettings allowing(std::vector<std::string> origins) {
+    TestSettings settings;
     settings.allowed_origins = std::move(origins);
     return settings;
 }

@@ -228,7 +228,7 @@ TEST_CASE("an oversized chunk line, trailer, target or head is refused and ends 
 }
 
 TEST_CASE("the unread body of a refused request is never a request") {
-    http::Settings settings;
+    TestSettings settings;
     settings.max_body_bytes = 10;
     TestServer server(settings);
     const std::string length = "Content-Length: " + std::to_string(k_smuggled.size()) + "\r\n";
@@ -355,7 +355,7 @@ TEST_CASE("answers to pipelined requests keep their bodies apart") {
 }
 
 TEST_CASE("a client that pipelines and never reads is cut off") {
-    http::Settings settings;
+    TestSettings settings;
     settings.write_deadline = 100ms;
     TestServer server(settings);
     auto client = server.client();
@@ -367,7 +367,7 @@ TEST_CASE("a client that pipelines and never reads is cut off") {
 }
 
 TEST_CASE("a client that sends byte after byte is cut off at the deadline of the whole") {
-    http::Settings settings;
+    TestSettings settings;
     settings.header_deadline = 200ms;
     settings.body_deadline = 200ms;
     TestServer server(settings);

@@ -12,14 +12,14 @@ using namespace std::chrono_literals;
 
 namespace {
 
-http::Settings limited() {
-    http::Settings settings;
+TestSettings limited() {
+    TestSettings settings;
     settings.limits = {0, 0, 0, 0, 0, 0, http::LoopbackLimits::as_others};
     return settings;
 }
 
-http::Settings behind_proxy() {
-    http::Settings settings = limited();
+TestSettings behind_proxy() {
+    TestSettings settings = limited();
     settings.trusted_proxies.add("127.0.0.1");
     settings.allowed_hosts = {"atoll.example"};
     return settings;
@@ -50,7 +50,7 @@ std::vector<int> statuses(HttpClient& client, int count, const HeaderList& heade
 }  // namespace
 
 TEST_CASE("an address that asks too often is told when to come again, another is served") {
-    http::Settings settings = limited();
+    TestSettings settings = limited();
     settings.limits.requests_per_second_per_address = 2;
     TestServer server(settings);
     auto client = server.client();
@@ -77,7 +77,7 @@ TEST_CASE("by default the loopback has no rate") {
 }
 
 TEST_CASE("connections of an address beyond its cap are told so, another address has its own") {
-    http::Settings settings = limited();
+    TestSettings settings = limited();
     settings.limits.connections_per_address = 2;
     TestServer server(settings);
     auto one = server.client();
@@ -99,7 +99,7 @@ TEST_CASE("connections of an address beyond its cap are told so, another address
 }
 
 TEST_CASE("a proxy has as many connections as it wants, its clients are told apart") {
-    http::Settings settings = behind_proxy();
+    TestSettings settings = behind_proxy();
     settings.limits.connections_per_address = 2;
     settings.limits.requests_per_second_per_address = 2;
     TestServer server(settings);
@@ -126,7 +126,7 @@ TEST_CASE("a proxy has as many connections as it wants, its clients are told apa
 }
 
 TEST_CASE("wrong keys are refused as such up to a point, the right one always works") {
-    http::Settings settings;  // also on the loopback without being asked for
+    TestSettings settings;  // also on the loopback without being asked for
     settings.limits.failed_logins_per_minute = 5;
     TestServer server(settings);
     auto client = server.client();
@@ -190,7 +190,7 @@ TEST_CASE("OPTIONS of the server as a whole tells its methods, of anything else 
 }
 
 TEST_CASE("a page may read why its request was no request, if that told its origin") {
-    http::Settings settings;
+    TestSettings settings;
     settings.allowed_origins = {"https://app.example"};
     TestServer server(settings);
     HttpClient client(server.address);
@@ -204,7 +204,7 @@ TEST_CASE("a page may read why its request was no request, if that told its orig
 }
 
 TEST_CASE("a client that takes a few bytes now and then is cut off") {
-    http::Settings settings;
+    TestSettings settings;
     settings.write_deadline = 300ms;
     TestServer server(settings);
     auto client = server.client();
@@ -229,7 +229,7 @@ TEST_CASE("a refused request tells its client's address in the log, who asks too
     spdlog::set_default_logger(
         std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(text)));
     {
-        http::Settings settings = behind_proxy();
+        TestSettings settings = behind_proxy();
         settings.limits.requests_per_second_per_address = 2;
         TestServer server(settings);
         auto proxy = server.client();

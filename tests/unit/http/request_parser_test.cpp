@@ -239,6 +239,105 @@ TEST_CASE("a chunk line or trailers over the cap are refused however they are cu
     CHECK(feed_all(parser, fits, step).value() == fits.size());
 }
 
+namespace {
+
+struct Streamed {
+    std::string body;
+    bool done = false;
+    std::optional<Errc> refusal;
+    std::size_t left = 0;  // bytes behind the message
+};
+
+// Reads a message whose body is streamed, in pieces of `step`, into a room of `room_bytes`.
+Streamed stream_all(std::string_view bytes, std::size_t step, std::size_t room_bytes) {
+    RequestParser parser(k_limits);
+    Streamed seen;
+    std::string kept;
+    std::string room(room_bytes, ' ');
+    while (!parser.done() && !bytes.empty()) {
+        kept += bytes.substr(0, step);
+        bytes.remove_prefix(std::min(step, bytes.size()));
+        if (!parser.head_done()) {
+            kept.erase(0, parser.feed(kept).value());
+            if (!parser.head_done())
+                continue;
+            parser.stream_body();
+        }
+        for (;;) {
+            const auto fed = parser.feed_body(kept, room);
+            if (fed.has_error()) {
+                seen.refusal = fed.error().code();
+                CHECK_FALSE(parser.done());
+                return seen;
+            }
+            kept.erase(0, fed->used);
+            seen.body.append(room, 0, fed->written);
+            CHECK(fed->written <= room_bytes);
+            if (fed->written == 0)
+                break;
+        }
+    }
+    CHECK(parser.request().body.empty());
+    seen.done = parser.done();
+    seen.left = kept.size() + bytes.size();
+    return seen;
+}
+
+const std::string k_post = "POST / HTTP/1.1\r\nHost: x\r\n";
+
+}  // namespace
+
+TEST_CASE("a streamed body comes in pieces, of any length, and ends where a collected one does") {
+    const auto step = GENERATE(1U, 7U, 1000U, 100'000U);
+    const auto room = GENERATE(1U, 5U, 512U, 4096U);
+    const std::string text(20'000, 'y');
+    const auto length = stream_all(k_post + "Content-Length: 20000\r\n\r\n" + text + "GET", step, room);
+    CHECK(length.done);
+    CHECK(length.body == text);
+    CHECK((step < 1000 || length.left == 3));
+    const auto chunks = stream_all(k_post + "Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n4e20;a=b\r\n" +
+                                       text + "\r\n0\r\nTrailer: t\r\n\r\n",
+                                   step, room);
+    CHECK(chunks.done);
+    CHECK(chunks.body == "abcde" + text);
+    CHECK(chunks.left == 0);
+}
+
+TEST_CASE("what has come of a chunk is handed out, however little it is") {
+    RequestParser parser(k_limits);
+    REQUIRE(parser.feed(k_post + "Transfer-Encoding: chunked\r\n\r\n").has_value());
+    parser.stream_body();
+    std::string room(10, ' ');
+    CHECK(parser.feed_body("3\r\nab", room).value().written == 2);
+    CHECK(parser.feed_body("c", room).value().written == 1);
+    CHECK(parser.feed_body("\r\n", room).value().used == 0);
+    std::string end = "\r\n0\r\n\r\n";
+    for (int i = 0; i < 3 && !parser.done(); ++i)
+        end.erase(0, parser.feed_body(end, room).value().used);
+    CHECK(end.empty());
+    CHECK(parser.done());
+}
+
+TEST_CASE("a streamed body that is malformed is refused") {
+    const auto step = GENERATE(1U, 4096U);
+    const std::string chunked = k_post + "Transfer-Encoding: chunked\r\n\r\n";
+    CHECK(stream_all(chunked + "3\r\nabc\r\nzz\r\nxxxxxx", step, 100).refusal == Errc::invalid_request);
+    CHECK(stream_all(chunked + "3\r\nabcdefgh", step, 100).refusal == Errc::invalid_request);
+    CHECK(stream_all(chunked + "3;" + std::string(4000, 'a'), step, 100).refusal == Errc::header_too_large);
+    CHECK(stream_all(chunked + "0\r\nA: " + std::string(4000, 'a'), step, 100).refusal ==
+          Errc::header_too_large);
+}
+
+TEST_CASE("the cap on a body is set behind its head") {
+    const std::string head = k_post + "Content-Length: 200\r\n\r\n";
+    for (const std::size_t cap : {199U, 200U}) {
+        RequestParser parser(k_limits);
+        REQUIRE(parser.feed(head).has_value());
+        parser.set_body_limit(cap);
+        CHECK(parser.feed(std::string(200, 'a')).has_value() == (cap == 200));
+    }
+}
+
 TEST_CASE("a body over its cap is refused, its announced length told before") {
     RequestParser parser(k_limits);
     const std::string head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 101\r\n\r\n";

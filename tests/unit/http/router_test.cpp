@@ -1,6 +1,7 @@
 #include "http/server/router.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <string>
 
 using namespace atl::http;
 
@@ -57,6 +58,76 @@ TEST_CASE("a table with the same route twice is refused") {
     routes.push_back({Method::get, "/a", "one", "", async_nothing});
     routes.push_back({Method::get, "/a", "two", "", async_nothing});
     CHECK_THROWS(Router(std::move(routes)));
+}
+
+namespace {
+
+Router files() {
+    std::vector<Route> routes;
+    routes.push_back({Method::get, "/{all...}", "rest", "", async_nothing});
+    routes.push_back({Method::get, "/boxes/{id}/files/{path...}", "read", "", async_nothing});
+    routes.push_back({Method::put, "/boxes/{id}/files/{path...}", "write", "", async_nothing});
+    routes.push_back({Method::get, "/boxes/{id}/files/stat", "stat", "", async_nothing});
+    routes.push_back({Method::get, "/boxes/{id}", "box", "", async_nothing});
+    return Router(std::move(routes));
+}
+
+std::string tail(std::string_view path) {
+    const auto router = files();
+    const auto match = router.match(Method::get, path);
+    REQUIRE(match.route != nullptr);
+    CHECK(match.route->name == "read");
+    CHECK_FALSE(match.malformed);
+    REQUIRE(match.params.size() == 2);
+    CHECK(match.params[0].second == "b");
+    CHECK(match.params[1].first == "path");
+    return match.params[1].second;
+}
+
+}  // namespace
+
+TEST_CASE("a last parameter that spans segments is the rest of the path, decoded once into bytes") {
+    CHECK(tail("/boxes/b/files/a") == "a");
+    CHECK(tail("/boxes/b/files/a/b%20c/d") == "a/b c/d");
+    CHECK(tail("/boxes/b/files/") == "");
+    CHECK(tail("/boxes/b/files/a/") == "a/");
+    CHECK(tail("/boxes/b/files//a//b") == "/a//b");
+    CHECK(tail("/boxes/b/files/a%2Fb%2f..") == "a/b/..");
+    CHECK(tail("/boxes/b/files/../../etc/./passwd") == "../../etc/./passwd");
+    CHECK(tail("/boxes/b/files/%252e") == "%2e");
+    CHECK(tail("/boxes/b/files/%ff%c3") == "\xff\xc3");
+}
+
+TEST_CASE("the rest of a path with a NUL or a broken escape is refused") {
+    for (const char* path : {"/boxes/b/files/a%00b", "/boxes/b/files/%00", "/boxes/b/files/%0",
+                             "/boxes/b/files/a/%zz", "/boxes/%ff/files/a"}) {
+        INFO(path);
+        CHECK(files().match(Method::get, path).malformed);
+    }
+}
+
+TEST_CASE("other patterns come before one that spans segments, and a longer one before a shorter one") {
+    const auto router = files();
+    CHECK(router.match(Method::get, "/boxes/b/files/stat").route->name == "stat");
+    CHECK(router.match(Method::put, "/boxes/b/files/stat").route->name == "write");
+    CHECK(router.match(Method::get, "/boxes/b/files/stat/").route->name == "read");
+    CHECK(router.match(Method::get, "/boxes/b").route->name == "box");
+    CHECK(router.match(Method::get, "/boxes/b/files").route->name == "rest");
+    CHECK(router.match(Method::get, "/boxes//files/a").route->name == "rest");
+    CHECK(router.match(Method::get, "/").route->name == "rest");
+    const auto other = router.match(Method::post, "/boxes/b/files/stat");
+    CHECK(other.route == nullptr);
+    CHECK(other.allow == "GET, HEAD, PUT");
+}
+
+TEST_CASE("a table whose spanning parameter is not the last, or stands for another one, is refused") {
+    std::vector<Route> middle;
+    middle.push_back({Method::get, "/a/{b...}/c", "one", "", async_nothing});
+    CHECK_THROWS(Router(std::move(middle)));
+    std::vector<Route> twice;
+    twice.push_back({Method::get, "/a/{b}", "one", "", async_nothing});
+    twice.push_back({Method::get, "/a/{b...}", "two", "", async_nothing});
+    CHECK_THROWS(Router(std::move(twice)));
 }
 
 TEST_CASE("an event stream is sent only to those who name it") {

@@ -155,7 +155,7 @@ TEST_CASE("bodies come with a length or in chunks, and large") {
 }
 
 TEST_CASE("a body over the cap is refused before it is read, and the answer arrives") {
-    http::Settings settings;
+    TestSettings settings;
     settings.max_body_bytes = 1000;
     TestServer server(settings);
     auto client = server.client();
@@ -219,7 +219,7 @@ TEST_CASE("HTTP/1.0 and Connection: close end the connection") {
 }
 
 TEST_CASE("slow heads, slow bodies and idle connections are cut off") {
-    http::Settings settings;
+    TestSettings settings;
     settings.header_deadline = 100ms;
     settings.body_deadline = 100ms;
     settings.idle_deadline = 100ms;
@@ -237,7 +237,7 @@ TEST_CASE("slow heads, slow bodies and idle connections are cut off") {
 }
 
 TEST_CASE("a slow handler is not cut off, and its late client neither") {
-    http::Settings settings;
+    TestSettings settings;
     settings.header_deadline = 50ms;
     settings.idle_deadline = 50ms;
     TestServer server(settings);
@@ -267,7 +267,7 @@ TEST_CASE("a client that leaves early costs nothing and hurts nobody") {
 }
 
 TEST_CASE("connections beyond the cap are told so") {
-    http::Settings settings;
+    TestSettings settings;
     settings.max_connections = 2;
     TestServer server(settings);
     auto one = server.client();
@@ -313,7 +313,7 @@ TEST_CASE("a request pipelined behind a stream is answered after it") {
 }
 
 TEST_CASE("an idle stream has heartbeats") {
-    http::Settings settings;
+    TestSettings settings;
     settings.heartbeat_interval = 50ms;
     TestServer server(settings);
     auto client = server.client();
@@ -333,7 +333,7 @@ TEST_CASE("a stream whose client leaves is torn down") {
 }
 
 TEST_CASE("a client that never reads is cut off at the write deadline") {
-    http::Settings settings;
+    TestSettings settings;
     settings.write_deadline = 100ms;
     TestServer server(settings);
     auto client = server.client();
@@ -426,7 +426,7 @@ TEST_CASE("a Unix socket serves, replaces a dead one, and is removed") {
 TEST_CASE("a Unix socket is given to a group, whose members may then connect") {
     const std::string path = "/tmp/atoll-http-test-" + std::to_string(::getpid()) + ".sock";
     const gid_t group = ::geteuid() == 0 ? 65'534 : ::getegid();
-    http::Settings settings;
+    TestSettings settings;
     settings.unix_socket_group = group;
     TestServer server(settings, "unix:" + path);
     struct stat status {};

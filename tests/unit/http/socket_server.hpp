@@ -54,7 +54,7 @@ class ScriptedFeed final : public http::EventFeed {
 
 class SocketServer final : public ServerThread {
   public:
-    explicit SocketServer(http::Settings settings = {}) {
+    explicit SocketServer(TestSettings settings = {}) {
         std::vector<http::Route> routes;
         routes.push_back({http::Method::get, "/ws", "ws", "",
                           [this](auto& context) { return async_open(*this, context); }});

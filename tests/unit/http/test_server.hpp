@@ -12,6 +12,7 @@
 #include <optional>
 #include <thread>
 
+#include "http/server/gate.hpp"
 #include "http/server/server.hpp"
 #include "http/wire/json_writer.hpp"
 #include "tests/support/http_client.hpp"
@@ -62,6 +63,9 @@ class FedStream final : public http::BodyStream {
   private:
     Feed& feed_;
 };
+
+/// Of the server and of its one service.
+struct TestSettings : http::Settings, http::GateSettings {};
 
 /// A server whose loop runs in a thread of its own.
 class ServerThread {
@@ -117,12 +121,22 @@ class ServerThread {
 
   protected:
     ~ServerThread() = default;
-    void start(http::Settings settings, http::Router router, const std::string& listen) {
-        server_.emplace(io_.get_executor(), std::move(settings), std::move(router), authenticator_);
-        address = server_->listen(listen).value();
+    void start(TestSettings settings, http::Router router, const std::string& listen) {
+        prepare(settings, std::move(router));
+        address = server_->listen(listen, *gate_).value();
+        run();
+    }
+    /// The same in steps, for a server with more listeners or services.
+    void prepare(const TestSettings& settings, http::Router router) {
+        gate_.emplace(settings, std::move(router), authenticator_);
+        server_.emplace(io_.get_executor(), settings);
+    }
+    void run() {
         server_->start();
         thread_ = std::thread([this] { io_.run(); });
     }
+    http::Gate& gate() { return *gate_; }
+    http::Server& server() { return *server_; }
     /// To be called first by the destructor of what the routes refer to.
     void finish() {
         stop(std::chrono::seconds{2});
@@ -133,6 +147,7 @@ class ServerThread {
 
   private:
     http::KeyAuthenticator authenticator_;
+    std::optional<http::Gate> gate_;
     std::optional<http::Server> server_;
     std::promise<void> stopped_;
     std::shared_future<void> done_ = stopped_.get_future().share();
@@ -142,7 +157,7 @@ class ServerThread {
 
 class TestServer final : public ServerThread {
   public:
-    explicit TestServer(http::Settings settings = {}, const std::string& listen = "127.0.0.1:0") {
+    explicit TestServer(TestSettings settings = {}, const std::string& listen = "127.0.0.1:0") {
         start(std::move(settings), http::Router(routes()), listen);
     }
     ~TestServer() { finish(); }

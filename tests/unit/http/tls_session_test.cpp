@@ -19,7 +19,7 @@ std::string post_head(const std::string& fields) {
 
 /// A server that speaks TLS for a.example.
 struct TlsServer {
-    explicit TlsServer(const http::Settings& settings = {}) : server(settings) {
+    explicit TlsServer(const TestSettings& settings = {}) : server(settings) {
         server.use_tls(tls_for("a.example"));
     }
     HttpClient client() { return server.tls_client(); }
@@ -97,7 +97,7 @@ TEST_CASE("plain HTTP on a port with TLS is told to speak HTTPS") {
 }
 
 TEST_CASE("what is neither TLS nor HTTP is cut off, and hurts nobody") {
-    http::Settings settings;
+    TestSettings settings;
     settings.header_deadline = 500ms;  // some of it could still become TLS
     TlsServer tls(settings);
     auto good = tls.client();
@@ -118,7 +118,7 @@ TEST_CASE("what is neither TLS nor HTTP is cut off, and hurts nobody") {
 }
 
 TEST_CASE("a handshake that does not come to its end is cut off at the deadline of a head") {
-    http::Settings settings;
+    TestSettings settings;
     settings.header_deadline = 500ms;
     TlsServer tls(settings);
     const std::string hello = client_hello();
@@ -143,7 +143,7 @@ TEST_CASE("a stop does not wait for a handshake") {
 }
 
 TEST_CASE("an answer that is whole ends with close_notify, one that was cut off does not") {
-    http::Settings settings;
+    TestSettings settings;
     settings.write_deadline = 100ms;
     TlsServer tls(settings);
     auto client = tls.client();
@@ -175,7 +175,7 @@ TEST_CASE("an answer that is whole ends with close_notify, one that was cut off 
 }
 
 TEST_CASE("over TLS a refusal arrives although the client goes on sending") {
-    http::Settings settings;
+    TestSettings settings;
     settings.max_body_bytes = 1000;
     TlsServer tls(settings);
     auto client = tls.client();
@@ -237,7 +237,7 @@ TEST_CASE("over TLS a stream waits for a reader that is slow") {
 }
 
 TEST_CASE("over TLS a stream cuts off a reader that does not read") {
-    http::Settings settings;
+    TestSettings settings;
     settings.write_deadline = 100ms;
     TlsServer tls(settings);
     const std::string piece(256 * 1024, 'x');
@@ -293,7 +293,7 @@ TEST_CASE("over TLS a page that came without it is another site's") {
 }
 
 TEST_CASE("over TLS connections beyond the cap are closed without a word") {
-    http::Settings settings;
+    TestSettings settings;
     settings.max_connections = 1;
     TlsServer tls(settings);
     auto one = tls.client();

@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 TEST_CASE("A long message waits until there is memory for all of it; short ones do not") {
     constexpr std::size_t k_long = 90'000;
-    http::Settings settings;
+    TestSettings settings;
     settings.body_budget_bytes = 100'000;
     SocketServer server(settings);
     const auto becomes = [&](std::size_t used, std::size_t waiting) {
@@ -57,7 +57,7 @@ TEST_CASE("A long message waits until there is memory for all of it; short ones 
 }
 
 TEST_CASE("A WebSocket whose message waits for memory is not taken for dead") {
-    http::Settings settings;
+    TestSettings settings;
     settings.body_budget_bytes = 100'000;
     settings.heartbeat_interval = 100ms;
     SocketServer server(settings);
@@ -78,7 +78,7 @@ TEST_CASE("A WebSocket whose message waits for memory is not taken for dead") {
 }
 
 TEST_CASE("A message that waits for memory for too long ends its WebSocket") {
-    http::Settings settings;
+    TestSettings settings;
     settings.body_budget_bytes = 100'000;
     settings.body_deadline = 300ms;
     SocketServer server(settings);

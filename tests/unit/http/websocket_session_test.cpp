@@ -170,7 +170,7 @@ TEST_CASE("Pings are answered, also between fragments") {
 }
 
 TEST_CASE("A client that answers pings stays, one that does not is cut off") {
-    http::Settings settings;
+    TestSettings settings;
     settings.heartbeat_interval = 50ms;
     SocketServer server(settings);
     auto client = server.open();
@@ -206,7 +206,7 @@ TEST_CASE("What a client may not send ends the WebSocket with a code that says w
 }
 
 TEST_CASE("The server ends its side only once the client has answered its close frame, or did not in time") {
-    http::Settings settings;
+    TestSettings settings;
     settings.linger_deadline = 20s;
     SocketServer server(settings);
     auto client = server.open();
@@ -275,7 +275,7 @@ TEST_CASE("The end of a conversation, of its log and of the server say what to d
 }
 
 TEST_CASE("A client that does not read is cut off and costs others nothing") {
-    http::Settings settings;
+    TestSettings settings;
     settings.write_deadline = 2s;  // also for the good one, on a busy machine
     SocketServer server(settings);
     auto deaf = server.open();
@@ -301,7 +301,7 @@ TEST_CASE("A client that only half-closes is gone, too, after what it had sent")
 }
 
 TEST_CASE("A message that is never finished ends the WebSocket, one that goes on in time does not") {
-    http::Settings settings;
+    TestSettings settings;
     settings.body_deadline = 300ms;
     SocketServer server(settings);
     auto client = server.open();
