@@ -7,28 +7,60 @@
 namespace atl::bridge {
 
 ControlStream::ControlStream(std::shared_ptr<StreamContext> context, const std::string& path,
-                             std::string command, OnReady on_ready, OnAgentExit on_agent_exit)
-    : context_(std::move(context)), on_ready_(std::move(on_ready)), on_agent_exit_(std::move(on_agent_exit)) {
-    deadline_ = context_->timers.arm(base::k_start_deadline, [this] {
-        not_ready(base::Errc::deadline_exceeded,
-                  "the agent was not ready within " + std::to_string(base::k_start_deadline.count()) + " s");
+                             std::string command, Starts starts, OnReady on_ready, OnAgentExit on_agent_exit)
+    : context_(std::move(context)),
+      on_ready_(std::move(on_ready)),
+      on_agent_exit_(std::move(on_agent_exit)),
+      agent_(starts == Starts::guest ? Agent::none : Agent::running) {
+    const std::string what = starts == Starts::guest ? "guest" : "agent";
+    deadline_ = context_->timers.arm(base::k_start_deadline, [this, what] {
+        not_ready(base::Errc::deadline_exceeded, "the " + what + " was not ready within " +
+                                                     std::to_string(base::k_start_deadline.count()) + " s");
     });
     stream_ = LineStream::open(context_, path, std::move(command), base::k_max_reply_line_bytes, *this);
 }
 
 ControlStream::~ControlStream() {
     context_->timers.cancel(deadline_);
+    context_->timers.cancel(exit_timer_);
     stream_->close();
+}
+
+base::Result<void> ControlStream::begin_agent() {
+    if (on_ready_ || !stream_->has_sink())
+        return base::Error(base::Errc::bridge_failed, "the guest is not there");
+    if (agent_ == Agent::running)
+        return base::Error(base::Errc::sandbox_failed, "an agent runs already");
+    if (agent_ == Agent::starting || exit_timer_ != 0)
+        return base::Error(base::Errc::sandbox_failed, "an agent is being started already");
+    agent_ = Agent::starting;
+    return {};
+}
+
+void ControlStream::end_agent_start(const base::Result<void>& result) {
+    std::optional<std::string> exit = std::exchange(early_exit_, std::nullopt);
+    if (!result) {
+        agent_ = result.error().code() == base::Errc::sandbox_failed ? Agent::none : Agent::unknown;
+        return;
+    }
+    agent_ = Agent::running;
+    if (!exit)
+        return;
+    exit_timer_ = context_->timers.arm(base::Millis{0}, [this, detail = std::move(*exit)] {
+        exit_timer_ = 0;
+        agent_gone(detail);
+    });
 }
 
 void ControlStream::on_line(std::string_view line) {
     if (on_ready_)
         return on_reply(line);
     std::optional<std::string> detail = parse_agent_exit_line(line);
-    if (detail && on_agent_exit_)
-        return std::exchange(on_agent_exit_, nullptr)(std::move(*detail));
-    stream_->close();
-    agent_gone("broke the protocol of its control stream");
+    // One for each start, and the last one may still have to be told.
+    const bool expected = agent_ != Agent::none && !early_exit_ && exit_timer_ == 0;
+    if (!detail || !expected)
+        return break_off();
+    agent_gone(std::move(*detail));
 }
 
 void ControlStream::on_reply(std::string_view line) {
@@ -50,13 +82,27 @@ void ControlStream::on_end(LineStream::End, std::string_view detail) {
 void ControlStream::not_ready(base::Errc code, std::string detail) {
     context_->timers.cancel(std::exchange(deadline_, 0));
     stream_->close();
-    on_agent_exit_ = nullptr;
+    agent_ = Agent::none;
     std::exchange(on_ready_, nullptr)(base::Error(code, std::move(detail)));
 }
 
+void ControlStream::break_off() {
+    stream_->close();
+    agent_gone("broke the protocol of its control stream");
+}
+
 void ControlStream::agent_gone(std::string detail) {
-    if (on_agent_exit_)
-        std::exchange(on_agent_exit_, nullptr)(std::move(detail));
+    if (agent_ == Agent::starting) {
+        if (!early_exit_)
+            early_exit_ = std::move(detail);
+        return;
+    }
+    // With one that is already on its way to be told, this is the same end.
+    if (std::exchange(agent_, Agent::none) != Agent::running)
+        return;
+    context_->timers.cancel(std::exchange(exit_timer_, 0));
+    const OnAgentExit tell = on_agent_exit_;
+    tell(std::move(detail));
 }
 
 }  // namespace atl::bridge

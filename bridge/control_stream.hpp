@@ -1,9 +1,12 @@
 // The control connection of a generation: `start` out, the reply in, then open until the generation ends.
-// All that may come after the reply is one agent_exit; anything else breaks the stream, so a guest cannot
-// make the server read it for ever. Closing it makes the guest end.
+// All that may come after the reply is one agent_exit for each agent that was started; anything else breaks
+// the stream, so a guest cannot make the server read it for ever. Closing it makes the guest end.
+// Not here: the `agent` command, which has a connection of its own; its start and its answer are told here,
+// because the end of that agent may arrive first.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "bridge/line_stream.hpp"
@@ -15,23 +18,38 @@ class ControlStream final : private LineStream::Sink {
   public:
     using OnReady = std::function<void(base::Result<void>)>;
     using OnAgentExit = std::function<void(std::string detail)>;
+    enum class Starts : std::uint8_t { guest, guest_and_agent };
 
     /// As sandbox::Channel::start(). The callbacks may destroy this.
     ControlStream(std::shared_ptr<StreamContext> context, const std::string& path, std::string command,
-                  OnReady on_ready, OnAgentExit on_agent_exit);
+                  Starts starts, OnReady on_ready, OnAgentExit on_agent_exit);
     ~ControlStream();
 
+    /// Before an agent command is sent. sandbox_failed: an agent runs or is being started; bridge_failed: the
+    /// guest is gone or not ready.
+    base::Result<void> begin_agent();
+    /// The answer to that command, once after each good begin_agent(). An end of the agent that came before
+    /// it is told later, from the loop.
+    void end_agent_start(const base::Result<void>& result);
+
   private:
+    /// As far as the host knows; `unknown` after a start without an answer.
+    enum class Agent : std::uint8_t { none, starting, running, unknown };
+
     void on_line(std::string_view line) override;
     void on_end(LineStream::End end, std::string_view detail) override;
     void on_reply(std::string_view line);
     void not_ready(base::Errc code, std::string detail);
     void agent_gone(std::string detail);
+    void break_off();
 
     std::shared_ptr<StreamContext> context_;
     OnReady on_ready_;           // null once called
-    OnAgentExit on_agent_exit_;  // null once called
+    OnAgentExit on_agent_exit_;  // called while an agent runs only
+    Agent agent_;
+    std::optional<std::string> early_exit_;  // of the agent whose start is not answered yet
     base::TimerId deadline_ = 0;
+    base::TimerId exit_timer_ = 0;
     std::shared_ptr<LineStream> stream_;
 };
 

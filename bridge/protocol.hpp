@@ -1,8 +1,9 @@
 // The guest protocol: the words and bounds that host and guest must agree on, and the encoders of both.
 // One Unix stream connection an operation; its first line is a JSON object with `cmd`. After `start` the
-// connection stays open as the control stream of the generation; after `query` come event lines until
-// `done`; every other command gets one JSON reply. Header-only: the guest links nothing of the host's.
-// Not here: sockets (unix_channel.hpp, guest/connection.hpp) and parsing (json_scan.hpp, event_line.hpp).
+// connection stays open as the control stream of the generation, which tells each end of an agent; after
+// `query` come event lines until `done`; every other command gets one JSON reply. Header-only: the guest
+// links nothing of the host's. Not here: sockets (unix_channel.hpp, guest/connection.hpp) and parsing
+// (json_scan.hpp, event_line.hpp).
 #pragma once
 
 #include <algorithm>
@@ -17,12 +18,13 @@ namespace atl::bridge {
 
 namespace cmd {
 inline constexpr std::string_view start = "start";
+inline constexpr std::string_view agent = "agent";
 inline constexpr std::string_view query = "query";
 inline constexpr std::string_view interrupt = "interrupt";
 inline constexpr std::string_view shutdown = "shutdown";
 }  // namespace cmd
 
-/// `kind` of the agent in a start command.
+/// `kind` of the agent in a start command; in an agent command it is not none.
 namespace agent_kind {
 inline constexpr std::string_view shell = "shell";
 inline constexpr std::string_view echo = "echo";

@@ -7,9 +7,9 @@
 namespace atl::bridge {
 
 Request::Request(std::shared_ptr<StreamContext> context, const std::string& path, std::string command,
-                 base::Errc refused, Done done)
+                 base::Millis deadline, base::Errc refused, Done done)
     : context_(std::move(context)), refused_(refused), done_(std::move(done)) {
-    deadline_ = context_->timers.arm(base::k_control_reply_deadline, [this] {
+    deadline_ = context_->timers.arm(deadline, [this] {
         finish(base::Error(base::Errc::deadline_exceeded, "the guest did not answer in time"));
     });
     stream_ = LineStream::open(context_, path, std::move(command), base::k_max_reply_line_bytes, *this);

@@ -1,4 +1,4 @@
-// A command with one reply, on a connection of its own, within base::k_control_reply_deadline.
+// A command with one reply, on a connection of its own, within a deadline.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ class Request final : private LineStream::Sink {
     using Done = std::function<void(base::Result<void>)>;
 
     Request(std::shared_ptr<StreamContext> context, const std::string& path, std::string command,
-            base::Errc refused, Done done);
+            base::Millis deadline, base::Errc refused, Done done);
     ~Request();
 
   private:

@@ -1,5 +1,6 @@
 #include "bridge/unix_channel.hpp"
 
+#include <boost/asio/post.hpp>
 #include <utility>
 
 #include "bridge/protocol.hpp"
@@ -24,8 +25,10 @@ std::string_view kind_name(sandbox::AgentSpec::Kind kind) {
 
 }  // namespace
 
-std::string encode_start(const sandbox::AgentSpec& agent) {
-    std::string line = "{\"cmd\":\"start\",\"agent\":{\"kind\":";
+std::string encode_agent_command(std::string_view name, const sandbox::AgentSpec& agent) {
+    std::string line = "{\"cmd\":";
+    append_json_string(line, name);
+    line += ",\"agent\":{\"kind\":";
     append_json_string(line, kind_name(agent.kind));
     line += ",\"argv\":[";
     for (const std::string& argument : agent.argv) {
@@ -48,8 +51,26 @@ UnixChannel::~UnixChannel() {
 
 void UnixChannel::start(const sandbox::AgentSpec& agent, std::function<void(base::Result<void>)> on_ready,
                         std::function<void(std::string detail)> on_agent_exit) {
-    control_ = std::make_unique<ControlStream>(context_, path_, encode_start(agent), std::move(on_ready),
-                                               std::move(on_agent_exit));
+    const bool with_agent = agent.kind != sandbox::AgentSpec::Kind::none;
+    control_ = std::make_unique<ControlStream>(
+        context_, path_, encode_agent_command(cmd::start, agent),
+        with_agent ? ControlStream::Starts::guest_and_agent : ControlStream::Starts::guest,
+        std::move(on_ready), std::move(on_agent_exit));
+}
+
+void UnixChannel::start_agent(const sandbox::AgentSpec& agent, std::function<void(base::Result<void>)> done) {
+    base::Result<void> begun = control_ ? control_->begin_agent()
+                                        : base::Error(base::Errc::bridge_failed, "the guest was not started");
+    if (!begun)
+        return boost::asio::post(context_->executor, [idle = idle_, begun, done = std::move(done)] {
+            if (idle->wanted)
+                done(begun);
+        });
+    request(encode_agent_command(cmd::agent, agent), base::k_start_deadline, base::Errc::sandbox_failed,
+            [this, done = std::move(done)](base::Result<void> result) {
+                control_->end_agent_start(result);
+                done(std::move(result));
+            });
 }
 
 std::unique_ptr<sandbox::Query> UnixChannel::query(std::string_view turn, std::string_view prompt,
@@ -60,18 +81,20 @@ std::unique_ptr<sandbox::Query> UnixChannel::query(std::string_view turn, std::s
 }
 
 void UnixChannel::interrupt(std::string_view turn, std::function<void(base::Result<void>)> done) {
-    request(encode_command(cmd::interrupt, turn), base::Errc::no_turn, std::move(done));
+    request(encode_command(cmd::interrupt, turn), base::k_control_reply_deadline, base::Errc::no_turn,
+            std::move(done));
 }
 
 void UnixChannel::shutdown(std::function<void(base::Result<void>)> done) {
-    request(encode_command(cmd::shutdown), base::Errc::bridge_failed, std::move(done));
+    request(encode_command(cmd::shutdown), base::k_control_reply_deadline, base::Errc::bridge_failed,
+            std::move(done));
 }
 
-void UnixChannel::request(std::string command, base::Errc refused,
+void UnixChannel::request(std::string command, base::Millis deadline, base::Errc refused,
                           std::function<void(base::Result<void>)> done) {
     const auto place = requests_.emplace(requests_.end());
     // The request goes before its answer is told: the callback may destroy the channel.
-    place->emplace(context_, path_, std::move(command), refused,
+    place->emplace(context_, path_, std::move(command), deadline, refused,
                    [this, place, done = std::move(done)](base::Result<void> result) mutable {
                        const auto tell = std::move(done);
                        requests_.erase(place);

@@ -27,6 +27,7 @@ class UnixChannel final : public sandbox::Channel {
 
     void start(const sandbox::AgentSpec& agent, std::function<void(base::Result<void>)> on_ready,
                std::function<void(std::string detail)> on_agent_exit) override;
+    void start_agent(const sandbox::AgentSpec& agent, std::function<void(base::Result<void>)> done) override;
     std::unique_ptr<sandbox::Query> query(std::string_view turn, std::string_view prompt,
                                           std::string_view options,
                                           sandbox::QueryObserver& observer) override;
@@ -35,7 +36,8 @@ class UnixChannel final : public sandbox::Channel {
     void shutdown(std::function<void(base::Result<void>)> done) override;
 
   private:
-    void request(std::string command, base::Errc refused, std::function<void(base::Result<void>)> done);
+    void request(std::string command, base::Millis deadline, base::Errc refused,
+                 std::function<void(base::Result<void>)> done);
 
     std::shared_ptr<StreamContext> context_;
     std::string path_;
@@ -56,7 +58,7 @@ class UnixChannels final : public sandbox::Channels {
     std::shared_ptr<StreamContext> context_;
 };
 
-/// The start command's line.
-std::string encode_start(const sandbox::AgentSpec& agent);
+/// The line of a start or an agent command.
+std::string encode_agent_command(std::string_view name, const sandbox::AgentSpec& agent);
 
 }  // namespace atl::bridge

@@ -33,6 +33,7 @@ ProcessAgent::ProcessAgent(Services& services, std::vector<std::string> argv)
 ProcessAgent::~ProcessAgent() {
     services_.loop.cancel(timer_);
     pause();
+    signal_group(SIGKILL);
     if (pid_ > 0)
         services_.children.forget(pid_);
 }

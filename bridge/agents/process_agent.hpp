@@ -1,6 +1,7 @@
 // A configured program as the agent: it reads commands as JSON lines on stdin and writes events as JSON lines
-// on stdout. Started once; its end is final. Lines are relayed as they came, only their `ev` is looked at.
-// The pipe to it is agent_input.hpp, the cutting into lines line_splitter.hpp.
+// on stdout. Started once; its end is final. Destroyed while it runs, its process group is killed. Lines are
+// relayed as they came, only their `ev` is looked at. The pipe to it is agent_input.hpp, the cutting into
+// lines line_splitter.hpp.
 #pragma once
 
 #include <memory>

@@ -48,6 +48,7 @@ class AgentRuntime {
     using OnReady = std::function<void(std::string error)>;  // empty: ready
     using OnExit = std::function<void(std::string detail)>;  // follows "the agent"
 
+    /// Before it is ready (a program that starts is killed), after its end, or when the guest ends.
     virtual ~AgentRuntime() = default;
     /// Once, first. `on_ready` is called once, possibly at once; `on_exit` at most once, after a good ready.
     virtual void start(OnReady on_ready, OnExit on_exit) = 0;

@@ -122,9 +122,8 @@ void Guest::on_command(Connection& connection, std::string_view line) {
         void (Guest::*run)(Connection&, Command&);
     };
     static constexpr Entry k_commands[] = {
-        {bridge::cmd::query, &Guest::query},
-        {bridge::cmd::interrupt, &Guest::interrupt},
-        {bridge::cmd::start, &Guest::start},
+        {bridge::cmd::query, &Guest::query},       {bridge::cmd::interrupt, &Guest::interrupt},
+        {bridge::cmd::start, &Guest::start},       {bridge::cmd::agent, &Guest::agent},
         {bridge::cmd::shutdown, &Guest::shutdown},
     };
     std::optional<Command> command = parse_command(line);
@@ -144,6 +143,12 @@ void Guest::on_drained(Connection& connection) {
 void Guest::on_closed(Connection& connection) {
     if (connection.role == Connection::Role::query && agent_)
         agent_->abandon(connection);
+    // Closing is cancelling: an agent that nobody waits for is ended. One that is being stopped ends anyway.
+    if (&connection == starter_ && !stopping_) {
+        starter_ = nullptr;
+        agent_state_ = AgentState::none;
+        agent_.reset();
+    }
     if (&connection == control_) {
         control_ = nullptr;
         log("the host is gone");
@@ -167,7 +172,29 @@ void Guest::start(Connection& connection, Command& command) {
     connection.role = Connection::Role::control;
     control_ = &connection;
     if (!agent_)
-        return started({});
+        return connection.write(bridge::k_reply_ok);
+    launch_agent(connection);
+}
+
+void Guest::agent(Connection& connection, Command& command) {
+    if (control_ == nullptr || stopping_)
+        return reply(connection, stopping_ ? "the sandbox is ending" : "not started");
+    if (agent_state_ != AgentState::none)
+        return reply(connection, agent_state_ == AgentState::ready ? "an agent runs already"
+                                                                   : "an agent is being started already");
+    const std::optional<AgentChoice> choice = parse_agent(command.agent);
+    if (!choice)
+        return reply(connection, "no agent is named");
+    std::unique_ptr<AgentRuntime> made = make_agent(*choice);
+    if (!made)
+        return reply(connection, "unknown kind of agent");
+    agent_ = std::move(made);
+    launch_agent(connection);
+}
+
+void Guest::launch_agent(Connection& starter) {
+    agent_state_ = AgentState::starting;
+    starter_ = &starter;
     agent_->start([this](const std::string& error) { started(error); },
                   [this](const std::string& detail) { agent_ended(detail); });
 }
@@ -183,11 +210,17 @@ std::unique_ptr<AgentRuntime> Guest::make_agent(const AgentChoice& choice) {
 }
 
 void Guest::started(const std::string& error) {
-    if (control_ != nullptr)
-        control_->write(error.empty() ? std::string(bridge::k_reply_ok) : bridge::encode_refusal(error));
+    agent_state_ = error.empty() ? AgentState::ready : AgentState::none;
+    Connection* const starter = std::exchange(starter_, nullptr);
+    if (starter == nullptr)
+        return;
+    if (starter != control_)
+        return reply(*starter, error);
+    starter->write(error.empty() ? std::string(bridge::k_reply_ok) : bridge::encode_refusal(error));
 }
 
 void Guest::agent_ended(const std::string& detail) {
+    agent_state_ = AgentState::none;
     if (control_ != nullptr)
         control_->write(bridge::encode_agent_exit(detail));
 }

@@ -60,11 +60,13 @@ class Guest final : private ConnectionOwner {
     void on_closed(Connection& connection) override;
 
     void start(Connection& connection, Command& command);
+    void agent(Connection& connection, Command& command);
     void query(Connection& connection, Command& command);
     void interrupt(Connection& connection, Command& command);
     void shutdown(Connection& connection, Command& command);
 
     std::unique_ptr<AgentRuntime> make_agent(const AgentChoice& choice);
+    void launch_agent(Connection& starter);
     void started(const std::string& error);
     void agent_ended(const std::string& detail);
     void begin_stop();
@@ -84,6 +86,10 @@ class Guest final : private ConnectionOwner {
     Connection* control_ = nullptr;
     bool started_ = false;
     bool stopping_ = false;
+    /// An agent that ended or could not start stays until the next one: it still answers queries.
+    enum class AgentState : std::uint8_t { none, starting, ready };
+    AgentState agent_state_ = AgentState::none;
+    Connection* starter_ = nullptr;        // gets the reply of the agent that is starting
     std::unique_ptr<AgentRuntime> agent_;  // uses what is above: goes first
 };
 

@@ -187,12 +187,15 @@ class FakeChannel final : public sandbox::Channel {
         : world_(world), process_(std::move(process)) {}
     ~FakeChannel() override {
         process_->on_ready = nullptr;
+        process_->on_agent = nullptr;
         process_->on_agent_exit = nullptr;
     }
-    void start(const sandbox::AgentSpec&, std::function<void(Result<void>)> on_ready,
+    void start(const sandbox::AgentSpec& agent, std::function<void(Result<void>)> on_ready,
                std::function<void(std::string)> on_agent_exit) override {
         process_->on_ready = std::move(on_ready);
-        process_->on_agent_exit = std::move(on_agent_exit);
+        on_agent_exit_ = std::move(on_agent_exit);
+        if (agent.kind != sandbox::AgentSpec::Kind::none)
+            process_->on_agent_exit = on_agent_exit_;
         const bool fails = world_.chance(world_.failure_per_mille);
         world_.later([process = process_, fails] {
             if (auto ready = std::exchange(process->on_ready, nullptr)) {
@@ -201,6 +204,24 @@ class FakeChannel final : public sandbox::Channel {
                 else
                     ready({});
             }
+        });
+    }
+    void start_agent(const sandbox::AgentSpec& agent, std::function<void(Result<void>)> done) override {
+        require(agent.kind != sandbox::AgentSpec::Kind::none, "an agent of kind none was started");
+        require(!process_->on_agent && !process_->on_agent_exit, "an agent was started where one runs");
+        require(!process_->frozen, "an agent was started in a frozen process");
+        process_->on_agent = std::move(done);
+        const bool fails = world_.chance(world_.failure_per_mille);
+        world_.later([process = process_, on_exit = on_agent_exit_, fails] {
+            auto tell = std::exchange(process->on_agent, nullptr);
+            if (!tell)
+                return;
+            if (!process->alive)
+                return tell(Error(Errc::bridge_failed, "the guest is gone"));
+            if (fails)
+                return tell(Error(Errc::sandbox_failed, "injected"));
+            process->on_agent_exit = on_exit;
+            tell({});
         });
     }
     std::unique_ptr<sandbox::Query> query(std::string_view, std::string_view, std::string_view,
@@ -238,6 +259,7 @@ class FakeChannel final : public sandbox::Channel {
   private:
     FakeWorld& world_;
     std::shared_ptr<FakeProcessState> process_;
+    std::function<void(std::string)> on_agent_exit_;
 };
 
 }  // namespace
@@ -305,6 +327,7 @@ void FakeWorld::server_killed() {
     for (auto& [pid, process] : processes) {
         process->on_exit = nullptr;
         process->on_ready = nullptr;
+        process->on_agent = nullptr;
         process->on_agent_exit = nullptr;
         process->asked_to_die = true;
         process->alive = process->is_stuck;

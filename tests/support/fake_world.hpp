@@ -108,7 +108,8 @@ struct FakeProcessState {
     std::function<void(sandbox::Exit)> on_exit;        // empty once the Process object is gone
     std::function<void(std::string_view)> on_log;      // the same
     std::function<void(base::Result<void>)> on_ready;  // until answered
-    std::function<void(std::string)> on_agent_exit;    // empty once the Channel is gone
+    std::function<void(base::Result<void>)> on_agent;  // until a start_agent() is answered
+    std::function<void(std::string)> on_agent_exit;    // empty without an agent, and once the Channel is gone
     std::set<struct FakeQueryState*> queries;
 };
 

@@ -141,6 +141,67 @@ TEST_CASE("without an agent a turn is an error and done") {
     CHECK(guest.ask(R"({"cmd":"interrupt","turn":"t1"})").at("ok") == false);
 }
 
+TEST_CASE("an agent is started on demand in a generation without one") {
+    const GuestProcess guest;
+    const auto agent = [&guest](std::string_view spec) {
+        return guest.ask("{\"cmd\":\"agent\",\"agent\":" + std::string(spec) + "}");
+    };
+    CHECK(agent(k_echo).at("error") == "not started");
+    Client control = guest.start(R"({"kind":"none"})");
+    CHECK(guest.ask(R"({"cmd":"agent"})").at("error") == "no agent is named");
+    CHECK(agent(R"({"kind":"none"})").at("error") == "unknown kind of agent");
+    CHECK(agent(R"({"kind":"command","argv":["/nonexistent/agent"]})").at("error") ==
+          "cannot run /nonexistent/agent in /tmp: No such file or directory");
+    CHECK(agent(R"({"kind":"command","argv":["/bin/false"]})").at("error") ==
+          "the agent exited with status 1 before it was ready");
+    CHECK(guest.run("x").names() == "error");
+    CHECK(agent(R"({"kind":"echo"})").at("ok") == true);
+    CHECK(guest.run("there").text == "there");
+    CHECK(agent(k_shell).at("error") == "an agent runs already");
+    CHECK(guest.run("still").text == "still");
+}
+
+TEST_CASE("an agent whose process ended is started again, and each end is told") {
+    const GuestProcess guest;
+    const std::string script = R"(echo '{\"ev\":\"ready\"}'; read line; exit 3)";
+    const std::string spec = "{\"kind\":\"command\",\"argv\":[\"/bin/bash\",\"-c\",\"" + script + "\"]}";
+    Client control = guest.start(spec);
+    for (int i = 0; i < 3; ++i) {
+        CHECK(guest.run("x").names() == "error");
+        CHECK(control.line() == R"({"ev":"agent_exit","detail":"exited with status 3"})");
+        CHECK(guest.run("x").data("error").at("code") == "agent_crashed");
+        CHECK(guest.ask("{\"cmd\":\"agent\",\"agent\":" + spec + "}").at("ok") == true);
+    }
+    CHECK(guest.ask("{\"cmd\":\"agent\",\"agent\":" + spec + "}").at("error") == "an agent runs already");
+}
+
+TEST_CASE("an agent that does not get ready is refused a second start, and ends with its connection") {
+    const GuestProcess guest;
+    const Client control = guest.start(R"({"kind":"none"})");
+    constexpr std::string_view k_mute =
+        R"({"cmd":"agent","agent":{"kind":"command","argv":["/bin/sleep","1000"]}})";
+    Client starting = guest.send(k_mute);
+    REQUIRE(eventually([&] { return !children_of(guest.pid()).empty(); }));
+    CHECK(guest.ask(k_mute).at("error") == "an agent is being started already");
+    CHECK(guest.run("x").data("error").at("code") == "not_ready");
+    starting.close();
+    CHECK(eventually([&] { return children_of(guest.pid()).empty(); }));
+    CHECK(guest.run("x").data("error").at("code") == "no_agent");
+    CHECK(guest.ask(R"({"cmd":"agent","agent":{"kind":"echo"}})").at("ok") == true);
+    CHECK(guest.run("now").text == "now");
+}
+
+TEST_CASE("a guest that is told to end while an agent starts ends, also if nobody waits for that agent") {
+    GuestProcess guest;
+    const Client control = guest.start(R"({"kind":"none"})");
+    Client starting =
+        guest.send(R"({"cmd":"agent","agent":{"kind":"command","argv":["/bin/sleep","1000"]}})");
+    REQUIRE(eventually([&] { return !children_of(guest.pid()).empty(); }));
+    CHECK(guest.ask(R"({"cmd":"shutdown"})").at("ok") == true);
+    starting.close();
+    CHECK(guest.wait() == 0);
+}
+
 TEST_CASE("a peer inside the guest's pid namespace gets no answer") {
     const GuestProcess control_guest(GuestProcess::Space::shared, guest::Peers::any);
     CHECK(control_guest.ask("{}").at("error") == "not a command");  // the control: any peer would get one
