@@ -10,9 +10,9 @@
 #include <string>
 
 #include "bridge/control_stream.hpp"
-#include "bridge/line_stream.hpp"
 #include "bridge/query_stream.hpp"
 #include "bridge/request.hpp"
+#include "bridge/stream.hpp"
 #include "core/sandbox/ports.hpp"
 
 namespace atl::bridge {
