@@ -8,7 +8,8 @@ namespace atl::bridge {
 
 ControlStream::ControlStream(std::shared_ptr<StreamContext> context, const std::string& path,
                              std::string command, Starts starts, OnReady on_ready, OnAgentExit on_agent_exit)
-    : context_(std::move(context)),
+    : LineReader(base::k_max_reply_line_bytes),
+      context_(std::move(context)),
       on_ready_(std::move(on_ready)),
       on_agent_exit_(std::move(on_agent_exit)),
       agent_(starts == Starts::guest ? Agent::none : Agent::running) {
@@ -17,7 +18,7 @@ ControlStream::ControlStream(std::shared_ptr<StreamContext> context, const std::
         not_ready(base::Errc::deadline_exceeded, "the " + what + " was not ready within " +
                                                      std::to_string(base::k_start_deadline.count()) + " s");
     });
-    stream_ = LineStream::open(context_, path, std::move(command), base::k_max_reply_line_bytes, *this);
+    stream_ = Stream::open(context_, path, std::move(command), *this);
 }
 
 ControlStream::~ControlStream() {
@@ -27,7 +28,7 @@ ControlStream::~ControlStream() {
 }
 
 base::Result<void> ControlStream::begin_agent() {
-    if (on_ready_ || !stream_->has_sink())
+    if (on_ready_ || !stream_->has_reader())
         return base::Error(base::Errc::bridge_failed, "the guest is not there");
     if (agent_ == Agent::running)
         return base::Error(base::Errc::sandbox_failed, "an agent runs already");
@@ -73,7 +74,7 @@ void ControlStream::on_reply(std::string_view line) {
     std::exchange(on_ready_, nullptr)(base::Result<void>());
 }
 
-void ControlStream::on_end(LineStream::End, std::string_view detail) {
+void ControlStream::on_end(Stream::End, std::string_view detail) {
     if (on_ready_)
         return not_ready(base::Errc::bridge_failed, std::string(detail) + " before it was ready");
     agent_gone("lost its control stream");

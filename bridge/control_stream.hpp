@@ -9,12 +9,12 @@
 #include <optional>
 #include <string>
 
-#include "bridge/line_stream.hpp"
+#include "bridge/line_reader.hpp"
 #include "core/base/error.hpp"
 
 namespace atl::bridge {
 
-class ControlStream final : private LineStream::Sink {
+class ControlStream final : private LineReader {
   public:
     using OnReady = std::function<void(base::Result<void>)>;
     using OnAgentExit = std::function<void(std::string detail)>;
@@ -37,7 +37,7 @@ class ControlStream final : private LineStream::Sink {
     enum class Agent : std::uint8_t { none, starting, running, unknown };
 
     void on_line(std::string_view line) override;
-    void on_end(LineStream::End end, std::string_view detail) override;
+    void on_end(Stream::End end, std::string_view detail) override;
     void on_reply(std::string_view line);
     void not_ready(base::Errc code, std::string detail);
     void agent_gone(std::string detail);
@@ -50,7 +50,7 @@ class ControlStream final : private LineStream::Sink {
     std::optional<std::string> early_exit_;  // of the agent whose start is not answered yet
     base::TimerId deadline_ = 0;
     base::TimerId exit_timer_ = 0;
-    std::shared_ptr<LineStream> stream_;
+    std::shared_ptr<Stream> stream_;
 };
 
 }  // namespace atl::bridge

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -19,7 +20,11 @@ struct ObjectVisitor {
     bool on_bool(const std::string& /*key*/, bool /*value*/) { return true; }
     bool on_object(const std::string& /*key*/, std::string_view /*span*/) { return true; }
     bool on_array(const std::string& /*key*/, std::string_view /*span*/) { return true; }
-    bool on_other(const std::string& /*key: of a number or null*/) { return true; }
+    bool on_unsigned(const std::string& /*key*/,
+                     std::uint64_t /*value: written without sign, point or exponent*/) {
+        return true;
+    }
+    bool on_other(const std::string& /*key: of another number or null*/) { return true; }
 };
 
 enum class Scan {
@@ -75,7 +80,9 @@ class ObjectSax {
         return depth_ > 1 || scalar([&] { return visitor_.on_bool(key_, value); });
     }
     bool number_integer(Json::number_integer_t) { return other(); }
-    bool number_unsigned(Json::number_unsigned_t) { return other(); }
+    bool number_unsigned(Json::number_unsigned_t value) {
+        return depth_ > 1 || scalar([&] { return visitor_.on_unsigned(key_, value); });
+    }
     bool number_float(Json::number_float_t, const std::string&) { return other(); }
     bool string(std::string& value) {
         return depth_ > 1 || scalar([&] { return visitor_.on_string(key_, value); });

@@ -1,14 +1,15 @@
 // The guest protocol: the words and bounds that host and guest must agree on, and the encoders of both.
 // One Unix stream connection an operation; its first line is a JSON object with `cmd`. After `start` the
 // connection stays open as the control stream of the generation, which tells each end of an agent; after
-// `query` come event lines until `done`; every other command gets one JSON reply. Header-only: the guest
-// links nothing of the host's. Not here: sockets (unix_channel.hpp, guest/connection.hpp) and parsing
-// (json_scan.hpp, event_line.hpp).
+// `query` come event lines until `done`; every other command gets one JSON reply, behind which `exec` goes on
+// in frames (frame.hpp) and `dial` as the bytes of a connection. Header-only: the guest links nothing of the
+// host's. Not here: sockets (stream.hpp, guest/connection.hpp) and parsing (json_scan.hpp, event_line.hpp).
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,8 @@ inline constexpr std::string_view agent = "agent";
 inline constexpr std::string_view query = "query";
 inline constexpr std::string_view interrupt = "interrupt";
 inline constexpr std::string_view shutdown = "shutdown";
+inline constexpr std::string_view exec = "exec";
+inline constexpr std::string_view dial = "dial";
 }  // namespace cmd
 
 /// `kind` of the agent in a start command; in an agent command it is not none.
@@ -31,6 +34,13 @@ inline constexpr std::string_view echo = "echo";
 inline constexpr std::string_view command = "command";
 inline constexpr std::string_view none = "none";
 }  // namespace agent_kind
+
+/// `code` of a refusal, where it makes a difference to the host.
+namespace refusal {
+inline constexpr std::string_view invalid = "invalid";  // what was asked for is not of the form, or not there
+inline constexpr std::string_view busy = "busy";        // no room for more now
+inline constexpr std::string_view no_listener = "no_listener";  // dial: the port does not answer
+}  // namespace refusal
 
 namespace ev {
 inline constexpr std::string_view ready = "ready";            // an agent, once, before its first turn
@@ -45,6 +55,8 @@ inline constexpr std::array<std::string_view, 8> k_turn_events = {
 // Bounds. A message of k_max_body_bytes grows at most sixfold when its control characters are escaped.
 inline constexpr std::size_t k_max_command_line_bytes = 8UL * 1024 * 1024;
 static_assert(6 * base::k_max_body_bytes + base::k_max_env_bytes < k_max_command_line_bytes);
+// Ports of the sandbox's loopback that belong to the server: its proxy and its routes with credentials.
+inline constexpr std::array<std::uint16_t, 2> k_undialled_ports = {3128, 3129};
 // Text that one text_delta of a built-in agent carries, before escaping. Repair to UTF-8 grows it at most
 // threefold first, and the replacement character is not escaped.
 inline constexpr std::size_t k_max_delta_bytes = 32UL * 1024;
@@ -116,11 +128,21 @@ inline std::string encode_query(std::string_view turn, std::string_view prompt, 
 
 inline constexpr std::string_view k_reply_ok = "{\"ok\":true}\n";
 
-inline std::string encode_refusal(std::string_view error) {
+/// `code` is a word of bridge::refusal, or empty.
+inline std::string encode_refusal(std::string_view error, std::string_view code = {}) {
     std::string line = "{\"ok\":false,\"error\":";
     append_json_string(line, error);
+    if (!code.empty()) {
+        line += ",\"code\":";
+        append_json_string(line, code);
+    }
     line += "}\n";
     return line;
+}
+
+/// The good reply to exec: frames follow.
+inline std::string encode_started(long pid) {
+    return "{\"ok\":true,\"pid\":" + std::to_string(pid) + "}\n";
 }
 
 inline constexpr std::string_view k_done_line = "{\"ev\":\"done\",\"data\":{}}\n";

@@ -9,10 +9,12 @@ namespace atl::bridge {
 
 QueryStream::QueryStream(std::shared_ptr<StreamContext> context, const std::string& path, std::string command,
                          std::shared_ptr<IdleStream> idle, sandbox::QueryObserver& observer)
-    : observer_(observer), idle_(std::move(idle)), stream_(std::exchange(idle_->stream, nullptr)) {
+    : LineReader(base::k_max_event_line_bytes),
+      observer_(observer),
+      idle_(std::move(idle)),
+      stream_(std::exchange(idle_->stream, nullptr)) {
     if (!stream_ || !stream_->begin(command, *this))
-        stream_ = LineStream::open(std::move(context), path, std::move(command), base::k_max_event_line_bytes,
-                                   *this);
+        stream_ = Stream::open(std::move(context), path, std::move(command), *this);
 }
 
 QueryStream::~QueryStream() {
@@ -38,7 +40,7 @@ void QueryStream::on_done(const sandbox::AgentEvent& event) {
     const auto stream = stream_;
     const auto idle = idle_;
     observer_.on_event(event);
-    if (stream->has_sink()) {
+    if (stream->has_reader()) {
         stream->release();
         stream_.reset();  // it may serve another query while this one is still there
         observer_.on_end(sandbox::QueryEnd::done, {});
@@ -48,23 +50,23 @@ void QueryStream::on_done(const sandbox::AgentEvent& event) {
     idle->stream = stream;
 }
 
-void QueryStream::on_end(LineStream::End end, std::string_view detail) {
+void QueryStream::on_end(Stream::End end, std::string_view detail) {
     switch (end) {
-        case LineStream::End::connect_failed:
+        case Stream::End::connect_failed:
             return observer_.on_end(sandbox::QueryEnd::connect_failed, detail);
-        case LineStream::End::closed:
+        case Stream::End::closed:
             return observer_.on_end(sandbox::QueryEnd::closed, detail);
-        case LineStream::End::line_too_long:
+        case Stream::End::refused:
             return observer_.on_end(sandbox::QueryEnd::protocol_error, detail);
     }
 }
 
 // Refused lines count for no bound of the event log, so they have this one.
-LineStream::Pace QueryStream::pace() const {
+Stream::Pace QueryStream::pace() const {
     const bool slow = bad_lines_ > base::k_max_protocol_complaints || observer_.truncated();
     if (slow)
-        return LineStream::Pace::slow;
-    return observer_.congested() ? LineStream::Pace::pause : LineStream::Pace::full;
+        return Stream::Pace::slow;
+    return observer_.congested() ? Stream::Pace::pause : Stream::Pace::full;
 }
 
 }  // namespace atl::bridge

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "bridge/line_stream.hpp"
+#include "bridge/line_reader.hpp"
 #include "core/sandbox/ports.hpp"
 
 namespace atl::bridge {
@@ -11,11 +11,11 @@ namespace atl::bridge {
 /// The connection of a channel's last query, once its turn is over: the next query goes by it and need not
 /// connect. Shared by a channel and its queries; null streams: none, or the channel is gone.
 struct IdleStream {
-    std::shared_ptr<LineStream> stream;
+    std::shared_ptr<Stream> stream;
     bool wanted = true;  // the channel is there to use it
 };
 
-class QueryStream final : public sandbox::Query, private LineStream::Sink {
+class QueryStream final : public sandbox::Query, private LineReader {
   public:
     /// `command` is the query's line. `observer` must outlive this; it may destroy this in any call.
     QueryStream(std::shared_ptr<StreamContext> context, const std::string& path, std::string command,
@@ -25,14 +25,14 @@ class QueryStream final : public sandbox::Query, private LineStream::Sink {
   private:
     void on_line(std::string_view line) override;
     void on_done(const sandbox::AgentEvent& event);
-    void on_end(LineStream::End end, std::string_view detail) override;
-    LineStream::Pace pace() const override;
+    void on_end(Stream::End end, std::string_view detail) override;
+    Stream::Pace pace() const override;
 
     sandbox::QueryObserver& observer_;
     std::shared_ptr<IdleStream> idle_;
     std::size_t bad_lines_ = 0;
     bool done_ = false;
-    std::shared_ptr<LineStream> stream_;
+    std::shared_ptr<Stream> stream_;
 };
 
 }  // namespace atl::bridge

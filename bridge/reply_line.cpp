@@ -15,10 +15,17 @@ struct ReplyVisitor : ObjectVisitor {
     std::string error;
     std::string event;
     std::string detail;
+    std::string code;
+    std::uint64_t pid = 0;
 
     bool on_bool(const std::string& key, bool value) {
         if (key == "ok")
             ok = value;
+        return true;
+    }
+    bool on_unsigned(const std::string& key, std::uint64_t value) {
+        if (key == "pid")
+            pid = value;
         return true;
     }
     bool on_string(const std::string& key, std::string& value) {
@@ -28,6 +35,8 @@ struct ReplyVisitor : ObjectVisitor {
             event = std::move(value);
         else if (key == "detail")
             detail = base::escaped(value);
+        else if (key == "code")
+            code = std::move(value);
         return true;
     }
 };
@@ -38,7 +47,17 @@ std::optional<ReplyLine> parse_reply_line(std::string_view line) {
     ReplyVisitor visitor;
     if (scan_object(line, k_max_reply_depth, visitor) != Scan::complete || !visitor.ok)
         return std::nullopt;
-    return ReplyLine{*visitor.ok, *visitor.ok ? std::string() : std::move(visitor.error)};
+    if (*visitor.ok)
+        return ReplyLine{true, {}, {}, visitor.pid};
+    return ReplyLine{false, std::move(visitor.error), std::move(visitor.code), 0};
+}
+
+base::Errc errc_of(std::string_view code) {
+    if (code == refusal::invalid)
+        return base::Errc::invalid_field;
+    if (code == refusal::busy)
+        return base::Errc::capacity;
+    return base::Errc::sandbox_failed;
 }
 
 std::optional<std::string> parse_agent_exit_line(std::string_view line) {

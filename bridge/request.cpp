@@ -8,11 +8,14 @@ namespace atl::bridge {
 
 Request::Request(std::shared_ptr<StreamContext> context, const std::string& path, std::string command,
                  base::Millis deadline, base::Errc refused, Done done)
-    : context_(std::move(context)), refused_(refused), done_(std::move(done)) {
+    : LineReader(base::k_max_reply_line_bytes),
+      context_(std::move(context)),
+      refused_(refused),
+      done_(std::move(done)) {
     deadline_ = context_->timers.arm(deadline, [this] {
         finish(base::Error(base::Errc::deadline_exceeded, "the guest did not answer in time"));
     });
-    stream_ = LineStream::open(context_, path, std::move(command), base::k_max_reply_line_bytes, *this);
+    stream_ = Stream::open(context_, path, std::move(command), *this);
 }
 
 Request::~Request() {
@@ -29,7 +32,7 @@ void Request::on_line(std::string_view line) {
     finish(base::Result<void>());
 }
 
-void Request::on_end(LineStream::End, std::string_view detail) {
+void Request::on_end(Stream::End, std::string_view detail) {
     finish(base::Error(base::Errc::bridge_failed, std::string(detail)));
 }
 

@@ -4,12 +4,12 @@
 #include <functional>
 #include <string>
 
-#include "bridge/line_stream.hpp"
+#include "bridge/line_reader.hpp"
 #include "core/base/error.hpp"
 
 namespace atl::bridge {
 
-class Request final : private LineStream::Sink {
+class Request final : private LineReader {
   public:
     /// Called once, from the loop: no value for {"ok":true}, `refused` with the guest's reason for
     /// {"ok":false}, bridge_failed or deadline_exceeded. May destroy this.
@@ -21,14 +21,14 @@ class Request final : private LineStream::Sink {
 
   private:
     void on_line(std::string_view line) override;
-    void on_end(LineStream::End end, std::string_view detail) override;
+    void on_end(Stream::End end, std::string_view detail) override;
     void finish(base::Result<void> result);
 
     std::shared_ptr<StreamContext> context_;
     base::Errc refused_;
     Done done_;
     base::TimerId deadline_ = 0;
-    std::shared_ptr<LineStream> stream_;
+    std::shared_ptr<Stream> stream_;
 };
 
 }  // namespace atl::bridge

@@ -5,6 +5,7 @@
 
 #include "bridge/protocol.hpp"
 #include "bridge/query_stream.hpp"
+#include "bridge/unix_operations.hpp"
 
 namespace atl::bridge {
 namespace {
@@ -107,6 +108,10 @@ UnixChannels::UnixChannels(base::Executor executor, base::Timers& timers)
 
 std::unique_ptr<sandbox::Channel> UnixChannels::open(const std::string&, const sandbox::Process& process) {
     return std::make_unique<UnixChannel>(context_, process.bridge_path());
+}
+
+std::unique_ptr<sandbox::Operations> UnixChannels::open_operations(const sandbox::Process& process) {
+    return std::make_unique<UnixOperations>(context_, process.bridge_path());
 }
 
 }  // namespace atl::bridge

@@ -10,9 +10,9 @@
 #include <string>
 
 #include "bridge/control_stream.hpp"
-#include "bridge/line_stream.hpp"
 #include "bridge/query_stream.hpp"
 #include "bridge/request.hpp"
+#include "bridge/stream.hpp"
 #include "core/sandbox/ports.hpp"
 
 namespace atl::bridge {
@@ -53,6 +53,7 @@ class UnixChannels final : public sandbox::Channels {
 
     std::unique_ptr<sandbox::Channel> open(const std::string& sandbox_id,
                                            const sandbox::Process& process) override;
+    std::unique_ptr<sandbox::Operations> open_operations(const sandbox::Process& process) override;
 
   private:
     std::shared_ptr<StreamContext> context_;

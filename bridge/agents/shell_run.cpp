@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,29 +15,6 @@
 #include "bridge/protocol.hpp"
 
 namespace atl::guest {
-namespace {
-
-bool write_all(int fd, std::string_view text) {
-    while (!text.empty()) {
-        const ssize_t size = write(fd, text.data(), text.size());
-        if (size < 0)
-            return false;
-        text.remove_prefix(static_cast<std::size_t>(size));
-    }
-    return true;
-}
-
-/// `script` in memory, for bash to read as its file 3; the first command closes that for everything it
-/// starts, while bash itself reads on through a descriptor of its own.
-base::UniqueFd script_file(std::string_view script) {
-    base::UniqueFd file(memfd_create("message", MFD_CLOEXEC));
-    if (!file || !write_all(file.get(), "exec 3<&-\n") || !write_all(file.get(), script))
-        return {};
-    return file;
-}
-
-}  // namespace
-
 ShellRun::ShellRun(Services& services, std::string turn, TurnSink& sink, OnEnd on_end)
     : services_(services), turn_(std::move(turn)), sink_(&sink), on_end_(std::move(on_end)) {}
 
@@ -59,7 +35,7 @@ std::string ShellRun::start(std::string_view script) {
     const base::UniqueFd output(ends[1]);
     // Only the guest's end: each end of a pipe has a file description of its own.
     fcntl(pipe_.get(), F_SETFL, O_NONBLOCK);
-    std::string error = spawn_shell(script, output.get());
+    std::string error = launch(script, output.get());
     if (!error.empty())
         return error;
     services_.children.watch(pid_, [this](const Ending& ending) { on_exit(ending); });
@@ -68,26 +44,12 @@ std::string ShellRun::start(std::string_view script) {
     return {};
 }
 
-std::string ShellRun::spawn_shell(std::string_view script, int output_fd) {
+std::string ShellRun::launch(std::string_view script, int output_fd) {
     SpawnRequest request;
     request.directory = services_.workspace;
     request.output_fd = output_fd;
     request.error_fd = output_fd;
-    base::UniqueFd file;
-    if (script.size() <= k_max_inline_script_bytes) {
-        request.argv = {"/bin/bash", "-c", "--", std::string(script)};
-    } else {
-        file = script_file(script);
-        if (!file)
-            return std::string("no memory for the message: ") + strerrordesc_np(errno);
-        request.argv = {"/bin/bash", "/proc/self/fd/3"};
-        request.script_fd = file.get();
-    }
-    pid_ = spawn(request);
-    if (pid_ == -ENOENT) {
-        request.argv[0] = "/bin/sh";
-        pid_ = spawn(request);
-    }
+    pid_ = spawn_shell(request, script);
     return pid_ > 0 ? std::string() : spawn_error(request, -pid_);
 }
 

@@ -1,6 +1,5 @@
 // One message in one bash: its process group, its output pipe, its end. Output is made valid UTF-8 on the way
-// and is read only as fast as the host reads. A message beyond what one argument may hold (execve(2),
-// MAX_ARG_STRLEN) reaches bash through a memfd.
+// and is read only as fast as the host reads.
 #pragma once
 
 #include <functional>
@@ -12,9 +11,6 @@
 #include "bridge/guest/utf8.hpp"
 
 namespace atl::guest {
-
-/// MAX_ARG_STRLEN is 32 pages of 4 KiB, its NUL included.
-inline constexpr std::size_t k_max_inline_script_bytes = 120UL * 1024;
 
 class ShellRun final : public FdHandler {
   public:
@@ -41,7 +37,7 @@ class ShellRun final : public FdHandler {
     void on_ready(std::uint32_t events) override;
 
   private:
-    std::string spawn_shell(std::string_view script, int output_fd);
+    std::string launch(std::string_view script, int output_fd);
     void escalate(int signal_number);
     void listen();
     void pause();

@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#include <memory>
 #include <utility>
 
 #include "bridge/protocol.hpp"
@@ -11,7 +12,7 @@
 namespace atl::guest {
 namespace {
 
-// Beyond this much in the queue, on top of what the socket holds, an agent is asked to wait.
+// Beyond this much in the queue, on top of what the socket holds, an agent or a program is asked to wait.
 constexpr std::size_t k_queue_bytes = 256UL * 1024;
 
 }  // namespace
@@ -20,7 +21,7 @@ Connection::Connection(base::UniqueFd socket, Loop& loop, ConnectionOwner& owner
     : socket_(std::move(socket)), loop_(loop), owner_(owner) {}
 
 Connection::~Connection() {
-    if (waiting_for_ != 0)
+    if (in_loop_)
         loop_.remove(socket_.get());
 }
 
@@ -32,21 +33,25 @@ void Connection::close() {
     if (phase_ == Phase::closed)
         return;
     phase_ = Phase::closed;
-    if (waiting_for_ != 0)
+    if (in_loop_)
         loop_.remove(socket_.get());
-    waiting_for_ = 0;
+    in_loop_ = false;
     socket_.reset();
-    owner_.on_closed(*this);
+    if (user_ != nullptr)
+        std::exchange(user_, nullptr)->on_closed(*this);
+    owner_.on_gone(*this);
 }
 
 void Connection::on_ready(std::uint32_t events) {
     if (phase_ == Phase::command)
         return read_command();
+    if (input_state_ != Input::unread)
+        return on_stream(events);
     if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0)
         return close();
     if ((events & EPOLLIN) != 0) {
         input_early_ = true;
-        wait_for(watched());
+        watch();
     }
     if ((events & EPOLLOUT) != 0)
         flush();
@@ -57,7 +62,7 @@ void Connection::read_command() {
     char chunk[4096];
     const ssize_t size = recv(socket_.get(), chunk, sizeof chunk, MSG_DONTWAIT);
     if (size < 0 && (errno == EAGAIN || errno == EINTR))
-        return wait_for(watched());
+        return watch();
     if (size <= 0)
         return close();
     const std::size_t before = input_.size();
@@ -66,7 +71,7 @@ void Connection::read_command() {
     if (newline != std::string::npos)
         return accept_command(newline);
     if (input_.size() <= bridge::k_max_command_line_bytes)
-        return wait_for(watched());
+        return watch();
     phase_ = Phase::stream;
     write(bridge::encode_refusal("the command is too long"));
     break_off();
@@ -78,34 +83,110 @@ void Connection::accept_command(std::size_t newline) {
     input_ = {};
     owner_.on_command(*this, std::string_view(input).substr(0, newline));
     // What the command left open stays open until its end or the host's.
-    if (phase_ != Phase::closed)
-        wait_for(watched());
+    if (phase_ == Phase::closed)
+        return;
+    const std::string_view behind = std::string_view(input).substr(newline + 1);
+    if (input_state_ == Input::read && !behind.empty())
+        return show(behind);
+    // A command that asks for input later gets this, too.
+    if (phase_ == Phase::stream)
+        input_.assign(behind);
+    watch();
+}
+
+void Connection::read_input(HalfClose half_close) {
+    if (phase_ != Phase::stream)
+        return;
+    input_state_ = Input::read;
+    half_close_ = half_close;
+    input_.empty() ? watch() : resume_input();
+}
+
+void Connection::on_stream(std::uint32_t events) {
+    const bool hung_up = (events & (EPOLLHUP | EPOLLERR)) != 0;
+    // Once this end was shut, a hang-up may be no more than the host's half-close, and input may be left.
+    if ((hung_up && !output_shut_) || (half_close_ == HalfClose::ends && (events & EPOLLRDHUP) != 0))
+        return close();
+    const bool reads = input_state_ == Input::read && input_.empty();
+    if (hung_up && !reads) {
+        loop_.remove(socket_.get());
+        in_loop_ = false;
+        return;
+    }
+    if ((events & (EPOLLIN | EPOLLHUP)) != 0 && reads)
+        read_some();
+    if ((events & EPOLLOUT) != 0 && phase_ != Phase::closed)
+        flush();
+}
+
+void Connection::read_some() {
+    const auto buffer = std::make_unique_for_overwrite<char[]>(k_connection_read_bytes);
+    const ssize_t size = recv(socket_.get(), buffer.get(), k_connection_read_bytes, MSG_DONTWAIT);
+    if (size < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (size < 0 || (size == 0 && half_close_ == HalfClose::ends))
+        return close();
+    if (size > 0)
+        return show({buffer.get(), static_cast<std::size_t>(size)});
+    input_state_ = Input::ended;
+    watch();
+    user_->on_input_end(*this);
+}
+
+void Connection::show(std::string_view bytes) {
+    const std::size_t used = user_->on_input(*this, bytes);
+    if (input_state_ != Input::read || phase_ == Phase::closed)
+        return;
+    input_.assign(bytes.substr(used));
+    watch();
+}
+
+void Connection::resume_input() {
+    if (input_.empty() || input_state_ != Input::read)
+        return;
+    const std::string bytes = std::exchange(input_, {});
+    show(bytes);
 }
 
 // The usual turn changes nothing here: input that comes early is what the loop stops looking at.
 std::uint32_t Connection::watched() const {
-    const std::uint32_t input = input_early_ ? 0 : std::uint32_t{EPOLLIN};
     const std::uint32_t output = output_.empty() ? 0 : std::uint32_t{EPOLLOUT};
-    return EPOLLRDHUP | input | output;
+    if (input_state_ == Input::unread)
+        return EPOLLRDHUP | (input_early_ ? 0 : std::uint32_t{EPOLLIN}) | output;
+    const bool reads = input_state_ == Input::read && input_.empty();
+    return (half_close_ == HalfClose::ends ? std::uint32_t{EPOLLRDHUP} : 0) |
+           (reads ? std::uint32_t{EPOLLIN} : 0) | output;
 }
 
-void Connection::write(std::string_view lines) {
-    if (phase_ != Phase::stream)
+void Connection::write(std::string_view bytes) {
+    if (phase_ != Phase::stream || output_ends_)
         return;
     if (output_.empty()) {
-        const ssize_t size = send(socket_.get(), lines.data(), lines.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+        const ssize_t size = send(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
         // A peer that is gone is told by the loop: the caller is not ready for the stream's end in here.
         if (size > 0)
-            lines.remove_prefix(static_cast<std::size_t>(size));
-        if (lines.empty())
+            bytes.remove_prefix(static_cast<std::size_t>(size));
+        if (bytes.empty())
             return;
     }
-    output_.append(lines);
-    wait_for(watched());
+    output_.append(bytes);
+    watch();
 }
 
 bool Connection::wants_more() const {
     return output_.size() - sent_bytes_ < k_queue_bytes;
+}
+
+void Connection::end_output() {
+    if (phase_ != Phase::stream || std::exchange(output_ends_, true))
+        return;
+    shut_if_ended();
+}
+
+void Connection::shut_if_ended() {
+    if (!output_ends_ || !output_.empty() || std::exchange(output_shut_, true))
+        return;
+    shutdown(socket_.get(), SHUT_WR);
 }
 
 void Connection::finish() {
@@ -121,6 +202,9 @@ void Connection::end(After after) {
         return;
     after_ = after;
     phase_ = Phase::ending;
+    // Nobody takes input any more.
+    input_state_ = Input::unread;
+    input_ = {};
     if (output_.empty())
         settle();
 }
@@ -129,10 +213,10 @@ void Connection::settle() {
     if (after_ == After::close)
         return close();
     phase_ = Phase::command;
-    role = Role::none;
+    user_ = nullptr;
     // The loop reports again what is still to be read.
     if (std::exchange(input_early_, false))
-        wait_for(watched());
+        watch();
 }
 
 void Connection::flush() {
@@ -145,19 +229,23 @@ void Connection::flush() {
     }
     output_ = {};
     sent_bytes_ = 0;
-    wait_for(watched());
+    watch();
+    shut_if_ended();
     if (phase_ == Phase::ending)
         return settle();
-    owner_.on_drained(*this);
+    if (user_ != nullptr)
+        user_->on_drained(*this);
 }
 
-void Connection::wait_for(std::uint32_t events) {
-    if (events == waiting_for_)
+void Connection::watch() {
+    const std::uint32_t events = watched();
+    if (in_loop_ && events == waiting_for_)
         return;
-    if (waiting_for_ != 0)
+    if (in_loop_)
         loop_.modify(socket_.get(), events, *this);
     else if (!loop_.add(socket_.get(), events, *this))
         return loop_.defer([this] { close(); });
+    in_loop_ = true;
     waiting_for_ = events;
 }
 

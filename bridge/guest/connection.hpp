@@ -1,6 +1,8 @@
-// One accepted stream of the bridge: first a command line, read at once where it is already there, then an
-// output queue with flow control, then the next command line or the end. Knows nothing of commands. While a
-// command runs input is not read: all that matters is when the host goes (EPOLLRDHUP, epoll_ctl(2)).
+// One accepted stream of the bridge: first a command line, read at once where it is already there, then what
+// the command makes of it, then the next command line or the end. Output is a queue with flow control. Input
+// behind the line is read only for a command that asks for it, and then as fast as the command takes it; what
+// it does not take stays in the socket, but for one read. For others all that matters is when the host
+// goes (EPOLLRDHUP, epoll_ctl(2)). Knows nothing of commands.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +14,33 @@ namespace atl::guest {
 
 class Connection;
 
+/// Bytes of input that one event reads.
+inline constexpr std::size_t k_connection_read_bytes = 16UL * 1024;
+
+/// What follows a connection while a command runs on it. Each call may end the command.
+class ConnectionUser {
+  public:
+    /// Input, after read_input(). Returns how many of `bytes` are done with; if not all, no more is read
+    /// until resume_input().
+    virtual std::size_t on_input(Connection&, std::string_view bytes) { return bytes.size(); }
+    /// The host sends no more; only with HalfClose::told, and behind all input.
+    virtual void on_input_end(Connection&) {}
+    /// The output queue is empty again.
+    virtual void on_drained(Connection&) {}
+    /// Last call: the stream is closed.
+    virtual void on_closed(Connection&) {}
+
+  protected:
+    ~ConnectionUser() = default;
+};
+
 class ConnectionOwner {
   public:
-    /// The first line, without its newline.
+    /// A command line, without its newline.
     virtual void on_command(Connection& connection, std::string_view line) = 0;
-    /// The queue of a stream is empty again.
-    virtual void on_drained(Connection& connection) = 0;
     /// Last call: the stream is closed. The connection may be destroyed, but not before this call returns to
     /// the loop.
-    virtual void on_closed(Connection& connection) = 0;
+    virtual void on_gone(Connection& connection) = 0;
 
   protected:
     ~ConnectionOwner() = default;
@@ -28,8 +48,8 @@ class ConnectionOwner {
 
 class Connection final : public FdHandler, public TurnSink {
   public:
-    /// What the owner uses the stream for, once it has read the command.
-    enum class Role : std::uint8_t { none, query, control };
+    /// What it means that the host sends no more: that it is gone, or the end of the input.
+    enum class HalfClose : std::uint8_t { ends, told };
 
     Connection(base::UniqueFd socket, Loop& loop, ConnectionOwner& owner);
     ~Connection();
@@ -40,35 +60,53 @@ class Connection final : public FdHandler, public TurnSink {
     void open();
     void close();
 
-    void write(std::string_view lines) override;
+    /// Who is told what happens until the command is over; null: nobody.
+    void follow(ConnectionUser* user) noexcept { user_ = user; }
+    /// From now on input goes to the user; what is here already at once.
+    void read_input(HalfClose half_close);
+    /// Shows the user again what it did not take, and reads on.
+    void resume_input();
+    /// No write follows: the host is told behind what is queued.
+    void end_output();
+
+    void write(std::string_view bytes) override;
     bool wants_more() const override;
     void finish() override;
     void break_off() override;
     void on_ready(std::uint32_t events) override;
 
-    Role role = Role::none;
-
   private:
     /// Ending: what is queued is still to be sent, then comes what `after_` says.
     enum class Phase : std::uint8_t { command, stream, ending, closed };
     enum class After : std::uint8_t { next_command, close };
+    enum class Input : std::uint8_t { unread, read, ended };
 
     void read_command();
     void accept_command(std::size_t newline);
+    void on_stream(std::uint32_t events);
+    void read_some();
+    void show(std::string_view bytes);
     void end(After after);
     void settle();
     void flush();
+    void shut_if_ended();
     std::uint32_t watched() const;
-    void wait_for(std::uint32_t events);
+    void watch();
 
     base::UniqueFd socket_;
     Loop& loop_;
     ConnectionOwner& owner_;
+    ConnectionUser* user_ = nullptr;
     Phase phase_ = Phase::command;
     After after_ = After::close;
+    Input input_state_ = Input::unread;
+    HalfClose half_close_ = HalfClose::ends;
     bool input_early_ = false;  // the host said something before its command was done: read later
+    bool output_ends_ = false;
+    bool output_shut_ = false;
+    bool in_loop_ = false;
     std::uint32_t waiting_for_ = 0;
-    std::string input_;
+    std::string input_;  // of a command line; or what the user did not take
     std::string output_;
     std::size_t sent_bytes_ = 0;  // of output_
 };

@@ -9,9 +9,6 @@
 
 #include <algorithm>
 
-#include "bridge/agents/echo_agent.hpp"
-#include "bridge/agents/process_agent.hpp"
-#include "bridge/agents/shell_agent.hpp"
 #include "bridge/guest/log.hpp"
 #include "bridge/protocol.hpp"
 
@@ -38,7 +35,14 @@ Guest::Guest(GuestOptions options)
       listener_(options_.listen_fd),
       listener_watch_(*this, &Guest::on_listener),
       signal_watch_(*this, &Guest::on_signal),
-      log_watch_(*this, &Guest::on_log) {}
+      log_watch_(*this, &Guest::on_log),
+      query_(slot_),
+      interrupt_(slot_),
+      start_(services_, slot_),
+      agent_(services_, slot_, start_),
+      shutdown_([this] { begin_stop(); }),
+      exec_(services_),
+      dial_(loop_) {}
 
 Guest::~Guest() = default;
 
@@ -116,147 +120,41 @@ void Guest::on_signal() {
     }
 }
 
-void Guest::on_command(Connection& connection, std::string_view line) {
-    struct Entry {
-        std::string_view name;
-        void (Guest::*run)(Connection&, Command&);
+GuestCommand* Guest::find_command(std::string_view name) {
+    const std::pair<std::string_view, GuestCommand*> table[] = {
+        {bridge::cmd::query, &query_},       {bridge::cmd::interrupt, &interrupt_},
+        {bridge::cmd::exec, &exec_},         {bridge::cmd::dial, &dial_},
+        {bridge::cmd::start, &start_},       {bridge::cmd::agent, &agent_},
+        {bridge::cmd::shutdown, &shutdown_},
     };
-    static constexpr Entry k_commands[] = {
-        {bridge::cmd::query, &Guest::query},       {bridge::cmd::interrupt, &Guest::interrupt},
-        {bridge::cmd::start, &Guest::start},       {bridge::cmd::agent, &Guest::agent},
-        {bridge::cmd::shutdown, &Guest::shutdown},
-    };
-    std::optional<Command> command = parse_command(line);
-    if (!command)
-        return reply(connection, "not a command");
-    for (const Entry& entry : k_commands)
-        if (entry.name == command->name)
-            return (this->*entry.run)(connection, *command);
-    reply(connection, "unknown command");
-}
-
-void Guest::on_drained(Connection& connection) {
-    if (connection.role == Connection::Role::query && agent_)
-        agent_->resume(connection);
-}
-
-void Guest::on_closed(Connection& connection) {
-    if (connection.role == Connection::Role::query && agent_)
-        agent_->abandon(connection);
-    // Closing is cancelling: an agent that nobody waits for is ended. One that is being stopped ends anyway.
-    if (&connection == starter_ && !stopping_) {
-        starter_ = nullptr;
-        agent_state_ = AgentState::none;
-        agent_.reset();
-    }
-    if (&connection == control_) {
-        control_ = nullptr;
-        log("the host is gone");
-        loop_.stop(0);
-    }
-    loop_.defer([this, gone = &connection] {
-        std::erase_if(connections_, [gone](const auto& entry) { return entry.get() == gone; });
-    });
-}
-
-void Guest::start(Connection& connection, Command& command) {
-    if (started_)
-        return reply(connection, "already started");
-    const std::optional<AgentChoice> choice = parse_agent(command.agent);
-    if (!choice)
-        return reply(connection, "start without an agent");
-    agent_ = make_agent(*choice);
-    if (!agent_ && choice->kind != bridge::agent_kind::none)
-        return reply(connection, "unknown kind of agent");
-    started_ = true;
-    connection.role = Connection::Role::control;
-    control_ = &connection;
-    if (!agent_)
-        return connection.write(bridge::k_reply_ok);
-    launch_agent(connection);
-}
-
-void Guest::agent(Connection& connection, Command& command) {
-    if (control_ == nullptr || stopping_)
-        return reply(connection, stopping_ ? "the sandbox is ending" : "not started");
-    if (agent_state_ != AgentState::none)
-        return reply(connection, agent_state_ == AgentState::ready ? "an agent runs already"
-                                                                   : "an agent is being started already");
-    const std::optional<AgentChoice> choice = parse_agent(command.agent);
-    if (!choice)
-        return reply(connection, "no agent is named");
-    std::unique_ptr<AgentRuntime> made = make_agent(*choice);
-    if (!made)
-        return reply(connection, "unknown kind of agent");
-    agent_ = std::move(made);
-    launch_agent(connection);
-}
-
-void Guest::launch_agent(Connection& starter) {
-    agent_state_ = AgentState::starting;
-    starter_ = &starter;
-    agent_->start([this](const std::string& error) { started(error); },
-                  [this](const std::string& detail) { agent_ended(detail); });
-}
-
-std::unique_ptr<AgentRuntime> Guest::make_agent(const AgentChoice& choice) {
-    if (choice.kind == bridge::agent_kind::shell)
-        return std::make_unique<ShellAgent>(services_);
-    if (choice.kind == bridge::agent_kind::echo)
-        return std::make_unique<EchoAgent>();
-    if (choice.kind == bridge::agent_kind::command)
-        return std::make_unique<ProcessAgent>(services_, choice.argv);
+    for (const auto& [known, command] : table)
+        if (known == name)
+            return command;
     return nullptr;
 }
 
-void Guest::started(const std::string& error) {
-    agent_state_ = error.empty() ? AgentState::ready : AgentState::none;
-    Connection* const starter = std::exchange(starter_, nullptr);
-    if (starter == nullptr)
-        return;
-    if (starter != control_)
-        return reply(*starter, error);
-    starter->write(error.empty() ? std::string(bridge::k_reply_ok) : bridge::encode_refusal(error));
+void Guest::on_command(Connection& connection, std::string_view line) {
+    std::optional<Command> command = parse_command(line);
+    if (!command)
+        return refuse(connection, "not a command");
+    GuestCommand* const found = find_command(command->name);
+    if (found == nullptr)
+        return refuse(connection, "unknown command");
+    connection.follow(found);
+    found->begin(connection, *command);
 }
 
-void Guest::agent_ended(const std::string& detail) {
-    agent_state_ = AgentState::none;
-    if (control_ != nullptr)
-        control_->write(bridge::encode_agent_exit(detail));
-}
-
-void Guest::query(Connection& connection, Command& command) {
-    connection.role = Connection::Role::query;
-    if (!agent_) {
-        connection.write(bridge::encode_error_event("no_agent", "no agent runs in this sandbox"));
-        connection.write(bridge::k_done_line);
-        return connection.finish();
-    }
-    agent_->begin(TurnRequest{std::move(command.turn), std::move(command.prompt), command.line}, connection);
-}
-
-void Guest::interrupt(Connection& connection, Command& command) {
-    reply(connection, agent_ && agent_->interrupt(command.turn) ? "" : "no such turn");
-}
-
-void Guest::shutdown(Connection& connection, Command&) {
-    reply(connection, {});
-    begin_stop();
+void Guest::on_gone(Connection& connection) {
+    loop_.defer([this, gone = &connection] {
+        std::erase_if(connections_, [gone](const auto& entry) { return entry.get() == gone; });
+    });
 }
 
 // The kernel ends whatever is left inside when process 1 exits (pid_namespaces(7)).
 void Guest::begin_stop() {
     if (std::exchange(stopping_, true))
         return;
-    if (!agent_)
-        return loop_.stop(0);
-    agent_->stop([this] { loop_.stop(0); });
-}
-
-/// One reply, then the stream is over. An empty `error` means it went well.
-void Guest::reply(Connection& connection, std::string_view error) {
-    connection.write(error.empty() ? std::string(bridge::k_reply_ok) : bridge::encode_refusal(error));
-    connection.break_off();
+    slot_.stop([this] { loop_.stop(0); });
 }
 
 }  // namespace atl::guest

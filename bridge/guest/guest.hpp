@@ -1,6 +1,7 @@
-// The program that is process 1 in a sandbox: it serves the bridge, runs the agent, reaps everything. One
-// thread, one loop. It trusts nobody inside: it takes commands and signals only from outside its pid
-// namespace. When its control stream breaks, the host is gone and it ends, and with it the sandbox.
+// The program that is process 1 in a sandbox: it serves the bridge, runs the agent and other programs, reaps
+// everything. One thread, one loop. What each command does is in a file of its own (guest_command.hpp). It
+// trusts nobody inside: it takes commands and signals only from outside its pid namespace. When its control
+// stream breaks, the host is gone and it ends, and with it the sandbox.
 #pragma once
 
 #include <sys/signalfd.h>
@@ -9,9 +10,14 @@
 #include <string>
 #include <vector>
 
-#include "bridge/agents/runtime.hpp"
-#include "bridge/guest/command.hpp"
+#include "bridge/guest/agent_command.hpp"
+#include "bridge/guest/agent_slot.hpp"
 #include "bridge/guest/connection.hpp"
+#include "bridge/guest/dial_command.hpp"
+#include "bridge/guest/exec_command.hpp"
+#include "bridge/guest/query_command.hpp"
+#include "bridge/guest/shutdown_command.hpp"
+#include "bridge/guest/start_command.hpp"
 
 namespace atl::guest {
 
@@ -56,21 +62,9 @@ class Guest final : private ConnectionOwner {
     static bool is_from_host(const signalfd_siginfo& info);
 
     void on_command(Connection& connection, std::string_view line) override;
-    void on_drained(Connection& connection) override;
-    void on_closed(Connection& connection) override;
-
-    void start(Connection& connection, Command& command);
-    void agent(Connection& connection, Command& command);
-    void query(Connection& connection, Command& command);
-    void interrupt(Connection& connection, Command& command);
-    void shutdown(Connection& connection, Command& command);
-
-    std::unique_ptr<AgentRuntime> make_agent(const AgentChoice& choice);
-    void launch_agent(Connection& starter);
-    void started(const std::string& error);
-    void agent_ended(const std::string& detail);
+    void on_gone(Connection& connection) override;
+    GuestCommand* find_command(std::string_view name);
     void begin_stop();
-    static void reply(Connection& connection, std::string_view error);
 
     GuestOptions options_;
     Loop loop_;
@@ -82,15 +76,16 @@ class Guest final : private ConnectionOwner {
     Watch listener_watch_;
     Watch signal_watch_;
     Watch log_watch_;
-    std::vector<std::unique_ptr<Connection>> connections_;
-    Connection* control_ = nullptr;
-    bool started_ = false;
     bool stopping_ = false;
-    /// An agent that ended or could not start stays until the next one: it still answers queries.
-    enum class AgentState : std::uint8_t { none, starting, ready };
-    AgentState agent_state_ = AgentState::none;
-    Connection* starter_ = nullptr;        // gets the reply of the agent that is starting
-    std::unique_ptr<AgentRuntime> agent_;  // uses what is above: goes first
+    AgentSlot slot_;
+    QueryCommand query_;
+    InterruptCommand interrupt_;
+    StartCommand start_;
+    AgentCommand agent_;
+    ShutdownCommand shutdown_;
+    ExecCommand exec_;
+    DialCommand dial_;
+    std::vector<std::unique_ptr<Connection>> connections_;
 };
 
 }  // namespace atl::guest

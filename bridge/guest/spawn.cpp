@@ -1,25 +1,40 @@
 #include "bridge/guest/spawn.hpp"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
+// check-allow: layers header-only, so the guest still links nothing of the host's
+#include "core/base/unique_fd.hpp"
+
 namespace atl::guest {
 namespace {
 
-std::vector<char*> child_environment() {
+/// Whether two entries NAME=VALUE have one name.
+bool same_name(std::string_view entry, std::string_view other) {
+    const std::size_t size = entry.find('=');
+    return size != std::string_view::npos && other.substr(0, size + 1) == entry.substr(0, size + 1);
+}
+
+std::vector<char*> child_environment(const std::vector<std::string>& added) {
     std::vector<char*> result;
     for (char** entry = environ; *entry != nullptr; ++entry) {
         const std::string_view text = *entry;
-        if (!text.starts_with("PWD=") && !text.starts_with("OLDPWD=") && !text.starts_with("_="))
+        const bool replaced =
+            std::any_of(added.begin(), added.end(), [text](const auto& by) { return same_name(text, by); });
+        if (!replaced && !text.starts_with("PWD=") && !text.starts_with("OLDPWD=") && !text.starts_with("_="))
             result.push_back(*entry);
     }
+    for (const std::string& entry : added)
+        result.push_back(const_cast<char*>(entry.c_str()));
     result.push_back(nullptr);
     return result;
 }
@@ -74,6 +89,25 @@ class Attributes {
     posix_spawnattr_t attributes_;
 };
 
+bool write_all(int fd, std::string_view text) {
+    while (!text.empty()) {
+        const ssize_t size = write(fd, text.data(), text.size());
+        if (size < 0)
+            return false;
+        text.remove_prefix(static_cast<std::size_t>(size));
+    }
+    return true;
+}
+
+/// `script` in memory, for bash to read as its file 3; the first command closes that for everything it
+/// starts, while bash itself reads on through a descriptor of its own.
+base::UniqueFd script_file(std::string_view script) {
+    base::UniqueFd file(memfd_create("message", MFD_CLOEXEC));
+    if (!file || !write_all(file.get(), "exec 3<&-\n") || !write_all(file.get(), script))
+        return {};
+    return file;
+}
+
 }  // namespace
 
 pid_t spawn(const SpawnRequest& request) {
@@ -81,13 +115,33 @@ pid_t spawn(const SpawnRequest& request) {
     for (const std::string& argument : request.argv)
         argv.push_back(const_cast<char*>(argument.c_str()));
     argv.push_back(nullptr);
-    const std::vector<char*> environment = child_environment();
+    const std::vector<char*> environment = child_environment(request.environment);
     const FileActions actions(request);
     const Attributes attributes;
     pid_t pid = -1;
     const int error =
         posix_spawnp(&pid, argv[0], actions.get(), attributes.get(), argv.data(), environment.data());
     return error == 0 ? pid : -error;
+}
+
+pid_t spawn_shell(SpawnRequest& request, std::string_view script) {
+    base::UniqueFd file;
+    if (script.size() <= k_max_inline_script_bytes) {
+        request.argv = {"/bin/bash", "-c", "--", std::string(script)};
+    } else {
+        file = script_file(script);
+        if (!file)
+            return -ENOMEM;
+        request.argv = {"/bin/bash", "/proc/self/fd/3"};
+        request.script_fd = file.get();
+    }
+    pid_t pid = spawn(request);
+    // The directory may be what is missing: then it is so for sh, too.
+    if (pid == -ENOENT) {
+        request.argv[0] = "/bin/sh";
+        pid = spawn(request);
+    }
+    return pid;
 }
 
 std::string workspace_directory() {

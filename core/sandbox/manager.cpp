@@ -441,6 +441,15 @@ Channel* Manager::channel(const std::string& id) {
     return generation.machine.phase() == GenerationMachine::Phase::ready ? generation.channel.get() : nullptr;
 }
 
+Operations* Manager::operations(const std::string& id) {
+    if (channel(id) == nullptr)
+        return nullptr;
+    Generation& generation = *lookup(id)->generation;
+    if (!generation.operations)
+        generation.operations = ports_.channels.open_operations(*generation.process);
+    return generation.operations.get();
+}
+
 Status Manager::status(const std::string& id) const {
     const Sandbox* sandbox = lookup(id);
     return sandbox == nullptr ? Status::terminated : sandbox->status;

@@ -171,6 +171,8 @@ class Manager {
     std::optional<DiskUsage> disk_usage(const std::string& id) const;
     /// Null unless the sandbox is ready. Valid until control returns to the loop.
     Channel* channel(const std::string& id);
+    /// As channel(). What it makes is destroyed by its owner at the latest when the generation's end is told.
+    Operations* operations(const std::string& id);
     Status status(const std::string& id) const;
     /// Of this sandbox, or with an empty id of one that would be made now.
     Enforcement enforcement(NetworkMode network, const std::string& id = {}) const;

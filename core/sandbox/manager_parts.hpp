@@ -21,6 +21,7 @@ struct Manager::Generation {
     std::unique_ptr<ResourceGroup> group;
     std::unique_ptr<Process> process;
     std::unique_ptr<Channel> channel;
+    std::unique_ptr<Operations> operations;  // once somebody asked
     base::TimerId timer = 0;
     base::SteadyTime started{};
     Ready ready;  // until it has been answered

@@ -37,6 +37,7 @@ void Manager::keep_remains(Sandbox& sandbox) {
         .field("err", "its processes do not die")
         .error();
     generation.channel.reset();
+    generation.operations.reset();
     if (generation.process)
         generation.process->on_log(nullptr);
     Remains remains;

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/sandbox/operations.hpp"
 #include "core/sandbox/types.hpp"
 
 namespace atl::sandbox {
@@ -249,6 +250,8 @@ class Channels {
     virtual ~Channels() = default;
     /// The channel of `process`, which must outlive it.
     virtual std::unique_ptr<Channel> open(const std::string& sandbox_id, const Process& process) = 0;
+    /// What is done inside `process` beside its channel. `process` must outlive it and all that it makes.
+    virtual std::unique_ptr<Operations> open_operations(const Process& process) = 0;
 };
 
 }  // namespace atl::sandbox

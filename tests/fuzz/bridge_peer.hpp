@@ -1,4 +1,4 @@
-// The guest's end of a bridge, for targets that drive a real LineStream: a listening socket without a name in
+// The guest's end of a bridge, for targets that drive a real Stream: a listening socket without a name in
 // the file system, a loop that is run by hand, timers that fire when nothing else is left to do.
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "bridge/line_stream.hpp"
+#include "bridge/stream.hpp"
 #include "core/base/unique_fd.hpp"
 
 namespace atl::fuzz {

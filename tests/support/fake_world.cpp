@@ -264,6 +264,48 @@ class FakeChannel final : public sandbox::Channel {
     std::function<void(std::string)> on_agent_exit_;
 };
 
+/// An operation that fails later, unless it is cancelled.
+template <class Operation>
+struct FailingOperation : Operation {
+    FailingOperation(FakeWorld& world, std::function<void(const Error&)> fail) {
+        world.later([alive = std::weak_ptr(alive), fail = std::move(fail)] {
+            if (alive.lock())
+                fail(Error(Errc::bridge_failed, "a fake runs nothing"));
+        });
+    }
+    std::size_t write(std::string_view) override { return 0; }
+    void resume() override {}
+
+    std::shared_ptr<bool> alive = std::make_shared<bool>();
+};
+
+struct FakeRun final : FailingOperation<sandbox::Run> {
+    using FailingOperation::FailingOperation;
+    void close_input() override {}
+    void signal(int) override {}
+};
+
+struct FakeDial final : FailingOperation<sandbox::Dial> {
+    using FailingOperation::FailingOperation;
+    void close_write() override {}
+};
+
+class FakeOperations final : public sandbox::Operations {
+  public:
+    explicit FakeOperations(FakeWorld& world) : world_(world) {}
+    std::unique_ptr<sandbox::Run> run(const sandbox::RunSpec&, sandbox::RunObserver& observer) override {
+        return std::make_unique<FakeRun>(world_,
+                                         [&observer](const Error& error) { observer.on_failed(error); });
+    }
+    std::unique_ptr<sandbox::Dial> dial(std::uint16_t, sandbox::DialObserver& observer) override {
+        return std::make_unique<FakeDial>(world_,
+                                          [&observer](const Error& error) { observer.on_end(error); });
+    }
+
+  private:
+    FakeWorld& world_;
+};
+
 }  // namespace
 
 bool FakeWorld::run_pending() {
@@ -447,6 +489,10 @@ void FakeWorld::remove(const std::string& sandbox_id, std::function<void(Result<
 
 std::unique_ptr<sandbox::Channel> FakeWorld::open(const std::string&, const sandbox::Process& process) {
     return std::make_unique<FakeChannel>(*this, dynamic_cast<const FakeProcess&>(process).state());
+}
+
+std::unique_ptr<sandbox::Operations> FakeWorld::open_operations(const sandbox::Process&) {
+    return std::make_unique<FakeOperations>(*this);
 }
 
 Result<std::uint32_t> FakeWorld::acquire() {

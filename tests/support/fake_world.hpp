@@ -179,6 +179,8 @@ struct FakeWorld : sandbox::Launcher,
     // Channels
     std::unique_ptr<sandbox::Channel> open(const std::string& sandbox_id,
                                            const sandbox::Process& process) override;
+    /// All that is asked of it fails later.
+    std::unique_ptr<sandbox::Operations> open_operations(const sandbox::Process& process) override;
     // UidLeases
     base::Result<std::uint32_t> acquire() override;
     void adopt(std::uint32_t host_uid) override;

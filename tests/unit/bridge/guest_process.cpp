@@ -16,6 +16,7 @@
 #include <cstring>
 #include <filesystem>
 #include <stdexcept>
+#include <utility>
 
 #include "bridge/protocol.hpp"
 
@@ -91,6 +92,19 @@ std::optional<std::string> Client::line() {
             return std::nullopt;
         buffer_.append(chunk, static_cast<std::size_t>(size));
     }
+}
+
+std::optional<std::string> Client::bytes() {
+    if (!buffer_.empty())
+        return std::exchange(buffer_, {});
+    std::string chunk(65536, '\0');
+    const ssize_t size = recv(socket_.get(), chunk.data(), chunk.size(), 0);
+    if (size < 0 && errno == EAGAIN)
+        throw std::runtime_error("the guest says nothing");
+    if (size <= 0)
+        return std::nullopt;
+    chunk.resize(static_cast<std::size_t>(size));
+    return chunk;
 }
 
 std::vector<std::string> Client::rest() {

@@ -23,6 +23,8 @@ class Client {
     void send(std::string_view text) const;
     /// The next line without its newline; nothing at the end of the stream.
     std::optional<std::string> line();
+    /// What is there next, as it comes; nothing at the end of the stream.
+    std::optional<std::string> bytes();
     /// All lines until the end of the stream.
     std::vector<std::string> rest();
     void close() { socket_.reset(); }

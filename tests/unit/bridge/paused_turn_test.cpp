@@ -1,6 +1,6 @@
 #include <catch2/catch_test_macros.hpp>
 
-#include "bridge/line_stream.hpp"
+#include "bridge/line_reader.hpp"
 #include "bridge/unix_channel.hpp"
 #include "tests/unit/bridge/fake_guest.hpp"
 

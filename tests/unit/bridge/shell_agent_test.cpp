@@ -4,6 +4,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <fstream>
 
+#include "bridge/guest/spawn.hpp"
 #include "core/base/limits.hpp"
 #include "guest_process.hpp"
 

@@ -1,0 +1,258 @@
+#include "bridge/guest/exec_run.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "bridge/guest/spawn.hpp"
+#include "bridge/protocol.hpp"
+
+namespace atl::guest {
+namespace {
+
+constexpr std::size_t k_read_bytes = 32UL * 1024;
+static_assert(k_read_bytes <= bridge::k_max_frame_bytes);
+
+ExecRefusal refusal_of(int error_number, std::string error) {
+    const bool busy =
+        error_number == EAGAIN || error_number == ENOMEM || error_number == EMFILE || error_number == ENFILE;
+    return {std::move(error), busy ? bridge::refusal::busy : bridge::refusal::invalid};
+}
+
+/// A pipe of which the guest's end does not block: each end has a file description of its own.
+bool make_pipe(base::UniqueFd& own, base::UniqueFd& other, int own_index) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return false;
+    own.reset(ends[own_index]);
+    other.reset(ends[1 - own_index]);
+    return fcntl(own.get(), F_SETFL, O_NONBLOCK) == 0;
+}
+
+}  // namespace
+
+ExecRun::ExecRun(Services& services, Connection& connection)
+    : services_(services), connection_(&connection), input_(services.loop, [this](std::uint32_t bytes) {
+          if (connection_ != nullptr)
+              connection_->write(bridge::encode_grant(bytes));
+      }) {}
+
+ExecRun::~ExecRun() {
+    services_.loop.cancel(timer_);
+    pause(output_);
+    pause(error_);
+    if (pid_ > 0)
+        services_.children.forget(pid_);
+}
+
+ExecRefusal ExecRun::start(const ExecRequest& request, std::function<void()> on_gone) {
+    ExecRefusal refusal = launch(request);
+    if (!refusal.error.empty())
+        return refusal;
+    on_gone_ = std::move(on_gone);
+    services_.children.watch(pid_, [this](const Ending& ending) { on_exit(ending); });
+    if (request.timeout > Millis{0})
+        timer_ = services_.loop.arm(request.timeout, [this] {
+            timed_out_ = true;
+            escalate(SIGTERM);
+        });
+    connection_->follow(this);
+    connection_->write(bridge::encode_started(pid_));
+    connection_->read_input(Connection::HalfClose::ends);
+    listen(output_);
+    listen(error_);
+    return {};
+}
+
+ExecRefusal ExecRun::launch(const ExecRequest& request) {
+    base::UniqueFd input;
+    base::UniqueFd program_input;
+    base::UniqueFd program_output;
+    base::UniqueFd program_error;
+    const bool with_input = request.stdin_kind == ExecRequest::Stdin::pipe;
+    if ((with_input && !make_pipe(input, program_input, 1)) || !make_pipe(output_.pipe, program_output, 0) ||
+        !make_pipe(error_.pipe, program_error, 0)) {
+        const int why = errno;
+        return refusal_of(why, std::string("no pipe for the program: ") + strerrordesc_np(why));
+    }
+    SpawnRequest spawned;
+    spawned.argv = request.argv;
+    spawned.directory = request.directory;
+    spawned.environment = request.environment;
+    spawned.input_fd = program_input.get();
+    spawned.output_fd = program_output.get();
+    spawned.error_fd = program_error.get();
+    const pid_t pid = request.script ? spawn_shell(spawned, *request.script) : spawn(spawned);
+    if (pid < 0)
+        return refusal_of(-pid, spawn_error(spawned, -pid));
+    pid_ = pid;
+    input_.open(std::move(input));
+    return {};
+}
+
+std::size_t ExecRun::on_input(Connection& connection, std::string_view bytes) {
+    const std::size_t size = bytes.size();
+    bridge::Frame frame;
+    while (connection_ != nullptr) {
+        const auto found = decoder_.next(bytes, frame);
+        if (found == bridge::FrameDecoder::Found::need_more)
+            break;
+        // Closing is cancelling: on_closed() follows.
+        if (found == bridge::FrameDecoder::Found::refused || !obey(frame))
+            connection.close();
+    }
+    return size;
+}
+
+/// False: nothing that the host may send.
+bool ExecRun::obey(const bridge::Frame& frame) {
+    switch (frame.type) {
+        case bridge::FrameType::input:
+            return input_.write(frame.bytes);
+        case bridge::FrameType::input_end:
+            input_.end();
+            return true;
+        case bridge::FrameType::signal:
+            if (frame.number == 0 || frame.number >= static_cast<std::uint32_t>(NSIG))
+                return false;
+            if (pid_ > 0)
+                kill(-pid_, static_cast<int>(frame.number));
+            return true;
+        default:
+            return false;
+    }
+}
+
+void ExecRun::on_output(Output& output) {
+    const ssize_t size = read_some(output, k_read_bytes);
+    if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) {
+        pause(output);
+        output.pipe.reset();
+        if (ending_ && !output_.pipe && !error_.pipe)
+            finish();
+        return;
+    }
+    if (!connection_->wants_more()) {
+        pause(output_);
+        pause(error_);
+    }
+}
+
+/// One read, sent on as a frame; returns what read(2) did.
+ssize_t ExecRun::read_some(Output& output, std::size_t limit_bytes) {
+    const auto buffer = std::make_unique_for_overwrite<char[]>(bridge::k_frame_header_bytes + k_read_bytes);
+    const ssize_t size = read(output.pipe.get(), buffer.get() + bridge::k_frame_header_bytes,
+                              std::min(limit_bytes, k_read_bytes));
+    if (size <= 0)
+        return size;
+    const auto bytes = static_cast<std::size_t>(size);
+    const auto header = bridge::frame_header(output.type, bytes);
+    std::copy(header.begin(), header.end(), buffer.get());
+    connection_->write({buffer.get(), bridge::k_frame_header_bytes + bytes});
+    return size;
+}
+
+void ExecRun::listen(Output& output) {
+    if (!output.listening && output.pipe)
+        output.listening = services_.loop.add(output.pipe.get(), EPOLLIN, output);
+}
+
+// Out of the loop altogether: epoll reports a hang-up also to those who wait for nothing.
+void ExecRun::pause(Output& output) {
+    if (output.listening)
+        services_.loop.remove(output.pipe.get());
+    output.listening = false;
+}
+
+void ExecRun::on_drained(Connection&) {
+    listen(output_);
+    listen(error_);
+}
+
+void ExecRun::on_closed(Connection&) {
+    connection_ = nullptr;
+    input_.close();
+    leave(output_);
+    leave(error_);
+    if (ending_)
+        return gone();
+    escalate(SIGTERM);
+}
+
+void ExecRun::escalate(int signal_number) {
+    forced_ = true;
+    kill(-pid_, signal_number);
+    services_.loop.cancel(std::exchange(timer_, 0));
+    if (signal_number == SIGTERM)
+        timer_ = services_.loop.arm(k_kill_grace, [this] { escalate(SIGKILL); });
+}
+
+// The zombie still holds its number, so the group can be signalled for certain: what a program left behind
+// that had to be ended ends as well.
+void ExecRun::on_exit(const Ending& ending) {
+    if (forced_)
+        kill(-pid_, SIGKILL);
+    pid_ = -1;
+    ending_ = ending;
+    services_.loop.cancel(std::exchange(timer_, 0));
+    if (connection_ == nullptr)
+        return gone();
+    if (!output_.pipe && !error_.pipe)
+        return finish();
+    timer_ = services_.loop.arm(k_output_grace, [this] {
+        timer_ = 0;
+        finish();
+    });
+}
+
+void ExecRun::finish() {
+    services_.loop.cancel(std::exchange(timer_, 0));
+    for (Output* output : {&output_, &error_}) {
+        pause(*output);
+        drain(*output);
+        leave(*output);
+    }
+    input_.close();
+    const auto number = static_cast<std::uint8_t>(ending_->code);
+    Connection* const connection = std::exchange(connection_, nullptr);
+    connection->follow(nullptr);
+    connection->write(bridge::encode_exit({ending_->signalled ? std::uint8_t{0} : number,
+                                           ending_->signalled ? number : std::uint8_t{0}, timed_out_}));
+    connection->break_off();
+    gone();
+}
+
+/// Sends what is in the pipe now, and no more. A pipe holds at most /proc/sys/fs/pipe-max-size, so this may
+/// go beyond what the connection wants.
+void ExecRun::drain(Output& output) {
+    int left_bytes = 0;
+    if (!output.pipe || ioctl(output.pipe.get(), FIONREAD, &left_bytes) != 0)
+        return;
+    while (left_bytes > 0) {
+        const ssize_t size = read_some(output, static_cast<std::size_t>(left_bytes));
+        if (size <= 0)
+            return;
+        left_bytes -= static_cast<int>(size);
+    }
+}
+
+/// What others write to it from now on goes nowhere.
+void ExecRun::leave(Output& output) {
+    pause(output);
+    if (output.pipe)
+        services_.leftovers.adopt(std::move(output.pipe));
+}
+
+void ExecRun::gone() {
+    services_.loop.defer(std::move(on_gone_));
+}
+
+}  // namespace atl::guest

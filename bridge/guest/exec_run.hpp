@@ -1,0 +1,92 @@
+// One program of `exec`: its process group, its three pipes, its end. Output is read only as fast as the host
+// reads. The exit is sent when both output pipes are closed by everyone, or k_output_grace after it with what
+// is in them by then: a process in the background may hold them for ever. When the host closes the
+// connection the group is ended, and the pipes are read to nowhere.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "bridge/frame.hpp"
+#include "bridge/guest/connection.hpp"
+#include "bridge/guest/exec_input.hpp"
+
+namespace atl::guest {
+
+/// How long pipes that others hold are waited for behind the exit.
+inline constexpr Millis k_output_grace{100};
+
+struct ExecRequest {
+    enum class Stdin : std::uint8_t { none, pipe };
+
+    std::optional<std::string> script;  // for a shell; else argv
+    std::vector<std::string> argv;
+    std::string directory;
+    std::vector<std::string> environment;  // NAME=VALUE
+    Millis timeout{0};                     // 0: none
+    Stdin stdin_kind = Stdin::none;        // none: /dev/null
+};
+
+/// Why a program does not run; an empty `error`: it does.
+struct ExecRefusal {
+    std::string error;
+    std::string_view code;  // a word of bridge::refusal, or empty
+};
+
+class ExecRun final : public ConnectionUser {
+  public:
+    /// `connection` outlives this or says on_closed().
+    ExecRun(Services& services, Connection& connection);
+    ~ExecRun();
+    ExecRun(const ExecRun&) = delete;
+    ExecRun& operator=(const ExecRun&) = delete;
+
+    /// Starts the program, answers the host and follows the connection. `on_gone` is called once, from the
+    /// loop, when all is over; it destroys this. With a refusal nothing of that happens.
+    ExecRefusal start(const ExecRequest& request, std::function<void()> on_gone);
+
+  private:
+    /// The read end of stdout or stderr.
+    struct Output final : FdHandler {
+        Output(ExecRun& in_run, bridge::FrameType in_type) : run(in_run), type(in_type) {}
+        void on_ready(std::uint32_t) override { run.on_output(*this); }
+        ExecRun& run;
+        const bridge::FrameType type;
+        base::UniqueFd pipe;
+        bool listening = false;
+    };
+
+    std::size_t on_input(Connection& connection, std::string_view bytes) override;
+    void on_drained(Connection& connection) override;
+    void on_closed(Connection& connection) override;
+    bool obey(const bridge::Frame& frame);
+
+    ExecRefusal launch(const ExecRequest& request);
+    void on_output(Output& output);
+    ssize_t read_some(Output& output, std::size_t limit_bytes);
+    void listen(Output& output);
+    void pause(Output& output);
+    void drain(Output& output);
+    void leave(Output& output);
+    void escalate(int signal_number);
+    void on_exit(const Ending& ending);
+    void finish();
+    void gone();
+
+    Services& services_;
+    Connection* connection_;  // null once closed or finished
+    std::function<void()> on_gone_;
+    pid_t pid_ = -1;  // until it has ended
+    std::optional<Ending> ending_;
+    bool timed_out_ = false;
+    bool forced_ = false;  // being ended by this
+    TimerId timer_ = 0;
+    bridge::FrameDecoder decoder_{bridge::FrameDecoder::Sender::host};
+    ExecInput input_;
+    Output output_{*this, bridge::FrameType::output};
+    Output error_{*this, bridge::FrameType::error};
+};
+
+}  // namespace atl::guest

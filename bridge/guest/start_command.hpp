@@ -1,0 +1,30 @@
+// `start`: the first command of a generation. Its connection is the control stream, on which each end of an
+// agent is told; when it breaks, the host is gone and the guest ends.
+#pragma once
+
+#include "bridge/guest/agent_slot.hpp"
+#include "bridge/guest/guest_command.hpp"
+
+namespace atl::guest {
+
+class StartCommand final : public GuestCommand {
+  public:
+    StartCommand(Services& services, AgentSlot& slot) : services_(services), slot_(slot) {}
+
+    void begin(Connection& connection, Command& command) override;
+    /// Whether there is a control stream.
+    bool is_started() const noexcept { return control_ != nullptr; }
+    /// On the control stream; nothing without one.
+    void tell_agent_exit(const std::string& detail);
+
+  private:
+    void on_closed(Connection& connection) override;
+    void tell_ready(const std::string& error);
+
+    Services& services_;
+    AgentSlot& slot_;
+    bool started_ = false;
+    Connection* control_ = nullptr;
+};
+
+}  // namespace atl::guest
