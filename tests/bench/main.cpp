@@ -17,7 +17,6 @@ struct Options {
     std::string markdown;
     Scope scope = Scope::product_and_floor;
     std::size_t sandboxes = 1000;
-    LoadScale load = LoadScale::full;
     bool must_reach = false;
 };
 
@@ -48,9 +47,9 @@ std::vector<Measure> measures() {
          [](const Options&) { return measure_idle(); }},
         {{"load_message_ms", "load_growth_kb", "load_cut"},
          false,
-         [](const Options& o) { return measure_load(o.load); }},
+         [](const Options&) { return measure_load(); }},
         {{"oom_to_event_ms"}, false, [=](const Options&) { return one(measure_oom()); }},
-        {{"bomb_message_ms"}, false, [=](const Options& o) { return one(measure_bombs(o.load)); }},
+        {{"bomb_message_ms"}, false, [=](const Options&) { return one(measure_bombs()); }},
         {{"disk_overshoot_pct"}, false, [=](const Options&) { return one(measure_disk()); }},
         {{"walk_lateness_ms"}, false, [=](const Options&) { return one(measure_walk()); }},
         {{"create_storm_per_s"}, false, [=](const Options&) { return one(measure_storm()); }},
@@ -110,7 +109,6 @@ int measure_and_tell(const Options& options) {
 int main(int argc, char** argv) {
     Options options;
     bool floors_only = false;
-    bool small_load = false;
     CLI::App app("Measures atolld of this build. Exit status 1 if something could not be measured.",
                  "scripts/bench");
     app.add_option("--only", options.only, "Only these, separated by commas")
@@ -122,12 +120,8 @@ int main(int argc, char** argv) {
     app.add_option("--sandboxes", options.sandboxes, "How many for concurrent_sandboxes")
         ->capture_default_str();
     app.add_flag("--floors-only", floors_only, "Only the floors, without the server");
-    app.add_flag("--small-load", small_load,
-                 "Of the load a tenth, for some seconds, and slack for it and the bombs: for tests");
     app.add_flag("--must-reach", options.must_reach, "Exit status 1 also if a target is missed");
     CLI11_PARSE(app, argc, argv);
-    if (small_load)
-        options.load = LoadScale::small;
     if (floors_only)
         options.scope = Scope::floor_only;
     try {

@@ -10,7 +10,6 @@
 namespace atl::bench {
 
 enum class Scope { product_and_floor, floor_only };
-enum class LoadScale { full, small };
 
 /// Milliseconds from POST of an `echo` conversation to its 201.
 Result measure_create(Scope scope);
@@ -34,18 +33,18 @@ Result measure_replay();
 Result measure_lateness();
 /// Kilobytes of the server for one of 10,000 idle WebSockets.
 Result measure_idle_sockets();
-/// A good client's messages among 11,000 other WebSockets, hostile ones among them, and the server's memory:
-/// load_message_ms, load_growth_kb, load_cut. About 80 s; small: 1,100 of them, 15 s.
-std::vector<Result> measure_load(LoadScale scale);
+/// A client's messages (p99) beside 11,000 other WebSockets, hostile ones among them, and the server's
+/// memory: load_message_ms, load_growth_kb, load_cut. About 80 s.
+std::vector<Result> measure_load();
 /// Turns per second of 20 conversations at once.
 Result measure_turns(Scope scope);
 /// Memory of 50 idle `shell` conversations: idle_sandbox_pss_kb, idle_sandbox_memavail_kb, server_rss_kb.
 std::vector<Result> measure_idle();
 /// Milliseconds from the kernel's kill for memory to its event at a WebSocket.
 Result measure_oom();
-/// A neighbour's messages (p99) while sandboxes do their worst, one bomb after the other; the worst of them.
-/// Small: no less of them, but with slack for machines that do other things meanwhile.
-Result measure_bombs(LoadScale scale);
+/// A client's messages (p99) while a neighbour's sandbox attacks the host, one bomb after the other; the
+/// worst of them. Throws unless each bomb ends as designed.
+Result measure_bombs();
 /// How far beyond its disk limit a sandbox gets that writes as fast as it can, at worst.
 Result measure_disk();
 /// How late the server's timer is while a million files are measured again and again.

@@ -4,8 +4,11 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "tests/bench/p99.hpp"
 
 namespace atl::bench {
 
@@ -22,6 +25,9 @@ struct Result {
     std::map<std::string, double> more;
     std::string error;  // why there is no number
 };
+
+/// The verdict on a client's p99 beside loads (p99.hpp), each load with a bare loop's beside it.
+void judge_p99(Result& result, std::span<const P99> loads);
 
 std::string table(const std::vector<Result>& results);
 
