@@ -11,6 +11,10 @@ namespace atl::bench {
 
 enum class Scope { product_and_floor, floor_only };
 
+constexpr bool has_product(Scope scope) {
+    return scope != Scope::floor_only;
+}
+
 /// Milliseconds from POST of an `echo` conversation to its 201.
 Result measure_create(Scope scope);
 /// The same from the pool, beside a round trip on the same connection.
@@ -21,10 +25,12 @@ Result measure_resume_cold(Scope scope);
 Result measure_resume_warm();
 /// Milliseconds of a message to `echo`, until the end of its turn's event stream.
 Result measure_message(Scope scope);
-/// The same over an open WebSocket, to the turn's first event.
-Result measure_socket_message(Scope scope);
-/// Milliseconds from an event to the last of 1,000 WebSockets.
-Result measure_fanout(Scope scope);
+/// The same over an open WebSocket, to the turn's first event: ws_message_ms. To the turn's end, beside a
+/// plain Beast server that does one Unix-socket round trip for it: ws_message_to_beast.
+std::vector<Result> measure_socket_message(Scope scope);
+/// Milliseconds from an event to the last of 1,000 WebSockets: fanout_ms. Beside a plain Beast server:
+/// fanout_to_beast.
+std::vector<Result> measure_fanout(Scope scope);
 /// Events of 256 bytes per second from one agent to one WebSocket.
 Result measure_stream(Scope scope);
 /// Megabytes per second of a log of 60 MB that a WebSocket reads again.

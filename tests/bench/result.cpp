@@ -104,14 +104,15 @@ std::string markdown(const std::filesystem::path& file) {
     const Json all = Json::parse(in);
     for (const auto& [key, object] : all.items()) {
         const auto value = read(object, "value");
-        const bool reached = object.value("reached", false);
+        const bool judged = object.contains("reached");
         text += fmt::format("| `{}` | {} {} | {} | {} | {} | {} | {} |\n", key,
                             number(value ? value : read(object, "p50")), object.value("unit", ""),
                             number(read(object, "p95")), number(read(object, "floor")),
                             number(read(object, "ratio")), object.value("target", ""),
-                            reached                    ? "yes"
-                            : object.contains("error") ? "not measured"
-                                                       : "no");
+                            object.contains("error") ? "not measured"
+                            : !judged                ? ""
+                            : object["reached"]      ? "yes"
+                                                     : "no");
     }
     return text;
 }
