@@ -157,14 +157,20 @@ std::vector<Result> measure_fanout(Scope scope) {
     Samples products;
     const auto began = Clock::now();
     for (std::size_t round = 0; round < k_warm_up + k_rounds && ms_since(began) < k_budget_ms; ++round) {
-        const double floor_ms = round_ms(floor_sockets, [&] { floor.publish(); });
-        const double beast_ms = beast_clients.round();
+        const bool with_floors = has_floor(scope);
+        const double floor_ms = with_floors ? round_ms(floor_sockets, [&] { floor.publish(); }) : 0;
+        const double beast_ms = with_floors ? beast_clients.round() : 0;
         const double ms = clients ? clients->round() : 0;
         if (round < k_warm_up)
             continue;
         floors.add(floor_ms);
         beasts.add(beast_ms);
         products.add(ms);
+    }
+    if (!has_floor(scope)) {
+        result.p50 = products.p50();
+        result.p95 = products.p95();
+        return {result};
     }
     result.floor = floors.p50();
     result.more["bytes"] = static_cast<double>(turn.bytes.size());

@@ -9,10 +9,15 @@
 
 namespace atl::bench {
 
-enum class Scope { product_and_floor, floor_only };
+/// paired_run: the product alone, for a shorter time, as one of many runs (paired_runs.hpp). Measurements
+/// without a scope are the same in each.
+enum class Scope { product_and_floor, floor_only, paired_run };
 
 constexpr bool has_product(Scope scope) {
     return scope != Scope::floor_only;
+}
+constexpr bool has_floor(Scope scope) {
+    return scope != Scope::paired_run;
 }
 
 /// Milliseconds from POST of an `echo` conversation to its 201.
@@ -40,8 +45,8 @@ Result measure_lateness();
 /// Kilobytes of the server for one of 10,000 idle WebSockets.
 Result measure_idle_sockets();
 /// A client's messages (p99) beside 11,000 other WebSockets, hostile ones among them, and the server's
-/// memory: load_message_ms, load_growth_kb, load_cut. About 80 s.
-std::vector<Result> measure_load();
+/// memory: load_message_ms, load_growth_kb, load_cut. About 80 s; as a paired run 15 s, with 3,000 others.
+std::vector<Result> measure_load(Scope scope);
 /// Turns per second of 20 conversations at once.
 Result measure_turns(Scope scope);
 /// Memory of 50 idle `shell` conversations: idle_sandbox_pss_kb, idle_sandbox_memavail_kb, server_rss_kb.

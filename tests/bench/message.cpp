@@ -121,7 +121,8 @@ Pair measure(Scope scope) {
     Pair pair;
     const auto began = Clock::now();
     for (std::size_t block = 0; block < k_blocks && ms_since(began) < k_budget_ms; ++block) {
-        exchange(floor_connection, floor_request, k_block, &pair.floors);
+        if (has_floor(scope))
+            exchange(floor_connection, floor_request, k_block, &pair.floors);
         if (product)
             product->run(k_block, &pair.products);
     }
@@ -136,16 +137,20 @@ void measure_both(Scope scope, Result& result) {
     const Pair free = measure<Product>(scope);
     const OneCpu confined;
     const Pair pair = measure<Product>(scope);
-    result.floor = pair.floors.p50();
-    result.more["floor_p95"] = pair.floors.p95();
-    result.more["iterations"] = static_cast<double>(pair.floors.size());
-    result.more["free_floor"] = free.floors.p50();
-    if (scope == Scope::floor_only)
+    if (has_floor(scope)) {
+        result.floor = pair.floors.p50();
+        result.more["floor_p95"] = pair.floors.p95();
+        result.more["iterations"] = static_cast<double>(pair.floors.size());
+        result.more["free_floor"] = free.floors.p50();
+    }
+    if (!has_product(scope))
         return;
     result.p50 = pair.products.p50();
     result.p95 = pair.products.p95();
-    result.ratio = *result.p50 / *result.floor;
     result.more["free_p50"] = free.products.p50();
+    if (!has_floor(scope))
+        return;
+    result.ratio = *result.p50 / *result.floor;
     result.more["free_ratio"] = free.products.p50() / free.floors.p50();
 }
 
@@ -193,6 +198,8 @@ std::vector<Result> measure_socket_message(Scope scope) {
     measure_both<SocketProduct>(scope, result);
     if (result.ratio)
         result.reached = *result.ratio <= k_max_socket_ratio;
+    if (!has_floor(scope))
+        return {result};
     return {result, measure_beside_beast(scope)};
 }
 

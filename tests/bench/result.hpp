@@ -9,13 +9,15 @@
 #include <vector>
 
 #include "tests/bench/p99.hpp"
+#include "tests/bench/paired.hpp"
 
 namespace atl::bench {
 
 struct Result {
     std::string key;
     std::string unit;
-    std::string target;           // as text
+    std::string target;  // as text
+    Better better = Better::lower;
     std::optional<double> value;  // of a single number
     std::optional<double> p50;    // of a distribution
     std::optional<double> p95;
