@@ -43,9 +43,9 @@
 #include "core/isolation/user_namespace.hpp"
 #include "core/sandbox/env_policy.hpp"
 #include "core/sandbox/manager.hpp"
+#include "core/store/checkpointer.hpp"
 #include "core/store/metered_store.hpp"
 #include "core/store/sqlite_store.hpp"
-#include "fs-guard/checkpointer.hpp"
 #include "fs-guard/disk_meter.hpp"
 #include "fs-guard/free_space.hpp"
 #include "fs-guard/helper_client.hpp"
@@ -154,7 +154,7 @@ struct Application::Parts {
     std::unique_ptr<fs_guard::Inspector> inspector;
     std::unique_ptr<conversation::Journal> journal;
     std::unique_ptr<conversation::Manager> conversations;
-    std::optional<fs_guard::Checkpointer> checkpointer;
+    std::optional<store::Checkpointer> checkpointer;
     std::optional<DatabaseWatch> database_watch;
     std::optional<MemoryTrim> memory_trim;
     std::size_t orphans = 0;  // workspaces that no record named at the start
@@ -554,7 +554,7 @@ void Application::start() {
     parts_->conversations->open_pool();
     parts_->sandboxes->watch_host_memory();
     parts_->checkpointer.emplace(parts_->timers, *parts_->checkpoint_helper, *parts_->store, *parts_->journal,
-                                 parts_->data.database(), fs_guard::Checkpointer::Bounds{});
+                                 parts_->data.database(), store::Checkpointer::Bounds{});
     parts_->database_watch.emplace(parts_->timers, *parts_->store, parts_->data.backup_lock());
     parts_->memory_trim.emplace(parts_->timers);
     parts_->await_signal();

@@ -23,6 +23,7 @@
 #include "core/base/task.hpp"
 #include "core/isolation/child_plan.hpp"
 #include "core/isolation/fd_watch.hpp"
+#include "core/store/checkpoint_helper.hpp"
 
 namespace atl::fs_guard {
 
@@ -61,24 +62,20 @@ struct Inspection {
     bool stood_still = false;         // none of it ran meanwhile
 };
 
-class HelperClient {
+class HelperClient final : public store::CheckpointHelper {
   public:
-    using Done = std::function<void(base::Result<void>)>;
-
     /// Starts the helper. `timers` outlives the client. Errors: host_unsupported if it cannot be started.
     static base::Result<std::unique_ptr<HelperClient>> start(base::Executor executor, base::Timers& timers,
                                                              HelperConfig config);
     /// Kills the helper without waiting for its end; requests without an answer are dropped.
-    ~HelperClient();
+    ~HelperClient() override;
     HelperClient(const HelperClient&) = delete;
     HelperClient& operator=(const HelperClient&) = delete;
 
     /// Removes a tree; `path` is relative to the working directory, ASCII. Errors: storage_failed.
     void remove(const std::string& path, Done done);
-    /// Has the disk take what a database's log holds. Errors: storage_failed.
-    void sync_log(const std::filesystem::path& database, Done done);
-    /// Writes a database's log back. Errors: storage_failed.
-    void checkpoint(const std::filesystem::path& database, Done done);
+    void sync_log(const std::filesystem::path& database, Done done) override;
+    void checkpoint(const std::filesystem::path& database, Done done) override;
     /// What a tree holds; `path` as for remove(). Errors: storage_failed, also if it is not there.
     void measure(const std::string& path, std::function<void(base::Result<TreeSize>)> done);
     /// What a tree holds and what `members` hold of deleted files beside it; stood_still is left false.
