@@ -30,7 +30,6 @@
 #include "core/base/ending_limits.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
-#include "core/base/loop_lag.hpp"
 #include "core/base/loop_meter.hpp"
 #include "core/base/own_priority.hpp"
 #include "core/conversation/journal.hpp"
@@ -107,7 +106,8 @@ struct Application::Parts {
           max_connections(connections),
           data(std::move(dir)),
           timers(with.get_executor()),
-          lag(with.get_executor()),
+          meter(with, configured.measure_loop ? base::LoopMeter::Detail::handlers
+                                              : base::LoopMeter::Detail::stalls),
           signals(with, SIGTERM, SIGINT) {}
 
     Result<void> open();
@@ -132,8 +132,7 @@ struct Application::Parts {
     DataDir data;
     base::SystemClock clock;
     base::AsioTimers timers;
-    base::LoopLag lag;
-    std::optional<base::LoopMeter> meter;
+    base::LoopMeter meter;
     boost::asio::basic_signal_set<base::Executor> signals;
     std::vector<sandbox::AgentSpec> agents;
     std::unique_ptr<store::SqliteStore> store;
@@ -452,7 +451,7 @@ Result<void> Application::Parts::open_http() {
     if (config.websocket_compression == "on")
         deflate = std::make_unique<http::SharedDeflate>();
     if (config.measure_loop)
-        system.loop = &meter.emplace(loop);
+        system.loop = &meter;
     api = std::make_unique<http::Api>(
         http::Api{*conversations, std::move(system), tokens.get(), deflate.get(), &metrics, {}});
     server = std::make_unique<http::Server>(loop.get_executor(), http_settings(config, max_connections),
@@ -463,7 +462,7 @@ Result<void> Application::Parts::open_http() {
         {"remove", remover.get()},
         {"checkpoint", checkpoint_helper.get()}};
     add_metrics(metrics, {*sandboxes, launcher->failures(), *conversations, *journal, *metered_store, *api,
-                          *server, lag, helpers, disk_root});
+                          *server, meter, helpers, disk_root});
     if (!config.tls_cert.empty()) {
         auto loaded = TlsCertificate::open(
             loop.get_executor(), {config.tls_cert, config.tls_key},
@@ -516,9 +515,7 @@ void Application::Parts::let_go() {
     checkpointer.reset();
     checkpoint_helper.reset();
     timers.stop();
-    lag.stop();
-    if (meter)
-        meter->stop();
+    meter.stop();
     signals.cancel();
     if (certificate)
         certificate->stop();
@@ -549,7 +546,6 @@ Result<std::unique_ptr<Application>> Application::open(boost::asio::io_context& 
 
 void Application::start() {
     parts_->groups->make_ahead();
-    parts_->lag.start();
     parts_->server->start();
     parts_->conversations->open_pool();
     parts_->sandboxes->watch_host_memory();
@@ -561,10 +557,7 @@ void Application::start() {
 }
 
 void Application::run() {
-    if (parts_->meter)
-        parts_->meter->run();
-    else
-        parts_->loop.run();
+    parts_->meter.run();
 }
 
 std::string Application::usage() const {

@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "core/base/bucket_histogram.hpp"
 #include "core/base/clock.hpp"
 #include "core/base/ending_limits.hpp"
 #include "core/base/error.hpp"
+#include "core/base/histogram.hpp"
 #include "core/base/task.hpp"
 #include "core/isolation/child_plan.hpp"
 #include "core/isolation/fd_watch.hpp"
@@ -85,7 +85,7 @@ class HelperClient final : public store::CheckpointHelper {
     /// Requests without an answer.
     std::size_t pending() const noexcept { return queue_.size(); }
     /// From when a request went out to its answer, of those that were answered.
-    const base::BucketHistogram& durations() const noexcept { return durations_; }
+    const base::Histogram& durations() const noexcept { return durations_; }
     /// How often a helper died or had to be ended.
     std::uint64_t deaths() const noexcept { return deaths_; }
     /// Those of them that were ended because they were silent for too long.
@@ -134,7 +134,7 @@ class HelperClient final : public store::CheckpointHelper {
     base::TimerId deadline_ = 0;  // of the request that is on its way
     int failures_ = 0;            // in a row
     base::SteadyTime sent_at_{};  // the request that is on its way
-    base::BucketHistogram durations_{base::k_task_bounds};
+    base::Histogram durations_{base::k_task_bounds};
     std::uint64_t deaths_ = 0;
     std::uint64_t timeouts_ = 0;
 };
