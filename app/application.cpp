@@ -30,7 +30,6 @@
 #include "core/base/ending_limits.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
-#include "core/base/loop_lag.hpp"
 #include "core/base/loop_meter.hpp"
 #include "core/base/own_priority.hpp"
 #include "core/conversation/journal.hpp"
@@ -43,9 +42,9 @@
 #include "core/isolation/user_namespace.hpp"
 #include "core/sandbox/env_policy.hpp"
 #include "core/sandbox/manager.hpp"
+#include "core/store/checkpointer.hpp"
 #include "core/store/metered_store.hpp"
 #include "core/store/sqlite_store.hpp"
-#include "fs-guard/checkpointer.hpp"
 #include "fs-guard/disk_meter.hpp"
 #include "fs-guard/free_space.hpp"
 #include "fs-guard/helper_client.hpp"
@@ -108,7 +107,8 @@ struct Application::Parts {
           max_connections(connections),
           data(std::move(dir)),
           timers(with.get_executor()),
-          lag(with.get_executor()),
+          meter(with, configured.measure_loop ? base::LoopMeter::Detail::handlers
+                                              : base::LoopMeter::Detail::stalls),
           signals(with, SIGTERM, SIGINT) {}
 
     Result<void> open();
@@ -133,8 +133,7 @@ struct Application::Parts {
     DataDir data;
     base::SystemClock clock;
     base::AsioTimers timers;
-    base::LoopLag lag;
-    std::optional<base::LoopMeter> meter;
+    base::LoopMeter meter;
     boost::asio::basic_signal_set<base::Executor> signals;
     std::vector<sandbox::AgentSpec> agents;
     std::unique_ptr<store::SqliteStore> store;
@@ -155,7 +154,7 @@ struct Application::Parts {
     std::unique_ptr<fs_guard::Inspector> inspector;
     std::unique_ptr<conversation::Journal> journal;
     std::unique_ptr<conversation::Manager> conversations;
-    std::optional<fs_guard::Checkpointer> checkpointer;
+    std::optional<store::Checkpointer> checkpointer;
     std::optional<DatabaseWatch> database_watch;
     std::optional<MemoryTrim> memory_trim;
     std::size_t orphans = 0;  // workspaces that no record named at the start
@@ -454,7 +453,7 @@ Result<void> Application::Parts::open_http() {
     if (config.websocket_compression == "on")
         deflate = std::make_unique<http::SharedDeflate>();
     if (config.measure_loop)
-        system.loop = &meter.emplace(loop);
+        system.loop = &meter;
     api = std::make_unique<http::Api>(
         http::Api{*conversations, std::move(system), tokens.get(), deflate.get(), &metrics, {}});
     gate = std::make_unique<http::Gate>(gate_settings(config), http::make_router(*api), *authenticator);
@@ -465,7 +464,7 @@ Result<void> Application::Parts::open_http() {
         {"remove", remover.get()},
         {"checkpoint", checkpoint_helper.get()}};
     add_metrics(metrics, {*sandboxes, launcher->failures(), *conversations, *journal, *metered_store, *api,
-                          *server, lag, helpers, disk_root});
+                          *server, meter, helpers, disk_root});
     if (!config.tls_cert.empty()) {
         auto loaded = TlsCertificate::open(
             loop.get_executor(), {config.tls_cert, config.tls_key},
@@ -518,9 +517,7 @@ void Application::Parts::let_go() {
     checkpointer.reset();
     checkpoint_helper.reset();
     timers.stop();
-    lag.stop();
-    if (meter)
-        meter->stop();
+    meter.stop();
     signals.cancel();
     if (certificate)
         certificate->stop();
@@ -551,22 +548,18 @@ Result<std::unique_ptr<Application>> Application::open(boost::asio::io_context& 
 
 void Application::start() {
     parts_->groups->make_ahead();
-    parts_->lag.start();
     parts_->server->start();
     parts_->conversations->open_pool();
     parts_->sandboxes->watch_host_memory();
     parts_->checkpointer.emplace(parts_->timers, *parts_->checkpoint_helper, *parts_->store, *parts_->journal,
-                                 parts_->data.database(), fs_guard::Checkpointer::Bounds{});
+                                 parts_->data.database(), store::Checkpointer::Bounds{});
     parts_->database_watch.emplace(parts_->timers, *parts_->store, parts_->data.backup_lock());
     parts_->memory_trim.emplace(parts_->timers);
     parts_->await_signal();
 }
 
 void Application::run() {
-    if (parts_->meter)
-        parts_->meter->run();
-    else
-        parts_->loop.run();
+    parts_->meter.run();
 }
 
 std::string Application::usage() const {

@@ -52,7 +52,7 @@ void add_server(Metrics& to, const MetricParts& from) {
               });
     to.histogram("atoll_loop_lateness_seconds",
                  "How late the server's loop ran a timer that is due ten times a second: its stalls.", {},
-                 from.lag.lateness());
+                 from.meter.stalls());
 }
 
 void add_sandboxes(Metrics& to, const MetricParts& from) {

@@ -7,7 +7,7 @@
 #include <map>
 #include <string>
 
-#include "core/base/loop_lag.hpp"
+#include "core/base/loop_meter.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/isolation/running_sandbox.hpp"
@@ -29,7 +29,7 @@ struct MetricParts {
     const store::MeteredStore& store;
     const http::Api& api;
     const http::Server& server;
-    const base::LoopLag& lag;
+    const base::LoopMeter& meter;
     std::map<std::string, const fs_guard::HelperClient*> helpers;  // by what they do: "measure"
     std::filesystem::path data_dir;
 };

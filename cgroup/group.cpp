@@ -187,8 +187,7 @@ base::Result<void> Group::set_limits(const sandbox::Limits& limits) {
 void Group::watch_memory(sandbox::MemoryWarning on_warning) {
     const auto memory = controllers_.find(Controller::memory);
     if (memory != controllers_.end())
-        memory_watch_.emplace(executor_, timers_, memory->second, armer_, memory_bytes_,
-                              std::move(on_warning));
+        memory_watch_.emplace(executor_, timers_, memory->second, memory_bytes_, std::move(on_warning));
 }
 
 void Group::watch_oom(std::function<void()> on_oom) {

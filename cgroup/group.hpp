@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "cgroup/event_armer.hpp"
 #include "cgroup/freezer.hpp"
 #include "cgroup/memory_watch.hpp"
 #include "cgroup/oom_watch.hpp"
@@ -53,8 +52,6 @@ class Group final : public sandbox::ResourceGroup {
 
     /// `cgroup.procs` of each v1 hierarchy, open for writing. Errors: sandbox_failed.
     base::Result<std::vector<base::UniqueFd>> open_procs() const;
-    /// Who arms slow events of v1; outlives the group.
-    void set_armer(EventArmer* armer) { armer_ = armer; }
     /// Where v1 needs them: starts a zygote of `program` now, and further ones when they are asked for.
     /// Errors: sandbox_failed.
     base::Result<void> start_zygote(std::filesystem::path program);
@@ -91,7 +88,6 @@ class Group final : public sandbox::ResourceGroup {
     std::optional<OomWatch> oom_watch_;
     std::optional<MemoryWatch> memory_watch_;
     std::optional<Freezer> freezer_;
-    EventArmer* armer_ = nullptr;
     std::uint64_t memory_bytes_ = 0;            // the limit
     std::optional<isolation::FdWatch> events_;  // cgroup.events of v2
     std::function<void(base::Result<void>)> done_;

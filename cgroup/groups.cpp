@@ -127,19 +127,6 @@ base::Result<std::unique_ptr<Group>> Groups::make_with_zygote() {
     return group;
 }
 
-/// Null where no memory is limited by v1.
-EventArmer* Groups::armer() {
-    const Place* place = place_of(places_, Controller::memory);
-    if (armer_ || armer_failed_ || place == nullptr || place->version != 1)
-        return armer_ ? &*armer_ : nullptr;
-    auto started = EventArmer::start(executor_, config_.zygote);
-    if (started)
-        return &armer_.emplace(std::move(*started));
-    armer_failed_ = true;
-    base::LogLine(base::evt::memory_unwatched).quoted("err", started.error().detail()).warn();
-    return nullptr;
-}
-
 void Groups::make_ahead() {
     if (refill_ != 0 || !needs_zygotes() || ahead_.size() >= config_.made_ahead)
         return;
@@ -174,7 +161,6 @@ base::Result<std::unique_ptr<sandbox::ResourceGroup>> Groups::create(const std::
         group = std::move(*made);
     }
     make_ahead();
-    group->set_armer(armer());
     if (auto limited = group->set_limits(limits); !limited) {
         give_up(std::move(group));
         return limited.error();

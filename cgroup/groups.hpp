@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "cgroup/event_armer.hpp"
 #include "cgroup/group.hpp"
 #include "cgroup/hierarchy.hpp"
 #include "cgroup/place.hpp"
@@ -57,7 +56,6 @@ class Groups final : public sandbox::ResourceGroups {
     Groups(base::Executor executor, base::Timers& timers, GroupsConfig config, Places places);
     bool needs_zygotes() const;
     base::Result<std::unique_ptr<Group>> make_with_zygote();
-    EventArmer* armer();
     void find_leftovers();
     void give_up(std::unique_ptr<Group> group);
 
@@ -66,8 +64,6 @@ class Groups final : public sandbox::ResourceGroups {
     GroupsConfig config_;
     Places places_;
     std::string_view freezer_ = "none";
-    std::optional<EventArmer> armer_;  // outlives the groups
-    bool armer_failed_ = false;
     std::deque<std::unique_ptr<Group>> ahead_;
     std::vector<sandbox::Leftover> leftovers_;
     std::map<std::uint64_t, std::unique_ptr<Group>> given_up_;  // of creates that failed, while they end

@@ -10,8 +10,6 @@
 
 #include "cgroup/files.hpp"
 #include "core/base/limits.hpp"
-#include "core/base/log.hpp"
-#include "core/base/log_events.hpp"
 
 namespace atl::cgroup {
 namespace {
@@ -19,6 +17,7 @@ namespace {
 using Event = isolation::FdWatch::Event;
 
 constexpr base::Millis k_begin_pause{100};
+constexpr base::Millis k_usage_interval{1000};
 constexpr base::Millis k_harmless_pressure_pause{1000};
 // 150 ms of waiting in one second (Documentation/accounting/psi.rst).
 constexpr const char* k_pressure_trigger = "some 150000 1000000";
@@ -44,11 +43,10 @@ base::UniqueFd open_pressure_v1(int folder) {
 }  // namespace
 
 MemoryWatch::MemoryWatch(const base::Executor& executor, base::Timers& timers, ControllerFolder folder,
-                         EventArmer* armer, std::uint64_t limit_bytes, sandbox::MemoryWarning on_warning)
+                         std::uint64_t limit_bytes, sandbox::MemoryWarning on_warning)
     : executor_(executor),
       timers_(timers),
       folder_(folder),
-      armer_(armer),
       limit_bytes_(limit_bytes),
       on_warning_(std::move(on_warning)) {
     begin_ = timers_.arm(k_begin_pause, [this] {
@@ -58,14 +56,17 @@ MemoryWatch::MemoryWatch(const base::Executor& executor, base::Timers& timers, C
 }
 
 MemoryWatch::~MemoryWatch() {
-    for (const base::TimerId timer : {begin_, mark_rest_, pressure_rest_})
+    for (const base::TimerId timer : {begin_, usage_rest_, mark_rest_, pressure_rest_})
         timers_.cancel(timer);
 }
 
 void MemoryWatch::begin() {
-    watch_mark();
-    if (folder_.version == 1)
+    if (folder_.version == 2) {
+        watch_mark();
+    } else {
+        watch_usage();
         watch_pressure();
+    }
     look();
 }
 
@@ -77,7 +78,17 @@ void MemoryWatch::set_limit(std::uint64_t limit_bytes) {
     if (std::exchange(limit_bytes_, limit_bytes) == limit_bytes || begin_ != 0)
         return;
     timers_.cancel(std::exchange(mark_rest_, 0));
-    watch_mark();
+    if (folder_.version == 2)
+        watch_mark();
+}
+
+// Of v1. One small file; the rest is looked at only beyond the mark.
+void MemoryWatch::watch_usage() {
+    rest(usage_rest_, k_usage_interval, [this] {
+        if (mark_rest_ == 0 && number_at(folder_.folder, "memory.usage_in_bytes").value_or(0) >= mark_bytes())
+            look();
+        watch_usage();
+    });
 }
 
 /// Of v2. False if more than that is in use, cached files among it: the write would then wait until the
@@ -92,41 +103,19 @@ bool MemoryWatch::set_mark() const {
 
 void MemoryWatch::rest_of_mark() {
     rest(mark_rest_, base::k_memory_warning_interval, [this] {
-        if (folder_.version == 1) {
-            if (mark_ && !awaits_mark_)
-                drain_mark();  // what came meanwhile is over
-            await_mark();
-        } else if (!set_mark()) {
+        if (folder_.version == 2 && !set_mark())
             rest_of_mark();
-        }
     });
 }
 
 void MemoryWatch::watch_mark() {
     mark_.reset();
     awaits_mark_ = false;
-    if (folder_.version == 2) {
-        base::UniqueFd events(::openat(folder_.folder, "memory.events", O_RDONLY | O_CLOEXEC));
-        if (!events)
-            return;
-        mark_.emplace(executor_, std::move(events));
-        (void)set_mark();
-    } else {
-        base::UniqueFd events(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-        const base::UniqueFd usage(::openat(folder_.folder, "memory.usage_in_bytes", O_RDONLY | O_CLOEXEC));
-        const base::UniqueFd control(::openat(folder_.folder, "cgroup.event_control", O_WRONLY | O_CLOEXEC));
-        if (armer_ == nullptr || !events || !usage || !control)
-            return;
-        const int refused =
-            armer_->arm(events.get(), usage.get(), control.get(), std::to_string(mark_bytes()));
-        if (refused != 0) {
-            base::LogLine(base::evt::memory_unwatched)
-                .field("err", base::errno_text("arming the threshold", refused))
-                .warn();
-            return;
-        }
-        mark_.emplace(executor_, std::move(events));
-    }
+    base::UniqueFd events(::openat(folder_.folder, "memory.events", O_RDONLY | O_CLOEXEC));
+    if (!events)
+        return;
+    mark_.emplace(executor_, std::move(events));
+    (void)set_mark();
     on_mark();
 }
 
@@ -140,27 +129,18 @@ void MemoryWatch::watch_pressure() {
     await_pressure();
 }
 
-// Emptied before the look, so that nothing in between is missed. v1 signals each time that the mark is
-// passed, which a member can do all the time: once it was told, nobody listens for a while.
+// Emptied before the look, so that nothing in between is missed.
 void MemoryWatch::on_mark() {
-    drain_mark();
-    look();
-    if (folder_.version == 2 || mark_rest_ == 0)
-        await_mark();
-}
-
-void MemoryWatch::drain_mark() {
     char bytes[4096];
-    if (folder_.version == 2)
-        (void)!::pread(mark_->fd().get(), bytes, sizeof bytes, 0);
-    else
-        (void)!::read(mark_->fd().get(), bytes, sizeof(std::uint64_t));
+    (void)!::pread(mark_->fd().get(), bytes, sizeof bytes, 0);
+    look();
+    await_mark();
 }
 
 void MemoryWatch::await_mark() {
-    if (!mark_ || std::exchange(awaits_mark_, true))
+    if (std::exchange(awaits_mark_, true))
         return;
-    mark_->wait(folder_.version == 2 ? Event::exceptional : Event::readable, [this] {
+    mark_->wait(Event::exceptional, [this] {
         awaits_mark_ = false;
         on_mark();
     });

@@ -1,8 +1,8 @@
-// Tells when the members of a group hold much of their memory limit, and when they wait for memory. By the
-// kernel's own events, read as they happen:
+// Tells when the members of a group hold much of their memory limit, and when they wait for memory.
 //
-//   v1  a threshold of memory.usage_in_bytes (armed by another process, event_armer.hpp) and
-//       memory.pressure_level, "medium"
+//   v1  memory.usage_in_bytes, looked at once a second, and the kernel's event of memory.pressure_level,
+//   "medium".
+//       The kernel has an event for the mark, too, but to ask for it waits for a grace period of RCU
 //   v2  memory.high at the mark, which is lifted as soon as it is met, so that nobody is slowed down: its
 //   count in
 //       memory.events tells; from then on a trigger of memory.pressure, which costs the kernel a thread
@@ -15,7 +15,6 @@
 #include <optional>
 #include <string_view>
 
-#include "cgroup/event_armer.hpp"
 #include "cgroup/limit_files.hpp"
 #include "core/base/clock.hpp"
 #include "core/isolation/fd_watch.hpp"
@@ -25,10 +24,10 @@ namespace atl::cgroup {
 
 class MemoryWatch {
   public:
-    /// `folder` and `armer` outlive this; without an armer the mark of v1 is found only under pressure.
-    /// Begins a moment later, off the path of a create. A kernel that cannot tell is left unwatched.
+    /// `folder` outlives this. Begins a moment later, off the path of a create. A kernel that cannot tell is
+    /// left unwatched.
     MemoryWatch(const base::Executor& executor, base::Timers& timers, ControllerFolder folder,
-                EventArmer* armer, std::uint64_t limit_bytes, sandbox::MemoryWarning on_warning);
+                std::uint64_t limit_bytes, sandbox::MemoryWarning on_warning);
     ~MemoryWatch();
     MemoryWatch(const MemoryWatch&) = delete;
     MemoryWatch& operator=(const MemoryWatch&) = delete;
@@ -38,9 +37,9 @@ class MemoryWatch {
   private:
     void begin();
     void watch_mark();
+    void watch_usage();
     void watch_pressure();
     void on_mark();
-    void drain_mark();
     void on_pressure();
     void look();
     void await_mark();
@@ -56,15 +55,15 @@ class MemoryWatch {
     base::Executor executor_;
     base::Timers& timers_;
     ControllerFolder folder_;
-    EventArmer* armer_;
     std::uint64_t limit_bytes_;
     sandbox::MemoryWarning on_warning_;
-    std::optional<isolation::FdWatch> mark_;      // the threshold's eventfd, or memory.events
+    std::optional<isolation::FdWatch> mark_;      // memory.events of v2
     std::optional<isolation::FdWatch> pressure_;  // the level's eventfd, or memory.pressure
     bool awaits_mark_ = false;
     std::uint64_t times_met_ = 0;  // as memory.events counts
     base::TimerId begin_ = 0;
-    base::TimerId mark_rest_ = 0;  // until then the mark is not told again
+    base::TimerId usage_rest_ = 0;  // of v1, until the next look
+    base::TimerId mark_rest_ = 0;   // until then the mark is not told again
     base::TimerId pressure_rest_ = 0;
 };
 

@@ -16,13 +16,14 @@
 #include <string>
 #include <vector>
 
-#include "core/base/bucket_histogram.hpp"
 #include "core/base/clock.hpp"
 #include "core/base/ending_limits.hpp"
 #include "core/base/error.hpp"
+#include "core/base/histogram.hpp"
 #include "core/base/task.hpp"
 #include "core/isolation/child_plan.hpp"
 #include "core/isolation/fd_watch.hpp"
+#include "core/store/checkpoint_helper.hpp"
 
 namespace atl::fs_guard {
 
@@ -61,24 +62,20 @@ struct Inspection {
     bool stood_still = false;         // none of it ran meanwhile
 };
 
-class HelperClient {
+class HelperClient final : public store::CheckpointHelper {
   public:
-    using Done = std::function<void(base::Result<void>)>;
-
     /// Starts the helper. `timers` outlives the client. Errors: host_unsupported if it cannot be started.
     static base::Result<std::unique_ptr<HelperClient>> start(base::Executor executor, base::Timers& timers,
                                                              HelperConfig config);
     /// Kills the helper without waiting for its end; requests without an answer are dropped.
-    ~HelperClient();
+    ~HelperClient() override;
     HelperClient(const HelperClient&) = delete;
     HelperClient& operator=(const HelperClient&) = delete;
 
     /// Removes a tree; `path` is relative to the working directory, ASCII. Errors: storage_failed.
     void remove(const std::string& path, Done done);
-    /// Has the disk take what a database's log holds. Errors: storage_failed.
-    void sync_log(const std::filesystem::path& database, Done done);
-    /// Writes a database's log back. Errors: storage_failed.
-    void checkpoint(const std::filesystem::path& database, Done done);
+    void sync_log(const std::filesystem::path& database, Done done) override;
+    void checkpoint(const std::filesystem::path& database, Done done) override;
     /// What a tree holds; `path` as for remove(). Errors: storage_failed, also if it is not there.
     void measure(const std::string& path, std::function<void(base::Result<TreeSize>)> done);
     /// What a tree holds and what `members` hold of deleted files beside it; stood_still is left false.
@@ -88,7 +85,7 @@ class HelperClient {
     /// Requests without an answer.
     std::size_t pending() const noexcept { return queue_.size(); }
     /// From when a request went out to its answer, of those that were answered.
-    const base::BucketHistogram& durations() const noexcept { return durations_; }
+    const base::Histogram& durations() const noexcept { return durations_; }
     /// How often a helper died or had to be ended.
     std::uint64_t deaths() const noexcept { return deaths_; }
     /// Those of them that were ended because they were silent for too long.
@@ -137,7 +134,7 @@ class HelperClient {
     base::TimerId deadline_ = 0;  // of the request that is on its way
     int failures_ = 0;            // in a row
     base::SteadyTime sent_at_{};  // the request that is on its way
-    base::BucketHistogram durations_{base::k_task_bounds};
+    base::Histogram durations_{base::k_task_bounds};
     std::uint64_t deaths_ = 0;
     std::uint64_t timeouts_ = 0;
 };

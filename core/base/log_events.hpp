@@ -39,7 +39,6 @@ inline constexpr std::string_view sandbox_evicted = "sandbox_evicted";
 inline constexpr std::string_view sandboxes_bounded = "sandboxes_bounded";
 inline constexpr std::string_view sockets_exceeded = "sockets_exceeded";
 inline constexpr std::string_view host_memory_short = "host_memory_short";
-inline constexpr std::string_view memory_unwatched = "memory_unwatched";
 inline constexpr std::string_view pause_cold = "pause_cold";
 inline constexpr std::string_view conversation_removed = "conversation_removed";
 inline constexpr std::string_view turn_started = "turn_started";

@@ -17,24 +17,66 @@ std::chrono::nanoseconds thread_cpu() noexcept {
     return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
 }
 
+std::span<const Histogram::Micros> bounds_with(LoopMeter::Detail detail) {
+    if (detail == LoopMeter::Detail::handlers)
+        return k_quantile_bounds;
+    return {};
+}
+
 }  // namespace
 
-LoopMeter::LoopMeter(asio::io_context& loop)
-    : loop_(loop), ticks_(loop.get_executor(), k_tick, [this](auto late) { lateness_.add(late); }) {}
+LoopMeter::LoopMeter(asio::io_context& loop, Detail detail)
+    : loop_(loop),
+      detail_(detail),
+      tick_(detail == Detail::handlers ? k_detailed_tick : k_tick),
+      timer_(loop.get_executor()),
+      lateness_(bounds_with(detail)),
+      handler_cpu_(bounds_with(detail)) {}
 
 void LoopMeter::run() {
-    ticks_.start();
+    if (!stopped_) {
+        timer_.expires_after(tick_);
+        await_tick();
+    }
+    if (detail_ == Detail::handlers)
+        run_measured();
+    else
+        loop_.run();
+}
+
+void LoopMeter::run_measured() {
     auto last = thread_cpu();
     while (loop_.run_one() != 0) {
         const auto now = thread_cpu();
         const auto used = now - std::exchange(last, now);
         handler_cpu_.add(used);
         if (used > k_handler_budget)
-            tell(used);
+            log_slow(used);
     }
 }
 
-void LoopMeter::tell(std::chrono::nanoseconds handler_cpu) {
+void LoopMeter::stop() {
+    stopped_ = true;
+    timer_.cancel();
+}
+
+void LoopMeter::await_tick() {
+    timer_.async_wait([this](const boost::system::error_code& error) {
+        if (error || stopped_)
+            return;
+        const auto now = std::chrono::steady_clock::now();
+        auto due = timer_.expiry();
+        for (; due <= now; due += tick_) {
+            stalls_.add(now - due);
+            if (detail_ == Detail::handlers)
+                lateness_.add(now - due);
+        }
+        timer_.expires_at(due);
+        await_tick();
+    });
+}
+
+void LoopMeter::log_slow(std::chrono::nanoseconds handler_cpu) {
     const auto now = std::chrono::steady_clock::now();
     if (now < quiet_until_)
         return;

@@ -2,8 +2,8 @@
 // nothing here decides anything.
 #pragma once
 
-#include "core/base/bucket_histogram.hpp"
 #include "core/base/counts_by.hpp"
+#include "core/base/histogram.hpp"
 #include "core/conversation/types.hpp"
 
 namespace atl::conversation {
@@ -11,8 +11,8 @@ namespace atl::conversation {
 struct Stats {
     base::CountsBy<Status> by_status;  // conversations now, ended ones that are kept among them
     std::uint64_t turns_started = 0;
-    base::BucketHistogram turn_duration{base::k_task_bounds};      // of turns of this run that ended
-    base::BucketHistogram create_latency{base::k_latency_bounds};  // from the request to the committed answer
+    base::Histogram turn_duration{base::k_task_bounds};      // of turns of this run that ended
+    base::Histogram create_latency{base::k_latency_bounds};  // from the request to the committed answer
 };
 
 }  // namespace atl::conversation

@@ -2,8 +2,8 @@
 // here decides anything.
 #pragma once
 
-#include "core/base/bucket_histogram.hpp"
 #include "core/base/counts_by.hpp"
+#include "core/base/histogram.hpp"
 #include "core/sandbox/types.hpp"
 
 namespace atl::sandbox {
@@ -14,7 +14,7 @@ struct Stats {
     std::uint64_t failed_starts = 0;   // generations that never became ready
     std::uint64_t socket_kills = 0;    // ended for their sockets
     std::uint64_t host_kills = 0;      // ended because the host was short of memory
-    base::BucketHistogram start_latency{base::k_latency_bounds};  // from start() to ready
+    base::Histogram start_latency{base::k_latency_bounds};  // from start() to ready
 };
 
 }  // namespace atl::sandbox

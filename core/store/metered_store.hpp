@@ -1,8 +1,8 @@
 // A store that counts what goes through it and how long commits take; all else is the store's behind it.
 #pragma once
 
-#include "core/base/bucket_histogram.hpp"
 #include "core/base/counts_by.hpp"
+#include "core/base/histogram.hpp"
 #include "core/conversation/store.hpp"
 
 namespace atl::store {
@@ -11,7 +11,7 @@ struct StoreStats {
     base::CountsBy<conversation::EventType> events;  // committed
     std::uint64_t event_bytes = 0;                   // of their text
     std::uint64_t refused_commits = 0;
-    base::BucketHistogram commit_duration{base::k_stall_bounds};  // of those that went through
+    base::Histogram commit_duration{base::k_stall_bounds};  // of those that went through
 };
 
 class MeteredStore final : public conversation::Store {

@@ -32,7 +32,7 @@ ClientMetric labelled(const Metrics::Labels& labels) {
     return metric;
 }
 
-ClientMetric::Histogram as_cumulative(const base::BucketHistogram& histogram) {
+ClientMetric::Histogram as_cumulative(const base::Histogram& histogram) {
     ClientMetric::Histogram out;
     out.sample_count = histogram.count();
     out.sample_sum = seconds_of(histogram.sum());
@@ -51,7 +51,7 @@ struct Family {
     std::string help;
     MetricType type;
     Metrics::ReadMany read;  // not of a histogram
-    std::vector<std::pair<Metrics::Labels, const base::BucketHistogram*>> histograms;
+    std::vector<std::pair<Metrics::Labels, const base::Histogram*>> histograms;
 
     MetricFamily collected() const {
         MetricFamily out{name, help, type, {}};
@@ -139,7 +139,7 @@ void Metrics::gauges(const std::string& name, const std::string& help, ReadMany 
 }
 
 void Metrics::histogram(const std::string& name, const std::string& help, const Labels& labels,
-                        const base::BucketHistogram& histogram) {
+                        const base::Histogram& histogram) {
     for (Family& family : impl_->families) {
         if (family.name != name || family.type != MetricType::Histogram)
             continue;

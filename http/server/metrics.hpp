@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "core/base/bucket_histogram.hpp"
+#include "core/base/histogram.hpp"
 
 namespace atl::http {
 
@@ -39,7 +39,7 @@ class Metrics {
     void gauges(const std::string& name, const std::string& help, ReadMany read);
     /// Of durations: `name` ends with `_seconds`. Once for each value of the labels.
     void histogram(const std::string& name, const std::string& help, const Labels& labels,
-                   const base::BucketHistogram& histogram);
+                   const base::Histogram& histogram);
 
     /// The page as of now.
     std::string text() const;

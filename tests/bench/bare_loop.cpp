@@ -14,6 +14,7 @@
 #include <system_error>
 #include <vector>
 
+#include "core/base/own_priority.hpp"
 #include "core/base/unique_fd.hpp"
 #include "tests/bench/bare_log.hpp"
 
@@ -209,7 +210,7 @@ UniqueFd listen_on_loopback(std::uint16_t& port) {
 
 }  // namespace
 
-BareLoop::BareLoop(std::size_t connections, Persist persist) {
+BareLoop::BareLoop(std::size_t connections, Persist persist, int nice) {
     std::vector<UniqueFd> ours;
     std::vector<UniqueFd> theirs;
     for (std::size_t i = 0; i < connections; ++i) {
@@ -226,6 +227,8 @@ BareLoop::BareLoop(std::size_t connections, Persist persist) {
     });
     loop_ = std::make_unique<Child>([&] {
         theirs.clear();
+        if (nice < 0)
+            base::set_own_priority(nice, base::Slice::whole_turn_ns);
         Loop loop(std::move(listener), ours, persist == Persist::sqlite ? dir_.path() / "floor.db" : "");
         loop.run();
     });

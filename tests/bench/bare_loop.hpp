@@ -18,8 +18,9 @@ enum class Persist { nothing, sqlite };
 
 class BareLoop {
   public:
-    /// Starts loop and peer for at most `connections` clients.
-    BareLoop(std::size_t connections, Persist persist);
+    /// Starts loop and peer for at most `connections` clients. With a `nice` below 0 the loop has this
+    /// priority, where it may; the peer never has.
+    BareLoop(std::size_t connections, Persist persist, int nice = 0);
     std::uint16_t port() const { return port_; }
 
   private:

@@ -16,6 +16,7 @@ class Child {
     Child& operator=(const Child&) = delete;
     Child& operator=(Child&&) = delete;
     bool has_ended() const;
+    pid_t pid() const { return pid_; }
     /// Waits for its end; throws unless it ended well.
     void wait();
     /// Kills and reaps it.

@@ -45,7 +45,8 @@ void create(const Server& server, std::size_t count, std::vector<std::string>& m
 }  // namespace
 
 Result measure_concurrent(std::size_t sandboxes) {
-    Result result{.key = "concurrent_sandboxes", .unit = "sandboxes", .target = ">= 1,000"};
+    Result result{
+        .key = "concurrent_sandboxes", .unit = "sandboxes", .target = ">= 1,000", .better = Better::higher};
     Server server;
     Samples creates;
     std::vector<std::string> requests;

@@ -42,7 +42,7 @@ Result measure_create(Scope scope) {
     Result result{.key = "create_cold_ms", .unit = "ms", .target = "ratio <= 1.25"};
     SandboxFloor floor;
     std::optional<Product> product;
-    if (scope == Scope::product_and_floor)
+    if (has_product(scope))
         product.emplace();
     Samples floors;
     Samples products;

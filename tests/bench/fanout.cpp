@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "tests/bench/beast_server.hpp"
 #include "tests/bench/child.hpp"
 #include "tests/bench/measures.hpp"
 #include "tests/bench/server.hpp"
@@ -20,6 +21,8 @@ constexpr std::size_t k_rounds = 200;
 constexpr std::size_t k_warm_up = 5;
 constexpr double k_budget_ms = 30'000;
 constexpr double k_max_ratio = 2;
+// Of our codec: without it there would be Beast's.
+constexpr double k_max_beast_ratio = 0.9;
 
 /// The floor: a process that holds the same connections and writes the same bytes to each when told so.
 class BareFanOut {
@@ -83,60 +86,106 @@ double round_ms(std::vector<WebSocket>& sockets, Publish publish) {
     return ms_since(began);
 }
 
+bool is_done(std::string_view payload) {
+    return payload.find(R"("type":"done")") != std::string_view::npos;
+}
+
+constexpr char k_message[] = R"({"type":"message","content":"hello"})";
+
+/// A thousand sockets that listen, and one that sends the messages.
+class Clients {
+  public:
+    Clients(std::uint16_t port, const std::string& target, const std::string& key, const std::string& after)
+        : sender_(port, target + after, key), sockets_(open_all(port, target + after, key)) {}
+    double round() {
+        const double ms = round_ms(sockets_, [&] { sender_.send_text(k_message); });
+        sender_.await(is_done);
+        return ms;
+    }
+    /// Of a turn that was before.
+    void await_first() {
+        await_all_done(sockets_);
+        sender_.await(is_done);
+    }
+
+  private:
+    WebSocket sender_;
+    std::vector<WebSocket> sockets_;
+};
+
+/// What a turn puts on a WebSocket.
+struct Turn {
+    std::string bytes;
+    std::vector<std::string> payloads;
+    std::size_t seen_before = 0;  // events of the log before this turn
+};
+
+Turn record_turn(const Server& server, const std::string& target) {
+    Turn turn;
+    WebSocket sample(server.port(), target, server.key());
+    sample.send_text(k_message);
+    sample.await([&](std::string_view payload) { return ++turn.seen_before, is_done(payload); });
+    sample.send_text(k_message);
+    while (!is_done(turn.bytes))
+        turn.bytes += sample.receive_some();
+    FrameReader reader;
+    reader.feed(turn.bytes, [&](std::string_view payload) { turn.payloads.emplace_back(payload); });
+    return turn;
+}
+
 }  // namespace
 
-Result measure_fanout(Scope scope) {
+std::vector<Result> measure_fanout(Scope scope) {
     Result result{.key = "fanout_ms", .unit = "ms", .target = "ratio <= 2"};
-    allow_open_files(2 * k_sockets + 100);
+    Result to_beast{.key = "fanout_to_beast", .unit = "ms", .target = "ratio <= 0.9"};
+    allow_open_files(3 * k_sockets + 200);
     const Server server;
     Connection connection(server.port());
-    const std::string id = server.create_conversation(connection, "echo");
-    const std::string target = "/v1/conversations/" + id + "/ws";
-    const std::string message = R"({"type":"message","content":"hello"})";
-    // What a turn puts on a WebSocket is what the floor writes.
-    WebSocket sample(server.port(), target, server.key());
-    const auto is_done = [](std::string_view payload) {
-        return payload.find(R"("type":"done")") != std::string_view::npos;
-    };
-    std::size_t seen = 0;
-    sample.send_text(message);
-    sample.await([&](std::string_view payload) { return ++seen, is_done(payload); });
-    sample.send_text(message);
-    std::string bytes;
-    while (!is_done(bytes))
-        bytes += sample.receive_some();
-    BareFanOut floor(bytes);
+    const std::string target = "/v1/conversations/" + server.create_conversation(connection, "echo") + "/ws";
+    const Turn turn = record_turn(server, target);
+    BareFanOut floor(turn.bytes);
     auto floor_sockets = open_all(floor.port(), "", "");
-    std::vector<WebSocket> sockets;
-    if (scope == Scope::product_and_floor)
-        // The turn of the sample is in it, too: it goes before the first round.
-        sockets = open_all(server.port(), target + "?after=" + std::to_string(seen), server.key());
-    if (scope == Scope::product_and_floor)
-        await_all_done(sockets);
+    const BeastServer beast(turn.payloads);
+    Clients beast_clients(beast.port(), "/", "", "");
+    std::optional<Clients> clients;
+    if (has_product(scope)) {
+        clients.emplace(server.port(), target, server.key(), "?after=" + std::to_string(turn.seen_before));
+        clients->await_first();
+    }
     Samples floors;
+    Samples beasts;
     Samples products;
     const auto began = Clock::now();
     for (std::size_t round = 0; round < k_warm_up + k_rounds && ms_since(began) < k_budget_ms; ++round) {
-        const double floor_ms = round_ms(floor_sockets, [&] { floor.publish(); });
-        if (round >= k_warm_up)
-            floors.add(floor_ms);
-        if (scope == Scope::floor_only)
+        const bool with_floors = has_floor(scope);
+        const double floor_ms = with_floors ? round_ms(floor_sockets, [&] { floor.publish(); }) : 0;
+        const double beast_ms = with_floors ? beast_clients.round() : 0;
+        const double ms = clients ? clients->round() : 0;
+        if (round < k_warm_up)
             continue;
-        const double ms = round_ms(sockets, [&] { sample.send_text(message); });
-        sample.await(is_done);
-        if (round >= k_warm_up)
-            products.add(ms);
+        floors.add(floor_ms);
+        beasts.add(beast_ms);
+        products.add(ms);
+    }
+    if (!has_floor(scope)) {
+        result.p50 = products.p50();
+        result.p95 = products.p95();
+        return {result};
     }
     result.floor = floors.p50();
-    result.more["bytes"] = static_cast<double>(bytes.size());
+    result.more["bytes"] = static_cast<double>(turn.bytes.size());
     result.more["iterations"] = static_cast<double>(floors.size());
-    if (scope == Scope::floor_only)
-        return result;
-    result.p50 = products.p50();
-    result.p95 = products.p95();
-    result.ratio = *result.p50 / *result.floor;
-    result.reached = *result.ratio <= k_max_ratio;
-    return result;
+    to_beast.floor = beasts.p50();
+    to_beast.more["floor_p95"] = beasts.p95();
+    if (has_product(scope)) {
+        result.p50 = to_beast.p50 = products.p50();
+        result.p95 = to_beast.p95 = products.p95();
+        result.ratio = *result.p50 / *result.floor;
+        result.reached = *result.ratio <= k_max_ratio;
+        to_beast.ratio = *to_beast.p50 / *to_beast.floor;
+        to_beast.reached = *to_beast.ratio <= k_max_beast_ratio;
+    }
+    return {result, to_beast};
 }
 
 }  // namespace atl::bench

@@ -14,7 +14,7 @@ namespace atl::bench {
 namespace {
 
 constexpr double k_message_every_ms = 5;
-constexpr int k_nice = -10;
+constexpr int k_nice = -10;  // the server's default
 
 /// What one of them measured, for the process that started it (shared.hpp).
 struct Times {
@@ -29,8 +29,8 @@ struct Times {
     }
 };
 
-/// Calls `exchange`, which gives how long it took, until the time is over. At the server's own place among
-/// processes, where it may be: a user's browser is on another machine and waits for no processor of this one.
+/// Calls `exchange`, which returns how long it took, until the time is over. The client has the server's
+/// priority, where it may: a user's browser is on another machine and waits for no processor of this one.
 template <class Exchange>
 void keep_talking(double for_ms, Times& times, Exchange exchange) {
     base::set_own_priority(k_nice, base::Slice::whole_turn_ns);
@@ -73,7 +73,7 @@ void talk_bare(std::uint16_t port, double for_ms, Times& times) {
 }  // namespace
 
 GoodClients::GoodClients(const EventServer& server, std::string id)
-    : server_(server), id_(std::move(id)), bare_(1, Persist::nothing) {}
+    : server_(server), id_(std::move(id)), bare_(1, Persist::nothing, k_nice) {}
 
 P99 GoodClients::talk_for(double for_ms, const std::function<void()>& meanwhile) {
     const Shared<Times> times;

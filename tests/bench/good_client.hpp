@@ -1,6 +1,6 @@
-// Clients that behave: a message every 5 ms, each to its first event. What they feel of what others do.
-// Beside the server's own client one talks to a bare loop (bare_loop.hpp): what it feels as well is the
-// machine's doing.
+// Two clients that behave, beside whatever load there is: a message every 5 ms, each to its first event. One
+// talks to the server, the other at the same time to a bare loop (bare_loop.hpp) of the server's priority:
+// its p99 is the floor of the server's p99 beside the same load.
 #pragma once
 
 #include <cstddef>
@@ -9,13 +9,9 @@
 
 #include "tests/bench/bare_loop.hpp"
 #include "tests/bench/event_server.hpp"
+#include "tests/bench/p99.hpp"
 
 namespace atl::bench {
-
-struct P99 {
-    double ms = 0;       // of the server's client
-    double bare_ms = 0;  // of the bare loop's, at the same time
-};
 
 class GoodClients {
   public:

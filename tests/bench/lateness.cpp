@@ -73,7 +73,7 @@ nlohmann::json loop_of(const EventServer& server) {
     return nlohmann::json::parse(response.body).at("loop");
 }
 
-void run_load(const EventServer& server, const Conversations& with, base::Histogram* lateness) {
+void run_load(const EventServer& server, const Conversations& with, Lateness* lateness) {
     const Until until(k_run_ms);
     std::vector<Child> children;
     if (lateness != nullptr)
@@ -93,16 +93,16 @@ Result measure_lateness() {
     allow_open_files(k_subscribers + 100);
     const EventServer server({"--measure-loop"});
     const Conversations with(server);
-    const Shared<base::Histogram> floor;
+    const Shared<Lateness> floor;
     run_load(server, with, &*floor);
     const auto loop = loop_of(server);
     const auto ms = [&](const char* histogram, const char* what) {
         return loop.at(histogram).at(what).get<double>() / k_us_a_ms;
     };
-    result.floor = static_cast<double>(floor->quantile(0.999).count()) / k_us_a_ms;
+    result.floor = floor->percentile(0.999);
     result.value = ms("latenessUs", "p999");
     result.reached = *result.value <= *result.floor + k_max_more_ms;
-    result.more["floor_p50"] = static_cast<double>(floor->quantile(0.5).count()) / k_us_a_ms;
+    result.more["floor_p50"] = floor->percentile(0.5);
     result.more["lateness_p50"] = ms("latenessUs", "p50");
     result.more["lateness_p99"] = ms("latenessUs", "p99");
     result.more["lateness_max"] = ms("latenessUs", "max");

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "tests/bench/measures.hpp"
+#include "tests/bench/paired_runs.hpp"
 
 namespace {
 
@@ -17,8 +18,9 @@ struct Options {
     std::string markdown;
     Scope scope = Scope::product_and_floor;
     std::size_t sandboxes = 1000;
-    LoadScale load = LoadScale::full;
     bool must_reach = false;
+    std::vector<std::string> paired;  // two folders, or none
+    std::size_t pairs = 10;
 };
 
 /// A measurement that fills in one key or several.
@@ -36,8 +38,10 @@ std::vector<Measure> measures() {
         {{"resume_cold_ms"}, true, [=](const Options& o) { return one(measure_resume_cold(o.scope)); }},
         {{"resume_warm_ms"}, false, [=](const Options&) { return one(measure_resume_warm()); }},
         {{"message_ms"}, true, [=](const Options& o) { return one(measure_message(o.scope)); }},
-        {{"ws_message_ms"}, true, [=](const Options& o) { return one(measure_socket_message(o.scope)); }},
-        {{"fanout_ms"}, true, [=](const Options& o) { return one(measure_fanout(o.scope)); }},
+        {{"ws_message_ms", "ws_message_to_beast"},
+         true,
+         [](const Options& o) { return measure_socket_message(o.scope); }},
+        {{"fanout_ms", "fanout_to_beast"}, true, [](const Options& o) { return measure_fanout(o.scope); }},
         {{"stream_events_per_s"}, true, [=](const Options& o) { return one(measure_stream(o.scope)); }},
         {{"replay_mb_s"}, false, [=](const Options&) { return one(measure_replay()); }},
         {{"reactor_lateness_ms"}, false, [=](const Options&) { return one(measure_lateness()); }},
@@ -48,9 +52,9 @@ std::vector<Measure> measures() {
          [](const Options&) { return measure_idle(); }},
         {{"load_message_ms", "load_growth_kb", "load_cut"},
          false,
-         [](const Options& o) { return measure_load(o.load); }},
+         [](const Options& o) { return measure_load(o.scope); }},
         {{"oom_to_event_ms"}, false, [=](const Options&) { return one(measure_oom()); }},
-        {{"bomb_message_ms"}, false, [=](const Options& o) { return one(measure_bombs(o.load)); }},
+        {{"bomb_message_ms"}, false, [=](const Options&) { return one(measure_bombs()); }},
         {{"disk_overshoot_pct"}, false, [=](const Options&) { return one(measure_disk()); }},
         {{"walk_lateness_ms"}, false, [=](const Options&) { return one(measure_walk()); }},
         {{"create_storm_per_s"}, false, [=](const Options&) { return one(measure_storm()); }},
@@ -93,6 +97,30 @@ std::vector<Result> run(const Options& options) {
     return results;
 }
 
+int compare_and_tell(Options options) {
+    const PairedPlan plan{.with = options.paired[0], .without = options.paired[1], .pairs = options.pairs};
+    options.scope = Scope::paired_run;
+    std::vector<PairedNumbers> all;
+    for (const Measure& measure : measures()) {
+        std::vector<std::string> names;
+        for (const std::string& name : options.only) {
+            if (std::find(measure.keys.begin(), measure.keys.end(), name.substr(0, name.find('.'))) !=
+                measure.keys.end())
+                names.push_back(name);
+        }
+        if (names.empty())
+            continue;
+        const auto found = run_pairs(plan, names, [&] { return measure.run(options); });
+        all.insert(all.end(), found.begin(), found.end());
+    }
+    std::fputs(paired_table(all).c_str(), stdout);
+    if (!options.json.empty())
+        write_paired_json(all, options.json);
+    return std::all_of(all.begin(), all.end(), [](const PairedNumbers& each) { return each.error.empty(); })
+               ? 0
+               : 1;
+}
+
 int measure_and_tell(const Options& options) {
     const std::vector<Result> results = run(options);
     std::fputs(table(results).c_str(), stdout);
@@ -110,27 +138,43 @@ int measure_and_tell(const Options& options) {
 int main(int argc, char** argv) {
     Options options;
     bool floors_only = false;
-    bool small_load = false;
     CLI::App app("Measures atolld of this build. Exit status 1 if something could not be measured.",
                  "scripts/bench");
     app.add_option("--only", options.only, "Only these, separated by commas")
         ->delimiter(',')
-        ->check(CLI::IsMember(all_keys()));
+        ->check(CLI::Validator(
+            [](std::string& name) {
+                const auto keys = all_keys();
+                const bool known =
+                    std::find(keys.begin(), keys.end(), name.substr(0, name.find('.'))) != keys.end();
+                return known ? "" : "unknown measurement " + name;
+            },
+            CLI::IsMember(all_keys()).get_description()));
     app.add_option("--json", options.json, "Also write the results to this file");
     app.add_option("--markdown", options.markdown,
                    "Print the results in this file as a table for docs/benchmarks.md");
     app.add_option("--sandboxes", options.sandboxes, "How many for concurrent_sandboxes")
         ->capture_default_str();
     app.add_flag("--floors-only", floors_only, "Only the floors, without the server");
-    app.add_flag("--small-load", small_load,
-                 "Of the load a tenth, for some seconds, and slack for it and the bombs: for tests");
+    app.add_option("--paired", options.paired,
+                   "Compare two builds of the server, by the folders of their programs: the one with a "
+                   "trick, the one without. --only names the numbers, as KEY, KEY.p95 or KEY.NAME")
+        ->expected(2)
+        ->check(CLI::ExistingDirectory);
+    app.add_option("--pairs", options.pairs, "How often each of them runs")
+        ->capture_default_str()
+        ->check(CLI::Range(6, 1000));
     app.add_flag("--must-reach", options.must_reach, "Exit status 1 also if a target is missed");
     CLI11_PARSE(app, argc, argv);
-    if (small_load)
-        options.load = LoadScale::small;
+    if (!options.paired.empty() && options.only.empty()) {
+        std::fputs("bench: --paired needs --only\n", stderr);
+        return 2;
+    }
     if (floors_only)
         options.scope = Scope::floor_only;
     try {
+        if (!options.paired.empty())
+            return compare_and_tell(options);
         if (options.markdown.empty())
             return measure_and_tell(options);
         std::fputs(markdown(options.markdown).c_str(), stdout);

@@ -9,8 +9,16 @@
 
 namespace atl::bench {
 
-enum class Scope { product_and_floor, floor_only };
-enum class LoadScale { full, small };
+/// paired_run: the product alone, for a shorter time, as one of many runs (paired_runs.hpp). Measurements
+/// without a scope are the same in each.
+enum class Scope { product_and_floor, floor_only, paired_run };
+
+constexpr bool has_product(Scope scope) {
+    return scope != Scope::floor_only;
+}
+constexpr bool has_floor(Scope scope) {
+    return scope != Scope::paired_run;
+}
 
 /// Milliseconds from POST of an `echo` conversation to its 201.
 Result measure_create(Scope scope);
@@ -22,10 +30,12 @@ Result measure_resume_cold(Scope scope);
 Result measure_resume_warm();
 /// Milliseconds of a message to `echo`, until the end of its turn's event stream.
 Result measure_message(Scope scope);
-/// The same over an open WebSocket, to the turn's first event.
-Result measure_socket_message(Scope scope);
-/// Milliseconds from an event to the last of 1,000 WebSockets.
-Result measure_fanout(Scope scope);
+/// The same over an open WebSocket, to the turn's first event: ws_message_ms. To the turn's end, beside a
+/// plain Beast server that does one Unix-socket round trip for it: ws_message_to_beast.
+std::vector<Result> measure_socket_message(Scope scope);
+/// Milliseconds from an event to the last of 1,000 WebSockets: fanout_ms. Beside a plain Beast server:
+/// fanout_to_beast.
+std::vector<Result> measure_fanout(Scope scope);
 /// Events of 256 bytes per second from one agent to one WebSocket.
 Result measure_stream(Scope scope);
 /// Megabytes per second of a log of 60 MB that a WebSocket reads again.
@@ -34,18 +44,18 @@ Result measure_replay();
 Result measure_lateness();
 /// Kilobytes of the server for one of 10,000 idle WebSockets.
 Result measure_idle_sockets();
-/// A good client's messages among 11,000 other WebSockets, hostile ones among them, and the server's memory:
-/// load_message_ms, load_growth_kb, load_cut. About 80 s; small: 1,100 of them, 15 s.
-std::vector<Result> measure_load(LoadScale scale);
+/// A client's messages (p99) beside 11,000 other WebSockets, hostile ones among them, and the server's
+/// memory: load_message_ms, load_growth_kb, load_cut. About 80 s; as a paired run 15 s, with 3,000 others.
+std::vector<Result> measure_load(Scope scope);
 /// Turns per second of 20 conversations at once.
 Result measure_turns(Scope scope);
 /// Memory of 50 idle `shell` conversations: idle_sandbox_pss_kb, idle_sandbox_memavail_kb, server_rss_kb.
 std::vector<Result> measure_idle();
 /// Milliseconds from the kernel's kill for memory to its event at a WebSocket.
 Result measure_oom();
-/// A neighbour's messages (p99) while sandboxes do their worst, one bomb after the other; the worst of them.
-/// Small: no less of them, but with slack for machines that do other things meanwhile.
-Result measure_bombs(LoadScale scale);
+/// A client's messages (p99) while a neighbour's sandbox attacks the host, one bomb after the other; the
+/// worst of them. Throws unless each bomb ends as designed.
+Result measure_bombs();
 /// How far beyond its disk limit a sandbox gets that writes as fast as it can, at worst.
 Result measure_disk();
 /// How late the server's timer is while a million files are measured again and again.

@@ -56,7 +56,7 @@ Log write_log(const EventServer& server) {
 }  // namespace
 
 Result measure_replay() {
-    Result result{.key = "replay_mb_s", .unit = "MB/s", .target = ">= 200"};
+    Result result{.key = "replay_mb_s", .unit = "MB/s", .target = ">= 200", .better = Better::higher};
     const EventServer server;
     const Log log = write_log(server);
     double cpu_ms = 0;

@@ -4,15 +4,20 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "tests/bench/p99.hpp"
+#include "tests/bench/paired.hpp"
 
 namespace atl::bench {
 
 struct Result {
     std::string key;
     std::string unit;
-    std::string target;           // as text
+    std::string target;  // as text
+    Better better = Better::lower;
     std::optional<double> value;  // of a single number
     std::optional<double> p50;    // of a distribution
     std::optional<double> p95;
@@ -22,6 +27,9 @@ struct Result {
     std::map<std::string, double> more;
     std::string error;  // why there is no number
 };
+
+/// The verdict on a client's p99 beside loads (p99.hpp), each load with a bare loop's beside it.
+void judge_p99(Result& result, std::span<const P99> loads);
 
 std::string table(const std::vector<Result>& results);
 

@@ -61,7 +61,7 @@ Result measure_resume_cold(Scope scope) {
     Result result{.key = "resume_cold_ms", .unit = "ms", .target = "ratio <= 1.35"};
     SandboxFloor floor;
     std::optional<Paused> product;
-    if (scope == Scope::product_and_floor)
+    if (has_product(scope))
         product.emplace("cold", k_batch);
     Samples floors;
     Samples products;

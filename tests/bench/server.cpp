@@ -52,7 +52,17 @@ std::uint16_t free_port() {
     return ntohs(address.sin_port);
 }
 
+/// Where atolld is; empty: in bin_dir().
+fs::path& server_dir() {
+    static fs::path dir;
+    return dir;
+}
+
 }  // namespace
+
+void use_server_of(fs::path programs) {
+    server_dir() = std::move(programs);
+}
 
 fs::path bin_dir() {
     return fs::read_symlink("/proc/self/exe").parent_path();
@@ -78,7 +88,7 @@ Server::~Server() {
 }
 
 void Server::spawn(const std::vector<std::string>& more) {
-    const std::string program = bin_dir() / "atolld";
+    const std::string program = (server_dir().empty() ? bin_dir() : server_dir()) / "atolld";
     const std::string listen = "127.0.0.1:" + std::to_string(port_);
     const std::string data_dir = this->data_dir();
     const std::string log = dir_.path() / "log";

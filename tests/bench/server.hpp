@@ -1,4 +1,5 @@
-// An atolld of this build, started for one measurement on a free port with an empty data directory.
+// An atolld, of this build unless use_server_of() says otherwise, started for one measurement on a free port
+// with an empty data directory.
 #pragma once
 
 #include <sys/types.h>
@@ -16,6 +17,8 @@ namespace atl::bench {
 
 /// The programs of this build: the folder of the running program.
 std::filesystem::path bin_dir();
+/// From now on servers are started from this folder, which has another build's programs.
+void use_server_of(std::filesystem::path programs);
 
 class Server {
   public:

@@ -1,7 +1,10 @@
 // The floor of what a loop's timer can reach: a process that only waits for the next millisecond.
 #pragma once
 
-#include "core/base/histogram.hpp"
+#include <array>
+#include <atomic>
+#include <cstddef>
+
 #include "tests/bench/sample.hpp"
 
 namespace atl::bench {
@@ -13,8 +16,26 @@ struct Until {
     Clock::time_point end;
 };
 
+/// How late each millisecond came, of the first 400 s; one process adds while others read (shared.hpp).
+class Lateness {
+  public:
+    void add(double ms) {
+        const std::size_t at = count_;
+        if (at < ms_.size()) {
+            ms_[at] = static_cast<float>(ms);
+            count_ = at + 1;
+        }
+    }
+    /// As Samples::percentile(). Throws if there is none yet.
+    double percentile(double share) const;
+
+  private:
+    std::array<float, 400'000> ms_;
+    std::atomic<std::size_t> count_{0};
+};
+
 /// Waits for each millisecond and adds how late it was, in the server's way of counting
 /// (core/base/loop_meter.hpp).
-void sleep_only(base::Histogram& lateness, const Until& until);
+void sleep_only(Lateness& lateness, const Until& until);
 
 }  // namespace atl::bench

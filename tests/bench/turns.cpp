@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::size_t k_conversations = 20;
 constexpr std::size_t k_windows = 5;
+constexpr std::size_t k_paired_windows = 2;
 constexpr double k_window_ms = 3'000;
 constexpr double k_warm_up_ms = 300;
 constexpr double k_min_turns_per_s = 10'000;
@@ -62,27 +63,34 @@ struct Product {
 }  // namespace
 
 Result measure_turns(Scope scope) {
-    Result result{.key = "turns_per_s", .unit = "turns/s", .target = ">= 10,000 and ratio >= 0.45"};
+    Result result{.key = "turns_per_s",
+                  .unit = "turns/s",
+                  .target = ">= 10,000 and ratio >= 0.45",
+                  .better = Better::higher};
+    const std::size_t windows = has_floor(scope) ? k_windows : k_paired_windows;
     const BareLoop floor(k_conversations, Persist::sqlite);
     const std::string request = request_text("POST", "/", {}, R"({"content":"hello"})", Accept::event_stream);
     Load floor_load(floor.port(), std::vector<std::string>(k_conversations, request));
     std::optional<Product> product;
-    if (scope == Scope::product_and_floor)
+    if (has_product(scope))
         product.emplace();
     floor_load.turns_per_s(k_warm_up_ms);
     if (product)
         product->load.turns_per_s(k_warm_up_ms);
     Samples floors;
     Samples products;
-    for (std::size_t window = 0; window < k_windows; ++window) {
-        floors.add(floor_load.turns_per_s(k_window_ms));
+    for (std::size_t window = 0; window < windows; ++window) {
+        if (has_floor(scope))
+            floors.add(floor_load.turns_per_s(k_window_ms));
         if (product)
             products.add(product->load.turns_per_s(k_window_ms));
     }
-    result.floor = floors.p50();
-    result.more["windows"] = static_cast<double>(k_windows);
-    if (product) {
+    result.more["windows"] = static_cast<double>(windows);
+    if (product)
         result.value = products.p50();
+    if (has_floor(scope))
+        result.floor = floors.p50();
+    if (result.value && result.floor) {
         result.ratio = products.p50() / floors.p50();
         result.reached = *result.value >= k_min_turns_per_s && *result.ratio >= k_min_ratio;
     }

@@ -40,7 +40,7 @@ Result measure_walk() {
     const Response made = connection.exchange(server.request("POST", "/v1/conversations", create.dump()));
     const std::string id = Server::created_id(made.status, made.body);
     const Until until(k_longest_ms);
-    const Shared<base::Histogram> floor;
+    const Shared<Lateness> floor;
     const Child sleeper([&] { sleep_only(*floor, until); });
     const auto began = Clock::now();
     const nlohmann::json message{{"content", k_make_files}};
@@ -53,7 +53,7 @@ Result measure_walk() {
     while (!walked.passed())
         ::poll(nullptr, 0, 100);
     const auto loop = ask(server, "/v1/system").at("loop").at("latenessUs");
-    result.floor = static_cast<double>(floor->quantile(0.999).count()) / k_us_a_ms;
+    result.floor = floor->percentile(0.999);
     result.value = loop.at("p999").get<double>() / k_us_a_ms;
     result.reached = *result.value <= *result.floor + k_max_more_ms;
     result.more["lateness_max"] = loop.at("max").get<double>() / k_us_a_ms;

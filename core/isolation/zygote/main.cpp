@@ -1,6 +1,6 @@
 // atoll-zygote N: joins the N groups whose cgroup.procs it got as descriptors 3 and up, waits on descriptor 0
 // for what to become, and becomes it. What goes wrong is told on the future program's stderr; the exit status
-// is then 127. `atoll-zygote arm` (arm.hpp) and `atoll-zygote epoll-count` (epoll_count.hpp) are other tasks.
+// is then 127. `atoll-zygote epoll-count` (epoll_count.hpp) is another task.
 // Static and small: a few of these wait at any time.
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,7 +14,6 @@
 #include <string_view>
 
 #include "core/isolation/child_setup.hpp"
-#include "core/isolation/zygote/arm.hpp"
 #include "core/isolation/zygote/epoll_count.hpp"
 #include "core/isolation/zygote/request.hpp"
 
@@ -75,10 +74,6 @@ std::optional<ZygoteRequest> receive() {
 
 int main(int argc, char** argv) {
     const pid_t parent = ::getppid();
-    if (argc == 2 && std::string_view(argv[1]) == "arm") {
-        arm_events(k_socket);
-        return EXIT_SUCCESS;
-    }
     if (argc >= 4 && std::string_view(argv[1]) == "epoll-count") {
         count_epoll(static_cast<unsigned>(std::atoi(argv[2])), std::strtoull(argv[3], nullptr, 10),
                     {argv + 4, argv + argc});

@@ -7,8 +7,7 @@
 #include <boost/asio/post.hpp>
 #include <catch2/catch_test_macros.hpp>
 
-#include "core/base/bucket_histogram.hpp"
-#include "core/base/loop_lag.hpp"
+#include "core/base/histogram.hpp"
 #include "core/base/process_usage.hpp"
 #include "core/base/unique_fd.hpp"
 #include "core/store/metered_store.hpp"
@@ -19,9 +18,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr std::array<base::BucketHistogram::Micros, 2> k_bounds{{1ms, 10ms}};
+constexpr std::array<base::Histogram::Micros, 2> k_bounds{{1ms, 10ms}};
 
-std::vector<std::uint64_t> counts(const base::BucketHistogram& histogram) {
+std::vector<std::uint64_t> counts(const base::Histogram& histogram) {
     return {histogram.counts().begin(), histogram.counts().end()};
 }
 
@@ -35,7 +34,7 @@ void stall(std::chrono::milliseconds time) {
 }  // namespace
 
 TEST_CASE("A sample that equals a bound is within it, and one above all bounds is kept") {
-    base::BucketHistogram histogram(k_bounds);
+    base::Histogram histogram(k_bounds);
     histogram.add(-5s);
     histogram.add(1ms);
     histogram.add(1ms + 1ns);
@@ -44,6 +43,10 @@ TEST_CASE("A sample that equals a bound is within it, and one above all bounds i
     CHECK(counts(histogram) == std::vector<std::uint64_t>{2, 2, 1});
     CHECK(histogram.count() == 5);
     CHECK(histogram.sum() == 1ms + 1ms + 1ns + 10ms + 1h);
+    CHECK(histogram.max() == 1h);
+    CHECK(histogram.quantile(0.4) == 1ms);
+    CHECK(histogram.quantile(0.8) == 10ms);
+    CHECK(histogram.quantile(1) == 1h);
 }
 
 TEST_CASE("The bounds of histograms ascend") {
@@ -53,20 +56,7 @@ TEST_CASE("The bounds of histograms ascend") {
     CHECK(ascends(base::k_latency_bounds));
     CHECK(ascends(base::k_stall_bounds));
     CHECK(ascends(base::k_task_bounds));
-}
-
-TEST_CASE("A stall of the loop counts as every tick that it made late") {
-    boost::asio::io_context loop;
-    base::LoopLag lag(loop.get_executor());
-    lag.start();
-    boost::asio::post(loop, [] { stall(5 * base::LoopLag::k_tick); });
-    while (lag.lateness().count() < 4)
-        loop.run_one();
-    // Due after one, two, three and four ticks, they came after five.
-    CHECK(lag.lateness().sum() >= (4 + 3 + 2 + 1) * base::LoopLag::k_tick);
-    lag.stop();
-    loop.run();
-    CHECK(loop.stopped());
+    CHECK(ascends(base::k_quantile_bounds));
 }
 
 TEST_CASE("Open descriptors are counted alike with and without the kernel's own count") {

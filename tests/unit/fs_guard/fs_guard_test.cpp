@@ -16,7 +16,7 @@
 
 #include "../isolation/fixture.hpp"
 #include "core/base/pidfd.hpp"
-#include "fs-guard/checkpointer.hpp"
+#include "core/store/checkpointer.hpp"
 #include "fs-guard/disk_meter.hpp"
 #include "fs-guard/helper_client.hpp"
 #include "fs-guard/workspaces.hpp"
@@ -264,8 +264,8 @@ TEST_CASE("checkpointer: the log begins anew under a load that never rests, and 
     const fs::path database = bench.data / "test.db";
     auto store = store::SqliteStore::open(database).value();
     conversation::Journal journal(*store, bench.loop.timers);
-    const fs_guard::Checkpointer::Bounds bounds{64UL * 1024, 256UL * 1024};
-    std::optional<fs_guard::Checkpointer> checkpointer;
+    const store::Checkpointer::Bounds bounds{64UL * 1024, 256UL * 1024};
+    std::optional<store::Checkpointer> checkpointer;
     checkpointer.emplace(bench.loop.timers, *bench.helper, *store, journal, database, bounds);
     std::uint64_t seq = 0;
     std::uint64_t committed = 0;
@@ -313,7 +313,7 @@ TEST_CASE("checkpointer: a helper that does not answer holds nobody up for long"
     const fs::path database = bench.data / "test.db";
     auto store = store::SqliteStore::open(database).value();
     conversation::Journal journal(*store, bench.loop.timers);
-    const fs_guard::Checkpointer checkpointer(bench.loop.timers, *helper, *store, journal, database, {1, 1});
+    const store::Checkpointer checkpointer(bench.loop.timers, *helper, *store, journal, database, {1, 1});
     const auto commit = [&](std::uint64_t seq) {
         bool done = false;
         journal.add(conversation::AppendEvent{
@@ -323,10 +323,10 @@ TEST_CASE("checkpointer: a helper that does not answer holds nobody up for long"
         REQUIRE(bench.loop.run_until([&done] { return done; }, std::chrono::seconds(20)));
         return std::chrono::steady_clock::now() - began;
     };
-    CHECK(commit(1) < fs_guard::Checkpointer::k_longest_hold);
+    CHECK(commit(1) < store::Checkpointer::k_longest_hold);
     REQUIRE(bench.loop.run_until([&] { return checkpointer.rounds() == 1; }, std::chrono::seconds(20)));
-    CHECK(commit(2) >= fs_guard::Checkpointer::k_longest_hold / 2);
-    CHECK(commit(3) < fs_guard::Checkpointer::k_longest_hold);
+    CHECK(commit(2) >= store::Checkpointer::k_longest_hold / 2);
+    CHECK(commit(3) < store::Checkpointer::k_longest_hold);
     CHECK(checkpointer.held_rounds() == 0);
 }
 

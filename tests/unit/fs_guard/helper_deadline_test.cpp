@@ -15,7 +15,7 @@
 #include "../isolation/fixture.hpp"
 #include "core/base/pidfd.hpp"
 #include "core/isolation/spawn.hpp"
-#include "fs-guard/checkpointer.hpp"
+#include "core/store/checkpointer.hpp"
 #include "fs-guard/helper_client.hpp"
 #include "tests/support/stuck_processes.hpp"
 
@@ -237,9 +237,9 @@ TEST_CASE("checkpointer: the log is written back again after its helper stood st
     const fs::path database = bench.data / "test.db";
     auto store = store::SqliteStore::open(database).value();
     conversation::Journal journal(*store, bench.loop.timers);
-    const fs_guard::Checkpointer::Bounds bounds{64UL * 1024, 256UL * 1024};
-    const fs_guard::Checkpointer checkpointer(bench.loop.timers, *bench.helper, *store, journal, database,
-                                              bounds);
+    const store::Checkpointer::Bounds bounds{64UL * 1024, 256UL * 1024};
+    const store::Checkpointer checkpointer(bench.loop.timers, *bench.helper, *store, journal, database,
+                                           bounds);
     std::uint64_t seq = 0;
     const auto commit = [&] {
         bool done = false;

@@ -46,7 +46,7 @@ TEST_CASE("health and readiness answer without a key, the system with one") {
 TEST_CASE("a server whose loop is measured tells how late it is") {
     ApiServer server;
     boost::asio::io_context other;
-    base::LoopMeter meter(other);
+    base::LoopMeter meter(other, base::LoopMeter::Detail::handlers);
     boost::asio::post(other, [&] { meter.stop(); });
     meter.run();
     server.on_loop([&] { server.api().system.loop = &meter; });

@@ -9,7 +9,7 @@ using http::Metrics;
 
 namespace {
 
-constexpr std::array<base::BucketHistogram::Micros, 2> k_bounds{{500us, 2s}};
+constexpr std::array<base::Histogram::Micros, 2> k_bounds{{500us, 2s}};
 const Metrics::ReadMany k_none = [](const Metrics::Emit&) {};
 
 }  // namespace
@@ -39,8 +39,8 @@ TEST_CASE("The page tells each metric with its help, its kind and what is read t
 
 TEST_CASE("A histogram is told cumulated and in seconds, its labels in one family") {
     Metrics metrics;
-    base::BucketHistogram walks(k_bounds);
-    base::BucketHistogram removals(k_bounds);
+    base::Histogram walks(k_bounds);
+    base::Histogram removals(k_bounds);
     walks.add(100us);
     walks.add(1s);
     walks.add(3s);
@@ -63,7 +63,7 @@ TEST_CASE("A family without a value now is not told") {
 
 TEST_CASE("A metric that breaks the rules of names is a defect of the start") {
     Metrics metrics;
-    const base::BucketHistogram histogram(k_bounds);
+    const base::Histogram histogram(k_bounds);
     metrics.gauges("taken", "Taken.", k_none);
     metrics.constant("known", "Known.", {{"a", "1"}}, 1);
     metrics.constant("known", "Known.", {{"a", "2"}}, 1);

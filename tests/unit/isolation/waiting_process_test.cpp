@@ -21,7 +21,7 @@ TEST_CASE("waiting process: nobody waits for the end of one that cannot be kille
     constexpr std::chrono::seconds k_deadline{20};
     test::Loop loop;
     std::optional<isolation::WaitingProcess> process =
-        isolation::WaitingProcess::start(loop.context.get_executor(), ATOLL_BIN_DIR "/atoll-zygote", {"arm"})
+        isolation::WaitingProcess::start(loop.context.get_executor(), ATOLL_BIN_DIR "/atoll-zygote", {})
             .value();
     const pid_t pid = process->pid();
     test::StuckProcesses stuck;

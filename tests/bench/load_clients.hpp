@@ -1,5 +1,5 @@
 // The other clients of a load: idle and active WebSockets and, when told to, hostile ones: subscribers that
-// never read, and ones that come and go. One process, one epoll loop; they speak to it through CrowdControl.
+// never read, and ones that come and go. One process, one epoll loop, driven through LoadControl.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 
 namespace atl::bench {
 
-struct CrowdPlan {
+struct LoadPlan {
     std::size_t idle = 0;
     std::vector<std::string> rooms;  // conversations of `echo`: each has active subscribers, and a turn
     std::size_t subscribers_a_room = 0;
@@ -22,10 +22,10 @@ struct CrowdPlan {
     double come_and_go_per_s = 100;
 };
 
-/// Shared by the crowd's process and the one that measures (shared.hpp).
-struct CrowdControl {
+/// Shared by the load clients' process and the measuring process (shared.hpp).
+struct LoadControl {
     std::atomic<bool> ready{false};    // all idle and active ones are there
-    std::atomic<bool> hostile{false};  // set by who measures
+    std::atomic<bool> hostile{false};  // set by the measuring process
     std::atomic<bool> stop{false};     // likewise
     std::atomic<std::size_t> turns{0};
     std::atomic<std::size_t> came_and_went{0};
@@ -34,6 +34,6 @@ struct CrowdControl {
 
 /// Runs until `stop`. Throws unless every active subscriber has got every turn of its room, and no idle or
 /// active one was closed.
-void run_crowd(const EventServer& server, const CrowdPlan& plan, CrowdControl& control);
+void run_load_clients(const EventServer& server, const LoadPlan& plan, LoadControl& control);
 
 }  // namespace atl::bench

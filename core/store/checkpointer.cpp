@@ -1,11 +1,11 @@
-#include "fs-guard/checkpointer.hpp"
+#include "core/store/checkpointer.hpp"
 
 #include <utility>
 
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 
-namespace atl::fs_guard {
+namespace atl::store {
 namespace {
 
 // Before a log that could not be begun anew is tried again.
@@ -13,7 +13,7 @@ constexpr base::Millis k_rest{250};
 
 }  // namespace
 
-Checkpointer::Checkpointer(base::Timers& timers, HelperClient& helper, store::SqliteStore& store,
+Checkpointer::Checkpointer(base::Timers& timers, CheckpointHelper& helper, SqliteStore& store,
                            conversation::Journal& journal, std::filesystem::path database, Bounds bounds)
     : timers_(timers),
       helper_(helper),
@@ -21,7 +21,7 @@ Checkpointer::Checkpointer(base::Timers& timers, HelperClient& helper, store::Sq
       journal_(journal),
       database_(std::move(database)),
       bounds_(bounds) {
-    share(store::SqliteStore::Sharing::exclusive);
+    share(SqliteStore::Sharing::exclusive);
     store_.on_commit([this](std::uintmax_t wal_bytes) { on_commit(wal_bytes); });
 }
 
@@ -53,7 +53,7 @@ void Checkpointer::sync_log() {
 void Checkpointer::begin(Commits commits) {
     timer_ = 0;
     late_ = false;
-    share(store::SqliteStore::Sharing::shared);
+    share(SqliteStore::Sharing::shared);
     if (commits == Commits::held) {
         journal_.hold();
         timer_ = timers_.arm(k_longest_hold, [this] {
@@ -70,7 +70,7 @@ void Checkpointer::begin(Commits commits) {
 void Checkpointer::end(Commits commits, bool done) {
     timers_.cancel(std::exchange(timer_, 0));
     ++rounds_;
-    share(store::SqliteStore::Sharing::exclusive);
+    share(SqliteStore::Sharing::exclusive);
     if (commits == Commits::held) {
         ++held_rounds_;
         journal_.release();
@@ -93,9 +93,9 @@ void Checkpointer::rest(State state) {
     });
 }
 
-void Checkpointer::share(store::SqliteStore::Sharing sharing) {
+void Checkpointer::share(SqliteStore::Sharing sharing) {
     if (const auto changed = store_.set_sharing(sharing); !changed)
         base::LogLine(base::evt::store_failed).quoted("err", changed.error().detail()).warn();
 }
 
-}  // namespace atl::fs_guard
+}  // namespace atl::store

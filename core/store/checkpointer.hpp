@@ -1,7 +1,8 @@
 // Keeps the write-ahead log of the server's database short, without the loop ever waiting for a disk: a
-// helper writes the log back while commits go on (https://sqlite.org/c3ref/wal_checkpoint_v2.html, PASSIVE).
-// SQLite begins the log anew at the first commit that finds all of it written back; under an unbroken load no
-// commit does. Then, and only then, commits are held for the short last pass, at most k_longest_hold.
+// helper process (checkpoint_helper.hpp) writes the log back while commits go on
+// (https://sqlite.org/c3ref/wal_checkpoint_v2.html, PASSIVE). SQLite begins the log anew at the first commit
+// that finds all of it written back; under an unbroken load no commit does. Then, and only then, commits are
+// held for the short last pass, at most k_longest_hold.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +10,10 @@
 
 #include "core/base/clock.hpp"
 #include "core/conversation/journal.hpp"
+#include "core/store/checkpoint_helper.hpp"
 #include "core/store/sqlite_store.hpp"
-#include "fs-guard/helper_client.hpp"
 
-namespace atl::fs_guard {
+namespace atl::store {
 
 class Checkpointer {
   public:
@@ -23,7 +24,7 @@ class Checkpointer {
     };
 
     /// Watches from now on; everything given must outlive this.
-    Checkpointer(base::Timers& timers, HelperClient& helper, store::SqliteStore& store,
+    Checkpointer(base::Timers& timers, CheckpointHelper& helper, SqliteStore& store,
                  conversation::Journal& journal, std::filesystem::path database, Bounds bounds);
     /// Commits that are held go on.
     ~Checkpointer();
@@ -47,11 +48,11 @@ class Checkpointer {
     void begin(Commits commits);
     void end(Commits commits, bool done);
     void rest(State state);
-    void share(store::SqliteStore::Sharing sharing);
+    void share(SqliteStore::Sharing sharing);
 
     base::Timers& timers_;
-    HelperClient& helper_;
-    store::SqliteStore& store_;
+    CheckpointHelper& helper_;
+    SqliteStore& store_;
     conversation::Journal& journal_;
     std::filesystem::path database_;
     Bounds bounds_;
@@ -63,4 +64,4 @@ class Checkpointer {
     std::uint64_t held_rounds_ = 0;
 };
 
-}  // namespace atl::fs_guard
+}  // namespace atl::store

@@ -1,4 +1,4 @@
-#include "tests/bench/crowd.hpp"
+#include "tests/bench/load_clients.hpp"
 
 #include <poll.h>
 #include <sys/epoll.h>
@@ -33,9 +33,9 @@ struct Room {
     }
 };
 
-class Crowd {
+class LoadClients {
   public:
-    Crowd(const EventServer& server, const CrowdPlan& plan, CrowdControl& control)
+    LoadClients(const EventServer& server, const LoadPlan& plan, LoadControl& control)
         : server_(server), plan_(plan), control_(control), poller_(::epoll_create1(EPOLL_CLOEXEC)) {
         for (std::size_t i = 0; i < plan.rooms.size(); ++i)
             open_room(i);
@@ -163,8 +163,8 @@ class Crowd {
     }
 
     const EventServer& server_;
-    const CrowdPlan& plan_;
-    CrowdControl& control_;
+    const LoadPlan& plan_;
+    LoadControl& control_;
     base::UniqueFd poller_;
     std::uint64_t flood_end_ = 0;
     std::vector<Room> rooms_;
@@ -176,8 +176,8 @@ class Crowd {
 
 }  // namespace
 
-void run_crowd(const EventServer& server, const CrowdPlan& plan, CrowdControl& control) {
-    Crowd(server, plan, control).run();
+void run_load_clients(const EventServer& server, const LoadPlan& plan, LoadControl& control) {
+    LoadClients(server, plan, control).run();
 }
 
 }  // namespace atl::bench
