@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/json_text.hpp"
 #include "core/base/limits.hpp"
 
 namespace atl::bridge {
@@ -62,48 +63,13 @@ inline constexpr std::array<std::uint16_t, 2> k_undialled_ports = {3128, 3129};
 inline constexpr std::size_t k_max_delta_bytes = 32UL * 1024;
 static_assert(6 * k_max_delta_bytes + 1024 < base::k_max_event_line_bytes);
 
-/// Appends `text` as a JSON string with its quotes. `text` must be UTF-8, which passes untouched.
-inline void append_json_string(std::string& out, std::string_view text) {
-    static constexpr char k_hex[] = "0123456789abcdef";
-    out.push_back('"');
-    std::size_t run = 0;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        const auto byte = static_cast<unsigned char>(text[i]);
-        if (byte >= 0x20 && byte != '"' && byte != '\\')
-            continue;
-        out.append(text.substr(run, i - run));
-        run = i + 1;
-        out.push_back('\\');
-        switch (byte) {
-            case '"':
-            case '\\':
-                out.push_back(static_cast<char>(byte));
-                break;
-            case '\n':
-                out.push_back('n');
-                break;
-            case '\t':
-                out.push_back('t');
-                break;
-            case '\r':
-                out.push_back('r');
-                break;
-            default:
-                out.append("u00").push_back(k_hex[byte >> 4]);
-                out.push_back(k_hex[byte & 15]);
-        }
-    }
-    out.append(text.substr(run));
-    out.push_back('"');
-}
-
 /// {"cmd":NAME,"turn":TURN}: interrupt and, without a turn, shutdown.
 inline std::string encode_command(std::string_view name, std::string_view turn = {}) {
     std::string line = "{\"cmd\":";
-    append_json_string(line, name);
+    base::append_json_string(line, name);
     if (!turn.empty()) {
         line += ",\"turn\":";
-        append_json_string(line, turn);
+        base::append_json_string(line, turn);
     }
     line += "}\n";
     return line;
@@ -114,9 +80,9 @@ inline std::string encode_query(std::string_view turn, std::string_view prompt, 
     std::string line;
     line.reserve(64 + turn.size() + prompt.size() + prompt.size() / 8 + options.size());
     line += "{\"cmd\":\"query\",\"turn\":";
-    append_json_string(line, turn);
+    base::append_json_string(line, turn);
     line += ",\"prompt\":";
-    append_json_string(line, prompt);
+    base::append_json_string(line, prompt);
     line += ",\"options\":";
     const std::size_t at = line.size();
     line += options.empty() ? std::string_view("{}") : options;
@@ -131,10 +97,10 @@ inline constexpr std::string_view k_reply_ok = "{\"ok\":true}\n";
 /// `code` is a word of bridge::refusal, or empty.
 inline std::string encode_refusal(std::string_view error, std::string_view code = {}) {
     std::string line = "{\"ok\":false,\"error\":";
-    append_json_string(line, error);
+    base::append_json_string(line, error);
     if (!code.empty()) {
         line += ",\"code\":";
-        append_json_string(line, code);
+        base::append_json_string(line, code);
     }
     line += "}\n";
     return line;
@@ -154,7 +120,7 @@ inline void append_text_deltas(std::string& out, std::string_view text) {
         while (size < text.size() && size > 1 && (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80)
             --size;
         out += "{\"ev\":\"text_delta\",\"data\":{\"delta\":";
-        append_json_string(out, text.substr(0, size));
+        base::append_json_string(out, text.substr(0, size));
         out += "}}\n";
         text.remove_prefix(size);
     }
@@ -163,16 +129,16 @@ inline void append_text_deltas(std::string& out, std::string_view text) {
 /// An error event as the guest writes it on behalf of an agent.
 inline std::string encode_error_event(std::string_view code, std::string_view message) {
     std::string line = "{\"ev\":\"error\",\"data\":{\"code\":";
-    append_json_string(line, code);
+    base::append_json_string(line, code);
     line += ",\"message\":";
-    append_json_string(line, message);
+    base::append_json_string(line, message);
     line += "}}\n";
     return line;
 }
 
 inline std::string encode_agent_exit(std::string_view detail) {
     std::string line = "{\"ev\":\"agent_exit\",\"detail\":";
-    append_json_string(line, detail);
+    base::append_json_string(line, detail);
     line += "}\n";
     return line;
 }

@@ -17,28 +17,28 @@ std::string encode_exec(const sandbox::RunSpec& spec) {
     std::string line = "{\"cmd\":\"exec\"";
     if (spec.command) {
         line += ",\"command\":";
-        append_json_string(line, *spec.command);
+        base::append_json_string(line, *spec.command);
     } else {
         line += ",\"argv\":[";
         for (const std::string& argument : spec.argv) {
             if (line.back() != '[')
                 line += ',';
-            append_json_string(line, argument);
+            base::append_json_string(line, argument);
         }
         line += ']';
     }
     if (!spec.directory.empty()) {
         line += ",\"cwd\":";
-        append_json_string(line, spec.directory);
+        base::append_json_string(line, spec.directory);
     }
     if (!spec.env.empty()) {
         line += ",\"env\":{";
         for (const auto& [name, value] : spec.env) {
             if (line.back() != '{')
                 line += ',';
-            append_json_string(line, name);
+            base::append_json_string(line, name);
             line += ':';
-            append_json_string(line, value);
+            base::append_json_string(line, value);
         }
         line += '}';
     }

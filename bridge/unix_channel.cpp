@@ -28,14 +28,14 @@ std::string_view kind_name(sandbox::AgentSpec::Kind kind) {
 
 std::string encode_agent_command(std::string_view name, const sandbox::AgentSpec& agent) {
     std::string line = "{\"cmd\":";
-    append_json_string(line, name);
+    base::append_json_string(line, name);
     line += ",\"agent\":{\"kind\":";
-    append_json_string(line, kind_name(agent.kind));
+    base::append_json_string(line, kind_name(agent.kind));
     line += ",\"argv\":[";
     for (const std::string& argument : agent.argv) {
         if (line.back() != '[')
             line += ',';
-        append_json_string(line, argument);
+        base::append_json_string(line, argument);
     }
     line += "]}}\n";
     return line;

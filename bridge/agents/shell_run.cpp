@@ -154,7 +154,7 @@ void ShellRun::report(const Ending& ending) {
     emit(text);
     std::string lines = "{\"ev\":\"turn_complete\",\"data\":{\"result\":";
     const char* result = ending.exit_code() == 0 ? "success" : "error";
-    bridge::append_json_string(lines, last_signal_ != 0 ? "interrupted" : result);
+    base::append_json_string(lines, last_signal_ != 0 ? "interrupted" : result);
     lines += ",\"exitCode\":" + std::to_string(ending.exit_code());
     if (ending.signalled)
         lines += ",\"signal\":\"" + signal_name(ending.code) + "\"";

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "bridge/agents/runtime.hpp"
-#include "bridge/guest/utf8.hpp"
+#include "core/base/utf8.hpp"
 
 namespace atl::guest {
 
@@ -55,7 +55,7 @@ class ShellRun final : public FdHandler {
     base::UniqueFd pipe_;
     bool listening_ = false;
     std::unique_ptr<char[]> buffer_;
-    Utf8Repair repair_;
+    base::Utf8Repair repair_;
     TimerId timer_ = 0;
     int last_signal_ = 0;  // the strongest one sent so far
 };

@@ -1,4 +1,5 @@
 #include "http/access/key_file.hpp"
+#include "core/base/utf8.hpp"
 
 #include <fcntl.h>
 #include <openssl/crypto.h>
@@ -10,6 +11,7 @@
 #include <cerrno>
 
 #include "core/base/ids.hpp"
+#include "core/base/json_writer.hpp"
 #include "core/base/limits.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
@@ -17,7 +19,6 @@
 #include "core/conversation/digest.hpp"
 #include "http/access/limit_ceilings.hpp"
 #include "http/wire/json_reader.hpp"
-#include "http/wire/json_writer.hpp"
 #include "http/wire/text.hpp"
 
 namespace atl::http {
@@ -183,7 +184,7 @@ Result<void> replace(const std::filesystem::path& path, int folder, const std::s
 }
 
 // Nothing where there are none, as in files of older servers, which know no ceilings.
-void write_ceilings(JsonWriter& json, const LimitChanges& ceilings) {
+void write_ceilings(base::JsonWriter& json, const LimitChanges& ceilings) {
     if (ceilings == LimitChanges{})
         return;
     json.key("ceilings").begin_object();
@@ -198,7 +199,7 @@ void write_ceilings(JsonWriter& json, const LimitChanges& ceilings) {
 
 bool is_key_text(std::string_view text, std::size_t limit_bytes) noexcept {
     constexpr char k_delete = 0x7f;
-    return !text.empty() && text.size() <= limit_bytes && is_utf8(text) &&
+    return !text.empty() && text.size() <= limit_bytes && base::is_utf8(text) &&
            std::none_of(text.begin(), text.end(),
                         [](char c) { return static_cast<unsigned char>(c) < ' ' || c == k_delete; });
 }
@@ -227,7 +228,7 @@ Result<std::vector<ApiKey>> parse_key_file(std::string_view text) {
 
 std::string key_file_text(const std::vector<ApiKey>& keys) {
     std::string out;
-    JsonWriter json(out);
+    base::JsonWriter json(out);
     json.begin_object().key("keys").begin_array();
     for (const ApiKey& key : keys) {
         json.begin_object();

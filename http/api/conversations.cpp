@@ -79,7 +79,7 @@ Task<Result<Response>> async_list(Api& api, RequestContext& context) {
     if (page.has_error())
         co_return page.error();
     std::string out;
-    JsonWriter json(out);
+    base::JsonWriter json(out);
     json.begin_object().key("conversations").begin_array();
     for (const View& view : page->items)
         write_conversation(json, view);

@@ -4,7 +4,7 @@
 
 #include <iterator>
 
-#include "http/wire/json_writer.hpp"
+#include "core/base/json_writer.hpp"
 #include "http/wire/text.hpp"
 
 namespace atl::http {
@@ -69,7 +69,7 @@ void EventStream::end_early(Errc reason, std::string& out) {
 
 void EventStream::write_closed(const Error& reason, std::string& out) const {
     out += "event: stream_closed\ndata: ";
-    JsonWriter json(out);
+    base::JsonWriter json(out);
     json.begin_object();
     json.key("code").string(base::code_name(reason.code()));
     json.key("detail").string(reason.detail());

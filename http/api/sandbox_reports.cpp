@@ -1,9 +1,9 @@
 // Routes that tell what a sandbox uses, and what it and the server said of its life.
 #include "core/base/clock.hpp"
+#include "core/base/json_writer.hpp"
 #include "http/api/api.hpp"
 #include "http/api/forms.hpp"
 #include "http/api/views.hpp"
-#include "http/wire/json_writer.hpp"
 
 namespace atl::http {
 namespace {

@@ -45,7 +45,7 @@ Task<Result<Response>> async_list(Api& api, RequestContext& context) {
     if (page.has_error())
         co_return page.error();
     std::string out;
-    JsonWriter json(out);
+    base::JsonWriter json(out);
     json.begin_object().key("sandboxes").begin_array();
     for (const SandboxView& view : page->items)
         write_sandbox(json, view);

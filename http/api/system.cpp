@@ -1,10 +1,10 @@
 // Routes that tell of the server itself.
 #include "core/base/clock.hpp"
+#include "core/base/json_writer.hpp"
 #include "http/access/limit_ceilings.hpp"
 #include "http/api/api.hpp"
 #include "http/api/views.hpp"
 #include "http/server/metrics.hpp"
-#include "http/wire/json_writer.hpp"
 
 namespace atl::http {
 namespace {
@@ -35,7 +35,7 @@ Task<Result<Response>> async_ready(Api& api, RequestContext&) {
 }
 
 // A number that is no limit is null.
-void write_limits(JsonWriter& json, const LimitSettings& limits) {
+void write_limits(base::JsonWriter& json, const LimitSettings& limits) {
     const auto write = [&](std::string_view name, std::size_t value) {
         json.key(name);
         if (value == 0)
@@ -53,7 +53,7 @@ void write_limits(JsonWriter& json, const LimitSettings& limits) {
     json.end_object();
 }
 
-void write_ceilings(JsonWriter& json, const LimitChanges& ceilings) {
+void write_ceilings(base::JsonWriter& json, const LimitChanges& ceilings) {
     json.begin_object();
     for (const LimitName& limit : limit_names()) {
         json.key(limit.api);
@@ -65,7 +65,7 @@ void write_ceilings(JsonWriter& json, const LimitChanges& ceilings) {
     json.end_object();
 }
 
-void write_histogram(JsonWriter& json, const base::Histogram& histogram) {
+void write_histogram(base::JsonWriter& json, const base::Histogram& histogram) {
     const auto us = [](base::Histogram::Micros value) { return static_cast<std::uint64_t>(value.count()); };
     json.begin_object();
     json.key("count").number(histogram.count());
@@ -76,7 +76,7 @@ void write_histogram(JsonWriter& json, const base::Histogram& histogram) {
     json.end_object();
 }
 
-void write_loop(JsonWriter& json, const base::LoopMeter* meter) {
+void write_loop(base::JsonWriter& json, const base::LoopMeter* meter) {
     if (meter == nullptr) {
         json.null();
         return;
@@ -88,7 +88,7 @@ void write_loop(JsonWriter& json, const base::LoopMeter* meter) {
 }
 
 // A key with a user is not told of other users' sandboxes.
-void write_undying(JsonWriter& json, const Api& api, const Principal& principal) {
+void write_undying(base::JsonWriter& json, const Api& api, const Principal& principal) {
     json.begin_array();
     for (const auto& one :
          principal.unrestricted() ? api.system.undying() : std::vector<sandbox::Undying>()) {
@@ -112,7 +112,7 @@ void write_undying(JsonWriter& json, const Api& api, const Principal& principal)
 
 Task<Result<Response>> async_system(Api& api, RequestContext& context) {
     std::string out;
-    JsonWriter json(out);
+    base::JsonWriter json(out);
     json.begin_object();
     json.key("version").string(api.system.version);
     json.key("agents").begin_array();

@@ -1,8 +1,8 @@
 // The route that makes stream tokens.
+#include "core/base/json_writer.hpp"
 #include "http/access/stream_tokens.hpp"
 #include "http/api/api.hpp"
 #include "http/api/forms.hpp"
-#include "http/wire/json_writer.hpp"
 
 namespace atl::http {
 namespace {
@@ -26,7 +26,7 @@ Task<Result<Response>> async_create_token(Api& api, RequestContext& context) {
         co_return view.error();
     const auto issued = api.tokens->issue(*id, form->scope, form->ttl);
     std::string out;
-    JsonWriter json(out);
+    base::JsonWriter json(out);
     json.begin_object();
     json.key("token").string(issued.token);
     json.key("expiresAt").string(base::rfc3339(issued.expires_at));

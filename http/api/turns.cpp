@@ -1,8 +1,8 @@
 // Routes of a conversation's messages and events.
+#include "core/base/json_writer.hpp"
 #include "http/api/api.hpp"
 #include "http/api/event_stream.hpp"
 #include "http/api/forms.hpp"
-#include "http/wire/json_writer.hpp"
 
 namespace atl::http {
 namespace {
@@ -38,7 +38,7 @@ Result<Response> open_stream(Api& api, const std::string& id, TurnTicket from, S
 
 Response ticket_response(const TurnTicket& ticket) {
     std::string out;
-    JsonWriter json(out);
+    base::JsonWriter json(out);
     json.begin_object();
     json.key("turn").string(conversation::turn_name(ticket.turn));
     json.key("after").number(ticket.after);
@@ -79,8 +79,8 @@ Task<Result<Response>> async_post_message(Api& api, RequestContext& context) {
 }
 
 // Appends up to `limit` events after the subscription's cursor; gives the seq of the last one, or `after`.
-Result<std::uint64_t> write_events(JsonWriter& json, conversation::Subscription& events, std::size_t limit,
-                                   std::uint64_t after) {
+Result<std::uint64_t> write_events(base::JsonWriter& json, conversation::Subscription& events,
+                                   std::size_t limit, std::uint64_t after) {
     std::size_t bytes = 0;
     while (limit > 0 && bytes < k_page_bytes) {
         const auto batch = events.next(k_page_bytes - bytes);
@@ -105,7 +105,7 @@ Result<Response> events_page(Api& api, const std::string& id, std::uint64_t afte
     if (subscription.has_error())
         return subscription.error();
     std::string out;
-    JsonWriter json(out);
+    base::JsonWriter json(out);
     json.begin_object().key("events").begin_array();
     const auto next = write_events(json, **subscription, limit, after);
     if (next.has_error())

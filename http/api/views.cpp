@@ -3,7 +3,7 @@
 namespace atl::http {
 namespace {
 
-void write_limits(JsonWriter& json, const sandbox::Limits& limits) {
+void write_limits(base::JsonWriter& json, const sandbox::Limits& limits) {
     json.begin_object();
     json.key("memoryMb").number(limits.memory_mb);
     json.key("cpuPercent").number(limits.cpu_percent);
@@ -14,7 +14,7 @@ void write_limits(JsonWriter& json, const sandbox::Limits& limits) {
     json.end_object();
 }
 
-void write_text_or_null(JsonWriter& json, std::string_view text) {
+void write_text_or_null(base::JsonWriter& json, std::string_view text) {
     if (text.empty())
         json.null();
     else
@@ -22,14 +22,14 @@ void write_text_or_null(JsonWriter& json, std::string_view text) {
 }
 
 template <class T>
-void write_number_or_null(JsonWriter& json, const std::optional<T>& number) {
+void write_number_or_null(base::JsonWriter& json, const std::optional<T>& number) {
     if (number)
         json.number(*number);
     else
         json.null();
 }
 
-void write_pressure(JsonWriter& json, const std::optional<sandbox::Pressure>& pressure) {
+void write_pressure(base::JsonWriter& json, const std::optional<sandbox::Pressure>& pressure) {
     if (!pressure) {
         json.null();
         return;
@@ -46,7 +46,7 @@ std::uint64_t bytes_of_mb(std::uint32_t megabytes) {
 
 }  // namespace
 
-void write_enforcement(JsonWriter& json, const sandbox::Enforcement& enforcement) {
+void write_enforcement(base::JsonWriter& json, const sandbox::Enforcement& enforcement) {
     json.begin_object();
     json.key("filesystem").string(enforcement.filesystem);
     json.key("network").string(enforcement.network);
@@ -60,7 +60,7 @@ void write_enforcement(JsonWriter& json, const sandbox::Enforcement& enforcement
     json.end_object();
 }
 
-void write_conversation(JsonWriter& json, const conversation::View& view) {
+void write_conversation(base::JsonWriter& json, const conversation::View& view) {
     const auto& record = view.record;
     json.begin_object();
     json.key("id").string(record.id);
@@ -86,7 +86,7 @@ void write_conversation(JsonWriter& json, const conversation::View& view) {
     json.end_object();
 }
 
-void write_sandbox(JsonWriter& json, const conversation::Manager::SandboxView& view) {
+void write_sandbox(base::JsonWriter& json, const conversation::Manager::SandboxView& view) {
     const auto& record = view.record;
     json.begin_object();
     json.key("id").string(record.id);
@@ -105,14 +105,14 @@ void write_sandbox(JsonWriter& json, const conversation::Manager::SandboxView& v
 
 std::string conversation_json(const conversation::View& view) {
     std::string out;
-    JsonWriter json(out);
+    base::JsonWriter json(out);
     write_conversation(json, view);
     return out;
 }
 
 std::string sandbox_usage_json(const conversation::Manager::SandboxUsage& report) {
     std::string out;
-    JsonWriter json(out);
+    base::JsonWriter json(out);
     const sandbox::Usage& usage = report.usage;
     const sandbox::Limits& limits = report.view.record.limits;
     json.begin_object();
@@ -149,7 +149,7 @@ std::string sandbox_usage_json(const conversation::Manager::SandboxUsage& report
 
 std::string log_page_json(const sandbox::LogPage& page) {
     std::string out;
-    JsonWriter json(out);
+    base::JsonWriter json(out);
     json.begin_object().key("entries").begin_array();
     for (const sandbox::LogEntry& entry : page.entries) {
         json.begin_object();
@@ -169,7 +169,7 @@ std::string log_page_json(const sandbox::LogPage& page) {
 
 std::string sandbox_json(const conversation::Manager::SandboxView& view) {
     std::string out;
-    JsonWriter json(out);
+    base::JsonWriter json(out);
     write_sandbox(json, view);
     return out;
 }

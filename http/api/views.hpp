@@ -1,15 +1,15 @@
 // What the core tells, as the JSON of the API. Pure; field order is that of the documentation.
 #pragma once
 
+#include "core/base/json_writer.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/conversation/types.hpp"
-#include "http/wire/json_writer.hpp"
 
 namespace atl::http {
 
-void write_conversation(JsonWriter& json, const conversation::View& view);
-void write_sandbox(JsonWriter& json, const conversation::Manager::SandboxView& view);
-void write_enforcement(JsonWriter& json, const sandbox::Enforcement& enforcement);
+void write_conversation(base::JsonWriter& json, const conversation::View& view);
+void write_sandbox(base::JsonWriter& json, const conversation::Manager::SandboxView& view);
+void write_enforcement(base::JsonWriter& json, const sandbox::Enforcement& enforcement);
 
 std::string conversation_json(const conversation::View& view);
 std::string sandbox_json(const conversation::Manager::SandboxView& view);

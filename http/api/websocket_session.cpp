@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/base/json_writer.hpp"
 #include "http/api/forms.hpp"
 #include "http/server/problem.hpp"
 #include "http/wire/heartbeat.hpp"
-#include "http/wire/json_writer.hpp"
 
 namespace atl::http {
 namespace {
@@ -326,7 +326,7 @@ std::size_t WebSocketSession::write_event(const conversation::EventPtr& event) {
 
 void WebSocketSession::reject(const Error& error) {
     std::string text;
-    JsonWriter json(text);
+    base::JsonWriter json(text);
     json.begin_object();
     json.key("type").string("rejected");
     json.key("code").string(base::code_name(error.code()));
@@ -345,7 +345,7 @@ void WebSocketSession::close(CloseCode code, std::string_view word, std::string_
         return;
     close_code_ = code;
     std::string reason;
-    JsonWriter json(reason);
+    base::JsonWriter json(reason);
     json.begin_object();
     json.key("code").string(word);
     json.key("after").number(feed_->cursor());

@@ -1,6 +1,6 @@
 #include "http/server/problem.hpp"
 
-#include "http/wire/json_writer.hpp"
+#include "core/base/json_writer.hpp"
 
 namespace atl::http {
 namespace {
@@ -143,7 +143,7 @@ Response problem(const base::Error& error, std::string_view request_id) {
     Response response;
     response.status = status_of(error.code());
     response.content_type = k_problem_type;
-    JsonWriter json(response.body);
+    base::JsonWriter json(response.body);
     json.begin_object();
     json.key("title").string(reason_phrase(response.status));
     json.key("status").number(response.status);

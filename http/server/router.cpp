@@ -1,4 +1,5 @@
 #include "http/server/router.hpp"
+#include "core/base/utf8.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -111,7 +112,7 @@ Router::Match Router::match(Method method, std::string_view path) const {
                 text = path.substr(static_cast<std::size_t>(text.data() - path.data()));
             auto value = percent_decoded(text);
             const bool sound =
-                value && (parameter->spans ? value->find('\0') == std::string::npos : is_utf8(*value));
+                value && (parameter->spans ? value->find('\0') == std::string::npos : base::is_utf8(*value));
             if (!sound) {
                 result.malformed = true;
                 return result;

@@ -1,4 +1,5 @@
 #include "http/websocket/codec.hpp"
+#include "core/base/utf8.hpp"
 
 #include <algorithm>
 #include <cassert>
@@ -209,7 +210,7 @@ WebSocketParser::Outcome WebSocketParser::inflate() {
         return fail(CloseCode::message_too_big, "the message is too long");
     if (outcome != Inflater::Outcome::done)
         return fail(CloseCode::invalid_payload, "the message is not what its compression says");
-    if (message_opcode_ == Opcode::text && !is_utf8(inflated))
+    if (message_opcode_ == Opcode::text && !base::is_utf8(inflated))
         return fail(CloseCode::invalid_payload, "the text is not UTF-8");
     gained_bytes_ = inflated.size() - std::min(inflated.size(), message_.size());
     message_ = std::move(inflated);
@@ -219,7 +220,7 @@ WebSocketParser::Outcome WebSocketParser::inflate() {
 WebSocketParser::Outcome WebSocketParser::check_close() {
     if (control_.size() == 1 || (!control_.empty() && !may_be_sent(first_two(control_))))
         return fail(CloseCode::protocol_error, "a close frame without a usable code");
-    if (control_.size() > 2 && !is_utf8(std::string_view(control_).substr(2)))
+    if (control_.size() > 2 && !base::is_utf8(std::string_view(control_).substr(2)))
         return fail(CloseCode::invalid_payload, "the reason of a close frame is not UTF-8");
     return Outcome::control;
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/utf8.hpp"
 #include "http/websocket/close_frame_finder.hpp"
 #include "http/websocket/deflate.hpp"
 #include "http/wire/text.hpp"
@@ -125,7 +126,7 @@ class WebSocketParser {
     std::size_t gained_bytes_ = 0;
     std::string message_;
     std::string control_;
-    Utf8Check utf8_;
+    base::Utf8Check utf8_;
     Opcode done_opcode_ = Opcode::continuation;
     CloseCode close_code_ = CloseCode::normal;
     std::string_view reason_;

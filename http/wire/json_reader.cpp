@@ -1,4 +1,5 @@
 #include "http/wire/json_reader.hpp"
+#include "core/base/utf8.hpp"
 
 #include <algorithm>
 
@@ -83,7 +84,7 @@ class Builder final : public nlohmann::json_sax<Json> {
 }  // namespace
 
 base::Result<Json> parse_json(std::string_view text) {
-    if (!is_utf8(text))
+    if (!base::is_utf8(text))
         return Error(Errc::invalid_utf8, "The body is not UTF-8.");
     // nlohmann takes a NUL for the end of the text, whatever follows it.
     if (const auto nul = text.find('\0'); nul != std::string_view::npos)

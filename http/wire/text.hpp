@@ -1,4 +1,4 @@
-// Small lexical helpers of HTTP: case-insensitive tokens, percent-encoding, UTF-8, numbers.
+// Small lexical helpers of HTTP: case-insensitive tokens, percent-encoding, numbers.
 // Pure functions over text; every input is hostile. Not here: JSON, whole messages.
 #pragma once
 
@@ -22,25 +22,6 @@ std::string_view take_element(std::string_view& list, char separator) noexcept;
 
 /// RFC 3986 section 2.1; nothing if a `%` is not followed by two hexadecimal digits.
 std::optional<std::string> percent_decoded(std::string_view text);
-
-/// True for well-formed UTF-8 (RFC 3629: no surrogates, no overlong forms, at most U+10FFFF).
-bool is_utf8(std::string_view text) noexcept;
-
-/// is_utf8() for text that comes in pieces.
-class Utf8Check {
-  public:
-    /// False as soon as no continuation could make the text well-formed; do not go on then.
-    bool feed(std::string_view piece) noexcept;
-    /// True if the text does not end inside a character.
-    bool is_complete() const noexcept { return left_ == 0; }
-
-  private:
-    bool begin(unsigned char lead) noexcept;
-
-    unsigned left_ = 0;           // continuation bytes that the character still needs
-    unsigned char least_ = 0x80;  // the range of the next one
-    unsigned char most_ = 0xbf;
-};
 
 /// A decimal number of digits only, without sign; nothing when it does not fit.
 std::optional<std::uint64_t> parse_decimal(std::string_view text) noexcept;

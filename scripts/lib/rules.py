@@ -22,6 +22,8 @@ GUEST_BASE = (
     "core/base/unique_fd.hpp",
     "core/base/clock.hpp",
     "core/base/own_priority.hpp",
+    "core/base/json_text.hpp",
+    "core/base/utf8.hpp",
 )
 # First prefix that fits a file -> what it may include, besides its own folder.
 LAYERS = (

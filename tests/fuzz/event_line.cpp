@@ -2,6 +2,7 @@
 // bridge/event_line.hpp says, by nlohmann's document reader; the payload untouched; host and guest read the
 // same event.
 #include "bridge/event_line.hpp"
+#include "core/base/utf8.hpp"
 
 #include <algorithm>
 
@@ -53,7 +54,7 @@ void check_event(std::string_view line) {
                 "a refusal is a sentence");
         return;
     }
-    require(http::is_utf8(text), "what is accepted is UTF-8");
+    require(base::is_utf8(text), "what is accepted is UTF-8");
     require(document.value["ev"] == event->name, "the name is the line's");
     require(guest::event_name(text) == event->name, "the guest reads the same name");
     require(conversation::agent_event_type(event->name).has_value(), "the core knows the name");

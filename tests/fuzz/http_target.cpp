@@ -2,6 +2,7 @@
 // undone once and exactly.
 #include <algorithm>
 
+#include "core/base/utf8.hpp"
 #include "http/server/context.hpp"
 #include "http/server/router.hpp"
 #include "http/wire/text.hpp"
@@ -89,7 +90,7 @@ void check_route(http::Method method, std::string_view path) {
     const auto again = router().match(method, built);
     require(again.route == match.route && again.params == match.params, "parameters survive a new encoding");
     for (const auto& [name, value] : match.params)
-        require(name == "path" ? value.find('\0') == std::string::npos : http::is_utf8(value),
+        require(name == "path" ? value.find('\0') == std::string::npos : base::is_utf8(value),
                 "a parameter is UTF-8, and the rest of a path holds no NUL");
 }
 
@@ -99,7 +100,7 @@ void check_query(std::string_view query) {
         return;
     std::string built;
     for (const auto& [name, value] : *items) {
-        require(http::is_utf8(name) && http::is_utf8(value), "a query is UTF-8");
+        require(base::is_utf8(name) && base::is_utf8(value), "a query is UTF-8");
         built += (built.empty() ? "" : "&") + encoded(name) + '=' + encoded(value);
     }
     const auto again = http::parse_query(built);

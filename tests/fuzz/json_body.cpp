@@ -2,6 +2,7 @@
 // the depth and without a name twice; the forms hold what they promise of it.
 #include <algorithm>
 
+#include "core/base/utf8.hpp"
 #include "http/api/forms.hpp"
 #include "http/wire/json_reader.hpp"
 #include "http/wire/text.hpp"
@@ -43,7 +44,7 @@ void check_limits(const sandbox::Limits& limits) {
 template <class T>
 void check_refusal(const base::Result<T>& result) {
     if (result.has_error())
-        require(http::is_utf8(result.error().detail()) && result.error().detail().size() < 2048,
+        require(base::is_utf8(result.error().detail()) && result.error().detail().size() < 2048,
                 "a refusal is a sentence");
 }
 
@@ -90,7 +91,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto text = fuzz::Input(data, size).rest();
     const auto body = http::parse_json(text);
     const auto document = fuzz::read_document(text);
-    const bool expected = document.accepted && http::is_utf8(text) && !document.repeats_a_name &&
+    const bool expected = document.accepted && base::is_utf8(text) && !document.repeats_a_name &&
                           document.depth <= base::k_max_json_depth &&
                           text.find('\0') == std::string_view::npos;
     require(body.has_value() == expected, "the verdict is nlohmann's");

@@ -4,8 +4,8 @@
 
 #include "bridge/event_line.hpp"
 #include "bridge/guest/command.hpp"
-#include "bridge/guest/utf8.hpp"
 #include "bridge/reply_line.hpp"
+#include "core/base/utf8.hpp"
 #include "http/wire/text.hpp"
 #include "tests/fuzz/support.hpp"
 
@@ -15,7 +15,7 @@ using fuzz::require;
 namespace {
 
 std::string repaired(const std::vector<std::string_view>& pieces) {
-    guest::Utf8Repair repair;
+    base::Utf8Repair repair;
     std::string out;
     for (const auto piece : pieces)
         repair.feed(piece, out);
@@ -67,9 +67,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     fuzz::Input input(data, size);
     const auto seed = input.byte();
     const auto text = repaired(fuzz::cut(input.rest(), seed));
-    require(http::is_utf8(text), "repaired text is UTF-8");
+    require(base::is_utf8(text), "repaired text is UTF-8");
     require(text == repaired({input.rest()}), "a repair is the same however the bytes come");
-    require(!http::is_utf8(input.rest()) || text == input.rest(), "UTF-8 passes untouched");
+    require(!base::is_utf8(input.rest()) || text == input.rest(), "UTF-8 passes untouched");
     require(text.size() <= 3 * input.rest().size(), "a repair grows text at most threefold");
     check_lines(text);
     check_deltas(text);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "core/base/utf8.hpp"
 #include "http/websocket/codec.hpp"
 #include "http/websocket/extensions.hpp"
 #include "http/wire/text.hpp"
@@ -126,7 +127,7 @@ void check_bounds(const Transcript& seen, std::size_t limit) {
             require(payload.size() <= http::k_max_control_bytes, "control frames are short");
         else
             require(payload.size() <= limit, "messages are within the limit");
-        require(opcode != Opcode::text || http::is_utf8(payload), "text is UTF-8");
+        require(opcode != Opcode::text || base::is_utf8(payload), "text is UTF-8");
         require(opcode != Opcode::continuation, "fragments are joined");
     }
 }
@@ -174,12 +175,12 @@ void check_writers(std::string_view payload) {
     const auto length = static_cast<unsigned char>(frame[1]);
     const auto told = head == 2 ? length : number(std::string_view(frame).substr(2, head - 2));
     require(frame[0] == '\x81' && told == payload.size(), "a frame tells its payload's length");
-    if (!http::is_utf8(payload))
+    if (!base::is_utf8(payload))
         return;
     std::string closing;
     http::write_close_frame(closing, http::CloseCode::going_away, payload);
     const auto reason = std::string_view(closing).substr(4);
-    require(closing.size() <= 2 + http::k_max_control_bytes && http::is_utf8(reason) &&
+    require(closing.size() <= 2 + http::k_max_control_bytes && base::is_utf8(reason) &&
                 payload.starts_with(reason),
             "the reason of a close frame is cut at a character");
 }

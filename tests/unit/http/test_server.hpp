@@ -12,9 +12,9 @@
 #include <optional>
 #include <thread>
 
+#include "core/base/json_writer.hpp"
 #include "http/server/gate.hpp"
 #include "http/server/server.hpp"
-#include "http/wire/json_writer.hpp"
 #include "tests/support/http_client.hpp"
 
 namespace atl::test {
@@ -182,7 +182,7 @@ class TestServer final : public ServerThread {
     }
     static base::Task<base::Result<http::Response>> async_echo(http::RequestContext& context) {
         std::string out;
-        http::JsonWriter(out).string(context.request.body);
+        base::JsonWriter(out).string(context.request.body);
         co_return http::json_response(std::move(out));
     }
     static base::Task<base::Result<http::Response>> async_big(http::RequestContext& context) {
@@ -191,7 +191,7 @@ class TestServer final : public ServerThread {
     }
     static base::Task<base::Result<http::Response>> async_thing(http::RequestContext& context) {
         std::string out;
-        http::JsonWriter(out).string(context.param("id"));
+        base::JsonWriter(out).string(context.param("id"));
         co_return http::json_response(std::move(out));
     }
     static base::Task<base::Result<http::Response>> async_throw(http::RequestContext&) {

@@ -1,4 +1,5 @@
 #include "http/wire/text.hpp"
+#include "core/base/utf8.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -13,15 +14,15 @@ TEST_CASE("percent-decoding refuses what is not two hexadecimal digits") {
 }
 
 TEST_CASE("UTF-8 is checked as RFC 3629 defines it") {
-    CHECK(is_utf8(""));
-    CHECK(is_utf8("plain text that is longer than a machine word"));
-    CHECK(is_utf8("\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80"));
-    CHECK_FALSE(is_utf8("\x80"));
-    CHECK_FALSE(is_utf8("\xC0\xAF"));          // overlong
-    CHECK_FALSE(is_utf8("\xE0\x80\x80"));      // overlong
-    CHECK_FALSE(is_utf8("\xED\xA0\x80"));      // a surrogate
-    CHECK_FALSE(is_utf8("\xF4\x90\x80\x80"));  // beyond U+10FFFF
-    CHECK_FALSE(is_utf8("12345678\xE2\x82"));  // cut short
+    CHECK(base::is_utf8(""));
+    CHECK(base::is_utf8("plain text that is longer than a machine word"));
+    CHECK(base::is_utf8("\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80"));
+    CHECK_FALSE(base::is_utf8("\x80"));
+    CHECK_FALSE(base::is_utf8("\xC0\xAF"));          // overlong
+    CHECK_FALSE(base::is_utf8("\xE0\x80\x80"));      // overlong
+    CHECK_FALSE(base::is_utf8("\xED\xA0\x80"));      // a surrogate
+    CHECK_FALSE(base::is_utf8("\xF4\x90\x80\x80"));  // beyond U+10FFFF
+    CHECK_FALSE(base::is_utf8("12345678\xE2\x82"));  // cut short
 }
 
 TEST_CASE("a decimal number has digits only and fits") {

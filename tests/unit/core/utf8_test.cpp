@@ -1,4 +1,4 @@
-#include "bridge/guest/utf8.hpp"
+#include "core/base/utf8.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <utility>
@@ -8,7 +8,7 @@ namespace atl::guest {
 namespace {
 
 std::string repaired(std::string_view bytes, std::size_t piece) {
-    Utf8Repair repair;
+    base::Utf8Repair repair;
     std::string out;
     for (std::size_t at = 0; at < bytes.size(); at += piece)
         repair.feed(bytes.substr(at, piece), out);

@@ -1,5 +1,5 @@
-// Writes JSON text in the order of the calls, straight into a string. Text that is not UTF-8 gets U+FFFD for
-// each bad byte, so what is written is always valid. Nesting is the caller's: no checks in a release build.
+// Writes JSON text in the order of the calls, straight into a string. Strings that are not UTF-8 are repaired
+// (utf8.hpp), so the text is always valid. Nesting is the caller's: nothing checks it.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace atl::http {
+namespace atl::base {
 
 class JsonWriter {
   public:
@@ -33,4 +33,4 @@ class JsonWriter {
     bool first_ = true;
 };
 
-}  // namespace atl::http
+}  // namespace atl::base
