@@ -220,7 +220,7 @@ TEST_CASE("a client that ends its sending side with its body is answered") {
 
 TEST_CASE("a body that trickles in is cut off, one that keeps its pace is not") {
     TestSettings settings;
-    settings.body_deadline = 200ms;
+    settings.body_deadline = 400ms;
     StreamingServer server(settings);
     auto client = server.client();
     client.send_raw(head("/count", "Content-Length: 100\r\n") + "a");
@@ -250,6 +250,21 @@ TEST_CASE("a body that trickles in is cut off, one that keeps its pace is not") 
         REQUIRE(client.read_raw(slice.size()) == slice);
         client.send_raw(slice);
     }
+}
+
+TEST_CASE("the time in which the handler does not read is not the client's") {
+    TestSettings settings;
+    settings.body_deadline = 100ms;
+    StreamingServer server(settings);
+    auto client = server.client();
+    client.send_raw(head("/hold", "Content-Length: 8\r\n") + "half");
+    auto other = server.client();
+    const auto until = std::chrono::steady_clock::now() + 3 * settings.body_deadline;
+    while (std::chrono::steady_clock::now() < until)
+        CHECK(other.request("POST", "/echo", "x").status == 200);
+    client.send_raw("more");
+    server.let_go();
+    CHECK(client.read_response().body == "8");
 }
 
 TEST_CASE("a client that sends all before it reads is cut off, and holds up nobody") {
