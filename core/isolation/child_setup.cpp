@@ -213,8 +213,12 @@ ATL_CHILD bool ChildSetup::lower_priority() noexcept {
     // (own_priority.hpp), each time that it wakes. May be refused, too.
     const struct sched_param unused {};
     ::syscall(SYS_sched_setscheduler, 0, SCHED_BATCH, &unused);
-    return check(::syscall(SYS_setpriority, PRIO_PROCESS, 0, background ? k_nice_background : k_nice_low),
-                 ChildStage::priority);
+    const int wanted = background ? k_nice_background : k_nice_low;
+    // The system call tells 20 - nice (getpriority(2)). A server that is as low itself may not raise it.
+    const long told = ::syscall(SYS_getpriority, PRIO_PROCESS, 0);
+    if (told > 0 && 20 - told >= wanted)
+        return true;
+    return check(::syscall(SYS_setpriority, PRIO_PROCESS, 0, wanted), ChildStage::priority);
 }
 
 ATL_CHILD bool ChildSetup::change_identity() noexcept {

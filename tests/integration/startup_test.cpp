@@ -7,6 +7,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <fstream>
+#include <optional>
 
 #include "core/base/own_priority.hpp"
 #include "tests/support/api_client.hpp"
@@ -239,6 +240,26 @@ TEST_CASE("The server goes before what it starts, where it may") {
         for (const pid_t pid : below)
             CHECK(nice_of(pid) >= own);
     }
+}
+
+TEST_CASE("A server that was started at a lower priority than its helpers have starts and works") {
+    if (!is_root())
+        SKIP("needs root to give itself back the priority that it had");
+    const int own = ::getpriority(PRIO_PROCESS, 0);
+    REQUIRE(::setpriority(PRIO_PROCESS, 0, 10) == 0);
+    ServerOptions options;
+    options.privilege = Privilege::rootless;
+    std::optional<ServerProcess> server;
+    try {
+        server.emplace(options);
+    } catch (...) {
+        ::setpriority(PRIO_PROCESS, 0, own);
+        throw;
+    }
+    REQUIRE(::setpriority(PRIO_PROCESS, 0, own) == 0);
+    ApiClient api(*server);
+    const Json made = api.create();
+    CHECK(api.message(made["id"], "echo here").output == "here\n");
 }
 
 TEST_CASE("The slice of guests is short, that of the server long, and agents have the kernel's") {
