@@ -1,14 +1,8 @@
 #include "core/conversation/event_log.hpp"
 
-#include <algorithm>
 #include <utility>
 
-#include "core/base/limits.hpp"
-
 namespace atl::conversation {
-
-using base::Errc;
-using base::Error;
 
 namespace {
 
@@ -18,12 +12,15 @@ constexpr std::size_t k_shares_without_turns = 16;
 
 EventLog::EventLog(Journal& journal, Store& store, const base::Clock& clock, std::int64_t key,
                    std::size_t bound_bytes)
-    : journal_(journal), store_(store), clock_(clock), key_(key), bound_bytes_(bound_bytes) {}
+    : journal_(journal),
+      clock_(clock),
+      key_(key),
+      bound_bytes_(bound_bytes),
+      window_(std::make_shared<LiveWindow>(store, key)) {}
 
 void EventLog::restore(std::uint64_t first_seq, std::uint64_t last_seq) {
-    first_seq_ = first_seq;
     last_seq_ = last_seq;
-    committed_seq_ = last_seq;
+    window_->restore(first_seq, last_seq);
 }
 
 void EventLog::restore_turn(std::uint64_t last_seq, std::uint64_t bytes) {
@@ -68,108 +65,27 @@ void EventLog::cut() {
     }
     if (cut_to == 0)
         return;
-    first_seq_ = cut_to + 1;
-    while (!window_.empty() && window_.front()->seq < first_seq_) {
-        window_bytes_ -= window_.front()->json.size();
-        window_.pop_front();
-    }
+    window_->cut(cut_to + 1);
     journal_.add(ForgetTurns{key_, cut_to});
-    journal_.purge(key_, first_seq_);
+    journal_.purge(key_, cut_to + 1);
 }
 
 void EventLog::publish() {
     publish_scheduled_ = false;
     // What another waiter of the same commit appended belongs to the next one.
-    while (!pending_.empty() && pending_.front().batch < journal_.batch_number()) {
-        EventPtr& event = pending_.front().event;
-        committed_seq_ = event->seq;
-        window_bytes_ += event->json.size();
-        window_.push_back(std::move(event));
+    while (!pending_.empty() && journal_.is_committed(pending_.front().batch)) {
+        window_->publish(std::move(pending_.front().event));
         pending_.pop_front();
     }
     if (!pending_.empty())
         schedule_publish();
-    while (window_.size() > 1 &&
-           (window_bytes_ > base::k_live_window_bytes || window_.size() > base::k_live_window_events)) {
-        window_bytes_ -= window_.front()->json.size();
-        window_.pop_front();
-    }
-    wake_all();
+    window_->wake_all();
 }
 
 void EventLog::close() {
-    closed_ = true;
+    window_->close();
     if (!publish_scheduled_)
-        wake_all();
-}
-
-void EventLog::wake_all() {
-    // A woken reader only sets something off, so the list does not change underneath.
-    for (Subscription* reader : readers_) {
-        if (std::exchange(reader->waiting_, false) && reader->wake_)
-            reader->wake_(readers_.size());
-    }
-}
-
-base::Result<Batch> EventLog::read(std::uint64_t after, std::size_t limit_bytes) {
-    Batch batch;
-    if (after >= committed_seq_) {
-        batch.gone = closed_;
-        return batch;
-    }
-    if (after + 1 < first_seq_) {
-        if (after != 0)
-            return Error(Errc::seq_expired, "the log begins at event " + std::to_string(first_seq_) +
-                                                "; read it again from after=0");
-        after = first_seq_ - 1;
-    }
-    if (window_.empty() || after + 1 < window_.front()->seq) {
-        auto events = store_.read_events(key_, after, limit_bytes);
-        if (!events)
-            return events.error();
-        batch.events = std::move(*events);
-        if (batch.events.empty() || batch.events.front()->seq != after + 1) {
-            // The rows of a removed conversation go away underneath its last readers.
-            if (!closed_)
-                return Error(Errc::storage_failed, "the log has a gap after event " + std::to_string(after));
-            batch.events.clear();
-            batch.gone = true;
-            return batch;
-        }
-        // What is in the store but not yet published is not told: its waiters come first.
-        while (!batch.events.empty() && batch.events.back()->seq > committed_seq_)
-            batch.events.pop_back();
-        return batch;
-    }
-    std::size_t bytes = 0;
-    for (std::size_t at = after + 1 - window_.front()->seq; at < window_.size(); ++at) {
-        batch.events.push_back(window_[at]);
-        bytes += window_[at]->cost_bytes();
-        if (bytes >= limit_bytes)
-            break;
-    }
-    return batch;
-}
-
-Subscription::Subscription(std::shared_ptr<EventLog> log, std::uint64_t after)
-    : log_(std::move(log)), cursor_(after) {
-    log_->readers_.push_back(this);
-}
-
-Subscription::~Subscription() {
-    std::erase(log_->readers_, this);
-}
-
-base::Result<Batch> Subscription::next(std::size_t limit_bytes) {
-    auto batch = log_->read(cursor_, limit_bytes);
-    if (batch && !batch->events.empty())
-        cursor_ = batch->events.back()->seq;
-    waiting_ = batch && batch->events.empty() && !batch->gone;
-    return batch;
-}
-
-void Subscription::on_wake(Wake wake) {
-    wake_ = std::move(wake);
+        window_->wake_all();
 }
 
 }  // namespace atl::conversation

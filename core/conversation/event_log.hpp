@@ -1,19 +1,17 @@
-// The log of one conversation: numbers its events from 1, hands them to the journal, keeps the newest in a
-// window for live readers, and wakes those readers after the commit. Bounded: whole finished turns are cut
-// off at the front when it grows past its bound; first_seq says where it begins.
+// The log of one conversation as its writer sees it: numbers events from 1, hands them to the journal, and
+// to the readers' window once they are committed. Bounded: whole finished turns are cut off at the front when
+// it grows past its bound; first_seq says where it begins. Not here: readers (live_window.hpp).
 //
-// Invariants: seq grows by one; an event is visible to a reader only when committed; a reader sees each
-// event once, in order.
+// Invariants: seq grows by one; an event reaches the window only when it is committed.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <vector>
 
 #include "core/base/clock.hpp"
 #include "core/conversation/journal.hpp"
-#include "core/conversation/subscription.hpp"
+#include "core/conversation/live_window.hpp"
 #include "core/conversation/types.hpp"
 
 namespace atl::conversation {
@@ -33,54 +31,46 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
     /// The turn whose `done` was appended last is over: the log may be cut behind it from now on.
     /// Returns the bytes since the turn before ended.
     std::uint64_t close_turn();
-    /// The conversation is gone: readers are told after what is still committed to them.
+    /// The conversation is gone.
     void close();
 
-    std::uint64_t first_seq() const noexcept { return first_seq_; }
+    std::uint64_t first_seq() const noexcept { return window_->first_seq(); }
     std::uint64_t last_seq() const noexcept { return last_seq_; }
-    std::uint64_t committed_seq() const noexcept { return committed_seq_; }
-    bool is_followed() const noexcept { return !readers_.empty(); }
+    std::uint64_t committed_seq() const noexcept { return window_->committed_seq(); }
+    /// What readers subscribe to.
+    const std::shared_ptr<LiveWindow>& window() const noexcept { return window_; }
+    bool is_followed() const noexcept { return window_->is_followed(); }
     /// An agent's next events should wait (Journal::congested()).
     bool congested() const noexcept { return journal_.congested(); }
     /// Bytes of the events since the last finished turn.
     std::uint64_t open_bytes() const noexcept { return open_bytes_; }
 
   private:
-    friend class Subscription;
     struct TurnSpan {
         std::uint64_t last_seq;
         std::uint64_t bytes;
     };
-
     struct Pending {
         EventPtr event;
         std::uint64_t batch;  // of the journal
     };
 
     void schedule_publish();
-    base::Result<Batch> read(std::uint64_t after, std::size_t limit_bytes);
     void publish();
-    void wake_all();
     void cut();
 
     Journal& journal_;
-    Store& store_;
     const base::Clock& clock_;
     std::int64_t key_;
     std::size_t bound_bytes_;
-    std::uint64_t first_seq_ = 1;
+    std::shared_ptr<LiveWindow> window_;
     std::uint64_t last_seq_ = 0;
-    std::uint64_t committed_seq_ = 0;
     std::uint64_t open_bytes_ = 0;
     bool turn_open_ = false;         // an event of it was appended
     std::uint64_t total_bytes_ = 0;  // of finished turns
     std::deque<TurnSpan> turns_;
     std::deque<Pending> pending_;  // appended, not yet published
-    std::deque<EventPtr> window_;  // the newest committed ones
-    std::size_t window_bytes_ = 0;
-    std::vector<Subscription*> readers_;
     bool publish_scheduled_ = false;
-    bool closed_ = false;
 };
 
 }  // namespace atl::conversation

@@ -69,7 +69,8 @@ void Journal::after_commit(std::function<void()> done) {
 }
 
 void Journal::schedule() {
-    if (scheduled_)
+    // A batch that is at the store, or waits to be tried again, goes first; on_durable() goes on.
+    if (scheduled_ || at_store_)
         return;
     scheduled_ = true;
     timers_.defer([this] { commit_or_retry(); });
@@ -82,50 +83,87 @@ void Journal::release() {
 }
 
 void Journal::commit_or_retry() {
-    if (held_) {
+    if (held_)
         overdue_ = true;
+    else
+        commit();
+}
+
+void Journal::flush(std::function<void(base::Result<void>)> done) {
+    promote_lazy();
+    flushers_.push_back(std::move(done));
+    commit();
+}
+
+void Journal::commit() {
+    if (busy_)
         return;
+    if (fenced_)
+        return tell_flushers();
+    if (!at_store_) {
+        scheduled_ = false;
+        auto batch = std::make_shared<WriteBatch>();
+        batch->number = batch_number_++;
+        batch->writes = std::exchange(batch_, {});
+        batch_bytes_ = 0;
+        at_store_ = std::move(batch);
+        at_store_waiters_ = std::exchange(waiters_, {});
+        if (at_store_->writes.empty())
+            return on_durable();
     }
-    if (commit())
-        return;
-    // scheduled_ stays true: what is added meanwhile joins the batch that is tried again.
-    scheduled_ = true;
-    timers_.arm(k_retry_interval, [this] { commit_or_retry(); });
+    busy_ = true;
+    store_.commit_batch(at_store_, [self = self_](CommitEnd end, const base::Error& why) {
+        if (*self != nullptr)
+            (*self)->on_end(end, why);
+    });
+}
+
+void Journal::on_end(CommitEnd end, const base::Error& why) {
+    busy_ = false;
+    if (end == CommitEnd::durable)
+        return on_durable();
+    if (last_end_)
+        base::LogLine(base::evt::store_failed).quoted("err", why.detail()).error();
+    last_end_ = why;
+    fenced_ = end == CommitEnd::fenced;
+    if (!fenced_ && retry_timer_ == 0) {
+        retry_timer_ = timers_.arm(k_retry_interval, [this] {
+            retry_timer_ = 0;
+            commit_or_retry();
+        });
+    }
+    tell_flushers();
     if (refused_)
         refused_();
 }
 
-base::Result<void> Journal::flush() {
-    promote_lazy();
-    return commit();
-}
-
-base::Result<void> Journal::commit() {
-    if (!batch_.empty()) {
-        const auto committed = store_.commit(batch_);
-        if (!committed) {
-            if (healthy_)
-                base::LogLine(base::evt::store_failed).quoted("err", committed.error().detail()).error();
-            healthy_ = false;
-            return committed.error();
-        }
-    }
-    healthy_ = true;
-    scheduled_ = false;
-    batch_.clear();
-    batch_bytes_ = 0;
-    ++batch_number_;
+void Journal::on_durable() {
+    last_end_ = {};
+    committed_ = at_store_->number;
+    at_store_.reset();
     // A waiter may add writes and waiters of its own: those belong to the next batch.
-    const auto waiters = std::exchange(waiters_, {});
+    const auto waiters = std::exchange(at_store_waiters_, {});
     for (const auto& done : waiters)
         done();
-    return {};
+    if (!flushers_.empty() && (!batch_.empty() || !waiters_.empty()))
+        return commit();
+    tell_flushers();
+    if (!batch_.empty() || !waiters_.empty())
+        schedule();
+}
+
+void Journal::tell_flushers() {
+    for (const auto& done : std::exchange(flushers_, {}))
+        done(last_end_);
 }
 
 base::Result<void> Journal::usable() const {
+    if (fenced_)
+        return base::Error(base::Errc::storage_failed,
+                           "another server has taken over this one's conversations");
     if (auto usable = store_.usable(); !usable)
         return usable;
-    if (!healthy_)
+    if (!last_end_)
         return base::Error(base::Errc::storage_failed, "the database refuses writes; see the server's log");
     return {};
 }

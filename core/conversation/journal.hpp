@@ -1,13 +1,15 @@
 // Group commit: writes of one turn of the loop go to the store together, and who waits for them is called
-// after. Nothing that depends on a write happens before. When the store refuses, the batch is kept and tried
-// again until it goes through; meanwhile healthy() is false and callers refuse new work, so that the batch
-// stays small. An agent's events wait outside while a batch is full (congested()). Also removes the events of
-// cut and deleted logs, a few rows at a time.
+// after. Nothing that depends on a write happens before. One batch is at the store at a time; what is added
+// meanwhile is the next one. When the store refuses, the same batch is tried again until it goes through;
+// meanwhile healthy() is false and callers refuse new work, so that the next one stays small. A fenced store
+// is never asked again. An agent's events wait outside while a batch is full (congested()). Also removes the
+// events of cut and deleted logs, a few rows at a time.
 #pragma once
 
 #include <deque>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "core/base/clock.hpp"
@@ -17,7 +19,9 @@ namespace atl::conversation {
 
 class Journal {
   public:
-    Journal(Store& store, base::Timers& timers) : store_(store), timers_(timers) {}
+    Journal(Store& store, base::Timers& timers)
+        : store_(store), timers_(timers), self_(std::make_shared<Journal*>(this)) {}
+    ~Journal() { *self_ = nullptr; }
     Journal(const Journal&) = delete;
     Journal& operator=(const Journal&) = delete;
 
@@ -29,15 +33,17 @@ class Journal {
     void add_lazily(PutTurn turn);
     /// Calls `done` when all that was added so far is committed.
     void after_commit(std::function<void()> done);
-    /// Commits now what is there; for shutdown. An error leaves the batch in place.
-    base::Result<void> flush();
+    /// Commits what is there without waiting for the end of the loop's turn; for the start and the end of a
+    /// server. `done` once, possibly from inside the call; on an error the batch stays in place.
+    void flush(std::function<void(base::Result<void>)> done);
     /// Between the two nothing is committed but by flush(); what is added waits for release().
     void hold() noexcept { held_ = true; }
     void release();
     /// `refused` is called each time the store refuses a batch.
     void on_refusal(std::function<void()> refused) { refused_ = std::move(refused); }
-    /// The number of the batch that add() adds to; those below are committed.
+    /// The number of the batch that add() adds to.
     std::uint64_t batch_number() const noexcept { return batch_number_; }
+    bool is_committed(std::uint64_t batch) const noexcept { return batch <= committed_; }
     /// True while the batch holds all that one commit should: a commit is a handler of the loop. Who can
     /// should let writes wait until it is false; all others may still add.
     bool congested() const noexcept {
@@ -50,8 +56,10 @@ class Journal {
     /// Has the events of `key` below `below_seq` removed in the background.
     void purge(std::int64_t key, std::uint64_t below_seq = std::numeric_limits<std::uint64_t>::max());
     /// Writes that are still to be committed.
-    std::size_t pending() const noexcept { return batch_.size() + lazy_.size(); }
-    bool idle() const noexcept { return batch_.empty() && lazy_.empty() && waiters_.empty(); }
+    std::size_t pending() const noexcept {
+        return batch_.size() + lazy_.size() + (at_store_ ? at_store_->writes.size() : 0);
+    }
+    bool idle() const noexcept { return batch_.empty() && lazy_.empty() && waiters_.empty() && !at_store_; }
 
   private:
     struct Purge {
@@ -63,7 +71,10 @@ class Journal {
     void promote_lazy();
     void schedule();
     void commit_or_retry();
-    base::Result<void> commit();
+    void commit();
+    void on_end(CommitEnd end, const base::Error& why);
+    void on_durable();
+    void tell_flushers();
     void purge_some();
 
     // A few tenths of a millisecond of SQLite.
@@ -80,7 +91,11 @@ class Journal {
     std::size_t batch_bytes_ = 0;  // of its events
     std::vector<Write> lazy_;      // turns only
     std::uint64_t batch_number_ = 1;
-    std::vector<std::function<void()>> waiters_;
+    std::vector<std::function<void()>> waiters_;  // for the batch that is being filled
+    WriteBatchPtr at_store_;                      // being committed, or to be tried again
+    std::vector<std::function<void()>> at_store_waiters_;
+    std::uint64_t committed_ = 0;  // every batch up to this number
+    std::vector<std::function<void(base::Result<void>)>> flushers_;
     std::function<void()> refused_;
     std::deque<Purge> purges_;
     bool scheduled_ = false;
@@ -88,7 +103,11 @@ class Journal {
     bool held_ = false;
     bool overdue_ = false;  // a commit came up while held
     bool purging_ = false;
-    bool healthy_ = true;
+    std::shared_ptr<Journal*> self_;  // null inside once it is destroyed
+    base::TimerId retry_timer_ = 0;
+    bool busy_ = false;  // the store has at_store_ and has not answered
+    bool fenced_ = false;
+    base::Result<void> last_end_;  // of the store's last answer
 };
 
 }  // namespace atl::conversation

@@ -236,7 +236,7 @@ Result<std::unique_ptr<Subscription>> Manager::subscribe(const std::string& id, 
     if (after != 0 && after + 1 < log.first_seq())
         return Error(Errc::seq_expired, "the log begins at event " + std::to_string(log.first_seq()) +
                                             "; read it again from after=0");
-    return std::make_unique<Subscription>(conversation->log(), after);
+    return std::make_unique<Subscription>(conversation->log()->window(), after);
 }
 
 void Manager::shut_down(std::function<void()> done) {
@@ -248,10 +248,11 @@ void Manager::shut_down(std::function<void()> done) {
     context_.sandboxes.shut_down([this, done = std::move(done)] {
         // The last events come from the ends of the sandboxes, so the last commit comes after them.
         context_.timers.defer([this, done] {
-            const auto flushed = context_.journal.flush();
-            if (!flushed)
-                base::LogLine(base::evt::store_failed).quoted("err", flushed.error().detail()).error();
-            done();
+            context_.journal.flush([done](const Result<void>& flushed) {
+                if (!flushed)
+                    base::LogLine(base::evt::store_failed).quoted("err", flushed.error().detail()).error();
+                done();
+            });
         });
     });
 }

@@ -28,13 +28,25 @@ base::Result<void> Restore::run(Snapshot snapshot) {
         if (auto committed = commit_some(); !committed)
             return committed;
     }
-    return context_.journal.flush();
+    return commit();
+}
+
+/// A server starts on a store that answers at once: nothing is served before.
+base::Result<void> Restore::commit() {
+    base::Result<void> ended = base::Error(base::Errc::storage_failed, "the database did not answer at once");
+    const auto told = std::make_shared<bool>(true);
+    context_.journal.flush([&ended, told](base::Result<void> result) {
+        if (*told)
+            ended = std::move(result);
+    });
+    *told = false;
+    return ended;
 }
 
 // The journal looks through its batch for each turn that is added: a batch of all would take quadratic time.
 base::Result<void> Restore::commit_some() {
     constexpr std::size_t k_batch_writes = 128;
-    return context_.journal.pending() < k_batch_writes ? base::Result<void>() : context_.journal.flush();
+    return context_.journal.pending() < k_batch_writes ? base::Result<void>() : commit();
 }
 
 // The record of a turn is written behind its events: what the last server did not get to is made up for.

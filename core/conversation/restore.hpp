@@ -30,6 +30,7 @@ class Restore {
     base::Result<void> run(Snapshot snapshot);
 
   private:
+    base::Result<void> commit();
     base::Result<void> commit_some();
     base::Result<void> record_turns(Snapshot& snapshot);
     void restore_sandboxes(const Snapshot& snapshot);

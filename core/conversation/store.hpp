@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <variant>
@@ -62,6 +64,23 @@ struct Snapshot {
     std::vector<std::int64_t> orphaned_logs;   // keys of events whose conversation is gone
 };
 
+/// Writes that are committed together, in order, or not at all. Batches have growing numbers; none changes
+/// once it has one.
+struct WriteBatch {
+    std::uint64_t number = 0;
+    std::vector<Write> writes;
+};
+using WriteBatchPtr = std::shared_ptr<const WriteBatch>;
+
+/// How a commit ended.
+enum class CommitEnd : std::uint8_t {
+    durable,  // every write is kept
+    refused,  // none is; the same batch may be tried again
+    fenced,   // none is, and none of this server ever will be: another one has taken over
+};
+/// `why` of anything but durable: storage_failed, with what the database says.
+using CommitDone = std::function<void(CommitEnd end, const base::Error& why)>;
+
 class Store {
   public:
     virtual ~Store() = default;
@@ -71,6 +90,13 @@ class Store {
     virtual base::Result<void> usable() const { return {}; }
     /// All or nothing. Errors: storage_failed, with what the database says; the writes may be tried again.
     virtual base::Result<void> commit(std::span<const Write> writes) = 0;
+    /// The same for a batch, one at a time: `done` is called once, from inside the call or later from the
+    /// loop. This one is for stores that are durable at once.
+    virtual void commit_batch(WriteBatchPtr batch, CommitDone done) {
+        const auto committed = commit(batch->writes);
+        done(committed ? CommitEnd::durable : CommitEnd::refused,
+             committed ? base::Error() : committed.error());
+    }
     /// Removes events below `below_seq`, at most `max_rows`; returns how many. Not part of any batch.
     virtual base::Result<std::size_t> purge_events(std::int64_t key, std::uint64_t below_seq,
                                                    std::size_t max_rows) = 0;

@@ -13,7 +13,7 @@
 
 namespace atl::conversation {
 
-class EventLog;
+class LiveWindow;
 
 /// What a reader got. `gone`: the conversation was removed and nothing will follow.
 struct Batch {
@@ -24,7 +24,7 @@ struct Batch {
 class Subscription {
   public:
     /// Reads what comes after `after`.
-    Subscription(std::shared_ptr<EventLog> log, std::uint64_t after);
+    Subscription(std::shared_ptr<LiveWindow> window, std::uint64_t after);
     ~Subscription();
     Subscription(const Subscription&) = delete;
     Subscription& operator=(const Subscription&) = delete;
@@ -44,8 +44,8 @@ class Subscription {
     std::uint64_t cursor() const noexcept { return cursor_; }
 
   private:
-    friend class EventLog;
-    std::shared_ptr<EventLog> log_;
+    friend class LiveWindow;
+    std::shared_ptr<LiveWindow> window_;
     std::uint64_t cursor_;
     bool waiting_ = false;
     Wake wake_;

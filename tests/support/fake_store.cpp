@@ -41,6 +41,19 @@ void FakeStore::apply(const conversation::Write& write) {
     }
 }
 
+void FakeStore::commit_batch(conversation::WriteBatchPtr batch, conversation::CommitDone done) {
+    if (!later)
+        return Store::commit_batch(std::move(batch), std::move(done));
+    require(!std::exchange(is_busy_, true), "two batches were given to the store at a time");
+    // What it has written may outlive the server that never hears of it.
+    auto answer = [this, done = std::move(done), committed = commit(batch->writes)] {
+        is_busy_ = false;
+        done(committed ? conversation::CommitEnd::durable : conversation::CommitEnd::refused,
+             committed ? base::Error() : committed.error());
+    };
+    later(std::move(answer));
+}
+
 Result<std::size_t> FakeStore::purge_events(std::int64_t key, std::uint64_t below_seq, std::size_t max_rows) {
     std::size_t removed = 0;
     for (auto at = events.lower_bound({key, 0});

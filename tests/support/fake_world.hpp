@@ -74,6 +74,7 @@ class FakeTimers final : public base::Timers {
 class FakeStore final : public conversation::Store {
   public:
     base::Result<void> commit(std::span<const conversation::Write> writes) override;
+    void commit_batch(conversation::WriteBatchPtr batch, conversation::CommitDone done) override;
     base::Result<std::size_t> purge_events(std::int64_t key, std::uint64_t below_seq,
                                            std::size_t max_rows) override;
     base::Result<conversation::Snapshot> load() override;
@@ -83,6 +84,13 @@ class FakeStore final : public conversation::Store {
                                                      const std::string& idempotency_key) override;
 
     std::function<bool()> fails = [] { return false; };
+    /// Of a store that is elsewhere: how its answer comes later. Empty: at once.
+    std::function<void(std::function<void()>)> later;
+    /// The server before it hears no answer any more; the next one is answered at once.
+    void hear_of_new_server() {
+        later = nullptr;
+        is_busy_ = false;
+    }
     std::map<std::int64_t, conversation::Record> conversations;
     std::map<std::string, sandbox::Record> sandboxes;
     std::map<std::pair<std::int64_t, std::uint64_t>, conversation::TurnRecord> turns;
@@ -90,6 +98,7 @@ class FakeStore final : public conversation::Store {
 
   private:
     void apply(const conversation::Write& write);
+    bool is_busy_ = false;
     void add_unrecorded_turns(conversation::Snapshot& snapshot, std::int64_t key) const;
 };
 

@@ -46,6 +46,7 @@ class History {
         world_.failure_per_mille = world_.chance(500) ? 60 : 0;
         world_.has_freezer = !world_.chance(100);
         flaky_store_ = world_.chance(200);
+        far_store_ = world_.chance(300);
         pooled_ = world_.chance(300) ? 1 + world_.pick(3) : 0;
         // While its store refuses, a server removes workspaces before it can commit that.
         world_.workspaces_may_be_missing = flaky_store_;
@@ -83,9 +84,12 @@ class History {
         settings.log_bounds = {2000, 6000};
         settings.pool = {{"shell", pooled_}};
         const bool store_was_flaky = std::exchange(flaky_store_, false);
+        world_.store.hear_of_new_server();
         manager_.emplace(world_.clock, world_.timers, *sandboxes_, *journal_, world_.store, settings);
         require(manager_->restore(world_.store.load().value()).has_value(), "restore failed");
         flaky_store_ = store_was_flaky;
+        if (far_store_)
+            world_.store.later = [this](std::function<void()> answer) { world_.later(std::move(answer)); };
         manager_->open_pool();
     }
 
@@ -248,7 +252,8 @@ class History {
             require(sandboxes_given_.insert(made->record.sandbox_id).second, "a sandbox was given out twice");
             known_.push_back({made->record.id, made->record.sandbox_id});
             followers_.push_back({made->record.id, made->record.key, 0, nullptr});
-            require(made->record.status != conversation::Status::starting || made->generation > 1,
+            // Its first two events: the session, and that the sandbox is ready.
+            require(world_.store.events.contains({made->record.key, 2}),
                     "a conversation was answered before it was ready");
         });
     }
@@ -541,6 +546,7 @@ class History {
     std::size_t pooled_ = 0;
     std::size_t left_over_ = 0;  // processes of earlier servers
     bool flaky_store_ = false;
+    bool far_store_ = false;                   // it answers later
     std::multiset<std::string> open_answers_;  // requests, by what they ask for
     int kills_ = 0;
     std::size_t turns_ = 0;

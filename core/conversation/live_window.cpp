@@ -1,0 +1,111 @@
+#include "core/conversation/live_window.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/limits.hpp"
+
+namespace atl::conversation {
+
+using base::Errc;
+using base::Error;
+
+void LiveWindow::restore(std::uint64_t first_seq, std::uint64_t last_seq) {
+    first_seq_ = first_seq;
+    committed_seq_ = last_seq;
+}
+
+void LiveWindow::publish(EventPtr event) {
+    committed_seq_ = event->seq;
+    bytes_ += event->json.size();
+    events_.push_back(std::move(event));
+    while (events_.size() > 1 &&
+           (bytes_ > base::k_live_window_bytes || events_.size() > base::k_live_window_events))
+        drop_oldest();
+}
+
+void LiveWindow::drop_oldest() {
+    bytes_ -= events_.front()->json.size();
+    events_.pop_front();
+}
+
+void LiveWindow::cut(std::uint64_t first_seq) {
+    first_seq_ = first_seq;
+    while (!events_.empty() && events_.front()->seq < first_seq_)
+        drop_oldest();
+}
+
+void LiveWindow::wake_all() {
+    // A woken reader only sets something off, so the list does not change underneath.
+    for (Subscription* reader : readers_) {
+        if (std::exchange(reader->waiting_, false) && reader->wake_)
+            reader->wake_(readers_.size());
+    }
+}
+
+base::Result<Batch> LiveWindow::read(std::uint64_t after, std::size_t limit_bytes) {
+    Batch batch;
+    if (after >= committed_seq_) {
+        batch.gone = closed_;
+        return batch;
+    }
+    if (after + 1 < first_seq_) {
+        if (after != 0)
+            return Error(Errc::seq_expired, "the log begins at event " + std::to_string(first_seq_) +
+                                                "; read it again from after=0");
+        after = first_seq_ - 1;
+    }
+    if (events_.empty() || after + 1 < events_.front()->seq)
+        return read_store(after, limit_bytes);
+    std::size_t bytes = 0;
+    for (std::size_t at = after + 1 - events_.front()->seq; at < events_.size(); ++at) {
+        batch.events.push_back(events_[at]);
+        bytes += events_[at]->cost_bytes();
+        if (bytes >= limit_bytes)
+            break;
+    }
+    return batch;
+}
+
+base::Result<Batch> LiveWindow::read_store(std::uint64_t after, std::size_t limit_bytes) {
+    auto events = store_.read_events(key_, after, limit_bytes);
+    if (!events)
+        return events.error();
+    Batch batch;
+    batch.events = std::move(*events);
+    if (batch.events.empty() || batch.events.front()->seq != after + 1) {
+        // The rows of a removed conversation go away underneath its last readers.
+        if (!closed_)
+            return Error(Errc::storage_failed, "the log has a gap after event " + std::to_string(after));
+        batch.events.clear();
+        batch.gone = true;
+        return batch;
+    }
+    // What is in the store but not yet published is not told: its waiters come first.
+    while (!batch.events.empty() && batch.events.back()->seq > committed_seq_)
+        batch.events.pop_back();
+    return batch;
+}
+
+Subscription::Subscription(std::shared_ptr<LiveWindow> window, std::uint64_t after)
+    : window_(std::move(window)), cursor_(after) {
+    window_->readers_.push_back(this);
+}
+
+Subscription::~Subscription() {
+    std::erase(window_->readers_, this);
+}
+
+base::Result<Batch> Subscription::next(std::size_t limit_bytes) {
+    auto batch = window_->read(cursor_, limit_bytes);
+    if (batch && !batch->events.empty())
+        cursor_ = batch->events.back()->seq;
+    waiting_ = batch && batch->events.empty() && !batch->gone;
+    return batch;
+}
+
+void Subscription::on_wake(Wake wake) {
+    wake_ = std::move(wake);
+}
+
+}  // namespace atl::conversation

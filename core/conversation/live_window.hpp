@@ -1,0 +1,55 @@
+// What readers see of a conversation's log: its committed events, the newest of them in memory, the others
+// read from the store; and who reads. Numbering is not its business (event_log.hpp): it is told what is
+// committed. Single-threaded.
+//
+// Invariants: a reader sees each committed event once, in order; a slow reader costs no memory.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "core/conversation/store.hpp"
+#include "core/conversation/subscription.hpp"
+#include "core/conversation/types.hpp"
+
+namespace atl::conversation {
+
+class LiveWindow {
+  public:
+    LiveWindow(Store& store, std::int64_t key) : store_(store), key_(key) {}
+    LiveWindow(const LiveWindow&) = delete;
+    LiveWindow& operator=(const LiveWindow&) = delete;
+
+    /// The store holds the events from `first_seq` to `last_seq`.
+    void restore(std::uint64_t first_seq, std::uint64_t last_seq);
+    /// The next event is committed. Readers hear of it with wake_all().
+    void publish(EventPtr event);
+    void wake_all();
+    /// Events below are gone.
+    void cut(std::uint64_t first_seq);
+    /// The conversation is gone: readers are told after what is still committed to them.
+    void close() noexcept { closed_ = true; }
+
+    std::uint64_t first_seq() const noexcept { return first_seq_; }
+    std::uint64_t committed_seq() const noexcept { return committed_seq_; }
+    bool is_followed() const noexcept { return !readers_.empty(); }
+
+  private:
+    friend class Subscription;
+
+    base::Result<Batch> read(std::uint64_t after, std::size_t limit_bytes);
+    base::Result<Batch> read_store(std::uint64_t after, std::size_t limit_bytes);
+    void drop_oldest();
+
+    Store& store_;
+    std::int64_t key_;
+    std::uint64_t first_seq_ = 1;
+    std::uint64_t committed_seq_ = 0;
+    std::deque<EventPtr> events_;  // the newest committed ones
+    std::size_t bytes_ = 0;        // of them
+    std::vector<Subscription*> readers_;
+    bool closed_ = false;
+};
+
+}  // namespace atl::conversation
