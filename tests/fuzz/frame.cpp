@@ -71,8 +71,8 @@ Found read(FrameDecoder::Sender sender, std::string_view text) {
         const bool data = host ? type == 0 : type == 1 || type == 2;
         const bool other = host ? type == 3 || type == 4 : type == 5 || type == 6;
         const std::size_t expected = type == 4 ? 1 : type == 5 ? 4 : type == 6 ? 3 : 0;
-        if ((!data && !other) || (data && size > bridge::k_max_frame_bytes) || (other && size != expected) ||
-            (input_ended && type != 4))
+        if ((!data && !other) || (data && (size > bridge::k_max_frame_bytes || (size == 0 && !host))) ||
+            (other && size != expected) || (input_ended && type != 4))
             return found.refused = true, found;
         text.remove_prefix(bridge::k_frame_header_bytes);
         const auto payload = text.substr(0, size);
@@ -103,12 +103,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             "frames are the same however they come");
     // What is written is read back.
     std::string text;
-    bridge::append_frame(text, FrameType::error, input.rest().substr(0, bridge::k_max_frame_bytes));
+    const auto payload = input.rest().substr(0, bridge::k_max_frame_bytes);
+    if (!payload.empty())
+        bridge::append_frame(text, FrameType::error, payload);
     text += bridge::encode_grant(static_cast<std::uint32_t>(size));
     text += bridge::encode_exit({seed, static_cast<std::uint8_t>(seed / 2U), seed % 2U == 1});
     const Found found = decode(FrameDecoder::Sender::guest, text, seed);
-    require(!found.refused && found.whole && found.others.size() == 2 &&
-                found.data[2] == input.rest().substr(0, bridge::k_max_frame_bytes),
+    require(!found.refused && found.whole && found.others.size() == 2 && found.data[2] == payload,
             "what one end writes the other reads");
     return 0;
 }
