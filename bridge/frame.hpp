@@ -79,7 +79,7 @@ inline std::string encode_exit(const ExitStatus& status) {
 /// What the decoder found.
 struct Frame {
     FrameType type = FrameType::input;
-    std::string_view bytes;    // of data: a piece, possibly empty
+    std::string_view bytes;    // of data: a piece, empty only where the host sent nothing
     std::uint32_t number = 0;  // of a signal or a grant
     ExitStatus exit;
 };
@@ -157,8 +157,14 @@ class FrameDecoder {
         if (input_ended_ && type() != FrameType::signal)
             return "input behind its end";
         if (is_data())
-            return left_bytes_ <= k_max_frame_bytes ? nullptr : "a frame beyond its bound";
+            return refuse_data();
         return left_bytes_ == payload_bytes() ? nullptr : "a frame of the wrong size";
+    }
+    /// Frames of nothing would cost the host work that no bound of bytes counts.
+    const char* refuse_data() const {
+        if (left_bytes_ > k_max_frame_bytes)
+            return "a frame beyond its bound";
+        return left_bytes_ == 0 && sender_ == Sender::guest ? "an empty frame of output" : nullptr;
     }
     std::size_t payload_bytes() const noexcept {
         switch (type()) {

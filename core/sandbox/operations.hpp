@@ -22,7 +22,7 @@
 
 namespace atl::sandbox {
 
-/// A program to run. One of `command` and `argv` is given.
+/// A program to run. One of `command` and `argv` is given. All text is UTF-8 without NUL characters.
 struct RunSpec {
     enum class Stdin : std::uint8_t { none, pipe };
 

@@ -1,10 +1,12 @@
 // `exec` of a real guest.
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -298,6 +300,25 @@ TEST_CASE("frames that a host may not send end the program") {
     CHECK_FALSE(run.finish().exit.has_value());
     CHECK(eventually([&] { return children_of(guest).empty(); }));
     CHECK(ExecClient(guest, command("echo fine")).finish().output == "fine\n");
+}
+
+TEST_CASE("a program for which the guest has no descriptors is refused as one too many") {
+    const GuestProcess guest;
+    CHECK(ExecClient(guest, R"("argv":["true"])").finish().exit == ExitStatus{});
+    rlimit before{};
+    REQUIRE(prlimit(guest.pid(), RLIMIT_NOFILE, nullptr, &before) == 0);
+    // The first free one is for the connection, then there is none for the pipes.
+    const std::string folder = "/proc/" + std::to_string(guest.pid()) + "/fd/";
+    rlimit few = before;
+    few.rlim_cur = 1;
+    while (std::filesystem::is_symlink(folder + std::to_string(few.rlim_cur - 1)))
+        ++few.rlim_cur;
+    REQUIRE(prlimit(guest.pid(), RLIMIT_NOFILE, &few, nullptr) == 0);
+    const auto reply = ExecClient(guest, R"("argv":["true"])").reply;
+    CHECK(reply.at("ok") == false);
+    CHECK(reply.at("code") == "busy");
+    REQUIRE(prlimit(guest.pid(), RLIMIT_NOFILE, &before, nullptr) == 0);
+    CHECK(ExecClient(guest, R"("argv":["true"])").finish().exit == ExitStatus{});
 }
 
 TEST_CASE("programs are bounded, and a place is free again after each end") {
