@@ -17,7 +17,7 @@ using nlohmann::json;
 
 constexpr double k_bomb_ms = 2500;
 constexpr double k_quiet_ms = 4000;
-constexpr double k_end_ms = 10'000;
+constexpr double k_end_ms = 30'000;
 
 /// How a bomb ends as designed: it goes on and holds its own sandbox only, or its sandbox is ended.
 struct Bomb {
