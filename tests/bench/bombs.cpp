@@ -17,7 +17,7 @@ using nlohmann::json;
 
 constexpr double k_bomb_ms = 2500;
 constexpr double k_quiet_ms = 4000;
-constexpr double k_end_ms = 10'000;
+constexpr double k_end_ms = 30'000;
 
 /// How a bomb ends as designed: it goes on and holds its own sandbox only, or its sandbox is ended.
 struct Bomb {
@@ -115,7 +115,7 @@ class Bombs {
 
 }  // namespace
 
-Result measure_bombs() {
+Result measure_bombs(Scope scope) {
     Result result{.key = "bomb_message_ms", .unit = "ms"};
     Bombs bombs;
     bombs.quiet_p99();
@@ -124,6 +124,8 @@ Result measure_bombs() {
     quiet.add(bombs.quiet_p99().ms);
     std::vector<P99> loads;
     for (const Bomb& bomb : k_bombs) {
+        if (scope == Scope::paired_run && std::string_view(bomb.limit) == "memory")
+            continue;
         if (const auto p99 = bombs.set_off(bomb)) {
             result.more[bomb.name] = p99->ms;
             result.more[std::string(bomb.name) + "_bare"] = p99->bare_ms;

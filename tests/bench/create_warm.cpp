@@ -13,6 +13,7 @@ constexpr double k_budget_ms = 20'000;  // of all batches at the client's place
 constexpr double k_fill_ms = 20'000;
 constexpr std::size_t k_batch = 50;
 constexpr std::size_t k_batches = 8;
+constexpr std::size_t k_paired_batches = 4;
 constexpr std::size_t k_warm_up = 5;
 constexpr double k_max_ratio = 2;
 
@@ -94,15 +95,16 @@ Pairs measure_pairs(Product& product, Cpu of_client, std::size_t batches) {
 // measured: a client of its own processor, as one elsewhere is, and one that shares the server's. The server
 // and all that it starts, the refilling of the pool too, have the first. With one processor both are the
 // same.
-Result measure_create_warm() {
+Result measure_create_warm(Scope scope) {
     Result result{.key = "create_warm_ms", .unit = "ms", .target = "ratio <= 2"};
     std::optional<Product> product;
     {
         const OneCpu of_server(Cpu::first);
         product.emplace();
     }
-    const Pairs apart = measure_pairs(*product, Cpu::last, k_batches);
-    const Pairs together = measure_pairs(*product, Cpu::first, k_batches / 2);
+    const std::size_t batches = has_floor(scope) ? k_batches : k_paired_batches;
+    const Pairs apart = measure_pairs(*product, Cpu::last, batches);
+    const Pairs together = measure_pairs(*product, Cpu::first, batches / 2);
     result.p50 = apart.products.p50();
     result.p95 = apart.products.p95();
     result.floor = apart.floors.p50();

@@ -155,18 +155,24 @@ std::vector<Result> measure_fanout(Scope scope) {
     Samples floors;
     Samples beasts;
     Samples products;
+    double cpu_before_ms = 0;
     const auto began = Clock::now();
     for (std::size_t round = 0; round < k_warm_up + k_rounds && ms_since(began) < k_budget_ms; ++round) {
         const bool with_floors = has_floor(scope);
         const double floor_ms = with_floors ? round_ms(floor_sockets, [&] { floor.publish(); }) : 0;
         const double beast_ms = with_floors ? beast_clients.round() : 0;
         const double ms = clients ? clients->round() : 0;
+        if (round + 1 == k_warm_up)
+            cpu_before_ms = server.cpu_ms();
         if (round < k_warm_up)
             continue;
         floors.add(floor_ms);
         beasts.add(beast_ms);
         products.add(ms);
     }
+    if (has_product(scope))
+        result.more["server_cpu_ms"] =
+            (server.cpu_ms() - cpu_before_ms) / static_cast<double>(products.size());
     if (!has_floor(scope)) {
         result.p50 = products.p50();
         result.p95 = products.p95();

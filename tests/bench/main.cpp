@@ -34,7 +34,7 @@ std::vector<Measure> measures() {
     const auto one = [](Result result) { return std::vector<Result>{std::move(result)}; };
     return {
         {{"create_cold_ms"}, true, [=](const Options& o) { return one(measure_create(o.scope)); }},
-        {{"create_warm_ms"}, false, [=](const Options&) { return one(measure_create_warm()); }},
+        {{"create_warm_ms"}, false, [=](const Options& o) { return one(measure_create_warm(o.scope)); }},
         {{"resume_cold_ms"}, true, [=](const Options& o) { return one(measure_resume_cold(o.scope)); }},
         {{"resume_warm_ms"}, false, [=](const Options&) { return one(measure_resume_warm()); }},
         {{"message_ms"}, true, [=](const Options& o) { return one(measure_message(o.scope)); }},
@@ -54,7 +54,7 @@ std::vector<Measure> measures() {
          false,
          [](const Options& o) { return measure_load(o.scope); }},
         {{"oom_to_event_ms"}, false, [=](const Options&) { return one(measure_oom()); }},
-        {{"bomb_message_ms"}, false, [=](const Options&) { return one(measure_bombs()); }},
+        {{"bomb_message_ms"}, false, [=](const Options& o) { return one(measure_bombs(o.scope)); }},
         {{"disk_overshoot_pct"}, false, [=](const Options&) { return one(measure_disk()); }},
         {{"walk_lateness_ms"}, false, [=](const Options&) { return one(measure_walk()); }},
         {{"create_storm_per_s"}, false, [=](const Options&) { return one(measure_storm()); }},

@@ -23,7 +23,7 @@ constexpr bool has_floor(Scope scope) {
 /// Milliseconds from POST of an `echo` conversation to its 201.
 Result measure_create(Scope scope);
 /// The same from the pool, beside a round trip on the same connection.
-Result measure_create_warm();
+Result measure_create_warm(Scope scope);
 /// Milliseconds from POST /resume of an `echo` conversation to its answer, after a cold pause.
 Result measure_resume_cold(Scope scope);
 /// The same after a warm pause.
@@ -54,8 +54,8 @@ std::vector<Result> measure_idle();
 /// Milliseconds from the kernel's kill for memory to its event at a WebSocket.
 Result measure_oom();
 /// A client's messages (p99) while a neighbour's sandbox attacks the host, one bomb after the other; the
-/// worst of them. Throws unless each bomb ends as designed.
-Result measure_bombs();
+/// worst of them. Throws unless each bomb ends as designed. A paired run leaves out those that fill memory.
+Result measure_bombs(Scope scope);
 /// How far beyond its disk limit a sandbox gets that writes as fast as it can, at worst.
 Result measure_disk();
 /// How late the server's timer is while a million files are measured again and again.

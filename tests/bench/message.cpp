@@ -104,6 +104,7 @@ struct BeastEcho {
 struct Pair {
     Samples floors;
     Samples products;
+    double server_cpu_us = 0;  // of a message
 };
 
 template <class Product>
@@ -119,6 +120,7 @@ Pair measure(Scope scope) {
     if (product)
         product->run(k_warm_up, nullptr);
     Pair pair;
+    const double cpu_before_ms = product ? product->server.cpu_ms() : 0;
     const auto began = Clock::now();
     for (std::size_t block = 0; block < k_blocks && ms_since(began) < k_budget_ms; ++block) {
         if (has_floor(scope))
@@ -126,6 +128,9 @@ Pair measure(Scope scope) {
         if (product)
             product->run(k_block, &pair.products);
     }
+    if (product)
+        pair.server_cpu_us =
+            (product->server.cpu_ms() - cpu_before_ms) * 1000 / static_cast<double>(pair.products.size());
     return pair;
 }
 
@@ -148,6 +153,7 @@ void measure_both(Scope scope, Result& result) {
     result.p50 = pair.products.p50();
     result.p95 = pair.products.p95();
     result.more["free_p50"] = free.products.p50();
+    result.more["server_cpu_us"] = pair.server_cpu_us;
     if (!has_floor(scope))
         return;
     result.ratio = *result.p50 / *result.floor;

@@ -27,6 +27,12 @@ std::size_t rank_of_interval(std::size_t count) {
 
 }  // namespace
 
+Better better_of(std::string_view detail, Better of_result) {
+    if (detail.ends_with("_us") || detail.ends_with("_ms") || detail.ends_with("_kb"))
+        return Better::lower;
+    return detail.ends_with("_s") ? Better::higher : of_result;
+}
+
 double cost_of(double a, double b, Better better) {
     return better == Better::lower ? b / a - 1 : 1 - b / a;
 }

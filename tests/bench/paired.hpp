@@ -6,11 +6,16 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 
 namespace atl::bench {
 
 /// Which numbers a user likes.
 enum class Better : std::uint8_t { lower, higher };
+
+/// The same of a number beside a result (Result::more), by the unit that its name ends with; else as the
+/// result's.
+Better better_of(std::string_view detail, Better of_result);
 
 /// By how much B is worse than A, as a share of A: 0.1 is 10 % slower, or 10 % less of it. Negative: B is
 /// better. Precondition: a > 0.

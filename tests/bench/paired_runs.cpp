@@ -36,8 +36,10 @@ double number_of(const std::vector<Result>& results, const std::string& name) {
 
 Better better_of(const std::vector<Result>& results, const std::string& name) {
     for (const Result& result : results) {
-        if (name.starts_with(result.key + ".") || name == result.key)
+        if (name == result.key)
             return result.better;
+        if (name.starts_with(result.key + "."))
+            return better_of(std::string_view(name).substr(result.key.size() + 1), result.better);
     }
     return Better::lower;
 }

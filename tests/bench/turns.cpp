@@ -36,12 +36,17 @@ class Load {
         const auto deadline = began + std::chrono::milliseconds(static_cast<int>(window_ms) + 5'000);
         if (drive(connections_, requests_, on_response, deadline) != 0)
             throw std::runtime_error("a turn was not answered within 5 s");
+        if (window_ms > k_warm_up_ms)
+            turns_ += turns;
         return static_cast<double>(turns) / ms_since(began) * 1000;
     }
+    /// Of all windows but the first, which is to warm up.
+    std::size_t turns() const { return turns_; }
 
   private:
     std::vector<std::string> requests_;
     std::vector<Connection> connections_;
+    std::size_t turns_ = 0;
 };
 
 std::vector<std::string> make_conversations(const Server& server) {
@@ -77,6 +82,7 @@ Result measure_turns(Scope scope) {
     floor_load.turns_per_s(k_warm_up_ms);
     if (product)
         product->load.turns_per_s(k_warm_up_ms);
+    const double cpu_before_ms = product ? product->server.cpu_ms() : 0;
     Samples floors;
     Samples products;
     for (std::size_t window = 0; window < windows; ++window) {
@@ -86,8 +92,12 @@ Result measure_turns(Scope scope) {
             products.add(product->load.turns_per_s(k_window_ms));
     }
     result.more["windows"] = static_cast<double>(windows);
-    if (product)
+    if (product) {
         result.value = products.p50();
+        // Of all turns, so a number that other load on the machine changes little.
+        result.more["server_cpu_us"] =
+            (product->server.cpu_ms() - cpu_before_ms) * 1000 / static_cast<double>(product->load.turns());
+    }
     if (has_floor(scope))
         result.floor = floors.p50();
     if (result.value && result.floor) {

@@ -7,6 +7,7 @@
 namespace {
 
 using atl::bench::Better;
+using atl::bench::better_of;
 using atl::bench::compare;
 using atl::bench::Cost;
 using atl::bench::cost_of;
@@ -29,6 +30,13 @@ TEST_CASE("paired: a cost is a share of the build with the trick, and negative w
     CHECK(cost_of(10, 9, Better::lower) == Approx(-0.1));
     CHECK(cost_of(1000, 900, Better::higher) == Approx(0.1));
     CHECK(cost_of(1000, 1100, Better::higher) == Approx(-0.1));
+}
+
+TEST_CASE("paired: of a number beside a result its unit says which is better") {
+    CHECK(better_of("server_cpu_us", Better::higher) == Better::lower);
+    CHECK(better_of("sse_mb_s", Better::lower) == Better::higher);
+    CHECK(better_of("p95", Better::lower) == Better::lower);
+    CHECK(better_of("p95", Better::higher) == Better::higher);
 }
 
 TEST_CASE("paired: of ten pairs the interval is from the second smallest to the second largest cost") {
