@@ -42,6 +42,7 @@
 #include "core/isolation/user_namespace.hpp"
 #include "core/sandbox/env_policy.hpp"
 #include "core/sandbox/manager.hpp"
+#include "core/sandbox/start_sweep.hpp"
 #include "core/store/checkpointer.hpp"
 #include "core/store/metered_store.hpp"
 #include "core/store/sqlite_store.hpp"
@@ -116,7 +117,6 @@ struct Application::Parts {
     Result<void> open_core();
     Result<void> open_database();
     Result<void> open_disk(const conversation::Snapshot& snapshot);
-    void sweep_workspaces(const conversation::Snapshot& snapshot);
     void open_meter();
     void guard_epoll();
     void open_inspector();
@@ -321,38 +321,8 @@ Result<void> Application::Parts::open_disk(const conversation::Snapshot& snapsho
     if (!provisioned)
         return provisioned.error();
     workspaces = std::move(*provisioned);
-    sweep_workspaces(snapshot);
+    orphans = sandbox::sweep_at_start(snapshot.sandboxes, *groups, *workspaces, *uids);
     return {};
-}
-
-void Application::Parts::sweep_workspaces(const conversation::Snapshot& snapshot) {
-    auto* const private_uids = dynamic_cast<isolation::HostUidLeases*>(uids.get());
-    std::vector<std::string> known;
-    for (const auto& sandbox_record : snapshot.sandboxes) {
-        if (!sandbox_record.gone)
-            known.push_back(sandbox_record.id);
-    }
-    // Processes of the last run that did not die keep their workspace and uid, whatever the store says.
-    std::vector<std::string> held;
-    for (const auto& leftover : groups->leftovers()) {
-        held.push_back(leftover.sandbox_id);
-        for (const auto& id : workspaces->owned_by(leftover.host_uids))
-            held.push_back(id);
-        if (private_uids != nullptr)
-            private_uids->hold(leftover.host_uids);
-    }
-    auto emptied = [private_uids](const Result<void>& removed) {
-        if (!removed)
-            LogLine(evt::sandbox_cleanup).quoted("err", removed.error().detail()).error();
-        else if (private_uids != nullptr)
-            private_uids->lift_quarantine();
-    };
-    const auto swept = workspaces->sweep(known, std::move(emptied), held);
-    orphans = swept.orphans;
-    if (private_uids == nullptr)
-        return;
-    private_uids->quarantine(swept.trash_owners);
-    private_uids->hold(swept.orphan_owners);
 }
 
 Gaps Application::Parts::gaps() const {

@@ -44,7 +44,7 @@ class Groups final : public sandbox::ResourceGroups {
     base::Result<std::unique_ptr<sandbox::ResourceGroup>> create(const std::string& name,
                                                                  const sandbox::Limits& limits) override;
     std::vector<sandbox::Leftover> take_leftovers() override { return std::move(leftovers_); }
-    const std::vector<sandbox::Leftover>& leftovers() const noexcept { return leftovers_; }
+    std::span<const sandbox::Leftover> leftovers() const override { return leftovers_; }
     void describe(sandbox::Enforcement& enforcement) const override;
     std::string_view freezer() const override { return freezer_; }
     std::optional<std::uint64_t> cpu_usec() const override;

@@ -54,25 +54,10 @@ class Workspaces final : public sandbox::DiskGuard {
     bool is_short() const override { return meter_.is_short(); }
     void describe(sandbox::Enforcement& enforcement, const std::string& sandbox_id) const override;
 
-    /// What a start found.
-    struct Sweep {
-        std::size_t unclaimed = 0;  // moved to the trash
-        std::size_t orphans = 0;    // now, those of earlier starts with them
-        std::size_t new_orphans = 0;
-        std::size_t returned = 0;                  // orphans that the store knows again
-        std::size_t missing = 0;                   // sandboxes of the store without a workspace
-        std::vector<std::uint32_t> trash_owners;   // not to be handed out until `done`
-        std::vector<std::uint32_t> orphan_owners;  // not to be handed out at all
-    };
-    /// At start, once the store has told which sandboxes exist: begins to remove what is in the trash and
-    /// what a crash left half-made, and moves every other workspace that is not known to the orphans. `done`
-    /// is called when the last byte of the trash is freed, with the first error there was. Workspaces in
-    /// `held_ids` stay as they are: processes of an earlier run still use them.
+    using Sweep = sandbox::Sweep;
     Sweep sweep(const std::vector<std::string>& known_ids, std::function<void(base::Result<void>)> done,
-                const std::vector<std::string>& held_ids = {});
-
-    /// The ids of the workspaces whose owner is one of these.
-    std::vector<std::string> owned_by(const std::vector<std::uint32_t>& host_uids) const;
+                const std::vector<std::string>& held_ids = {}) override;
+    std::vector<std::string> owned_by(const std::vector<std::uint32_t>& host_uids) const override;
 
     /// As the quota counts it, at once; none for a workspace without one, which has to be walked.
     std::optional<TreeSize> counted(const std::string& sandbox_id) const;

@@ -41,13 +41,9 @@ class HostUidLeases final : public sandbox::UidLeases {
     void adopt(std::uint32_t host_uid) override;
     void release(std::uint32_t host_uid) override;
 
-    /// At start: files of these uids are still being removed. None of them is handed out until
-    /// lift_quarantine(), whoever releases them meanwhile.
-    void quarantine(const std::vector<std::uint32_t>& host_uids);
-    void lift_quarantine() { quarantined_.clear(); }
-    /// At start: files of these uids stay on the disk without a sandbox, or processes with them do not die.
-    /// None of them is handed out in this run.
-    void hold(const std::vector<std::uint32_t>& host_uids);
+    void quarantine(const std::vector<std::uint32_t>& host_uids) override;
+    void lift_quarantine() override { quarantined_.clear(); }
+    void hold(const std::vector<std::uint32_t>& host_uids) override;
 
   private:
     explicit HostUidLeases(UidLeaseConfig config) : config_(std::move(config)) {}

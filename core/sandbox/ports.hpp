@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -86,6 +87,8 @@ class ResourceGroups {
     virtual ~ResourceGroups() = default;
     /// What was found at the start and is still there; given away once.
     virtual std::vector<Leftover> take_leftovers() { return {}; }
+    /// The same, to look at.
+    virtual std::span<const Leftover> leftovers() const { return {}; }
     /// A null pointer where this host has no group to offer; an error where it should have.
     virtual base::Result<std::unique_ptr<ResourceGroup>> create(const std::string& name,
                                                                 const Limits& limits) = 0;
@@ -96,6 +99,17 @@ class ResourceGroups {
     /// Processor time of the members of all groups together, also of those that are gone, in microseconds; by
     /// one read. None where the host does not account it.
     virtual std::optional<std::uint64_t> cpu_usec() const { return std::nullopt; }
+};
+
+/// What a start found of workspaces.
+struct Sweep {
+    std::size_t unclaimed = 0;  // moved to the trash
+    std::size_t orphans = 0;    // now, those of earlier starts with them
+    std::size_t new_orphans = 0;
+    std::size_t returned = 0;                  // orphans that the store knows again
+    std::size_t missing = 0;                   // sandboxes of the store without a workspace
+    std::vector<std::uint32_t> trash_owners;   // not to be handed out until `done`
+    std::vector<std::uint32_t> orphan_owners;  // not to be handed out at all
 };
 
 /// The workspaces on disk: provisioning, metering, removal (fs-guard).
@@ -125,6 +139,15 @@ class DiskGuard {
     virtual std::optional<DiskUsage> usage(const std::string& sandbox_id) const = 0;
     /// Out of reach at once; `done` when its last byte is freed.
     virtual void remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) = 0;
+    /// At start, once the store has told which sandboxes exist: begins to remove what is in the trash and
+    /// what a crash left half-made, and moves every other workspace that is not known to the orphans. `done`
+    /// is called when the last byte of the trash is freed, with the first error there was. Workspaces in
+    /// `held_ids` stay as they are: processes of an earlier run still use them.
+    virtual Sweep sweep(const std::vector<std::string>& known_ids,
+                        std::function<void(base::Result<void>)> done,
+                        const std::vector<std::string>& held_ids) = 0;
+    /// The ids of the workspaces whose owner is one of these.
+    virtual std::vector<std::string> owned_by(const std::vector<std::uint32_t>& host_uids) const = 0;
     /// Fills in disk: of this workspace, or with an empty id of one that would be made now.
     virtual void describe(Enforcement& enforcement, const std::string& sandbox_id) const = 0;
 };
@@ -184,6 +207,13 @@ class UidLeases {
     virtual void adopt(std::uint32_t host_uid) = 0;
     /// The caller has seen the last file of this uid removed.
     virtual void release(std::uint32_t host_uid) = 0;
+    /// At start: files of these uids are still being removed. None of them is handed out until
+    /// lift_quarantine(), whoever releases them meanwhile.
+    virtual void quarantine(const std::vector<std::uint32_t>& host_uids) { (void)host_uids; }
+    virtual void lift_quarantine() {}
+    /// At start: files of these uids stay on the disk without a sandbox, or processes with them do not die.
+    /// None of them is handed out in this run.
+    virtual void hold(const std::vector<std::uint32_t>& host_uids) { (void)host_uids; }
 };
 
 /// One event as an agent wrote it, checked by the host's end of the bridge.

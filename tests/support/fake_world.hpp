@@ -180,6 +180,11 @@ struct FakeWorld : sandbox::Launcher,
     void watch(const std::string& sandbox_id, std::uint32_t limit_mb,
                std::function<void(sandbox::Exit)> on_excess,
                std::function<void(std::uint64_t, std::uint64_t)> on_warning) override;
+    sandbox::Sweep sweep(const std::vector<std::string>&, std::function<void(base::Result<void>)>,
+                         const std::vector<std::string>&) override {
+        return {};
+    }
+    std::vector<std::string> owned_by(const std::vector<std::uint32_t>&) const override { return {}; }
     void set_limit(const std::string&, std::uint32_t) override {}
     void unwatch(const std::string& sandbox_id) override { watched.erase(sandbox_id); }
     std::optional<sandbox::DiskUsage> usage(const std::string& sandbox_id) const override {
