@@ -13,7 +13,6 @@
 
 #include "core/store/database_files.hpp"
 #include "core/store/env_text.hpp"
-#include "core/store/paired_writes.hpp"
 #include "core/store/row_keys.hpp"
 #include "core/store/schema.hpp"
 
@@ -75,8 +74,7 @@ Error damaged(const std::filesystem::path& file, const std::string& what) {
 struct SqliteStore::Impl {
     explicit Impl(const std::filesystem::path& path)
         : file(path),
-          database(path.c_str(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX, 0,
-                   paired_writes_vfs()) {
+          database(path.c_str(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX) {
         // Takes the place of automatic checkpoints (https://sqlite.org/c3ref/wal_hook.html).
         sqlite3_wal_hook(
             database.getHandle(),
