@@ -34,9 +34,6 @@ using conversation::TurnRecord;
 
 namespace {
 
-// Of a new database. The usual commit changes one page, and all of that page is written to the log.
-constexpr char k_page_size[] = "PRAGMA page_size = 1024";
-
 std::int64_t row_id(std::int64_t key, std::uint64_t low) {
     return (key << k_seq_bits) | static_cast<std::int64_t>(low);
 }
@@ -185,7 +182,6 @@ Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::filesystem::pa
     try {
         auto impl = std::make_unique<Impl>(file);
         SQLite::Database& database = impl->database;
-        database.exec(k_page_size);
         database.exec("PRAGMA journal_mode = WAL");
         database.exec("PRAGMA synchronous = NORMAL");
         database.exec("PRAGMA cache_size = -4096");
