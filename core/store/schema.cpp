@@ -109,9 +109,15 @@ ALTER TABLE sandboxes ADD COLUMN max_sockets INTEGER NOT NULL DEFAULT 2048;
 ALTER TABLE sandboxes ADD COLUMN max_open_files INTEGER NOT NULL DEFAULT 4096;
 )sql";
 
+constexpr const char* k_version_4 = R"sql(
+CREATE UNIQUE INDEX conversations_by_id ON conversations (id);
+CREATE UNIQUE INDEX sandboxes_by_id ON sandboxes (id);
+)sql";
+
 // Each says its tables in full, or the columns that it adds: a step is never changed once there are databases
 // of it.
-constexpr std::array<const char*, k_schema_version> k_steps = {k_version_1, k_version_2, k_version_3};
+constexpr std::array<const char*, k_schema_version> k_steps = {k_version_1, k_version_2, k_version_3,
+                                                               k_version_4};
 
 }  // namespace
 

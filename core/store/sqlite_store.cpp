@@ -13,8 +13,6 @@
 
 #include "core/store/database_files.hpp"
 #include "core/store/env_text.hpp"
-#include "core/store/paired_writes.hpp"
-#include "core/store/row_keys.hpp"
 #include "core/store/schema.hpp"
 
 namespace atl::store {
@@ -34,9 +32,6 @@ using conversation::Snapshot;
 using conversation::TurnRecord;
 
 namespace {
-
-// Of a new database. The usual commit changes one page, and all of that page is written to the log.
-constexpr char k_page_size[] = "PRAGMA page_size = 1024";
 
 std::int64_t row_id(std::int64_t key, std::uint64_t low) {
     return (key << k_seq_bits) | static_cast<std::int64_t>(low);
@@ -60,6 +55,10 @@ bool is_damage(const SQLite::Exception& error) {
     const int code = error.getErrorCode() & 0xff;
     return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
 }
+/// Two rows of one id, from before there were unique indexes.
+bool is_ambiguous(const SQLite::Exception& error) {
+    return (error.getErrorCode() & 0xff) == SQLITE_CONSTRAINT;
+}
 
 constexpr char k_restore_advice[] =
     "; stop the server, keep the damaged file and restore the database from a backup "
@@ -75,8 +74,7 @@ Error damaged(const std::filesystem::path& file, const std::string& what) {
 struct SqliteStore::Impl {
     explicit Impl(const std::filesystem::path& path)
         : file(path),
-          database(path.c_str(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX, 0,
-                   paired_writes_vfs()) {
+          database(path.c_str(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX) {
         // Takes the place of automatic checkpoints (https://sqlite.org/c3ref/wal_hook.html).
         sqlite3_wal_hook(
             database.getHandle(),
@@ -90,7 +88,6 @@ struct SqliteStore::Impl {
     /// The error of a failed call; damage stays known.
     Error failure(const SQLite::Exception& error);
     void prepare();
-    bool find_sandbox_keys();
     /// Ends a failed batch. sqlite3_reset() repeats the error of a failed step, so that is taken here and
     /// not left for the statement's next use.
     void abandon() noexcept;
@@ -113,7 +110,6 @@ struct SqliteStore::Impl {
     std::optional<Error> damage;  // for good
     std::optional<Error> lost;    // while a file is not where it was opened
     std::map<Sharer, Sharing> sharing;
-    RowKeys sandbox_keys;
     std::uintmax_t wal_frames = 0;
     std::uintmax_t page_bytes = 0;
     std::function<void(std::uintmax_t)> committed;
@@ -140,8 +136,15 @@ void SqliteStore::Impl::prepare() {
     end = statement("COMMIT");
     put_conversation = statement("INSERT OR REPLACE INTO conversations VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)");
     erase_conversation = statement("DELETE FROM conversations WHERE key = ?");
-    put_sandbox = statement("INSERT OR REPLACE INTO sandboxes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)");
-    erase_sandbox = statement("DELETE FROM sandboxes WHERE key = ?");
+    put_sandbox = statement(
+        "INSERT INTO sandboxes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
+        "conversation_id = excluded.conversation_id, host_uid = excluded.host_uid, "
+        "generation = excluded.generation, network = excluded.network, memory_mb = excluded.memory_mb, "
+        "cpu_percent = excluded.cpu_percent, disk_mb = excluded.disk_mb, "
+        "max_processes = excluded.max_processes, env = excluded.env, metadata = excluded.metadata, "
+        "created_at = excluded.created_at, ttl_seconds = excluded.ttl_seconds, gone = excluded.gone, "
+        "max_sockets = excluded.max_sockets, max_open_files = excluded.max_open_files");
+    erase_sandbox = statement("DELETE FROM sandboxes WHERE id = ?");
     put_turn = statement("INSERT OR REPLACE INTO turns VALUES (?,?,?,?,?,?)");
     forget_turns = statement("DELETE FROM turns WHERE id >= ? AND id < ? AND last_seq > 0 AND last_seq <= ?");
     append_event = statement("INSERT INTO events VALUES (?,?,?,?)");
@@ -154,18 +157,7 @@ void SqliteStore::Impl::prepare() {
         "WHERE idempotency_key = ? AND id >= ? AND id < ?");
 }
 
-// False: two rows are of the same sandbox. No index of the database says so.
-bool SqliteStore::Impl::find_sandbox_keys() {
-    SQLite::Statement rows(database, "SELECT key, id FROM sandboxes");
-    while (rows.executeStep()) {
-        if (!sandbox_keys.add(rows.getColumn(1).getString(), rows.getColumn(0).getInt64()))
-            return false;
-    }
-    return true;
-}
-
 void SqliteStore::Impl::abandon() noexcept {
-    sandbox_keys.on_rollback();
     for (auto* statement : {&begin, &end, &put_conversation, &erase_conversation, &put_sandbox,
                             &erase_sandbox, &put_turn, &forget_turns, &append_event, &purge, &read, &find})
         (*statement)->tryReset();
@@ -187,7 +179,6 @@ Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::filesystem::pa
     try {
         auto impl = std::make_unique<Impl>(file);
         SQLite::Database& database = impl->database;
-        database.exec(k_page_size);
         database.exec("PRAGMA journal_mode = WAL");
         database.exec("PRAGMA synchronous = NORMAL");
         database.exec("PRAGMA cache_size = -4096");
@@ -199,13 +190,11 @@ Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::filesystem::pa
             return migrated.error();
         impl->page_bytes = database.execAndGet("PRAGMA page_size").getUInt();
         impl->prepare();
-        if (!impl->find_sandbox_keys())
-            return damaged(file, "a sandbox has two rows");
         impl->opened = OpenedFiles(file);
         return std::unique_ptr<SqliteStore>(new SqliteStore(std::move(impl)));
     } catch (const SQLite::Exception& error) {
         ::umask(old_mask);
-        if (is_damage(error))
+        if (is_damage(error) || is_ambiguous(error))
             return damaged(file, error.what());
         return Error(Errc::storage_failed, "cannot open the database " + file.string() + ": " + error.what() +
                                                "; check that the folder is writable and the disk not full");
@@ -247,7 +236,6 @@ Result<void> SqliteStore::commit(std::span<const conversation::Write> writes) {
         for (const auto& write : writes)
             std::visit([&](const auto& one) { impl_->apply(one); }, write);
         run(*impl_->end);
-        impl_->sandbox_keys.on_commit();
         if (impl_->committed)
             impl_->committed(impl_->wal_frames * impl_->page_bytes);
         return {};
@@ -293,7 +281,7 @@ void SqliteStore::Impl::apply(const PutSandbox& write) {
     const std::string env = env_text(record.env);
     SQLite::Statement& s = *put_sandbox;
     s.reset();
-    s.bind(1, sandbox_keys.find_or_add(record.id));
+    s.bind(1);  // a new row gets the next key
     s.bindNoCopy(2, record.id);
     s.bindNoCopy(3, record.conversation_id);
     s.bind(4, record.host_uid);
@@ -314,13 +302,9 @@ void SqliteStore::Impl::apply(const PutSandbox& write) {
 }
 
 void SqliteStore::Impl::apply(const EraseSandbox& write) {
-    const auto key = sandbox_keys.find(write.id);
-    if (!key)
-        return;
     erase_sandbox->reset();
-    erase_sandbox->bind(1, *key);
+    erase_sandbox->bindNoCopy(1, write.id);
     erase_sandbox->exec();
-    sandbox_keys.remove(write.id);
 }
 
 void SqliteStore::Impl::apply(const PutTurn& write) {

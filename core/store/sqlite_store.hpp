@@ -4,7 +4,7 @@
 // Invariants: one connection, one process (the data directory is locked before this is opened); the file is
 // mode 0600; automatic checkpoints are off: checkpointer.hpp has them made outside the loop. A database that
 // is damaged, or whose files are no longer those that were opened, takes no more writes. Opening reads the
-// header, the schema and the sandboxes, not the whole file: damage elsewhere is found by the read or the
+// header and the schema, not the whole file: damage elsewhere is found by the read or the
 // commit that meets it. Not here: what the rows mean.
 #pragma once
 
