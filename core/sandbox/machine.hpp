@@ -1,12 +1,13 @@
-// The life of one generation of a sandbox as a pure state machine: no I/O, no clock. Inputs are what
-// happened; each returns a step: what to do next. Every input is valid in every phase; what comes too
-// late is ignored. Once dead it stays dead.
+// The life of one generation of a sandbox as a pure state machine: no I/O, no clock. Each input is an event
+// and returns a step: the next actions. Every input is valid in every phase; a late input is ignored. The
+// phase `dead` is final.
 //
 //     launching -> ready -> asking -> terminating -> killing -> dead
 //                  ready <-> freezing -> frozen -> ready
 //
 // Any phase may go to dead when the processes are gone, and `killing` gives up after its deadline (lost): the
-// processes are then still there, has_given_up() says so, and are somebody else's to end (undying_list.hpp).
+// processes are then still there, has_given_up() says so, and UndyingList (undying_list.hpp) goes on killing
+// them.
 #pragma once
 
 #include <string>
@@ -16,7 +17,7 @@
 
 namespace atl::sandbox {
 
-/// What the manager does after an input, in this order.
+/// The actions of the manager after an input, in this order.
 struct MachineStep {
     bool thaw = false;          // first: let it go on
     bool freeze = false;        // then call frozen() or freeze_failed()
@@ -25,7 +26,7 @@ struct MachineStep {
     bool kill = false;          // SIGKILL, the whole group
     bool report_ready = false;
     bool report_frozen = false;
-    bool clean_up = false;     // it is dead: give back what no process needs any more, then report
+    bool clean_up = false;     // it is dead: release its resources, then report
     bool disarm = false;       // the deadline is no longer wanted
     base::Millis deadline{0};  // above zero: call deadline_passed() after this time
 };

@@ -1,14 +1,14 @@
 // All sandboxes of this server and the life of each: workspace, group, process, channel, and the orderly end
 // of all of them. Drives one GenerationMachine (machine.hpp) a running generation and performs its actions
-// through the ports. Writes nothing to the store: who asked for a sandbox does.
+// through the ports. Writes nothing to the store: the caller does.
 //
 // Invariants: a sandbox has at most one living generation; its uid is released only after its workspace is
-// gone, and that goes only after its last process; every start is answered once; every generation that was
-// ready is reported to the observer once when it has ended. One whose processes do not die in time has ended
-// for clients (`lost`), and keeps its place, its memory, uid and workspace until they have
-// (undying_list.hpp).
+// gone, and the workspace is removed only after the last process; every start is answered once; every
+// generation that was ready is reported to the observer once when it has ended. A generation whose processes
+// do not die in time has ended for clients (`lost`), but it keeps its place, its memory, uid and workspace
+// until they are dead (undying_list.hpp).
 //
-// Not here: conversations, turns, what a client may ask for.
+// Not here: conversations, turns, the rights of a client.
 #pragma once
 
 #include <functional>
@@ -32,7 +32,7 @@
 
 namespace atl::sandbox {
 
-/// What the manager works with; everything outlives it.
+/// The ports of the manager; all of them outlive it.
 struct ManagerPorts {
     const base::Clock& clock;
     base::Timers& timers;
@@ -83,15 +83,15 @@ class Manager {
     Manager(const Manager&) = delete;
     Manager& operator=(const Manager&) = delete;
 
-    /// From now on looks at the host's memory, also while nothing starts: below the reserve what can be
-    /// spared is ended, below half of it the sandbox that holds most (exit class oom). Nothing without a
-    /// reserve.
+    /// Starts to watch the host's memory, also while nothing starts. Below the reserve a sandbox that can be
+    /// spared is ended; below half of the reserve the sandbox that holds most is killed (exit class oom).
+    /// Does nothing without a reserve.
     void watch_host_memory();
     /// Set before the first sandbox is made; must outlive the manager's last callback.
     void set_observer(Observer* observer) { observer_ = observer; }
 
-    /// Whether a generation with these limits may start now. Frozen ones count like all that live: they may
-    /// go on at any time. Errors: capacity, shutting_down.
+    /// Whether a generation with these limits may start now. A frozen generation counts like a running one:
+    /// it may be thawed at any time. Errors: capacity, shutting_down.
     base::Result<void> room_for(const Limits& limits) const;
     /// Whether a sandbox may have these limits from now on; with none of it living, whether it could ever
     /// start with them. Errors: capacity.
@@ -109,7 +109,7 @@ class Manager {
     void claim(const std::string& id);
     /// At start, before the first adopt(): processes of an earlier run that did not die.
     void hold(std::vector<Leftover> leftovers);
-    /// Takes over a sandbox that the store remembers; nothing of it runs but what hold() was given.
+    /// Takes over a sandbox of the store. It has no running processes, except leftovers that hold() got.
     void adopt(Record record);
 
     /// Starts the next generation. `ready` is called once, from the loop: success, or sandbox_failed
@@ -126,7 +126,7 @@ class Manager {
     /// once, from the loop: success, or sandbox_failed and it goes on; not at all if it ends, is stopped or
     /// thawed before. Precondition: can_freeze().
     void freeze(const std::string& id, Ready frozen);
-    /// Lets a frozen generation go on at once; one that cannot is ended.
+    /// Thaws a frozen generation at once, and ends it if it cannot be thawed.
     void thaw(const std::string& id);
     /// Stops a sandbox for a look at its files, without a change of its status: `done` once, from the loop,
     /// when none of its processes runs; sandbox_failed where it cannot be stopped. Not at all if it ends, is
@@ -138,9 +138,9 @@ class Manager {
     std::optional<pid_t> process(const std::string& id) const;
     /// All of them as its group tells; empty where it has none.
     std::vector<pid_t> members(const std::string& id) const;
-    /// Ends it, removes the workspace and gives the uid back. The id is unknown at once. `gone` is called
-    /// when all is done: only then may the store forget the sandbox. `answered` is called after it, or
-    /// before, after base::k_removal_answer_deadline: what is left then is for the disk or for the kernel.
+    /// Ends it, removes the workspace and releases the uid. The id is unknown at once. `gone` is called when
+    /// all is done: only then may the store forget the sandbox. `answered` is called after `gone`, or after
+    /// base::k_removal_answer_deadline if that is sooner: then only the disk or the kernel has work left.
     void remove(const std::string& id, Done answered, Done gone = nullptr);
     /// Refuses new starts, ends every generation, then calls `done`. Workspaces stay. Processes that do not
     /// die are left to the next start, which kills them first.
@@ -151,9 +151,9 @@ class Manager {
     /// Each sandbox with a living process, and the host's number of its process 1.
     std::vector<std::pair<std::string, pid_t>> processes() const;
 
-    /// How the living generation ends, if it ends for a limit. One of which the kernel killed a process for
-    /// its memory limit is ended by this: who sees a stream break asks first, since the kernel's event may
-    /// come after.
+    /// How the living generation ends, if it ends for a limit. If the kernel killed a process of the
+    /// generation for its memory limit, this call ends the generation. A caller that sees a broken stream
+    /// calls this first, since the kernel's event may come later.
     std::optional<Exit> limit_reached(const std::string& id);
     /// Whether limit_reached() may be true: cheap enough to be asked at the end of each turn.
     bool is_limit_suspected(const std::string& id) const;
@@ -161,9 +161,9 @@ class Manager {
     bool is_ending(const std::string& id) const;
 
     const Record* find(const std::string& id) const;
-    /// Changes what the next generation starts with, and the limits of a living one where the kernel can at
-    /// once: memory can be given but not taken.
-    /// Precondition: the sandbox is known. Errors: sandbox_failed; the next generation has them all the same.
+    /// Sets the limits of the next generation, and those of a living one where the kernel allows it: a memory
+    /// limit can be raised but not lowered. Precondition: the sandbox is known. Errors: sandbox_failed; the
+    /// next generation has them all the same.
     base::Result<void> set_limits(const std::string& id, const Limits& limits);
     /// Of the living generation; empty without one, or where this host does not account.
     Usage usage(const std::string& id) const;
@@ -172,14 +172,14 @@ class Manager {
     /// Null unless the sandbox is ready. Valid until control returns to the loop.
     Channel* channel(const std::string& id);
     Status status(const std::string& id) const;
-    /// Of this sandbox, or with an empty id of one that would be made now.
+    /// Of this sandbox, or, with an empty id, of a sandbox that would be made now.
     Enforcement enforcement(NetworkMode network, const std::string& id = {}) const;
-    /// With those of undying().
+    /// Includes the generations of undying().
     std::size_t living() const noexcept { return living_; }
     /// Generations whose processes did not die in time, the oldest first.
     std::vector<Undying> undying(std::size_t most) const { return undying_.list(most); }
     std::size_t undying_count() const noexcept { return undying_.size(); }
-    /// What freezes sandboxes on this host, as ResourceGroups::freezer().
+    /// The mechanism that freezes sandboxes on this host, as ResourceGroups::freezer().
     std::string_view freezer() const { return ports_.groups.freezer(); }
     /// The memory limits of all living generations together.
     std::uint64_t committed_memory_mb() const noexcept { return committed_mb_; }
@@ -247,10 +247,10 @@ class Manager {
     SocketWatch sockets_;
     HostMemoryWatch host_memory_;
     std::set<std::string> alive_;  // with a living generation
-    // For the host's memory: the search for who holds most, and who is being ended.
+    // The search for the sandbox that holds most of the host's memory.
     struct Search {
         HostMemory memory;
-        std::string at;       // the last one that was looked at
+        std::string at;       // the last sandbox that the search has looked at
         std::string largest;  // empty: none so far
         std::uint64_t bytes = 0;
         std::uint64_t sockets = 0;

@@ -1,5 +1,4 @@
-// What the sandbox manager counts as it happens, for who watches the server. Reading costs nothing; nothing
-// here decides anything.
+// Counters of the sandbox manager, for monitoring. Reading them costs nothing; no decision depends on them.
 #pragma once
 
 #include "core/base/bucket_histogram.hpp"
