@@ -88,7 +88,7 @@ base::Result<base::UniqueFd> in_memory(const std::vector<std::string>& arguments
     return memory;
 }
 
-/// All that a launch names: the profile's own sources, and bwrap itself.
+/// All paths that a launch uses: the sources of the profile, and bwrap itself.
 StagingSources staging_sources(const LauncherConfig& config) {
     StagingSources sources{config.guest, config.etc_dir, config.sources};
     auto& reachable = sources.reachable;
@@ -110,7 +110,8 @@ StagingSources staging_sources(const LauncherConfig& config) {
     return sources;
 }
 
-// What an earlier run of this server left: it holds the data directory's lock, so none of it is in use.
+// Removes the files of an earlier run: this server holds the data directory's lock, so none of them is in
+// use.
 base::Result<base::UniqueFd> prepare_run_dir(const fs::path& path) {
     std::error_code error;
     fs::remove_all(path, error);

@@ -60,7 +60,7 @@ void make_folder(const fs::path& path) {
     fs::permissions(path, fs::perms(0755));
 }
 
-// Whatever this process's umask is, and the mode of what was copied.
+// Sets the mode of all folders: it must not depend on the umask or on the copied files.
 void open_folders(const fs::path& path) {
     fs::permissions(path, fs::perms(0755));
     for (const auto& entry : fs::recursive_directory_iterator(path)) {
@@ -69,7 +69,7 @@ void open_folders(const fs::path& path) {
     }
 }
 
-// False in a user namespace, where nobody may (mknod(2)).
+// False in a user namespace, where mknod(2) cannot make devices.
 bool make_devices(const fs::path& dev) {
     make_folder(dev);
     make_folder(dev / "pts");
@@ -148,8 +148,8 @@ class Maker {
 
     template <class Wanted>
     void add_mounts_below(const fs::path& folder, const Wanted& is_wanted) {
-        // Sorted, so that a mount comes before what is mounted in it; each place once, since the last mount
-        // on it is what is seen.
+        // Sorted, so that a mount comes before the mounts inside it. Each mount point comes once, since only
+        // the last mount on it is visible.
         const std::set<fs::path> points(sources_.mount_points.begin(), sources_.mount_points.end());
         for (const fs::path& point : points) {
             std::error_code gone;

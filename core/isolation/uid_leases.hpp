@@ -1,12 +1,11 @@
-// The host uids of sandboxes. As root each sandbox has one of its own, so that two sandboxes are strangers
-// to the kernel, also when two servers run on one host: blocks of uids are leased host-wide by files in a
-// lease directory, and each server hands out what is in its blocks.
-// A lease file `block-N` names its holder: the data directory and the instance id that lies in it. It stays
-// when the server stops, since the workspaces stay. A block is taken over only when its holder's data
-// directory no longer has that id, and only when no fresh block is left.
-// Invariants: a uid is handed out to one sandbox at a time; a lease file appears whole or not at all
-// (link(2)); taking a block over happens under a lock (flock(2)).
-// Not here: what lives where the ids are (the store), who made the instance id (app).
+// The host uids of sandboxes. As root each sandbox has one of its own, so that two sandboxes are strangers to
+// the kernel, also when two servers run on one host: blocks of uids are leased host-wide by files in a lease
+// directory, and each server hands out the uids of its blocks. A lease file `block-N` names its holder: the
+// data directory and the instance id that lies in it. It stays when the server stops, since the workspaces
+// stay. A block is taken over only when its holder's data directory no longer has that id, and only when no
+// fresh block is left. Invariants: a uid is handed out to one sandbox at a time; a lease file appears whole
+// or not at all (link(2)); taking a block over happens under a lock (flock(2)). Not here: the sandbox of each
+// uid (the store), the making of the instance id (app).
 #pragma once
 
 #include <filesystem>
@@ -41,8 +40,8 @@ class HostUidLeases final : public sandbox::UidLeases {
     void adopt(std::uint32_t host_uid) override;
     void release(std::uint32_t host_uid) override;
 
-    /// At start: files of these uids are still being removed. None of them is handed out until
-    /// lift_quarantine(), whoever releases them meanwhile.
+    /// At start: files of these uids are still being removed. None of these uids is handed out before
+    /// lift_quarantine(), even if it is released meanwhile.
     void quarantine(const std::vector<std::uint32_t>& host_uids);
     void lift_quarantine() { quarantined_.clear(); }
     /// At start: files of these uids stay on the disk without a sandbox, or processes with them do not die.

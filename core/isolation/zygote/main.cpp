@@ -1,5 +1,5 @@
 // atoll-zygote N: joins the N groups whose cgroup.procs it got as descriptors 3 and up, waits on descriptor 0
-// for what to become, and becomes it. What goes wrong is told on the future program's stderr; the exit status
+// for a request, and execs the program in it. An error is written to that program's stderr; the exit status
 // is then 127. `atoll-zygote arm` (arm.hpp) and `atoll-zygote epoll-count` (epoll_count.hpp) are other tasks.
 // Static and small: a few of these wait at any time.
 #include <sys/socket.h>
