@@ -19,9 +19,10 @@ class EventArmer {
     /// `program` is atoll-zygote. Errors: sandbox_failed.
     static base::Result<EventArmer> start(const base::Executor& executor,
                                           const std::filesystem::path& program);
-    /// Has `events` signalled as `file` of the group whose cgroup.event_control is `control` and `argument`
-    /// say. 0 or errno, EAGAIN where too many wait to be armed; what the kernel answers is not told. A
-    /// process that has died (the kernel may kill it for memory) is replaced; what it had not read is lost.
+    /// Registers `events` for notifications of `file`, with `argument`, at the group whose
+    /// cgroup.event_control is `control`. Returns 0 or errno: EAGAIN if too many requests wait. The kernel's
+    /// answer is not reported. A dead armer process (the kernel may kill it for memory) is replaced; requests
+    /// that it had not read are lost.
     int arm(int events, int file, int control, std::string_view argument);
 
   private:

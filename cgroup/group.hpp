@@ -23,13 +23,14 @@ namespace atl::cgroup {
 class Group final : public sandbox::ResourceGroup {
   public:
     /// Makes the group `name` in every place. Precondition: at least one place. Errors: sandbox_failed, and
-    /// nothing is left.
+    /// no group remains.
     static base::Result<std::unique_ptr<Group>> make(base::Executor executor, base::Timers& timers,
                                                      const Places& places, std::string name);
     /// The group `name` of an earlier run, where it still is. Errors: sandbox_failed if it is nowhere.
     static base::Result<std::unique_ptr<Group>> open(base::Executor executor, base::Timers& timers,
                                                      const Places& places, std::string name);
-    /// Kills what is left and removes the group if that empties it at once; else the next start does.
+    /// Kills the remaining members, and removes the group if it is empty at once; otherwise the next start
+    /// removes it.
     ~Group() override;
 
     int clone_into_fd() const override;
@@ -49,7 +50,7 @@ class Group final : public sandbox::ResourceGroup {
 
     /// `cgroup.procs` of each v1 hierarchy, open for writing. Errors: sandbox_failed.
     base::Result<std::vector<base::UniqueFd>> open_procs() const;
-    /// Who arms slow events of v1; outlives the group.
+    /// Sets the armer for slow events of v1; it must outlive the group.
     void set_armer(EventArmer* armer) { armer_ = armer; }
     /// Where v1 needs them: starts a zygote of `program` now, and further ones when they are asked for.
     /// Errors: sandbox_failed.

@@ -66,7 +66,7 @@ std::vector<std::uint32_t> uids_of_members(int folder) {
     std::vector<std::uint32_t> uids;
     for (const pid_t pid : members_of(folder)) {
         std::ifstream status("/proc/" + std::to_string(pid) + "/status");
-        // Line by line: `Name:` comes first, and what follows it is the process's own choice (proc(5)).
+        // Line by line: `Name:` comes first, and the process chooses its value (proc(5)).
         for (std::string line; std::getline(status, line);) {
             constexpr std::string_view k_label = "Uid:\t";
             std::uint32_t uid = 0;

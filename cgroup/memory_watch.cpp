@@ -94,7 +94,7 @@ void MemoryWatch::rest_of_mark() {
     rest(mark_rest_, base::k_memory_warning_interval, [this] {
         if (folder_.version == 1) {
             if (mark_ && !awaits_mark_)
-                drain_mark();  // what came meanwhile is over
+                drain_mark();  // an event during the rest is outdated
             await_mark();
         } else if (!set_mark()) {
             rest_of_mark();
@@ -166,13 +166,14 @@ void MemoryWatch::await_mark() {
     });
 }
 
-// A trigger of v2 tells once a window as long as it goes on, an eventfd whenever the kernel had to search.
-// Who writes files faster than the disk takes them makes it search, too, and is short of nothing.
+// A v2 trigger fires once a window while the pressure lasts; a v1 eventfd fires whenever the kernel had to
+// reclaim. A process that writes files faster than the disk also makes the kernel reclaim, but it is not
+// short of memory.
 void MemoryWatch::on_pressure() {
     const std::uint64_t held = held_bytes();
     const bool is_short = held >= limit_bytes_ / 2;
     rest(pressure_rest_, is_short ? base::k_memory_warning_interval : k_harmless_pressure_pause, [this] {
-        // What came meanwhile is over.
+        // An event during the rest is outdated.
         std::uint64_t count = 0;
         if (folder_.version == 1)
             (void)!::read(pressure_->fd().get(), &count, sizeof count);
@@ -187,7 +188,8 @@ void MemoryWatch::await_pressure() {
     pressure_->wait(folder_.version == 2 ? Event::exceptional : Event::readable, [this] { on_pressure(); });
 }
 
-/// Of v2, whose kernel holds members at the mark from when they meet it: what they use does not tell.
+/// For v2: from the first time that members reach the mark, the kernel holds them at it, so their usage does
+/// not show that they reached it.
 bool MemoryWatch::mark_was_met() {
     if (folder_.version == 1)
         return false;
@@ -199,7 +201,7 @@ void MemoryWatch::look() {
     const std::uint64_t held = held_bytes();
     const bool was_met = mark_was_met();
     if (was_met) {
-        // From here on the limit itself decides: who is above the mark is not to be slowed down.
+        // The mark is lifted: members above it must not be throttled. From here on only the limit applies.
         (void)write_at(folder_.folder, "memory.high", "max");
         watch_pressure();
     }
