@@ -1,4 +1,4 @@
-// A store that counts what goes through it and how long commits take; all else is the store's behind it.
+// A store that counts its operations and times its commits; it forwards every call to the store behind it.
 #pragma once
 
 #include "core/base/bucket_histogram.hpp"
@@ -11,7 +11,7 @@ struct StoreStats {
     base::CountsBy<conversation::EventType> events;  // committed
     std::uint64_t event_bytes = 0;                   // of their text
     std::uint64_t refused_commits = 0;
-    base::BucketHistogram commit_duration{base::k_stall_bounds};  // of those that went through
+    base::BucketHistogram commit_duration{base::k_stall_bounds};  // of successful commits
 };
 
 class MeteredStore final : public conversation::Store {

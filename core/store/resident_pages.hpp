@@ -1,5 +1,5 @@
-// Keeps the pages of a file that grows in memory (mlock(2)). A write to part of a page that the kernel has
-// dropped waits until it is read again: behind whatever else the disk has to do, in the loop.
+// Keeps the pages of a growing file in memory (mlock(2)). A write to part of a page that the kernel has
+// dropped first reads the page: the loop would wait for the disk and its queue.
 #pragma once
 
 #include <sys/types.h>
@@ -13,19 +13,18 @@ namespace atl::store {
 
 class ResidentPages {
   public:
-    /// Not more than this, in bytes: usual logs are below (Checkpointer::Bounds::due), and so is what every
-    /// user may lock (RLIMIT_MEMLOCK, 8 MiB since Linux 5.16).
+    /// The most to lock, in bytes. The usual log is shorter (Checkpointer::Bounds::due), and every user may
+    /// lock more (RLIMIT_MEMLOCK, 8 MiB since Linux 5.16).
     static constexpr off_t k_most = 5L * 1024 * 1024;
 
-    /// Keeps what the file has already, for which it may wait for the disk.
+    /// Locks the pages that the file already has; this may wait for the disk.
     explicit ResidentPages(const char* file) noexcept;
     ~ResidentPages();
     ResidentPages(const ResidentPages&) = delete;
     ResidentPages& operator=(const ResidentPages&) = delete;
 
-    /// Keeps what is before `end`, and some after it: a file that is shorter is made longer, with zeros. Once
-    /// the system refuses (a small RLIMIT_MEMLOCK), nothing more is kept, and writes are what they are
-    /// without.
+    /// Locks the pages before `end`, and some after it. A shorter file is extended with zeros. Once the
+    /// system refuses (a small RLIMIT_MEMLOCK), no further page is locked, and writes may wait for the disk.
     void cover(off_t end) noexcept {
         if (end > covered_ && covered_ < k_most)
             grow(end);

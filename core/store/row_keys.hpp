@@ -1,5 +1,5 @@
-// Which row of a table belongs to which id, for tables whose rows are in the order in which they came: an
-// index in the database would have to be changed on a page of its own with each insert.
+// Maps ids to row keys, for tables whose rows are in the order of their inserts. An index in the database
+// would change one more page with each insert.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace atl::store {
 
-/// Keys are never used twice in one run. What is removed in a batch stays known until the batch is committed,
-/// so that one that failed can be tried again.
+/// Keys are never used twice in one run. An id that a batch removes stays known until the batch is committed,
+/// so that a failed batch can be tried again.
 class RowKeys {
   public:
     /// A row that is in the table already. False if another row has its id.

@@ -2,10 +2,10 @@
 // of the process at once, and of the machine up to the last checkpoint or sync; sqlite.org/wal.html).
 //
 // Invariants: one connection, one process (the data directory is locked before this is opened); the file is
-// mode 0600; automatic checkpoints are off: app has them made outside the loop. A database that is damaged,
-// or whose files are no longer those that were opened, takes no more writes. Opening reads the header, the
-// schema and the sandboxes, not the whole file: damage elsewhere is found by the read or the commit that
-// meets it. Not here: what the rows mean.
+// mode 0600; automatic checkpoints are off: app has them made outside the loop. A damaged database takes no
+// more writes, nor does a database whose paths no longer lead to the opened files. Opening reads the header,
+// the schema and the sandboxes, not the whole file: damage elsewhere is found by the read or the commit that
+// meets it. Not here: the meaning of the rows.
 #pragma once
 
 #include <filesystem>
@@ -18,8 +18,8 @@ namespace atl::store {
 
 class SqliteStore final : public conversation::Store {
   public:
-    /// Opens or makes the database and brings its schema up to date. Errors: storage_failed, saying what is
-    /// wrong with the file and what to do (also for a schema of a newer server and for a damaged file).
+    /// Opens or makes the database and brings its schema up to date. Errors: storage_failed, with the fault
+    /// of the file and its remedy (also for a schema of a newer server and for a damaged file).
     static base::Result<std::unique_ptr<SqliteStore>> open(const std::filesystem::path& file);
     ~SqliteStore() override;
 
@@ -33,15 +33,15 @@ class SqliteStore final : public conversation::Store {
     base::Result<conversation::TurnRecord> find_turn(std::int64_t key,
                                                      const std::string& idempotency_key) override;
 
-    /// Looks whether the database's files are still those that were opened (stat(2), twice). While one was
-    /// removed or replaced, usable() and commit() are errors: what is written to a file without a name is
-    /// lost with the process.
+    /// Checks that the database's paths still lead to the opened files (stat(2), twice). While a file is
+    /// removed or replaced, usable() and commit() return errors: a write to a file without a name is lost
+    /// with the process.
     void check_files();
 
     /// Whether another process may open the database: only while it makes a checkpoint or a backup. Otherwise
     /// this connection keeps its locks, which saves six system calls a commit (pragma.html, locking_mode).
     enum class Sharing : std::uint8_t { exclusive, shared };
-    /// Each of them shares for itself; exclusive is what all agree to.
+    /// Each sharer shares for itself; the database is exclusive only while no sharer shares it.
     enum class Sharer : std::uint8_t { checkpoint, backup };
     base::Result<void> set_sharing(Sharing sharing, Sharer sharer = Sharer::checkpoint);
 
