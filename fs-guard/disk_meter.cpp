@@ -70,7 +70,7 @@ void DiskMeter::unwatch(const std::string& id) {
         stop_counting(id, node.mapped());
 }
 
-/// What its processes held is gone with them.
+/// Its processes have ended, so the files that they held no longer count.
 void DiskMeter::stop_counting(const std::string& id, const Watched& watched) {
     agreed_gaps_[id] = watched.agreed_gap;
     if (!watched.size || watched.held.inodes == 0)

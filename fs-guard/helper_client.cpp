@@ -35,7 +35,7 @@ base::Result<Ends> make_pipe() {
     return Ends{base::UniqueFd(ends[0]), base::UniqueFd(ends[1])};
 }
 
-/// For a request whose answer says no more than that it is done.
+/// For a request whose answer carries no data.
 std::function<void(base::Result<nlohmann::json>)> without_answer(HelperClient::Done done) {
     return [done = std::move(done)](const base::Result<nlohmann::json>& answer) {
         if (answer)

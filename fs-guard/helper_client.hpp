@@ -1,9 +1,9 @@
 // The server's end of one atoll-helper process (helper/README.md): a queue of requests, answered in order. A
-// helper that dies is started again and gets what it had not answered once more; a request that ends
-// base::k_max_helper_attempts helpers is given up. A helper that does not answer in time, or makes no
-// progress in a tree, is killed and counts as dead. Invariants: one request is on its way at a time, so that
-// a write never blocks; no call here waits for a helper; one helper runs at a time; callbacks come from the
-// loop and never after the client is gone.
+// helper that dies is started again and gets the unanswered requests once more; after a request has ended
+// base::k_max_helper_attempts helpers, it fails. A helper that does not answer in time, or makes no progress
+// in a tree, is killed and counts as dead. Invariants: one request is in flight at a time, so that a write
+// never blocks; no call here waits for a helper; one helper runs at a time; callbacks come from the loop and
+// never after the client is gone.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ struct HelperConfig {
     HelperDeadlines deadlines{};
 };
 
-/// What a tree holds on the disk, folders and all.
+/// The size of a tree on the disk, with its folders.
 struct TreeSize {
     std::uint64_t bytes = 0;  // allocated
     std::uint64_t inodes = 0;
@@ -52,7 +52,7 @@ struct Members {
     std::vector<pid_t> all;  // as its group tells; empty where there is none
 };
 
-/// What a sandbox holds, also of files that have no name any more.
+/// The size of a sandbox, with the deleted files that it holds.
 struct Inspection {
     TreeSize tree;
     TreeSize held;                    // deleted, but kept by its processes
@@ -75,23 +75,23 @@ class HelperClient {
 
     /// Removes a tree; `path` is relative to the working directory, ASCII. Errors: storage_failed.
     void remove(const std::string& path, Done done);
-    /// Has the disk take what a database's log holds. Errors: storage_failed.
+    /// Syncs a database's log to the disk. Errors: storage_failed.
     void sync_log(const std::filesystem::path& database, Done done);
     /// Writes a database's log back. Errors: storage_failed.
     void checkpoint(const std::filesystem::path& database, Done done);
-    /// What a tree holds; `path` as for remove(). Errors: storage_failed, also if it is not there.
+    /// Measures a tree; `path` as for remove(). Errors: storage_failed, also if the tree does not exist.
     void measure(const std::string& path, std::function<void(base::Result<TreeSize>)> done);
-    /// What a tree holds and what `members` hold of deleted files beside it; stood_still is left false.
-    /// `path` as for remove(). Errors: storage_failed.
+    /// Measures a tree and the deleted files that `members` hold; stood_still is left false. `path` as for
+    /// remove(). Errors: storage_failed.
     void inspect(const std::string& path, const Members& members,
                  std::function<void(base::Result<Inspection>)> done);
     /// Requests without an answer.
     std::size_t pending() const noexcept { return queue_.size(); }
-    /// From when a request went out to its answer, of those that were answered.
+    /// The time from a request to its answer, of answered requests.
     const base::BucketHistogram& durations() const noexcept { return durations_; }
     /// How often a helper died or had to be ended.
     std::uint64_t deaths() const noexcept { return deaths_; }
-    /// Those of them that were ended because they were silent for too long.
+    /// The number of them that were killed because they were silent for too long.
     std::uint64_t timeouts() const noexcept { return timeouts_; }
     /// Of the helper as it runs now; -1 between two of them.
     pid_t pid() const noexcept { return pid_; }
@@ -132,7 +132,7 @@ class HelperClient {
     base::UniqueFd pidfd_;
     pid_t pid_ = -1;
     std::string input_;
-    std::optional<isolation::FdWatch> ending_;  // the pidfd of one that was killed
+    std::optional<isolation::FdWatch> ending_;  // the pidfd of a killed helper
     base::TimerId restart_timer_ = 0;
     base::TimerId deadline_ = 0;  // of the request that is on its way
     int failures_ = 0;            // in a row

@@ -1,14 +1,14 @@
 // The workspaces on disk: `DATA/workspaces/ID`, mode 0700, owned by the sandbox's uid. A removed one is first
 // renamed into `DATA/trash`, out of everybody's reach at once, and then taken apart by the helper process.
 // Where the file system has project quotas, a workspace is a project whose number is the sandbox's uid:
-// leased host-wide, nobody else's until its last file is gone, and remembered by the folder itself. So there
-// is nothing to keep beside it. The limit goes with the rename into the trash: a crash leaves none behind.
+// leased host-wide, not used again until its last file is gone, and stored in the folder itself. So no other
+// record is needed. The limit is cleared at the move into the trash; after a crash the next start clears it.
 // A workspace that the store may not have yet has a mark, the empty file `DATA/unclaimed/ID`: it is made
 // before the workspace and removed after the commit of the sandbox's record. The marks are not in the
 // database, because one from a backup would call workspaces unclaimed that were claimed later. Invariants:
-// host code never opens a file in a workspace; a start removes what lies in the trash and what is marked, if
-// the store does not know it; all else that the store does not know it keeps (orphans.hpp). Not here: when a
-// workspace is measured, and what is too much (disk_meter.hpp).
+// host code never opens a file in a workspace; a start empties the trash and removes marked workspaces that
+// the store does not know; it keeps all other unknown workspaces (orphans.hpp). Not here: when a workspace is
+// measured, and the judgement of its size (disk_meter.hpp).
 #pragma once
 
 #include <filesystem>
@@ -54,24 +54,24 @@ class Workspaces final : public sandbox::DiskGuard {
     bool is_short() const override { return meter_.is_short(); }
     void describe(sandbox::Enforcement& enforcement, const std::string& sandbox_id) const override;
 
-    /// What a start found.
+    /// The result of a sweep.
     struct Sweep {
         std::size_t unclaimed = 0;  // moved to the trash
-        std::size_t orphans = 0;    // now, those of earlier starts with them
+        std::size_t orphans = 0;    // the present number, with the orphans of earlier starts
         std::size_t new_orphans = 0;
         std::size_t returned = 0;                  // orphans that the store knows again
         std::size_t missing = 0;                   // sandboxes of the store without a workspace
         std::vector<std::uint32_t> trash_owners;   // not to be handed out until `done`
         std::vector<std::uint32_t> orphan_owners;  // not to be handed out at all
     };
-    /// At start, once the store has told which sandboxes exist: begins to remove what is in the trash and
-    /// what a crash left half-made, and moves every other workspace that is not known to the orphans. `done`
-    /// is called when the last byte of the trash is freed, with the first error there was. Workspaces in
-    /// `held_ids` stay as they are: processes of an earlier run still use them.
+    /// At start, once the store has told which sandboxes exist: begins to remove the trash and the half-made
+    /// workspaces of a crash, and moves every other unknown workspace to the orphans. `done` is called when
+    /// the last byte of the trash is freed, with the first error. Workspaces in `held_ids` stay as they are:
+    /// processes of an earlier run still use them.
     Sweep sweep(const std::vector<std::string>& known_ids, std::function<void(base::Result<void>)> done,
                 const std::vector<std::string>& held_ids = {});
 
-    /// The ids of the workspaces whose owner is one of these.
+    /// The ids of the workspaces that belong to one of these uids.
     std::vector<std::string> owned_by(const std::vector<std::uint32_t>& host_uids) const;
 
     /// As the quota counts it, at once; none for a workspace without one, which has to be walked.
@@ -113,7 +113,7 @@ class Workspaces final : public sandbox::DiskGuard {
     base::UniqueFd trash_;
     base::UniqueFd marks_;
     Orphans orphans_;
-    std::unordered_set<std::string> unclaimed_;                // those of this run
+    std::unordered_set<std::string> unclaimed_;                // marks of this run
     std::unordered_set<std::string> missing_;                  // known to the store, and not on the disk
     std::optional<ProjectQuota> quota_;                        // none: all are measured
     std::unordered_map<std::string, std::uint32_t> projects_;  // of the workspaces that have one

@@ -75,7 +75,7 @@ pid_t parent_of(const std::string& pid) {
     return static_cast<pid_t>(std::strtol(text.c_str() + end + 4, nullptr, 10));
 }
 
-/// A thread that has ended and is not forgotten holds nothing, whatever it may be asked (proc(5), stat).
+/// A zombie thread holds nothing, even if its files in /proc cannot be read (proc(5), stat).
 bool has_ended(const std::string& task) {
     std::ifstream file(task + "/stat");
     std::string text;
@@ -84,7 +84,8 @@ bool has_ended(const std::string& task) {
     return end == std::string::npos || end + 2 >= text.size() || text[end + 2] == 'Z' || text[end + 2] == 'X';
 }
 
-/// Process 1 of a sandbox and what is outside of one are our own programs, which hold no stranger's file.
+/// Process 1 of a sandbox and processes outside of its pid namespace are our own programs, which hold no file
+/// of the sandbox.
 bool is_ours(const std::string& task) {
     std::ifstream file(task + "/status");
     std::string line;
@@ -196,7 +197,7 @@ void HeldFiles::take(const struct stat& status) {
         bytes_ += static_cast<std::uint64_t>(status.st_blocks) * k_block_bytes;
 }
 
-// ENOENT and ESRCH: it has ended, or closed it meanwhile.
+// ENOENT and ESRCH: the thread has ended, or has closed the file meanwhile.
 void HeldFiles::miss(int error_number) {
     if (error_number != ENOENT && error_number != ESRCH)
         ++out_of_sight_;

@@ -59,7 +59,8 @@ json answer_measure(const std::string& path) {
             {"complete", meter.is_complete()}};
 }
 
-// The processes first: what they delete meanwhile, where they do not stand still, is then not counted twice.
+// The processes come first: if they do not stand still, a file that they delete meanwhile is then not counted
+// twice.
 json answer_inspect(const json& request, const std::string& path) {
     struct stat status {};
     if (::lstat(path.c_str(), &status) != 0)
