@@ -71,7 +71,8 @@ namespace {
 
 constexpr Millis k_http_grace{3'000};
 
-/// Many sandboxes need many descriptors: takes what the hard limit gives (getrlimit(2)), and returns it.
+/// Raises the soft limit of descriptors to the hard limit (getrlimit(2)), since many sandboxes need many;
+/// returns the limit.
 std::size_t raise_descriptor_limit() {
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -80,7 +81,7 @@ std::size_t raise_descriptor_limit() {
     return soft < limit.rlim_max && ::setrlimit(RLIMIT_NOFILE, &limit) != 0 ? soft : limit.rlim_max;
 }
 
-/// Holds the sandboxes to what the descriptors of the process are enough for, and says so.
+/// Lowers --max-sandboxes to the number that the descriptors of the process suffice for, and logs that.
 Result<DescriptorShares> bound_sandboxes(Config& config, std::size_t descriptors) {
     const auto shares = share_descriptors(descriptors, {base::k_max_connections, config.max_sandboxes});
     if (shares.sandboxes == 0)
@@ -331,7 +332,8 @@ void Application::Parts::sweep_workspaces(const conversation::Snapshot& snapshot
         if (!sandbox_record.gone)
             known.push_back(sandbox_record.id);
     }
-    // Processes of the last run that did not die keep their workspace and uid, whatever the store says.
+    // Processes of the last run that did not die keep their workspace and uid, also if the store does not
+    // know them.
     std::vector<std::string> held;
     for (const auto& leftover : groups->leftovers()) {
         held.push_back(leftover.sandbox_id);

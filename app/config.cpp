@@ -409,7 +409,7 @@ void add_backup_command(CLI::App& cli, Config& config, BackupCommand& command) {
     backup->callback([&config, &command] { config.backup = command; });
 }
 
-// What no option can tell alone.
+// Checks relations between options.
 void check_together(const Config& config) {
     if (config.turn_log_bytes > config.conversation_log_bytes)
         throw CLI::ValidationError("--turn-log-bytes", "must not be above --conversation-log-bytes");

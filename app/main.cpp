@@ -49,7 +49,7 @@ int run(Config config) {
     std::signal(SIGPIPE, SIG_IGN);
     // So is a file that may not grow (setrlimit(2), RLIMIT_FSIZE).
     std::signal(SIGXFSZ, SIG_IGN);
-    // What sandboxes have to reach has to be reachable; what is secret has a mode of its own (umask(2)).
+    // Sandboxes must be able to reach their files; secret files get a mode of their own (umask(2)).
     ::umask(022);
     if (config.keys)
         return tell("keys", atl::app::run_keys_command(config));

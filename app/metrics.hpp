@@ -20,7 +20,7 @@
 
 namespace atl::app {
 
-/// What is read; all of it outlives the metrics.
+/// The sources of the metrics; all of them outlive the metrics.
 struct MetricParts {
     const sandbox::Manager& sandboxes;
     const isolation::LaunchFailures& launch_failures;
@@ -30,7 +30,7 @@ struct MetricParts {
     const http::Api& api;
     const http::Server& server;
     const base::LoopLag& lag;
-    std::map<std::string, const fs_guard::HelperClient*> helpers;  // by what they do: "measure"
+    std::map<std::string, const fs_guard::HelperClient*> helpers;  // by task: "measure"
     std::filesystem::path data_dir;
 };
 

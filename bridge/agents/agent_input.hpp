@@ -1,4 +1,4 @@
-// The pipe to an agent's stdin: what the agent does not read yet is queued, within a bound.
+// The pipe to an agent's stdin. It queues the bytes that the agent has not read yet, within a bound.
 #pragma once
 
 #include <functional>

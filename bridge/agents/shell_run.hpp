@@ -1,5 +1,5 @@
 // One message in one bash: its process group, its output pipe, its end. Output is made valid UTF-8 on the way
-// and is read only as fast as the host reads. A message beyond what one argument may hold (execve(2),
+// and is read only as fast as the host reads. A message that is too long for one argument (execve(2),
 // MAX_ARG_STRLEN) reaches bash through a memfd.
 #pragma once
 
