@@ -1,5 +1,5 @@
-// What one client may take of the server, as the operator sets it. A 0 is no limit. Defaults and why they are
-// what they are: docs/operations/limits-and-capacity.md.
+// Limits on one client, as the operator sets them. 0 means no limit. The defaults and their reasons:
+// docs/operations/limits-and-capacity.md.
 #pragma once
 
 #include <cstddef>

@@ -24,7 +24,7 @@ bool is_known(unsigned opcode) noexcept {
     return opcode <= 0x2 || (opcode >= 0x8 && opcode <= 0xa);
 }
 
-// RFC 6455 section 7.4: what an endpoint may put into a close frame.
+// RFC 6455 section 7.4: the codes that an endpoint may put into a close frame.
 bool may_be_sent(unsigned code) noexcept {
     const bool registered = (code >= 1000 && code <= 1003) || (code >= 1007 && code <= 1014);
     return registered || (code >= 3000 && code <= 4999);
@@ -201,7 +201,7 @@ WebSocketParser::Outcome WebSocketParser::end_frame() {
     return Outcome::message;
 }
 
-// Puts what was meant in the place of what was sent.
+// Replaces the compressed message by its inflated text.
 WebSocketParser::Outcome WebSocketParser::inflate() {
     std::string inflated;
     const auto outcome = inflater_->inflate(message_, limits_.message_bytes, inflated);

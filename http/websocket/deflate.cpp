@@ -22,7 +22,7 @@ constexpr int k_after_block = 128;
 constexpr std::size_t k_free_blocks = 1024;
 constexpr std::size_t k_bytes_a_block = 64;
 
-// zlib takes what it only reads as a pointer to mutable bytes.
+// zlib only reads its input but takes a pointer to mutable bytes.
 void give(z_stream& stream, std::string_view input) {
     stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(input.data()));
     stream.avail_in = static_cast<uInt>(input.size());

@@ -96,7 +96,8 @@ void Connection::start_tls_read() {
     if (tls_->has_pending() || read_wants_write_) {
         const std::size_t before = end_ - begin_;
         take_tls_input();
-        // Also after an end: who waits is told, but later in this turn, as it is about to wait.
+        // Wakes the session also after an end. The wake comes later in this turn, since the session only now
+        // begins to wait.
         if (end_ - begin_ > before || eof_ || failed_)
             return wake_->post();
     }
@@ -150,7 +151,7 @@ void Connection::start_write_wait() {
 std::size_t Connection::write_some(std::string_view bytes) {
     if (tls_) {
         const auto moved = tls_->write(bytes);
-        // It never has to read before it can write: nothing is negotiated anew.
+        // A write never has to read first: there is no renegotiation.
         failed_ =
             failed_ || (moved.step != TlsStream::Step::done && moved.step != TlsStream::Step::want_write);
         return moved.bytes;
@@ -239,9 +240,9 @@ base::Task<Io> Connection::async_send(std::string_view bytes) {
             start_write_wait();
         while (write_pending_ && !aborted_) {
             if (std::exchange(deadline_passed_, false)) {
-                // Something is missing for good: nothing may follow, nor an end that looks orderly.
+                // A part of the output is lost: no further bytes may follow, and no orderly end.
                 failed_ = true;
-                // A client that does not read: its end frees what the kernel still holds for it.
+                // The client does not read: a reset frees the unsent bytes in the kernel.
                 boost::system::error_code ignored;
                 socket_.set_option(asio::socket_base::linger(true, 0), ignored);
                 co_return Io::deadline;
@@ -277,7 +278,7 @@ base::Task<Io> Connection::async_pause() {
 }
 
 base::Task<> Connection::async_linger() {
-    // What still arrives is dropped, so it need not be decrypted.
+    // Input that still arrives is dropped, so it need not be decrypted.
     end_tls();
     boost::system::error_code ignored;
     socket_.shutdown(Socket::shutdown_send, ignored);

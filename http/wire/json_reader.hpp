@@ -1,5 +1,5 @@
 // JSON from clients: parsed with a bound on depth, UTF-8 checked, repeated names refused, and read by name
-// with nothing coerced. Recursion never follows the input's nesting. Not here: what the fields of a route are
+// with nothing coerced. Recursion never follows the input's nesting. Not here: the fields of a route
 // (forms.hpp).
 #pragma once
 

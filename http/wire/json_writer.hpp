@@ -1,5 +1,5 @@
-// Writes JSON text in the order of the calls, straight into a string. Text that is not UTF-8 gets U+FFFD for
-// each bad byte, so what is written is always valid. Nesting is the caller's: no checks in a release build.
+// Writes JSON text in the order of the calls, straight into a string. Each byte that is not valid UTF-8
+// becomes U+FFFD, so the output is always valid. Nesting is the caller's: no checks in a release build.
 #pragma once
 
 #include <cstdint>

@@ -55,7 +55,8 @@ struct Piece {
 
 }  // namespace
 
-// Receives what Beast's parser finds. A refusal of ours is kept in `refusal` and told to Beast as bad_value.
+// Receives the elements that Beast's parser finds. A refusal of ours is kept in `refusal`, and Beast gets
+// bad_value.
 class RequestParser::Sink {
   public:
     // Beast's parser cannot be used twice, so it is made anew for each message.
@@ -217,7 +218,7 @@ class RequestParser::Sink {
     std::size_t body_limit = 0;
     bool expects_continue = false;
     bool failed = false;     // even if Beast has read all of the message
-    std::string_view input;  // what the parser looks at; holds all of a field that it tells
+    std::string_view input;  // the parser's present input; contains all of the present field
 
   private:
     // RFC 9112 section 5.2: Beast takes obs-fold and makes it a space; others may see two fields or none. It
@@ -237,7 +238,8 @@ class RequestParser::Sink {
         return std::string_view(arena).substr(piece.offset, piece.size);
     }
 
-    // RFC 9112 section 3.2: origin-form, or absolute-form, whose authority then counts instead of Host.
+    // RFC 9112 section 3.2: origin-form or absolute-form. The authority of an absolute-form counts instead of
+    // Host.
     void split_target(ErrorCode& ec) {
         auto text = view(target);
         request.authority = view(host);
@@ -337,8 +339,7 @@ base::Result<std::size_t> RequestParser::feed(std::string_view bytes) {
         if (!in_head && count - (sink_->request.body.size() - body_before) > limits_.head_bytes)
             return sink_->failure(too_long());
     }
-    // What is neither consumed nor complete is a line that still grows: of the head, of a chunk, of a
-    // trailer.
+    // Bytes that are not consumed are an incomplete line: of the head, of a chunk, of a trailer.
     const bool growing = in_head ? !parser.is_header_done() : !parser.is_done();
     const std::size_t pending = growing ? bytes.size() - used : 0;
     if ((in_head ? sink_->head_bytes : 0) + pending > limits_.head_bytes)

@@ -1,9 +1,8 @@
-// Reads requests from bytes: Beast's parser for the grammar, and on top of it what a server that may stand
-// behind a proxy has to refuse, because two readers of the same bytes must never see different requests
-// (RFC 9112 section 11.2): Content-Length with Transfer-Encoding, repeated or list-valued Content-Length, any
-// transfer coding but `chunked`, repeated Host, Origin or Authorization, folded fields. Bounded: head, body,
-// chunk lines and trailers have caps. Pure: no socket, no clock. One message at a time; reset() before the
-// next.
+// Reads requests from bytes: Beast's parser for the grammar, and on top of it the refusals that a server
+// behind a proxy needs, because two readers of the same bytes must never see different requests (RFC 9112
+// section 11.2): Content-Length with Transfer-Encoding, repeated or list-valued Content-Length, any transfer
+// coding but `chunked`, repeated Host, Origin or Authorization, folded fields. Bounded: head, body, chunk
+// lines and trailers have caps. Pure: no socket, no clock. One message at a time; reset() before the next.
 #pragma once
 
 #include <memory>
@@ -38,7 +37,7 @@ class RequestParser {
     /// The length that the head announces, if it does. Valid once head_done(). May be over the cap: feed()
     /// refuses the body itself, the caller should refuse it unread.
     std::optional<std::uint64_t> content_length() const;
-    /// Of the message: what it says about the connection. Valid once head_done().
+    /// Whether the message lets the connection persist. Valid once head_done().
     bool wants_keep_alive() const;
     /// `Expect: 100-continue` of an HTTP/1.1 client. Valid once head_done().
     bool expects_continue() const noexcept;
@@ -46,7 +45,7 @@ class RequestParser {
     /// Valid once head_done(), body once done(); until reset().
     Request& request() noexcept;
     const Request& request() const noexcept;
-    /// Drops the message and its memory beyond what the next one is likely to need.
+    /// Drops the message, and its memory except the part that the next message is likely to need.
     void reset();
 
   private:

@@ -15,10 +15,11 @@ using base::Error;
 // RFC 7301 section 3.1: a length before each name.
 constexpr std::array<unsigned char, 9> k_http_1_1{8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
 
-// Suites of TLS 1.2 (RFC 9325 section 4.2); those of TLS 1.3 are all good.
+// Suites of TLS 1.2 (RFC 9325 section 4.2); all suites of TLS 1.3 are good.
 constexpr const char* k_tls_1_2_suites = "ECDHE+AESGCM:ECDHE+CHACHA20:!PSK:!aNULL";
 
-// RFC 7301 section 3.2: a client that speaks other protocols only is refused, one that names none is served.
+// RFC 7301 section 3.2: a client that offers only other protocols is refused; a client without ALPN is
+// served.
 int select_protocol(SSL*, const unsigned char** chosen, unsigned char* chosen_size,
                     const unsigned char* offered, unsigned int offered_size, void*) {
     unsigned char* found = nullptr;
