@@ -17,7 +17,7 @@ bool is_below(std::string_view pattern, std::string_view prefix) noexcept {
 Result<void> check_conversation(Api& api, const Principal& principal, const std::string& id) {
     if (principal.unrestricted())
         return {};
-    // A token was checked against the path already; whatever it is for, it opens nothing else.
+    // A token was checked against the path already, so it opens only its own conversation.
     if (principal.conversation_id) {
         if (principal.conversation_id != id)
             return Error(Errc::unauthorized);

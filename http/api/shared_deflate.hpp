@@ -1,7 +1,7 @@
-// What the compressing WebSockets of a server share: one zlib state for each direction, and the compressed
-// form of an event, made once for all that read it. Decides what compression is worth: events of a middling
-// size, and not too many a second, since it costs ten times what sending does. An event that is not
-// compressed goes out as it is, which permessage-deflate allows for any message.
+// The state that a server's compressing WebSockets share: one zlib state for each direction, and the
+// compressed form of an event, made once for all its readers. Decides which events are compressed: events of
+// a middling size, and not too many a second, since compression costs ten times as much as sending. Other
+// events go out uncompressed, which permessage-deflate allows for any message.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class ByteBudget {
   public:
     ByteBudget(std::size_t bytes_per_s, std::size_t most_bytes) noexcept
         : bytes_per_s_(bytes_per_s), most_bytes_(most_bytes), left_bytes_(most_bytes) {}
-    /// False, and nothing is taken, if there is less. `now` never goes back.
+    /// Takes `bytes` from the budget. False, and nothing is taken, if less is left. `now` never goes back.
     bool take(std::size_t bytes, base::SteadyTime now) noexcept;
 
   private:
