@@ -306,8 +306,8 @@ std::vector<sandbox::Leftover> FakeWorld::take_leftovers() {
     return left;
 }
 
-// Workspaces that the store does not know are unclaimed. Those of processes that an earlier server left stay.
-// Leases are in the store.
+// Removes unclaimed workspaces, which the store does not know, except those with processes of an earlier
+// server. Leases are in the store.
 void FakeWorld::sweep() {
     std::set<std::string> known;
     for (const auto& [id, record] : store.sandboxes)
@@ -340,7 +340,7 @@ void FakeWorld::server_killed() {
     }
     std::erase_if(processes, [](const auto& entry) { return !entry.second->alive; });
     watched.clear();
-    // The next start sweeps what is empty.
+    // The next start removes empty groups.
     groups.clear();
     for (const auto& [pid, process] : processes)
         groups.insert(process->sandbox_id + "-" + std::to_string(process->generation));

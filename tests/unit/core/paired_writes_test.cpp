@@ -70,7 +70,7 @@ std::uint64_t calls_of_a_commit(const fs::path& file, const char* vfs) {
     return write_calls() - before;
 }
 
-/// What another program finds of the database and of its log as they lie there now.
+/// The rows that another program finds in the database and its log as they are now on the disk.
 std::string found_by_another(const fs::path& file, const fs::path& copy, const std::string& sql) {
     for (const char* suffix : {"", "-wal"})
         fs::copy_file(file.string() + suffix, copy.string() + suffix, fs::copy_options::overwrite_existing);

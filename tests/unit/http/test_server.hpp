@@ -63,7 +63,7 @@ class FedStream final : public http::BodyStream {
     Feed& feed_;
 };
 
-/// A server whose loop runs in a thread of its own.
+/// A server with its loop in a thread of its own.
 class ServerThread {
   public:
     /// `keys` and `tokens` as of KeyAuthenticator.
@@ -123,7 +123,7 @@ class ServerThread {
         server_->start();
         thread_ = std::thread([this] { io_.run(); });
     }
-    /// To be called first by the destructor of what the routes refer to.
+    /// The destructor of an object that routes refer to must call this first.
     void finish() {
         stop(std::chrono::seconds{2});
         thread_.join();
