@@ -1,7 +1,8 @@
 // A seccomp filter as a classic BPF program (seccomp(2)): it allows every call unless a rule refuses its
 // arguments. Assembled here and not by libseccomp: that library needs a rule for each bit to say "none of
-// these values" of 32 bits, and the kernel compiles the program anew for each launch. Invariant: call numbers
-// are those of the native ABI; a call of another ABI kills the process. Not here: the rules (seccomp.cpp).
+// these values" of 32 bits, and the kernel compiles the program anew for each launch.
+// Invariant: call numbers are those of the native ABI; a call of another ABI kills the process.
+// Not here: the rules (seccomp.cpp).
 #pragma once
 
 #include <cstdint>

@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// devpts (the kernel's filesystems/devpts): of the 4096 pseudoterminals of a host (kernel.pty.max) one
-// sandbox has so many at most.
+// devpts (the kernel's filesystems/devpts): `max` bounds one sandbox's share of the host's 4096
+// pseudoterminals (kernel.pty.max).
 constexpr const char* k_pty_options = "newinstance,ptmxmode=0666,mode=0620,max=256";
 constexpr std::uint64_t k_bytes_per_mb = 1024UL * 1024;
 constexpr int k_zygote_attempts = 3;
@@ -275,7 +275,7 @@ base::Result<BubblewrapLauncher::Descriptors> BubblewrapLauncher::open_descripto
     return fds;
 }
 
-// A zygote that waited may have died meanwhile: the next one is as good, only later if it has still to join.
+// A waiting zygote may have died meanwhile: then the next zygote is used, which may still have to join.
 base::Result<Spawned> BubblewrapLauncher::start_in(sandbox::ResourceGroup* group,
                                                    const ChildPlan& plan) const {
     base::Error gone(base::Errc::sandbox_failed, "");

@@ -1,9 +1,9 @@
 // The Launcher of the server: starts each generation of a sandbox in bubblewrap. As root every sandbox has a
 // host uid of its own, and its sources are staged where that uid can reach them; rootless, all sandboxes
-// share the server's uid. The profile is the same. Invariants: a launch that fails leaves nothing behind; if
-// the server, bwrap or the guest dies, the others die too (prctl(2) PR_SET_PDEATHSIG, pid_namespaces(7));
-// on_exit means that no process is left. Not here: the content of the profile (profile.hpp), when to start
-// and end (core/sandbox), the bridge protocol.
+// share the server's uid. The profile is the same.
+// Invariants: a launch that fails leaves nothing behind; if the server, bwrap or the guest dies, the others
+// die too (prctl(2) PR_SET_PDEATHSIG, pid_namespaces(7)); on_exit means that no process is left. Not here:
+// the content of the profile (profile.hpp), when to start and end (core/sandbox), the bridge protocol.
 #pragma once
 
 #include <filesystem>
@@ -36,7 +36,7 @@ enum class HostNetwork : std::uint8_t { refused, allowed };
 struct LauncherConfig {
     std::string bwrap = "/usr/bin/bwrap";
     std::filesystem::path guest;      // the guest's binary, readable and executable by everyone
-    std::filesystem::path run_dir;    // holds the bridge sockets; nobody else's, emptied at start
+    std::filesystem::path run_dir;    // holds the bridge sockets; only this server's, emptied at start
     std::filesystem::path etc_dir;    // write_etc() made it
     std::filesystem::path masks_dir;  // make_masks() made it
     HostLayout layout;

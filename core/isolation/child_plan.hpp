@@ -23,13 +23,13 @@ struct StagedMount {
     std::string options;  // mount(2)'s data, of a view or of ptys
 };
 
-/// Of processor and I/O. Low: nice 5, last in its class of I/O. Background: nice 19, I/O when nobody else has
-/// any. Both of SCHED_BATCH (sched(7)): they take the processor from nobody by waking.
+/// Priority for processor and I/O. Low: nice 5, last in its I/O class. Background: nice 19, I/O only while no
+/// other process does any. Both use SCHED_BATCH (sched(7)): when they wake, they do not preempt others.
 enum class Priority : std::uint8_t { normal, low, background };
 
 /// The plan of one child. Descriptors are borrowed.
 struct ChildPlan {
-    std::vector<int> fds;              // fds[i] becomes descriptor i; every other one is closed
+    std::vector<int> fds;              // fds[i] becomes descriptor i; all others are closed
     int group_fd = -1;                 // directory of a cgroup v2 group to start in
     std::uint64_t max_file_bytes = 0;  // RLIMIT_FSIZE (getrlimit(2)); 0: as the server's
     std::uint32_t max_open_files = 0;  // RLIMIT_NOFILE, soft 1024 of it at most; 0: as the server's

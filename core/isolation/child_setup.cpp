@@ -123,9 +123,9 @@ ATL_CHILD bool ChildSetup::limit_core_dumps() noexcept {
     return check(::syscall(SYS_prlimit64, 0, RLIMIT_CORE, &limit, nullptr), ChildStage::limits);
 }
 
-// Before the change of identity: written with CAP_SYS_RESOURCE it is also the least that those inside can set
-// (proc(5), /proc/pid/oom_score_adj). A child that shares the server's memory changes its own alone, since it
-// was made with CLONE_VFORK.
+// Before the change of identity: a value written with CAP_SYS_RESOURCE is also the lowest that processes
+// inside can set (proc(5), /proc/pid/oom_score_adj). A child that shares the server's memory changes only its
+// own value, since it was made with CLONE_VFORK.
 ATL_CHILD bool ChildSetup::offer_to_oom_killer() noexcept {
     if (plan_.oom_score_adj <= 0)
         return true;

@@ -115,7 +115,7 @@ base::Result<Spawned> EpollGuard::spawn_counter(const base::UniqueFd& output) {
     return spawn(executor_, zygote_, args, plan);
 }
 
-// One line at most, written at once (pipe(7)), or the end of the process without one.
+// Reads the count: at most one line, written at once (pipe(7)), or the end of the process without a line.
 void EpollGuard::take_count() {
     std::array<char, k_max_count_bytes> text;
     const ssize_t size = ::read(count_->output.fd().get(), text.data(), text.size());

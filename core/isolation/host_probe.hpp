@@ -1,7 +1,7 @@
 // Whether this host can run sandboxes, found out at start by running one: bwrap with the whole profile and
 // `true` as its guest, as the uid that sandboxes get. If it fails, the probe reads the kernel's settings for
-// the reason and names the setting to change. Not here: the limits that the host enforces (cgroup), the
-// profile itself.
+// the reason and names the setting to change.
+// Not here: the limits that the host enforces (cgroup), the profile itself.
 #pragma once
 
 #include <filesystem>

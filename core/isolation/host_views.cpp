@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Names that the guest's folder, the other layer, has none of.
+// Names that do not occur in the other layer, the guest's folder.
 constexpr const char* k_own_etc = ".atoll-etc";
 constexpr const char* k_own_dev = ".atoll-dev";
 
@@ -165,7 +165,8 @@ class Maker {
 
     void add_view(const fs::path& source, const fs::path& target) {
         StagedMount view = view_of(source, target, empty_);
-        // The place of a nested one appears with the view around it.
+        // The mount point of a nested view only appears with the view around it, so the trial uses another
+        // place.
         StagedMount trial = view;
         trial.target = own_ / "view";
         if (const std::string why = attempt(trial); !why.empty()) {

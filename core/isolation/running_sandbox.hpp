@@ -1,7 +1,8 @@
 // One started generation until its last process is gone: bwrap (our child) and process 1 of the sandbox
 // (bwrap's child), each by pidfd. bwrap's status pipe says who process 1 is and whether the guest ever ran
 // (bwrap(1), --json-status-fd). A sandbox without an owner is killed, and the launcher keeps it (Orphans)
-// until its processes are reaped and its socket is removed. Not here: starting it (bubblewrap_launcher.cpp).
+// until its processes are reaped and its socket is removed.
+// Not here: starting it (bubblewrap_launcher.cpp).
 #pragma once
 
 #include <functional>

@@ -131,8 +131,9 @@ void refuse_sockets(ArgumentFilter& filter, long call) {
                   {is_internet, is_none_of(2, {0, IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMPV6})});
 }
 
-// Each filter is compiled to machine code, and all of the host's share one budget (sysctl
-// net.core.bpf_jit_limit), which is charged to nobody: without it nothing starts that needs a filter.
+// Each filter is compiled to machine code, and all filters of the host share one budget (sysctl
+// net.core.bpf_jit_limit), which is charged to no cgroup. Once it is used up, no program that needs a filter
+// starts.
 void refuse_filters(ArgumentFilter& filter) {
     filter.refuse(
         SYS_setsockopt, EPERM,
@@ -170,8 +171,9 @@ void refuse_kept_options(ArgumentFilter& filter) {
 }
 
 void refuse_limits(ArgumentFilter& filter) {
-    // Limits of another process: the guest has the uid of those inside, and could be starved of descriptors
-    // or memory, or be killed for its CPU time. Reading them, and setting one's own as pid 0, stays allowed.
+    // Limits of another process: the guest has the same uid as the processes inside, so they could starve it
+    // of descriptors or memory, or have it killed for its CPU time. Reading limits, and setting the own
+    // limits as pid 0, stays allowed.
     filter.refuse_with_pointer(SYS_prlimit64, EPERM, 2, {is_none_of(0, {0})});
     // The limit of core dumps stays 1 (child_setup.cpp). Success without effect: programs that guard secrets
     // take an error for fatal.

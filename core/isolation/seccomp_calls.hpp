@@ -10,7 +10,7 @@ namespace atl::isolation {
 
 /// Allowed with any argument that the second filter does not refuse. Left out although container engines
 /// allow it: native asynchronous I/O (io_setup(2)), since fs.aio-max-nr counts all contexts of the host, and
-/// cachestat(2), which shows which files others read. To a program, ENOSYS of these calls means an old
+/// cachestat(2), which shows which files others read. Programs take ENOSYS of these calls as a sign of an old
 /// kernel.
 inline constexpr std::array k_allowed_calls = {
     // Files and folders.

@@ -1,7 +1,7 @@
 // The mount namespace from which a private launch starts (mount_namespaces(7)): made once, entered by each
-// child, which puts its own workspace into its copy of it. It holds only the few mounts that a sandbox needs.
-// bwrap reads the whole mount table for each bind, so with all of the host's mounts the cost of a launch
-// would grow with their number.
+// child, which puts its own workspace into its copy of it.
+// It holds only the few mounts that a sandbox needs. bwrap reads the whole mount table for each bind, so with
+// all of the host's mounts the cost of a launch would grow with their number.
 #pragma once
 
 #include <filesystem>

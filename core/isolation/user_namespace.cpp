@@ -100,10 +100,10 @@ const char* file_of(IdKind kind) {
     return kind == IdKind::user ? "/etc/subuid" : "/etc/subgid";
 }
 
-/// The largest, if it is enough.
+/// The largest range, if it is large enough.
 base::Result<IdRange> choose(const std::vector<IdRange>& ranges, IdKind kind) {
     const auto largest = std::ranges::max_element(ranges, {}, &IdRange::count);
-    // One more than a block of leases, for the trial sandbox.
+    // A block of leases and one more id, for the trial sandbox.
     if (largest != ranges.end() && largest->count > base::k_host_uids_per_block)
         return *largest;
     const std::string name = user_name();
@@ -297,7 +297,8 @@ base::Result<SubordinateIds> enter_user_namespace(const std::optional<Subordinat
         return unsupported(base::errno_text("mounting and changing uids in a user namespace", refused));
     if (::setns(made.get(), CLONE_NEWUSER) != 0)
         return unsupported(base::errno_text("entering a user namespace", errno));
-    // With a mount namespace that belongs to it: a process may not go back to one of the host's (setns(2)).
+    // The new mount namespace belongs to the user namespace: a process may not return to a mount namespace of
+    // the host (setns(2)).
     if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_SLAVE | MS_REC, nullptr) != 0)
         return base::Error(base::Errc::internal,
                            base::errno_text("a mount namespace in the new user namespace", errno));

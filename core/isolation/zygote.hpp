@@ -3,8 +3,8 @@
 // A cgroup v1 hierarchy can only be joined by a write to cgroup.procs, for which the kernel waits for a grace
 // period of RCU (7 to 20 ms the first time, nothing soon after): too long for the path of a create and far
 // too long for the loop. A zygote is started ahead, joins by itself, and then execs the requested program. If
-// the request comes before it has joined, the program only starts later. Not here: how many zygotes to keep
-// (cgroup), the program to exec (bubblewrap_launcher.hpp).
+// the request comes before it has joined, the program only starts later.
+// Not here: how many zygotes to keep (cgroup), the program to exec (bubblewrap_launcher.hpp).
 #pragma once
 
 #include <filesystem>

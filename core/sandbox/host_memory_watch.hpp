@@ -1,5 +1,5 @@
-// Polls the host's memory and reports when less than the reserve is available. Not here: the reaction
-// (Manager::relieve_host).
+// Polls the host's memory and reports when less than the reserve is available.
+// Not here: the reaction (Manager::relieve_host).
 #pragma once
 
 #include <functional>

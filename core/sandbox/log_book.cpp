@@ -100,7 +100,7 @@ std::optional<LogPage> LogBook::read(const std::string& id, std::uint64_t after,
         return std::nullopt;
     const Log& log = found->second;
     LogPage page;
-    // A number of an earlier server, or of a log that was pushed out: this one is all new.
+    // A number of an earlier server, or of a dropped log: all entries of this log are new.
     if (after > log.last_seq)
         after = 0;
     page.first_seq = log.entries.empty() ? log.last_seq + 1 : log.entries.front().seq;

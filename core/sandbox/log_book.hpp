@@ -56,7 +56,8 @@ class LogBook {
     void write(const std::string& id, std::uint32_t generation, std::string_view text);
     /// Adds one line of the server. Output that was written earlier gets an earlier number.
     void note(const std::string& id, std::uint32_t generation, std::string text);
-    /// The generation writes no more: its last line is one, and the log may go when others need the room.
+    /// The generation writes no more: an unfinished line becomes an entry, and the log may be dropped for
+    /// others.
     void retire(const std::string& id, std::uint32_t generation);
 
     /// Entries after `after`, of one stream or of both; none for a sandbox without a log.

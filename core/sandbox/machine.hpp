@@ -57,22 +57,22 @@ class GenerationMachine {
     MachineStep channel_failed(std::string detail);
     /// It could not even be spawned.
     MachineStep launch_failed(std::string detail);
-    /// Stop it where it is, if it is ready.
+    /// Freezes it, if it is ready.
     MachineStep freeze();
-    /// All of it stands still.
+    /// All its processes are frozen.
     MachineStep frozen();
-    /// It could not be made to, and goes on.
+    /// The freeze failed, and the processes go on.
     MachineStep freeze_failed();
-    /// Let it go on, if it is frozen or on its way to.
+    /// Thaws it, if it is frozen or freezing.
     MachineStep thaw();
-    /// End it: politely if it is ready or frozen, by force otherwise. The first reason given stays.
+    /// Ends it: in order if it is ready or frozen, by force otherwise. The first reason stays.
     MachineStep stop(ExitClass why, std::string detail);
-    /// End it by force now; `why` says how it will have ended, all but the code.
+    /// Kills it now; `why` becomes its exit, except for the code.
     MachineStep kill(Exit why);
     /// No process of it is left.
     MachineStep process_exited(const Exit& exit);
     MachineStep deadline_passed();
-    /// How one ended of which processes are left.
+    /// The exit of a generation that still has processes.
     static Exit lost_exit();
 
   private:

@@ -173,7 +173,7 @@ Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
             return;
         }
         living->has_exited = true;
-        // The kernel may have ended all of it before its event was read.
+        // The kernel may have killed the whole group before its OOM event was read.
         if (living->group && living->group->oom_kills() > 0)
             perform(*lookup(id), living->machine.process_exited(oom_exit(*lookup(id), exit.code)));
         else

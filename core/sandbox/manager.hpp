@@ -65,8 +65,8 @@ class Observer {
     /// The agent of a ready generation ended; the generation still lives.
     virtual void on_agent_exit(const std::string& sandbox_id, std::uint32_t generation,
                                const std::string& detail) = 0;
-    /// A generation has ended, whether it ever was ready or not, or the processes of one died that had not in
-    /// time: there may be room for another.
+    /// A generation has ended, ready or not, or the processes of a lost generation have died: there may be
+    /// room for another.
     virtual void on_room(const std::string& sandbox_id) { (void)sandbox_id; }
     /// The host is short of memory: begins to end a sandbox that can be spared, and names it. None: nothing
     /// can be spared.
@@ -93,11 +93,11 @@ class Manager {
     /// Whether a generation with these limits may start now. A frozen generation counts like a running one:
     /// it may be thawed at any time. Errors: capacity, shutting_down.
     base::Result<void> room_for(const Limits& limits) const;
-    /// Whether a sandbox may have these limits from now on; with none of it living, whether it could ever
-    /// start with them. Errors: capacity.
+    /// Whether a sandbox may have these limits from now on; without a living generation, whether it could
+    /// ever start with them. Errors: capacity.
     base::Result<void> room_to_grow(const std::string& id, const Limits& limits) const;
     const Limits& default_limits() const noexcept { return settings_.default_limits; }
-    /// How many others are worth ending for a start with these limits that finds no room.
+    /// How many sandboxes are worth evicting for a start with these limits that finds no room.
     std::size_t worth_evicting(const Limits& limits) const;
     /// Whether the disk has too little room for another workspace to grow.
     bool is_disk_short() const { return ports_.disk.is_short(); }
@@ -128,15 +128,16 @@ class Manager {
     void freeze(const std::string& id, Ready frozen);
     /// Thaws a frozen generation at once, and ends it if it cannot be thawed.
     void thaw(const std::string& id);
-    /// Stops a sandbox for a look at its files, without a change of its status: `done` once, from the loop,
-    /// when none of its processes runs; sandbox_failed where it cannot be stopped. Not at all if it ends, is
-    /// stopped, frozen or thawed before: that comes first and ends the hold.
+    /// Stops a sandbox for an inspection of its files, without a change of its status. `done` is called once,
+    /// from the loop, when none of its processes runs; sandbox_failed if it cannot be stopped. `done` is not
+    /// called if the sandbox ends or is stopped, frozen or thawed before: that has priority and ends the
+    /// hold.
     void hold_still(const std::string& id, Ready done);
     /// Ends a hold. True if it stood still from the answer until now.
     bool let_go(const std::string& id);
     /// The first process of the living generation; none without one.
     std::optional<pid_t> process(const std::string& id) const;
-    /// All of them as its group tells; empty where it has none.
+    /// All processes of the living generation, from its group; empty without a group.
     std::vector<pid_t> members(const std::string& id) const;
     /// Ends it, removes the workspace and releases the uid. The id is unknown at once. `gone` is called when
     /// all is done: only then may the store forget the sandbox. `answered` is called after `gone`, or after
@@ -146,7 +147,8 @@ class Manager {
     /// die are left to the next start, which kills them first.
     void shut_down(Done done);
 
-    /// Ends the living generation at once, with `exit` as its reason; nothing happens where none lives.
+    /// Ends the living generation at once, with `exit` as its reason; does nothing without a living
+    /// generation.
     void kill(const std::string& id, Exit exit);
     /// Each sandbox with a living process, and the host's number of its process 1.
     std::vector<std::pair<std::string, pid_t>> processes() const;
@@ -162,10 +164,10 @@ class Manager {
 
     const Record* find(const std::string& id) const;
     /// Sets the limits of the next generation, and those of a living one where the kernel allows it: a memory
-    /// limit can be raised but not lowered. Precondition: the sandbox is known. Errors: sandbox_failed; the
-    /// next generation has them all the same.
+    /// limit can be raised but not lowered.
+    /// Precondition: the sandbox is known. Errors: sandbox_failed; the next generation has them all the same.
     base::Result<void> set_limits(const std::string& id, const Limits& limits);
-    /// Of the living generation; empty without one, or where this host does not account.
+    /// Of the living generation; empty without one, or if this host does not account.
     Usage usage(const std::string& id) const;
     /// As last measured; none without a living generation.
     std::optional<DiskUsage> disk_usage(const std::string& id) const;
@@ -186,7 +188,7 @@ class Manager {
     std::size_t capacity() const noexcept { return settings_.max_sandboxes; }
     std::uint64_t memory_capacity_mb() const noexcept { return settings_.max_memory_mb; }
     const Stats& stats() const noexcept { return stats_; }
-    /// Of the sandboxes that are there and of some that are gone.
+    /// Logs of the present sandboxes and of some that are gone.
     const LogBook& logs() const noexcept { return logs_; }
     /// The memory limit of the living generation, which may be above that of the next; none without one.
     std::optional<std::uint32_t> memory_limit_mb(const std::string& id) const;

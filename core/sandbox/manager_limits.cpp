@@ -159,7 +159,8 @@ Result<void> Manager::set_limits(const std::string& id, const Limits& limits) {
     sockets_.set_limit(id, limits.max_sockets);
     if (!sandbox.generation || !sandbox.generation->group)
         return {};
-    // Taking memory away makes the kernel reclaim it while the loop waits, or kill: that is for the next one.
+    // Lowering the memory limit makes the kernel reclaim while the loop waits, or kill: so a lower limit
+    // applies from the next generation on.
     Limits now = limits;
     now.memory_mb = std::max(limits.memory_mb, sandbox.generation->memory_mb);
     committed_mb_ += now.memory_mb - sandbox.generation->memory_mb;

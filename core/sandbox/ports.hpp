@@ -34,18 +34,19 @@ class ResourceGroup {
     virtual ~ResourceGroup() = default;
     /// The folder of a cgroup v2 group for clone3(2) CLONE_INTO_CGROUP, or -1.
     virtual int clone_into_fd() const { return -1; }
-    /// Where clone3(2) cannot enter the group: a process that is in it, or about to enter it, and waits to
-    /// become the sandbox. Another one each time. Null where none is needed. Errors: sandbox_failed.
+    /// For groups that clone3(2) cannot enter: a process that is in the group, or about to enter it, and
+    /// waits to become the sandbox. Each call gives another process. Null if none is needed. Errors:
+    /// sandbox_failed.
     virtual base::Result<std::shared_ptr<isolation::Zygote>> take_zygote() {
         return std::shared_ptr<isolation::Zygote>();
     }
     /// Ends every member, frozen or not; members that fork meanwhile are caught too. Safe to repeat.
     virtual void kill() = 0;
-    /// Stops every member where it is. `done` within base::k_freeze_deadline; after an error all go on.
-    /// Errors: sandbox_failed where this host cannot, or one does not stop in time. One at a time.
+    /// Freezes every member. `done` is called within base::k_freeze_deadline; after an error all members go
+    /// on. Errors: sandbox_failed if this host cannot freeze, or a member does not stop in time. One freeze
+    /// at a time.
     virtual void freeze(std::function<void(base::Result<void>)> done) = 0;
-    /// Lets every member go on at once; the `done` of a freeze under way is not called. Errors:
-    /// sandbox_failed.
+    /// Thaws every member at once; the `done` of a freeze under way is not called. Errors: sandbox_failed.
     virtual base::Result<void> thaw() = 0;
     /// Waits until the group is empty, then removes it. An error if it is not within base::k_kill_deadline:
     /// then all of this may be tried again.
@@ -149,16 +150,16 @@ class Process {
     virtual const std::string& bridge_path() const = 0;
     virtual pid_t pid() const = 0;
     virtual void terminate() = 0;  // SIGTERM
-    virtual void kill() = 0;       // SIGKILL to all of it
+    virtual void kill() = 0;       // SIGKILL to all processes
     /// The last output of bwrap, the guest and the agent on stderr: hostile text, not escaped.
     virtual std::string log_tail() const = 0;
     /// From now on `on_text` gets the output, piece by piece as it is read; all of it before `on_exit`. A
     /// process without a log never calls it.
     virtual void on_log(std::function<void(std::string_view)>) {}
-    /// How many sockets those inside have, of every family, in about 2 us; none where the net namespace is
-    /// not the sandbox's own, or cannot be read.
+    /// The number of sockets inside, of every family, in about 2 us; none if the net namespace is not the
+    /// sandbox's own, or cannot be read.
     virtual std::optional<std::uint32_t> sockets() const { return std::nullopt; }
-    /// How many of them are of AF_NETLINK, in about 30 us.
+    /// The number of AF_NETLINK sockets among them, in about 30 us.
     virtual std::optional<std::uint32_t> netlink_sockets() const { return std::nullopt; }
 };
 

@@ -8,7 +8,7 @@
 namespace atl::sandbox {
 
 struct Stats {
-    base::CountsBy<Status> by_status;  // sandboxes now; those without a living generation among them
+    base::CountsBy<Status> by_status;  // sandboxes now, also without a living generation
     base::CountsBy<ExitClass> exits;   // of generations that were ready
     std::uint64_t failed_starts = 0;   // generations that never became ready
     std::uint64_t socket_kills = 0;    // ended for their sockets

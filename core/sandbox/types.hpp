@@ -87,7 +87,7 @@ struct AgentSpec {
     std::optional<std::filesystem::path> dir;  // host folder shown read-only as /agent
 };
 
-/// Of one generation.
+/// The status of one generation.
 enum class Status : std::uint8_t { pending, ready, frozen, failed, terminated };
 inline constexpr std::array k_all_statuses{Status::pending, Status::ready, Status::frozen, Status::failed,
                                            Status::terminated};
@@ -95,7 +95,7 @@ inline constexpr std::array k_all_statuses{Status::pending, Status::ready, Statu
 enum class ExitClass : std::uint8_t {
     exited,        // the guest ended by itself
     signalled,     // a signal that the server did not send
-    oom,           // the kernel's memory limit
+    oom,           // its memory limit, too many sockets, or a host without memory or epoll watches
     disk_limit,    // killed for its disk use
     killed,        // the server ended it: pause, delete, shutdown
     setup_failed,  // it never became ready
@@ -105,7 +105,7 @@ inline constexpr std::array k_all_exit_classes{
     ExitClass::exited, ExitClass::signalled,    ExitClass::oom, ExitClass::disk_limit,
     ExitClass::killed, ExitClass::setup_failed, ExitClass::lost};
 
-/// How a generation ended: a value, told to clients as it is.
+/// How a generation ended: a value that clients get unchanged.
 struct Exit {
     ExitClass exit_class = ExitClass::lost;
     int code = 0;        // exit status or signal number

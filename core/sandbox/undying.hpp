@@ -13,7 +13,7 @@ struct Undying {
     std::string sandbox_id;  // empty: left by an earlier run, and the sandbox is not known
     std::uint32_t generation = 0;
     base::WallTime since{};
-    std::optional<std::uint32_t> processes;  // threads are counted, too; none where nobody counts them
+    std::optional<std::uint32_t> processes;  // with threads; none if the host does not count them
 };
 
 }  // namespace atl::sandbox

@@ -3,8 +3,8 @@
 // kills them again, with growing pauses, until the kernel says that none is left.
 //
 // Invariants: a process and its group are released only after both are seen to be gone; `gone` is called once
-// for each, from the loop. Not here: the uid, workspace and place that the sandbox keeps meanwhile
-// (manager.hpp).
+// for each, from the loop.
+// Not here: the uid, workspace and place that the sandbox keeps meanwhile (manager.hpp).
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,8 @@ class UndyingList {
     void add(Remains remains);
     /// To be called by `on_exit` of the kept process. False if no process of this generation is kept.
     bool process_exited(const std::string& sandbox_id, std::uint32_t generation);
-    /// Whether processes of this sandbox, or with its uid, may be left. A `host_uid` of 0 is nobody's own.
+    /// Whether processes of this sandbox, or with its uid, may be left. A `host_uid` of 0 belongs to no
+    /// single sandbox.
     bool holds(const std::string& sandbox_id, std::uint32_t host_uid) const;
     /// Assigns unnamed remains that have this sandbox's uid to it. Returns the additional memory in MB that
     /// all remains of this sandbox now count for.

@@ -7,8 +7,8 @@
 
 namespace atl::store {
 
-// SQLite has no lock on this file that closing the descriptor would take away (https://sqlite.org/wal.html:
-// they are on the other two).
+// Closing this descriptor drops no lock of SQLite: its locks are on the other two files
+// (https://sqlite.org/wal.html).
 ResidentPages::ResidentPages(const char* file) noexcept
     : file_(::open(file, O_RDWR | O_CLOEXEC | O_NOFOLLOW)) {
     struct stat status {};
@@ -38,8 +38,8 @@ bool ResidentPages::grow_once() noexcept {
     void* const chunk = ::mmap(nullptr, k_chunk_bytes, PROT_READ, MAP_SHARED, file_.get(), covered_);
     if (chunk == MAP_FAILED)
         return false;
-    // Nothing reads through the mapping: a file that someone truncates has no SIGBUS for this process.
-    // Without flags this is mlock(2), which sanitizers make do nothing.
+    // No code reads through the mapping, so a truncated file causes no SIGBUS. Without flags this is
+    // mlock(2), which sanitizers make do nothing.
     if (::mlock2(chunk, k_chunk_bytes, 0) != 0) {
         ::munmap(chunk, k_chunk_bytes);
         return false;
