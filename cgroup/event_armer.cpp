@@ -26,7 +26,7 @@ base::Result<EventArmer> EventArmer::start(const base::Executor& executor,
 int EventArmer::arm(int events, int file, int control, std::string_view argument) {
     const std::array fds{events, file, control};
     const int refused = process_ ? process_->send(argument, fds) : EPIPE;
-    // ECONNRESET: it died with requests that it had not read (unix(7)). Those are lost.
+    // ECONNRESET: the armer died with unread requests (unix(7)). These are lost.
     if (refused != EPIPE && refused != ECONNRESET)
         return refused;
     process_.reset();

@@ -17,7 +17,7 @@
 namespace atl::cgroup {
 namespace {
 
-// After the create that took one, and between two.
+// The pause after a create has taken a prepared group, and between two preparations.
 constexpr base::Millis k_refill_pause{2};
 constexpr base::Millis k_refill_pause_after_failure{1000};
 // Zygotes die within milliseconds of their signal.
@@ -109,7 +109,7 @@ void Groups::give_up(std::unique_ptr<Group> group) {
     given_up.remove([this, number](const base::Result<void>& removed) {
         if (!removed)
             base::LogLine(base::evt::sandbox_cleanup).quoted("err", removed.error().detail()).error();
-        // Not inside its own callback: with the next one, or at the end.
+        // The group must not be destroyed inside its own callback: it goes with the next one, or at the end.
         ended_.push_back(number);
     });
 }

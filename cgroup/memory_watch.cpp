@@ -23,7 +23,7 @@ constexpr base::Millis k_harmless_pressure_pause{1000};
 // 150 ms of waiting in one second (Documentation/accounting/psi.rst).
 constexpr const char* k_pressure_trigger = "some 150000 1000000";
 
-/// As long as it is open the trigger holds.
+/// The trigger exists as long as the file is open.
 base::UniqueFd open_pressure_v2(int folder) {
     base::UniqueFd file(::openat(folder, "memory.pressure", O_RDWR | O_NONBLOCK | O_CLOEXEC));
     const std::string_view trigger(k_pressure_trigger);
@@ -140,8 +140,8 @@ void MemoryWatch::watch_pressure() {
     await_pressure();
 }
 
-// Emptied before the look, so that nothing in between is missed. v1 signals each time that the mark is
-// passed, which a member can do all the time: once it was told, nobody listens for a while.
+// The event is drained before the look, so that no later event is missed. v1 signals each time that members
+// pass the mark, which they can do all the time: after a warning the watch rests for a while.
 void MemoryWatch::on_mark() {
     drain_mark();
     look();

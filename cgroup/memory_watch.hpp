@@ -3,11 +3,11 @@
 //
 //   v1  a threshold of memory.usage_in_bytes (armed by another process, event_armer.hpp) and
 //       memory.pressure_level, "medium"
-//   v2  memory.high at the mark, which is lifted as soon as it is met, so that nobody is slowed down: its
-//   count in
-//       memory.events tells; from then on a trigger of memory.pressure, which costs the kernel a thread
+//   v2  memory.high at the mark; its count in memory.events shows that members reached the mark. The mark is
+//       lifted as soon as it is reached, so that no member is throttled; from then on a trigger of
+//       memory.pressure, which costs the kernel a thread
 //
-// What counts is what cannot be given back at once: cached files that nobody uses are left out.
+// Only memory that cannot be reclaimed at once counts: unused cached files are left out.
 #pragma once
 
 #include <cstdint>

@@ -65,7 +65,7 @@ void clear_leftovers(const Place& place, base::SteadyTime deadline, std::set<std
         if (entry.is_directory(error) && !entry.is_symlink(error))
             names.push_back(entry.path().filename().string());
     }
-    // All are killed before one is waited for.
+    // All are killed before the first wait.
     for (const auto& name : names) {
         if (const base::UniqueFd folder = open_folder(place.folder->get(), name.c_str()))
             kill_members(folder.get());
@@ -100,7 +100,7 @@ Place open_place(const std::string& name, const Candidates& where, int version, 
     return {};
 }
 
-// Not into a group below our own: the next start clears those.
+// The leaf must not be below our own folder: the next start removes all groups there.
 void leave_for_a_leaf(const fs::path& group, const std::string& instance_id) {
     const fs::path leaf = group / ("atoll-server-" + instance_id);
     if (::mkdir(leaf.c_str(), 0755) != 0 && errno != EEXIST)

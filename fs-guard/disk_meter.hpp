@@ -128,7 +128,7 @@ class DiskMeter {
         TreeSize tree;                        // files in the workspace
         TreeSize held;                        // deleted files that were held at the last inspection
         std::uint64_t grown_bytes = 0;        // with the last walk; while space is short, in this round
-        std::uint64_t grown_while_short = 0;  // since the shortage began, or one was stopped for it
+        std::uint64_t grown_while_short = 0;  // since the shortage began, or a sandbox was stopped for it
         std::uint64_t lost_before = 0;        // by the file system, when the last walk began
         base::SteadyTime walked_at{};
         bool walked = false;
@@ -139,9 +139,9 @@ class DiskMeter {
         std::uint64_t walk_of_shortage = 0;
         std::uint64_t inspection_of_shortage = 0;
         std::uint64_t walk_of_audit = 0;
-        Space agreed_gap;                        // when it was last seen whole, or lower since
+        Space agreed_gap;                        // the gap when it was last seen whole, or a lower one since
         bool is_doubted = false;                 // the last walk explained too little
-        bool is_clear = false;                   // the last inspection saw all of it
+        bool is_clear = false;                   // the last inspection saw all its files
         int veiled_inspections = 0;              // in a row: descriptors were in flight
         base::SteadyTime veiled_at{};            // the first of those
         int failed_inspections = 0;              // in a row: it did not stand still
@@ -149,7 +149,7 @@ class DiskMeter {
         std::uint64_t agreed_written_bytes = 0;  // when it was last seen whole
         std::uint64_t wrote_bytes = 0;           // between the last two inspections
         base::SteadyTime inspect_from{};         // not before
-        std::uint64_t number = 0;                // of the watch: a late answer to an older one is dropped
+        std::uint64_t number = 0;                // of the watch: a late answer to an older watch is dropped
     };
     using Entry = std::map<std::string, Watched>::iterator;
 

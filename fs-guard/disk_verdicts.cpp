@@ -17,12 +17,12 @@ constexpr int k_veiled_inspections = 3;
 constexpr base::Millis k_veiled_time{100};
 // After this many failed stops of a sandbox, its inspections are trusted as far as they saw.
 constexpr int k_most_failed_inspections = 4;
-// A sandbox stands still a third of the time at most; one with a large tree gets no longer rest.
+// A sandbox stands still a third of the time at most. A large tree does not extend this rest.
 constexpr base::Millis k_least_rest{20};
 constexpr base::Millis k_longest_rest{2'000};
-// Between two rounds of walks while the reserve is not free, or something is unexplained.
+// Between two rounds of walks while the reserve is not free, or bytes are unexplained.
 constexpr base::Millis k_round_pause{500};
-// Until all are inspected again after that found nobody.
+// The pause before all are inspected again, after a round without an offender.
 constexpr base::Millis k_pause_in_vain{30'000};
 
 base::Millis between(base::SteadyTime earlier, base::SteadyTime later) {
@@ -40,7 +40,7 @@ void log_unmetered(const std::string& id, const base::Error& error) {
 
 }  // namespace
 
-/// Null if nobody waits for this answer any more.
+/// Null if this answer is outdated.
 DiskMeter::Watched* DiskMeter::answered(const std::string& id, std::uint64_t number, std::uint64_t audit) {
     walking_ = false;
     look_at_disk();
@@ -335,7 +335,7 @@ DiskMeter::Entry DiskMeter::next_inspection_of_shortage() {
     });
 }
 
-// All have been inspected in this round, and nobody grew.
+// All have been inspected in this round, and none grew.
 void DiskMeter::blame_the_hidden() {
     auto holder = watched_.end();
     auto writer = watched_.end();

@@ -245,7 +245,7 @@ void HelperClient::lose_helper(const char* why) {
     request.done(base::Error(base::Errc::storage_failed, "the helper died of this request"));
 }
 
-// The next one starts when this one is gone: two must not walk the same tree.
+// The next helper starts when this one is gone: two helpers must not walk the same tree.
 void HelperClient::end_helper() {
     timers_.cancel(std::exchange(deadline_, 0));
     requests_.reset();

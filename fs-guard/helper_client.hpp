@@ -58,7 +58,7 @@ struct Inspection {
     TreeSize held;                    // deleted, but kept by its processes
     std::uint64_t out_of_sight = 0;   // descriptors in flight, and tables that cannot be read
     std::uint64_t written_bytes = 0;  // by its processes since they began, as far as the kernel remembers
-    bool stood_still = false;         // none of it ran meanwhile
+    bool stood_still = false;         // no process of the sandbox ran meanwhile
 };
 
 class HelperClient {

@@ -1,8 +1,8 @@
 // Looks at one sandbox while none of its processes runs: stops them, has a helper measure the workspace and
 // the deleted files that they hold, and thaws them. If they cannot be stopped, or not long enough, the
-// inspection still happens and says so (Inspection::stood_still). Invariants: one inspection at a time; a
-// sandbox stands still for k_longest_standstill at most, even if the helper does not answer; every inspection
-// is answered once.
+// inspection still happens and says so (Inspection::stood_still).
+// Invariants: one inspection at a time; a sandbox stands still for k_longest_standstill at most, even if the
+// helper does not answer; every inspection is answered once.
 #pragma once
 
 #include <functional>

@@ -19,7 +19,7 @@ struct FreeSpace {
     std::uint64_t own_bytes = 0;  // the part of the used bytes that is the server's own: its database
 };
 
-/// Of a file system, a tree or a part of one.
+/// The space of a file system, of a tree or of a part of a tree.
 struct Space {
     std::int64_t bytes = 0;
     std::int64_t inodes = 0;
@@ -59,7 +59,7 @@ class SpaceLedger {
 
 /// The growth from `then` to `now`, in bytes: each inode counts with its least cost.
 std::uint64_t growth_of_gap(Space then, Space now);
-/// The lower one of each.
+/// The lower bytes and the lower inodes of both.
 Space lower_of(Space one, Space other);
 
 }  // namespace atl::fs_guard

@@ -109,7 +109,8 @@ void HeldFiles::add(pid_t pid) {
     for (const auto& tid : numbers_in(tasks.get())) {
         std::string task = process + "/task/";
         task += tid;
-        // The first thread may have ended, and then has no table: the next one is compared with another.
+        // The first thread may have ended, and then has no table: so the next thread is compared with a
+        // thread that was read.
         const bool is_read = read_before != 0 && share_descriptors(read_before, to_pid(tid));
         add_task(task, !is_read);
         if (!is_read)

@@ -4,8 +4,8 @@
 //   {"id":N,"op":"checkpoint","path":P}                  P the database
 //   {"id":N,"op":"sync-log","path":P}                        P the database
 //   {"id":N,"op":"measure","path":P}                         P relative to the working directory
-//   {"id":N,"op":"inspect","path":P,"pid":N,"members":[N]}   also what the processes hold of deleted files;
-//                                                            without members: all below the pid
+//   {"id":N,"op":"inspect","path":P,"pid":N,"members":[N]}   also the deleted files that the processes hold;
+//                                                            without members: all processes below the pid
 //   -> {"id":N,"ok":true, …} | {"id":N,"ok":false,"error":S}
 // Before the answer to a removal, a measurement or an inspection: {"id":N,"progress":STEPS}, each second
 // (progress.hpp)

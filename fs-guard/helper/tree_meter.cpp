@@ -162,7 +162,7 @@ bool TreeMeter::push(int fd) {
     return true;
 }
 
-// The one nearest to the top: it is needed last.
+// Closes the open folder nearest to the top: it is needed last.
 void TreeMeter::close_highest() {
     const auto highest = std::ranges::find_if(levels_, [](const Level& level) { return level.fd >= 0; });
     ::close(highest->fd);

@@ -1,8 +1,9 @@
 // Removes a folder with hostile content: any depth, any number of entries, any names, folders without
-// permissions, symlinks (never followed), mounts (never entered). Bounds: at most k_max_open_levels
-// descriptors and as many directory buffers; deeper folders are first moved up to the top of the tree, so
-// neither depth nor size costs memory or stack. Precondition: no process changes the tree meanwhile. If one
-// does, still nothing outside of the tree is touched.
+// permissions, symlinks (never followed), mounts (never entered).
+// Bounds: at most k_max_open_levels descriptors and as many directory buffers; deeper folders are first moved
+// up to the top of the tree, so neither depth nor size costs memory or stack.
+// Precondition: no process changes the tree meanwhile. If one does, still nothing outside of the tree is
+// touched.
 #pragma once
 
 #include <dirent.h>
