@@ -100,7 +100,7 @@ Result<DescriptorShares> bound_sandboxes(Config& config, std::size_t descriptors
 
 }  // namespace
 
-// In the order in which they are made; they go in the opposite one.
+// Members are in the order of their construction; they are destroyed in the opposite order.
 struct Application::Parts {
     Parts(boost::asio::io_context& with, const Config& configured, std::size_t connections, DataDir&& dir)
         : loop(with),
@@ -297,7 +297,7 @@ Result<void> Application::Parts::open_disk(const conversation::Snapshot& snapsho
     if (!removing)
         return removing.error();
     remover = std::move(*removing);
-    // A second one: a long removal must not hold up a checkpoint.
+    // A second helper: a long removal must not hold up a checkpoint.
     fs_guard::HelperConfig prompt{config.helper, data.path()};
     prompt.priority = isolation::Priority::low;  // commits cost more until a checkpoint is done
     auto checking = fs_guard::HelperClient::start(loop.get_executor(), timers, prompt);

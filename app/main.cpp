@@ -59,7 +59,7 @@ int run(Config config) {
         return fail(taken.error());
     if (config.orphans)
         return tell("orphans", atl::app::run_orphans_command(config));
-    // One thread runs it and nothing else posts to it: no locks (Asio, "Concurrency Hints").
+    // Only this thread runs the loop and posts to it, so it needs no locks (Asio, "Concurrency Hints").
     boost::asio::io_context loop(BOOST_ASIO_CONCURRENCY_HINT_UNSAFE);
     if (config.print_profile) {
         const auto profile = atl::app::print_profile(loop, config);

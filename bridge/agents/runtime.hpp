@@ -65,7 +65,7 @@ class AgentRuntime {
     virtual void stop(std::function<void()> on_stopped) = 0;
 };
 
-/// An agent that is told to stop has this long before SIGTERM,
+/// From stop() an agent has this long before SIGTERM,
 inline constexpr Millis k_stop_grace{500};
 /// and this long from there until SIGKILL.
 inline constexpr Millis k_kill_grace{1000};

@@ -58,7 +58,7 @@ class Walk {
   public:
     Walk(const PeerAddress& peer, const TrustedProxies& trusted) : found_(peer), trusted_(trusted) {}
 
-    // One field, the last one first. False: the walk has ended.
+    // Takes one field; the caller begins with the last field. False: the walk has ended.
     bool take(std::string_view list) {
         while (!list.empty()) {
             const auto element = take_last(list);

@@ -1,7 +1,7 @@
 // Finds the client of a request behind proxies: X-Forwarded-For, -Proto and -Host count only if the peer of
 // the connection is a proxy that the operator named; from any other peer they are ignored, since any client
-// can write them. Pure: fields in, a value out. Every field is hostile. Not here: limits of an address
-// (client_limits.hpp), the check of a host name (access.hpp).
+// can write them. Pure: fields in, a value out. Every field is hostile.
+// Not here: limits of an address (client_limits.hpp), the check of a host name (access.hpp).
 #pragma once
 
 #include <optional>

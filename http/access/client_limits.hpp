@@ -1,8 +1,9 @@
 // Limits on one address, one key or one conversation: the policy over RateLimiter and CountLimiter.
 // Invariants: a refused request is not counted, so a retry in vain does not prolong the wait; a good key is
 // never refused for failed logins of others at its address; memory is bounded for any number of clients.
-// Pure: the caller passes the time. Not here: the numbers (limit_settings.hpp), the client's address
-// (client_address.hpp), the answer (problem.hpp).
+// Pure: the caller passes the time.
+// Not here: the numbers (limit_settings.hpp), the client's address (client_address.hpp), the answer
+// (problem.hpp).
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Limits how many items a holder may have at the same time. Each item is a Lease; the table has an entry for
-// each holder with at least one lease, so it is never larger than the number of leases. Pure. Not here: the
-// kinds of items and holders (client_limits.hpp).
+// each holder with at least one lease, so it is never larger than the number of leases. Pure.
+// Not here: the kinds of items and holders (client_limits.hpp).
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // IP addresses and prefixes as limits and trust see them: an IPv4 address and the same one mapped into IPv6
-// (RFC 4291 section 2.5.5.2) are one address. Pure values. Every text is hostile. Not here: sockets
-// (listener.hpp), clients behind a proxy (client_address.hpp).
+// (RFC 4291 section 2.5.5.2) are one address. Pure values. Every text is hostile.
+// Not here: sockets (listener.hpp), clients behind a proxy (client_address.hpp).
 #pragma once
 
 #include <sys/socket.h>

@@ -312,7 +312,7 @@ Result<void> change_key_file(const std::filesystem::path& path, const KeyChange&
     const UniqueFd folder(::open(folder_name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!folder)
         return storage("cannot open " + folder_name, errno);
-    // The lock of the folder itself: the file is replaced, so that a lock on it would be on a former one.
+    // Locks the folder itself: the file is replaced, so a lock on it could be on an old file.
     if (::flock(folder.get(), LOCK_EX) != 0)
         return storage("cannot lock " + folder_name, errno);
     auto keys = read_key_file(path);

@@ -1,7 +1,8 @@
 // API keys in a file of the data directory: each entry names the holder and has only a digest of the key.
 // `atolld keys` changes the file while a server runs: it is replaced as a whole, under a lock, and a server
 // checks for a new file at each key look-up. A file that does not have the documented form has no valid key
-// at all. Not here: the key without restrictions (access.hpp), the command line (app/keys_command.hpp).
+// at all.
+// Not here: the key without restrictions (access.hpp), the command line (app/keys_command.hpp).
 #pragma once
 
 #include <sys/stat.h>
@@ -40,17 +41,17 @@ std::string key_file_text(const std::vector<ApiKey>& keys);
 /// cannot be guessed, so a slow password hash would only slow every request.
 std::string key_digest(std::string_view key);
 
-/// A new key: more than 256 bits of getrandom(2), and a prefix by which a leaked one is recognised.
+/// A new key: more than 256 bits of getrandom(2), and a prefix by which a leaked key is recognised.
 std::string new_key();
 
-/// The keys of a file as a server asks for them.
+/// Looks up keys in the file for a server.
 class KeyFile final : public KeyStore {
   public:
-    /// The file need not be there. Reads nothing yet.
+    /// The file need not exist. Reads nothing yet.
     explicit KeyFile(std::filesystem::path path) : path_(std::move(path)) {}
 
-    /// Looks whether the file is another one than before (one stat(2)), then reads it. A file that is refused
-    /// is logged once and holds no keys. So a key that was added or revoked counts from the next request on.
+    /// Checks with one stat(2) whether the file was replaced, and then reads it. A refused file is logged
+    /// once and holds no keys. So a key that was added or revoked counts from the next request on.
     std::optional<Principal> find(std::string_view key) override;
 
     /// Rereads the file without a look-up. Errors: storage_failed, invalid_field, with the fault of the file.

@@ -1,6 +1,7 @@
 // Ceilings on the sandbox limits that a request may ask for: the server's ceilings hold for every key, a
 // key's ceilings for that key. Without either, a key with a user has base::k_user_…, and any other key has no
-// ceiling. Not here: limits on all sandboxes together (sandbox::ManagerSettings).
+// ceiling.
+// Not here: limits on all sandboxes together (sandbox::ManagerSettings).
 #pragma once
 
 #include <span>

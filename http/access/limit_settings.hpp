@@ -8,8 +8,8 @@
 
 namespace atl::http {
 
-/// Whether addresses of the loopback, and Unix sockets, have the limits of an address: behind them are the
-/// operator's own programs, or a proxy that is not named and with it everybody.
+/// Whether addresses of the loopback, and Unix sockets, have the limits of an address: the clients behind
+/// them are the operator's own programs, or, behind a proxy that is not named, all clients together.
 enum class LoopbackLimits : bool { none, as_others };
 
 struct LimitSettings {

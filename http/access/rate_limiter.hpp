@@ -31,8 +31,8 @@ class RateLimiter {
     using Nanos = std::chrono::nanoseconds;
 
     struct Rate {
-        Nanos interval{0};      // in which one more becomes possible; 0: no limit
-        std::uint32_t burst{};  // as many at once; at least 1
+        Nanos interval{0};      // after which one more action is allowed; 0: no limit
+        std::uint32_t burst{};  // actions allowed at once; at least 1
     };
     /// `most_entries` at least 1.
     RateLimiter(Rate rate, std::size_t most_entries) noexcept : rate_(rate), most_entries_(most_entries) {}

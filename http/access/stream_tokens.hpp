@@ -1,8 +1,8 @@
 // Tokens that open one conversation's stream to a browser, whose EventSource and WebSocket cannot send a key:
 // signed, for one conversation, for a while, for reading or for chatting. A token is its own record:
 //     v1.CONVERSATION.SCOPE.EXPIRY.SIGNATURE     EXPIRY in seconds since 1970, SIGNATURE in hexadecimal
-// The server stores no token, so only a new signing key can revoke one before its expiry. Not here: reading a
-// token from a request (session.cpp).
+// The server stores no token, so only a new signing key can revoke one before its expiry.
+// Not here: reading a token from a request (session.cpp).
 #pragma once
 
 #include <chrono>

@@ -67,8 +67,8 @@ class EventStream final : public BodyStream {
 /// A 200 that streams.
 Response event_stream_response(std::unique_ptr<EventFeed> feed, std::uint64_t turn);
 
-/// Where a client goes on: Last-Event-ID if the request has one, since a browser sends it when it reconnects
-/// with the same URL, else `after`. Errors: invalid_request for an id that is no number.
+/// The seq from which a client resumes: Last-Event-ID if the request has it, since a browser sends it when it
+/// reconnects with the same URL, else `after`. Errors: invalid_request for an id that is no number.
 base::Result<std::uint64_t> resume_point(const Request& request, std::uint64_t after);
 
 }  // namespace atl::http

@@ -14,7 +14,7 @@
 
 namespace atl::http {
 
-/// So many bytes a second, and so many at once after a rest.
+/// A budget: a rate in bytes a second, and a burst after a rest.
 class ByteBudget {
   public:
     ByteBudget(std::size_t bytes_per_s, std::size_t most_bytes) noexcept

@@ -208,7 +208,7 @@ void WebSocketSession::read_frames(Connection& connection, const ServerState& st
     }
 }
 
-// False: the frame is one too many. A message is answered with its refusal; a ping or pong gets nothing.
+// False: the frame exceeds the limit. A message is answered with its refusal; a ping or pong gets nothing.
 bool WebSocketSession::admit() {
     if (!actions_.admit_frame || parser_.opcode() == Opcode::close)
         return true;

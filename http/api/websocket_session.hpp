@@ -1,10 +1,10 @@
 // A conversation on a WebSocket: its events from a cursor on, live, as text frames; messages and interrupts
-// from the client; pings; a close frame that tells the client how to go on. Invariants: every frame with a
-// seq is an event of the log, in order, so a client resumes from the last seq that it has seen; a refused
-// frame is answered and changes nothing; a client that neither reads nor answers a ping, or leaves a message
-// unfinished, is cut off; the rest of a long message is read only once it has a place in the body budget; a
-// client whose few bytes inflate to long messages is read more slowly. Not here: frames
-// (http/websocket/codec.hpp), the right to open a WebSocket (conversation_socket.cpp).
+// from the client; pings; a close frame that tells the client how to go on.
+// Invariants: every frame with a seq is an event of the log, in order, so a client resumes from the last seq
+// that it has seen; a refused frame is answered and changes nothing; a client that neither reads nor answers
+// a ping, or leaves a message unfinished, is cut off; the rest of a long message is read only once it has a
+// place in the body budget; a client whose few bytes inflate to long messages is read more slowly. Not here:
+// frames (http/websocket/codec.hpp), the right to open a WebSocket (conversation_socket.cpp).
 #pragma once
 
 #include <functional>

@@ -12,7 +12,7 @@ namespace atl::http {
 /// The point at which a frame parser stopped: the bytes of an incomplete head, or the length of a payload's
 /// rest.
 struct FramePosition {
-    std::string_view head;  // at most 14 bytes; a whole one counts as not yet read
+    std::string_view head;  // at most 14 bytes; a complete head counts as not yet read
     std::uint64_t payload_left = 0;
     bool in_close = false;  // the payload is a close frame's
 };

@@ -17,7 +17,7 @@ constexpr unsigned char k_length_in_8 = 127;
 constexpr std::size_t k_least_in_2 = 126;
 constexpr std::size_t k_least_in_8 = 65536;
 constexpr std::size_t k_mask_bytes = 4;
-// A message's memory is kept for the next one up to this.
+// The memory of a message is kept for the next message up to this size.
 constexpr std::size_t k_kept_bytes = 1024;
 
 bool is_known(unsigned opcode) noexcept {

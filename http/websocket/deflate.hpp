@@ -1,5 +1,5 @@
-// Messages of a WebSocket compressed with permessage-deflate (RFC 7692 section 7.2): each by itself, nothing
-// of a message is kept for the next one. A state of zlib serves any number of WebSockets. Every byte of a
+// Messages of a WebSocket compressed with permessage-deflate (RFC 7692 section 7.2): each message by itself,
+// without a context from earlier messages. A state of zlib serves any number of WebSockets. Every byte of a
 // client is hostile. Not here: which events are compressed (http/api/shared_deflate.hpp), the negotiation
 // (extensions.hpp).
 #pragma once

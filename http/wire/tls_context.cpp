@@ -42,8 +42,8 @@ bool show_certificate(SSL_CTX* context, const Certificate& certificate) {
 }
 
 bool set_policy(SSL_CTX* context) {
-    // Idle connections are many: a record's buffers (34 KB) live only while one is under way. A write that
-    // waits is repeated from wherever its bytes are then.
+    // Idle connections are many: the record buffers (34 KB) live only while a record is under way. A write
+    // that waits is repeated from wherever its bytes are then.
     SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                                   SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     // The end of TCP without close_notify is an end like another here: every message of HTTP and WebSocket
