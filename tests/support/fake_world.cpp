@@ -209,7 +209,7 @@ class FakeChannel final : public sandbox::Channel {
     void start_agent(const sandbox::AgentSpec& agent, std::function<void(Result<void>)> done) override {
         require(agent.kind != sandbox::AgentSpec::Kind::none, "an agent of kind none was started");
         require(!process_->on_agent && !process_->on_agent_exit, "an agent was started where one runs");
-        // One that is measured gets it a moment later.
+        // A sandbox that is being measured gets it after its thaw.
         require(!process_->frozen || process_->sandbox_id == world_.measured,
                 "an agent was started in a frozen process");
         process_->on_agent = std::move(done);
@@ -228,7 +228,7 @@ class FakeChannel final : public sandbox::Channel {
     }
     std::unique_ptr<sandbox::Query> query(std::string_view, std::string_view, std::string_view,
                                           sandbox::QueryObserver& observer) override {
-        // One that is measured gets it a moment later.
+        // A sandbox that is being measured gets it after its thaw.
         require(!process_->frozen || process_->sandbox_id == world_.measured,
                 "a query was sent to a frozen process");
         auto state = std::make_shared<FakeQueryState>();

@@ -1,5 +1,5 @@
-// Tries to make sockets and to reach services, and is itself a service to be reached. An endpoint is written
-// tcp:PORT:ADDRESS, unix:PATH or abstract:NAME.
+// Tries to make sockets and to reach services, and is itself a service to be reached.
+// An endpoint is written tcp:PORT:ADDRESS, unix:PATH or abstract:NAME.
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <linux/netlink.h>
