@@ -14,7 +14,7 @@ namespace atl::app {
 /// `shell` and `echo`, which are part of every server.
 std::vector<sandbox::AgentSpec> built_in_agents();
 
-/// The built-in agents and those of `file`. Errors: invalid_field, naming file and entry.
+/// The built-in agents and the agents of `file`. Errors: invalid_field, naming file and entry.
 base::Result<std::vector<sandbox::AgentSpec>> read_agents(const std::filesystem::path& file);
 
 }  // namespace atl::app

@@ -72,7 +72,8 @@ namespace {
 
 constexpr Millis k_http_grace{3'000};
 
-/// Many sandboxes need many descriptors: takes what the hard limit gives (getrlimit(2)), and returns it.
+/// Raises the soft limit of descriptors to the hard limit (getrlimit(2)), since many sandboxes need many;
+/// returns the limit.
 std::size_t raise_descriptor_limit() {
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -81,7 +82,7 @@ std::size_t raise_descriptor_limit() {
     return soft < limit.rlim_max && ::setrlimit(RLIMIT_NOFILE, &limit) != 0 ? soft : limit.rlim_max;
 }
 
-/// Holds the sandboxes to what the descriptors of the process are enough for, and says so.
+/// Lowers --max-sandboxes to the number that the descriptors of the process suffice for, and logs that.
 Result<DescriptorShares> bound_sandboxes(Config& config, std::size_t descriptors) {
     const auto shares = share_descriptors(descriptors, {base::k_max_connections, config.max_sandboxes});
     if (shares.sandboxes == 0)
@@ -100,7 +101,7 @@ Result<DescriptorShares> bound_sandboxes(Config& config, std::size_t descriptors
 
 }  // namespace
 
-// In the order in which they are made; they go in the opposite one.
+// Members are in the order of their construction; they are destroyed in the opposite order.
 struct Application::Parts {
     Parts(boost::asio::io_context& with, const Config& configured, std::size_t connections, DataDir&& dir)
         : loop(with),
@@ -297,7 +298,7 @@ Result<void> Application::Parts::open_disk(const conversation::Snapshot& snapsho
     if (!removing)
         return removing.error();
     remover = std::move(*removing);
-    // A second one: a long removal must not hold up a checkpoint.
+    // A second helper: a long removal must not hold up a checkpoint.
     fs_guard::HelperConfig prompt{config.helper, data.path()};
     prompt.priority = isolation::Priority::low;  // commits cost more until a checkpoint is done
     auto checking = fs_guard::HelperClient::start(loop.get_executor(), timers, prompt);

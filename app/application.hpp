@@ -14,8 +14,8 @@ namespace atl::app {
 
 class Application {
   public:
-    /// Opens everything: data directory, database, listeners, what the last run left. Errors say what is
-    /// wrong with the host or the configuration and how to fix it. `loop` must outlive the application.
+    /// Opens everything: data directory, database, listeners, leftovers of the last run. Errors name the
+    /// fault of the host or the configuration, and its fix. `loop` must outlive the application.
     static base::Result<std::unique_ptr<Application>> open(boost::asio::io_context& loop,
                                                            const Config& config);
     ~Application();
@@ -26,7 +26,7 @@ class Application {
     void start();
     /// Runs the loop until no work is left, metered if the configuration asks for it.
     void run();
-    /// The addresses as bound, and how to use the server: for the person who started it.
+    /// The bound addresses, and how to use the server: for the operator at the terminal.
     std::string usage() const;
 
   private:

@@ -17,7 +17,7 @@ Result<CommandOutput> run_backup_command(const Config& config) {
         return Error(Errc::storage_failed, "there is no database " + database.string() +
                                                "; name the server's data directory with --data-dir");
     const auto target = std::filesystem::absolute(config.backup->file).lexically_normal();
-    // A running server lets others read while somebody holds this.
+    // While this lock is held, a running server lets other processes read the database.
     const auto lock = take_backup_lock(DataDir::backup_lock_of(config.data_dir));
     if (!lock)
         return lock.error();

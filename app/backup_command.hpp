@@ -7,7 +7,7 @@
 
 namespace atl::app {
 
-/// Precondition: config.backup. Errors tell what is wrong and how to fix it.
+/// Precondition: config.backup. Errors name the fault and its fix.
 base::Result<CommandOutput> run_backup_command(const Config& config);
 
 }  // namespace atl::app

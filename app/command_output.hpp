@@ -1,4 +1,4 @@
-// What a subcommand has to say: `text` is for programs (a new key alone on its line), `note` for people.
+// The output of a subcommand: `text` is for programs (a new key alone on its line), `note` for people.
 #pragma once
 
 #include <string>

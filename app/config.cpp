@@ -166,8 +166,8 @@ void add_server_options(CLI::App& cli, Config& config) {
         ->envname("ATOLL_ACCESS_LOG")
         ->check(CLI::IsMember({"failures", "all"}))
         ->capture_default_str();
-    // A peer that is silent for two of them, at first one and a half, is cut off; the writes to it have their
-    // own deadline above that.
+    // A peer that is silent for two intervals (one and a half at first) is cut off; the writes to it have a
+    // longer deadline of their own.
     cli.add_option("--heartbeat", config.heartbeat_seconds,
                    "Seconds of silence after which a stream is sent a ping or comment")
         ->envname("ATOLL_HEARTBEAT")
@@ -409,7 +409,7 @@ void add_backup_command(CLI::App& cli, Config& config, BackupCommand& command) {
     backup->callback([&config, &command] { config.backup = command; });
 }
 
-// What no option can tell alone.
+// Checks relations between options.
 void check_together(const Config& config) {
     if (config.turn_log_bytes > config.conversation_log_bytes)
         throw CLI::ValidationError("--turn-log-bytes", "must not be above --conversation-log-bytes");

@@ -1,5 +1,5 @@
-// What an operator can set: flags, ATOLL_* variables and a config file, in that order of precedence.
-// Everything is checked here, so that the rest of the server meets only valid values.
+// The configuration by an operator: flags, ATOLL_* variables and a config file, in that order of precedence.
+// All values are checked here, so that the rest of the server gets only valid values.
 #pragma once
 
 #include <sys/types.h>
@@ -19,7 +19,7 @@
 
 namespace atl::app {
 
-/// `atolld keys …`: what to do with the keys of a data directory instead of serving from it.
+/// `atolld keys …`: a change of the keys of a data directory, instead of serving from it.
 struct KeysCommand {
     enum class Action : std::uint8_t { add, list, revoke };
     Action action = Action::list;
@@ -29,7 +29,7 @@ struct KeysCommand {
     http::LimitChanges ceilings;         // add
 };
 
-/// `atolld orphans …`: what to do with workspaces that no record names.
+/// `atolld orphans …`: lists, adopts or removes workspaces without a record.
 struct OrphansCommand {
     enum class Action : std::uint8_t { list, adopt, remove };
     Action action = Action::list;
@@ -99,7 +99,7 @@ struct Config {
     std::optional<BackupCommand> backup;
 };
 
-/// What the command line came to: a configuration to run with, or an exit code and a text to print.
+/// The result of parsing: a configuration to run with, or an exit code and a text to print.
 struct ParsedConfig {
     std::optional<Config> config;
     int exit_code = 0;

@@ -16,11 +16,11 @@ namespace atl::app {
 class DataDir {
   public:
     /// Opens or makes the folder and takes its lock for as long as the object lives. Errors: storage_failed,
-    /// saying what is wrong and how to fix it (not writable, locked by another server and which).
+    /// naming the fault and its fix (not writable, or locked by another server and its pid).
     static base::Result<DataDir> open(const std::filesystem::path& path);
 
     const std::filesystem::path& path() const noexcept { return path_; }
-    /// Identifies what this folder's servers leave on the host; stays for the life of the folder.
+    /// Identifies the files and groups that this folder's servers leave on the host; it never changes.
     const std::string& instance_id() const noexcept { return instance_id_; }
     /// The key that is kept here, made if there is none: 32 characters. Mode 0600.
     base::Result<std::string> api_key() const;

@@ -1,5 +1,5 @@
-// Looks after the database's files while the server runs: that they are still those that were opened, and
-// whether `atolld backup` wants to read them. A look is a few system calls; the next one follows after
+// Checks the database's files while the server runs: whether their paths still lead to the opened files, and
+// whether `atolld backup` wants to read them. A check is a few system calls; the next one follows after
 // k_interval.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace atl::app {
 
-/// Refuses a data directory that has workspaces of conversations but no database: with an empty one all of
-/// them would be without a record. Errors: storage_failed, with what to do.
+/// Refuses a data directory that has workspaces of conversations but no database: with an empty database none
+/// of them would have a record. Errors: storage_failed, with the remedy.
 base::Result<void> check_database_is_there(const DataDir& data, const std::filesystem::path& root);
 
 class DatabaseWatch {

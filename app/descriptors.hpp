@@ -1,5 +1,5 @@
-// How the descriptors that the process may have are shared out: each connection takes one, each living
-// sandbox some, and what is left opens files and starts programs.
+// Shares out the descriptors of the process: each connection takes one, each living sandbox some, and the
+// rest is for opening files and starting programs.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@ struct DescriptorShares {
     std::size_t sandboxes = 0;
 };
 
-/// `limit` is RLIMIT_NOFILE (getrlimit(2)); the others are what is asked for. Connections have at most five
-/// eighths, so that strangers leave the rest to sandboxes; sandboxes get what that leaves.
+/// `limit` is RLIMIT_NOFILE (getrlimit(2)); `asked` has the wanted numbers. Connections get at most five
+/// eighths, so that strangers cannot take the descriptors of sandboxes; sandboxes get the rest.
 DescriptorShares share_descriptors(std::size_t limit, const DescriptorShares& asked) noexcept;
 
 }  // namespace atl::app

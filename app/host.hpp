@@ -1,4 +1,4 @@
-// From the configuration to what the launcher works with on this host.
+// Translates the configuration into the launcher's configuration on this host.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// What this host does not enforce, in words for the operator: `notEnforced` of /v1/system.
+// The limits that this host does not enforce, in words for the operator: `notEnforced` of /v1/system.
 #pragma once
 
 #include <map>

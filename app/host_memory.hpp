@@ -1,4 +1,4 @@
-// What memory the host has, and has to give (proc(5), /proc/meminfo).
+// The total and available memory of the host (proc(5), /proc/meminfo).
 #pragma once
 
 #include <filesystem>

@@ -8,7 +8,7 @@
 
 namespace atl::app {
 
-/// Precondition: config.keys. Errors tell what is wrong and how to fix it.
+/// Precondition: config.keys. Errors name the fault and its fix.
 base::Result<CommandOutput> run_keys_command(const Config& config);
 
 }  // namespace atl::app

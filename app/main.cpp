@@ -49,7 +49,7 @@ int run(Config config) {
     std::signal(SIGPIPE, SIG_IGN);
     // So is a file that may not grow (setrlimit(2), RLIMIT_FSIZE).
     std::signal(SIGXFSZ, SIG_IGN);
-    // What sandboxes have to reach has to be reachable; what is secret has a mode of its own (umask(2)).
+    // Sandboxes must be able to reach their files; secret files get a mode of their own (umask(2)).
     ::umask(022);
     if (config.keys)
         return tell("keys", atl::app::run_keys_command(config));
@@ -59,7 +59,7 @@ int run(Config config) {
         return fail(taken.error());
     if (config.orphans)
         return tell("orphans", atl::app::run_orphans_command(config));
-    // One thread runs it and nothing else posts to it: no locks (Asio, "Concurrency Hints").
+    // Only this thread runs the loop and posts to it, so it needs no locks (Asio, "Concurrency Hints").
     boost::asio::io_context loop(BOOST_ASIO_CONCURRENCY_HINT_UNSAFE);
     if (config.print_profile) {
         const auto profile = atl::app::print_profile(loop, config);

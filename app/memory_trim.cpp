@@ -8,9 +8,9 @@ namespace atl::app {
 namespace {
 
 constexpr int k_large_block_bytes = 128 * 1024;
-// Kept at the end of the heap for what comes next.
+// Kept at the end of the heap for the next allocations.
 constexpr int k_spare_bytes = 1024 * 1024;
-// Of one processor: what a server with open but silent streams stays below.
+// Of one processor: a server with open but silent streams uses less.
 constexpr int k_idle_percent = 5;
 
 }  // namespace

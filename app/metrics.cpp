@@ -100,7 +100,7 @@ void add_sandboxes(Metrics& to, const MetricParts& from) {
         });
     to.histogram("atoll_sandbox_start_duration_seconds", "From the start of a sandbox to its being ready.",
                  {}, stats.start_latency);
-    // What this host enforces is found out once, when the server starts.
+    // The enforcement of this host is probed once, when the server starts.
     const sandbox::Enforcement found = from.api.system.enforcement();
     const std::array<std::pair<const char*, const std::string*>, 9> limits{{{"filesystem", &found.filesystem},
                                                                             {"network", &found.network},

@@ -20,7 +20,7 @@
 
 namespace atl::app {
 
-/// What is read; all of it outlives the metrics.
+/// The sources of the metrics; all of them outlive the metrics.
 struct MetricParts {
     const sandbox::Manager& sandboxes;
     const isolation::LaunchFailures& launch_failures;

@@ -68,7 +68,7 @@ std::string text_of(const nlohmann::json& data) {
     return data.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// What makes a conversation of it: paused, as after a restart of the server.
+/// The records that make the orphan a conversation: paused, as after a restart of the server.
 std::vector<conversation::Write> records(const Orphan& orphan, std::uint32_t uid, std::int64_t key,
                                          const OrphansCommand& command) {
     const auto now = base::SystemClock().wall_now();

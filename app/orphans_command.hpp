@@ -10,7 +10,7 @@
 
 namespace atl::app {
 
-/// Precondition: config.orphans. Errors tell what is wrong and how to fix it.
+/// Precondition: config.orphans. Errors name the fault and its fix.
 base::Result<CommandOutput> run_orphans_command(const Config& config);
 
 }  // namespace atl::app

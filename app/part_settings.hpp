@@ -1,4 +1,4 @@
-// What the parts are made with, from the configuration. No decision beyond the translation.
+// Translates the configuration into the settings of the parts. It makes no other decision.
 #pragma once
 
 #include <cstddef>

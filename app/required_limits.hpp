@@ -1,4 +1,4 @@
-// --require: what this host must enforce, or the server does not start.
+// --require: the limits that this host must enforce; otherwise the server does not start.
 #pragma once
 
 #include <map>

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 namespace evt = base::evt;
 
-/// Whose workspaces there are already.
+/// Whether there are workspaces of the server's own uid, and of other uids.
 struct Owners {
     bool own = false;
     bool others = false;
@@ -37,7 +37,7 @@ base::Result<Owners> owners_of_workspaces(const fs::path& data_dir) {
     return owners;
 }
 
-// FIRST-UID FIRST-GID COUNT, of the ids that workspaces of this data directory have.
+// FIRST-UID FIRST-GID COUNT: the ids of the workspaces in this data directory.
 constexpr const char* k_ids_file = "subordinate-ids";
 
 base::Result<std::optional<isolation::SubordinateIds>> read_ids(const fs::path& data_dir) {

@@ -1,6 +1,6 @@
 // The certificate that the server shows, from its files: read at the start, and again at each SIGHUP. A
-// reload that fails changes nothing: the server goes on with the former one and says so in the log. Not here:
-// what TLS is (http/wire/tls_context.hpp).
+// reload that fails changes nothing: the server goes on with the former certificate and logs that. Not here:
+// the TLS settings (http/wire/tls_context.hpp).
 #pragma once
 
 #include <boost/asio/signal_set.hpp>
@@ -18,7 +18,7 @@ class TlsCertificate {
   public:
     using Use = std::function<void(std::shared_ptr<const http::TlsContext>)>;
 
-    /// Reads the files and gives the result to `use`, now and after each SIGHUP that brings a good one. From
+    /// Reads the files and gives the result to `use`, now and after each SIGHUP whose files are good. From
     /// then on SIGHUP does not end the process. `use` must stay callable until stop(). Errors: those of
     /// read_certificate() and TlsContext::make(), naming the flags.
     static base::Result<std::unique_ptr<TlsCertificate>> open(base::Executor executor,

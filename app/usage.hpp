@@ -1,4 +1,4 @@
-// What the person who started the server is told: where it serves, and how to try it.
+// The text for the operator at the start: the server's addresses, and how to try it.
 #pragma once
 
 #include <cstdint>

@@ -101,7 +101,7 @@ void Freezer::await_change() {
     pause_ = std::min(pause_ * 2, k_longest_pause);
 }
 
-// Last: who is told may destroy this.
+// To be called last: the callback may destroy this.
 void Freezer::finish(const base::Result<void>& result) {
     stop_waiting();
     if (const auto done = std::exchange(done_, nullptr))

@@ -1,6 +1,6 @@
-// Stops all members of one group where they are, and lets them go on (cgroup-v2.rst, cgroup.freeze;
-// cgroup-v1/freezer-subsystem.rst). Stopping takes as long as the members need to get to a place where they
-// can stand still: v2 tells its end in cgroup.events, v1 only when it is looked at. Going on takes nothing.
+// Freezes and thaws all members of one group (cgroup-v2.rst, cgroup.freeze; cgroup-v1/freezer-subsystem.rst).
+// A freeze takes until each member reaches a point where it can stop: v2 reports the end in cgroup.events, v1
+// has to be polled. A thaw takes no time.
 // Invariant: after an error the members go on.
 #pragma once
 

@@ -136,12 +136,13 @@ void Group::kill() {
         if (part.version == 2)
             break;
     }
-    // What v1 froze does not die before it is thawed, whichever hierarchy the signal came from.
+    // A process that v1 froze does not die before it is thawed, whichever hierarchy the signal came from.
     if (freezer_)
         (void)freezer_->thaw();
 }
 
-/// v2 first: what it froze can be killed as it is. Where nothing can freeze, the freezer's own calls fail.
+/// v2 first: a process that v2 froze can be killed without a thaw. If no hierarchy can freeze, the freezer's
+/// own calls fail.
 Group::FreezerFolder Group::find_freezer() const {
     for (const Part& part : parts_) {
         if (part.version == 2 && exists_at(part.folder.get(), "cgroup.freeze"))
@@ -246,8 +247,8 @@ void Group::try_remove() {
         finish(base::Error(base::Errc::internal, base::errno_text("removing the cgroup " + name_, errno)));
 }
 
-// From the last to the first, so that what is left after a failure can still count its members. errno says
-// why.
+// Removes the parts from the last to the first, so that after a failure the remaining parts can still count
+// members. errno has the reason.
 bool Group::remove_parts() {
     while (!parts_.empty()) {
         if (::unlinkat(parts_.back().parent->get(), name_.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT)

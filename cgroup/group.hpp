@@ -26,13 +26,14 @@ namespace atl::cgroup {
 class Group final : public sandbox::ResourceGroup {
   public:
     /// Makes the group `name` in every place. Precondition: at least one place. Errors: sandbox_failed, and
-    /// nothing is left.
+    /// no group remains.
     static base::Result<std::unique_ptr<Group>> make(base::Executor executor, base::Timers& timers,
                                                      const Places& places, std::string name);
     /// The group `name` of an earlier run, where it still is. Errors: sandbox_failed if it is nowhere.
     static base::Result<std::unique_ptr<Group>> open(base::Executor executor, base::Timers& timers,
                                                      const Places& places, std::string name);
-    /// Kills what is left and removes the group if that empties it at once; else the next start does.
+    /// Kills the remaining members, and removes the group if it is empty at once; otherwise the next start
+    /// removes it.
     ~Group() override;
 
     int clone_into_fd() const override;

@@ -17,7 +17,7 @@
 namespace atl::cgroup {
 namespace {
 
-// After the create that took one, and between two.
+// The pause after a create has taken a prepared group, and between two preparations.
 constexpr base::Millis k_refill_pause{2};
 constexpr base::Millis k_refill_pause_after_failure{1000};
 // Zygotes die within milliseconds of their signal.
@@ -54,7 +54,7 @@ base::Result<std::unique_ptr<Groups>> Groups::open(base::Executor executor, base
     return groups;
 }
 
-// Groups that were made ahead have numbers for names: the uids of their members tell whose they are.
+// The name of a group that was made ahead is a number: the uids of its members tell its sandbox.
 void Groups::find_leftovers() {
     for (const std::string& name : places_.leftovers) {
         auto group = Group::open(executor_, timers_, places_, name);
@@ -99,7 +99,7 @@ Groups::~Groups() {
     close_places(places_);
 }
 
-// It may hold a zygote, whose end takes a moment.
+// Kills and removes a group without waiting: it may hold a zygote, whose end takes a moment.
 void Groups::give_up(std::unique_ptr<Group> group) {
     for (const std::uint64_t ended : std::exchange(ended_, {}))
         given_up_.erase(ended);
@@ -109,7 +109,7 @@ void Groups::give_up(std::unique_ptr<Group> group) {
     given_up.remove([this, number](const base::Result<void>& removed) {
         if (!removed)
             base::LogLine(base::evt::sandbox_cleanup).quoted("err", removed.error().detail()).error();
-        // Not inside its own callback: with the next one, or at the end.
+        // The group must not be destroyed inside its own callback: it goes with the next one, or at the end.
         ended_.push_back(number);
     });
 }

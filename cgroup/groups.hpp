@@ -1,9 +1,9 @@
-// Groups of processes by cgroup v2, v1, or both (cgroups(7)): one group a generation of a sandbox, to limit
-// it, to account it and to end all of it at once. Layout: PLACE/atoll-INSTANCE/NAME in each hierarchy
-// (place.hpp). Where v1 is needed a group is made ahead with a zygote in it, since joining is slow; its name
-// is a number then. Invariants: only groups that this server made are touched; a group is removed only when
-// it is empty; what is not enforced is said. Not here: who belongs into a group (the launcher starts its
-// child in it).
+// Groups of processes by cgroup v2, v1, or both (cgroups(7)): each generation of a sandbox has one group,
+// which limits it, accounts it and ends all of it at once. Layout: PLACE/atoll-INSTANCE/NAME in each
+// hierarchy (place.hpp). Where v1 is needed a group is made ahead with a zygote in it, since joining is slow;
+// its name is a number then. Invariants: only groups that this server made are touched; a group is removed
+// only when it is empty; a limit that is not enforced is reported. Not here: the choice of members (the
+// launcher starts its child in the group).
 #pragma once
 
 #include <deque>
@@ -31,9 +31,9 @@ struct GroupsConfig {
 
 class Groups final : public sandbox::ResourceGroups {
   public:
-    /// Makes this server's own folders, and ends and removes what an earlier run left there; what does not
-    /// end within base::k_kill_deadline is told by take_leftovers(). A host that offers no place is no error:
-    /// create() then gives null pointers. `timers` outlives this and all its groups.
+    /// Makes this server's own folders, and ends and removes the groups that an earlier run left there.
+    /// take_leftovers() has the groups that do not end within base::k_kill_deadline. A host without a place
+    /// is no error: create() then returns null pointers. `timers` outlives this and all its groups.
     static base::Result<std::unique_ptr<Groups>> open(base::Executor executor, base::Timers& timers,
                                                       GroupsConfig config,
                                                       const Layout& layout = find_layout());

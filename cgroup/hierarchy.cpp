@@ -54,7 +54,7 @@ struct Mount {
 constexpr std::array k_controllers{Controller::memory, Controller::cpu, Controller::cpuacct, Controller::pids,
                                    Controller::freezer};
 
-/// The root of what is mounted, then the server's own group in it.
+/// The root of the mount, then the server's own group in it.
 Candidates candidates(const Mount& mount, std::string_view own) {
     Candidates found{mount.at};
     const fs::path inside = fs::path(own).lexically_relative(mount.root);

@@ -10,7 +10,8 @@
 
 namespace atl::cgroup {
 
-/// What limits or accounts members of a group. On v2 `cpu` accounts, too, and every group can be frozen.
+/// A controller limits or accounts the members of a group. On v2 `cpu` accounts, too, and every group can be
+/// frozen.
 enum class Controller : std::uint8_t { memory, cpu, cpuacct, pids, freezer };
 
 /// As the kernel's files write it.

@@ -20,8 +20,8 @@ struct ControllerFolder {
 using ControllerFolders = std::map<Controller, ControllerFolder>;
 
 /// Writes the limits that these controllers enforce: memory without swap, and on v2 all members killed
-/// together; a share of one processor every 100 ms; processes and threads, bubblewrap's own two beside what
-/// was asked for. Errors: sandbox_failed if the kernel refuses one; the others are written all the same.
+/// together; a share of one processor every 100 ms; processes and threads, with two more for bubblewrap
+/// itself. Errors: sandbox_failed if the kernel refuses one; the others are written all the same.
 base::Result<void> write_limits(const ControllerFolders& folders, const sandbox::Limits& limits);
 
 sandbox::Usage read_usage(const ControllerFolders& folders);
@@ -30,7 +30,7 @@ sandbox::Usage read_usage(const ControllerFolders& folders);
 /// hierarchy accounts it.
 std::optional<std::uint64_t> read_cpu_usec(const ControllerFolders& folders);
 
-/// What the members hold in memory, without files that were not used lately.
+/// The memory of the members, without cached files that were not used lately.
 std::optional<std::uint64_t> read_held_bytes(const ControllerFolder& memory);
 
 /// Kills by the kernel for the memory limit of the group, so far.

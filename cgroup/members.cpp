@@ -24,7 +24,7 @@ void signal_member(int folder, pid_t pid) {
         base::send_signal(*pidfd, SIGKILL);
 }
 
-/// False if no one is left.
+/// False if no member is left.
 bool signal_all(int folder) {
     const auto members = members_of(folder);
     for (const pid_t pid : members)
@@ -52,7 +52,7 @@ std::vector<pid_t> members_of(int folder) {
 void kill_members(int folder) {
     if (write_at(folder, "cgroup.kill", "1") == 0)
         return;
-    // Frozen, no one forks: one round catches all. A frozen process of v1 dies when it is thawed.
+    // Frozen members cannot fork, so one round catches all. A frozen process of v1 dies when it is thawed.
     const bool froze = set_frozen(folder, true) == 0;
     for (int round = 0; round < k_max_kill_rounds && signal_all(folder); ++round) {
         if (froze)
@@ -66,7 +66,7 @@ std::vector<std::uint32_t> uids_of_members(int folder) {
     std::vector<std::uint32_t> uids;
     for (const pid_t pid : members_of(folder)) {
         std::ifstream status("/proc/" + std::to_string(pid) + "/status");
-        // Line by line: `Name:` comes first, and what follows it is the process's own choice (proc(5)).
+        // Line by line: `Name:` comes first, and the process chooses its value (proc(5)).
         for (std::string line; std::getline(status, line);) {
             constexpr std::string_view k_label = "Uid:\t";
             std::uint32_t uid = 0;

@@ -22,7 +22,7 @@ constexpr base::Millis k_harmless_pressure_pause{1000};
 // 150 ms of waiting in one second (Documentation/accounting/psi.rst).
 constexpr const char* k_pressure_trigger = "some 150000 1000000";
 
-/// As long as it is open the trigger holds.
+/// The trigger exists as long as the file is open.
 base::UniqueFd open_pressure_v2(int folder) {
     base::UniqueFd file(::openat(folder, "memory.pressure", O_RDWR | O_NONBLOCK | O_CLOEXEC));
     const std::string_view trigger(k_pressure_trigger);
@@ -146,13 +146,14 @@ void MemoryWatch::await_mark() {
     });
 }
 
-// A trigger of v2 tells once a window as long as it goes on, an eventfd whenever the kernel had to search.
-// Who writes files faster than the disk takes them makes it search, too, and is short of nothing.
+// A v2 trigger fires once a window while the pressure lasts; a v1 eventfd fires whenever the kernel had to
+// reclaim. A process that writes files faster than the disk also makes the kernel reclaim, but it is not
+// short of memory.
 void MemoryWatch::on_pressure() {
     const std::uint64_t held = held_bytes();
     const bool is_short = held >= limit_bytes_ / 2;
     rest(pressure_rest_, is_short ? base::k_memory_warning_interval : k_harmless_pressure_pause, [this] {
-        // What came meanwhile is over.
+        // An event during the rest is outdated.
         std::uint64_t count = 0;
         if (folder_.version == 1)
             (void)!::read(pressure_->fd().get(), &count, sizeof count);
@@ -167,7 +168,8 @@ void MemoryWatch::await_pressure() {
     pressure_->wait(folder_.version == 2 ? Event::exceptional : Event::readable, [this] { on_pressure(); });
 }
 
-/// Of v2, whose kernel holds members at the mark from when they meet it: what they use does not tell.
+/// For v2: from the first time that members reach the mark, the kernel holds them at it, so their usage does
+/// not show that they reached it.
 bool MemoryWatch::mark_was_met() {
     if (folder_.version == 1)
         return false;
@@ -179,7 +181,7 @@ void MemoryWatch::look() {
     const std::uint64_t held = held_bytes();
     const bool was_met = mark_was_met();
     if (was_met) {
-        // From here on the limit itself decides: who is above the mark is not to be slowed down.
+        // The mark is lifted: members above it must not be throttled. From here on only the limit applies.
         (void)write_at(folder_.folder, "memory.high", "max");
         watch_pressure();
     }

@@ -7,7 +7,7 @@
 //   count in
 //       memory.events tells; from then on a trigger of memory.pressure, which costs the kernel a thread
 //
-// What counts is what cannot be given back at once: cached files that nobody uses are left out.
+// Only memory that cannot be reclaimed at once counts: unused cached files are left out.
 #pragma once
 
 #include <cstdint>

@@ -71,7 +71,7 @@ void OomWatch::on_event() {
     look();
 }
 
-// Last: who is told may destroy this.
+// Nothing may follow the callback: it may destroy this.
 void OomWatch::look() {
     if (read_oom_kills({{Controller::memory, folder_}}) > 0) {
         events_->stop();

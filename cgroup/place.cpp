@@ -65,7 +65,7 @@ void clear_leftovers(const Place& place, base::SteadyTime deadline, std::set<std
         if (entry.is_directory(error) && !entry.is_symlink(error))
             names.push_back(entry.path().filename().string());
     }
-    // All are killed before one is waited for.
+    // All are killed before the first wait.
     for (const auto& name : names) {
         if (const base::UniqueFd folder = open_folder(place.folder->get(), name.c_str()))
             kill_members(folder.get());
@@ -76,8 +76,8 @@ void clear_leftovers(const Place& place, base::SteadyTime deadline, std::set<std
     }
 }
 
-/// The server's folder below the first of `where` that lets it. `path` is empty if none does; `why` then says
-/// what the last one answered.
+/// The server's folder below the first candidate in which it may make one. `path` is empty if there is none;
+/// `why` is then the error of the last candidate.
 Place open_place(const std::string& name, const Candidates& where, int version, std::string& why) {
     for (const auto& candidate : where) {
         Place place;
@@ -100,7 +100,7 @@ Place open_place(const std::string& name, const Candidates& where, int version, 
     return {};
 }
 
-// Not into a group below our own: the next start clears those.
+// The leaf must not be below our own folder: the next start removes all groups there.
 void leave_for_a_leaf(const fs::path& group, const std::string& instance_id) {
     const fs::path leaf = group / ("atoll-server-" + instance_id);
     if (::mkdir(leaf.c_str(), 0755) != 0 && errno != EEXIST)
@@ -178,7 +178,7 @@ Places open_places(const std::string& instance_id, const Layout& layout) {
             places.all.push_back(std::move(place));
         }
     }
-    // First where v1 freezes: what stands still there dies of no signal before it is thawed.
+    // The v1 freezer comes first: a process that it froze does not die of a signal before it is thawed.
     std::ranges::stable_partition(
         places.all, [](const Place& place) { return place.controllers.contains(Controller::freezer); });
     const auto deadline = std::chrono::steady_clock::now() + base::k_kill_deadline;

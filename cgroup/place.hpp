@@ -1,6 +1,6 @@
 // This server's own folder in each hierarchy that it uses: PLACE/atoll-INSTANCE. The instance id in the name
-// says for certain whose it is, so a start after a crash can end and remove what is below its own and nothing
-// else. Made at start, removed at the end if it is empty.
+// identifies the owner, so a start after a crash ends and removes only the groups below its own folder. Made
+// at start, removed at the end if it is empty.
 #pragma once
 
 #include <filesystem>
@@ -30,10 +30,10 @@ struct Places {
     std::set<std::string> leftovers;            // groups of an earlier run that did not end
 };
 
-/// Makes the folders, ends and removes what an earlier run left in them. A hierarchy that lets us make none
-/// is told in `missing`. A server that is itself in its v2 place moves to a group beside, since a group with
-/// members cannot limit groups below it (cgroups(7), "no internal processes"). Blocks, up to
-/// base::k_kill_deadline for leftovers that do not end; for the start only.
+/// Makes the folders, and ends and removes the groups that an earlier run left in them. A hierarchy in which
+/// the server may not make a folder is listed in `missing`. A server that is itself in its v2 place moves to
+/// a sibling group, since a group with members cannot limit groups below it (cgroups(7), "no internal
+/// processes"). Blocks, up to base::k_kill_deadline for leftovers that do not end; for the start only.
 Places open_places(const std::string& instance_id, const Layout& layout);
 
 /// Removes the folders that are empty.

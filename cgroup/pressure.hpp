@@ -12,7 +12,7 @@ namespace atl::cgroup {
 /// The totals in the text of a `*.pressure` file; none if it is not of that form.
 std::optional<sandbox::Pressure> parse_pressure(std::string_view text);
 
-/// Fills in what the v2 group `folder` tells; what this kernel does not account stays empty.
+/// Fills in the pressure of the v2 group `folder`; a value that this kernel does not account stays empty.
 void read_pressure(int folder, sandbox::Usage& usage);
 
 }  // namespace atl::cgroup

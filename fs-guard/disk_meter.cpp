@@ -70,7 +70,7 @@ void DiskMeter::unwatch(const std::string& id) {
         stop_counting(id, node.mapped());
 }
 
-/// What its processes held is gone with them.
+/// Its processes have ended, so the files that they held no longer count.
 void DiskMeter::stop_counting(const std::string& id, const Watched& watched) {
     agreed_gaps_[id] = watched.agreed_gap;
     if (!watched.size || watched.held.inodes == 0)
@@ -120,7 +120,7 @@ void DiskMeter::look() {
     walk_most_urgent();
 }
 
-// So that about one step is lost between two looks.
+// Chooses the pause so that about one step is lost between two checks.
 base::Millis DiskMeter::next_look(std::uint64_t lost, base::Millis passed) const {
     if (lost == 0)
         return settings_.longest_look;
@@ -162,7 +162,7 @@ DiskMeter::Entry DiskMeter::most_urgent(base::SteadyTime now) {
     return most;
 }
 
-// One at a time: two walks of one disk only slow each other down.
+// One walk at a time: two walks of one disk only slow each other down.
 void DiskMeter::walk_most_urgent() {
     if (walking_)
         return;
@@ -174,7 +174,7 @@ void DiskMeter::walk_most_urgent() {
             end_audit();
         else if (settle_shortage())
             return;
-        most = most_urgent(now);  // the other one may have been stopped
+        most = most_urgent(now);  // that workspace may have been stopped
     }
     if (most == watched_.end())
         return;

@@ -1,25 +1,27 @@
-// When to walk which workspace, and what to do about what a walk finds. Pure scheduling: the walks, the file
+// Decides when to walk which workspace, and how to react to the result. Pure scheduling: the walks, the file
 // system's counters and the time come from outside.
 //
-// Every living workspace is walked once a period. In between, the space that the whole file system has lost
-// is looked at often, since statfs(2) costs a microsecond: a workspace is walked early once the file system
-// has lost so much since its last walk that it alone could be half way to its limit. The faster space goes,
-// the closer the looks. So one that writes at full speed is found within least_step of its limit plus what is
-// written during one look and the walks before its own: one goes at a time, and a tree of a million files
-// takes seconds. Inodes count like the bytes that they need at least.
+// Every living workspace is walked once a period. In between, the meter often checks how much space the whole
+// file system has lost, since statfs(2) costs a microsecond. A workspace is walked early once the file system
+// has lost so much since its last walk that this workspace alone could be half way to its limit. The faster
+// space goes, the shorter the pauses between checks. So a workspace that grows at full speed is found within
+// least_step of its limit, plus the bytes written between two checks and during the walks before its own: one
+// walk runs at a time, and a tree of a million files takes seconds. Inodes count like the bytes that they
+// need at least.
 //
 // A walk can be misled: the sandbox may move folders around it, and a file that is deleted and still open is
-// in no folder. So what the file system lost is compared with what walks explain (space_ledger.hpp). A
-// workspace whose walk leaves more unexplained than it has room for is inspected: its processes stand still
-// meanwhile, and what they hold of deleted files counts as theirs. Only descriptors in flight (unix(7),
-// SCM_RIGHTS) remain out of sight. Where one inspection after another finds some and all others have just
-// been walked, the unexplained rest is put on the one of those that wrote most.
+// in no folder. So the loss of the file system is compared with the growth that walks explain
+// (space_ledger.hpp). If more stays unexplained than a workspace has room for, the workspace is inspected:
+// its processes stand still meanwhile, and the deleted files that they hold count as its own. Only
+// descriptors in flight (unix(7), SCM_RIGHTS) remain out of sight. A workspace with such descriptors in one
+// inspection after another is a suspect. Once all others have just been walked, the suspect that wrote most
+// is charged with the unexplained rest.
 //
 // Below a reserve of free space or inodes the workspace that grew fastest is stopped, before the host is
-// full; if none grew, all are inspected, and it is the one that holds most of deleted files, or of those
-// that were not seen whole, the one that wrote most.
+// full; if none grew, all are inspected, and the workspace that holds most in deleted files is stopped, or
+// else, of the workspaces that could not be seen whole, the one that wrote most.
 //
-// Not here: ending a sandbox (who is told does), opening anything in a workspace.
+// Not here: ending a sandbox (the callback does), opening anything in a workspace.
 #pragma once
 
 #include <cstdint>
@@ -53,13 +55,14 @@ struct MeterPorts {
     std::function<std::optional<FreeSpace>()> look;
     /// Answers later, from the loop.
     std::function<void(const std::string& id, std::function<void(base::Result<TreeSize>)>)> walk;
-    /// A walk during which none of its processes runs, if they can be stopped, and what they hold beside the
-    /// workspace. Answers later, from the loop. Empty: walks are believed.
+    /// Walks a workspace while its processes stand still, if they can be stopped, and finds the deleted files
+    /// that they hold. Answers later, from the loop. Empty: the results of walks are trusted.
     std::function<void(const std::string& id, std::function<void(base::Result<Inspection>)>)> inspect{};
 };
 
-/// Whether the kernel refuses what goes beyond the limit of a workspace (project_quota.hpp): then it is never
-/// ended for its limit, only warned of and, if it grows fastest, stopped for the reserve.
+/// Whether the kernel refuses writes beyond the limit of a workspace (project_quota.hpp). Then the sandbox is
+/// never ended for its limit: there are only warnings, and, if it grows fastest, it is stopped for the
+/// reserve.
 enum class DiskEnforcer : std::uint8_t { none, quota };
 
 /// Room for folders beside a single file that the kernel stopped at the limit (RLIMIT_FSIZE).
@@ -68,7 +71,7 @@ inline constexpr std::uint64_t k_disk_slack_bytes = 1024UL * 1024;
 /// Why a workspace has to stop growing.
 enum class DiskExcess : std::uint8_t {
     limit,
-    out_of_sight,     // what nobody else explains, with descriptors in flight, is more than its room
+    out_of_sight,     // the unexplained rest exceeds its room, and it has descriptors in flight
     reserve,          // it grew fastest
     reserve_held,     // it holds most of deleted files
     reserve_written,  // it was not seen whole, and wrote most
@@ -88,7 +91,7 @@ class DiskMeter {
     using OnExcess = std::function<void(const Verdict&)>;
     using OnWarning = std::function<void(std::uint64_t used_bytes, std::uint64_t limit_bytes)>;
 
-    /// `ports` and what they refer to outlive the meter.
+    /// `ports` and the objects behind them outlive the meter.
     DiskMeter(MeterPorts ports, MeterSettings settings);
     ~DiskMeter();
     DiskMeter(const DiskMeter&) = delete;
@@ -96,21 +99,21 @@ class DiskMeter {
 
     /// From now on the workspace is walked, first at once. `on_excess` is called at most once, from the loop,
     /// and then the workspace is no longer watched; `on_warning` once for each time that it passes the mark.
-    /// One that was found over its limit may hold what the first walk finds, so that somebody can clean it
-    /// up: it went on growing between the walk that found it and its end. A second call for the same id
-    /// replaces the first.
+    /// A workspace that was ended over its limit may keep the size that the first walk finds, so that a user
+    /// can clean it up: it went on growing between the walk that found it and its end. A second call for the
+    /// same id replaces the first.
     void watch(const std::string& id, std::uint64_t limit_bytes, OnExcess on_excess, OnWarning on_warning,
                DiskEnforcer enforcer = DiskEnforcer::none);
     void set_limit(const std::string& id, std::uint64_t limit_bytes);
     void unwatch(const std::string& id);
-    /// The workspace is gone: what was found in it counts no more.
+    /// The workspace is gone: its last size no longer counts.
     void forget(const std::string& id) {
         found_.erase(id);
         agreed_gaps_.erase(id);
         over_.erase(id);
         ledger_.forget(id);
     }
-    /// As of the last walk, with what is held of deleted files.
+    /// As of the last walk, with the deleted files that its processes hold.
     std::optional<TreeSize> size(const std::string& id) const;
     /// True while less than the reserve is free. Looks, if nothing else does.
     bool is_short();
@@ -118,27 +121,27 @@ class DiskMeter {
   private:
     struct Watched {
         std::uint64_t limit_bytes = 0;
-        std::uint64_t allowed_bytes = 0;  // the limit, or more for one that began above it
+        std::uint64_t allowed_bytes = 0;  // the limit, or more if the workspace began above it
         OnExcess on_excess;
         OnWarning on_warning;
-        std::optional<TreeSize> size;         // all that counts
-        TreeSize tree;                        // of that, what is in the workspace
-        TreeSize held;                        // and what was in deleted files at the last inspection
+        std::optional<TreeSize> size;         // the sum of `tree` and `held`
+        TreeSize tree;                        // files in the workspace
+        TreeSize held;                        // deleted files that were held at the last inspection
         std::uint64_t grown_bytes = 0;        // with the last walk; while space is short, in this round
-        std::uint64_t grown_while_short = 0;  // since the shortage began, or one was stopped for it
+        std::uint64_t grown_while_short = 0;  // since the shortage began, or a sandbox was stopped for it
         std::uint64_t lost_before = 0;        // by the file system, when the last walk began
         base::SteadyTime walked_at{};
         bool walked = false;
         int incomplete_walks = 0;  // in a row
         bool warned = false;
         DiskEnforcer enforcer = DiskEnforcer::none;
-        bool was_over = false;  // an earlier watch ended so: what the first walk finds may stay
+        bool was_over = false;  // an earlier watch ended so: the size at the first walk is allowed
         std::uint64_t walk_of_shortage = 0;
         std::uint64_t inspection_of_shortage = 0;
         std::uint64_t walk_of_audit = 0;
-        Space agreed_gap;                        // when it was last seen whole, or lower since
+        Space agreed_gap;                        // the gap when it was last seen whole, or a lower one since
         bool is_doubted = false;                 // the last walk explained too little
-        bool is_clear = false;                   // the last inspection saw all of it
+        bool is_clear = false;                   // the last inspection saw all its files
         int veiled_inspections = 0;              // in a row: descriptors were in flight
         base::SteadyTime veiled_at{};            // the first of those
         int failed_inspections = 0;              // in a row: it did not stand still
@@ -146,7 +149,7 @@ class DiskMeter {
         std::uint64_t agreed_written_bytes = 0;  // when it was last seen whole
         std::uint64_t wrote_bytes = 0;           // between the last two inspections
         base::SteadyTime inspect_from{};         // not before
-        std::uint64_t number = 0;                // of the watch: a late answer to an older one is dropped
+        std::uint64_t number = 0;                // of the watch: a late answer to an older watch is dropped
     };
     using Entry = std::map<std::string, Watched>::iterator;
 
@@ -196,7 +199,7 @@ class DiskMeter {
     std::map<std::string, Watched> watched_;
     std::map<std::string, std::uint64_t>
         found_;  // bytes, by the last walk of each workspace that is still there
-    std::map<std::string, Space> agreed_gaps_;  // of earlier watches: what was hidden then is there still
+    std::map<std::string, Space> agreed_gaps_;  // of earlier watches: the bytes hidden then are still there
     std::set<std::string> over_;  // the last watch ended for the limit, and none has walked it since
     SpaceLedger ledger_;
     base::TimerId timer_ = 0;
@@ -209,12 +212,13 @@ class DiskMeter {
     std::uint64_t shortage_ = 0;
     std::uint64_t judged_shortage_ = 0;
     base::SteadyTime round_ended_{};
-    // Inspections of all at the end of a round, where nobody's growth explains it; those that found nobody.
+    // At the end of a round that no growth explains, all are inspected. `in_vain`: inspections without an
+    // offender.
     bool is_inspecting_all_ = false;
     std::optional<base::SteadyTime> in_vain_at_;
     std::uint64_t lost_in_vain_ = 0;
     bool told_in_vain_ = false;
-    // A round of walks of all, at the end of which what is unexplained is put on a suspect.
+    // An audit: a round of walks of all. At its end a suspect is charged with the unexplained rest.
     std::uint64_t audit_ = 0;
     bool is_auditing_ = false;
     base::SteadyTime audited_at_{};

@@ -1,4 +1,4 @@
-// The part of DiskMeter that says what walks and inspections mean: whose the growth is, and who is stopped.
+// The part of DiskMeter that judges walks and inspections: which workspace grew, and which one is stopped.
 #include <algorithm>
 #include <utility>
 
@@ -10,26 +10,26 @@ namespace atl::fs_guard {
 namespace {
 
 constexpr std::uint64_t k_bytes_per_mb = 1024UL * 1024;
-// A tree that moves under a walk may once leave something out; one that always does hides something.
+// A walk of a tree that changes meanwhile may miss files once. If every walk does, the tree hides something.
 constexpr int k_most_incomplete_walks = 20;
 // Descriptors are in flight for microseconds, unless they are kept there.
 constexpr int k_veiled_inspections = 3;
 constexpr base::Millis k_veiled_time{100};
-// One that cannot be stopped so many times is believed as far as it was seen.
+// After this many failed stops of a sandbox, its inspections are trusted as far as they saw.
 constexpr int k_most_failed_inspections = 4;
-// A sandbox stands still a third of the time at most; one with a large tree gets no longer rest.
+// A sandbox stands still a third of the time at most. A large tree does not extend this rest.
 constexpr base::Millis k_least_rest{20};
 constexpr base::Millis k_longest_rest{2'000};
-// Between two rounds of walks while the reserve is not free, or something is unexplained.
+// Between two rounds of walks while the reserve is not free, or bytes are unexplained.
 constexpr base::Millis k_round_pause{500};
-// Until all are inspected again after that found nobody.
+// The pause before all are inspected again, after a round without an offender.
 constexpr base::Millis k_pause_in_vain{30'000};
 
 base::Millis between(base::SteadyTime earlier, base::SteadyTime later) {
     return std::chrono::duration_cast<base::Millis>(later - earlier);
 }
 
-// Every inode needs some room, whatever is in it.
+// Every inode needs some room, however small its file is.
 std::uint64_t cost(const TreeSize& size) {
     return std::max(size.bytes, size.inodes * k_least_bytes_an_inode);
 }
@@ -40,7 +40,7 @@ void log_unmetered(const std::string& id, const base::Error& error) {
 
 }  // namespace
 
-/// Null if nobody waits for this answer any more.
+/// Null if this answer is outdated.
 DiskMeter::Watched* DiskMeter::answered(const std::string& id, std::uint64_t number, std::uint64_t audit) {
     walking_ = false;
     look_at_disk();
@@ -133,7 +133,7 @@ void DiskMeter::take_size(const std::string& id, Watched& watched) {
     found_[id] = size.bytes;
 }
 
-/// For the first walk of a watch: what the last one of an earlier watch found, else `now`.
+/// For the first walk of a watch: the size at the last walk of an earlier watch, or `now` without one.
 std::uint64_t DiskMeter::watched_before(const std::string& id, std::uint64_t now) const {
     const auto found = found_.find(id);
     return found == found_.end() ? now : found->second;
@@ -144,7 +144,7 @@ std::uint64_t DiskMeter::room(const Watched& watched) {
     return watched.allowed_bytes - std::min(used, watched.allowed_bytes);
 }
 
-/// What may be lost before a walk of it is due.
+/// The file system's loss after which a walk of this workspace is due.
 std::uint64_t DiskMeter::step(const Watched& watched) const {
     return std::max(room(watched) / 2, settings_.least_step);
 }
@@ -156,13 +156,13 @@ std::uint64_t DiskMeter::unexplained(const Watched& watched) const {
 bool DiskMeter::wants_inspection(const Watched& watched) const {
     if (!ports_.inspect || watched.enforcer != DiskEnforcer::none || !watched.walked)
         return false;
-    // Somebody else's walk may have explained it meanwhile.
+    // A walk of another workspace may have explained the loss meanwhile.
     const bool is_doubted =
         watched.is_doubted && (!watched.tree.is_complete || unexplained(watched) >= step(watched));
     return is_doubted || cost(watched.held) >= k_disk_slack_bytes;
 }
 
-// Last call on this workspace: who is told may unwatch it.
+// To be called last for this workspace: the callback may unwatch it.
 void DiskMeter::judge(const std::string& id) {
     Watched& watched = watched_.at(id);
     const std::uint64_t used = watched.size->bytes;
@@ -178,7 +178,7 @@ void DiskMeter::judge(const std::string& id) {
         report(id, DiskExcess::unmeasurable);
         return;
     }
-    // One that was cleaned up has no more than its limit again.
+    // A workspace that was cleaned up is held to its limit again.
     if (used <= watched.limit_bytes)
         watched.allowed_bytes = watched.limit_bytes;
     const bool is_high =
@@ -207,7 +207,7 @@ void DiskMeter::report(const std::string& id, DiskExcess why) {
     watched.on_excess(verdict);
 }
 
-/// What is unexplained would be too much for it, and it keeps descriptors where nobody sees them.
+/// The unexplained rest would exceed its limit, and it keeps descriptors in flight.
 bool DiskMeter::is_suspect(const Watched& watched) const {
     return watched.veiled_inspections >= k_veiled_inspections &&
            between(watched.veiled_at, watched.walked_at) >= k_veiled_time &&
@@ -222,7 +222,7 @@ void DiskMeter::begin_audit(const Watched& watched) {
     ++audit_;
 }
 
-// All have been walked since it began: what is still unexplained is in nobody's workspace.
+// All have been walked since the audit began: the bytes that are still unexplained are in no workspace.
 void DiskMeter::end_audit() {
     is_auditing_ = false;
     audited_at_ = ports_.clock.steady_now();
@@ -258,8 +258,8 @@ void DiskMeter::see_shortage(const FreeSpace& space) {
         .warn();
 }
 
-// Once all have been walked: if it was not this one, the next round finds the next. True if an inspection of
-// this round is under way.
+// Called once all have been walked. If stopping one workspace does not help, the next round stops the next
+// one. True if an inspection of this round is under way.
 bool DiskMeter::settle_shortage() {
     const auto now = ports_.clock.steady_now();
     if (judged_shortage_ == shortage_) {
@@ -289,14 +289,14 @@ bool DiskMeter::settle_shortage() {
     return false;
 }
 
-/// Less than this is nobody's fault.
+/// Growth below this counts as no offence.
 std::uint64_t DiskMeter::least_blame() const {
     const double reserve = space_ ? static_cast<double>(space_->total_bytes) * settings_.reserve : 0;
     return std::max(k_disk_slack_bytes,
                     std::min(static_cast<std::uint64_t>(reserve / 4), settings_.least_step));
 }
 
-/// Who grew most since the round before.
+/// The workspace that grew most since the last round.
 DiskMeter::Entry DiskMeter::fastest() {
     const auto most =
         std::ranges::max_element(watched_, {}, [](const auto& entry) { return entry.second.grown_bytes; });
@@ -308,7 +308,7 @@ bool DiskMeter::is_late() const {
                          static_cast<double>(space_->total_bytes) * settings_.reserve;
 }
 
-// Half the reserve is gone: many that grow slowly fill a disk like one that grows fast.
+// Half the reserve is gone: many slow writers fill a disk like one fast writer.
 void DiskMeter::stop_all_that_grew() {
     std::uint64_t most = 0;
     for (const auto& [id, watched] : watched_)
@@ -335,7 +335,7 @@ DiskMeter::Entry DiskMeter::next_inspection_of_shortage() {
     });
 }
 
-// All have been inspected in this round, and nobody grew.
+// All have been inspected in this round, and none grew.
 void DiskMeter::blame_the_hidden() {
     auto holder = watched_.end();
     auto writer = watched_.end();

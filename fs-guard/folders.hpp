@@ -24,7 +24,7 @@ base::Result<base::UniqueFd> open_folder(const std::filesystem::path& path);
 base::UniqueFd open_existing(int parent, const std::string& name);
 /// In no order; none if the folder cannot be read.
 std::vector<std::string> names_in(const std::filesystem::path& folder);
-/// The same of `data_dir`'s workspaces, without what a file system puts into its root.
+/// The names of `data_dir`'s workspaces, without the entries that a file system puts into its root.
 std::vector<std::string> workspace_names(const std::filesystem::path& data_dir);
 
 }  // namespace atl::fs_guard

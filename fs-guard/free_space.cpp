@@ -8,7 +8,7 @@ std::optional<FreeSpace> free_space(const std::filesystem::path& path) {
     struct statvfs found {};
     if (::statvfs(path.c_str(), &found) != 0)
         return std::nullopt;
-    // What is kept for root is no loss when it is there: total and free are told without it.
+    // Blocks reserved for root are not lost: both total and free leave them out.
     const std::uint64_t kept = found.f_bfree - found.f_bavail;
     return FreeSpace{(found.f_blocks - kept) * found.f_frsize, found.f_bavail * found.f_frsize, found.f_files,
                      found.f_favail};

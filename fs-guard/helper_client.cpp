@@ -35,7 +35,7 @@ base::Result<Ends> make_pipe() {
     return Ends{base::UniqueFd(ends[0]), base::UniqueFd(ends[1])};
 }
 
-/// For a request whose answer says no more than that it is done.
+/// For a request whose answer carries no data.
 std::function<void(base::Result<nlohmann::json>)> without_answer(HelperClient::Done done) {
     return [done = std::move(done)](const base::Result<nlohmann::json>& answer) {
         if (answer)
@@ -245,7 +245,7 @@ void HelperClient::lose_helper(const char* why) {
     request.done(base::Error(base::Errc::storage_failed, "the helper died of this request"));
 }
 
-// The next one starts when this one is gone: two must not walk the same tree.
+// The next helper starts when this one is gone: two helpers must not walk the same tree.
 void HelperClient::end_helper() {
     timers_.cancel(std::exchange(deadline_, 0));
     requests_.reset();

@@ -1,9 +1,9 @@
 // The server's end of one atoll-helper process (helper/README.md): a queue of requests, answered in order. A
-// helper that dies is started again and gets what it had not answered once more; a request that ends
-// base::k_max_helper_attempts helpers is given up. A helper that does not answer in time, or makes no
-// progress in a tree, is killed and counts as dead. Invariants: one request is on its way at a time, so that
-// a write never blocks; no call here waits for a helper; one helper runs at a time; callbacks come from the
-// loop and never after the client is gone.
+// helper that dies is started again and gets the unanswered requests once more; after a request has ended
+// base::k_max_helper_attempts helpers, it fails. A helper that does not answer in time, or makes no progress
+// in a tree, is killed and counts as dead. Invariants: one request is in flight at a time, so that a write
+// never blocks; no call here waits for a helper; one helper runs at a time; callbacks come from the loop and
+// never after the client is gone.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ struct HelperConfig {
     HelperDeadlines deadlines{};
 };
 
-/// What a tree holds on the disk, folders and all.
+/// The size of a tree on the disk, with its folders.
 struct TreeSize {
     std::uint64_t bytes = 0;  // allocated
     std::uint64_t inodes = 0;
@@ -53,13 +53,13 @@ struct Members {
     std::vector<pid_t> all;  // as its group tells; empty where there is none
 };
 
-/// What a sandbox holds, also of files that have no name any more.
+/// The size of a sandbox, with the deleted files that it holds.
 struct Inspection {
     TreeSize tree;
     TreeSize held;                    // deleted, but kept by its processes
     std::uint64_t out_of_sight = 0;   // descriptors in flight, and tables that cannot be read
     std::uint64_t written_bytes = 0;  // by its processes since they began, as far as the kernel remembers
-    bool stood_still = false;         // none of it ran meanwhile
+    bool stood_still = false;         // no process of the sandbox ran meanwhile
 };
 
 class HelperClient final : public store::CheckpointHelper {
@@ -78,8 +78,8 @@ class HelperClient final : public store::CheckpointHelper {
     void checkpoint(const std::filesystem::path& database, Done done) override;
     /// What a tree holds; `path` as for remove(). Errors: storage_failed, also if it is not there.
     void measure(const std::string& path, std::function<void(base::Result<TreeSize>)> done);
-    /// What a tree holds and what `members` hold of deleted files beside it; stood_still is left false.
-    /// `path` as for remove(). Errors: storage_failed.
+    /// Measures a tree and the deleted files that `members` hold; stood_still is left false. `path` as for
+    /// remove(). Errors: storage_failed.
     void inspect(const std::string& path, const Members& members,
                  std::function<void(base::Result<Inspection>)> done);
     /// Requests without an answer.
@@ -88,7 +88,7 @@ class HelperClient final : public store::CheckpointHelper {
     const base::Histogram& durations() const noexcept { return durations_; }
     /// How often a helper died or had to be ended.
     std::uint64_t deaths() const noexcept { return deaths_; }
-    /// Those of them that were ended because they were silent for too long.
+    /// The number of them that were killed because they were silent for too long.
     std::uint64_t timeouts() const noexcept { return timeouts_; }
     /// Of the helper as it runs now; -1 between two of them.
     pid_t pid() const noexcept { return pid_; }
@@ -129,7 +129,7 @@ class HelperClient final : public store::CheckpointHelper {
     base::UniqueFd pidfd_;
     pid_t pid_ = -1;
     std::string input_;
-    std::optional<isolation::FdWatch> ending_;  // the pidfd of one that was killed
+    std::optional<isolation::FdWatch> ending_;  // the pidfd of a killed helper
     base::TimerId restart_timer_ = 0;
     base::TimerId deadline_ = 0;  // of the request that is on its way
     int failures_ = 0;            // in a row

@@ -15,7 +15,7 @@ void Inspector::inspect(const std::string& id, Done done) {
     done_ = std::move(done);
     hold_ = Hold::asked;
     const std::uint64_t number = ++number_;
-    // One that ends meanwhile may give no answer.
+    // A sandbox that ends meanwhile may give no answer.
     timer_ = ports_.timers.arm(base::k_freeze_deadline + base::k_freeze_deadline / 2, [this, id] {
         timer_ = 0;
         (void)ports_.let_go(id);
@@ -45,7 +45,7 @@ void Inspector::look(const std::string& id) {
     });
 }
 
-// Last: who is told may ask for the next one.
+// To be called last: the callback may ask for the next inspection.
 void Inspector::finish(const std::string& id, const base::Result<Inspection>& found) {
     stop_waiting();
     const bool stood_still = std::exchange(hold_, Hold::none) == Hold::standing && ports_.let_go(id);

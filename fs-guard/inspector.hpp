@@ -1,8 +1,8 @@
-// Looks at one sandbox while none of its processes runs: stops them, has a helper walk the workspace and what
-// they hold of deleted files, and lets them go on. Where they cannot be stopped, or not long enough, it looks
-// all the same and says so (Inspection::stood_still).
-// Invariants: one at a time; nobody stands still longer than k_longest_standstill for it, whether the helper
-// answers or not; every inspection is answered once.
+// Looks at one sandbox while none of its processes runs: stops them, has a helper measure the workspace and
+// the deleted files that they hold, and thaws them. If they cannot be stopped, or not long enough, the
+// inspection still happens and says so (Inspection::stood_still).
+// Invariants: one inspection at a time; a sandbox stands still for k_longest_standstill at most, even if the
+// helper does not answer; every inspection is answered once.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@ namespace atl::fs_guard {
 inline constexpr base::Millis k_longest_standstill{2000};
 static_assert(base::k_freeze_deadline + k_longest_standstill < base::k_control_reply_deadline);
 
-/// What an inspection needs of the world; all answer later, from the loop.
+/// The ports of an inspection; all answer later, from the loop.
 struct InspectorPorts {
     base::Timers& timers;
     /// Lets all processes of a sandbox stand still. The answer may stay out.
@@ -35,7 +35,7 @@ class Inspector {
     using Done = std::function<void(base::Result<Inspection>)>;
 
     explicit Inspector(InspectorPorts ports) : ports_(std::move(ports)) {}
-    /// Lets go on what stands still.
+    /// Thaws a sandbox that stands still.
     ~Inspector();
     Inspector(const Inspector&) = delete;
     Inspector& operator=(const Inspector&) = delete;

@@ -52,7 +52,7 @@ base::Result<void> Orphans::take(int folder, const std::string& name) const {
     auto day = open_folder(path_ / date);
     if (!day)
         return day.error();
-    // Into a folder that passes a project on nothing of another one can be moved.
+    // The kernel refuses to move a file of another project into a folder with project inheritance.
     if (ProjectQuota::project_of(day->get()) != 0)
         (void)ProjectQuota::assign(day->get(), 0);
     if (::renameat2(folder, name.c_str(), day->get(), name.c_str(), RENAME_NOREPLACE) != 0)

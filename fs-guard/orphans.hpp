@@ -1,8 +1,8 @@
-// Workspaces that no record names: `DATA/orphaned/DATE/NAME`, where a start of the server puts them instead
-// of removing them. That happens when the database is older than they are, or is another one. Each keeps its
+// Workspaces without a record. A start of the server moves them to `DATA/orphaned/DATE/NAME` instead of
+// removing them. They occur when the database is older than they are, or is another database. Each keeps its
 // owner, so its uid may not be handed out while it lies there. Invariants: a workspace moves by one rename,
-// whole, and is never written to; a name is never taken over from another. Not here: when a workspace counts
-// as one that no record names (workspaces.hpp).
+// whole, and is never written to; an existing name is never overwritten. Not here: when a workspace counts as
+// an orphan (workspaces.hpp).
 #pragma once
 
 #include <cstdint>

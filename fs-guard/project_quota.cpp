@@ -49,7 +49,8 @@ base::Result<ProjectQuota> ProjectQuota::open(int folder) {
     constexpr unsigned wanted = FS_QUOTA_PDQ_ACCT | FS_QUOTA_PDQ_ENFD;
     if ((state.qs_flags & wanted) != wanted)
         return unsupported("the file system of the workspaces is mounted without prjquota");
-    // Asking for somebody else's needs the same right as setting a limit. One without a record is none.
+    // Reading another project's quota takes the same right as setting a limit. A project without a record is
+    // no error.
     if_dqblk unused{};
     if (project_quotactl(own.get(), Q_GETQUOTA, base::k_first_host_uid, &unused) != 0 && errno == EPERM)
         return unsupported("only root can set project quotas");

@@ -1,10 +1,10 @@
 // Project quotas of the file system that holds the workspaces (ext4 with `prjquota`, XFS with `pquota`): the
-// kernel counts all that carries a project's number, and refuses what goes beyond its limit. A folder that
-// passes its project on gives it to all that is made in it, and nothing can be linked or moved into it from
-// another project. Changing the project of a file takes the initial user namespace (ioctl_xfs_fsgetxattr(2)),
-// so no sandbox can; setting limits takes CAP_SYS_ADMIN (quotactl(2)), so no rootless server can.
-// Invariant: projects below base::k_first_host_uid are somebody else's and are never touched.
-// Not here: which workspace has which project.
+// kernel counts all files with a project's number, and refuses writes beyond its limit. A folder with project
+// inheritance gives its project to every new entry, and no file can be linked or moved into it from another
+// project. Changing the project of a file takes the initial user namespace (ioctl_xfs_fsgetxattr(2)), so no
+// sandbox can; setting limits takes CAP_SYS_ADMIN (quotactl(2)), so no rootless server can. Invariant:
+// projects below base::k_first_host_uid belong to others and are never touched.
+// Not here: the project of each workspace.
 #pragma once
 
 #include <cstdint>
@@ -23,17 +23,17 @@ class ProjectQuota {
         std::uint64_t limit_bytes = 0;  // 0: none
     };
 
-    /// Of the file system that `folder` is on. Errors: host_unsupported, saying what is missing: quotas that
-    /// are counted and enforced there, or the right to set them.
+    /// The quota of the file system of `folder`. Errors: host_unsupported, with the reason: quotas are not
+    /// counted or not enforced there, or the process may not set them.
     static base::Result<ProjectQuota> open(int folder);
 
-    /// Makes an empty `folder` and all that will be in it part of `project`; with 0, of none. Errors:
+    /// Puts an empty `folder` and all its future content into `project`; 0 means no project. Errors:
     /// storage_failed.
     static base::Result<void> assign(int folder, std::uint32_t project);
-    /// The project that `folder` passes on to what is in it; 0 if none.
+    /// The project that `folder` gives to its new entries; 0 if none.
     static std::uint32_t project_of(int folder);
 
-    /// Holds from now on, also for who writes already; less than is in use stops growth only. 0: no limit.
+    /// Applies at once, also to open files. A limit below the present usage only stops growth. 0: no limit.
     /// Errors: storage_failed, invalid_field for a project that is not ours.
     base::Result<void> set_limit(std::uint32_t project, std::uint64_t bytes, std::uint64_t inodes) const;
     /// Nothing of it is left to count.

@@ -160,7 +160,7 @@ base::Result<void> Workspaces::make_workspace(const std::string& sandbox_id, std
     return {};
 }
 
-// Before the workspace is made: one that no record names and that has no mark is kept at the next start.
+// The mark comes before the workspace: the next start keeps a workspace without a record and without a mark.
 base::Result<void> Workspaces::mark(const std::string& sandbox_id) {
     const base::UniqueFd made(::openat(marks_.get(), sandbox_id.c_str(),
                                        O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -188,7 +188,7 @@ void Workspaces::open_quota() {
             .info();
         return;
     }
-    // Into a folder that passes a project on nothing of another one can be moved.
+    // The kernel refuses to move a file of another project into a folder with project inheritance.
     if (ProjectQuota::project_of(trash_.get()) != 0)
         (void)ProjectQuota::assign(trash_.get(), 0);
     quota_ = std::move(*quota);
@@ -249,7 +249,7 @@ bool Workspaces::move_to_trash(const std::string& name, std::string& trash_name)
 
 void Workspaces::remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) {
     std::string trash_name;
-    // Until its last byte is freed what it holds is known.
+    // Its size stays known until its last byte is freed.
     auto forget = [this, sandbox_id, done = std::move(done)](const base::Result<void>& removed) {
         meter_.forget(sandbox_id);
         done(removed);
@@ -276,7 +276,7 @@ Workspaces::Sweep Workspaces::sweep(const std::vector<std::string>& known_ids,
     Sweep sweep;
     sort_out(known, {held_ids.begin(), held_ids.end()}, sweep);
     for (const auto& orphan : orphans_.list()) {
-        // One that a database knows again goes back to where it was.
+        // An orphan that the database knows again goes back to its place.
         if (!missing_.contains(orphan.name) || !orphans_.give(orphan, workspaces_.get(), orphan.name)) {
             ++sweep.orphans;
             sweep.orphan_owners.push_back(orphan.owner_uid);
@@ -306,7 +306,7 @@ Workspaces::Sweep Workspaces::sweep(const std::vector<std::string>& known_ids,
     return sweep;
 }
 
-// What a crash left half-made goes to the trash, what no record names to the orphans.
+// Half-made workspaces of a crash go to the trash; workspaces without a record go to the orphans.
 void Workspaces::sort_out(const std::unordered_set<std::string>& known,
                           const std::unordered_set<std::string>& held, Sweep& sweep) {
     const auto marks = names_in(data_dir_ / k_unclaimed);

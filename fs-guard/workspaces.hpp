@@ -1,14 +1,14 @@
-// The workspaces on disk: `DATA/workspaces/ID`, mode 0700, owned by the sandbox's uid. A removed one is first
-// renamed into `DATA/trash`, out of everybody's reach at once, and then taken apart by the helper process.
-// Where the file system has project quotas, a workspace is a project whose number is the sandbox's uid:
-// leased host-wide, nobody else's until its last file is gone, and remembered by the folder itself. So there
-// is nothing to keep beside it. The limit goes with the rename into the trash: a crash leaves none behind.
-// A workspace that the store may not have yet has a mark, the empty file `DATA/unclaimed/ID`: it is made
-// before the workspace and removed after the commit of the sandbox's record. The marks are not in the
-// database, because one from a backup would call workspaces unclaimed that were claimed later. Invariants:
-// host code never opens a file in a workspace; a start removes what lies in the trash and what is marked, if
-// the store does not know it; all else that the store does not know it keeps (orphans.hpp). Not here: when a
-// workspace is measured, and what is too much (disk_meter.hpp).
+// The workspaces on disk: `DATA/workspaces/ID`, mode 0700, owned by the sandbox's uid. A removed workspace is
+// first renamed into `DATA/trash`, out of reach at once, and then deleted by the helper process. Where the
+// file system has project quotas, a workspace is a project whose number is the sandbox's uid: leased
+// host-wide, not used again until its last file is gone, and stored in the folder itself. So no other record
+// is needed. The limit is cleared at the move into the trash; after a crash the next start clears it. A
+// workspace that the store may not have yet has a mark, the empty file `DATA/unclaimed/ID`: it is made before
+// the workspace and removed after the commit of the sandbox's record. The marks are not in the database,
+// because a database from a backup would call workspaces unclaimed that were claimed later. Invariants: host
+// code never opens a file in a workspace; a start empties the trash and removes marked workspaces that the
+// store does not know; it keeps all other unknown workspaces (orphans.hpp). Not here: when a workspace is
+// measured, and the judgement of its size (disk_meter.hpp).
 #pragma once
 
 #include <filesystem>
@@ -59,7 +59,8 @@ class Workspaces final : public sandbox::DiskGuard {
                 const std::vector<std::string>& held_ids = {}) override;
     std::vector<std::string> owned_by(const std::vector<std::uint32_t>& host_uids) const override;
 
-    /// As the quota counts it, at once; none for a workspace without one, which has to be walked.
+    /// The size as the quota counts it, at once; none for a workspace without a quota, which has to be
+    /// walked.
     std::optional<TreeSize> counted(const std::string& sandbox_id) const;
 
     /// Where the workspace is below the data directory.
@@ -85,7 +86,7 @@ class Workspaces final : public sandbox::DiskGuard {
     bool move_to_trash(const std::string& name, std::string& trash_name);
     void open_quota();
     base::Result<void> join_project(const std::string& sandbox_id, std::uint32_t project);
-    /// At start: which of the workspaces have a project. Those from before there were quotas have none.
+    /// At start: finds the project of a workspace. Workspaces from before the quotas have none.
     void find_project(const std::string& sandbox_id);
     bool set_quota(const std::string& sandbox_id, std::uint64_t limit_bytes);
     void clear_quota(std::uint32_t project);
@@ -98,11 +99,11 @@ class Workspaces final : public sandbox::DiskGuard {
     base::UniqueFd trash_;
     base::UniqueFd marks_;
     Orphans orphans_;
-    std::unordered_set<std::string> unclaimed_;                // those of this run
+    std::unordered_set<std::string> unclaimed_;                // marks of this run
     std::unordered_set<std::string> missing_;                  // known to the store, and not on the disk
     std::optional<ProjectQuota> quota_;                        // none: all are measured
-    std::unordered_map<std::string, std::uint32_t> projects_;  // of the workspaces that have one
-    std::unordered_set<std::string> measured_;                 // the others
+    std::unordered_map<std::string, std::uint32_t> projects_;  // of the workspaces with a project
+    std::unordered_set<std::string> measured_;                 // workspaces without a project
 };
 
 }  // namespace atl::fs_guard

@@ -1,4 +1,4 @@
-// The pipe to an agent's stdin: what the agent does not read yet is queued, within a bound.
+// The pipe to an agent's stdin. It queues the bytes that the agent has not read yet, within a bound.
 #pragma once
 
 #include <functional>
@@ -10,12 +10,12 @@
 
 namespace atl::guest {
 
-/// Room for one command of any size behind another.
+/// Room for two commands of any size.
 inline constexpr std::size_t k_max_agent_input_bytes = 2 * bridge::k_max_command_line_bytes;
 
 class AgentInput final : private FdHandler {
   public:
-    /// `on_broken` is told once, from the loop, that the agent closed its stdin or lets the queue run over.
+    /// `on_broken` is called once, from the loop, if the agent closes its stdin or lets the queue overflow.
     AgentInput(Loop& loop, std::function<void(const char* why)> on_broken)
         : loop_(loop), on_broken_(std::move(on_broken)) {}
     ~AgentInput() { close(); }

@@ -1,4 +1,4 @@
-// The agent that says what it is told: one turn is one write.
+// An agent that repeats its input: one turn is one write.
 #pragma once
 
 #include "bridge/agents/runtime.hpp"

@@ -1,5 +1,5 @@
 // Cuts an agent's output into lines. A line beyond base::k_max_event_line_bytes is discarded up to its
-// newline and told once; what it held is freed.
+// newline and reported once; its memory is freed.
 #pragma once
 
 #include <string>

@@ -184,8 +184,8 @@ void ProcessAgent::turn_line(std::string_view line) {
     relay_.append(line).push_back('\n');
     if (event_name(line) != bridge::ev::done)
         return;
-    // The agent means the end of the turn. What the host refuses ends none there, so it gets a `done`
-    // besides.
+    // The agent has ended the turn. If the host would refuse this line, the turn would not end there, so the
+    // host gets a `done` of ours as well.
     if (bridge::scan_event(line).refusal != nullptr)
         relay_ += bridge::k_done_line;
     finish_turn();
@@ -246,8 +246,8 @@ void ProcessAgent::on_exit(const Ending& ending) {
         std::exchange(on_stopped_, nullptr)();
 }
 
-/// Relays what is in the pipe now and no more: children of the agent may hold and fill it for ever. A pipe
-/// holds at most /proc/sys/fs/pipe-max-size, so this may go beyond what the sink wants.
+/// Relays only the bytes that are in the pipe now: children of the agent may hold and fill it for ever. A
+/// pipe holds at most /proc/sys/fs/pipe-max-size, so this may exceed the sink's limit.
 void ProcessAgent::drain() {
     int left_bytes = 0;
     if (!output_ || ioctl(output_.get(), FIONREAD, &left_bytes) != 0)
@@ -276,7 +276,7 @@ void ProcessAgent::listen() {
         listening_ = services_.loop.add(output_.get(), EPOLLIN, *this);
 }
 
-// Out of the loop altogether: epoll reports a hang-up also to those who wait for nothing.
+// Removes the descriptor from the loop: epoll reports a hang-up even if no event is asked for.
 void ProcessAgent::pause() {
     if (listening_)
         services_.loop.remove(output_.get());

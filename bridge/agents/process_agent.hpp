@@ -59,10 +59,10 @@ class ProcessAgent final : public AgentRuntime, private FdHandler, private LineS
     std::string turn_;
     TurnSink* sink_ = nullptr;          // of the turn that runs
     std::string relay_;                 // its lines of the current read
-    std::size_t unfinished_turns_ = 0;  // abandoned ones whose `done` is still to come
-    std::size_t dropped_lines_ = 0;     // written outside a turn since the last one
+    std::size_t unfinished_turns_ = 0;  // abandoned turns whose `done` is still to come
+    std::size_t dropped_lines_ = 0;     // written outside a turn, since the last turn
 
-    std::string end_reason_;  // once it has ended or been given up; follows "the agent"
+    std::string end_reason_;  // set once the agent has ended or was given up; follows "the agent"
     TimerId timer_ = 0;
     OnReady on_started_;
     OnExit on_ended_;

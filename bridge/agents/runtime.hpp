@@ -1,6 +1,6 @@
-// What the guest needs of an agent, and what an agent may use of the guest. Everything runs on the guest's
-// loop; nothing blocks. A turn's sink is the host's stream: an agent uses it from begin() until it calls
-// finish() or break_off() or is told abandon(), whichever is first, and never after.
+// The interfaces between the guest and an agent, in both directions. Everything runs on the guest's loop;
+// nothing blocks. A turn's sink is the host's stream: an agent uses it from begin() until it calls finish()
+// or break_off(), or abandon() is called, whichever is first, and never after.
 #pragma once
 
 #include <functional>
@@ -16,13 +16,13 @@ namespace atl::guest {
 /// Where the events of one turn go.
 class TurnSink {
   public:
-    /// Complete lines with their newlines. Never refused: what the host does not read is queued.
+    /// Complete lines with their newlines. Never refused: unread lines are queued.
     virtual void write(std::string_view lines) = 0;
     /// False while much is queued: then produce no more until resume().
     virtual bool wants_more() const = 0;
-    /// The turn is over and `done` was written: what follows on the stream is the host's next command.
+    /// The turn is over and `done` was written. The stream is then free for the host's next command.
     virtual void finish() = 0;
-    /// The turn is over without `done`: closes the stream behind what was written.
+    /// The turn is over without `done`: closes the stream after the lines that were written.
     virtual void break_off() = 0;
 
   protected:
@@ -35,7 +35,7 @@ struct TurnRequest {
     std::string_view line;  // the host's command as it came, without the newline; valid during begin()
 };
 
-/// What every agent is made of.
+/// The services that every agent may use.
 struct Services {
     Loop& loop;
     Children& children;
@@ -54,18 +54,18 @@ class AgentRuntime {
     virtual void start(OnReady on_ready, OnExit on_exit) = 0;
     /// A turn begins; it may be over when this returns.
     virtual void begin(TurnRequest request, TurnSink& sink) = 0;
-    /// The host has read what was queued for `sink`.
+    /// The host has read the lines that were queued for `sink`.
     virtual void resume(TurnSink& sink) = 0;
-    /// The host closed the stream: what the turn still runs is interrupted, its output dropped.
+    /// The host closed the stream: interrupts the command of the turn and drops its output.
     virtual void abandon(TurnSink& sink) = 0;
     /// False if no turn of that name runs. It still ends with `done`.
     virtual bool interrupt(std::string_view turn) = 0;
-    /// Ends what runs, forcibly within k_stop_grace + k_kill_grace, then calls `on_stopped`, possibly at
-    /// once.
+    /// Ends the agent's processes, by force within k_stop_grace + k_kill_grace, then calls `on_stopped`,
+    /// possibly at once.
     virtual void stop(std::function<void()> on_stopped) = 0;
 };
 
-/// An agent that is told to stop has this long before SIGTERM,
+/// From stop() an agent has this long before SIGTERM,
 inline constexpr Millis k_stop_grace{500};
 /// and this long from there until SIGKILL.
 inline constexpr Millis k_kill_grace{1000};

@@ -1,5 +1,5 @@
 // The default agent: a message is run by bash in the workspace, its output streams as text deltas. The turn
-// ends when that bash exits, whatever it left in the background: what is in the pipe by then is sent, then
+// ends when that bash exits, even if it left background processes: the bytes in the pipe are sent, then
 // `turn_complete` and `done`. State of a turn lives in shell_run.hpp.
 #pragma once
 

@@ -89,7 +89,7 @@ void ShellRun::listen() {
         listening_ = services_.loop.add(pipe_.get(), EPOLLIN, *this);
 }
 
-// Out of the loop altogether: epoll reports a hang-up also to those who wait for nothing.
+// Removes the descriptor from the loop: epoll reports a hang-up even if no event is asked for.
 void ShellRun::pause() {
     if (listening_)
         services_.loop.remove(pipe_.get());
@@ -100,13 +100,13 @@ void ShellRun::on_ready(std::uint32_t) {
     const ssize_t size = read_some(bridge::k_max_delta_bytes);
     if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) {
         pause();
-        pipe_.reset();  // everyone closed it; the exit is still to come
+        pipe_.reset();  // all writers closed it; the exit is still to come
     } else if (sink_ != nullptr && !sink_->wants_more()) {
         pause();
     }
 }
 
-/// One read, sent on; returns what read(2) did.
+/// Reads once and sends the text on; returns the result of read(2).
 ssize_t ShellRun::read_some(std::size_t limit_bytes) {
     const ssize_t size = read(pipe_.get(), buffer_.get(), std::min(limit_bytes, bridge::k_max_delta_bytes));
     if (size > 0) {
@@ -117,8 +117,8 @@ ssize_t ShellRun::read_some(std::size_t limit_bytes) {
     return size;
 }
 
-// The zombie still holds its number, so the group can be signalled for certain: once it took SIGTERM to end
-// the command, what the group left behind ends as well.
+// The zombie still holds its pid, so the pid of the group is not reused. If the command was ended by SIGTERM
+// or SIGKILL, the rest of its group is killed, too.
 void ShellRun::on_exit(const Ending& ending) {
     if (last_signal_ == SIGTERM || last_signal_ == SIGKILL)
         kill(-pid_, SIGKILL);
@@ -132,8 +132,8 @@ void ShellRun::on_exit(const Ending& ending) {
     on_end(*this);  // destroys this
 }
 
-/// Sends what is in the pipe now, and no more: leftovers may write for ever. A pipe holds at most
-/// /proc/sys/fs/pipe-max-size, so this may go beyond what the sink wants.
+/// Sends only the bytes that are in the pipe now: leftover processes may write for ever. A pipe holds at most
+/// /proc/sys/fs/pipe-max-size, so this may exceed the sink's limit.
 void ShellRun::drain() {
     int left_bytes = 0;
     if (!pipe_ || ioctl(pipe_.get(), FIONREAD, &left_bytes) != 0)

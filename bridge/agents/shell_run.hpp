@@ -27,7 +27,7 @@ class ShellRun final : public FdHandler {
     void interrupt();
     /// SIGTERM to the process group, then SIGKILL: the sandbox ends.
     void terminate();
-    /// Nobody listens any more: output goes nowhere, the command is interrupted.
+    /// The turn has no listener any more: drops the output and interrupts the command.
     void abandon();
     void resume();
 

@@ -38,7 +38,7 @@ class Timers {
     virtual TimerId arm(Millis delay, std::function<void()> fire) = 0;
     /// Unknown and already fired ids are ignored.
     virtual void cancel(TimerId id) = 0;
-    /// Calls `run` later in this turn of the loop, after what is already due.
+    /// Calls `run` later in this turn of the loop, after the handlers that are already due.
     virtual void defer(std::function<void()> run) = 0;
 };
 

@@ -7,7 +7,7 @@
 namespace atl::base {
 namespace {
 
-// Of a loop whose handlers may take a millisecond.
+// The longest run of deferred functions in one handler. A handler of the loop may take a millisecond.
 constexpr std::chrono::microseconds k_slice{250};
 
 }  // namespace

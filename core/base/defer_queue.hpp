@@ -1,6 +1,7 @@
-// What is to run once the present handler is over, first come, first served. What is added meanwhile by what
-// runs follows in the same handler, within a slice of time: a commit and the wakes that it brings cost the
-// loop one look at its descriptors and not one each. A service of the io_context, so that a loop has one.
+// A queue of functions that run after the current handler has returned, in the order in which they were
+// added. A function that a running function adds runs in the same handler, within a slice of time: a commit
+// and the wakes that follow it cost the loop one poll of its descriptors and not one poll each. The queue is
+// a service of the io_context, so a loop has one queue.
 #pragma once
 
 #include <boost/asio/execution_context.hpp>

@@ -1,5 +1,5 @@
-// Bounds on what ends late or answers late: sandboxes whose processes do not die, removals, helper processes.
-// Apart from limits.hpp, which everything includes.
+// Bounds on late ends and late answers: sandboxes whose processes do not die, removals, helper processes. A
+// file of its own because everything includes limits.hpp.
 #pragma once
 
 #include <chrono>

@@ -22,7 +22,8 @@ int plain_epoll_ctl(int set, int operation, int fd, epoll_event* event) noexcept
 
 int register_from_reserve(int set, int fd, epoll_event* event) noexcept {
     current->note_full();
-    // Others may be faster to take what is given: each time twice as much, until one is left for us.
+    // Other processes of this uid may take the released registrations first. Each round releases twice as
+    // many, until one is left for the server.
     for (std::size_t count = 1; current->give(count) > 0; count *= 2) {
         if (const int result = plain_epoll_ctl(set, EPOLL_CTL_ADD, fd, event); result == 0 || errno != ENOSPC)
             return result;

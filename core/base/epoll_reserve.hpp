@@ -1,9 +1,9 @@
-// Registrations with epoll that are kept back for the server. fs.epoll.max_user_watches (epoll(7)) bounds
-// them for each uid of the host, and a rootless server shares its uid with its sandboxes: one of them can use
-// up all of them, and then every descriptor that the server opens is refused with ENOSPC. This module defines
-// epoll_ctl() for the program: a registration that finds the table full takes the place of one of the
-// reserve. It is the only way in that covers each registration that Asio makes. Not here: whose registrations
-// fill the table (core/isolation/epoll_guard.hpp).
+// A reserve of epoll registrations for the server. fs.epoll.max_user_watches (epoll(7)) bounds them for each
+// uid of the host, and a rootless server shares its uid with its sandboxes: one sandbox can use up all
+// registrations, and then the kernel refuses every descriptor that the server wants to register with ENOSPC.
+// This module defines epoll_ctl() for the program: if the table is full, the reserve gives up a registration
+// for the new one. No other hook covers every registration that Asio makes. Not here: finding the sandbox
+// that fills the table (core/isolation/epoll_guard.hpp).
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,8 @@ class EpollReserve {
     EpollReserve(const EpollReserve&) = delete;
     EpollReserve& operator=(const EpollReserve&) = delete;
 
-    /// Takes back what was given away, and tries one registration more. False if the table is full, or was
-    /// since the last call.
+    /// Refills the reserve and tries one more registration. False if the table is full, or was full at any
+    /// time since the last call.
     bool refill();
     /// Gives up to `count` registrations back to the table; returns how many.
     std::size_t give(std::size_t count);

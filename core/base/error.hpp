@@ -1,7 +1,7 @@
-// The one error vocabulary of the server: an enum with a stable name an entry, an Error that adds a
-// sentence for the person who reads it, and Result<T>. Expected failures travel as values; exceptions
-// are for start-up configuration and broken invariants. errno belongs to the log line, not to an Error.
-// Not here: what an error is over HTTP (http/server/problem.hpp has that table).
+// The one error vocabulary of the server: an enum with a stable name an entry, an Error that adds a sentence
+// for a human reader, and Result<T>. Expected failures travel as values; exceptions are for start-up
+// configuration and broken invariants. errno belongs to the log line, not to an Error. Not here: the HTTP
+// status of an error (http/server/problem.hpp has that table).
 #pragma once
 
 #include <boost/system/result.hpp>
@@ -15,7 +15,7 @@
 namespace atl::base {
 
 enum class Errc : std::uint8_t {
-    // What a client asked for cannot be done as asked.
+    // Bad requests: the client has to change the request.
     invalid_json,            // the body is not JSON, or nested deeper than allowed
     invalid_utf8,            // text that must be UTF-8 is not
     invalid_request,         // the request is not of the documented form (target, header, query)
@@ -47,7 +47,7 @@ enum class Errc : std::uint8_t {
     conversation_starting,   // its first sandbox is not ready yet
     idempotency_key_reused,  // the same key with another content
     sandbox_in_use,          // it belongs to a conversation
-    seq_expired,             // the log no longer holds what `after` asks for
+    seq_expired,             // the log no longer holds the event after `after`
     too_many_requests,       // an address or a key asks, or fails to log in, more often than it may
     too_many_connections,    // an address has all the connections that it may have
     too_many_streams,        // a conversation, an address or a key has all its streams
@@ -61,14 +61,14 @@ enum class Errc : std::uint8_t {
     bridge_failed,      // the guest broke the protocol or its connection
     deadline_exceeded,  // a peer did not answer in time
     listen_failed,      // an address cannot be listened on; detail says how to fix it
-    host_unsupported,   // this host lacks what is needed; detail says how to fix it
+    host_unsupported,   // this host lacks a needed feature; detail says how to fix it
     internal,           // a defect of the server
 };
 
 /// The stable snake_case word of an error, as clients see it in `code`.
 std::string_view code_name(Errc code) noexcept;
 
-/// An error with a sentence that says what is wrong and, where one can, what to do.
+/// An error with a sentence that names the fault and, where possible, the remedy.
 class Error {
   public:
     Error(Errc code, std::string detail) : code_(code), detail_(std::move(detail)) {}

@@ -12,7 +12,8 @@ inline constexpr std::size_t k_id_length = 20;
 /// A new id that nobody can guess. Aborts the process if the kernel has no randomness to give.
 std::string new_id();
 
-/// True for what new_id() can have made. Everything that names a file or a row is checked with this.
+/// True if `text` has the form of an id from new_id(). Every id that names a file or a row is checked with
+/// this function.
 bool is_id(std::string_view text) noexcept;
 
 }  // namespace atl::base

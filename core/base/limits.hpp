@@ -1,5 +1,5 @@
-// Every constant that bounds something, with the relations between them. Units are in the names.
-// What an operator may change is a default here and a flag in app/config.hpp.
+// All bounds of the server, with the relations between them. Units are in the names. A value that an operator
+// may change is a default here and has a flag in app/config.hpp.
 #pragma once
 
 #include <chrono>
@@ -8,11 +8,11 @@
 
 namespace atl::base {
 
-// HTTP: what a client may send.
+// HTTP: bounds on the input of a client.
 inline constexpr std::size_t k_max_body_bytes = 1024 * 1024;
 inline constexpr std::size_t k_max_header_bytes = 16 * 1024;
-// Of each connection: what it may have sent of a message without a place in the budget of all that are not
-// complete, and what is read ahead beside a head while nothing of it is used.
+// Of each connection: the bytes of an incomplete message that do not count against k_body_budget_bytes, and
+// the bytes that are read ahead beyond a message head.
 inline constexpr std::size_t k_free_body_bytes = 16 * 1024;
 inline constexpr std::size_t k_read_ahead_bytes = 16 * 1024;
 inline constexpr std::size_t k_body_budget_bytes = 128UL * 1024 * 1024;
@@ -30,13 +30,14 @@ static_assert(k_heartbeat_interval < k_write_deadline);
 // saves half a packet; the longest here takes 0.3 to 0.5 ms, and 0.8 where nothing repeats.
 inline constexpr std::size_t k_least_deflated_bytes = 1024;
 inline constexpr std::size_t k_most_deflated_bytes = 48 * 1024;
-// What one WebSocket may have compressed in one turn of the loop, but for the rest of a batch.
+// Bytes that one WebSocket may compress in one turn of the loop. A batch of events is always finished.
 inline constexpr std::size_t k_deflate_turn_bytes = 16 * 1024;
-// What all of them may together, beyond a store; further events go out as they are.
+// Bytes that all WebSockets together may compress: a rate and the burst above it. Further events go out
+// uncompressed.
 inline constexpr std::size_t k_deflate_bytes_per_s = 8UL * 1024 * 1024;
 inline constexpr std::size_t k_deflate_stored_bytes = 4UL * 1024 * 1024;
 static_assert(k_most_deflated_bytes <= k_deflate_stored_bytes);
-// A few bytes of a client can become a whole message: it may make so many more out of nothing.
+// A few bytes of a client can inflate to a whole message. This bounds the bytes that inflation may add.
 inline constexpr std::size_t k_inflate_gain_bytes_per_s = 2UL * 1024 * 1024;
 inline constexpr std::size_t k_default_page_items = 100;
 inline constexpr std::size_t k_max_page_items = 10'000;
@@ -57,7 +58,7 @@ inline constexpr std::size_t k_max_key_label_bytes = 64;
 inline constexpr std::size_t k_max_key_file_bytes = 4 * 1024 * 1024;
 static_assert(k_max_api_keys * (6 * (k_max_user_id_bytes + k_max_key_label_bytes) + 512) <
               k_max_key_file_bytes);
-// What one client may take; operators may set each (http/access/limit_settings.hpp).
+// Limits on one client; operators may set each (http/access/limit_settings.hpp).
 inline constexpr std::size_t k_max_connections_per_address = 256;
 inline constexpr std::size_t k_max_streams_per_conversation = 2048;
 inline constexpr std::size_t k_max_streams_per_key = 1024;
@@ -72,22 +73,22 @@ static_assert(k_max_connections_per_address < k_max_connections);
 static_assert(k_max_streams_per_key <= k_max_streams_per_conversation);
 inline constexpr std::size_t k_max_env_entries = 128;
 inline constexpr std::size_t k_max_env_bytes = 32 * 1024;
-// Both stay in memory for as long as the conversation is there.
+// Metadata and environment stay in memory for as long as the conversation exists.
 static_assert(k_max_metadata_bytes + k_max_env_bytes <= 64 * 1024);
 
 // Conversations, and sandboxes without one: each takes memory and disk, whether it runs or not.
 inline constexpr std::size_t k_default_max_conversations = 1'000'000;
 inline constexpr std::size_t k_default_max_conversations_per_user = 10'000;
 static_assert(k_default_max_conversations_per_user <= k_default_max_conversations);
-// One that has ended can be read for so long, and at most so many of them.
+// An ended conversation can be read for this time, and the server keeps at most this many of them.
 inline constexpr std::chrono::seconds k_default_keep_ended{86'400};
 inline constexpr std::size_t k_max_kept_ended = 10'000;
-// So many are forgotten in one turn of the loop.
+// The server forgets at most this many in one turn of the loop.
 inline constexpr std::size_t k_forgotten_at_once = 16;
 // The longest time that a request may name in seconds.
 inline constexpr std::chrono::seconds k_max_named_time{1'000'000'000};
 
-// The bridge: what a guest may send.
+// The bridge: bounds on the input of a guest.
 inline constexpr std::size_t k_max_event_line_bytes = 1024 * 1024;
 inline constexpr std::size_t k_max_event_depth = 64;
 inline constexpr std::size_t k_max_reply_line_bytes = 64 * 1024;
@@ -120,9 +121,9 @@ static_assert(k_max_event_line_bytes < k_max_turn_log_bytes);
 // Kept in memory for subscribers that follow live; older events are read back from the store.
 inline constexpr std::size_t k_live_window_bytes = 1024 * 1024;
 inline constexpr std::size_t k_live_window_events = 1024;
-// What one handler reads back and writes to one subscriber: about a tenth of a millisecond.
+// Bytes that one handler reads back and writes to one subscriber: about a tenth of a millisecond.
 inline constexpr std::size_t k_replay_batch_bytes = 32 * 1024;
-// An event counts as at least this much of it, however short it is.
+// An event counts as at least this many bytes of the batch, however short it is.
 inline constexpr std::size_t k_least_event_cost_bytes = 256;
 // After truncation a turn's remaining output is read no faster than this, so that it cannot grind the loop.
 inline constexpr std::size_t k_truncated_read_bytes_per_s = 4UL * 1024 * 1024;
@@ -130,7 +131,7 @@ inline constexpr std::size_t k_truncated_read_bytes_per_s = 4UL * 1024 * 1024;
 inline constexpr std::size_t k_paced_line_bytes = 256;
 inline constexpr std::size_t k_max_protocol_complaints = 10;
 
-// What a sandbox writes to its stdout and stderr, kept per generation.
+// Output of a sandbox on stdout and stderr that is kept, per generation.
 inline constexpr std::size_t k_sandbox_log_bytes = 64 * 1024;
 inline constexpr std::size_t k_log_tail_bytes = 2048;
 inline constexpr std::size_t k_sandbox_log_line_bytes = 4096;
@@ -152,7 +153,8 @@ inline constexpr std::uint32_t k_user_disk_mb = 10'240;
 inline constexpr std::uint32_t k_user_max_processes = 1024;
 static_assert(k_default_memory_mb <= k_user_memory_mb && k_default_cpu_percent <= k_user_cpu_percent &&
               k_default_disk_mb <= k_user_disk_mb && k_default_max_processes <= k_user_max_processes);
-// What tells a guest to hold all below it to so many processes; it takes the variable out of the environment.
+// The variable that tells a guest the process limit (RLIMIT_NPROC) for everything it starts. The guest
+// removes it from the environment.
 inline constexpr const char* k_max_processes_variable = "ASH_MAX_PROCESSES";
 inline constexpr std::size_t k_default_max_sandboxes = 4096;
 // Descriptors of the server: of a living sandbox at most (16 with cgroup v1, as a test measures), and for all
@@ -161,7 +163,7 @@ inline constexpr std::size_t k_descriptors_per_sandbox = 20;
 inline constexpr std::size_t k_own_descriptors = 128;
 inline constexpr std::uint32_t k_default_max_sockets = 2048;     // of the whole sandbox
 inline constexpr std::uint32_t k_default_max_open_files = 4096;  // of each process
-// What a request with any key may ask for, unless the operator says otherwise.
+// The most that a request with any key may ask for, unless the operator sets a ceiling.
 inline constexpr std::uint32_t k_most_named_sockets = 8192;
 inline constexpr std::uint32_t k_most_named_open_files = 65'536;
 static_assert(k_default_max_sockets <= k_most_named_sockets);
@@ -179,25 +181,26 @@ inline constexpr std::chrono::microseconds k_socket_count_cpu{20'000};
 inline constexpr std::chrono::milliseconds k_blind_socket_count_interval{100};
 // One count takes about 2 us.
 inline constexpr std::size_t k_socket_counts_per_handler = 256;
-// What waits in a socket of AF_NETLINK is charged to nobody: 208 KiB each with the kernel's default buffer.
+// The kernel charges the buffer of an AF_NETLINK socket to no cgroup: 208 KiB each with the default size.
 inline constexpr std::uint32_t k_max_netlink_sockets = 256;
-// What UDP and TCP sockets of a sandbox may buffer on cgroup v1, which does not count it as memory.
+// The most that UDP and TCP sockets of a sandbox may buffer on cgroup v1, which does not count it as memory.
 inline constexpr std::uint32_t k_socket_buffer_mb = 64;
 // The host's memory is looked at this often; faster when less than twice the reserve is left.
 inline constexpr std::chrono::milliseconds k_host_memory_interval{250};
 inline constexpr std::chrono::milliseconds k_short_host_memory_interval{50};
-// After one was ended for the host, so that its memory can come back before the next.
+// The pause after a sandbox was ended for the host's memory, so that its memory is free before the next
+// search.
 inline constexpr std::chrono::milliseconds k_host_kill_pause{1000};
 static_assert(k_short_host_memory_interval < k_host_kill_pause);
 // Ending a sandbox that holds less than this does not help a host that is short of memory.
 inline constexpr std::uint64_t k_least_worth_ending_bytes = 64UL * 1024 * 1024;
-// What a socket counts for in the search for the largest sandbox, beside its memory.
+// The weight of a socket in the search for the largest sandbox, in bytes of memory.
 inline constexpr std::uint64_t k_socket_weight_bytes = 256UL * 1024;
 inline constexpr std::size_t k_sizes_per_handler = 32;
 // An idle sandbox may be ended for another one after this.
 inline constexpr std::chrono::seconds k_default_evict_idle{30};
-// One start ends so many others at most: on a host that is short of memory for another reason none would
-// help.
+// One start evicts at most this many sandboxes: if something else on the host takes the memory, no eviction
+// helps.
 inline constexpr std::size_t k_max_evictions_per_start = 4;
 // Of a sandbox's memory limit: beyond this share its conversation is warned, not more often than this.
 inline constexpr std::uint64_t k_memory_warning_percent = 80;

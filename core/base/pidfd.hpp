@@ -25,11 +25,11 @@ bool send_signal(const UniqueFd& pidfd, int signal_number) noexcept;
 /// Reaps our own child behind `pidfd` without blocking; an error if it still runs or is not ours.
 Result<ChildExit> reap(const UniqueFd& pidfd);
 
-/// Reaps our own child behind `pidfd` once it is dead, now or in a later call of this or of
-/// reap_what_ended(). Never waits; until then the child may stay a zombie. Takes no invalid descriptor amiss.
+/// Reaps our own child behind `pidfd` once it is dead: now, or in a later call of this function or of
+/// reap_what_ended(). Never waits; until then the child may stay a zombie. Ignores an invalid descriptor.
 void reap_later(UniqueFd pidfd);
 
-/// Reaps what reap_later() was given and has died meanwhile.
+/// Reaps the children of reap_later() that have died meanwhile.
 void reap_what_ended() noexcept;
 
 }  // namespace atl::base

@@ -1,5 +1,5 @@
-// What this very process uses of the host, as the kernel tells it now. Reads a few lines of /proc (proc(5)),
-// which waits for no disk.
+// The resources that this process uses at the moment. Reads a few lines of /proc (proc(5)), which waits for
+// no disk.
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,6 @@
-// All tasks of a part of the server: every coroutine is spawned through a group, which logs what escapes
-// from it, can cancel all of them, and says when the last is gone. Single-threaded. The group must outlive
-// its tasks: destroy it after the io_context has run out of work.
+// All tasks of a part of the server: every coroutine is spawned through a group. The group logs an exception
+// that leaves a task, can cancel all tasks, and reports the end of the last one. Single-threaded. The group
+// must outlive its tasks: destroy it after the io_context has run out of work.
 #pragma once
 
 #include <boost/asio/cancellation_signal.hpp>
@@ -19,7 +19,8 @@ class TaskGroup {
     TaskGroup& operator=(const TaskGroup&) = delete;
     ~TaskGroup();
 
-    /// Starts `task` on the loop. What it throws is logged as task_failed; operation_aborted is silent.
+    /// Starts `task` on the loop. An exception from it is logged as task_failed; operation_aborted is not
+    /// logged.
     void spawn(Task<> task);
     /// Asks every task to stop (terminal cancellation); each ends at its current co_await.
     void cancel_all();

@@ -1,5 +1,5 @@
 // An owned file descriptor. Never copied; closed once. Errors of close(2) are ignored: on Linux the
-// descriptor is gone whatever it returns.
+// descriptor is closed also if close() fails.
 #pragma once
 
 #include <unistd.h>
@@ -24,7 +24,7 @@ class UniqueFd {
 
     int get() const noexcept { return fd_; }
     explicit operator bool() const noexcept { return fd_ >= 0; }
-    /// Gives the descriptor up to the caller, who closes it.
+    /// Hands the descriptor to the caller, which has to close it.
     int release() noexcept { return std::exchange(fd_, -1); }
     void reset(int fd = -1) noexcept {
         if (fd_ >= 0)

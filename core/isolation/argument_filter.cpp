@@ -107,7 +107,7 @@ std::vector<sock_filter> ArgumentFilter::program() const {
         for (const Rule& rule : rules)
             append(body, rule);
         body.push_back(answer(SECCOMP_RET_ALLOW));
-        // A body may be longer than what a conditional jump reaches.
+        // A body may be longer than the reach of a conditional jump.
         code.push_back(jump_if_equal(static_cast<std::uint32_t>(call), 1, 0));
         code.push_back(BPF_STMT(BPF_JMP | BPF_JA, static_cast<std::uint32_t>(body.size())));
         code.insert(code.end(), body.begin(), body.end());

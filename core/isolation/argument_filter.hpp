@@ -1,7 +1,7 @@
-// A seccomp filter that allows every call but those that a rule refuses by its arguments, as a classic BPF
-// program (seccomp(2)). Assembled here and not by libseccomp: that library cannot say "none of these values"
-// of 32 bits without a rule for each bit, and the kernel compiles the program anew for each launch.
-// Invariant: numbers of calls are the native ABI's; a call of another ABI kills the process.
+// A seccomp filter as a classic BPF program (seccomp(2)): it allows every call unless a rule refuses its
+// arguments. Assembled here and not by libseccomp: that library needs a rule for each bit to say "none of
+// these values" of 32 bits, and the kernel compiles the program anew for each launch.
+// Invariant: call numbers are those of the native ABI; a call of another ABI kills the process.
 // Not here: the rules (seccomp.cpp).
 #pragma once
 
@@ -16,7 +16,7 @@ namespace atl::isolation {
 enum class Half : std::uint8_t { low, high };
 enum class Match : std::uint8_t { any_of, none_of };
 
-/// What a rule asks of one argument of a call.
+/// The condition of a rule on one argument of a call.
 struct Condition {
     unsigned argument;  // 0 to 5
     Match match;

@@ -19,8 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// devpts (the kernel's filesystems/devpts): of the 4096 pseudoterminals of a host (kernel.pty.max) one
-// sandbox has so many at most.
+// devpts (the kernel's filesystems/devpts): `max` bounds one sandbox's share of the host's 4096
+// pseudoterminals (kernel.pty.max).
 constexpr const char* k_pty_options = "newinstance,ptmxmode=0666,mode=0620,max=256";
 constexpr std::uint64_t k_bytes_per_mb = 1024UL * 1024;
 constexpr int k_zygote_attempts = 3;
@@ -88,7 +88,7 @@ base::Result<base::UniqueFd> in_memory(const std::vector<std::string>& arguments
     return memory;
 }
 
-/// All that a launch names: the profile's own sources, and bwrap itself.
+/// All paths that a launch uses: the sources of the profile, and bwrap itself.
 StagingSources staging_sources(const LauncherConfig& config) {
     StagingSources sources{config.guest, config.etc_dir, config.sources};
     auto& reachable = sources.reachable;
@@ -110,7 +110,8 @@ StagingSources staging_sources(const LauncherConfig& config) {
     return sources;
 }
 
-// What an earlier run of this server left: it holds the data directory's lock, so none of it is in use.
+// Removes the files of an earlier run: this server holds the data directory's lock, so none of them is in
+// use.
 base::Result<base::UniqueFd> prepare_run_dir(const fs::path& path) {
     std::error_code error;
     fs::remove_all(path, error);
@@ -274,7 +275,7 @@ base::Result<BubblewrapLauncher::Descriptors> BubblewrapLauncher::open_descripto
     return fds;
 }
 
-// A zygote that waited may have died meanwhile: the next one is as good, only later if it has still to join.
+// A waiting zygote may have died meanwhile: then the next zygote is used, which may still have to join.
 base::Result<Spawned> BubblewrapLauncher::start_in(sandbox::ResourceGroup* group,
                                                    const ChildPlan& plan) const {
     base::Error gone(base::Errc::sandbox_failed, "");

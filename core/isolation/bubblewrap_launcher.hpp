@@ -1,9 +1,9 @@
-// The Launcher of the server: starts each generation of a sandbox in bubblewrap. As root every sandbox is a
-// host uid of its own and its sources are staged where that uid can reach them; rootless all share the
-// server's uid. The profile is the same.
-// Invariants: a launch that fails leaves nothing; whoever dies first, server, bwrap or guest, takes the
-// others along (prctl(2) PR_SET_PDEATHSIG, pid_namespaces(7)); on_exit means that no process is left.
-// Not here: what the profile is (profile.hpp), when to start and end (core/sandbox), the bridge protocol.
+// The Launcher of the server: starts each generation of a sandbox in bubblewrap. As root every sandbox has a
+// host uid of its own, and its sources are staged where that uid can reach them; rootless, all sandboxes
+// share the server's uid. The profile is the same.
+// Invariants: a launch that fails leaves nothing behind; if the server, bwrap or the guest dies, the others
+// die too (prctl(2) PR_SET_PDEATHSIG, pid_namespaces(7)); on_exit means that no process is left. Not here:
+// the content of the profile (profile.hpp), when to start and end (core/sandbox), the bridge protocol.
 #pragma once
 
 #include <filesystem>
@@ -27,15 +27,16 @@ class Orphans;
 struct LaunchFailures;
 
 enum class UidMode : std::uint8_t { shared, private_uid };
-/// Who holds a sandbox to its `maxProcesses`: its group, or nobody; or the guest by RLIMIT_NPROC.
+/// The enforcer of a sandbox's `maxProcesses`. `group`: its cgroup, if it has one. `rlimit`: the guest, by
+/// RLIMIT_NPROC.
 enum class ProcessLimit : std::uint8_t { group, rlimit };
 enum class HostNetwork : std::uint8_t { refused, allowed };
 
-/// What the launcher works with. Paths are absolute; nothing of it changes while the server runs.
+/// The launcher's configuration. Paths are absolute; no value changes while the server runs.
 struct LauncherConfig {
     std::string bwrap = "/usr/bin/bwrap";
     std::filesystem::path guest;      // the guest's binary, readable and executable by everyone
-    std::filesystem::path run_dir;    // holds the bridge sockets; nobody else's, emptied at start
+    std::filesystem::path run_dir;    // holds the bridge sockets; only this server's, emptied at start
     std::filesystem::path etc_dir;    // write_etc() made it
     std::filesystem::path masks_dir;  // make_masks() made it
     HostLayout layout;
@@ -58,7 +59,8 @@ class BubblewrapLauncher final : public sandbox::Launcher {
         const sandbox::LaunchSpec& spec, sandbox::ResourceGroup* group,
         std::function<void(sandbox::Exit)> on_exit) override;
     void describe(sandbox::Enforcement& enforcement, sandbox::NetworkMode network) const override;
-    /// At the server's end: the loop waits for no process any more. Those that were not reaped were killed.
+    /// For the server's end: the loop no longer waits for any process. Processes that are not reaped yet have
+    /// been killed.
     void let_go();
 
     const LaunchFailures& failures() const noexcept { return *failures_; }
@@ -66,7 +68,7 @@ class BubblewrapLauncher final : public sandbox::Launcher {
     /// reach others, and why.
     std::map<std::string, std::string> shared_host_files() const;
 
-    /// The profile as launch() would apply it, as text; what is staged for it comes first, as comments.
+    /// The profile as launch() would apply it, as text; the staged mounts come first, as comments.
     std::string profile(const sandbox::LaunchSpec& spec) const;
 
   private:

@@ -1,4 +1,4 @@
-// At what a child failed before it became another program, and how to say it.
+// The step at which a child failed before its exec, and the text for it.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ struct ChildFailure {
     std::size_t index = 0;  // of the staged mount or descriptor
 };
 
-/// What the child was doing, for a person: "binding /srv/x". The reason is its `error_number`.
+/// The failed step for a human reader: "binding /srv/x". The reason is `error_number`.
 std::string what_failed(const ChildFailure& failure, const ChildPlan& plan, const std::string& program);
 
 }  // namespace atl::isolation

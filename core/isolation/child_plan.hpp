@@ -1,5 +1,5 @@
-// What a child that is to become another program does before it execs. Plain values: the server's child
-// (spawn.hpp) and a zygote (zygote.hpp) run the same plan.
+// The steps of a child between clone and exec. Plain values: the server's child (spawn.hpp) and a zygote
+// (zygote.hpp) run the same plan.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace atl::isolation {
 
-/// How a staged folder is mounted. `bind`: the source itself, which may be a file. `tree`: with all that is
-/// mounted below it, from which a user namespace does not part it (mount_namespaces(7)). `view`: a read-only
-/// overlay (the kernel's filesystems/overlayfs) of the source, whose files have the bytes of the host's and
-/// inodes of their own: locks and watches on them reach nobody else. `ptys`: a fresh devpts, without a
-/// source.
+/// How a staged folder is mounted. `bind`: the source itself, which may be a file. `tree`: the source with
+/// all mounts below it, which a user namespace does not separate from it (mount_namespaces(7)). `view`: a
+/// read-only overlay (the kernel's filesystems/overlayfs) of the source, whose files have the bytes of the
+/// host's files but inodes of their own: locks and watches on them do not reach other sandboxes or the host.
+/// `ptys`: a fresh devpts, without a source.
 enum class StagedKind : std::uint8_t { bind, tree, view, ptys };
 
 /// Something that the child mounts where a uid without a path to the source can reach it.
@@ -23,13 +23,13 @@ struct StagedMount {
     std::string options;  // mount(2)'s data, of a view or of ptys
 };
 
-/// Of processor and I/O. Low: nice 5, last in its class of I/O. Background: nice 19, I/O when nobody else has
-/// any. Both of SCHED_BATCH (sched(7)): they take the processor from nobody by waking.
+/// Priority for processor and I/O. Low: nice 5, last in its I/O class. Background: nice 19, I/O only while no
+/// other process does any. Both use SCHED_BATCH (sched(7)): when they wake, they do not preempt others.
 enum class Priority : std::uint8_t { normal, low, background };
 
-/// What the child does between clone and exec. Descriptors are borrowed.
+/// The plan of one child. Descriptors are borrowed.
 struct ChildPlan {
-    std::vector<int> fds;              // fds[i] becomes descriptor i; every other one is closed
+    std::vector<int> fds;              // fds[i] becomes descriptor i; all others are closed
     int group_fd = -1;                 // directory of a cgroup v2 group to start in
     std::uint64_t max_file_bytes = 0;  // RLIMIT_FSIZE (getrlimit(2)); 0: as the server's
     std::uint32_t max_open_files = 0;  // RLIMIT_NOFILE, soft 1024 of it at most; 0: as the server's

@@ -65,7 +65,7 @@ ATL_CHILD bool ChildSetup::check(long result, ChildStage stage, std::size_t inde
 }
 
 ATL_CHILD bool ChildSetup::run() noexcept {
-    // The umask is what mkdir and mount in here and bwrap later start from.
+    // mkdir and mount below, and bwrap later, apply this umask.
     ::syscall(SYS_umask, 022);
     return join_group() && lead_session() && stage_mounts() &&
            check(::syscall(SYS_chdir, plan_.cwd.c_str()), ChildStage::working_directory) &&
@@ -93,7 +93,7 @@ ATL_CHILD bool ChildSetup::set_limits() noexcept {
         return false;
     if (!limit_core_dumps())
         return false;
-    // In a user namespace what is pending counts for the server's user, too (user_namespaces(7)).
+    // In a user namespace, pending signals count for the server's user, too (user_namespaces(7)).
     if (!check(::syscall(SYS_prlimit64, 0, RLIMIT_SIGPENDING, nullptr, &limit), ChildStage::limits))
         return false;
     if (limit.rlim_max > k_pending_signals) {
@@ -113,7 +113,8 @@ ATL_CHILD bool ChildSetup::set_limits() noexcept {
 }
 
 // 1 and not 0: only with 1 the kernel does not run the handler of a piped core_pattern, as root of the host
-// (core(5)). Who may not raise a limit of 0 keeps it (core_dump_risk() of host_probe.hpp tells the operator).
+// (core(5)). A child that may not raise a limit of 0 keeps 0 (core_dump_risk() of host_probe.hpp tells the
+// operator).
 ATL_CHILD bool ChildSetup::limit_core_dumps() noexcept {
     rlimit limit{1, 1};
     if (::syscall(SYS_prlimit64, 0, RLIMIT_CORE, &limit, nullptr) == 0)
@@ -122,9 +123,9 @@ ATL_CHILD bool ChildSetup::limit_core_dumps() noexcept {
     return check(::syscall(SYS_prlimit64, 0, RLIMIT_CORE, &limit, nullptr), ChildStage::limits);
 }
 
-// Before the change of identity: written with CAP_SYS_RESOURCE it is also the least that those inside can set
-// (proc(5), /proc/pid/oom_score_adj). A child that shares the server's memory changes its own alone, since it
-// was made with CLONE_VFORK.
+// Before the change of identity: a value written with CAP_SYS_RESOURCE is also the lowest that processes
+// inside can set (proc(5), /proc/pid/oom_score_adj). A child that shares the server's memory changes only its
+// own value, since it was made with CLONE_VFORK.
 ATL_CHILD bool ChildSetup::offer_to_oom_killer() noexcept {
     if (plan_.oom_score_adj <= 0)
         return true;
@@ -170,8 +171,8 @@ ATL_CHILD bool ChildSetup::stage_one(std::size_t index) noexcept {
     return bind_one(index);
 }
 
-// Opened in the new mount namespace, since mount(2) binds nothing that belongs to another, and bound by
-// descriptor: the last name of the source may be no symlink.
+// The source is opened in the new mount namespace, since mount(2) cannot bind a path of another namespace. It
+// is bound by descriptor: the last name of the source must not be a symlink.
 ATL_CHILD bool ChildSetup::bind_one(std::size_t index) noexcept {
     const StagedMount& staged = plan_.staged[index];
     const long source =
@@ -206,11 +207,12 @@ ATL_CHILD bool ChildSetup::lower_priority() noexcept {
     if (plan_.priority == Priority::normal)
         return true;
     const bool background = plan_.priority == Priority::background;
-    // A kernel without I/O priorities may refuse this one: that costs speed, nothing else.
+    // A kernel without I/O priorities may refuse this call: that costs only speed.
     ::syscall(SYS_ioprio_set, k_ioprio_who_process, 0,
               background ? k_ioprio_idle : k_ioprio_last_of_best_effort);
-    // Otherwise it would take the processor from the server in the middle of a turn, whose slice is longer
-    // (own_priority.hpp), each time that it wakes. May be refused, too.
+    // A batch process does not preempt the server when it wakes. With SCHED_OTHER it would do so in the
+    // middle of a turn, since the server's slice is longer (own_priority.hpp). The kernel may refuse this
+    // call, too.
     const struct sched_param unused {};
     ::syscall(SYS_sched_setscheduler, 0, SCHED_BATCH, &unused);
     const int wanted = background ? k_nice_background : k_nice_low;

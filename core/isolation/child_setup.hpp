@@ -1,7 +1,7 @@
-// What a child does between clone and exec. A child of the server runs it in the server's memory on a stack
-// of its own: raw system calls only, no allocation, no lock, no libc wrapper that looks at threads
-// (setresuid(3) of libc would signal the server's). Everything it needs is laid out before the clone. Not
-// here: the clone itself (spawn.cpp).
+// Runs a ChildPlan between clone and exec. A child of the server runs it in the server's memory on a stack of
+// its own: raw system calls only, no allocation, no lock, no libc wrapper that looks at threads (setresuid(3)
+// of libc would signal the server's). All data that it needs is prepared before the clone. Not here: the
+// clone itself (spawn.cpp).
 #pragma once
 
 #include <sys/types.h>
@@ -32,7 +32,7 @@ class ChildSetup {
 
     /// Before the clone: the child also joins by `procs_fd` (cgroup.procs; negative: it fails).
     void join_by_write(int procs_fd) noexcept { group_procs_ = procs_fd, joins_by_write_ = true; }
-    /// Runs in the child. False: failure() says at what; the caller ends the child.
+    /// Runs in the child. False: failure() names the failed step; the caller ends the child.
     bool run() noexcept;
     void note(ChildStage stage, int error_number, std::size_t index = 0) noexcept;
     const ChildFailure& failure() const noexcept { return failure_; }

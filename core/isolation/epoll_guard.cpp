@@ -25,7 +25,7 @@ constexpr unsigned k_count_seconds = 5;
 // One read of a set cannot be interrupted: a count may end that much later than it should.
 constexpr base::Millis k_count_deadline{2 * k_count_seconds * 1000};
 constexpr std::size_t k_max_count_bytes = 64;
-// Of the table: whoever holds less does not fill it.
+// A sandbox that holds less than one part in this many of the table is no offender.
 constexpr std::uint64_t k_offender_share = 16;
 constexpr int k_sigkill = SIGKILL;
 
@@ -44,7 +44,7 @@ void log_failure(const std::string& why) {
 
 struct EpollGuard::Count {
     Count(const base::Executor& executor, base::UniqueFd from) : output(executor, std::move(from)) {}
-    // One that still counts is left to init with the server.
+    // Kills a counter that still runs; init reaps it once the server has ended.
     ~Count() { base::send_signal(counter, SIGKILL); }
     FdWatch output;
     base::UniqueFd counter;  // a pidfd
@@ -115,7 +115,7 @@ base::Result<Spawned> EpollGuard::spawn_counter(const base::UniqueFd& output) {
     return spawn(executor_, zygote_, args, plan);
 }
 
-// One line at most, written at once (pipe(7)), or the end of the process without one.
+// Reads the count: at most one line, written at once (pipe(7)), or the end of the process without a line.
 void EpollGuard::take_count() {
     std::array<char, k_max_count_bytes> text;
     const ssize_t size = ::read(count_->output.fd().get(), text.data(), text.size());

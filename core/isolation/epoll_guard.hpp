@@ -1,8 +1,9 @@
 // Ends the sandbox that uses up the epoll registrations of a uid that it shares with the server (epoll(7),
-// fs.epoll.max_user_watches): for a server that is not root. Until then the reserve of base::EpollReserve
-// lasts. When the table is full, a process of ours counts what the processes of each sandbox hold; whoever
-// holds more than a sixteenth of the table, and most, is ended with class `oom`. Not seen: a set that is in
-// no process, but on its way through a socket (unix(7), SCM_RIGHTS).
+// fs.epoll.max_user_watches): for a server that is not root. Meanwhile the server lives on
+// base::EpollReserve. When the table is full, a process of ours counts the registrations of each sandbox's
+// processes. The sandbox with the most is ended with class `oom` if it holds more than a sixteenth of the
+// table. Not counted: an epoll set that no process has open because it is in flight through a socket
+// (unix(7), SCM_RIGHTS).
 #pragma once
 
 #include <filesystem>
@@ -57,8 +58,8 @@ class EpollGuard {
     bool was_full_ = false;
 };
 
-/// The offender of a count, if there is one: `text` is what atoll-zygote epoll-count printed, `table_size`
-/// what fs.epoll.max_user_watches says.
+/// The offender of a count, if there is one: `text` is the output of atoll-zygote epoll-count, `table_size`
+/// the value of fs.epoll.max_user_watches.
 struct EpollOffender {
     pid_t pid = -1;
     std::uint64_t registrations = 0;

@@ -1,5 +1,6 @@
-// The /etc of every sandbox, and what masks parts of /proc. /etc is a folder made at each start of the server
-// and shown read-only. It holds no fact of the host but the mount points for what HostLayout shows of it.
+// The /etc of every sandbox, and the files that mask parts of /proc. /etc is a folder made at each start of
+// the server and shown read-only. It holds no fact of the host except the mount points for the host files
+// that HostLayout shows.
 #pragma once
 
 #include <filesystem>
@@ -12,8 +13,8 @@ namespace atl::isolation {
 /// Makes `folder` and its files, or brings them up to date; readable by everyone. Errors: storage_failed.
 base::Result<void> write_etc(const std::filesystem::path& folder, const HostLayout& layout);
 
-/// Makes `folder` with an empty file and an empty folder, readable by everyone: what masked paths of a
-/// sandbox show. Errors: storage_failed.
+/// Makes `folder` with an empty file and an empty folder, readable by everyone: they lie over the masked
+/// paths of a sandbox. Errors: storage_failed.
 base::Result<void> make_masks(const std::filesystem::path& folder);
 inline constexpr const char* k_empty_file = "file";
 inline constexpr const char* k_empty_folder = "folder";

@@ -8,9 +8,9 @@ namespace fs = std::filesystem;
 constexpr const char* k_program_folders[] = {"bin", "sbin", "lib", "lib32", "lib64", "libx32"};
 constexpr const char* k_etc[] = {"etc/ssl/certs", "etc/ssl/openssl.cnf", "etc/alternatives",
                                  "etc/ld.so.cache"};
-// pressure: anyone may register triggers there, whose removal then holds up the end of their process for
-// minutes. The others tell of the host's hardware, file systems and interrupts, or are what container engines
-// mask.
+// pressure: any process may register triggers there, and their removal can delay the end of that process by
+// minutes. The other paths describe the host's hardware, file systems and interrupts, or container engines
+// mask them.
 constexpr const char* k_masked_proc[] = {
     "pressure", "acpi",          "asound",      "bus",        "fs",         "irq",
     "scsi",     "cmdline",       "config.gz",   "diskstats",  "interrupts", "iomem",
@@ -46,7 +46,8 @@ void find_etc(const fs::path& root, HostLayout& layout) {
         layout.resolv_conf = resolv.string();
 }
 
-// Each mask costs a launch a mount: what only the host's root can open, and what holds nothing, needs none.
+// Each mask costs a launch a mount. A path that only the host's root can open needs no mask, nor does an
+// empty folder.
 void find_proc(const fs::path& root, HostLayout& layout) {
     for (const char* name : k_masked_proc) {
         std::error_code error;

@@ -1,5 +1,5 @@
-// What of this host's file system a sandbox gets to see, looked up once at the start of the server.
-// Not here: bwrap's arguments made from it (profile.hpp).
+// The parts of this host's file system that a sandbox sees, looked up once at the start of the server. Not
+// here: bwrap's arguments made from them (profile.hpp).
 #pragma once
 
 #include <filesystem>
@@ -22,7 +22,7 @@ struct HostLayout {
     /// Masked parts of /usr: resolved, existing.
     std::vector<std::string> hidden_files;
     std::vector<std::string> hidden_folders;
-    /// What of /proc is masked: tells about the host or changes it, has no namespace, and is there.
+    /// The masked paths of /proc: they exist, have no namespace, and tell about the host or change it.
     std::vector<std::string> proc_files;
     std::vector<std::string> proc_folders;
     /// The host's resolver configuration with symlinks resolved; empty if it has none.

@@ -41,7 +41,7 @@ std::string setting(const fs::path& proc_sys, const char* name) {
     return value;
 }
 
-/// Whether a child may set its limit to 1: it tries, and puts back what was there.
+/// Whether a child may set its limit to 1: it tries, and restores the old limit.
 bool can_have_core_limit() {
     rlimit before{};
     if (::getrlimit(RLIMIT_CORE, &before) != 0 || before.rlim_max >= 1)
@@ -68,7 +68,7 @@ std::string reason(const ProbePaths& paths, const std::string& log) {
     return "a trial sandbox failed";
 }
 
-// Everything in it is the launcher's own, so that what passes here passes later.
+// The trial uses the launcher itself: a host that passes the trial can run sandboxes.
 base::Result<Trial> run_trial(LauncherConfig config, const fs::path& workspace) {
     boost::asio::io_context loop(1);
     base::AsioTimers timers(loop.get_executor());

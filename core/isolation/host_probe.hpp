@@ -1,7 +1,7 @@
 // Whether this host can run sandboxes, found out at start by running one: bwrap with the whole profile and
-// `true` as its guest, as the uid that sandboxes get. If it fails, the reason is looked up where the kernel
-// tells it, so that the operator learns which switch to turn.
-// Not here: what the host can limit (cgroup), the profile itself.
+// `true` as its guest, as the uid that sandboxes get. If it fails, the probe reads the kernel's settings for
+// the reason and names the setting to change.
+// Not here: the limits that the host enforces (cgroup), the profile itself.
 #pragma once
 
 #include <filesystem>
@@ -19,20 +19,20 @@ struct ProbePaths {
 };
 
 /// Runs one sandbox to its end, at most 10 s, on a loop of its own; makes and removes a folder below
-/// `config.run_dir`. Call before create(). Errors: host_unsupported with what is missing and how to fix it.
+/// `config.run_dir`. Call before create(). Errors: host_unsupported, with the missing feature and its fix.
 base::Result<void> probe_host(const LauncherConfig& config, const ProbePaths& paths = {});
 
 /// How a crash in a sandbox can still reach the host's handler of core dumps, for the operator; empty if it
-/// cannot. The limit of core dumps that sandboxes have keeps them from a handler that the kernel starts, not
-/// from one that listens on a socket (core(5), proc_sys_kernel(5), core_pattern).
+/// cannot. The core limit of sandboxes keeps their dumps from a handler that the kernel starts, but not from
+/// a handler that listens on a socket (core(5), proc_sys_kernel(5), core_pattern).
 std::string core_dump_risk(const ProbePaths& paths = {});
 
 /// The release of the kernel, as uname(2) has it.
 std::string running_kernel();
 
-/// Whether RLIMIT_NPROC, set inside of a user namespace, counts what runs in that namespace only: since
-/// Linux 5.14 (user_namespaces(7) does not say so; kernel/ucount.c). Before, it counted all processes of the
-/// host's user.
+/// Whether RLIMIT_NPROC, set inside of a user namespace, counts only the processes of that namespace: since
+/// Linux 5.14 (user_namespaces(7) does not say so; kernel/ucount.c). Earlier kernels counted all processes of
+/// the host's user.
 bool counts_processes_by_namespace(const std::string& kernel_release);
 
 }  // namespace atl::isolation

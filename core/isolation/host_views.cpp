@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Names that the guest's folder, the other layer, has none of.
+// Names that do not occur in the other layer, the guest's folder.
 constexpr const char* k_own_etc = ".atoll-etc";
 constexpr const char* k_own_dev = ".atoll-dev";
 
@@ -60,7 +60,7 @@ void make_folder(const fs::path& path) {
     fs::permissions(path, fs::perms(0755));
 }
 
-// Whatever this process's umask is, and the mode of what was copied.
+// Sets the mode of all folders: it must not depend on the umask or on the copied files.
 void open_folders(const fs::path& path) {
     fs::permissions(path, fs::perms(0755));
     for (const auto& entry : fs::recursive_directory_iterator(path)) {
@@ -69,7 +69,7 @@ void open_folders(const fs::path& path) {
     }
 }
 
-// False in a user namespace, where nobody may (mknod(2)).
+// False in a user namespace, where mknod(2) cannot make devices.
 bool make_devices(const fs::path& dev) {
     make_folder(dev);
     make_folder(dev / "pts");
@@ -148,8 +148,8 @@ class Maker {
 
     template <class Wanted>
     void add_mounts_below(const fs::path& folder, const Wanted& is_wanted) {
-        // Sorted, so that a mount comes before what is mounted in it; each place once, since the last mount
-        // on it is what is seen.
+        // Sorted, so that a mount comes before the mounts inside it. Each mount point comes once, since only
+        // the last mount on it is visible.
         const std::set<fs::path> points(sources_.mount_points.begin(), sources_.mount_points.end());
         for (const fs::path& point : points) {
             std::error_code gone;
@@ -165,7 +165,8 @@ class Maker {
 
     void add_view(const fs::path& source, const fs::path& target) {
         StagedMount view = view_of(source, target, empty_);
-        // The place of a nested one appears with the view around it.
+        // The mount point of a nested view only appears with the view around it, so the trial uses another
+        // place.
         StagedMount trial = view;
         trial.target = own_ / "view";
         if (const std::string why = attempt(trial); !why.empty()) {

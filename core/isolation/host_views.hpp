@@ -1,8 +1,8 @@
-// What a private launch shows of the host's files: read-only overlays (the kernel's filesystems/overlayfs),
-// made anew for each launch. Their files have the bytes of the host's, and share the page cache with them,
-// but inodes of their own: a lock (flock(2)) or a watch (inotify(7)) of a sandbox reaches neither another one
-// nor the host. An overlay does not show what is mounted below its source: each such mount gets a view of its
-// own. Not here: when they are mounted (child_setup.hpp), where they are shown (profile.hpp).
+// The views of the host's files in a private launch: read-only overlays (the kernel's filesystems/overlayfs),
+// made anew for each launch. Their files have the bytes of the host's files and share the page cache with
+// them, but have inodes of their own: a lock (flock(2)) or a watch (inotify(7)) of a sandbox reaches neither
+// another sandbox nor the host. An overlay does not show mounts below its source: each such mount gets a view
+// of its own. Not here: when views are mounted (child_setup.hpp), where they are shown (profile.hpp).
 #pragma once
 
 #include <filesystem>
@@ -31,7 +31,8 @@ struct HostViews {
 struct HostViewSources {
     std::filesystem::path guest;
     std::filesystem::path etc;  // the generated one
-    /// Folders of the host that sandboxes see, such as /usr; what of /etc they see; agents' folders.
+    /// Folders of the host that sandboxes see: program folders such as /usr, the visible folders of /etc,
+    /// agents' folders.
     std::vector<std::filesystem::path> folders;
     std::vector<std::filesystem::path> etc_parts;
     std::vector<std::filesystem::path> agents;

@@ -1,7 +1,7 @@
-// What a sandbox writes to its stdout and stderr: hostile bytes, read no faster than
-// base::k_sandbox_log_read_bytes_per_s so that a writer cannot grind the loop; the last
-// base::k_log_tail_bytes are kept. A writer that is faster than that waits in its own write(2).
-// Not here: showing it to anyone, which takes escaping.
+// The pipe for a sandbox's stdout and stderr: hostile bytes, read no faster than
+// base::k_sandbox_log_read_bytes_per_s so that a writer cannot overload the loop; the last
+// base::k_log_tail_bytes are kept. A faster writer blocks in its own write(2).
+// Not here: showing the output, which takes escaping.
 #pragma once
 
 #include <sys/types.h>
@@ -25,11 +25,11 @@ class LogPipe {
     LogPipe(const LogPipe&) = delete;
     LogPipe& operator=(const LogPipe&) = delete;
 
-    /// Takes what is in the pipe now, at most what the pipe holds. For the end of the writers.
+    /// Reads the bytes that are in the pipe now, at most its capacity. For use after the writers have ended.
     void drain();
     /// The last base::k_log_tail_bytes, as written.
     const std::string& tail() const noexcept { return kept_; }
-    /// `on_text` gets each piece as it is read; null: nobody does.
+    /// `on_text` gets each piece as it is read; null: pieces are only kept.
     void on_text(std::function<void(std::string_view)> on_text) { on_text_ = std::move(on_text); }
 
   private:

@@ -87,7 +87,7 @@ void add_own_mounts(Arguments& out, const ProfileSources& sources) {
     if (!sources.agent_dir.empty())
         add(out, "--ro-bind", sources.agent_dir, k_inner_agent_dir);
     add(out, "--dir", "/atoll", "--ro-bind", sources.guest, k_inner_guest);
-    // Read-only, so that no one inside can swap the socket for a link to another.
+    // Read-only, so that no process inside can replace the socket by a link to another socket.
     add(out, "--ro-bind", sources.bridge_dir, k_inner_bridge_dir);
     add(out, "--remount-ro", "/", "--chdir", k_inner_workspace);
 }

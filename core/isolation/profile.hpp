@@ -1,7 +1,7 @@
-// The isolation profile: the one place that decides what a sandbox is made of. A pure function from what
-// was looked up at start and what is launched to bwrap's arguments (bwrap(1)).
-// Invariants: everything not named here is absent; everything but /workspace and the tmpfs mounts is
-// read-only; the order matters, a later mount lies on top of an earlier one.
+// The isolation profile: the one place that decides what a sandbox contains. A pure function from the host's
+// layout and the launched sandbox to bwrap's arguments (bwrap(1)).
+// Invariants: a path that is not named here is absent; all is read-only except /workspace and the tmpfs
+// mounts; the order matters: a later mount lies on top of an earlier mount.
 // Not here: seccomp's rules (seccomp.hpp), how the arguments reach bwrap (bubblewrap_launcher.cpp).
 #pragma once
 
@@ -22,8 +22,8 @@ using sandbox::k_inner_workspace;
 inline constexpr const char* k_inner_hostname = "sandbox";
 inline constexpr const char* k_inner_user = "user";
 
-/// Descriptors that bwrap is started with. 0 is /dev/null, 1 and 2 are the log; the guest inherits
-/// 0 to k_listener_fd, bwrap closes the others.
+/// Descriptors of bwrap at its start. 0 is /dev/null, 1 and 2 are the log; the guest inherits 0 to
+/// k_listener_fd, bwrap closes the others.
 enum ProfileFd : int {
     k_listener_fd = 3,
     k_arguments_fd = 4,
@@ -42,7 +42,7 @@ struct ProfileSources {
     std::string masks;  // make_masks() made it
     /// In front of the host's own paths: where views of them are; empty: the host's themselves.
     std::string host_root = {};
-    std::string dev = {};   // the whole of /dev, ptys and all; empty: one that bwrap makes
+    std::string dev = {};   // a complete /dev with ptys; empty: bwrap makes /dev
     std::string ptys = {};  // a devpts for a /dev that bwrap makes; empty: its own
 };
 

@@ -112,8 +112,8 @@ void RunningSandbox::parse_status() {
         guest_status_ = *status;
 }
 
-// The pid may be reused once bwrap has reaped its child. A pidfd that is taken first and whose process is
-// then seen to be a child of bwrap, which has only one, cannot mean another.
+// The pid may be reused once bwrap has reaped its child. So the pidfd is taken first, and then its process is
+// checked to be a child of bwrap. bwrap has one child, so the pidfd cannot mean another process.
 void RunningSandbox::adopt_init(pid_t pid) {
     auto pidfd = base::open_pidfd(pid);
     if (!pidfd || parent_of(pid) != bwrap_pid_ || has_exited(*pidfd))
@@ -133,8 +133,8 @@ void RunningSandbox::on_bwrap_gone() {
     end_if_gone();
 }
 
-// Whoever killed bwrap first made process 1 an orphan: it is ours to reap if this server is process 1 of a
-// container, else another's, and the call fails.
+// If bwrap was killed first, process 1 is an orphan. The server reaps it if the server is process 1 of a
+// container; otherwise another process does, and the call fails.
 void RunningSandbox::on_init_gone() {
     init_gone_ = true;
     (void)base::reap(init_->fd());
@@ -145,7 +145,7 @@ void RunningSandbox::end_if_gone() {
     // Process 1 ends after every other process of its namespace (pid_namespaces(7)).
     if (ended_ || !bwrap_exit_ || status_ || (init_ && !init_gone_))
         return;
-    const auto self = shared_from_this();  // whoever is told may drop the last reference
+    const auto self = shared_from_this();  // the callback may drop the last reference
     ended_ = true;
     sockstat_.reset();
     timers_.cancel(kill_timer_);
@@ -154,7 +154,7 @@ void RunningSandbox::end_if_gone() {
         tell(describe_exit());
 }
 
-// What bwrap wrote last tells why: nothing of the sandbox's ran that could have written.
+// The log tail holds bwrap's reason: no program of the sandbox ran, so only bwrap wrote.
 sandbox::Exit RunningSandbox::failed_setup() const {
     sandbox::Exit exit{sandbox::ExitClass::setup_failed, bwrap_exit_->code,
                        "bubblewrap ended before the guest ran"};
@@ -184,8 +184,8 @@ sandbox::Exit RunningSandbox::describe_exit() const {
     return {ExitClass::exited, code, "the guest exited with status " + std::to_string(code)};
 }
 
-/// A file of process 1's net namespace. Its pid is of no other process, since its pidfd says afterwards that
-/// it still lives.
+/// A file of process 1's net namespace. The pidfd is checked after the open: process 1 still lives, so its
+/// pid was not reused.
 base::UniqueFd RunningSandbox::open_net(const char* name) const {
     if (!init_ || init_gone_ || network_ != sandbox::NetworkMode::none)
         return {};
@@ -194,8 +194,8 @@ base::UniqueFd RunningSandbox::open_net(const char* name) const {
     return has_exited(init_->fd()) ? base::UniqueFd() : std::move(file);
 }
 
-// The file stays open: opening it takes five times as long as reading it. The server makes no sockets in that
-// namespace; one that does takes them off here.
+// The file stays open: opening it takes five times as long as reading it. The server itself makes no sockets
+// in that namespace; otherwise they would have to be subtracted here.
 std::optional<std::uint32_t> RunningSandbox::sockets() {
     if (!sockstat_)
         sockstat_ = open_net("sockstat");

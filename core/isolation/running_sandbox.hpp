@@ -1,8 +1,7 @@
 // One started generation until its last process is gone: bwrap (our child) and process 1 of the sandbox
 // (bwrap's child), each by pidfd. bwrap's status pipe says who process 1 is and whether the guest ever ran
-// (bwrap(1), --json-status-fd).
-// One that nobody wants any more is killed and kept by the launcher (Orphans) until its processes are reaped
-// and its socket is removed.
+// (bwrap(1), --json-status-fd). A sandbox without an owner is killed, and the launcher keeps it (Orphans)
+// until its processes are reaped and its socket is removed.
 // Not here: starting it (bubblewrap_launcher.cpp).
 #pragma once
 
@@ -28,7 +27,7 @@ struct LaunchFailures {
     std::uint64_t other = 0;
 };
 
-/// What a running sandbox is made from.
+/// The parts of a running sandbox.
 struct Started {
     Spawned bwrap;
     BridgeSocket socket;
@@ -47,7 +46,7 @@ class RunningSandbox : public std::enable_shared_from_this<RunningSandbox> {
 
     /// Starts watching. Call once, right after construction.
     void watch();
-    /// From now on `on_exit` is called instead of what was given at first.
+    /// From now on `on_exit` is called instead of the callback of the constructor.
     void tell_instead(std::function<void(sandbox::Exit)> on_exit) { on_exit_ = std::move(on_exit); }
     bool has_ended() const noexcept { return ended_; }
     void terminate();
@@ -97,12 +96,13 @@ class RunningSandbox : public std::enable_shared_from_this<RunningSandbox> {
     bool ended_ = false;
 };
 
-/// Sandboxes whose Process object is gone while processes of them were left.
+/// Sandboxes that still have processes after their Process object was destroyed.
 class Orphans : public std::enable_shared_from_this<Orphans> {
   public:
     /// Kills `running` and keeps it to its end.
     void adopt(const std::shared_ptr<RunningSandbox>& running);
-    /// Waits for none of them any more: the server ends, and what did not die is the next one's.
+    /// Stops waiting for all of them: the server ends, and the next server finds the processes that did not
+    /// die.
     void let_go() { kept_.clear(); }
 
   private:

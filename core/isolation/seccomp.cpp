@@ -124,25 +124,28 @@ void refuse_sockets(ArgumentFilter& filter, long call) {
     filter.refuse(call, EPERM, {is_any_of(0, {AF_NETLINK}), is_none_of(2, {NETLINK_ROUTE})});
     const Condition is_internet = is_any_of(0, {AF_INET, AF_INET6});
     filter.refuse(call, EPERM, {is_internet, {1, Match::none_of, {SOCK_STREAM, SOCK_DGRAM}, k_type_mask}});
-    // By name, since the kernel loads the module of any other protocol for whoever asks (protocols(5)). MPTCP
-    // and SMC have numbers beyond the eight bits of an IP header. 0 is the type's own protocol.
+    // Protocols are allowed by name, since the kernel loads the module of any other protocol on request
+    // (protocols(5)). MPTCP and SMC have numbers beyond the eight bits of an IP header. 0 is the type's own
+    // protocol.
     filter.refuse(call, EPERM,
                   {is_internet, is_none_of(2, {0, IPPROTO_ICMP, IPPROTO_TCP, IPPROTO_UDP, IPPROTO_ICMPV6})});
 }
 
-// Each filter is compiled to machine code, and all of the host's share one budget (sysctl
-// net.core.bpf_jit_limit), which is charged to nobody: without it nothing starts that needs a filter.
+// Each filter is compiled to machine code, and all filters of the host share one budget (sysctl
+// net.core.bpf_jit_limit), which is charged to no cgroup. Once it is used up, no program that needs a filter
+// starts.
 void refuse_filters(ArgumentFilter& filter) {
     filter.refuse(
         SYS_setsockopt, EPERM,
         {is_any_of(1, {SOL_SOCKET}), is_any_of(2, {SO_ATTACH_FILTER, SO_ATTACH_BPF, SO_ATTACH_REUSEPORT_CBPF,
                                                    SO_ATTACH_REUSEPORT_EBPF})});
-    // What a kernel without seccomp filters answers: programs that would lock themselves up go on without.
+    // The answer of a kernel without seccomp filters: programs that would sandbox themselves go on without a
+    // filter.
     filter.refuse(SYS_seccomp, EINVAL, {is_any_of(0, {SECCOMP_SET_MODE_FILTER})});
     filter.refuse(SYS_prctl, EINVAL, {is_any_of(0, {PR_SET_SECCOMP}), is_any_of(1, {SECCOMP_MODE_FILTER})});
 }
 
-// What the kernel keeps for an option is charged to nobody: up to net.core.optmem_max, 128 KiB, a socket.
+// The kernel charges the memory of these options to no cgroup: up to net.core.optmem_max, 128 KiB, a socket.
 void refuse_kept_options(ArgumentFilter& filter) {
     // linux/in6.h; libc has no names for all of them.
     constexpr std::uint32_t k_pktoptions = 6;
@@ -159,7 +162,8 @@ void refuse_kept_options(ArgumentFilter& filter) {
                   {is_any_of(1, {IPPROTO_IPV6}),
                    is_any_of(2, {k_pktoptions, k_flow_labels, IPV6_IPSEC_POLICY, IPV6_XFRM_POLICY,
                                  IPV6_HOPOPTS, IPV6_RTHDRDSTOPTS, IPV6_RTHDR, IPV6_DSTOPTS})});
-    // As on a host whose interfaces have no multicast. IPv4 has a bound of its own (igmp_max_memberships).
+    // The answer of a host whose interfaces have no multicast. IPv4 has a bound of its own
+    // (igmp_max_memberships).
     filter.refuse(SYS_setsockopt, ENODEV,
                   {is_any_of(1, {IPPROTO_IPV6}),
                    is_any_of(2, {IPV6_JOIN_GROUP, IPV6_JOIN_ANYCAST, MCAST_JOIN_GROUP, MCAST_BLOCK_SOURCE,
@@ -167,8 +171,9 @@ void refuse_kept_options(ArgumentFilter& filter) {
 }
 
 void refuse_limits(ArgumentFilter& filter) {
-    // Limits of another process: the guest has the uid of those inside, and could be starved of descriptors
-    // or memory, or be killed for its CPU time. Reading them, and setting one's own as pid 0, stays allowed.
+    // Limits of another process: the guest has the same uid as the processes inside, so they could starve it
+    // of descriptors or memory, or have it killed for its CPU time. Reading limits, and setting the own
+    // limits as pid 0, stays allowed.
     filter.refuse_with_pointer(SYS_prlimit64, EPERM, 2, {is_none_of(0, {0})});
     // The limit of core dumps stays 1 (child_setup.cpp). Success without effect: programs that guard secrets
     // take an error for fatal.
@@ -179,21 +184,22 @@ void refuse_limits(ArgumentFilter& filter) {
 base::Result<base::UniqueFd> compile_arguments() {
     ArgumentFilter filter;
     filter.refuse(SYS_clone, EPERM, {has_any_bit(0, k_namespaces)});
-    // Typing into a terminal that others share, and the console's version of it (ioctl_tty(2)); line
-    // disciplines, whose modules the kernel would load.
+    // TIOCSTI types into a shared terminal, TIOCLINUX does the same on a console (ioctl_tty(2)); TIOCSETD
+    // makes the kernel load the module of a line discipline.
     filter.refuse(SYS_ioctl, EPERM, {is_any_of(1, {TIOCSTI, TIOCLINUX, TIOCSETD})});
     refuse_limits(filter);
     // Blocks beyond a file's end are not held to RLIMIT_FSIZE (fallocate(2), FALLOC_FL_KEEP_SIZE); programs
     // go on without. Punching holes needs the flag, too.
     filter.refuse(SYS_fallocate, EOPNOTSUPP,
                   {has_exactly(1, FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE, FALLOC_FL_KEEP_SIZE)});
-    // Whether a page of a file is in memory: what others on this host read (readv(2)).
+    // RWF_NOWAIT tells whether a page of a file is in memory, and so which files others on this host read
+    // (readv(2)).
     filter.refuse(SYS_preadv2, EOPNOTSUPP, {has_any_bit(5, RWF_NOWAIT)});
     for (const long call : {SYS_socket, SYS_socketpair})
         refuse_sockets(filter, call);
     refuse_kept_options(filter);
-    // What waits in a netlink socket is charged to nobody (SECURITY.md): each keeps the default buffer.
-    // Success without effect, since programs that ask for more do without.
+    // The kernel charges the buffer of a netlink socket to no cgroup (SECURITY.md): each socket keeps the
+    // default size. The call succeeds without effect, since programs that ask for more work without it.
     filter.refuse(SYS_setsockopt, 0, {is_any_of(1, {SOL_SOCKET}), is_any_of(2, {SO_RCVBUF})});
     refuse_filters(filter);
     return to_memory(filter, "atoll-seccomp-arguments");

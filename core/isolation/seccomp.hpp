@@ -1,7 +1,8 @@
 // The system calls of a sandbox (seccomp(2)), as two filters that bwrap installs one after the other:
-// - calls: an allow-list by number of what container engines allow by default; an unknown call is ENOSYS, so
-//   that libc falls back, a known dangerous one EPERM; a foreign ABI (i386, x32) is killed;
-// - arguments: what is refused of the allowed ones: clone flags, ioctl requests, socket families and
+// - calls: an allow-list by number, as container engines have it by default; an unknown call is ENOSYS, so
+//   that libc falls back; a known dangerous call is EPERM; a call of a foreign ABI (i386, x32) kills the
+//   process;
+// - arguments: refused arguments of allowed calls: clone flags, ioctl requests, socket families and
 //   protocols, filters, some limits. Compared in 32 bits where the kernel looks at 32 bits, so that a set
 //   upper half is no way around (argument_filter.hpp).
 // Inside a sandbox no further filter can be installed: the kernel's budget for compiled filters is the

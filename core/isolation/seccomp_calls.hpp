@@ -1,5 +1,5 @@
-// The lists behind the first filter of seccomp.hpp: names of system calls by what they are about. A name that
-// an architecture or libseccomp does not know is skipped: the call is then ENOSYS.
+// The lists behind the first filter of seccomp.hpp: names of system calls by topic. A name that an
+// architecture or libseccomp does not know is skipped: the call is then ENOSYS.
 #pragma once
 
 #include <array>
@@ -8,9 +8,10 @@ namespace atl::isolation {
 
 // clang-format off
 
-/// Allowed with any argument, as far as the second filter does not refuse some. Left out although container
-/// engines allow it: native asynchronous I/O (io_setup(2)), since fs.aio-max-nr counts all contexts of the host, and
-/// cachestat(2), which shows what others read. Programs take ENOSYS of these for an old kernel.
+/// Allowed with any argument that the second filter does not refuse. Left out although container engines
+/// allow it: native asynchronous I/O (io_setup(2)), since fs.aio-max-nr counts all contexts of the host, and
+/// cachestat(2), which shows which files others read. Programs take ENOSYS of these calls as a sign of an old
+/// kernel.
 inline constexpr std::array k_allowed_calls = {
     // Files and folders.
     "access", "chdir", "chmod", "chown", "close", "close_range", "copy_file_range", "creat", "dup", "dup2",

@@ -29,7 +29,7 @@ constexpr std::size_t k_child_stack_bytes = 64UL * 1024;
 // One child at a time: the server has one thread and stands still until the child has exec'd.
 alignas(64) std::byte child_stack[k_child_stack_bytes];
 
-/// What the child is started with.
+/// The start argument of the child.
 struct ChildEntry {
     ChildSetup* setup;
     const char* program;

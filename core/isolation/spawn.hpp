@@ -1,14 +1,14 @@
-// Starts a program of ours with nothing of the server in it: only the descriptors that are meant, its own
-// session, no signal handlers, no core dumps, an end when the server ends. Both users of it are bwrap
+// Starts a program of ours that inherits nothing from the server except the named descriptors. It has its own
+// session, no signal handlers, no core dumps, and it ends when the server ends. Both users of it are bwrap
 // (bubblewrap_launcher.hpp) and the helper (fs-guard/helper_client.hpp).
 //
 // The child borrows the server's memory until it execs, as vfork(2) does, because copying page tables is
-// slow; it enters its cgroup by clone3(2) CLONE_INTO_CGROUP, because joining by a write to cgroup.procs
-// waits for a grace period of RCU: 7 to 20 ms in which the server would stand still. Where cgroup v1 leaves
-// no other way, zygote.hpp waits instead of the server.
+// slow; it enters its cgroup by clone3(2) CLONE_INTO_CGROUP, because joining by a write to cgroup.procs waits
+// for a grace period of RCU: 7 to 20 ms in which the server would stand still. On cgroup v1, where only that
+// write can join, a zygote (zygote.hpp) waits instead of the server.
 // Side effect: once a child has changed its uid, the kernel marks this memory undumpable (prctl(2),
-// PR_SET_DUMPABLE), so a server that is root leaves no core file. That is wanted: it holds keys.
-// Not here: waiting for the end of what was started.
+// PR_SET_DUMPABLE), so a server that is root leaves no core file. That is intended: its memory holds keys.
+// Not here: waiting for the end of the program.
 #pragma once
 
 #include <sys/types.h>

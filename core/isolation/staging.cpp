@@ -37,7 +37,7 @@ bool is_at_or_below(const fs::path& path, const fs::path& folder) {
     return folder_end == folder.end();
 }
 
-/// `path` with its first symlink replaced by what it points to; none if it goes through no symlink.
+/// `path` with its first symlink replaced by the symlink's target; none if `path` has no symlink.
 std::optional<fs::path> without_first_symlink(const fs::path& path) {
     fs::path prefix;
     for (auto part = path.begin(); part != path.end(); ++part) {
@@ -93,7 +93,8 @@ Paths mount_points() {
     return points;
 }
 
-// Last first: a later mount may lie on an earlier one. One that does not go is one that only costs time.
+// The last mount goes first: it may lie on an earlier mount. A mount that cannot be unmounted only costs
+// time.
 void unmount_all_but(const Paths& needed) {
     for (const fs::path& point : std::views::reverse(mount_points())) {
         const bool stays = std::ranges::any_of(needed, [&](const fs::path& path) {
@@ -144,8 +145,8 @@ base::Result<void> bind_own_files(const fs::path& dir, const StagingSources& sou
 }
 
 base::Result<Staging> make_here(const StagingSources& sources) {
-    // Before anything is unmounted: nothing of it may reach the host. Slave, not private: what the host
-    // unmounts later must not be kept alive by this namespace.
+    // Done before any unmount, so that no unmount reaches the host. Slave, not private: a mount that the host
+    // unmounts later must not stay alive in this namespace.
     if (::mount(nullptr, "/", nullptr, MS_SLAVE | MS_REC, nullptr) != 0)
         return failed("a mount namespace apart from the host's", errno);
     Paths wanted = sources.reachable;

@@ -1,7 +1,7 @@
 // The mount namespace from which a private launch starts (mount_namespaces(7)): made once, entered by each
 // child, which puts its own workspace into its copy of it.
-// It holds the few mounts that a sandbox is made of and none of the host's others: bwrap reads the whole
-// mount table for each thing it binds, so what a launch costs would grow with what the host has mounted.
+// It holds only the few mounts that a sandbox needs. bwrap reads the whole mount table for each bind, so with
+// all of the host's mounts the cost of a launch would grow with their number.
 #pragma once
 
 #include <filesystem>
@@ -19,14 +19,14 @@ struct Staging {
     /// A folder in it, in no source's way: holds `guest`, `etc` and `masks`, which every uid can read there,
     /// and the empty folders `workspace`, `bridge`, `agent` and `ptys` to mount on.
     std::string dir;
-    /// What of the host is shown through overlays; without mounts where there are none.
+    /// The host's files that are shown through overlays; it has no mounts if there are no overlays.
     HostViews views;
 };
 
 struct StagingSources {
     std::filesystem::path guest;
     std::filesystem::path etc;
-    /// Absolute paths that a launch opens or binds: they stay, with whatever is mounted below them.
+    /// Absolute paths that a launch opens or binds: they stay, with all mounts below them.
     std::vector<std::filesystem::path> reachable;
     /// Of the host, shown to sandboxes: folders, parts of /etc, agents' folders.
     std::vector<std::filesystem::path> folders = {};

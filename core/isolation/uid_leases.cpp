@@ -132,7 +132,7 @@ std::optional<std::uint32_t> HostUidLeases::next_free() {
 
 base::Result<std::uint32_t> HostUidLeases::acquire() {
     auto uid = used_.size() < blocks_.size() * config_.uids_per_block ? next_free() : std::nullopt;
-    // A whole block may be held back: then the next one.
+    // A whole block may be quarantined: then the next block is used.
     while (!uid) {
         auto block = lease_block();
         if (!block)

@@ -1,12 +1,12 @@
-// The host uids of sandboxes. As root each sandbox has one of its own, so that two sandboxes are strangers
-// to the kernel, also when two servers run on one host: blocks of uids are leased host-wide by files in a
-// lease directory, and each server hands out what is in its blocks.
+// The host uids of sandboxes. As root each sandbox has one of its own, so that two sandboxes are strangers to
+// the kernel, also when two servers run on one host: blocks of uids are leased host-wide by files in a lease
+// directory, and each server hands out the uids of its blocks.
 // A lease file `block-N` names its holder: the data directory and the instance id that lies in it. It stays
 // when the server stops, since the workspaces stay. A block is taken over only when its holder's data
 // directory no longer has that id, and only when no fresh block is left.
 // Invariants: a uid is handed out to one sandbox at a time; a lease file appears whole or not at all
 // (link(2)); taking a block over happens under a lock (flock(2)).
-// Not here: what lives where the ids are (the store), who made the instance id (app).
+// Not here: the sandbox of each uid (the store), the making of the instance id (app).
 #pragma once
 
 #include <filesystem>
@@ -61,7 +61,7 @@ class HostUidLeases final : public sandbox::UidLeases {
     std::multiset<std::uint32_t> used_;  // each as often as it was adopted
     std::set<std::uint32_t> quarantined_;
     std::set<std::uint32_t> held_;
-    std::uint32_t next_ = 0;  // where the search for a free one starts
+    std::uint32_t next_ = 0;  // where the search for a free uid starts
 };
 
 /// For a rootless server: every sandbox has the server's uid.

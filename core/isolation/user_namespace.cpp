@@ -100,10 +100,10 @@ const char* file_of(IdKind kind) {
     return kind == IdKind::user ? "/etc/subuid" : "/etc/subgid";
 }
 
-/// The largest, if it is enough.
+/// The largest range, if it is large enough.
 base::Result<IdRange> choose(const std::vector<IdRange>& ranges, IdKind kind) {
     const auto largest = std::ranges::max_element(ranges, {}, &IdRange::count);
-    // One more than a block of leases, for the trial sandbox.
+    // A block of leases and one more id, for the trial sandbox.
     if (largest != ranges.end() && largest->count > base::k_host_uids_per_block)
         return *largest;
     const std::string name = user_name();
@@ -151,7 +151,7 @@ base::Result<SubordinateIds> find_ids(const fs::path& getsubids,
                           std::min({uid_range->count - 1, gid_range->count - 1, k_host_uids})};
 }
 
-/// What newuidmap(1) and newgidmap(1) are told: own id, those of sandboxes, the one of the probe.
+/// The arguments of newuidmap(1) and newgidmap(1): the own id, the ids of sandboxes, the id of the probe.
 std::vector<std::string> map_of(std::uint32_t own, std::uint32_t first, std::uint32_t count) {
     std::vector<std::string> words;
     const auto add = [&](std::uint32_t inside, std::uint32_t outside, std::uint32_t length) {
@@ -208,7 +208,7 @@ class NamespaceChild {
   private:
     NamespaceChild(pid_t pid, base::UniqueFd socket) : pid_(pid), socket_(std::move(socket)) {}
 
-    // Ends when the other end is closed, whoever it was that ended the parent.
+    // Ends when the other end of the socket is closed, however the parent ended.
     [[noreturn]] static void live(int socket) {
         say(socket, ::unshare(CLONE_NEWUSER) == 0 ? 0 : errno);
         if (was_told(socket))
@@ -223,8 +223,8 @@ class NamespaceChild {
         char word = 0;
         return ::recv(socket, &word, 1, 0) == 1;
     }
-    // What a launch does there. AppArmor lets some systems' programs make a namespace and denies all rights
-    // in it.
+    // Tries the operations of a launch. On some systems AppArmor lets a program make a namespace but denies
+    // all rights in it.
     static int try_rights() {
         const auto id = static_cast<unsigned>(probe_uid());
         if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_SLAVE | MS_REC, nullptr) != 0 ||
@@ -297,7 +297,8 @@ base::Result<SubordinateIds> enter_user_namespace(const std::optional<Subordinat
         return unsupported(base::errno_text("mounting and changing uids in a user namespace", refused));
     if (::setns(made.get(), CLONE_NEWUSER) != 0)
         return unsupported(base::errno_text("entering a user namespace", errno));
-    // With a mount namespace that belongs to it: a process may not go back to one of the host's (setns(2)).
+    // The new mount namespace belongs to the user namespace: a process may not return to a mount namespace of
+    // the host (setns(2)).
     if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_SLAVE | MS_REC, nullptr) != 0)
         return base::Error(base::Errc::internal,
                            base::errno_text("a mount namespace in the new user namespace", errno));

@@ -1,6 +1,6 @@
-// A rootless server with subordinate ids (subuid(5)): a user namespace in which it is root, and in which
-// sandboxes have uids of their own, exactly as those of a server that is root of the host.
-// Inside, uid and gid 0 are the user's own; those from base::k_first_host_uid on are the subordinate ones.
+// A rootless server with subordinate ids (subuid(5)): a user namespace in which it is root and each sandbox
+// has a uid of its own, exactly as with a server that is root of the host.
+// Inside, uid and gid 0 are the user's own ids; ids from base::k_first_host_uid on are the subordinate ids.
 #pragma once
 
 #include <cstdint>
@@ -28,11 +28,11 @@ struct SubordinateIds {
 };
 
 /// Makes a user namespace with subordinate ids of this user, and a mount namespace in it, and enters both
-/// (user_namespaces(7), newuidmap(1)). `wanted`: those that workspaces have already; otherwise the user's
-/// largest range. Returns those that it took. Blocks for some milliseconds.
+/// (user_namespaces(7), newuidmap(1)). `wanted`: the ids that workspaces already have; without it, the user's
+/// largest range is taken. Returns the ids that were taken. Blocks for some milliseconds.
 /// Preconditions: the process has one thread and is not root.
-/// Errors: host_unsupported with what is missing, and the process is as it was; internal if it is not, and
-/// must end.
+/// Errors: host_unsupported with the missing feature, and the process is unchanged; internal if the process
+/// has changed and must end.
 base::Result<SubordinateIds> enter_user_namespace(const std::optional<SubordinateIds>& wanted = {},
                                                   const UidmapPrograms& programs = {});
 
@@ -40,10 +40,10 @@ base::Result<SubordinateIds> enter_user_namespace(const std::optional<Subordinat
 /// does not: 0 where it maps none of them, as in many containers.
 std::uint32_t mapped_host_uids(const std::filesystem::path& uid_map = "/proc/self/uid_map");
 
-/// Whether this process's user namespace is another one than the host's first.
+/// Whether this process's user namespace is not the initial one of the host.
 bool is_in_user_namespace(const std::filesystem::path& uid_map = "/proc/self/uid_map");
 
-/// The uid that is just behind those of sandboxes: no sandbox ever has it, but a trial may.
+/// The uid right after the sandbox uids: no sandbox ever has it, but a trial may.
 std::uint32_t probe_uid() noexcept;
 
 }  // namespace atl::isolation

@@ -1,5 +1,4 @@
-// A process of ours, atoll-zygote, that waits on a socket to be told what to do, with the descriptors it
-// takes.
+// A process of ours, atoll-zygote, that waits on a socket for its task and the descriptors of that task.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// Which environment a sandbox gets: exactly the allow-list below, passed through where the host has it,
-// the injected variables, and what a create request adds. Nothing else of the server's environment.
+// Which environment a sandbox gets: the variables of the allow-list below that the host has, the injected
+// variables, and the variables of the create request. Nothing else of the server's environment.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace atl::sandbox {
 /// The allow-listed variables that `environ_block` (environ(7), ends with a null pointer) holds.
 Environment pick_host_env(const char* const* environ_block);
 
-/// What a create request may add: well-formed names and values, no LD_*, none that the server sets itself,
-/// within k_max_env_entries and k_max_env_bytes. Error: invalid_env, naming the variable.
+/// Checks the variables of a create request: well-formed names and values, no LD_*, no variable that the
+/// server sets itself, within k_max_env_entries and k_max_env_bytes. Error: invalid_env, naming the variable.
 base::Result<void> check_env(const Environment& wanted);
 
 /// The complete environment of a sandbox.

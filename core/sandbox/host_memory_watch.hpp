@@ -1,5 +1,5 @@
-// Looks at the host's memory at a pace of its own and tells when less than the reserve is available.
-// Not here: what is done about it (Manager::relieve_host).
+// Polls the host's memory and reports when less than the reserve is available.
+// Not here: the reaction (Manager::relieve_host).
 #pragma once
 
 #include <functional>

@@ -6,9 +6,9 @@
 namespace atl::sandbox {
 namespace {
 
-// What an entry takes beyond its text; also bounds how many empty lines a log holds.
+// The cost of an entry beyond its text; it also bounds the number of empty lines in a log.
 constexpr std::size_t k_entry_bytes = 64;
-// What a log takes beyond its entries.
+// The cost of a log beyond its entries.
 constexpr std::size_t k_log_overhead_bytes = 1024;
 
 }  // namespace
@@ -42,7 +42,7 @@ LogBook::Log& LogBook::open(const std::string& id) {
 void LogBook::add(Log& log, LogStream stream, std::uint32_t generation, std::string text) {
     log.entries.push_back({++log.last_seq, clock_.wall_now(), stream, generation, std::move(text)});
     log.bytes += weight(log.entries.back());
-    // The newest stays, however long.
+    // The newest entry stays, however long it is.
     while (log.bytes > bounds_.log_bytes && log.entries.size() > 1) {
         log.bytes -= weight(log.entries.front());
         log.entries.pop_front();
@@ -51,8 +51,8 @@ void LogBook::add(Log& log, LogStream stream, std::uint32_t generation, std::str
 
 void LogBook::write(const std::string& id, std::uint32_t generation, std::string_view text) {
     Log& log = open(id);
-    // Lines that later ones of the same piece push out again are only counted: who writes nothing but line
-    // ends takes no more of the loop than others.
+    // Lines that later lines of the same piece would push out are only counted. So a sandbox that writes only
+    // newlines takes no more time of the loop than others.
     const std::size_t most = bounds_.log_bytes / k_entry_bytes + 1;
     const auto lines = static_cast<std::size_t>(std::ranges::count(text, '\n'));
     for (std::size_t skipped = most; skipped < lines; ++skipped) {
@@ -100,7 +100,7 @@ std::optional<LogPage> LogBook::read(const std::string& id, std::uint64_t after,
         return std::nullopt;
     const Log& log = found->second;
     LogPage page;
-    // A number of an earlier server, or of a log that was pushed out: this one is all new.
+    // A number of an earlier server, or of a dropped log: all entries of this log are new.
     if (after > log.last_seq)
         after = 0;
     page.first_seq = log.entries.empty() ? log.last_seq + 1 : log.entries.front().seq;

@@ -1,9 +1,9 @@
 // The logs of all sandboxes: lines that a sandbox wrote to stdout and stderr, and the server's own notes of
-// its starts and ends. A log outlives its sandbox: those of sandboxes without processes are kept together
-// within one bound, the longest unused goes first. Pure: time comes from a clock, text from whoever reads it.
+// its starts and ends. A log outlives its sandbox: the logs of sandboxes without processes share one bound,
+// and the least recently used log is dropped first. Pure: the caller passes the text, a clock the time.
 //
 // Invariants: entries of a sandbox are numbered from 1 and never renumbered; each log is bounded, its oldest
-// entries go first; text is what was written, hostile and perhaps no UTF-8.
+// entries go first; text is hostile and need not be UTF-8.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@
 namespace atl::sandbox {
 
 enum class LogStream : std::uint8_t {
-    output,  // what the sandbox wrote: bubblewrap, the guest, the agent
-    system,  // what the server says of it
+    output,  // output of the sandbox: bubblewrap, the guest, the agent
+    system,  // notes of the server about it
 };
 std::string_view to_string(LogStream stream) noexcept;
 std::optional<LogStream> parse_log_stream(std::string_view text) noexcept;
@@ -32,12 +32,12 @@ struct LogEntry {
     base::WallTime at{};
     LogStream stream = LogStream::output;
     std::uint32_t generation = 0;
-    std::string text;  // a line without its end, or a part of one that is too long
+    std::string text;  // a line without its newline, or a part of a line that is too long
 };
 
 struct LogPage {
     std::vector<LogEntry> entries;
-    std::uint64_t first_seq = 1;  // of what is still there; one above the last if nothing is
+    std::uint64_t first_seq = 1;  // of the first entry left; one above the last seq if the log is empty
     std::uint64_t next = 0;       // where to go on
 };
 
@@ -52,11 +52,12 @@ class LogBook {
     /// `clock` outlives it.
     explicit LogBook(const base::Clock& clock, LogBookBounds bounds = {}) : clock_(clock), bounds_(bounds) {}
 
-    /// What a generation wrote. A line that has no end yet is kept for the rest of it.
+    /// Adds output of a generation. An unfinished line waits for its rest.
     void write(const std::string& id, std::uint32_t generation, std::string_view text);
-    /// What the server says, one line. What was written before is told before.
+    /// Adds one line of the server. Output that was written earlier gets an earlier number.
     void note(const std::string& id, std::uint32_t generation, std::string text);
-    /// The generation writes no more: its last line is one, and the log may go when others need the room.
+    /// The generation writes no more: an unfinished line becomes an entry, and the log may be dropped for
+    /// others.
     void retire(const std::string& id, std::uint32_t generation);
 
     /// Entries after `after`, of one stream or of both; none for a sandbox without a log.

@@ -1,12 +1,13 @@
-// The life of one generation of a sandbox as a pure state machine: no I/O, no clock. Inputs are what
-// happened; each returns a step: what to do next. Every input is valid in every phase; what comes too
-// late is ignored. Once dead it stays dead.
+// The life of one generation of a sandbox as a pure state machine: no I/O, no clock. Each input is an event
+// and returns a step: the next actions. Every input is valid in every phase; a late input is ignored. The
+// phase `dead` is final.
 //
 //     launching -> ready -> asking -> terminating -> killing -> dead
 //                  ready <-> freezing -> frozen -> ready
 //
 // Any phase may go to dead when the processes are gone, and `killing` gives up after its deadline (lost): the
-// processes are then still there, has_given_up() says so, and are somebody else's to end (undying_list.hpp).
+// processes are then still there, has_given_up() says so, and UndyingList (undying_list.hpp) goes on killing
+// them.
 #pragma once
 
 #include <string>
@@ -16,7 +17,7 @@
 
 namespace atl::sandbox {
 
-/// What the manager does after an input, in this order.
+/// The actions of the manager after an input, in this order.
 struct MachineStep {
     bool thaw = false;          // first: let it go on
     bool freeze = false;        // then call frozen() or freeze_failed()
@@ -25,7 +26,7 @@ struct MachineStep {
     bool kill = false;          // SIGKILL, the whole group
     bool report_ready = false;
     bool report_frozen = false;
-    bool clean_up = false;     // it is dead: give back what no process needs any more, then report
+    bool clean_up = false;     // it is dead: release its resources, then report
     bool disarm = false;       // the deadline is no longer wanted
     base::Millis deadline{0};  // above zero: call deadline_passed() after this time
 };
@@ -56,22 +57,22 @@ class GenerationMachine {
     MachineStep channel_failed(std::string detail);
     /// It could not even be spawned.
     MachineStep launch_failed(std::string detail);
-    /// Stop it where it is, if it is ready.
+    /// Freezes it, if it is ready.
     MachineStep freeze();
-    /// All of it stands still.
+    /// All its processes are frozen.
     MachineStep frozen();
-    /// It could not be made to, and goes on.
+    /// The freeze failed, and the processes go on.
     MachineStep freeze_failed();
-    /// Let it go on, if it is frozen or on its way to.
+    /// Thaws it, if it is frozen or freezing.
     MachineStep thaw();
-    /// End it: politely if it is ready or frozen, by force otherwise. The first reason given stays.
+    /// Ends it: in order if it is ready or frozen, by force otherwise. The first reason stays.
     MachineStep stop(ExitClass why, std::string detail);
-    /// End it by force now; `why` says how it will have ended, all but the code.
+    /// Kills it now; `why` becomes its exit, except for the code.
     MachineStep kill(Exit why);
     /// No process of it is left.
     MachineStep process_exited(const Exit& exit);
     MachineStep deadline_passed();
-    /// How one ended of which processes are left.
+    /// The exit of a generation that still has processes.
     static Exit lost_exit();
 
   private:

@@ -173,7 +173,7 @@ Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
             return;
         }
         living->has_exited = true;
-        // The kernel may have ended all of it before its event was read.
+        // The kernel may have killed the whole group before its OOM event was read.
         if (living->group && living->group->oom_kills() > 0)
             perform(*lookup(id), living->machine.process_exited(oom_exit(*lookup(id), exit.code)));
         else
@@ -213,7 +213,7 @@ void Manager::connect(Sandbox& sandbox, const AgentSpec& agent) {
 
 void Manager::perform(Sandbox& sandbox, const MachineStep& step) {
     Generation& generation = *sandbox.generation;
-    // A hold comes last: what changes the sandbox does not wait for a measurement.
+    // A hold has the lowest priority: a change of the sandbox does not wait for a measurement.
     if (step.kill || step.clean_up)
         (void)end_hold(sandbox);
     else if ((step.freeze || step.thaw || step.ask_shutdown || step.terminate) && !end_hold(sandbox))
@@ -229,16 +229,17 @@ void Manager::perform(Sandbox& sandbox, const MachineStep& step) {
     if (step.freeze)
         begin_freeze(sandbox);
     if (step.ask_shutdown) {
-        // Whatever it answers, its exit or the deadline decides.
+        // The answer does not matter: the exit or the deadline decides.
         generation.channel->shutdown([](const Result<void>&) {});
     }
     if (step.terminate)
         generation.process->terminate();
     if (step.kill) {
-        // Frozen is told of one that can go on, not of one that is dying.
+        // The status `frozen` means that the sandbox can go on: a dying sandbox does not have it.
         if (sandbox.status == Status::frozen)
             set_status(sandbox, Status::ready);
-        // Process 1 first: its end is that of its namespace, and leaves the group little to look for.
+        // Process 1 first: its end ends the whole pid namespace, so few members are left for the group to
+        // kill.
         if (generation.process)
             generation.process->kill();
         if (generation.group)

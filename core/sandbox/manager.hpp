@@ -1,14 +1,14 @@
 // All sandboxes of this server and the life of each: workspace, group, process, channel, and the orderly end
 // of all of them. Drives one GenerationMachine (machine.hpp) a running generation and performs its actions
-// through the ports. Writes nothing to the store: who asked for a sandbox does.
+// through the ports. Writes nothing to the store: the caller does.
 //
 // Invariants: a sandbox has at most one living generation; its uid is released only after its workspace is
-// gone, and that goes only after its last process; every start is answered once; every generation that was
-// ready is reported to the observer once when it has ended. One whose processes do not die in time has ended
-// for clients (`lost`), and keeps its place, its memory, uid and workspace until they have
-// (undying_list.hpp).
+// gone, and the workspace is removed only after the last process; every start is answered once; every
+// generation that was ready is reported to the observer once when it has ended. A generation whose processes
+// do not die in time has ended for clients (`lost`), but it keeps its place, its memory, uid and workspace
+// until they are dead (undying_list.hpp).
 //
-// Not here: conversations, turns, what a client may ask for.
+// Not here: conversations, turns, the rights of a client.
 #pragma once
 
 #include <functional>
@@ -32,7 +32,7 @@
 
 namespace atl::sandbox {
 
-/// What the manager works with; everything outlives it.
+/// The ports of the manager; all of them outlive it.
 struct ManagerPorts {
     const base::Clock& clock;
     base::Timers& timers;
@@ -65,8 +65,8 @@ class Observer {
     /// The agent of a ready generation ended; the generation still lives.
     virtual void on_agent_exit(const std::string& sandbox_id, std::uint32_t generation,
                                const std::string& detail) = 0;
-    /// A generation has ended, whether it ever was ready or not, or the processes of one died that had not in
-    /// time: there may be room for another.
+    /// A generation has ended, ready or not, or the processes of a lost generation have died: there may be
+    /// room for another.
     virtual void on_room(const std::string& sandbox_id) { (void)sandbox_id; }
     /// The host is short of memory: begins to end a sandbox that can be spared, and names it. None: nothing
     /// can be spared.
@@ -83,21 +83,21 @@ class Manager {
     Manager(const Manager&) = delete;
     Manager& operator=(const Manager&) = delete;
 
-    /// From now on looks at the host's memory, also while nothing starts: below the reserve what can be
-    /// spared is ended, below half of it the sandbox that holds most (exit class oom). Nothing without a
-    /// reserve.
+    /// Starts to watch the host's memory, also while nothing starts. Below the reserve a sandbox that can be
+    /// spared is ended; below half of the reserve the sandbox that holds most is killed (exit class oom).
+    /// Does nothing without a reserve.
     void watch_host_memory();
     /// Set before the first sandbox is made; must outlive the manager's last callback.
     void set_observer(Observer* observer) { observer_ = observer; }
 
-    /// Whether a generation with these limits may start now. Frozen ones count like all that live: they may
-    /// go on at any time. Errors: capacity, shutting_down.
+    /// Whether a generation with these limits may start now. A frozen generation counts like a running one:
+    /// it may be thawed at any time. Errors: capacity, shutting_down.
     base::Result<void> room_for(const Limits& limits) const;
-    /// Whether a sandbox may have these limits from now on; with none of it living, whether it could ever
-    /// start with them. Errors: capacity.
+    /// Whether a sandbox may have these limits from now on; without a living generation, whether it could
+    /// ever start with them. Errors: capacity.
     base::Result<void> room_to_grow(const std::string& id, const Limits& limits) const;
     const Limits& default_limits() const noexcept { return settings_.default_limits; }
-    /// How many others are worth ending for a start with these limits that finds no room.
+    /// How many sandboxes are worth evicting for a start with these limits that finds no room.
     std::size_t worth_evicting(const Limits& limits) const;
     /// Whether the disk has too little room for another workspace to grow.
     bool is_disk_short() const { return ports_.disk.is_short(); }
@@ -109,7 +109,7 @@ class Manager {
     void claim(const std::string& id);
     /// At start, before the first adopt(): processes of an earlier run that did not die.
     void hold(std::vector<Leftover> leftovers);
-    /// Takes over a sandbox that the store remembers; nothing of it runs but what hold() was given.
+    /// Takes over a sandbox of the store. It has no running processes, except leftovers that hold() got.
     void adopt(Record record);
 
     /// Starts the next generation. `ready` is called once, from the loop: success, or sandbox_failed
@@ -126,34 +126,36 @@ class Manager {
     /// once, from the loop: success, or sandbox_failed and it goes on; not at all if it ends, is stopped or
     /// thawed before. Precondition: can_freeze().
     void freeze(const std::string& id, Ready frozen);
-    /// Lets a frozen generation go on at once; one that cannot is ended.
+    /// Thaws a frozen generation at once, and ends it if it cannot be thawed.
     void thaw(const std::string& id);
-    /// Stops a sandbox for a look at its files, without a change of its status: `done` once, from the loop,
-    /// when none of its processes runs; sandbox_failed where it cannot be stopped. Not at all if it ends, is
-    /// stopped, frozen or thawed before: that comes first and ends the hold.
+    /// Stops a sandbox for an inspection of its files, without a change of its status. `done` is called once,
+    /// from the loop, when none of its processes runs; sandbox_failed if it cannot be stopped. `done` is not
+    /// called if the sandbox ends or is stopped, frozen or thawed before: that has priority and ends the
+    /// hold.
     void hold_still(const std::string& id, Ready done);
     /// Ends a hold. True if it stood still from the answer until now.
     bool let_go(const std::string& id);
     /// The first process of the living generation; none without one.
     std::optional<pid_t> process(const std::string& id) const;
-    /// All of them as its group tells; empty where it has none.
+    /// All processes of the living generation, from its group; empty without a group.
     std::vector<pid_t> members(const std::string& id) const;
-    /// Ends it, removes the workspace and gives the uid back. The id is unknown at once. `gone` is called
-    /// when all is done: only then may the store forget the sandbox. `answered` is called after it, or
-    /// before, after base::k_removal_answer_deadline: what is left then is for the disk or for the kernel.
+    /// Ends it, removes the workspace and releases the uid. The id is unknown at once. `gone` is called when
+    /// all is done: only then may the store forget the sandbox. `answered` is called after `gone`, or after
+    /// base::k_removal_answer_deadline if that is sooner: then only the disk or the kernel has work left.
     void remove(const std::string& id, Done answered, Done gone = nullptr);
     /// Refuses new starts, ends every generation, then calls `done`. Workspaces stay. Processes that do not
     /// die are left to the next start, which kills them first.
     void shut_down(Done done);
 
-    /// Ends the living generation at once, with `exit` as its reason; nothing happens where none lives.
+    /// Ends the living generation at once, with `exit` as its reason; does nothing without a living
+    /// generation.
     void kill(const std::string& id, Exit exit);
     /// Each sandbox with a living process, and the host's number of its process 1.
     std::vector<std::pair<std::string, pid_t>> processes() const;
 
-    /// How the living generation ends, if it ends for a limit. One of which the kernel killed a process for
-    /// its memory limit is ended by this: who sees a stream break asks first, since the kernel's event may
-    /// come after.
+    /// How the living generation ends, if it ends for a limit. If the kernel killed a process of the
+    /// generation for its memory limit, this call ends the generation. A caller that sees a broken stream
+    /// calls this first, since the kernel's event may come later.
     std::optional<Exit> limit_reached(const std::string& id);
     /// Whether limit_reached() may be true: cheap enough to be asked at the end of each turn.
     bool is_limit_suspected(const std::string& id) const;
@@ -161,11 +163,11 @@ class Manager {
     bool is_ending(const std::string& id) const;
 
     const Record* find(const std::string& id) const;
-    /// Changes what the next generation starts with, and the limits of a living one where the kernel can at
-    /// once: memory can be given but not taken.
+    /// Sets the limits of the next generation, and those of a living one where the kernel allows it: a memory
+    /// limit can be raised but not lowered.
     /// Precondition: the sandbox is known. Errors: sandbox_failed; the next generation has them all the same.
     base::Result<void> set_limits(const std::string& id, const Limits& limits);
-    /// Of the living generation; empty without one, or where this host does not account.
+    /// Of the living generation; empty without one, or if this host does not account.
     Usage usage(const std::string& id) const;
     /// As last measured; none without a living generation.
     std::optional<DiskUsage> disk_usage(const std::string& id) const;
@@ -174,21 +176,21 @@ class Manager {
     /// As channel(). What it makes is destroyed by its owner at the latest when the generation's end is told.
     Operations* operations(const std::string& id);
     Status status(const std::string& id) const;
-    /// Of this sandbox, or with an empty id of one that would be made now.
+    /// Of this sandbox, or, with an empty id, of a sandbox that would be made now.
     Enforcement enforcement(NetworkMode network, const std::string& id = {}) const;
-    /// With those of undying().
+    /// Includes the generations of undying().
     std::size_t living() const noexcept { return living_; }
     /// Generations whose processes did not die in time, the oldest first.
     std::vector<Undying> undying(std::size_t most) const { return undying_.list(most); }
     std::size_t undying_count() const noexcept { return undying_.size(); }
-    /// What freezes sandboxes on this host, as ResourceGroups::freezer().
+    /// The mechanism that freezes sandboxes on this host, as ResourceGroups::freezer().
     std::string_view freezer() const { return ports_.groups.freezer(); }
     /// The memory limits of all living generations together.
     std::uint64_t committed_memory_mb() const noexcept { return committed_mb_; }
     std::size_t capacity() const noexcept { return settings_.max_sandboxes; }
     std::uint64_t memory_capacity_mb() const noexcept { return settings_.max_memory_mb; }
     const Stats& stats() const noexcept { return stats_; }
-    /// Of the sandboxes that are there and of some that are gone.
+    /// Logs of the present sandboxes and of some that are gone.
     const LogBook& logs() const noexcept { return logs_; }
     /// The memory limit of the living generation, which may be above that of the next; none without one.
     std::optional<std::uint32_t> memory_limit_mb(const std::string& id) const;
@@ -249,10 +251,10 @@ class Manager {
     SocketWatch sockets_;
     HostMemoryWatch host_memory_;
     std::set<std::string> alive_;  // with a living generation
-    // For the host's memory: the search for who holds most, and who is being ended.
+    // The search for the sandbox that holds most of the host's memory.
     struct Search {
         HostMemory memory;
-        std::string at;       // the last one that was looked at
+        std::string at;       // the last sandbox that the search has looked at
         std::string largest;  // empty: none so far
         std::uint64_t bytes = 0;
         std::uint64_t sockets = 0;

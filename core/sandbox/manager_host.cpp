@@ -55,8 +55,8 @@ void Manager::watch_host_memory() {
     host_memory_.start();
 }
 
-// One that can be spared is asked to end and may take its time, so one at a time. At a hard shortage nothing
-// waits for that.
+// A sandbox that can be spared gets an orderly end, which takes time, so only one ends at a time. At a hard
+// shortage the search does not wait for that end.
 void Manager::relieve_host(Shortage shortage, const HostMemory& memory) {
     if (shutting_down_ || search_)
         return;
@@ -98,7 +98,7 @@ void Manager::search_largest() {
     search_timer_ = ports_.timers.arm(base::Millis{0}, [this] { search_largest(); });
 }
 
-// A host that others made short gets nothing back from small ones: they stay.
+// Ending a small sandbox does not help a host whose memory others have taken: it stays.
 void Manager::end_largest() {
     const Search found = *std::exchange(search_, std::nullopt);
     Sandbox* const sandbox = lookup(found.largest);  // it may have ended meanwhile

@@ -51,7 +51,7 @@ Result<void> Manager::room_to_grow(const std::string& id, const Limits& limits) 
 std::size_t Manager::worth_evicting(const Limits& limits) const {
     if (settings_.max_memory_mb > 0 && limits.memory_mb > settings_.max_memory_mb)
         return 0;
-    // What others have taken from the host does not come back by ending ours.
+    // If other programs took the host's memory, ending our sandboxes does not bring it back.
     return is_host_short() ? 1 : base::k_max_evictions_per_start;
 }
 
@@ -61,8 +61,8 @@ bool Manager::is_host_short() const {
     return host && shortage_of(*host, settings_.memory_reserve) != Shortage::none;
 }
 
-// What the kernel kills is one process on v1 and all of them on v2: either way the sandbox is over, since
-// none of it can be trusted to be whole.
+// For its memory limit the kernel kills one process on v1 and all processes on v2. Either way the sandbox
+// ends, since its state may be incomplete.
 void Manager::watch_memory(Sandbox& sandbox) {
     const std::string id = sandbox.record.id;
     const std::uint32_t number = sandbox.generation->number;
@@ -159,7 +159,8 @@ Result<void> Manager::set_limits(const std::string& id, const Limits& limits) {
     sockets_.set_limit(id, limits.max_sockets);
     if (!sandbox.generation || !sandbox.generation->group)
         return {};
-    // Taking memory away makes the kernel reclaim it while the loop waits, or kill: that is for the next one.
+    // Lowering the memory limit makes the kernel reclaim while the loop waits, or kill: so a lower limit
+    // applies from the next generation on.
     Limits now = limits;
     now.memory_mb = std::max(limits.memory_mb, sandbox.generation->memory_mb);
     committed_mb_ += now.memory_mb - sandbox.generation->memory_mb;

@@ -1,6 +1,6 @@
 // The inside of sandbox::Manager. Internal to core/sandbox: only manager*.cpp include it. manager.cpp makes,
-// starts and ends sandboxes, manager_removal.cpp removes them, manager_limits.cpp is about what they may use,
-// manager_hold.cpp stops them for a look.
+// starts and ends sandboxes, manager_removal.cpp removes them, manager_limits.cpp enforces their limits,
+// manager_hold.cpp stops them for an inspection.
 #pragma once
 
 #include <memory>
@@ -42,7 +42,7 @@ struct Manager::Sandbox {
     Status status = Status::terminated;
     std::optional<Generation> generation;
     bool removing = false;
-    bool is_workspace_going = false;  // what is left of the removal is the disk's work
+    bool is_workspace_going = false;  // the rest of the removal is the disk's work
     std::vector<std::shared_ptr<Removal>> removals;
 };
 

@@ -1,4 +1,4 @@
-// The last part of a sandbox's life: what did not die, the workspace, the uid, the server's own end.
+// The end of a sandbox's life: undying processes, the workspace, the uid, the server's own end.
 #include <utility>
 
 #include "core/base/ending_limits.hpp"
@@ -126,7 +126,7 @@ void Manager::workspace_removed(const std::string& id, const Result<void>& remov
     }
 }
 
-// Everything has ended but what does not die.
+// Reports the end once only undying processes are left.
 void Manager::become_quiet() {
     if (!shutting_down_ || living_ > undying_.size() || !on_quiet_)
         return;

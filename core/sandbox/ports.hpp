@@ -1,9 +1,10 @@
-// What the core needs of the world, as small interfaces: real ones live in core/isolation, bridge, cgroup,
-// fs-guard and core/store; the simulation has fakes of each.
+// The ports of the core, as small interfaces: their implementations live in core/isolation, bridge, cgroup,
+// fs-guard and core/store; the simulation has a fake of each.
 //
 // Rules that hold for every port and that callers rely on:
 // - single-threaded; no method blocks for a peer or a disk;
-// - a callback is never called from inside the call that was given it, and at most once (observers apart);
+// - a callback is never called from inside the call that passes it, and is called at most once (except
+//   observers);
 // - after an object is destroyed none of its callbacks is called any more.
 #pragma once
 
@@ -21,7 +22,7 @@
 
 namespace atl::sandbox {
 
-/// "memory" or "memory_pressure", what is held, the limit.
+/// "memory" or "memory_pressure", the bytes held, the limit in bytes.
 using MemoryWarning =
     std::function<void(std::string_view resource, std::uint64_t used_bytes, std::uint64_t limit_bytes)>;
 
@@ -43,17 +44,17 @@ class ResourceGroup {
     virtual base::Result<std::shared_ptr<StandIn>> take_stand_in() { return std::shared_ptr<StandIn>(); }
     /// Ends every member, frozen or not; members that fork meanwhile are caught too. Safe to repeat.
     virtual void kill() = 0;
-    /// Stops every member where it is. `done` within base::k_freeze_deadline; after an error all go on.
-    /// Errors: sandbox_failed where this host cannot, or one does not stop in time. One at a time.
+    /// Freezes every member. `done` is called within base::k_freeze_deadline; after an error all members go
+    /// on. Errors: sandbox_failed if this host cannot freeze, or a member does not stop in time. One freeze
+    /// at a time.
     virtual void freeze(std::function<void(base::Result<void>)> done) = 0;
-    /// Lets every member go on at once; the `done` of a freeze under way is not called. Errors:
-    /// sandbox_failed.
+    /// Thaws every member at once; the `done` of a freeze under way is not called. Errors: sandbox_failed.
     virtual base::Result<void> thaw() = 0;
     /// Waits until the group is empty, then removes it. An error if it is not within base::k_kill_deadline:
     /// then all of this may be tried again.
     virtual void remove(std::function<void(base::Result<void>)> done) = 0;
-    /// Changes the limits of what runs in it. Below what is in use the kernel reclaims memory meanwhile, and
-    /// then refuses (v1) or kills (v2). Errors: sandbox_failed.
+    /// Changes the limits of the running members. If the memory in use is above the new limit, the kernel
+    /// reclaims memory, and then refuses the limit (v1) or kills (v2). Errors: sandbox_failed.
     virtual base::Result<void> set_limits(const Limits& limits) = 0;
     /// Calls `on_oom` once, as soon as the kernel has killed a member for the group's memory limit.
     virtual void watch_oom(std::function<void()> on_oom) = 0;
@@ -78,14 +79,14 @@ class ResourceGroup {
 struct Leftover {
     std::string sandbox_id;  // empty: not known
     std::uint32_t generation = 0;
-    std::vector<std::uint32_t> host_uids;  // of its processes, those of sandboxes
+    std::vector<std::uint32_t> host_uids;  // uids of its processes, sandbox uids only
     std::unique_ptr<ResourceGroup> group;
 };
 
 class ResourceGroups {
   public:
     virtual ~ResourceGroups() = default;
-    /// What was found at the start and is still there; given away once.
+    /// The groups that were found at the start and still have processes. A second call returns nothing.
     virtual std::vector<Leftover> take_leftovers() { return {}; }
     /// The same, to look at.
     virtual std::span<const Leftover> leftovers() const { return {}; }
@@ -94,10 +95,10 @@ class ResourceGroups {
                                                                 const Limits& limits) = 0;
     /// Fills in memory and cpu; processes where groups limit them.
     virtual void describe(Enforcement& enforcement) const = 0;
-    /// What freezes groups here: "cgroup2", "cgroup1" or "none". No look at the disk.
+    /// The mechanism that freezes groups here: "cgroup2", "cgroup1" or "none". No disk access.
     virtual std::string_view freezer() const = 0;
-    /// Processor time of the members of all groups together, also of those that are gone, in microseconds; by
-    /// one read. None where the host does not account it.
+    /// Processor time of the members of all groups together, in microseconds, with the time of members that
+    /// are gone. One read. None where the host does not account it.
     virtual std::optional<std::uint64_t> cpu_usec() const { return std::nullopt; }
 };
 
@@ -122,7 +123,7 @@ class DiskGuard {
                                                           std::uint32_t host_uid) = 0;
     /// The store has a record of this sandbox: from now on no start takes its workspace for half-made.
     virtual void claim(const std::string& sandbox_id) = 0;
-    /// False for a sandbox of the store whose workspace was not there at the start. No look at the disk.
+    /// False for a sandbox of the store whose workspace was not there at the start. No disk access.
     virtual bool has_workspace(const std::string& sandbox_id) const = 0;
     /// Whether the disk has less than the reserve: then nothing new should begin to write.
     virtual bool is_short() const { return false; }
@@ -167,22 +168,22 @@ struct LaunchSpec {
 /// One started generation: its processes and its listening bridge socket.
 class Process {
   public:
-    /// Kills what still runs, without waiting.
+    /// Kills the processes that still run, without waiting.
     virtual ~Process() = default;
     /// A path that connect(2) takes, valid as long as this object lives; at most 107 bytes.
     virtual const std::string& bridge_path() const = 0;
     virtual pid_t pid() const = 0;
     virtual void terminate() = 0;  // SIGTERM
-    virtual void kill() = 0;       // SIGKILL to all of it
-    /// The end of what bwrap, the guest and the agent wrote to stderr: hostile text, not escaped.
+    virtual void kill() = 0;       // SIGKILL to all processes
+    /// The last output of bwrap, the guest and the agent on stderr: hostile text, not escaped.
     virtual std::string log_tail() const = 0;
-    /// From now on `on_text` gets what was written, piece by piece as it is read; all of it before `on_exit`.
-    /// One without a log never calls.
+    /// From now on `on_text` gets the output, piece by piece as it is read; all of it before `on_exit`. A
+    /// process without a log never calls it.
     virtual void on_log(std::function<void(std::string_view)>) {}
-    /// How many sockets those inside have, of every family, in about 2 us; none where the net namespace is
-    /// not the sandbox's own, or cannot be read.
+    /// The number of sockets inside, of every family, in about 2 us; none if the net namespace is not the
+    /// sandbox's own, or cannot be read.
     virtual std::optional<std::uint32_t> sockets() const { return std::nullopt; }
-    /// How many of them are of AF_NETLINK, in about 30 us.
+    /// The number of AF_NETLINK sockets among them, in about 30 us.
     virtual std::optional<std::uint32_t> netlink_sockets() const { return std::nullopt; }
 };
 
@@ -241,12 +242,12 @@ class QueryObserver {
     virtual void on_end(QueryEnd end, std::string_view detail) = 0;
     /// True while this turn's output is only counted: the stream is then read slowly.
     virtual bool truncated() const = 0;
-    /// True while nothing more should be read for the moment: what was read before is still to be committed.
-    /// Ask again after a pause; the kernel holds the guest back meanwhile.
+    /// True while the channel should stop reading: earlier events are not committed yet. Ask again after a
+    /// pause; meanwhile the kernel blocks the guest's writes.
     virtual bool congested() const { return false; }
 };
 
-/// An open turn on the bridge. Destroying it closes the stream, which cancels what still runs.
+/// An open turn on the bridge. Destroying it closes the stream, which cancels a turn that still runs.
 class Query {
   public:
     virtual ~Query() = default;

@@ -51,7 +51,7 @@ void SocketWatch::tick() {
 
 bool SocketWatch::is_due() {
     if (const auto used = cpu_usec_()) {
-        // A counter that went back counts as one that moved far.
+        // If the counter went backwards, the subtraction wraps to a large value, and a count is due.
         if (*used - cpu_at_walk_ < static_cast<std::uint64_t>(base::k_socket_count_cpu.count()))
             return false;
         cpu_at_walk_ = *used;

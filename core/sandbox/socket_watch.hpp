@@ -1,8 +1,8 @@
-// Counts the sockets of living sandboxes and tells of the first count above a limit. What the kernel keeps
-// for a socket is partly charged to nobody, so the count bounds it; the pace bounds what a sandbox takes
-// between two counts: as long as all sandboxes together used little of the processors, none can have opened
-// and filled many sockets, and nothing is read but that one number. Not here: reading a count
-// (Process::sockets), ending a sandbox (Manager).
+// Counts the sockets of living sandboxes and reports the first count above a limit. The kernel charges a part
+// of a socket's memory to no cgroup, so the count bounds that memory. The pace bounds the growth between two
+// counts: while all sandboxes together use little processor time, none can have opened and filled many
+// sockets, and the watch reads only that one number. Not here: reading a count (Process::sockets), ending a
+// sandbox (Manager).
 #pragma once
 
 #include <functional>
@@ -36,7 +36,7 @@ class SocketWatch {
 
     /// Until unwatch(), which comes before the end of `process`, or until the excess was told.
     void watch(const std::string& id, const Process& process, std::uint32_t limit);
-    /// Ignored for one that is not watched.
+    /// Ignored if the sandbox is not watched.
     void set_limit(const std::string& id, std::uint32_t limit);
     void unwatch(const std::string& id) { entries_.erase(id); }
     /// Counts so far, for tests and metrics.

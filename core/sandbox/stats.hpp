@@ -1,5 +1,4 @@
-// What the sandbox manager counts as it happens, for who watches the server. Reading costs nothing; nothing
-// here decides anything.
+// Counters of the sandbox manager, for monitoring. Reading them costs nothing; no decision depends on them.
 #pragma once
 
 #include "core/base/counts_by.hpp"
@@ -9,7 +8,7 @@
 namespace atl::sandbox {
 
 struct Stats {
-    base::CountsBy<Status> by_status;  // sandboxes now; those without a living generation among them
+    base::CountsBy<Status> by_status;  // sandboxes now, also without a living generation
     base::CountsBy<ExitClass> exits;   // of generations that were ready
     std::uint64_t failed_starts = 0;   // generations that never became ready
     std::uint64_t socket_kills = 0;    // ended for their sockets

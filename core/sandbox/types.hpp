@@ -1,4 +1,4 @@
-// Value types of a sandbox: what was asked for, what it is, how it ended. No behaviour, no I/O.
+// Value types of a sandbox: its request, its state, its exit. No behaviour, no I/O.
 #pragma once
 
 #include <sys/types.h>
@@ -22,7 +22,7 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 
 enum class NetworkMode : std::uint8_t { none, host };
 
-/// What a sandbox may use. Whether the host enforces it is told by Enforcement, never assumed.
+/// The limits of a sandbox. Enforcement says whether the host enforces each; nothing assumes it.
 struct Limits {
     std::uint32_t memory_mb = base::k_default_memory_mb;
     std::uint32_t cpu_percent = base::k_default_cpu_percent;  // 100 is one core
@@ -39,7 +39,7 @@ struct Pressure {
     std::uint64_t full_usec = 0;
 };
 
-/// What the processes of a group use, as far as this host tells.
+/// The resources that the processes of a group use, as far as this host accounts them.
 struct Usage {
     std::optional<std::uint64_t> memory_bytes;
     std::optional<std::uint64_t> memory_peak_bytes;
@@ -51,20 +51,20 @@ struct Usage {
     std::optional<Pressure> io_pressure;
 };
 
-/// Of the host, in bytes. Available is what new processes can have without others losing theirs (proc(5),
-/// MemAvailable).
+/// Memory of the host, in bytes. `available` is the memory that new processes can have without swapping
+/// others out (proc(5), MemAvailable).
 struct HostMemory {
     std::uint64_t total_bytes = 0;
     std::uint64_t available_bytes = 0;
 };
 
-/// What a workspace holds, as last measured.
+/// The size of a workspace, as last measured.
 struct DiskUsage {
     std::uint64_t bytes = 0;  // allocated, folders and all
     std::uint64_t inodes = 0;
 };
 
-/// What holds for one sandbox on this host, in the words of the API.
+/// The limits that this host enforces for one sandbox, in the words of the API.
 struct Enforcement {
     std::string filesystem = "none";
     std::string network = "none";
@@ -87,7 +87,7 @@ struct AgentSpec {
     std::optional<std::filesystem::path> dir;  // host folder shown read-only as /agent
 };
 
-/// Of one generation.
+/// The status of one generation.
 enum class Status : std::uint8_t { pending, ready, frozen, failed, terminated };
 inline constexpr std::array k_all_statuses{Status::pending, Status::ready, Status::frozen, Status::failed,
                                            Status::terminated};
@@ -95,7 +95,7 @@ inline constexpr std::array k_all_statuses{Status::pending, Status::ready, Statu
 enum class ExitClass : std::uint8_t {
     exited,        // the guest ended by itself
     signalled,     // a signal that the server did not send
-    oom,           // the kernel's memory limit
+    oom,           // its memory limit, too many sockets, or a host without memory or epoll watches
     disk_limit,    // killed for its disk use
     killed,        // the server ended it: pause, delete, shutdown
     setup_failed,  // it never became ready
@@ -105,7 +105,7 @@ inline constexpr std::array k_all_exit_classes{
     ExitClass::exited, ExitClass::signalled,    ExitClass::oom, ExitClass::disk_limit,
     ExitClass::killed, ExitClass::setup_failed, ExitClass::lost};
 
-/// How a generation ended: a value, told to clients as it is.
+/// How a generation ended: a value that clients get unchanged.
 struct Exit {
     ExitClass exit_class = ExitClass::lost;
     int code = 0;        // exit status or signal number
@@ -120,7 +120,7 @@ std::string_view to_string(Status status) noexcept;
 std::string_view to_string(ExitClass exit_class) noexcept;
 std::optional<NetworkMode> parse_network(std::string_view text) noexcept;
 
-/// What is kept of a sandbox from start to start of the server.
+/// The part of a sandbox that outlives the server: its row in the store.
 struct Record {
     std::string id;
     std::string conversation_id;  // empty: a sandbox without a conversation
@@ -128,7 +128,7 @@ struct Record {
     std::uint32_t generation = 0;
     NetworkMode network = NetworkMode::none;
     Limits limits;
-    Environment env;       // what the create request added, already checked
+    Environment env;       // from the create request, already checked
     std::string metadata;  // JSON object as text; of a sandbox without a conversation
     base::WallTime created_at{};
     std::uint32_t ttl_seconds = 0;  // 0: none

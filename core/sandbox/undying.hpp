@@ -1,4 +1,4 @@
-// What is told of a generation whose processes did not die in time (undying_list.hpp).
+// The report on a generation whose processes did not die in time (undying_list.hpp).
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 namespace atl::sandbox {
 
 struct Undying {
-    std::string sandbox_id;  // empty: left by an earlier run, and not known whose
+    std::string sandbox_id;  // empty: left by an earlier run, and the sandbox is not known
     std::uint32_t generation = 0;
     base::WallTime since{};
-    std::optional<std::uint32_t> processes;  // threads are counted, too; none where nobody counts them
+    std::optional<std::uint32_t> processes;  // with threads; none if the host does not count them
 };
 
 }  // namespace atl::sandbox

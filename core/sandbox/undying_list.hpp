@@ -1,10 +1,10 @@
-// Generations whose processes did not die in time, whatever signal they got: one in a system call that
-// nothing interrupts, a file system that does not answer, a freezer that is not ours. Kept with the group
-// they are in and killed again and again, with pauses that grow, until the kernel says that none is left.
+// Generations whose processes did not die of SIGKILL in time: a process is in an uninterruptible system call,
+// a file system does not answer, or a foreign freezer holds it. The list keeps them with their group and
+// kills them again, with growing pauses, until the kernel says that none is left.
 //
-// Invariants: a process and its group are given up only after both are seen to be gone; `gone` is called once
+// Invariants: a process and its group are released only after both are seen to be gone; `gone` is called once
 // for each, from the loop.
-// Not here: what the sandbox keeps meanwhile, its uid, workspace and place (manager.hpp).
+// Not here: the uid, workspace and place that the sandbox keeps meanwhile (manager.hpp).
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@
 
 namespace atl::sandbox {
 
-/// What is left of a generation. Destroyed in reverse: the process before the group that it lives in.
+/// The process and the group of a lost generation. Destroyed in reverse order: the process before its group.
 struct Remains {
-    std::string sandbox_id;  // empty: of an earlier run, and not known whose
+    std::string sandbox_id;  // empty: of an earlier run, and the sandbox is not known
     std::uint32_t generation = 0;
     std::vector<std::uint32_t> host_uids;  // of the processes; empty: only the sandbox counts
     std::uint32_t memory_mb = 0;           // its limit
@@ -44,12 +44,13 @@ class UndyingList {
     UndyingList& operator=(const UndyingList&) = delete;
 
     void add(Remains remains);
-    /// What `on_exit` of the kept process says. False if no process of this generation is kept.
+    /// To be called by `on_exit` of the kept process. False if no process of this generation is kept.
     bool process_exited(const std::string& sandbox_id, std::uint32_t generation);
-    /// Whether processes of this sandbox, or with its uid, may be left. A `host_uid` of 0 is nobody's own.
+    /// Whether processes of this sandbox, or with its uid, may be left. A `host_uid` of 0 belongs to no
+    /// single sandbox.
     bool holds(const std::string& sandbox_id, std::uint32_t host_uid) const;
-    /// Names what was not known to be this sandbox's, but has its uid. Returns the memory in MB that what is
-    /// left of this sandbox counts for, besides what was counted already.
+    /// Assigns unnamed remains that have this sandbox's uid to it. Returns the additional memory in MB that
+    /// all remains of this sandbox now count for.
     std::uint32_t identify(const Record& record);
     /// Kills all once more and gives them up: the server ends.
     void let_go();

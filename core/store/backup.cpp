@@ -51,7 +51,7 @@ Result<void> put_in_place(const std::filesystem::path& file, const std::filesyst
 
 Result<void> back_up(const std::filesystem::path& database, const std::filesystem::path& target) {
     const std::filesystem::path file = target.string() + ".partial";
-    ::unlink(file.c_str());  // of one that was cut short
+    ::unlink(file.c_str());  // the rest of an interrupted backup
     const mode_t old_mask = ::umask(0077);
     auto done = copy_database(database, file);
     ::umask(old_mask);

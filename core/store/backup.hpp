@@ -7,10 +7,10 @@
 
 namespace atl::store {
 
-/// Writes the database as of one moment to `target`, which appears whole, checked and on the disk, or not at
-/// all; what had that name is replaced. Mode 0600. Waits for a database that another process has to itself,
-/// as a server's is until it shares it, at most k_backup_patience. Blocks for as long as reading and writing
-/// all of it takes. Errors: storage_failed.
+/// Writes a consistent copy of the database to `target`. The file appears whole, checked and synced to the
+/// disk, or not at all; an older file of that name is replaced. Mode 0600. If another process has the
+/// database exclusively, as a server does until it shares it, this waits at most k_backup_patience. Blocks
+/// for as long as reading and writing all of it takes. Errors: storage_failed.
 base::Result<void> back_up(const std::filesystem::path& database, const std::filesystem::path& target);
 
 }  // namespace atl::store

@@ -37,7 +37,7 @@ base::Result<void> check_length(const std::filesystem::path& database) {
     const base::UniqueFd file(::open(database.c_str(), O_RDONLY | O_CLOEXEC));
     struct stat status {};
     if (!file || ::fstat(file.get(), &status) != 0 || status.st_size == 0)
-        return {};  // SQLite tells what is wrong with it
+        return {};  // SQLite reports the error itself
     Header header{};
     if (::pread(file.get(), header.data(), header.size(), 0) != static_cast<ssize_t>(header.size()))
         return base::Error(base::Errc::storage_failed, "its header is cut short");

@@ -1,5 +1,5 @@
-// The files of a database as the file system shows them, without SQLite: whether the database is whole by its
-// header, and whether the files are still those that were opened. Internal to core/store.
+// The files of a database as the file system shows them, without SQLite: whether the database has the length
+// of its header, and whether its paths still lead to the opened files. Internal to core/store.
 #pragma once
 
 #include <sys/types.h>
@@ -13,9 +13,9 @@
 
 namespace atl::store {
 
-/// Whether the file is as long as its header says (sqlite.org/fileformat2.html, 1.3); of a database with a
-/// log nothing can be said, since the log may hold the rest. A file that is not there, or is empty, is whole.
-/// Reads 100 bytes. Errors: storage_failed, with what is wrong.
+/// Checks that the file is as long as its header says (sqlite.org/fileformat2.html, 1.3). A database with a
+/// log passes, since the log may hold the rest; so does a missing or empty file. Reads 100 bytes. Errors:
+/// storage_failed, with the fault.
 base::Result<void> check_length(const std::filesystem::path& database);
 
 /// The database and its write-ahead log, recognised by device and inode (stat(2)).
@@ -24,8 +24,7 @@ class OpenedFiles {
     OpenedFiles() = default;
     explicit OpenedFiles(const std::filesystem::path& database);
 
-    /// The first whose path no longer leads to the file that it led to; a log that comes to be later counts
-    /// from then on.
+    /// The first path that no longer leads to its opened file. A log that appears later counts from then on.
     std::optional<std::filesystem::path> find_missed();
 
   private:

@@ -8,7 +8,7 @@
 namespace atl::store {
 
 std::string env_text(const sandbox::Environment& env);
-/// What is no pair of strings is left out.
+/// An element that is no pair of strings is skipped.
 sandbox::Environment parse_env(const std::string& text);
 
 }  // namespace atl::store

@@ -1,4 +1,4 @@
-// A store that counts what goes through it and how long commits take; all else is the store's behind it.
+// A store that counts its operations and times its commits; it forwards every call to the store behind it.
 #pragma once
 
 #include "core/base/counts_by.hpp"

@@ -212,7 +212,7 @@ Result<void> SqliteStore::usable() const {
 void SqliteStore::check_files() {
     const auto missed = impl_->opened.find_missed();
     impl_->lost.reset();
-    // What lies at these paths may be another database's: closing this one must not remove its log
+    // The files at these paths may belong to another database: closing this one must not remove its log
     // (c3ref/c_dbconfig_defensive.html, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE).
     sqlite3_db_config(impl_->database.getHandle(), SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, missed ? 1 : 0, nullptr);
     if (!missed)
@@ -457,7 +457,7 @@ void SqliteStore::Impl::find_unrecorded_turns(Snapshot& snapshot) {
                            "FROM events WHERE id > ?1 AND id < ?2 AND turn > ?3 GROUP BY turn ORDER BY turn");
     auto turn = snapshot.turns.begin();
     for (const auto& conversation : snapshot.conversations) {
-        // Only the last turn can be open, and only what comes after it can be missing.
+        // Only the last turn can be open, and only turns after it can be missing.
         std::uint64_t recorded_seq = 0;
         std::uint64_t recorded_turn = 0;
         for (; turn != snapshot.turns.end() && turn->conversation_key <= conversation.key; ++turn) {

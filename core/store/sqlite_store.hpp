@@ -18,8 +18,8 @@ namespace atl::store {
 
 class SqliteStore final : public conversation::Store {
   public:
-    /// Opens or makes the database and brings its schema up to date. Errors: storage_failed, saying what is
-    /// wrong with the file and what to do (also for a schema of a newer server and for a damaged file).
+    /// Opens or makes the database and brings its schema up to date. Errors: storage_failed, with the fault
+    /// of the file and its remedy (also for a schema of a newer server and for a damaged file).
     static base::Result<std::unique_ptr<SqliteStore>> open(const std::filesystem::path& file);
     ~SqliteStore() override;
 
@@ -33,15 +33,15 @@ class SqliteStore final : public conversation::Store {
     base::Result<conversation::TurnRecord> find_turn(std::int64_t key,
                                                      const std::string& idempotency_key) override;
 
-    /// Looks whether the database's files are still those that were opened (stat(2), twice). While one was
-    /// removed or replaced, usable() and commit() are errors: what is written to a file without a name is
-    /// lost with the process.
+    /// Checks that the database's paths still lead to the opened files (stat(2), twice). While a file is
+    /// removed or replaced, usable() and commit() return errors: a write to a file without a name is lost
+    /// with the process.
     void check_files();
 
     /// Whether another process may open the database: only while it makes a checkpoint or a backup. Otherwise
     /// this connection keeps its locks, which saves six system calls a commit (pragma.html, locking_mode).
     enum class Sharing : std::uint8_t { exclusive, shared };
-    /// Each of them shares for itself; exclusive is what all agree to.
+    /// Each sharer shares for itself; the database is exclusive only while no sharer shares it.
     enum class Sharer : std::uint8_t { checkpoint, backup };
     base::Result<void> set_sharing(Sharing sharing, Sharer sharer = Sharer::checkpoint);
 

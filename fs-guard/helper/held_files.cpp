@@ -75,7 +75,7 @@ pid_t parent_of(const std::string& pid) {
     return static_cast<pid_t>(std::strtol(text.c_str() + end + 4, nullptr, 10));
 }
 
-/// A thread that has ended and is not forgotten holds nothing, whatever it may be asked (proc(5), stat).
+/// A zombie thread holds nothing, even if its files in /proc cannot be read (proc(5), stat).
 bool has_ended(const std::string& task) {
     std::ifstream file(task + "/stat");
     std::string text;
@@ -84,7 +84,8 @@ bool has_ended(const std::string& task) {
     return end == std::string::npos || end + 2 >= text.size() || text[end + 2] == 'Z' || text[end + 2] == 'X';
 }
 
-/// Process 1 of a sandbox and what is outside of one are our own programs, which hold no stranger's file.
+/// Process 1 of a sandbox and processes outside of its pid namespace are our own programs, which hold no file
+/// of the sandbox.
 bool is_ours(const std::string& task) {
     std::ifstream file(task + "/status");
     std::string line;
@@ -108,7 +109,8 @@ void HeldFiles::add(pid_t pid) {
     for (const auto& tid : numbers_in(tasks.get())) {
         std::string task = process + "/task/";
         task += tid;
-        // The first thread may have ended, and then has no table: the next one is compared with another.
+        // The first thread may have ended, and then has no table: so the next thread is compared with a
+        // thread that was read.
         const bool is_read = read_before != 0 && share_descriptors(read_before, to_pid(tid));
         add_task(task, !is_read);
         if (!is_read)
@@ -196,7 +198,7 @@ void HeldFiles::take(const struct stat& status) {
         bytes_ += static_cast<std::uint64_t>(status.st_blocks) * k_block_bytes;
 }
 
-// ENOENT and ESRCH: it has ended, or closed it meanwhile.
+// ENOENT and ESRCH: the thread has ended, or has closed the file meanwhile.
 void HeldFiles::miss(int error_number) {
     if (error_number != ENOENT && error_number != ESRCH)
         ++out_of_sight_;

@@ -1,8 +1,8 @@
-// What processes hold of files that no name leads to: deleted ones that are open, mapped, run, or somebody's
-// working directory. Each inode counts once, however many descriptors lead to it. Every thread is looked at,
-// since each may have a table of descriptors of its own (unshare(2), CLONE_FILES) and the first one may have
-// ended before the others. Whatever the processes do meanwhile is survived; what is found is exact only while
-// they stand still. Nothing is opened in their name but folders and texts of /proc.
+// The size of deleted files that processes still hold: open, mapped, executed, or as a working directory.
+// Each inode counts once, however many descriptors lead to it. Every thread is examined, since each may have
+// a table of descriptors of its own (unshare(2), CLONE_FILES) and the first thread may have ended before the
+// others. The processes may do anything meanwhile without harm; the result is exact only while they stand
+// still. Only folders and text files of /proc are opened.
 #pragma once
 
 #include <sys/stat.h>
@@ -23,17 +23,18 @@ class HeldFiles {
     /// Files of other file systems than `device` (stat(2), st_dev) count for nothing.
     explicit HeldFiles(dev_t device) : device_(device) {}
 
-    /// Adds what the process holds. One that is gone holds nothing.
+    /// Adds the deleted files that the process holds; none if the process is gone.
     void add(pid_t pid);
 
     /// Allocated on the disk.
     std::uint64_t bytes() const noexcept { return bytes_; }
     std::uint64_t inodes() const noexcept { return held_.size(); }
-    /// What could not be looked into: descriptors on their way through a socket (unix(7), SCM_RIGHTS), tables
-    /// that may not be read, deleted files that are mapped where map_files may not be read (proc(5): only by
-    /// root).
+    /// The number of things that could not be examined: descriptors in flight through a socket (unix(7),
+    /// SCM_RIGHTS), unreadable descriptor tables, and mapped deleted files where map_files is unreadable
+    /// (proc(5): only root may read it).
     std::uint64_t out_of_sight() const noexcept { return out_of_sight_; }
-    /// What the processes, and children that they have waited for, ever wrote (proc(5), io: write_bytes).
+    /// The bytes that the processes, and children that they have waited for, ever wrote (proc(5), io:
+    /// write_bytes).
     std::uint64_t written_bytes() const noexcept { return written_bytes_; }
 
   private:

@@ -4,8 +4,8 @@
 //   {"id":N,"op":"checkpoint","path":P}                  P the database
 //   {"id":N,"op":"sync-log","path":P}                        P the database
 //   {"id":N,"op":"measure","path":P}                         P relative to the working directory
-//   {"id":N,"op":"inspect","path":P,"pid":N,"members":[N]}   also what the processes hold of deleted files;
-//                                                            without members: all below the pid
+//   {"id":N,"op":"inspect","path":P,"pid":N,"members":[N]}   also the deleted files that the processes hold;
+//                                                            without members: all processes below the pid
 //   -> {"id":N,"ok":true, …} | {"id":N,"ok":false,"error":S}
 // Before the answer to a removal, a measurement or an inspection: {"id":N,"progress":STEPS}, each second
 // (progress.hpp)
@@ -59,7 +59,8 @@ json answer_measure(const std::string& path) {
             {"complete", meter.is_complete()}};
 }
 
-// The processes first: what they delete meanwhile, where they do not stand still, is then not counted twice.
+// The processes come first: if they do not stand still, a file that they delete meanwhile is then not counted
+// twice.
 json answer_inspect(const json& request, const std::string& path) {
     struct stat status {};
     if (::lstat(path.c_str(), &status) != 0)

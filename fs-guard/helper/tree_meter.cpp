@@ -17,7 +17,7 @@ namespace atl::helper {
 namespace {
 
 constexpr std::size_t k_read_bytes = 32UL * 1024;
-constexpr std::uint64_t k_block_bytes = 512;  // of st_blocks (stat(2)), whatever the file system's are
+constexpr std::uint64_t k_block_bytes = 512;  // of st_blocks (stat(2)), on every file system
 
 /// getdents64(2), for which libc has no struct.
 struct DirectoryEntry {
@@ -92,7 +92,7 @@ void TreeMeter::work_off() {
     }
 }
 
-/// Counts what the next read of the folder tells. False at its end.
+/// Counts the entries of the next read of the folder. False at its end.
 bool TreeMeter::read_more(Level& level) {
     alignas(DirectoryEntry) static std::array<char, k_read_bytes> buffer;
     const long count = ::syscall(SYS_getdents64, level.fd, buffer.data(), buffer.size());
@@ -162,7 +162,7 @@ bool TreeMeter::push(int fd) {
     return true;
 }
 
-// The one nearest to the top: it is needed last.
+// Closes the open folder nearest to the top: it is needed last.
 void TreeMeter::close_highest() {
     const auto highest = std::ranges::find_if(levels_, [](const Level& level) { return level.fd >= 0; });
     ::close(highest->fd);

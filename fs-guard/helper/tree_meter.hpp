@@ -1,9 +1,9 @@
-// How much a folder holds, whatever a stranger put there: any depth, any number of entries, any names, sparse
-// files, hard links, FIFOs, devices, symlinks (never followed), mounts (never entered), and all of it
-// changing meanwhile. Bounds: at most k_max_open_folders descriptors; names of at most one read of the folder
-// a level. A folder that was closed for want of descriptors is found again through "..", and is only believed
-// to be it if its inode is; where a move makes that impossible, all that was still to be walked is left out
-// and is_complete() is false. Not counted, since no name leads there: what is deleted and still open.
+// Measures the size of a folder with hostile content: any depth, any number of entries, any names, sparse
+// files, hard links, FIFOs, devices, symlinks (never followed), mounts (never entered), and changes
+// meanwhile. Bounds: at most k_max_open_folders descriptors; names of at most one read of the folder a level.
+// A folder that was closed for want of descriptors is found again through "..", and its inode is checked. If
+// a move makes that impossible, the rest of the walk is skipped and is_complete() is false. Not counted,
+// since no name leads there: deleted files that are still open.
 #pragma once
 
 #include <sys/stat.h>

@@ -60,7 +60,7 @@ void TreeRemover::note_failure(const char* what, int error_number) {
 }
 
 bool TreeRemover::remove(const std::string& path) {
-    // So that no one can have taken the names of what is moved up.
+    // Random names: nobody can have taken the name of a folder that is moved up.
     if (::getrandom(&random_, sizeof random_, 0) != sizeof random_) {
         note_failure("getrandom", errno);
         return false;
@@ -137,8 +137,8 @@ void TreeRemover::descend(const char* name) {
     levels_.push_back(Level{stream, name});
 }
 
-// Up to the top of the tree, whose own pass is repeated for it. Moving a folder rewrites its "..", so its
-// owner must be allowed to write to it (rename(2)).
+// Moves a folder up to the top of the tree; the pass over the top is then repeated. Moving a folder rewrites
+// its "..", so its owner must be allowed to write to it (rename(2)).
 void TreeRemover::hoist(const char* name) {
     const std::string target = ".hoisted-" + std::to_string(random_) + "-" + std::to_string(++hoisted_);
     const int root = ::dirfd(levels_.front().stream);

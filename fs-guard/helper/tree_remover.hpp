@@ -1,8 +1,9 @@
-// Removes a folder and everything in it, whatever a stranger put there: any depth, any number of entries, any
-// names, folders without permissions, symlinks (never followed), mounts (never entered).
-// Bounds: at most k_max_open_levels descriptors and as many directory buffers; what lies deeper is first
-// moved up to the top of the tree, so neither depth nor size costs memory or stack.
-// Precondition: nobody changes the tree meanwhile. If someone does, nothing outside of it is touched.
+// Removes a folder with hostile content: any depth, any number of entries, any names, folders without
+// permissions, symlinks (never followed), mounts (never entered).
+// Bounds: at most k_max_open_levels descriptors and as many directory buffers; deeper folders are first moved
+// up to the top of the tree, so neither depth nor size costs memory or stack.
+// Precondition: no process changes the tree meanwhile. If one does, still nothing outside of the tree is
+// touched.
 #pragma once
 
 #include <dirent.h>
@@ -23,7 +24,7 @@ class TreeRemover {
     TreeRemover& operator=(const TreeRemover&) = delete;
 
     /// Removes `path`, relative to the working directory and without "..". True also if it is not there.
-    /// Otherwise error() says what the first entry that stayed was refused for.
+    /// Otherwise error() has the reason why the first remaining entry could not be removed.
     bool remove(const std::string& path);
     const std::string& error() const noexcept { return error_; }
     std::uint64_t removed() const noexcept { return removed_; }

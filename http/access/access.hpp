@@ -1,5 +1,5 @@
-// Who may ask: API keys, the Host field, the Origin field. A key is compared in constant time.
-// Not here: which routes are open (router.hpp), what belongs to whom (ownership.hpp).
+// Admission of a request: API keys, the Host field, the Origin field. A key is compared in constant time. Not
+// here: which routes are open (router.hpp), the owner of a conversation (ownership.hpp).
 #pragma once
 
 #include <optional>
@@ -14,17 +14,17 @@
 
 namespace atl::http {
 
-/// What a principal may do in a conversation that it may have.
+/// The rights of a principal in a conversation that it may open.
 enum class Scope : std::uint8_t {
     full,  // a key
-    chat,  // a token: follow the stream and send what a chat sends
+    chat,  // a token: follow the stream, send messages and interrupts
     read   // a token: follow the stream
 };
 
-/// Who asks, as far as a handler has to know.
+/// The sender of a request, as far as a handler has to know.
 struct Principal {
     std::string label;                           // of the key, for logs; never the key
-    std::optional<std::string> user_id;          // set: sees only what belongs to this user
+    std::optional<std::string> user_id;          // set: sees only conversations of this user
     std::optional<std::string> conversation_id;  // set: a token, for this conversation only
     Scope scope = Scope::full;
     std::string
@@ -39,7 +39,7 @@ struct Principal {
 class KeyStore {
   public:
     virtual ~KeyStore() = default;
-    /// Whose key this is, nothing if it is none as of now.
+    /// The holder of this key; nothing if no key of the store matches now.
     virtual std::optional<Principal> find(std::string_view key) = 0;
 };
 
@@ -63,7 +63,8 @@ class TokenVerifier {
                                            std::string_view conversation_id) const = 0;
 };
 
-/// One key for everything, and those of a store, from `Authorization: Bearer KEY` or `X-API-Key: KEY`.
+/// Accepts one key without restrictions, and the keys of a store, from `Authorization: Bearer KEY` or
+/// `X-API-Key: KEY`.
 class KeyAuthenticator final : public Authenticator {
   public:
     /// `key` must not be empty. `more` and `tokens` may be null, else they must outlive the authenticator.
@@ -86,8 +87,8 @@ std::string_view credential(const Request& request) noexcept;
 enum class Reach : std::uint8_t { loopback, network, unix_socket };
 
 /// DNS rebinding makes a browser send requests for the attacker's name to this server. On the loopback only
-/// its own names, IP addresses of it, and `allowed` are served; on a network `allowed` and IP addresses if
-/// `allowed` is not empty; on a Unix socket anything. Errors: host_not_allowed.
+/// the loopback's names, its IP addresses, and `allowed` are served; on a network `allowed` and IP addresses
+/// if `allowed` is not empty; on a Unix socket anything. Errors: host_not_allowed.
 base::Result<void> check_host(std::string_view authority, Reach reach,
                               const std::vector<std::string>& allowed);
 
@@ -98,7 +99,7 @@ bool is_web_origin(std::string_view origin) noexcept;
 /// Whether the operator lets pages of `origin` ask; "" is none.
 bool is_allowed_origin(std::string_view origin, const std::vector<std::string>& allowed);
 
-/// Where the client believes to be: what its proxy says, or else the request.
+/// The server's address as the client sees it: from its proxy, or else from the request.
 struct Site {
     std::string_view scheme;  // empty: not known, as before a proxy that ends TLS and does not say so
     std::string_view authority;

@@ -47,7 +47,7 @@ std::string_view last_element(const Request& request, std::string_view name) {
     return {};
 }
 
-// What may follow "//" in a URI, without user and path (RFC 3986 section 3.2).
+// Whether `text` may follow "//" in a URI, without user and path (RFC 3986 section 3.2).
 bool is_authority(std::string_view text) noexcept {
     constexpr std::size_t k_longest = 255 + 6;  // a name of RFC 1035 and a port
     return is_visible_ascii(text, k_longest) && text.find_first_of("/?#@\\,\"<>") == std::string_view::npos;
@@ -58,7 +58,7 @@ class Walk {
   public:
     Walk(const PeerAddress& peer, const TrustedProxies& trusted) : found_(peer), trusted_(trusted) {}
 
-    // One field, the last one first. False: the walk has ended.
+    // Takes one field; the caller begins with the last field. False: the walk has ended.
     bool take(std::string_view list) {
         while (!list.empty()) {
             const auto element = take_last(list);

@@ -1,8 +1,8 @@
-// What one address, one key or one conversation may take of the server: the policy over RateLimiter and
-// CountLimiter. Invariants: what is refused is not counted, so trying in vain costs nobody more time; a good
-// key is never refused for what others of its address got wrong; memory is bounded, whoever asks. Pure: time
-// is given.
-// Not here: the numbers (limit_settings.hpp), whose address it is (client_address.hpp), the answer
+// Limits on one address, one key or one conversation: the policy over RateLimiter and CountLimiter.
+// Invariants: a refused request is not counted, so a retry in vain does not prolong the wait; a good key is
+// never refused for failed logins of others at its address; memory is bounded for any number of clients.
+// Pure: the caller passes the time.
+// Not here: the numbers (limit_settings.hpp), the client's address (client_address.hpp), the answer
 // (problem.hpp).
 #pragma once
 
@@ -42,16 +42,16 @@ class ClientLimits {
     explicit ClientLimits(const LimitSettings& settings);
 
     LimitSubject subject_of(const Client& client) const noexcept;
-    /// The same with who it turned out to be.
+    /// The same subject with its authenticated principal.
     LimitSubject subject_of(LimitSubject subject, const Principal& principal) const noexcept;
 
     /// One more connection. A trusted proxy has as many as it wants. Errors: too_many_connections.
     base::Result<CountLimiter::Lease> connect(const PeerAddress& peer, const TrustedProxies& trusted);
-    /// One more request of the address, whoever it is. Errors: too_many_requests.
+    /// One more request of the address, with or without a key. Errors: too_many_requests.
     base::Result<void> request(const LimitSubject& subject, base::SteadyTime now);
     /// One more request of the key, if it is known and limited. Errors: too_many_requests.
     base::Result<void> key_request(const LimitSubject& subject, base::SteadyTime now);
-    /// A key or token was sent and is wrong. Errors: too_many_requests, which is to be told instead.
+    /// A key or token was sent and is wrong. Errors: too_many_requests; the caller answers with it instead.
     base::Result<void> failed_login(const LimitSubject& subject, base::SteadyTime now);
     /// A frame of a WebSocket counts as a request of both. Errors: too_many_requests.
     base::Result<void> frame(const LimitSubject& subject, base::SteadyTime now);

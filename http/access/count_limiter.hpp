@@ -1,6 +1,6 @@
-// How many of something somebody may have at the same time. Whoever has one holds a Lease; the table has an
-// entry for each that holds at least one, so it is no larger than what there is of leases. Pure.
-// Not here: what is limited and for whom (client_limits.hpp).
+// Limits how many items a holder may have at the same time. Each item is a Lease; the table has an entry for
+// each holder with at least one lease, so it is never larger than the number of leases. Pure.
+// Not here: the kinds of items and holders (client_limits.hpp).
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,7 @@ namespace atl::http {
 
 class CountLimiter {
   public:
-    /// Gives back when it is destroyed what it counts; an empty one counts nothing. The limiter must outlive
-    /// it.
+    /// Counts one item until it is destroyed; an empty lease counts none. The limiter must outlive it.
     class Lease {
       public:
         Lease() = default;
@@ -38,12 +37,12 @@ class CountLimiter {
         std::uint64_t who_ = 0;
     };
 
-    /// `most` for each; 0: no limit, and nothing is counted.
+    /// `most` items for each holder; 0: no limit, and nothing is counted.
     explicit CountLimiter(std::size_t most) noexcept : most_(most) {}
     CountLimiter(const CountLimiter&) = delete;
     CountLimiter& operator=(const CountLimiter&) = delete;
 
-    /// One more for `who`; nothing if it has them all.
+    /// One more item for the holder `who`; nothing if `who` has reached the limit.
     std::optional<Lease> take(std::uint64_t who);
 
     /// How many have at least one.

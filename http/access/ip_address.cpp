@@ -42,7 +42,7 @@ IpAddress cut(const IpAddress& address, unsigned bits) noexcept {
 }  // namespace
 
 std::optional<IpAddress> IpAddress::parse(std::string_view text) {
-    // inet_pton(3) takes what ends with a NUL; a NUL inside would hide the rest.
+    // inet_pton(3) reads up to a NUL; a NUL inside the text would hide the rest.
     if (text.empty() || text.size() >= INET6_ADDRSTRLEN || text.find('\0') != std::string_view::npos)
         return std::nullopt;
     std::array<char, INET6_ADDRSTRLEN> copy{};

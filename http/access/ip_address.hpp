@@ -1,6 +1,6 @@
 // IP addresses and prefixes as limits and trust see them: an IPv4 address and the same one mapped into IPv6
 // (RFC 4291 section 2.5.5.2) are one address. Pure values. Every text is hostile.
-// Not here: sockets (listener.hpp), who is behind a proxy (client_address.hpp).
+// Not here: sockets (listener.hpp), clients behind a proxy (client_address.hpp).
 #pragma once
 
 #include <sys/socket.h>
@@ -28,8 +28,9 @@ class IpAddress {
     bool is_v4() const noexcept;
     /// 127.0.0.0/8 or ::1.
     bool is_loopback() const noexcept;
-    /// What limits are counted by: an IPv4 address, or the first 64 bits of an IPv6 one, since whoever has
-    /// one address there has all 2^64 (RFC 6177). IPv4 ones have numbers of ::/32, which nobody gets.
+    /// The key that limits count by: an IPv4 address, or the first 64 bits of an IPv6 address, since a client
+    /// with one address of that prefix has all 2^64 (RFC 6177). IPv4 addresses have numbers in ::/32, which
+    /// is never assigned.
     std::uint64_t budget_number() const noexcept;
     std::string text() const;
 
@@ -43,7 +44,7 @@ class IpAddress {
 class IpPrefix {
   public:
     /// "10.0.0.0/8", "fd00::/8", or an address alone. Nothing for other text, also if bits beyond the length
-    /// are set: it is not certain then what was meant.
+    /// are set: the text is then ambiguous.
     static std::optional<IpPrefix> parse(std::string_view text);
 
     bool contains(const IpAddress& address) const noexcept;

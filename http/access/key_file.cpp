@@ -38,7 +38,7 @@ Error storage(const std::string& what, int error_number) {
     return {Errc::storage_failed, base::errno_text(what, error_number)};
 }
 
-/// The one code of what is no key file, also where a client's body would have another.
+/// A broken key file has one error code, also where a client's body would have another.
 Error invalid(const Error& why) {
     return {Errc::invalid_field, why.detail()};
 }
@@ -125,11 +125,11 @@ Result<std::string> read_whole(int fd, const std::string& name) {
     }
 }
 
-/// The keys of the file; `status` is what is known of it, all zero if it is not there.
+/// The keys of the file; `status` gets its metadata, all zero if the file does not exist.
 Result<std::vector<ApiKey>> load(const std::filesystem::path& path, struct stat& status) {
     const std::string name = path.string();
     status = {};
-    // Not blocking: what is no regular file must not hold up the opening (fifo(7)).
+    // Not blocking: a FIFO must not hold up the open (fifo(7)).
     const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!fd && errno == ENOENT)
         return std::vector<ApiKey>();
@@ -137,10 +137,10 @@ Result<std::vector<ApiKey>> load(const std::filesystem::path& path, struct stat&
         return storage("cannot open " + name, errno);
     if (!S_ISREG(status.st_mode))
         return Error(Errc::invalid_field, name + " is no regular file");
-    // Who can write the file can make keys; who can read it learns names of users.
+    // A process that can write the file can make keys; a process that can read it learns names of users.
     if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
         return Error(Errc::invalid_field, name + " is open to other users; set its mode to 0600");
-    // Root writes the file for the user whose folder it is in (replace()), and reads it back.
+    // Root writes the file for the owner of the folder (replace()), and reads it back.
     struct stat folder {};
     const bool is_servers =
         ::stat(path.parent_path().c_str(), &folder) == 0 && status.st_uid == folder.st_uid;
@@ -173,7 +173,7 @@ Result<void> replace(const std::filesystem::path& path, int folder, const std::s
     const UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!fd || ::fstat(folder, &owner) != 0)
         return storage("cannot write " + temporary, errno);
-    // An operator who is root may change the keys of a server that is not.
+    // An operator with root rights may change the keys of a server without them.
     if (::geteuid() == 0 && ::fchown(fd.get(), owner.st_uid, owner.st_gid) != 0)
         return storage("cannot give " + temporary + " to its server", errno);
     if (auto wrote = write_whole(fd.get(), text); wrote.has_error())
@@ -278,7 +278,7 @@ Result<void> KeyFile::refresh() {
     if (same_file(now, seen_))
         return {};
     auto result = read();
-    // What is no key file is not read again before it changes; what could not be read is tried again.
+    // A malformed file is not read again before it changes; after a failed read the file is tried again.
     const bool settled = !result.has_error() || result.error().code() == Errc::invalid_field;
     seen_ = {};
     if (settled)
@@ -313,7 +313,7 @@ Result<void> change_key_file(const std::filesystem::path& path, const KeyChange&
     const UniqueFd folder(::open(folder_name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!folder)
         return storage("cannot open " + folder_name, errno);
-    // The lock of the folder itself: the file is replaced, so that a lock on it would be on a former one.
+    // Locks the folder itself: the file is replaced, so a lock on it could be on an old file.
     if (::flock(folder.get(), LOCK_EX) != 0)
         return storage("cannot lock " + folder_name, errno);
     auto keys = read_key_file(path);

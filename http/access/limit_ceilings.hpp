@@ -1,6 +1,7 @@
-// The ceilings of what a request may ask for as limits of a sandbox: those of the server hold for every key,
-// those of a key for that key. Without either a key with a user has base::k_user_…, any other none.
-// Not here: what all sandboxes take together (sandbox::ManagerSettings).
+// Ceilings on the sandbox limits that a request may ask for: the server's ceilings hold for every key, a
+// key's ceilings for that key. Without either, a key with a user has base::k_user_…, and any other key has no
+// ceiling.
+// Not here: limits on all sandboxes together (sandbox::ManagerSettings).
 #pragma once
 
 #include <span>
@@ -13,7 +14,7 @@
 
 namespace atl::http {
 
-/// One limit: what it is called, and where it is kept.
+/// One limit: its name and its members.
 struct LimitName {
     std::string_view api;   // "memoryMb", in requests and in keys.json
     std::string_view flag;  // "memory-mb", in flags of the server and of `atolld keys add`
@@ -26,7 +27,7 @@ struct LimitName {
 /// All limits that a request can name.
 std::span<const LimitName> limit_names() noexcept;
 
-/// What holds for a request of `principal`; empty where nothing does.
+/// The ceilings for a request of `principal`; a limit without a ceiling is empty.
 LimitChanges ceilings_for(const Principal& principal, const LimitChanges& of_server) noexcept;
 
 /// Errors: limit_not_allowed, naming the first limit that is above its ceiling.

@@ -1,4 +1,4 @@
-// Limits of a sandbox by name, each of which may be absent: what a request asks for, and ceilings of it.
+// Limits of a sandbox by name, each of which may be absent: the limits in a request, or their ceilings.
 #pragma once
 
 #include <cstdint>

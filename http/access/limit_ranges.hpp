@@ -1,5 +1,4 @@
-// The values that a limit of a sandbox may have, whoever asks for it. What a key may ask for:
-// limit_ceilings.hpp.
+// The valid range of each sandbox limit, for every key. Ceilings of a key: limit_ceilings.hpp.
 #pragma once
 
 #include "core/base/limits.hpp"

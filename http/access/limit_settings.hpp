@@ -1,5 +1,5 @@
-// What one client may take of the server, as the operator sets it. A 0 is no limit. Defaults and why they are
-// what they are: docs/operations/limits-and-capacity.md.
+// Limits on one client, as the operator sets them. 0 means no limit. The defaults and their reasons:
+// docs/operations/limits-and-capacity.md.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace atl::http {
 
-/// Whether addresses of the loopback, and Unix sockets, have the limits of an address: behind them are the
-/// operator's own programs, or a proxy that is not named and with it everybody.
+/// Whether addresses of the loopback, and Unix sockets, have the limits of an address: the clients behind
+/// them are the operator's own programs, or, behind a proxy that is not named, all clients together.
 enum class LoopbackLimits : bool { none, as_others };
 
 struct LimitSettings {

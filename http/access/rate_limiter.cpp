@@ -39,7 +39,8 @@ RateLimiter::Bucket& RateLimiter::bucket_of(std::uint64_t who, base::SteadyTime 
         buckets_.splice(buckets_.begin(), buckets_, found->second);
         return buckets_.front();
     }
-    // A bucket that is full again says nothing; two for each new one keep the table as small as its use.
+    // A full bucket carries no information. Removing two of them for each new bucket keeps the table as small
+    // as its use.
     for (int looked = 0; looked < 2 && !buckets_.empty() && buckets_.back().full_at <= now; ++looked) {
         index_.erase(buckets_.back().who);
         buckets_.pop_back();

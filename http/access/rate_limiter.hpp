@@ -1,8 +1,8 @@
-// How often somebody may do something: a token bucket for each of many, in bounded memory. A bucket is one
-// number, the time at which it will be full again (the generic cell rate algorithm, ITU-T I.371 appendix I).
-// When the table is full, the bucket that was used the longest ago goes, and its owner begins with a full
-// one: nobody is ever locked out by others, and who has more addresses than the table has places is held by
-// no limit on one address anyway. Pure: time is given. Not here: what is limited and for whom
+// Limits the rate of many subjects: each has a token bucket, in bounded memory. A bucket is one number, the
+// time at which it will be full again (the generic cell rate algorithm, ITU-T I.371 appendix I). When the
+// table is full, the least recently used bucket is evicted, and its owner begins with a full bucket: no
+// subject is ever locked out by others. An attacker with more addresses than the table has places is not held
+// by this, nor by any limit on one address. Pure: the caller passes the time. Not here: the kinds of subjects
 // (client_limits.hpp).
 #pragma once
 
@@ -31,14 +31,14 @@ class RateLimiter {
     using Nanos = std::chrono::nanoseconds;
 
     struct Rate {
-        Nanos interval{0};      // in which one more becomes possible; 0: no limit
-        std::uint32_t burst{};  // as many at once; at least 1
+        Nanos interval{0};      // after which one more action is allowed; 0: no limit
+        std::uint32_t burst{};  // actions allowed at once; at least 1
     };
     /// `most_entries` at least 1.
     RateLimiter(Rate rate, std::size_t most_entries) noexcept : rate_(rate), most_entries_(most_entries) {}
 
-    /// One more of `who` at `now`. Zero: it is done and counted. Else it is one too
-    /// many, is not counted, and would be done after that time.
+    /// One more action of the subject `who` at `now`. Zero: it is allowed and counted. Otherwise it is
+    /// refused and not counted, and would be allowed after the returned time.
     Nanos take(std::uint64_t who, base::SteadyTime now);
 
     /// How many buckets are kept.
@@ -55,7 +55,7 @@ class RateLimiter {
 
     Rate rate_;
     std::size_t most_entries_;
-    Buckets buckets_;  // the one that was used last in front
+    Buckets buckets_;  // the most recently used in front
     std::unordered_map<std::uint64_t, Buckets::iterator, SeededHash> index_;
 };
 

@@ -22,7 +22,7 @@ std::string_view name_of(Scope scope) noexcept {
     return scope == Scope::chat ? "chat" : "read";
 }
 
-/// What is signed. The version keeps a later form of token from being taken for this one.
+/// The signed text. It contains the version, so that a token of a later form never passes as this form.
 std::string claims_of(std::string_view conversation_id, Scope scope, std::int64_t expiry) {
     std::string claims("v1.");
     claims.append(conversation_id).append(".").append(name_of(scope)).append(".");

@@ -1,8 +1,8 @@
 // Tokens that open one conversation's stream to a browser, whose EventSource and WebSocket cannot send a key:
 // signed, for one conversation, for a while, for reading or for chatting. A token is its own record:
 //     v1.CONVERSATION.SCOPE.EXPIRY.SIGNATURE     EXPIRY in seconds since 1970, SIGNATURE in hexadecimal
-// Nothing is kept of one, so none can be taken back before its time but by another signing key.
-// Not here: where a token is taken from a request (session.cpp).
+// The server stores no token, so only a new signing key can revoke one before its expiry.
+// Not here: reading a token from a request (session.cpp).
 #pragma once
 
 #include <chrono>
@@ -27,8 +27,8 @@ class StreamTokens final : public TokenVerifier {
     /// Precondition: `conversation_id` is an id, `scope` is read or chat.
     Issued issue(std::string_view conversation_id, Scope scope, std::chrono::seconds ttl) const;
 
-    /// Whom the token makes of its bearer. Errors: token_expired for one that was good for this conversation,
-    /// else unauthorized.
+    /// The principal of the token's bearer. Errors: token_expired if the token was good for this
+    /// conversation, else unauthorized.
     base::Result<Principal> verify(std::string_view token, std::string_view conversation_id) const override;
 
   private:

@@ -11,13 +11,13 @@ namespace atl::http {
 
 enum class SubscriberKind : std::uint8_t {
     sse,        // a conversation's Server-Sent Events
-    turn,       // the same of one turn, as the answer to its message
+    turn,       // the events of one turn, as the answer to its message
     websocket,  // a conversation's WebSocket
 };
 
 class SubscriberCounts {
   public:
-    /// One reader as long as it lives; an empty one counts nothing. The counts must outlive it.
+    /// Counts one reader as long as it lives; an empty lease counts none. The counts must outlive it.
     class Lease {
       public:
         Lease() = default;

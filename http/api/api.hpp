@@ -1,5 +1,5 @@
-// The routes of the API and what they need from the rest of the server. Handlers are free functions over Api
-// and RequestContext: they read the form, call the core, write the view. Where to look: conversations.cpp,
+// The routes of the API and the services that they use. Handlers are free functions over Api and
+// RequestContext: they read the form, call the core, write the view. Where to look: conversations.cpp,
 // turns.cpp (messages and events), conversation_socket.cpp (the WebSocket), tokens.cpp, sandboxes.cpp,
 // sandbox_reports.cpp, system.cpp.
 #pragma once
@@ -28,7 +28,7 @@ struct Capacity {
     std::uint64_t max_memory_mb = 0;  // 0: no bound
 };
 
-/// What the server tells of itself; given by app. Every function must be set.
+/// Facts about the server; set by app. Every function must be set.
 struct SystemInfo {
     std::string version;
     std::string default_agent;
@@ -39,7 +39,7 @@ struct SystemInfo {
     std::function<sandbox::Enforcement()> enforcement;
     std::function<Capacity()> capacity;
     std::function<std::vector<sandbox::Undying>()> undying;  // the oldest first
-    std::string warm_pause = "none";                         // by what sandboxes are frozen: cgroup2, cgroup1
+    std::string warm_pause = "none";                         // the mechanism of freezing: cgroup2, cgroup1
     std::size_t orphans = 0;                    // workspaces that no record names, as the start found them
     std::function<base::Result<void>()> ready;  // an error says why no work can be taken now
     const base::LoopMeter* loop = nullptr;      // of the server's loop, while it is measured
@@ -69,11 +69,11 @@ std::vector<Route> sandbox_routes(Api& api);
 std::vector<Route> sandbox_report_routes(Api& api);
 std::vector<Route> system_routes(Api& api);
 
-/// A route's handler, bound to what it needs. `api` must outlive it.
+/// A route's handler, bound to `api`, which must outlive it.
 using ApiHandler = base::Task<base::Result<Response>> (*)(Api&, RequestContext&);
 Handler bind_handler(Api& api, ApiHandler handler);
 
-/// The `{id}` of the path. Errors: not_found for what can be no id.
+/// The `{id}` of the path. Errors: not_found if it does not have the form of an id.
 base::Result<std::string> id_param(const RequestContext& context);
 
 }  // namespace atl::http

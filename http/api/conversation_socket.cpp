@@ -13,10 +13,10 @@ using base::Task;
 using conversation::Manager;
 using conversation::TurnTicket;
 
-// Who may not send needs no room for it: enough to be told so.
+// A read-only client needs no room for messages: a frame of this size is enough to get the refusal.
 constexpr std::size_t k_reader_frame_bytes = 4096;
 
-/// Frames count as requests of who opened the WebSocket.
+/// Frames count as requests of the client that opened the WebSocket.
 std::function<Result<void>()> frame_limit(const RequestContext& context) {
     if (context.limits == nullptr)
         return {};
@@ -27,7 +27,7 @@ std::function<Result<void>()> frame_limit(const RequestContext& context) {
 
 WebSocketActions actions_on(Api& api, const std::string& id) {
     WebSocketActions actions;
-    // The turn's events tell what became of it, after their commit.
+    // The events of the turn tell the result, after their commit.
     actions.message = [&api, id](std::string content, std::string key, WebSocketActions::Reply reply) {
         api.conversations.message(
             id, std::move(content), std::move(key), Manager::MessageReply::at_once,

@@ -1,7 +1,7 @@
-// A conversation's events as Server-Sent Events (WHATWG HTML, section 9.2): what comes after a cursor, live,
-// either all of it or one turn up to its `done`. Every frame with an id is an event of the log, so that the
-// last id seen is where a client goes on. A stream that ends for another reason than its `done` says so in a
-// frame `stream_closed {code, detail, after}` without an id.
+// A conversation's events as Server-Sent Events (WHATWG HTML, section 9.2): the events after a cursor, live,
+// either all of them or one turn up to its `done`. Every frame with an id is an event of the log, so a client
+// resumes from the last id that it has seen. If a stream ends for another reason than its `done`, its last
+// frame is `stream_closed {code, detail, after}` without an id.
 #pragma once
 
 #include <functional>
@@ -67,8 +67,8 @@ class EventStream final : public BodyStream {
 /// A 200 that streams.
 Response event_stream_response(std::unique_ptr<EventFeed> feed, std::uint64_t turn);
 
-/// Where a client goes on: Last-Event-ID if the request has one, since a browser sends it when it reconnects
-/// with the same URL, else `after`. Errors: invalid_request for an id that is no number.
+/// The seq from which a client resumes: Last-Event-ID if the request has it, since a browser sends it when it
+/// reconnects with the same URL, else `after`. Errors: invalid_request for an id that is no number.
 base::Result<std::uint64_t> resume_point(const Request& request, std::uint64_t after);
 
 }  // namespace atl::http

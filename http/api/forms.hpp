@@ -1,6 +1,6 @@
-// The forms of request bodies: JSON to the request types of the core. Checks form only (types, ranges,
-// unknown names); what is allowed is the core's to say. Errors: invalid_field, unknown_field, naming the
-// field. The ranges are what schemas.cpp tells clients.
+// The forms of request bodies: JSON to the request types of the core. Checks only the form (types, ranges,
+// unknown names); the core decides what is allowed. Errors: invalid_field, unknown_field, naming the field.
+// schemas.cpp publishes the same ranges.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ struct PatchForm {
     std::optional<std::uint32_t> ttl_seconds;
 };
 
-/// `ceilings` are those of who asks: a limit that is named above its ceiling is refused (limit_not_allowed),
-/// and what is not named is as in `defaults`, or no higher.
+/// `ceilings` are those of the request's key: a limit above its ceiling is refused (limit_not_allowed). A
+/// limit that the body does not name gets its value in `defaults`, or its ceiling if that is lower.
 base::Result<conversation::CreateRequest> read_create_form(const Json& body,
                                                            const LimitChanges& ceilings = {},
                                                            const sandbox::Limits& defaults = {});
@@ -50,9 +50,8 @@ base::Result<TokenForm> read_token_form(const Json& body);
 base::Result<conversation::PauseMode> read_pause_form(const Json& body);
 /// The text of `{content: string | [{type:"text", text}]}`; several parts are joined by line ends.
 base::Result<std::string> read_message_form(const Json& body);
-/// What a client's WebSocket frame asks for: `{type:"message", content, idempotencyKey?}`, content as above,
-/// or
-/// `{type:"interrupt"}`.
+/// The request in a client's WebSocket frame: `{type:"message", content, idempotencyKey?}`, content as above,
+/// or `{type:"interrupt"}`.
 struct ClientFrame {
     enum class Kind : std::uint8_t { message, interrupt };
     Kind kind = Kind::interrupt;

@@ -1,5 +1,5 @@
-// The server's own description, made of the routing table and the component schemas: what is not in the table
-// is not in the document.
+// The OpenAPI document, made from the routing table and the component schemas: it has exactly the routes of
+// the table.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ std::string openapi_document(const std::vector<Route>& routes, std::string_view 
 /// components/schemas by name (JSON Schema 2020-12).
 nlohmann::ordered_json component_schemas();
 
-/// The errors that a route may give: its own, and those of its auth, body and the transport.
+/// The errors that a route may give: its own errors, and those of its auth, its body and the transport.
 std::vector<base::Errc> possible_errors(const Route& route);
 
 }  // namespace atl::http

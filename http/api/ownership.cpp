@@ -17,7 +17,7 @@ bool is_below(std::string_view pattern, std::string_view prefix) noexcept {
 Result<void> check_conversation(Api& api, const Principal& principal, const std::string& id) {
     if (principal.unrestricted())
         return {};
-    // A token was checked against the path already; whatever it is for, it opens nothing else.
+    // A token was checked against the path already, so it opens only its own conversation.
     if (principal.conversation_id) {
         if (principal.conversation_id != id)
             return Error(Errc::unauthorized);
@@ -26,7 +26,7 @@ Result<void> check_conversation(Api& api, const Principal& principal, const std:
     if (!base::is_id(id))
         return Error(Errc::not_found);
     const auto view = api.conversations.get(id);
-    // One answer for another's and for none: nobody learns which ids exist.
+    // The same answer for another user's id and for an unknown id: a client cannot learn which ids exist.
     if (view.has_error() || view->record.user_id != principal.user_id)
         return Error(Errc::not_found);
     return {};

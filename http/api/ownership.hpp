@@ -1,10 +1,10 @@
-// What a key may touch that is for one user's conversations only. make_router puts one guard on every route,
-// and the session asks it before the handler runs, so that a new route is covered by being in the table:
+// The reach of a key that belongs to one user. make_router puts one guard on every route, and the session
+// calls it before the handler runs, so a new route is covered as soon as it is in the table:
 //     /v1/conversations/{id}…   the conversation's user must be the key's
 //     /v1/sandboxes/{id}…       the user of the sandbox's conversation must be
 //     any other                 refused, unless the route says UserKeys::allowed and keeps to the user itself
-// A stream token opens its own conversation's routes that take tokens and nothing else.
-// What belongs to another answers not_found, exactly as what does not exist.
+// A stream token opens only the routes of its own conversation that take tokens. A conversation of another
+// user answers not_found, exactly like one that does not exist.
 #pragma once
 
 #include <optional>
@@ -20,8 +20,8 @@ namespace atl::http {
 /// Sets the route's guard and adds the errors that it gives. `api` must outlive the route.
 void guard_route(Api& api, Route& route);
 
-/// For what names a user, in a body or a query: nothing becomes the key's user, another one is refused.
-/// A key without a user may name any. Errors: user_not_allowed.
+/// Checks the user in a body or a query: an absent user becomes the key's user, another user is refused. A
+/// key without a user may name any user. Errors: user_not_allowed.
 base::Result<void> claim_user(const Principal& principal, std::optional<std::string>& user_id);
 
 /// The host's network is for keys without a user. Errors: network_not_allowed.

@@ -1,4 +1,4 @@
-// Routes that tell what a sandbox uses, and what it and the server said of its life.
+// Routes that report the usage of a sandbox, and its log.
 #include "core/base/clock.hpp"
 #include "core/base/json_writer.hpp"
 #include "http/api/api.hpp"

@@ -1,5 +1,5 @@
-// The component schemas of the OpenAPI document. Ranges come from forms.hpp and core/base/limits.hpp, so that
-// what is told is what is checked; tests compare the fields with the forms and the views.
+// The component schemas of the OpenAPI document. Ranges come from forms.hpp and core/base/limits.hpp, so the
+// document has the ranges that the server checks; tests compare the fields with the forms and the views.
 #include "http/access/limit_ceilings.hpp"
 #include "http/api/forms.hpp"
 #include "http/api/openapi.hpp"

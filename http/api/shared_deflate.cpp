@@ -9,7 +9,7 @@
 namespace atl::http {
 namespace {
 
-// What saves less than a tenth is not worth a client's time.
+// Compression that saves less than a tenth is not worth a client's time.
 constexpr std::size_t k_worth_tenths = 9;
 
 // What readers of live events and of the same replay share at a time.

@@ -17,12 +17,12 @@
 
 namespace atl::http {
 
-/// So many bytes a second, and so many at once after a rest.
+/// A budget: a rate in bytes a second, and a burst after a rest.
 class ByteBudget {
   public:
     ByteBudget(std::size_t bytes_per_s, std::size_t most_bytes) noexcept
         : bytes_per_s_(bytes_per_s), most_bytes_(most_bytes), left_bytes_(most_bytes) {}
-    /// False, and nothing is taken, if there is less. `now` never goes back.
+    /// Takes `bytes` from the budget. False, and nothing is taken, if less is left. `now` never goes back.
     bool take(std::size_t bytes, base::SteadyTime now) noexcept;
 
   private:

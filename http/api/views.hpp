@@ -1,4 +1,4 @@
-// What the core tells, as the JSON of the API. Pure; field order is that of the documentation.
+// The values of the core as the JSON of the API. Pure; the order of fields is that of the documentation.
 #pragma once
 
 #include "core/base/json_writer.hpp"

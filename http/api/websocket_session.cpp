@@ -19,15 +19,15 @@ constexpr int k_frames_a_turn = 32;
 // A buffer that an idle WebSocket keeps.
 constexpr std::size_t k_kept_output_bytes = 1024;
 
-// How long input waits after a message that inflating made so much longer.
+// How long input waits after a message that inflation made longer by `gained_bytes`.
 std::chrono::microseconds pause_for(std::size_t gained_bytes) {
     return std::chrono::microseconds(gained_bytes * 1'000'000 / base::k_inflate_gain_bytes_per_s);
 }
 
-// What inflating may gain without any pause, 256 KiB, as the pause that it would bring.
+// Inflation may gain 256 KiB without a pause. This is the pause for that gain.
 constexpr std::chrono::milliseconds k_free_pause{125};
 
-/// The stable word of a code that a client's mistake brings.
+/// The stable word for the close code of a client's mistake.
 std::string_view word_of(CloseCode code) {
     switch (code) {
         case CloseCode::unsupported_data:
@@ -43,7 +43,7 @@ std::string_view word_of(CloseCode code) {
 
 }  // namespace
 
-/// What callbacks set, which may come after the session has ended.
+/// State that callbacks set; a callback may come after the session has ended.
 struct WebSocketSession::Shared {
     bool woken = true;
     bool busy = false;  // a message has no reply yet: later frames wait
@@ -84,20 +84,21 @@ base::Task<> WebSocketSession::async_run(Connection& connection, const ServerSta
             co_return;
         }
         const Io io = co_await async_wait(connection);
-        // What arrived before the end still counts.
+        // Input that arrived before the end still counts.
         const bool has_input = may_read(connection);
         if (io == Io::deadline ? !on_deadline(state) : io != Io::ok && !(io == Io::eof && has_input))
             co_return;
     }
 }
 
-// Nothing is to be expected of who sent a close frame already, or what cannot be read as frames.
+// No close frame will follow if the peer sent one already, or if its bytes cannot be read as frames.
 bool WebSocketSession::awaits_close() const noexcept {
     return parser_.opcode() != Opcode::close && close_code_ != CloseCode::protocol_error;
 }
 
-// RFC 6455 section 7.1.1: the connection ends once both have sent a close frame. A proxy takes the end of the
-// server's side for the end of all, and what a client was still sending then costs it the close frame.
+// RFC 6455 section 7.1.1: the connection ends once both have sent a close frame. A proxy may take the
+// server's shutdown for the end of the whole connection. A client that is still sending would then lose the
+// server's close frame.
 base::Task<> WebSocketSession::async_end(Connection& connection, const ServerState& state) {
     CloseFrameFinder finder(parser_.position());
     connection.set_deadline(state.settings.linger_deadline);
@@ -125,7 +126,7 @@ bool WebSocketSession::on_deadline(const ServerState& state) {
     }
     if (now < ping_at_)
         return true;
-    // Its pong may lie behind what is not read.
+    // Its pong may lie behind input that is not read yet.
     if (place_.is_waiting())
         awaits_pong_ = false;
     write_frame(out_, Opcode::ping, {});
@@ -156,7 +157,7 @@ base::Task<Io> WebSocketSession::async_wait(Connection& connection) {
     co_return co_await connection.async_idle();
 }
 
-// Everything that can be done now; what there is to send is in out_ then.
+// Does all work that is possible now; the output is in out_ afterwards.
 void WebSocketSession::advance(Connection& connection, const ServerState& state) {
     take_reply();
     read_frames(connection, state);
@@ -169,7 +170,7 @@ void WebSocketSession::advance(Connection& connection, const ServerState& state)
         more_ = pull(base::k_replay_batch_bytes);
 }
 
-// The wait for a place has a deadline, and what follows another one.
+// The wait for a place has a deadline, and the rest of the message has another.
 void WebSocketSession::set_message_deadline(const ServerState& state) {
     const bool changed = std::exchange(waited_for_place_, place_.is_waiting()) != place_.is_waiting();
     if (!parser_.is_inside() || shared_->busy)
@@ -207,7 +208,7 @@ void WebSocketSession::read_frames(Connection& connection, const ServerState& st
     }
 }
 
-// False: the frame is one too many. A message is answered with its refusal; a ping or pong gets nothing.
+// False: the frame exceeds the limit. A message is answered with its refusal; a ping or pong gets nothing.
 bool WebSocketSession::admit() {
     if (!actions_.admit_frame || parser_.opcode() == Opcode::close)
         return true;
@@ -287,7 +288,7 @@ void WebSocketSession::take_reply() {
     shared_->busy = false;
 }
 
-// Appends what comes after the cursor. True: there is more.
+// Appends the events after the cursor. True: there are more.
 bool WebSocketSession::pull(std::size_t limit_bytes) {
     std::size_t taken = 0;
     std::size_t worked = 0;

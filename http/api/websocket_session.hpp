@@ -1,10 +1,10 @@
 // A conversation on a WebSocket: its events from a cursor on, live, as text frames; messages and interrupts
-// from the client; pings; an end that says what to do next.
-// Invariants: every frame with a seq is an event of the log, in order, so the last seq seen is where a client
-// goes on; a refused frame is answered and changes nothing; a client that neither reads nor answers a ping,
-// or leaves a message unfinished, is cut off; a long message is read on only in a place of its own; one whose
-// few bytes become long messages is read more slowly. Not here: frames (websocket_codec.hpp), who may open
-// one (conversation_socket.cpp).
+// from the client; pings; a close frame that tells the client how to go on.
+// Invariants: every frame with a seq is an event of the log, in order, so a client resumes from the last seq
+// that it has seen; a refused frame is answered and changes nothing; a client that neither reads nor answers
+// a ping, or leaves a message unfinished, is cut off; the rest of a long message is read only once it has a
+// place in the body budget; a client whose few bytes inflate to long messages is read more slowly. Not here:
+// frames (http/websocket/codec.hpp), the right to open a WebSocket (conversation_socket.cpp).
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@
 
 namespace atl::http {
 
-/// What a client's frames do. Every function must be set but admit_frame.
+/// The actions of a client's frames. Every function except admit_frame must be set.
 struct WebSocketActions {
     using Reply = std::function<void(base::Result<void>)>;
     /// `reply` once, possibly from inside the call, possibly after the WebSocket has ended.
@@ -33,7 +33,7 @@ struct WebSocketActions {
 };
 
 /// Application codes beside those of RFC 6455. The reason of every close frame that the server begins is
-/// `{"code":WORD,"after":SEQ,"detail"?}`: after is where to go on.
+/// `{"code":WORD,"after":SEQ,"detail"?}`: a client resumes from `after`.
 inline constexpr auto k_close_conversation_ended = static_cast<CloseCode>(4404);
 inline constexpr auto k_close_seq_expired = static_cast<CloseCode>(4410);
 

@@ -12,7 +12,8 @@ using base::Error;
 using base::Result;
 using base::Task;
 
-// What an agent writes is shown here: nothing but these files runs, and nothing is asked of another origin.
+// The console shows hostile text of agents: only these files may run scripts, and no request goes to another
+// origin.
 constexpr std::string_view k_policy =
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

@@ -1,6 +1,6 @@
 // The web console's files as they are built in, and the routes that serve them. They hold no secret and
-// answer without a key; what they may do in a browser is bounded by one Content-Security-Policy. Not here:
-// what the console does (console/README.md).
+// answer without a key; one Content-Security-Policy bounds their rights in a browser. Not here: the behaviour
+// of the console (console/README.md).
 #pragma once
 
 #include <span>

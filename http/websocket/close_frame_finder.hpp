@@ -1,5 +1,5 @@
-// Finds a client's close frame behind frames that no longer count: what is left of a message that is too
-// long, messages that crossed the server's own close frame. Keeps no payload and judges none. Pure.
+// Finds a client's close frame behind frames that no longer count: the rest of a message that is too long, or
+// messages that crossed the server's own close frame. Keeps no payload and checks none. Pure.
 #pragma once
 
 #include <array>
@@ -9,9 +9,10 @@
 
 namespace atl::http {
 
-/// Where a parser of frames stopped: bytes of a head that is not complete, or what is left of a payload.
+/// The point at which a frame parser stopped: the bytes of an incomplete head, or the length of a payload's
+/// rest.
 struct FramePosition {
-    std::string_view head;  // at most 14 bytes; a whole one counts as not yet read
+    std::string_view head;  // at most 14 bytes; a complete head counts as not yet read
     std::uint64_t payload_left = 0;
     bool in_close = false;  // the payload is a close frame's
 };
@@ -20,8 +21,8 @@ class CloseFrameFinder {
   public:
     explicit CloseFrameFinder(const FramePosition& from);
 
-    /// True once the close frame is complete; later input is not looked at. Every input ends sooner or later,
-    /// but a client may never send one: the caller has a deadline.
+    /// True once the close frame is complete; later input is ignored. A client may never send a close frame:
+    /// the caller has a deadline.
     bool feed(std::string_view input);
 
   private:

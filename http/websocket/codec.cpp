@@ -18,14 +18,14 @@ constexpr unsigned char k_length_in_8 = 127;
 constexpr std::size_t k_least_in_2 = 126;
 constexpr std::size_t k_least_in_8 = 65536;
 constexpr std::size_t k_mask_bytes = 4;
-// A message's memory is kept for the next one up to this.
+// The memory of a message is kept for the next message up to this size.
 constexpr std::size_t k_kept_bytes = 1024;
 
 bool is_known(unsigned opcode) noexcept {
     return opcode <= 0x2 || (opcode >= 0x8 && opcode <= 0xa);
 }
 
-// RFC 6455 section 7.4: what an endpoint may put into a close frame.
+// RFC 6455 section 7.4: the codes that an endpoint may put into a close frame.
 bool may_be_sent(unsigned code) noexcept {
     const bool registered = (code >= 1000 && code <= 1003) || (code >= 1007 && code <= 1014);
     return registered || (code >= 3000 && code <= 4999);
@@ -202,7 +202,7 @@ WebSocketParser::Outcome WebSocketParser::end_frame() {
     return Outcome::message;
 }
 
-// Puts what was meant in the place of what was sent.
+// Replaces the compressed message by its inflated text.
 WebSocketParser::Outcome WebSocketParser::inflate() {
     std::string inflated;
     const auto outcome = inflater_->inflate(message_, limits_.message_bytes, inflated);

@@ -43,8 +43,8 @@ enum class Opcode : std::uint8_t {
 
 inline constexpr std::size_t k_max_control_bytes = 125;  // RFC 6455 section 5.5
 
-/// Reads a client's frames, joins fragments and checks what the RFC lets a server check. Text is checked as
-/// it arrives, so that a message that cannot become valid ends early; compressed text when it is complete.
+/// Reads a client's frames, joins fragments and makes all checks of the RFC. Text is checked as it arrives,
+/// so that a message that cannot become valid ends early; compressed text when it is complete.
 class WebSocketParser {
   public:
     struct Limits {
@@ -55,7 +55,7 @@ class WebSocketParser {
     explicit WebSocketParser(Limits limits, Inflater* inflater = nullptr) noexcept
         : limits_(limits), inflater_(inflater) {}
 
-    /// What the last feed() completed.
+    /// The result of the last feed().
     enum class Outcome : std::uint8_t {
         incomplete,  // all of the input was taken; more is needed
         message,     // text or binary: opcode() and payload()
@@ -81,7 +81,7 @@ class WebSocketParser {
     /// complete, which then cannot be completed.
     void drop_payload() noexcept;
 
-    /// By how much inflating made the last message longer than what was sent.
+    /// The number of bytes by which inflation made the last message longer.
     std::size_t gained_bytes() const noexcept { return gained_bytes_; }
 
     /// A frame or a message has begun and is not complete.
@@ -132,7 +132,8 @@ class WebSocketParser {
     std::string_view reason_;
 };
 
-/// What a client's close frame said; no_status if it was empty. Precondition: the parser gave the payload.
+/// The code of a client's close frame; no_status if the frame was empty. Precondition: the parser gave the
+/// payload.
 CloseCode read_close_code(std::string_view payload) noexcept;
 
 /// Appends one unfragmented, unmasked frame. A control frame's payload is at most k_max_control_bytes.
@@ -140,7 +141,7 @@ void write_frame(std::string& out, Opcode opcode, std::string_view payload);
 /// The same for a text that Deflater made `payload` of; only where permessage-deflate was agreed to.
 void write_deflated_text(std::string& out, std::string_view payload);
 
-/// Appends a close frame; `reason` is UTF-8 and cut to what fits, at a character's boundary.
+/// Appends a close frame; `reason` is UTF-8; it is cut to the frame's limit at a character's boundary.
 void write_close_frame(std::string& out, CloseCode code, std::string_view reason);
 
 }  // namespace atl::http

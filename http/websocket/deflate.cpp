@@ -22,7 +22,7 @@ constexpr int k_after_block = 128;
 constexpr std::size_t k_free_blocks = 1024;
 constexpr std::size_t k_bytes_a_block = 64;
 
-// zlib takes what it only reads as a pointer to mutable bytes.
+// zlib only reads its input but takes a pointer to mutable bytes.
 void give(z_stream& stream, std::string_view input) {
     stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(input.data()));
     stream.avail_in = static_cast<uInt>(input.size());
@@ -92,7 +92,7 @@ Inflater::Outcome Inflater::take(std::string_view input, std::size_t limit_bytes
         out.append(piece_, 0, made);
         const int state = stream_->data_type;
         is_whole_ = status == Z_STREAM_END || ((state & k_after_block) != 0 && (state & k_unused_bits) == 0);
-        // Section 7.2.3.4: after a block that calls itself the last one others may come.
+        // Section 7.2.3.4: more blocks may follow a block that is marked as the last.
         if (status == Z_STREAM_END)
             ::inflateReset(stream_.get());
         if (stream_->avail_out == 0)

@@ -1,7 +1,7 @@
-// Messages of a WebSocket compressed with permessage-deflate (RFC 7692 section 7.2): each by itself, nothing
-// of a message is kept for the next one. A state of zlib serves any number of WebSockets. Every byte of a
-// client is hostile. Not here: what is worth it (shared_deflate.hpp), who agreed to it
-// (websocket_extensions.hpp).
+// Messages of a WebSocket compressed with permessage-deflate (RFC 7692 section 7.2): each message by itself,
+// without a context from earlier messages. A state of zlib serves any number of WebSockets. Every byte of a
+// client is hostile. Not here: which events are compressed (http/api/shared_deflate.hpp), the negotiation
+// (extensions.hpp).
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ class Deflater {
     Deflater(const Deflater&) = delete;
     Deflater& operator=(const Deflater&) = delete;
 
-    /// Puts the payload of a compressed message into `out`, in place of what was there. False, and `out` is
-    /// unspecified, if it would be longer than `limit_bytes`.
+    /// Replaces the content of `out` by the payload of a compressed message. False, and `out` is unspecified,
+    /// if it would be longer than `limit_bytes`.
     bool deflate(std::string_view text, std::size_t limit_bytes, std::string& out);
 
   private:
@@ -44,18 +44,18 @@ class Inflater {
 
     enum class Outcome : std::uint8_t {
         done,
-        too_long,  // more than the limit; what is beyond it was not made
+        too_long,  // more than the limit; inflation stopped there
         invalid,   // no DEFLATE data, cut short, or in more blocks than any compressor makes
     };
-    /// Puts the message that `payload` stands for into `out`, in place of what was there. Its time is bounded
-    /// by the two lengths: 2.5 ms for 1 MiB of text, and 13 ms for the worst 1 MiB of payload found.
+    /// Replaces the content of `out` by the inflated `payload`. Its time is bounded by the two lengths: 2.5
+    /// ms for 1 MiB of text, and 13 ms for the worst 1 MiB of payload found.
     Outcome inflate(std::string_view payload, std::size_t limit_bytes, std::string& out);
 
   private:
     Outcome take(std::string_view input, std::size_t limit_bytes, std::string& out);
 
     std::unique_ptr<z_stream_s> stream_;
-    std::string piece_;  // what one call of zlib makes
+    std::string piece_;  // the output of one call of zlib
     std::size_t blocks_left_ = 0;
     bool is_whole_ = false;  // the input so far ends with a block, at the end of a byte
 };

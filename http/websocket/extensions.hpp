@@ -1,6 +1,6 @@
-// Which extensions of the WebSocket protocol a client offers (RFC 6455 section 9.1) and what becomes of them:
-// permessage-deflate (RFC 7692 section 7.1), always without taking a context over, or nothing. Pure. Not
-// here: the compression (websocket_deflate.hpp), the rest of the handshake (websocket_handshake.hpp).
+// Negotiates the extensions of the WebSocket protocol that a client offers (RFC 6455 section 9.1):
+// permessage-deflate (RFC 7692 section 7.1), always without context takeover, or nothing. Pure. Not here: the
+// compression (deflate.hpp), the rest of the handshake (handshake.hpp).
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@ inline constexpr std::string_view k_extensions_field = "Sec-WebSocket-Extensions
 
 enum class Compression : std::uint8_t { none, deflate };
 
-/// What both sides will do.
+/// The extension parameters that both sides agreed on.
 struct Agreement {
     Compression compression = Compression::none;
     std::string response;  // the value of the response's field; empty: no such field
 };
 
-/// Takes the first offer that can be met of those in `request`, if the server wants to compress at all. What
-/// is not known, or cannot be met, is declined by silence. Errors: invalid_request for a field that is no
-/// list of extensions, with which RFC 6455 wants the connection to fail.
+/// Takes the first offer in `request` that the server can meet, if it wants to compress at all. Other offers
+/// are left out of the answer, which declines them. Errors: invalid_request for a field that is no list of
+/// extensions: RFC 6455 then wants the connection to fail.
 base::Result<Agreement> agree_on_extensions(const Request& request, Compression wanted);
 
 }  // namespace atl::http

@@ -9,12 +9,12 @@
 
 namespace atl::http {
 
-/// Checks that `request` opens a WebSocket. Errors: upgrade_required for what does not ask for one or asks
-/// for another version; invalid_request for a broken handshake.
+/// Checks that `request` opens a WebSocket. Errors: upgrade_required if the request does not ask for a
+/// WebSocket or asks for another version; invalid_request for a broken handshake.
 base::Result<void> check_handshake(const Request& request);
 
-/// The 101 that accepts it and tells what was agreed to, with `takeover` to serve the connection.
-/// Precondition: check_handshake().
+/// The 101 that accepts the handshake and names the agreed extensions, with `takeover` to serve the
+/// connection. Precondition: check_handshake().
 Response accept_handshake(const Request& request, const Agreement& agreement,
                           std::unique_ptr<Takeover> takeover);
 

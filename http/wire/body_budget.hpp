@@ -1,9 +1,9 @@
-// Memory for request bodies and WebSocket messages that have begun, bounded over all connections.
-// Each connection has k_free_body_bytes that do not count, so that small messages never wait. A longer one
-// takes a place for its whole length before more of it is read: what has a place can always be completed, and
-// no two messages wait for each other. Others wait in the order in which they came, and nothing is read of
-// them meanwhile. Single-threaded. Not here: deadlines. The reader of a message has one while it waits, and
-// another one from then on.
+// Memory for request bodies and WebSocket messages that have begun, bounded over all connections. Each
+// connection has k_free_body_bytes that do not count, so small messages never wait. A longer message takes a
+// place for its whole length before more of it is read: a message with a place can always be completed, so no
+// two messages wait for each other. Other messages wait in the order in which they came, and the server reads
+// nothing of them meanwhile. Single-threaded. Not here: deadlines. The reader of a message has one deadline
+// for the wait and another for the rest.
 #pragma once
 
 #include <cstddef>

@@ -47,7 +47,7 @@ Error malformed(const std::filesystem::path& path, const std::string& what) {
 }
 
 Result<Secret> read_file(const std::filesystem::path& path) {
-    // Not blocking: what is no regular file must not hold up the opening (fifo(7)).
+    // Not blocking: a FIFO must not hold up the open (fifo(7)).
     const base::UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     struct stat status {};
     if (!fd || ::fstat(fd.get(), &status) != 0)

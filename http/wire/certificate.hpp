@@ -16,7 +16,7 @@
 namespace atl::http {
 
 struct CertificateFiles {
-    std::filesystem::path certificate;  // the server's own first, then those that vouch for it
+    std::filesystem::path certificate;  // the server's own first, then its issuers
     std::filesystem::path key;          // may be the same file
 };
 
@@ -35,11 +35,11 @@ struct Certificate {
     std::vector<X509Ptr> chain;  // without the leaf, in the order of the file
     KeyPtr key;
     std::string expires;                // RFC 3339, UTC
-    std::vector<std::string> warnings;  // what works, and an operator should mend
+    std::vector<std::string> warnings;  // faults that still work; an operator should fix them
 };
 
 /// Blocks on the disk: for the start and for a reload. Errors: storage_failed if a file cannot be read,
-/// invalid_field if its content is not what it has to be, or key and certificate do not belong together.
+/// invalid_field if its content is invalid, or if key and certificate do not match.
 base::Result<Certificate> read_certificate(const CertificateFiles& files);
 
 }  // namespace atl::http

@@ -108,7 +108,8 @@ void Connection::start_tls_read() {
     if (tls_->has_pending() || read_wants_write_) {
         const std::size_t before = end_ - begin_;
         take_tls_input();
-        // Also after an end: who waits is told, but later in this turn, as it is about to wait.
+        // Wakes the session also after an end. The wake comes later in this turn, since the session only now
+        // begins to wait.
         if (end_ - begin_ > before || eof_ || failed_)
             return wake_->post();
     }
@@ -163,7 +164,7 @@ void Connection::start_write_wait() {
 std::size_t Connection::write_some(std::string_view bytes) {
     if (tls_) {
         const auto moved = tls_->write(bytes);
-        // It never has to read before it can write: nothing is negotiated anew.
+        // A write never has to read first: there is no renegotiation.
         failed_ =
             failed_ || (moved.step != TlsStream::Step::done && moved.step != TlsStream::Step::want_write);
         return moved.bytes;
@@ -288,7 +289,7 @@ base::Task<Io> Connection::async_pause() {
 }
 
 base::Task<> Connection::async_linger() {
-    // What still arrives is dropped, so it need not be decrypted.
+    // Input that still arrives is dropped, so it need not be decrypted.
     end_tls();
     boost::system::error_code ignored;
     socket_.shutdown(Socket::shutdown_send, ignored);

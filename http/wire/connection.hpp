@@ -1,7 +1,7 @@
 // The byte stream of one client: an input buffer that at most one read fills, writes that try the socket at
 // once and wait only when it is full, one deadline, and one event that wakes the session for all of them. TCP
-// and Unix sockets alike, with TLS or without: nobody else in http knows the difference. Not here: HTTP, what
-// TLS is (tls_stream.hpp).
+// and Unix sockets alike, with TLS or without: no other part of http knows the difference. Not here: HTTP,
+// the TLS protocol (tls_stream.hpp).
 #pragma once
 
 #include <boost/asio/basic_stream_socket.hpp>
@@ -43,10 +43,10 @@ class Connection final : public DeadlineWheel::Entry, public std::enable_shared_
     /// The handshake of TLS, within the header deadline; nothing without TLS. ok, eof, deadline, stopped,
     /// failed. After `plaintext` the connection goes on without TLS: for an answer and async_linger().
     base::Task<Io> async_open();
-    /// Whether what is read came through TLS.
+    /// Whether the input came through TLS.
     bool is_secure() const noexcept { return secure_; }
 
-    /// What has arrived and was not consumed. The view is valid until the next wait.
+    /// The bytes that have arrived and were not consumed. The view is valid until the next wait.
     std::string_view input() const noexcept { return {buffer_.data() + begin_, end_ - begin_}; }
     void consume(std::size_t count) noexcept;
 
@@ -58,8 +58,9 @@ class Connection final : public DeadlineWheel::Entry, public std::enable_shared_
 
     /// Waits until more input is there than before. ok, eof, deadline, stopped, failed.
     base::Task<Io> async_fill();
-    /// Sends all of `bytes`, which must live until then; each 64 KiB has the write deadline. What was sent
-    /// after a failure is unknown, and the connection broken. ok, deadline, stopped (abort only), failed.
+    /// Sends all of `bytes`, which must live until then; each 64 KiB has the write deadline. After a failure
+    /// the number of sent bytes is unknown, and the connection is broken. ok, deadline, stopped (abort only),
+    /// failed.
     base::Task<Io> async_send(std::string_view bytes);
     /// Waits for a wake, and meanwhile reads ahead so that a client that goes away is noticed. ok (something
     /// woke us, perhaps for nothing), eof, deadline, stopped (abort only), failed.

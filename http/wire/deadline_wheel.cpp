@@ -80,7 +80,7 @@ void DeadlineWheel::advance(Time now) {
     const std::uint64_t target = tick_before(now);
     const std::uint64_t last = std::min(target, current_ + k_slots);
     while (current_ < last) {
-        // Taken off as a whole: what is linked meanwhile belongs to a later round.
+        // The slot is taken as a whole: an entry that is linked meanwhile belongs to a later round.
         Entry* due = std::exchange(slots_[++current_ % k_slots], nullptr);
         if (due != nullptr)
             due->link_ = &due;

@@ -38,7 +38,7 @@ class DeadlineWheel {
         Time deadline_ = Time::max();
         std::uint64_t tick_ = 0;  // of the slot that it is in, while linked
         Entry* next_ = nullptr;
-        Entry** link_ = nullptr;  // what points to this entry; null: in no slot
+        Entry** link_ = nullptr;  // the pointer to this entry; null: in no slot
         std::size_t* count_ = nullptr;
     };
 
@@ -51,7 +51,7 @@ class DeadlineWheel {
     void clear(Entry& entry) noexcept { entry.deadline_ = Time::max(); }
     /// Lets the loop run out of this work. Later deadlines never fire.
     void stop();
-    /// Fires what is due at `now`. The timer calls it; public for tests.
+    /// Fires the deadlines that are due at `now`. The timer calls it; public for tests.
     void advance(Time now);
 
   private:

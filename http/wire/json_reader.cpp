@@ -86,7 +86,7 @@ class Builder final : public nlohmann::json_sax<Json> {
 base::Result<Json> parse_json(std::string_view text) {
     if (!base::is_utf8(text))
         return Error(Errc::invalid_utf8, "The body is not UTF-8.");
-    // nlohmann takes a NUL for the end of the text, whatever follows it.
+    // nlohmann takes a NUL for the end of the text and ignores the rest.
     if (const auto nul = text.find('\0'); nul != std::string_view::npos)
         return Error(Errc::invalid_json,
                      "The body is not JSON: look at byte " + std::to_string(nul + 1) + '.');

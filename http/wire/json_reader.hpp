@@ -1,5 +1,5 @@
 // JSON from clients: parsed with a bound on depth, UTF-8 checked, repeated names refused, and read by name
-// with nothing coerced. Recursion never follows the input's nesting. Not here: what the fields of a route are
+// with nothing coerced. Recursion never follows the input's nesting. Not here: the fields of a route
 // (forms.hpp).
 #pragma once
 
@@ -26,7 +26,7 @@ struct IntRange {
 };
 
 /// Reads the members of an object by name and keeps the first error. Ask finish() at the end: it also refuses
-/// members that nobody asked for. `path` prefixes names in details: "limits." for limits.memoryMb.
+/// members that no call has read. `path` prefixes names in details: "limits." for limits.memoryMb.
 class ObjectReader {
   public:
     /// `value` must outlive the reader; anything but an object is an invalid_field error.
@@ -35,7 +35,7 @@ class ObjectReader {
     /// Nothing if absent; nothing and an error if it is of another type or out of range.
     std::optional<std::string> string(std::string_view name, std::size_t limit_bytes);
     std::optional<std::uint64_t> integer(std::string_view name, IntRange range);
-    /// An object or array member as it is; a null pointer if absent or (with an error) of another type.
+    /// An object or array member, unchanged; a null pointer if absent or (with an error) of another type.
     const Json* object(std::string_view name);
     /// Any member, unchecked; a null pointer if absent.
     const Json* any(std::string_view name);

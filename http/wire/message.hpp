@@ -45,7 +45,7 @@ struct Request {
 /// Says that there is more for a stream, and for how many at this moment, itself included.
 using StreamWake = std::function<void(std::size_t together)>;
 
-/// The body of a response that is made while it is sent: the session pulls, sends what it got, and pulls
+/// The body of a response that is made while it is sent: the session pulls a piece, sends it, and pulls
 /// again. Single-threaded; destroyed when it is finished or the client is gone.
 class BodyStream {
   public:
@@ -55,11 +55,11 @@ class BodyStream {
         finished,  // this was the last
     };
     virtual ~BodyStream() = default;
-    /// Appends what there is to `out`, about `limit_bytes` of it at most.
+    /// Appends the available bytes to `out`, about `limit_bytes` at most.
     virtual State pull(std::string& out, std::size_t limit_bytes) = 0;
     /// `wake` is called when a pull that said `waiting` is worth repeating. It only sets something off.
     virtual void on_wake(StreamWake wake) = 0;
-    /// Appends what keeps an idle connection alive in proxies.
+    /// Appends bytes that keep an idle connection alive in proxies.
     virtual void heartbeat(std::string& out) = 0;
     /// Appends a last word that says why the stream ends before it is finished.
     virtual void end_early(base::Errc reason, std::string& out) = 0;
@@ -68,7 +68,8 @@ class BodyStream {
 class Connection;
 class ServerState;
 
-/// What has the connection after a 101 (RFC 9110 section 15.2.2). The session closes it afterwards.
+/// The protocol that takes over the connection after a 101 (RFC 9110 section 15.2.2). The session closes the
+/// connection afterwards.
 class Takeover {
   public:
     virtual ~Takeover() = default;
@@ -96,7 +97,7 @@ struct Response {
 /// A 200, or another status, with the text of a JSON value.
 Response json_response(std::string body, unsigned status = 200);
 
-/// What becomes of the connection; an HTTP/1.0 client has to be told that it persists.
+/// Whether the connection persists; for an HTTP/1.0 client the response has to say so.
 enum class KeepAlive : std::uint8_t { no, implied, told };
 enum class Framing : std::uint8_t {
     length,      // Content-Length and the body; that of a source is sent by the caller

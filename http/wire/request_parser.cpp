@@ -55,7 +55,8 @@ struct Piece {
 
 }  // namespace
 
-// Receives what Beast's parser finds. A refusal of ours is kept in `refusal` and told to Beast as bad_value.
+// Receives the elements that Beast's parser finds. A refusal of ours is kept in `refusal`, and Beast gets
+// bad_value.
 class RequestParser::Sink {
   public:
     // Beast's parser cannot be used twice, so it is made anew for each message.
@@ -231,7 +232,7 @@ class RequestParser::Sink {
     bool streams = false;
     bool expects_continue = false;
     bool failed = false;     // even if Beast has read all of the message
-    std::string_view input;  // what the parser looks at; holds all of a field that it tells
+    std::string_view input;  // the parser's present input; contains all of the present field
 
   private:
     // RFC 9112 section 5.2: Beast takes obs-fold and makes it a space; others may see two fields or none. It
@@ -251,7 +252,8 @@ class RequestParser::Sink {
         return std::string_view(arena).substr(piece.offset, piece.size);
     }
 
-    // RFC 9112 section 3.2: origin-form, or absolute-form, whose authority then counts instead of Host.
+    // RFC 9112 section 3.2: origin-form or absolute-form. The authority of an absolute-form counts instead of
+    // Host.
     void split_target(ErrorCode& ec) {
         auto text = view(target);
         request.authority = view(host);

@@ -51,7 +51,7 @@ class RequestParser {
     /// The length that the head announces, if it does. Valid once head_done(). May be over the cap: feed()
     /// refuses the body itself, the caller should refuse it unread.
     std::optional<std::uint64_t> content_length() const;
-    /// Of the message: what it says about the connection. Valid once head_done().
+    /// Whether the message lets the connection persist. Valid once head_done().
     bool wants_keep_alive() const;
     /// `Expect: 100-continue` of an HTTP/1.1 client. Valid once head_done().
     bool expects_continue() const noexcept;
@@ -59,7 +59,7 @@ class RequestParser {
     /// Valid once head_done(), body once done(); until reset().
     Request& request() noexcept;
     const Request& request() const noexcept;
-    /// Drops the message and its memory beyond what the next one is likely to need.
+    /// Drops the message, and its memory except the part that the next message is likely to need.
     void reset();
 
   private:

@@ -59,7 +59,7 @@ int write_socket(BIO* bio, const char* data, std::size_t size, std::size_t* done
     return 0;
 }
 
-// BIO_ctrl(3): what libssl asks of a BIO.
+// BIO_ctrl(3): the control commands of libssl.
 long control_socket(BIO* bio, int command, long, void*) {
     if (command == BIO_CTRL_FLUSH)
         return 1;

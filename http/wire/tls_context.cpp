@@ -15,10 +15,11 @@ using base::Error;
 // RFC 7301 section 3.1: a length before each name.
 constexpr std::array<unsigned char, 9> k_http_1_1{8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
 
-// Suites of TLS 1.2 (RFC 9325 section 4.2); those of TLS 1.3 are all good.
+// Suites of TLS 1.2 (RFC 9325 section 4.2); all suites of TLS 1.3 are good.
 constexpr const char* k_tls_1_2_suites = "ECDHE+AESGCM:ECDHE+CHACHA20:!PSK:!aNULL";
 
-// RFC 7301 section 3.2: a client that speaks other protocols only is refused, one that names none is served.
+// RFC 7301 section 3.2: a client that offers only other protocols is refused; a client without ALPN is
+// served.
 int select_protocol(SSL*, const unsigned char** chosen, unsigned char* chosen_size,
                     const unsigned char* offered, unsigned int offered_size, void*) {
     unsigned char* found = nullptr;
@@ -41,8 +42,8 @@ bool show_certificate(SSL_CTX* context, const Certificate& certificate) {
 }
 
 bool set_policy(SSL_CTX* context) {
-    // Idle connections are many: a record's buffers (34 KB) live only while one is under way. A write that
-    // waits is repeated from wherever its bytes are then.
+    // Idle connections are many: the record buffers (34 KB) live only while a record is under way. A write
+    // that waits is repeated from wherever its bytes are then.
     SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
                                   SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     // The end of TCP without close_notify is an end like another here: every message of HTTP and WebSocket

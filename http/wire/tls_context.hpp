@@ -1,7 +1,7 @@
-// How this server speaks TLS: the certificate that it shows, TLS 1.2 and 1.3 with forward secrecy only, ALPN
+// The TLS settings of this server: its certificate, TLS 1.2 and 1.3 with forward secrecy only, ALPN
 // `http/1.1`, session tickets instead of kept sessions, no renegotiation, no early data (it can be replayed).
-// Immutable: another certificate is another context, and a connection keeps the one that it began with.
-// Not here: one connection (tls_stream.hpp), files (certificate.hpp).
+// Immutable: another certificate is another context, and a connection keeps its first context. Not here: one
+// connection (tls_stream.hpp), files (certificate.hpp).
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace atl::http {
 
 class TlsContext {
   public:
-    /// Errors: invalid_field if OpenSSL refuses the certificate or its key, e.g. one that is too short for
+    /// Errors: invalid_field if OpenSSL refuses the certificate or its key, e.g. a key that is too short for
     /// the security level of this host (SSL_CTX_set_security_level(3)).
     static base::Result<std::shared_ptr<const TlsContext>> make(const Certificate& certificate);
     TlsContext(const TlsContext&) = delete;

@@ -12,7 +12,7 @@
 namespace atl::http {
 namespace {
 
-// What one call may take from the socket, or encrypt: about a tenth of a millisecond.
+// The bytes that one call may read from the socket, or encrypt: about a tenth of a millisecond.
 constexpr std::size_t k_read_turn_bytes = 20UL * 1024;
 constexpr std::size_t k_write_turn_bytes = 256UL * 1024;
 static_assert(k_read_turn_bytes > SSL3_RT_MAX_PACKET_SIZE);
@@ -58,7 +58,7 @@ TlsStream::Step TlsStream::begin() {
     SSL_set_accept_state(ssl_);
     SSL_set_msg_callback(ssl_, on_message);
     SSL_set_msg_callback_arg(ssl_, this);
-    // Its last user but SSL itself, which keeps what it needs.
+    // Only SSL itself still needs the context, and it has its own reference.
     context_.reset();
     return Step::done;
 }

@@ -1,7 +1,7 @@
-// One connection's TLS over a non-blocking socket: every call does what can be done at once and says what to
-// wait for. Nothing is allocated before the client's first byte, and an idle one keeps no record buffers.
-// Each call does a bounded amount of work: a peer that never pauses lets the loop run. Not here: waiting,
-// deadlines (connection.hpp), the rules (tls_context.hpp).
+// One connection's TLS over a non-blocking socket: every call does the work that is possible at once and
+// names the event to wait for. Nothing is allocated before the client's first byte, and an idle connection
+// keeps no record buffers. Each call does a bounded amount of work: a peer that never pauses lets the loop
+// run. Not here: waiting, deadlines (connection.hpp), the rules (tls_context.hpp).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// One coroutine waits, anyone wakes it. A wake without a waiter is lost: the state that a waiter looks for is
-// kept elsewhere, and it waits in a loop: `while (!ready) co_await event->async_wait();`. Single-threaded.
+// One coroutine waits; any code may wake it. A wake without a waiter is lost: the state that a waiter looks
+// for is kept elsewhere, and it waits in a loop: `while (!ready) co_await event->async_wait();`.
+// Single-threaded.
 #pragma once
 
 #include <boost/asio/any_completion_handler.hpp>
@@ -15,14 +16,14 @@ namespace atl::http {
 
 class WakeQueue;
 
-/// What a wake may have before it, in a turn of the loop.
+/// The priority of a wake: the work that may run before it in a turn of the loop.
 enum class WakeLane : std::uint8_t {
-    prompt,  // others of this lane
-    fanout,  // for one of many that are woken together: also a slice of time of `prompt`
-    step,    // for the next step of long work: also a slice of `prompt` and one of `fanout`
+    prompt,  // other wakes of this lane
+    fanout,  // one of many wakes at once: also a slice of time of `prompt`
+    step,    // the next step of long work: also a slice of `prompt` and one of `fanout`
 };
 
-/// For one of so many that are woken together.
+/// The lane for one of `together` sessions that are woken together.
 constexpr WakeLane lane_among(std::size_t together) noexcept {
     constexpr std::size_t k_few = 8;
     return together <= k_few ? WakeLane::prompt : WakeLane::fanout;
@@ -32,7 +33,7 @@ class WakeEvent : public std::enable_shared_from_this<WakeEvent> {
   public:
     explicit WakeEvent(base::Executor executor);
 
-    /// Completes at the next wake. One waiter at a time. Not cancellable: whoever wants it to end wakes it.
+    /// Completes at the next wake. One waiter at a time. Not cancellable: a wake ends it.
     base::Task<> async_wait() {
         return boost::asio::async_initiate<const boost::asio::use_awaitable_t<base::Executor>, void()>(
             [this](auto handler) { waiter_ = std::move(handler); },

@@ -1,9 +1,9 @@
-// The wakes that were posted on a loop, first come, first served in each of three lanes, so that who has
-// asked for something does not wait behind many who only listen. A turn of the loop is a slice of time of
-// `prompt`, a shorter one of `fanout` (one event wakes all subscribers of a conversation, a tick of the
-// deadlines many connections), and one step of long work (replays: many of them hold up a message no more
-// than one does). Between two turns whatever else is ready has its own. A service of the io_context, so that
-// all wakes of a loop share it.
+// The posted wakes of a loop, first come, first served in each of three lanes, so that a client with a
+// request does not wait behind many subscribers. A turn of the loop is a slice of time of `prompt`, a shorter
+// one of `fanout` (one event wakes all subscribers of a conversation, a tick of the deadlines many
+// connections), and one step of long work (replays: many of them hold up a message no more than one does).
+// Between two turns the other ready handlers run. A service of the io_context, so that all wakes of a loop
+// share it.
 #pragma once
 
 #include <array>

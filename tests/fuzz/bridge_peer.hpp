@@ -46,7 +46,7 @@ class BridgePeer {
     base::UniqueFd accept();
     /// Sends `text` and settles; false once the host is gone.
     bool send(const base::UniqueFd& connection, std::string_view text);
-    /// What the host has sent so far.
+    /// The bytes that the host has sent so far.
     static std::string received(const base::UniqueFd& connection);
 
   private:

@@ -1,6 +1,6 @@
-// X-Forwarded-For and prefixes: whatever the fields say, the client is the peer, a named proxy of the list,
-// or the first address from the right that is none, as a plain reader finds it; and nothing counts from a
-// peer that is no named proxy.
+// X-Forwarded-For and prefixes: for any fields, the client is the peer, a named proxy of the list, or the
+// first address from the right that is no named proxy, as a plain reader finds it. Fields from a peer that is
+// no named proxy are ignored.
 #include "http/access/client_address.hpp"
 
 #include "core/base/limits.hpp"

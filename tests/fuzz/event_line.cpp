@@ -1,6 +1,6 @@
-// Lines that an agent wrote, as the host checks them: accepted exactly when they are what
-// bridge/event_line.hpp says, by nlohmann's document reader; the payload untouched; host and guest read the
-// same event.
+// Lines that an agent wrote, as the host checks them. The host accepts a line exactly if nlohmann's document
+// reader finds the form of bridge/event_line.hpp; the payload is unchanged; host and guest read the same
+// event.
 #include "bridge/event_line.hpp"
 #include "core/base/utf8.hpp"
 
@@ -44,7 +44,8 @@ void check_event(std::string_view line) {
     if (text.ends_with('\r'))
         text.remove_suffix(1);
     const auto document = fuzz::read_document(text);
-    // What only the guest takes for the end of a turn it makes up for; the other way round it could not.
+    // If only the guest takes a line for the end of a turn, it sends a `done` itself. In the opposite case it
+    // could not repair the turn.
     require(!event || event->name != bridge::ev::done || guest::event_name(line) == bridge::ev::done,
             "what ends a turn for the host ends it for the guest");
     require(event.has_value() == (is_plain(text) && should_be_accepted(document)),

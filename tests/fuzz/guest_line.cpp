@@ -1,4 +1,4 @@
-// What the guest reads: commands, the agent's choice, and the output of an agent, cut into lines.
+// The input of the guest: commands, the agent's choice, and the output of an agent, cut into lines.
 #include <algorithm>
 
 #include "bridge/agents/line_splitter.hpp"

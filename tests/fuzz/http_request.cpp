@@ -121,7 +121,7 @@ Outcome read_all(const std::vector<std::string_view>& pieces) {
     return outcome;
 }
 
-// The second reader. It knows no incomplete input: what it is given was accepted.
+// The second reader. It knows no incomplete input: it gets only accepted requests.
 class Reference {
   public:
     explicit Reference(std::string_view bytes) : left_(bytes) {}

@@ -1,5 +1,5 @@
-// Paths and queries: the router finds what a plain comparison of segments finds, and percent-encoding is
-// undone once and exactly.
+// Paths and queries: the router finds the same route as a plain comparison of segments, and percent-encoding
+// is decoded once and exactly.
 #include <algorithm>
 
 #include "core/base/utf8.hpp"

@@ -1,5 +1,5 @@
-// Bodies of requests: JSON is taken exactly when nlohmann's document reader takes it and it is UTF-8, within
-// the depth and without a name twice; the forms hold what they promise of it.
+// Bodies of requests: JSON is accepted exactly if nlohmann's document reader accepts it and it is UTF-8,
+// within the depth and without a repeated name; the forms keep their promises for it.
 #include <algorithm>
 
 #include "core/base/utf8.hpp"

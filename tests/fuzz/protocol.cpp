@@ -1,5 +1,5 @@
-// What one end of the bridge writes the other end reads, whatever the text: commands, text deltas, errors,
-// and the repair of a program's output to UTF-8.
+// Each end of the bridge reads what the other end writes, for any text: commands, text deltas, errors, and
+// the repair of a program's output to UTF-8.
 #include "bridge/protocol.hpp"
 
 #include "bridge/event_line.hpp"

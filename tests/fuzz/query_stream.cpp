@@ -1,5 +1,5 @@
-// One turn, then the next by the same channel: events up to `done`, bad lines told, and whatever the guest
-// says after `done` never reaches the second turn.
+// One turn, then the next turn of the same channel: events up to `done`, bad lines are reported, and lines
+// after `done` never reach the second turn.
 #include "bridge/query_stream.hpp"
 
 #include "bridge/event_line.hpp"
@@ -34,7 +34,7 @@ struct Recorder final : sandbox::QueryObserver {
     bool slow = false;
 };
 
-// What is left of `text` is what the guest says beyond the turn.
+// Afterwards `text` holds only the lines after the turn.
 Calls expected_calls(std::string_view& text) {
     Recorder recorder;
     while (!recorder.ended) {

@@ -1,4 +1,5 @@
-// What the fuzz targets share: an invariant that stops the run, and an input taken apart piece by piece.
+// Helpers of the fuzz targets: an invariant that stops the run, and an input that is taken apart piece by
+// piece.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +29,8 @@ class Input {
 /// `text` in pieces whose sizes follow from `seed`: 0 is one piece, 1 is byte by byte.
 std::vector<std::string_view> cut(std::string_view text, std::uint8_t seed);
 
-/// What nlohmann's own document reader makes of `text`, with what it does not tell by itself. Views and text
-/// of no more than its top level: nothing here recurses into hostile nesting.
+/// The result of nlohmann's own document reader for `text`, with facts that it does not report by itself.
+/// Only the top level is kept: no code here recurses into hostile nesting.
 struct Document {
     bool accepted = false;
     std::size_t depth = 0;        // 1 for {} or []

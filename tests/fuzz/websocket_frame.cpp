@@ -1,6 +1,6 @@
-// A client's WebSocket bytes, with and without permessage-deflate: the same messages however they arrive,
-// none that a plain decoder does not find, nothing beyond the bounds; what the server compresses is read
-// back.
+// A client's WebSocket bytes, with and without permessage-deflate: the same messages for every split of the
+// bytes, only messages that a plain decoder also finds, and none beyond the bounds; the server's compressed
+// messages are read back.
 #include <zlib.h>
 
 #include <algorithm>
@@ -65,8 +65,7 @@ std::uint64_t number(std::string_view bytes) {
     return value;
 }
 
-// The message that a whole payload stands for, in one call of zlib for each stream in it; cut at what a
-// test's message can have.
+// Inflates a whole payload, with one call of zlib for each stream in it; cuts the message at `limit`.
 std::string plainly_inflated(const std::string& payload, std::size_t limit) {
     std::string input = payload + std::string("\0\0\xff\xff", 4);
     std::string out(limit + 1, '\0');
@@ -132,7 +131,7 @@ void check_bounds(const Transcript& seen, std::size_t limit) {
     }
 }
 
-// What the server compresses is read back, by a client's bound on the window as well; any bytes may come.
+// Reads back the server's compression of any bytes, also with a client's bound on the window.
 void check_deflate(std::string_view text) {
     static http::Deflater s_deflater;
     static http::Inflater s_inflater;
@@ -152,7 +151,7 @@ void check_deflate(std::string_view text) {
         require(inflated == plainly_inflated(std::string(text), 4096), "zlib alone reads the same");
 }
 
-// Any text as what a client offers.
+// Checks any text as the offer of a client.
 void check_offer(std::string_view text) {
     http::Request request;
     request.fields.push_back({http::k_extensions_field, text});
@@ -166,7 +165,7 @@ void check_offer(std::string_view text) {
             "nothing is answered that was not offered");
 }
 
-// What the server writes is read back.
+// Reads back the server's frames.
 void check_writers(std::string_view payload) {
     std::string frame;
     http::write_frame(frame, Opcode::text, payload);

@@ -1,4 +1,4 @@
-// What bounds conversations, limits that a key may ask for, and sandboxes by descriptors.
+// Bounds on conversations, on the limits that a key may ask for, and on sandboxes by descriptors.
 
 #include <catch2/catch_test_macros.hpp>
 #include <filesystem>

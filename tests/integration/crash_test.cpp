@@ -74,7 +74,7 @@ bool is_mounted_on(const fs::path& folder) {
     return false;
 }
 
-/// A client that follows one conversation for good and checks what it is told.
+/// A client that follows one conversation until the end and checks each event.
 struct Follower {
     std::string id;
     std::uint64_t seen = 0;
@@ -123,7 +123,7 @@ struct Follower {
     std::vector<std::size_t> rounds_sent;  // the rounds in which a turn was begun
 };
 
-/// The workspace's log holds all that was said, and no line was lost or cut.
+/// The workspace's log holds every message, and no line is lost or cut.
 void check_log(const Follower& follower, const std::string& log) {
     std::map<std::size_t, std::uint64_t> last;
     std::istringstream lines(log);

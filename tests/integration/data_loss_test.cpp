@@ -1,5 +1,5 @@
 // A database that is missing, old, replaced or damaged: no workspace is ever removed for it, and the operator
-// is told what to do. ATOLL_TEST_FULL=1 makes the drill of kills as long as it should be before a release.
+// is told the remedy. ATOLL_TEST_FULL=1 makes the drill of kills as long as a release needs it.
 #include <sys/stat.h>
 
 #include <atomic>
@@ -148,7 +148,7 @@ TEST_CASE("Killed servers with a pool leave no orphan, and no workspace of a con
     CHECK(created.size() >= kills / 2);
     for (const auto& id : created)
         CHECK(fs::is_directory(dir.path() / "workspaces" / id));
-    // What a start finds is what the store knows, and nothing else.
+    // A start finds exactly the workspaces that the store knows.
     std::set<std::string> known;
     // A page is bounded by its bytes: there are more of them.
     Json next = "";
@@ -262,7 +262,7 @@ TEST_CASE("An orphan that is removed goes with the next start, and one that a da
     CHECK(orphans(dir.path()).empty());
     CHECK(server.log().find(" returned=1 missing=1") != std::string::npos);
     CHECK(api.message(conversation, "cat note").output == "kept\n");
-    api.remove(api.create()["id"]);  // through the same helper as what was in the trash, after it
+    api.remove(api.create()["id"]);  // removed by the same helper after the trash
     CHECK(fs::is_empty(dir.path() / "trash"));
 }
 
@@ -315,7 +315,7 @@ TEST_CASE("A backup made while the server works is restored as README.md says, a
     // Conversations of then are there; files are as they were last.
     CHECK(types(api.events(early)).find("turn_complete") != std::string::npos);
     CHECK(api.message(early, "cat note").output == "later\n");
-    // One that was deleted since is back without its files, and says so.
+    // A conversation that was deleted since the backup is back without its files, and the API says so.
     const Turn turn = api.message(deleted, "cat note");
     REQUIRE_FALSE(turn.errors.empty());
     CHECK(Json(turn.events).dump().find("its workspace is gone") != std::string::npos);

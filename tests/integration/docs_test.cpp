@@ -37,7 +37,7 @@ std::string commands_of(const fs::path& page) {
     return commands;
 }
 
-/// Against this server, in a folder of its own; what it printed.
+/// Runs the page against this server, in a folder of its own; returns the output.
 std::string run_page(const ServerProcess& server, const fs::path& folder, const fs::path& page) {
     std::ofstream(folder / "api-key") << server.key();
     std::string commands = commands_of(page);

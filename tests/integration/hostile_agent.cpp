@@ -1,8 +1,8 @@
-// An agent that does what its prompt says, most of it wrong. Speaks the JSON-lines vocabulary otherwise.
-// Prompts: ok, crash, segv, garbage, long-line, flood N, deep, deaf (never answers, ignores interrupts),
-// odd-done N (ends the turn with the Nth line that is hardly a `done`), children (dies and leaves a child
-// with its pipes), silent-exit, binary, unknown, stderr. Argument "never-ready": says nothing. Argument
-// "exit-at-start": exits 3 with a word on stderr.
+// An agent that misbehaves as its prompt says. Speaks the JSON-lines vocabulary otherwise. Prompts: ok,
+// crash, segv, garbage, long-line, flood N, deep, deaf (never answers, ignores interrupts), odd-done N (ends
+// the turn with the Nth line that is hardly a `done`), children (dies and leaves a child with its pipes),
+// silent-exit, binary, unknown, stderr. Argument "never-ready": says nothing. Argument "exit-at-start": exits
+// 3 with a word on stderr.
 #include <signal.h>
 #include <unistd.h>
 

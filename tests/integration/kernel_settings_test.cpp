@@ -1,5 +1,5 @@
-// What depends on settings of the whole kernel: hidden, since only the virtual machine of tests/vm may change
-// them.
+// Behaviour that depends on settings of the whole kernel. The tests are hidden, since only the virtual
+// machine of tests/vm may change these settings.
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,4 +1,4 @@
-// API keys beside the server's own: made and revoked while it runs, and what a user's key can reach.
+// API keys beside the server's own: made and revoked while it runs, and the reach of a user's key.
 #include <sys/stat.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -41,7 +41,7 @@ std::string code_of(const HttpResponse& response) {
     return Json::parse(response.body)["code"];
 }
 
-/// A refusal without what differs from request to request.
+/// A refusal without the fields that differ from request to request.
 Json without_request(const HttpResponse& response) {
     Json problem = Json::parse(response.body);
     problem.erase("requestId");
@@ -58,7 +58,7 @@ struct Operation {
     std::string pattern;
 };
 
-/// What the server itself says that it can do.
+/// The operations in the server's own OpenAPI document.
 std::vector<Operation> operations(ApiClient& api) {
     std::vector<Operation> all;
     const Json document = api.call(200, "GET", "/openapi.json");
@@ -73,7 +73,7 @@ std::vector<Operation> operations(ApiClient& api) {
     return all;
 }
 
-/// Sends what fits any route, without waiting for the end of a stream.
+/// Sends a request that fits any route, without waiting for the end of a stream.
 HttpResponse ask(const ServerProcess& server, const std::string& key, const std::string& method,
                  const std::string& target) {
     HttpClient client = client_with(server, key);
@@ -98,7 +98,7 @@ TEST_CASE("A key is added and revoked while the server runs, and counts at once"
     CHECK((status.st_mode & 07777) == 0600);
 
     CHECK(keys(server.data_dir(), {"revoke", key.id}).status == 0);
-    // The same connection: what counts is the request.
+    // The same connection: each request is checked anew.
     const auto refused = client.request("GET", "/v1/conversations");
     CHECK(refused.status == 401);
     HttpClient nobody("127.0.0.1:" + std::to_string(server.port()));

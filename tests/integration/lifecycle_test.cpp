@@ -1,4 +1,4 @@
-// Warm and cold pauses, what ends them, and whose sandbox ends when there is no place left.
+// Warm and cold pauses, their ends, and the choice of the evicted sandbox when no place is left.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 
@@ -52,7 +52,7 @@ TEST_CASE("A conversation that is paused warm goes on where it was, with a messa
     ApiClient api(server);
     require_freezer(api);
     const std::string id = api.create()["id"];
-    // What is in /tmp does not outlive the sandbox.
+    // Files in /tmp do not outlive the sandbox.
     api.message(id, "echo kept > /tmp/file");
     const Json paused = pause_warm(api, id);
     CHECK(paused["status"] == "paused");

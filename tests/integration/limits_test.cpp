@@ -1,5 +1,5 @@
-// What one client may take of a server: over it the answer names the limit and the time to wait, and nobody
-// else notices. Each refusal has another client beside it that is served.
+// Limits on one client: over a limit the answer names the limit and the time to wait, and other clients are
+// not affected. In each test another client is served beside the refused one.
 #include <catch2/catch_test_macros.hpp>
 #include <regex>
 
@@ -233,7 +233,7 @@ TEST_CASE("Clients behind a named proxy are told apart, and logged by their own 
         answer = ask(proxy, "203.0.113.9");
     check_refusal(answer, "too_many_requests");
     CHECK(ask(proxy, "203.0.113.10").status == 404);
-    // Written by someone who is no proxy it is worth nothing.
+    // From a peer that is no proxy the field is ignored.
     HttpClient stranger = client_from(server, "127.0.0.2", key);
     for (int i = 0; i < 50; ++i)
         CHECK(ask(stranger, "203.0.113.66").status == 404);

@@ -1,5 +1,5 @@
-// The server as Prometheus and its operators see it: the page of metrics, read by a strict parser, moves with
-// what happens; what a sandbox uses and wrote is told as it is.
+// The server as Prometheus and its operators see it: the page of metrics, read by a strict parser, follows
+// the events; the usage and the log of a sandbox are correct.
 #include <catch2/catch_test_macros.hpp>
 #include <cstdio>
 #include <fstream>

@@ -1,5 +1,4 @@
-// The warm pool end to end: what a conversation gets from it, who does not, and what becomes of what nobody
-// claimed.
+// The warm pool end to end: which conversations get a sandbox from it, and the end of unclaimed sandboxes.
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -74,7 +73,7 @@ TEST_CASE("A conversation from the pool is as any other, and its sandbox was nev
     }
     if (is_root())
         CHECK(owners.size() == 2);
-    // What was claimed is replaced.
+    // Claimed sandboxes are replaced.
     await_ready(api, 2);
     for (const std::string& name : workspaces(server))
         CHECK((sandboxes.contains(name) || !made_ahead.contains(name)));
@@ -112,7 +111,7 @@ TEST_CASE("A sandbox of the pool that dies is replaced and never given out") {
     ApiClient api(server);
     await_ready(api, 1);
     const auto before = workspaces(server);
-    // Its processes are all that the server has besides its helpers: end what is a guest.
+    // Besides its helpers, the server has only processes of the pool: kill each bwrap.
     for (const pid_t pid : descendants(server.pid())) {
         std::error_code ignored;
         const auto name = fs::read_symlink("/proc/" + std::to_string(pid) + "/exe", ignored).filename();

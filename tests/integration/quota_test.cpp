@@ -36,7 +36,7 @@ TEST_CASE("Where the kernel enforces the disk limit, writing fails and the conve
     CHECK(api.get(id)["generation"] == 1);
     CHECK(api.message(neighbour, std::string(k_fill) + "echo fine").output == "fine\n");
 
-    // Raised, it holds for the sandbox that runs; and what was deleted can be written again.
+    // A raised limit applies to the running sandbox, and deleted bytes can be written again.
     const Json patched = api.call(200, "PATCH", "/v1/conversations/" + id, R"({"limits":{"diskMb":64}})");
     CHECK(patched["enforcement"]["disk"] == "quota");
     CHECK(api.message(id, std::string(k_fill) + "echo fine").output == "fine\n");
@@ -82,7 +82,7 @@ TEST_CASE("A quota survives the server, and goes with the conversation", "[quota
     CHECK(api.message(id, std::string(k_fill) + "echo").output.size() > 1);
     CHECK(api.get(id)["status"] == "active");
     api.remove(id);
-    // What it held counts for nobody.
+    // The removed workspace counts for no other sandbox.
     const std::string next = api.create({{"limits", {{"diskMb", 16}}}})["id"];
     CHECK(api.message(next, "head -c 12000000 /dev/zero > f && sync . && echo fine").output == "fine\n");
 }

@@ -1,4 +1,5 @@
-// Limits end to end: what a sandbox does over its limit, what its conversation is told, and that it goes on.
+// Limits end to end: the end of a sandbox over its limit, the events of its conversation, and that the
+// conversation goes on.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <fstream>

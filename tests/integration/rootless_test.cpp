@@ -133,7 +133,7 @@ TEST_CASE("Workspaces of subordinate uids are refused by a server that cannot ha
     CHECK(refused.output.find("belong to other uids") != std::string::npos);
     CHECK(refused.output.find("/etc/subuid") != std::string::npos);
 
-    // With other ids than those that the workspaces have it does not start either.
+    // It does not start either with other ids than the workspaces have.
     std::ofstream(data / "subordinate-ids")
         << k_first_subordinate_id + 10 << ' ' << k_first_subordinate_id << " 65535\n";
     CHECK_THROWS_WITH(ServerProcess(options(Privilege::subordinate, data)),
@@ -146,7 +146,7 @@ TEST_CASE("Rootless with subordinate ids the API says what still counts for the 
     const ServerProcess server(options(Privilege::subordinate, make_data_dir(dir)));
     ApiClient api(server);
     CHECK(api.call(200, "GET", "/v1/system")["notEnforced"].contains("perUser"));
-    // The control for the words: what one sandbox takes another does not get.
+    // The control for that text: one sandbox takes a resource, and another does not get it.
     const std::string take = R"(exec python3 -c '
 import ctypes, time
 libc = ctypes.CDLL(None)

@@ -1,4 +1,5 @@
-// What an operator meets: a server that starts, one that cannot and says why, one that ends as it should.
+// The operator's view: a server that starts, a server that cannot start and says why, a server that ends in
+// order.
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -214,7 +215,7 @@ os._exit(os.killpg(0, 9))')")
     };
     // Beside the process itself, and nothing else: bash became it.
     CHECK(children(made) == "11\n");
-    // What others of the same user run is not counted, and the limit is not theirs to lift.
+    // Processes of other sandboxes of the same user do not count, and a sandbox cannot raise the limit.
     const Json other = api.call(201, "POST", "/v1/conversations", R"({"limits":{"maxProcesses":40}})");
     CHECK(children(other) == "30\n");
     CHECK(api.message(made["id"],
@@ -281,7 +282,7 @@ TEST_CASE("The slice of guests is short, that of the server long, and agents hav
     }
     CHECK(slice_of(server.pid()) == 10'000'000);
     CHECK(guests == std::vector<std::uint64_t>{100'000});
-    // What the agent starts looks at itself: runtime is the field at byte 24.
+    // A child of the agent reads its own attributes: the runtime is the field at byte 24.
     const std::string look =
         "python3 -c 'import ctypes, struct; b = ctypes.create_string_buffer(48); "
         "ctypes.CDLL(None).syscall(" +

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A folder with a certificate for a.example, and what a server needs to use it.
+/// A folder with a certificate for a.example, and the server options that use it.
 struct TlsFiles {
     TlsFiles() : paths(write_certificate(dir.path(), make_certificate("a.example"))) {
         options.arguments = {"--tls-cert", paths.certificate.string(), "--tls-key", paths.key.string()};

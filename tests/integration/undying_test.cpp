@@ -1,5 +1,5 @@
-// What does not die or does not answer: sandboxes that SIGKILL does not end, helpers that stand still,
-// zygotes that are gone. Clients are answered, and nothing is given to anybody else before it is free.
+// Processes that do not die or do not answer: sandboxes that SIGKILL does not end, helpers that stand still,
+// zygotes that are gone. Clients get their answers, and no resource is given away before it is free.
 #include <signal.h>
 #include <sys/stat.h>
 
@@ -57,7 +57,7 @@ std::optional<std::uint64_t> status_of(pid_t pid, const std::string& key) {
     return std::nullopt;
 }
 
-/// Those that have memory: zombies are only waiting for their parent.
+/// The processes of `uid` that still have memory: a zombie only waits for its parent.
 std::vector<pid_t> processes_of(uid_t uid) {
     auto pids = all_pids();
     std::erase_if(pids,
@@ -232,7 +232,7 @@ TEST_CASE("A create succeeds whichever of the processes that wait for one have d
     if (waiting().empty())
         SKIP("without cgroup v1 no process waits for a sandbox");
     REQUIRE(await([&] { return waiting().size() >= 4; }));
-    // Dead, not only dying: until then one still takes what it is told.
+    // Waits until they are dead: a dying process may still take a request.
     const auto end = [](const std::vector<pid_t>& pids) {
         for (const pid_t pid : pids)
             ::kill(pid, SIGKILL);

@@ -172,7 +172,7 @@ TEST_CASE("After kill -9 of the server a WebSocket client gets every event once"
         while (events.size() < 50)
             events.push_back(Json::parse(socket.next_text()));
         server.kill_hard();
-        // What had been sent before is still in the socket.
+        // Frames that were sent earlier are still in the socket.
         try {
             for (;;)
                 events.push_back(Json::parse(socket.next_text()));
@@ -264,7 +264,7 @@ TEST_CASE("A reader's compressed frame is held to a reader's bound") {
     WebSocketClient reader(HttpClient("127.0.0.1:" + std::to_string(server.port())), target, k_deflate_offer);
     reader.send_deflated(std::string(100'000, ' '));
     CHECK(reader.await_close().close_code() == 1009);
-    // The positive control: who may send has room for it.
+    // The positive control: a client that may send has room for messages.
     auto writer = open_deflate(api, id);
     writer.send_deflated(R"({"type":"interrupt"})" + std::string(100'000, ' '));
     CHECK(follow(writer, "rejected").back()["code"] == "no_turn");
@@ -310,23 +310,23 @@ TEST_CASE("Messages that are not complete take no more memory than there is for 
     std::size_t taken = 0;
     for (auto& socket : sockets)
         taken += send_what_fits(socket.http().fd(), partial);
-    // The control: the clients did send, and what the kernel took for them is far beyond the budget.
+    // The control: the clients did send, and the kernel took far more bytes than the budget.
     CHECK(taken > 2 * k_budget_mb * 1024 * 1024);
     auto small = open_socket(api, id);
     small.send_text(message("echo $((6 * 7))"));
     CHECK(summarise(follow(small, "done")).output == "42\n");
     CHECK(api.get(id)["status"] == "active");
-    // Beside the budget each connection has what it may send without a place, and its buffer. Without a
-    // budget these clients took 1,000.
-#if defined(__SANITIZE_ADDRESS__)  // which keeps what is freed, and more beside each block
+    // Beside the budget each connection has its free bytes and its buffer. Without a budget these clients
+    // took 1,000 MB.
+#if defined(__SANITIZE_ADDRESS__)  // ASan keeps freed blocks and adds redzones
     constexpr std::size_t k_own_mb = 400;
 #else
     constexpr std::size_t k_own_mb = 80;
 #endif
     CHECK(resident_mb(server.pid()) <= idle_mb + k_budget_mb + k_own_mb);
 
-#if !defined(__SANITIZE_ADDRESS__)  // which keeps what is freed
-    // When they are gone and the server is idle, it gives back what the burst took.
+#if !defined(__SANITIZE_ADDRESS__)  // ASan keeps freed blocks
+    // Once they are gone and the server is idle, it returns the memory of the burst.
     constexpr std::size_t k_kept_mb = 16;
     REQUIRE(resident_mb(server.pid()) > fresh_mb + 2 * k_kept_mb);
     sockets.clear();

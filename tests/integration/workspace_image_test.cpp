@@ -43,7 +43,7 @@ void require_a_host_that_can() {
     REQUIRE(check.status == 0);
 }
 
-/// A data directory whose image is unmounted with it.
+/// A data directory with an image, which the destructor unmounts.
 class Place {
   public:
     ~Place() { unmount(); }
@@ -137,7 +137,7 @@ TEST_CASE("Workspaces move onto an image with project quotas, and are what they 
         ApiClient api(server);
         CHECK(api.get(id)["enforcement"]["disk"] == "quota");
         CHECK(api.message(id, k_tell).output == k_told);
-        // What was there before counts, and no more than the limit can be written.
+        // The earlier files count, and no more than the limit can be written.
         const Turn full = api.message(
             id, "for i in 1 2 3; do head -c 8000000 /dev/zero > big$i || break; done 2>&1; sync .; rm big*");
         INFO(full.output);

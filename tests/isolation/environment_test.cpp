@@ -1,4 +1,4 @@
-// What a sandbox's processes find in their environment.
+// The environment of a sandbox's processes.
 #include <catch2/catch_test_macros.hpp>
 #include <sstream>
 
@@ -25,7 +25,7 @@ Variables of_process(pid_t pid) {
     return parse(read_host_file("/proc/" + std::to_string(pid) + "/environ"), '\0');
 }
 
-/// What the shell was started with: `env` would tell of variables that bash made as well.
+/// The environment at the start of the shell: `env` would also list variables that bash made.
 Variables of_shell(Sandbox& sandbox) {
     return parse(sandbox.output("tr '\\0' '\\n' < /proc/$$/environ"), '\n');
 }

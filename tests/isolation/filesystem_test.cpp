@@ -1,4 +1,4 @@
-// What of the host's files a sandbox can read, and what it can write.
+// The files of the host that a sandbox can read, and the files that it can write.
 #include <pwd.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Folders of users on this host, outside of what a sandbox sees.
+/// Home folders of this host that a sandbox must not see.
 Words home_folders() {
     std::set<std::string> homes{"/home"};
     if (const passwd* self = ::getpwuid(::getuid()))
@@ -29,7 +29,7 @@ Words home_folders() {
     return there;
 }
 
-/// What exists on the host, and the tests' user can read.
+/// Files of the host that the tests' user can read.
 Words host_secrets(const Lab& lab) {
     const fs::path data = lab.server.data_dir();
     Words paths = home_folders();

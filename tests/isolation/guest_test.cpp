@@ -1,4 +1,4 @@
-// Process 1 of a sandbox cannot be driven, looked into or ended by what runs inside.
+// Processes inside a sandbox cannot control, inspect or end its process 1.
 #include <signal.h>
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,4 +1,4 @@
-// What the server leaves on the host: its files, its processes' command lines.
+// Traces of the server on the host: its files, the command lines of its processes.
 #include <sys/stat.h>
 
 #include <catch2/catch_test_macros.hpp>

@@ -52,9 +52,9 @@ class Sandbox {
     std::filesystem::path bridge_socket() const;
     /// The same as the host's root reaches it: a root server keeps it in a mount namespace of its own.
     std::filesystem::path reachable_bridge_socket() const;
-    /// Who its processes are for the host.
+    /// The uid of its processes on the host.
     uid_t host_uid() const;
-    /// All of its processes now as the host numbers them: the launcher, the guest, and what runs in it.
+    /// The host's pids of all its processes: the launcher, the guest, and the guest's children.
     std::vector<pid_t> processes() const;
 
     Turn run(const std::string& command);

@@ -15,7 +15,7 @@ Words join(Words first, const Words& second) {
     return first;
 }
 
-/// A program that is missing must not look like one that failed.
+/// A missing program must not look like a failed program.
 void require_program(Sandbox& sandbox, const std::string& name) {
     INFO("the host has no " << name << " in /usr");
     REQUIRE(sandbox.run("command -v " + name).exit_code == 0);

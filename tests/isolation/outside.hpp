@@ -51,7 +51,7 @@ class HostProcess {
 };
 
 /// Services of the host, open to everybody on it: TCP on each address that it has, an abstract Unix socket,
-/// and one with a path. Each answers who asks.
+/// and a Unix socket with a path. Each answers every client.
 class HostServices {
   public:
     HostServices();

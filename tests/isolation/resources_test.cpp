@@ -1,4 +1,4 @@
-// What a process inside may have of its own, and which processes a host without memory ends first.
+// Limits on one process inside, and the processes that a host without memory kills first.
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -64,7 +64,7 @@ const std::string k_lower_score =
 TEST_CASE("A process inside has as many open files as its sandbox's limit says, and cannot raise it") {
     Lab& lab = each_lab();
     INFO(lab.name);
-    // The control: outside the same program opens all that it tries.
+    // The control: outside, the same program opens all its files.
     const std::string free = run_outside({"bash", "-c", k_open_files}, ordinary_uid()).output;
     REQUIRE(free.ends_with("\n6003\n"));
     Sandbox sandbox(lab);

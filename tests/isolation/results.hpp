@@ -1,5 +1,5 @@
-// What the probe printed: a result a name. A name that is not there fails the test that asks for it, so that
-// a probe that did not get that far never passes for one that was refused.
+// The output of the probe: one result for each name. A missing name fails the test that asks for it, so an
+// attempt that was never made does not pass for a refused attempt.
 #pragma once
 
 #include <map>

@@ -47,7 +47,8 @@ TEST_CASE("A lock on a file of the host that a sandbox sees blocks nobody else w
     Sandbox holder(lab);
     Sandbox other(lab);
     Words shown{"/usr/bin/id", "/etc/ld.so.cache"};
-    // Nobody may make device nodes in a user namespace: those of the host are shown, and the server says so.
+    // A user namespace allows no new device nodes: the sandbox sees those of the host, and the server says
+    // so.
     if (lab.name != "subordinate")
         shown.emplace_back("/dev/null");
     for (const auto& path : shown) {

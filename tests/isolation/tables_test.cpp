@@ -1,4 +1,5 @@
-// Tables of which the host's kernel has one, or one for each uid: a sandbox must not use up what others need.
+// Kernel tables that exist once for the host, or once for each uid: a sandbox must not use up the entries
+// that others need.
 #include <catch2/catch_test_macros.hpp>
 
 #include "tests/isolation/lab.hpp"

@@ -1,5 +1,5 @@
 // The API as a test uses it: create conversations, run commands through the `shell` agent, follow events.
-// Every call throws std::runtime_error with the response when the server refuses what should work.
+// Every call throws std::runtime_error with the response if the server refuses a request that should work.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@ namespace atl::test {
 
 using Json = nlohmann::json;
 
-/// What one message came to.
+/// The result of one message.
 struct Turn {
     std::string output;               // all text deltas
     std::optional<int> exit_code;     // of turn_complete
@@ -39,7 +39,7 @@ class ApiClient {
                  std::chrono::milliseconds deadline = std::chrono::seconds(30));
     /// All events after `after` as the server pages them.
     std::vector<Json> events(const std::string& id, std::uint64_t after = 0);
-    /// Waits until the conversation has this status; throws with what it is after 15 s.
+    /// Waits until the conversation has this status; throws after 15 s, with the present status.
     Json await_status(const std::string& id, const std::string& status);
     /// A response that must have `status`; its body as JSON (null if empty).
     Json call(int status, const std::string& method, const std::string& target, const std::string& body = "",

@@ -209,7 +209,7 @@ class FakeChannel final : public sandbox::Channel {
     void start_agent(const sandbox::AgentSpec& agent, std::function<void(Result<void>)> done) override {
         require(agent.kind != sandbox::AgentSpec::Kind::none, "an agent of kind none was started");
         require(!process_->on_agent && !process_->on_agent_exit, "an agent was started where one runs");
-        // One that is measured gets it a moment later.
+        // A sandbox that is being measured gets it after its thaw.
         require(!process_->frozen || process_->sandbox_id == world_.measured,
                 "an agent was started in a frozen process");
         process_->on_agent = std::move(done);
@@ -228,7 +228,7 @@ class FakeChannel final : public sandbox::Channel {
     }
     std::unique_ptr<sandbox::Query> query(std::string_view, std::string_view, std::string_view,
                                           sandbox::QueryObserver& observer) override {
-        // One that is measured gets it a moment later.
+        // A sandbox that is being measured gets it after its thaw.
         require(!process_->frozen || process_->sandbox_id == world_.measured,
                 "a query was sent to a frozen process");
         auto state = std::make_shared<FakeQueryState>();
@@ -348,8 +348,8 @@ std::vector<sandbox::Leftover> FakeWorld::take_leftovers() {
     return left;
 }
 
-// Workspaces that the store does not know are unclaimed. Those of processes that an earlier server left stay.
-// Leases are in the store.
+// Removes unclaimed workspaces, which the store does not know, except those with processes of an earlier
+// server. Leases are in the store.
 void FakeWorld::sweep() {
     std::set<std::string> known;
     for (const auto& [id, record] : store.sandboxes)
@@ -382,7 +382,7 @@ void FakeWorld::server_killed() {
     }
     std::erase_if(processes, [](const auto& entry) { return !entry.second->alive; });
     watched.clear();
-    // The next start sweeps what is empty.
+    // The next start removes empty groups.
     groups.clear();
     for (const auto& [pid, process] : processes)
         groups.insert(process->sandbox_id + "-" + std::to_string(process->generation));

@@ -1,6 +1,6 @@
 // A world in memory for the core: a clock that stands still, timers that a test fires, and a fake of every
-// port. Nothing happens by itself: what a port would do later is a pending completion that the test runs,
-// in any order. Failures are injected by a chance that the test sets.
+// port. Nothing happens by itself: later work of a port is a pending completion, which the test runs in any
+// order. Failures are injected by a chance that the test sets.
 //
 // Invariants checked here: no callback after the destruction of its object, one answer a request, one
 // living process a sandbox, a workspace's uid is unique.
@@ -40,7 +40,7 @@ class FakeClock final : public base::Clock {
         return base::WallTime{base::Millis{1'700'000'000'000} + now_ + wall_ahead_};
     }
     void advance(base::Millis by) { now_ += by; }
-    /// As an operator who sets the clock, or NTP: no time passes.
+    /// Sets the clock as an operator or NTP does: no time passes.
     void jump_wall(base::Millis by) { wall_ahead_ += by; }
 
   private:
@@ -70,7 +70,7 @@ class FakeTimers final : public base::Timers {
     base::TimerId last_ = 0;
 };
 
-/// The store of a server that may be killed: only what was committed is there for the next one.
+/// The store of a server that may be killed: the next server finds only committed writes.
 class FakeStore final : public conversation::Store {
   public:
     base::Result<void> commit(std::span<const conversation::Write> writes) override;
@@ -104,7 +104,7 @@ class FakeStore final : public conversation::Store {
 
 struct FakeWorld;
 
-/// What the outside sees of a generation: a process that the test can end, and its agent.
+/// The outside view of a generation: a process that the test can end, and its agent.
 struct FakeProcessState {
     std::string sandbox_id;
     std::uint32_t generation = 0;
@@ -147,7 +147,7 @@ struct FakeWorld : sandbox::Launcher,
     /// that are stuck.
     void server_killed();
 
-    /// What a start does: workspaces go that the store does not know and no process lives in.
+    /// Does the sweep of a start: removes workspaces that the store does not know and that have no process.
     void sweep();
 
     /// The process dies, its streams end.

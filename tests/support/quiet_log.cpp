@@ -1,4 +1,4 @@
-// Keeps what the parts under test log, and shows it only below a test case that failed: a report among
+// Buffers the log of the parts under test, and shows it only below a failed test case: a report among
 // thousands of lines about good requests would be lost.
 #include <spdlog/sinks/ringbuffer_sink.h>
 #include <spdlog/spdlog.h>

@@ -15,7 +15,7 @@ void give(z_stream& stream, std::string_view input) {
     stream.avail_in = static_cast<uInt>(input.size());
 }
 
-// Calls `step` for as long as it fills what it is given.
+// Calls `step` as long as it fills its output buffer.
 template <class Step>
 std::string drained(z_stream& stream, Step step) {
     std::string out;

@@ -1,5 +1,5 @@
-// DEFLATE data (RFC 1951) by plain calls of zlib, to hold against what the server makes and takes. Throws
-// std::runtime_error where zlib gives an error.
+// DEFLATE data (RFC 1951) by plain calls of zlib, to compare with the server's output and input. Throws
+// std::runtime_error if zlib returns an error.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// A real atolld for a test: its own data directory, a free port, root or rootless. Dies with the test.
-// What it logs is in log(); a failing test should show it.
+// A real atolld for a test: its own data directory, a free port, root or rootless. Dies with the test. log()
+// has its log; a failing test should show it.
 #pragma once
 
 #include <sys/types.h>
@@ -61,7 +61,7 @@ class ServerProcess {
     const std::string& key() const noexcept { return key_; }
     const std::filesystem::path& data_dir() const noexcept { return data_dir_; }
     std::string log() const;
-    /// What it told on standard output when it started.
+    /// Its standard output at the start.
     const std::string& printed() const noexcept { return printed_; }
 
     void signal(int number) const;

@@ -1,5 +1,6 @@
-// Processes that no signal ends until they are let go: what cgroup v1's freezer holds dies only once it is
-// thawed (cgroup-v1/freezer-subsystem.rst). The group is the test's own, beside those of a server under test.
+// Processes that no signal ends before their thaw: a process in a frozen group of cgroup v1 dies only once it
+// is thawed (cgroup-v1/freezer-subsystem.rst). The group is the test's own, beside the groups of a server
+// under test.
 #pragma once
 
 #include <sys/types.h>
@@ -22,7 +23,7 @@ class StuckProcesses {
 
     /// From now on `pid` stands still and does not die.
     void hold(pid_t pid);
-    /// All go on; those that were killed die.
+    /// Thaws all; the killed processes die.
     void let_go();
 
   private:

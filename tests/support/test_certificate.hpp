@@ -27,7 +27,7 @@ struct CertificatePaths {
     std::filesystem::path key;  // mode 0600
 };
 
-/// Writes cert.pem and key.pem into the folder, in the place of those that are there.
+/// Writes cert.pem and key.pem into the folder and replaces existing files.
 CertificatePaths write_certificate(const std::filesystem::path& folder, const CertificatePem& pem);
 
 }  // namespace atl::test

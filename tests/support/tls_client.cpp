@@ -18,7 +18,7 @@ TlsClient::TlsClient(int fd, const TlsClientOptions& options)
     SSL_CTX_set_mode(context_.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     // Sessions come with tickets, after the handshake.
     SSL_CTX_set_session_cache_mode(context_.get(), SSL_SESS_CACHE_CLIENT);
-    SSL_CTX_set_security_level(context_.get(), 0);  // the server has to refuse what is weak, not its client
+    SSL_CTX_set_security_level(context_.get(), 0);  // the server has to refuse weak settings, not its client
     if (options.version != 0) {
         SSL_CTX_set_min_proto_version(context_.get(), options.version);
         SSL_CTX_set_max_proto_version(context_.get(), options.version);

@@ -1,5 +1,5 @@
-// The client's side of TLS on a connected socket. Trusts every certificate and tells whose it is: what a test
-// wants to know is which one it was shown.
+// The client's side of TLS on a connected socket. Trusts every certificate and reports it, since a test wants
+// to know which certificate the server showed.
 #pragma once
 
 #include <openssl/ssl.h>

@@ -1,6 +1,6 @@
-// A small blocking WebSocket client for tests: sends any frame, well-formed or not, and checks what it gets
-// against RFC 6455. Its frames are made here, not by the code under test. Every wait has a deadline and
-// throws std::runtime_error when it passes.
+// A small blocking WebSocket client for tests: sends any frame, well-formed or not, and checks the server's
+// frames against RFC 6455. Its frames are made here, not by the code under test. Every wait has a deadline
+// and throws std::runtime_error when it passes.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ inline const HeaderList k_websocket_headers{{"Connection", "keep-alive, Upgrade"
                                             {"Sec-WebSocket-Version", "13"},
                                             {"Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="}};
 
-/// What browsers offer.
+/// The offer of browsers.
 inline constexpr const char* k_deflate_offer = "permessage-deflate; client_max_window_bits";
 
 class WebSocketClient {
@@ -47,7 +47,7 @@ class WebSocketClient {
     /// extensions, if any.
     WebSocketClient(HttpClient http, std::string_view target, const std::string& offer = "");
 
-    /// What the server answered to the offer.
+    /// The server's answer to the offer.
     const std::string& extensions() const noexcept { return extensions_; }
 
     HttpClient& http() noexcept { return http_; }
@@ -62,8 +62,8 @@ class WebSocketClient {
     ServerFrame next(std::chrono::milliseconds deadline = k_client_deadline);
     /// The next text frame; pings before it are answered.
     std::string next_text(std::chrono::milliseconds deadline = k_client_deadline);
-    /// Waits for the server's close frame, dropping what comes before it, answers it, and waits for the end
-    /// of the connection.
+    /// Waits for the server's close frame, drops the frames before it, answers it, and waits for the end of
+    /// the connection.
     ServerFrame await_close(std::chrono::milliseconds deadline = k_client_deadline);
 
   private:

@@ -78,7 +78,7 @@ std::vector<std::string> sets_of(const std::string& pid) {
     return sets;
 }
 
-/// Of each process of these namespaces at most so many sets are read, and the others taken for like these.
+/// Reads at most `most_sets` sets of each process of these namespaces, and extrapolates to its other sets.
 void count_all(Counts& counts, std::size_t most_sets, Clock::time_point deadline) {
     each_number("/proc", [&](const std::string& pid) {
         const auto found = counts.find(link_of("/proc/" + pid + "/ns/pid"));
@@ -103,7 +103,7 @@ std::string namespace_of(const std::string& pid) {
 void count_epoll(unsigned seconds, unsigned long long enough, const std::vector<std::string>& pids) {
     const auto deadline = Clock::now() + std::chrono::seconds(seconds);
     std::pair<std::string, unsigned long long> most;
-    // A guess first: while all is counted, others are refused.
+    // An estimate first: during a full count the kernel goes on refusing registrations of others.
     for (const std::size_t most_sets : {k_sampled_sets, std::numeric_limits<std::size_t>::max()}) {
         Counts counts;
         for (const std::string& pid : pids)

@@ -8,10 +8,10 @@
 
 namespace atl::isolation {
 
-/// Each of `pids` is process 1 of a namespace. Writes "PID COUNT" of the one with most registrations to
-/// stdout, and nothing where nobody has any. What was not counted within `seconds` is missing in COUNT. A set
-/// of epoll that several processes have open counts for each; one that is too long for the kernel to write
-/// counts as k_countless.
+/// Each of `pids` is process 1 of a namespace. Writes "PID COUNT" of the namespace with most registrations to
+/// stdout, or nothing if none has any. Registrations that were not counted within `seconds` are missing in
+/// COUNT. An epoll set that several processes have open counts for each of them; a set that is too long for
+/// the kernel to write counts as k_countless.
 void count_epoll(unsigned seconds, unsigned long long enough, const std::vector<std::string>& pids);
 
 inline constexpr unsigned long long k_countless = 1ULL << 31;

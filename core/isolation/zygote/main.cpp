@@ -49,7 +49,7 @@ std::optional<ZygoteRequest> receive() {
         count = ::recvmsg(k_socket, &message, MSG_CMSG_CLOEXEC);
     } while (count < 0 && errno == EINTR);
     if (count <= 0)
-        ::_exit(EXIT_SUCCESS);  // nobody wants it any more
+        ::_exit(EXIT_SUCCESS);  // the server does not need it any more
     std::vector<int> fds;
     for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
          header = CMSG_NXTHDR(&message, header)) {
@@ -65,7 +65,7 @@ std::optional<ZygoteRequest> receive() {
 
 [[noreturn]] void fail(int log, const std::string& why) {
     const std::string line = "atoll: " + why + "\n";
-    // Nobody is left to tell if this fails.
+    // A failure of this write cannot be reported.
     (void)!::write(log, line.data(), line.size());
     ::_exit(k_failed);
 }

@@ -10,7 +10,7 @@ void put(std::string& out, std::string_view text) {
     out += '\0';
 }
 
-/// Takes the strings off a message one by one; after what is no message it is `broken`.
+/// Takes the strings off a message one by one; a malformed message makes it `broken`.
 class Reader {
   public:
     explicit Reader(std::string_view rest) : rest_(rest) {}

@@ -1,5 +1,5 @@
-// What the server sends its zygote: the program to become and the plan to run before, in one message of a
-// SOCK_SEQPACKET socket with the descriptors beside it (unix(7), SCM_RIGHTS). Strings end in a NUL, numbers
+// The request of the server to its zygote: the program to exec and the plan to run before, in one message of
+// a SOCK_SEQPACKET socket with the descriptors beside it (unix(7), SCM_RIGHTS). Strings end in a NUL, numbers
 // are written as text. Both ends are ours and of one build: there is no version.
 #pragma once
 
@@ -25,7 +25,8 @@ struct ZygoteRequest {
 /// The message's bytes. plan.fds and then plan.mount_namespace, if there is one, travel beside them.
 std::string encode(const ZygoteRequest& request);
 
-/// Nothing if the message is not what encode() makes, or `fds` are not as many as it names.
+/// Nothing if encode() cannot have made the message, or if the number of `fds` is not the number that it
+/// names.
 std::optional<ZygoteRequest> decode(std::string_view message, const std::vector<int>& fds);
 
 }  // namespace atl::isolation

@@ -224,7 +224,7 @@ struct KeptOption {
     int level;
     int option;
 };
-// linux/in6.h, linux/tcp.h, linux/in.h; what the kernel keeps for them is charged to nobody.
+// linux/in6.h, linux/tcp.h, linux/in.h; the kernel charges the memory of these options to no cgroup.
 constexpr KeptOption k_kept_options[] = {{"ipv6-2292pktoptions", IPPROTO_IPV6, 6},
                                          {"ipv6-flowlabel", IPPROTO_IPV6, 32},
                                          {"ipv6-hopopts", IPPROTO_IPV6, 54},
@@ -272,7 +272,7 @@ std::string core_limit_now() {
     return std::to_string(limit.rlim_cur) + "," + std::to_string(limit.rlim_max);
 }
 
-/// Each way to set the limit of core dumps to 0; then what it is.
+/// Tries each way to set the limit of core dumps to 0, then reads the limit.
 void core_limit(const Arguments&) {
     const rlimit none{0, 0};
     say("before", core_limit_now());
@@ -289,7 +289,7 @@ void foreign_abi(const Arguments&) {
         asm volatile("int $0x80" : "+a"(result) : : "memory");
         return result;
     });
-    // ENOSYS where the kernel has no x32; what counts is who survives it.
+    // ENOSYS where the kernel has no x32. The test asks whether the caller survives the call.
     tell_in_child("x32", [] { return ::syscall(0x4000'0000 + SYS_getpid); });
     tell_in_child("native", [] { return ::syscall(SYS_getpid); });
 }

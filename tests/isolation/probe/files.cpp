@@ -66,7 +66,7 @@ void put_text(const Arguments& words) {
     }
 }
 
-/// Every way to put something else where PATH is. Each attempt goes on whatever came of the others.
+/// Every way to put another file at PATH. Each attempt runs, also after others have succeeded or failed.
 void replace(const Arguments& words) {
     const std::string& path = words.at(0);
     const std::string folder = std::filesystem::path(path).parent_path();

@@ -31,14 +31,13 @@ constexpr Line k_lines[] = {
     {"shutdown", R"({"cmd":"shutdown"})"},
 };
 
-/// What comes back for one command line: ANSWERED, CLOSED without a byte, SILENT, or the errno of the
-/// connection.
+/// The answer to one command line: ANSWERED, CLOSED without a byte, SILENT, or the errno of the connection.
 std::string converse(const sockaddr_un& address, const std::string& line) {
     const int fd = ::socket(AF_UNIX, SOCK_STREAM, 0);
     if (fd < 0 || ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
         return outcome(-1);
     const std::string text = line + "\n";
-    // The other side may be gone already; what it says until then counts.
+    // The other side may be gone already; its answer until then counts.
     const ssize_t sent = ::send(fd, text.data(), text.size(), MSG_NOSIGNAL);
     pollfd waiting{fd, POLLIN, 0};
     char byte = 0;

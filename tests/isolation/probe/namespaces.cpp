@@ -61,7 +61,7 @@ void namespaces(const Arguments&) {
     }
 }
 
-/// Without a user namespace: what the capabilities of the caller give.
+/// Namespaces without a user namespace: they take capabilities of the caller.
 void bare_namespaces(const Arguments&) {
     for (const Namespace& kind : k_namespaces) {
         tell_in_child(std::string("unshare/") + kind.name,
@@ -86,7 +86,8 @@ void enter_namespaces(const Arguments&) {
     }
 }
 
-/// mounts FOLDER: what can be done to it. In order, since each needs the one before where it succeeds.
+/// mounts FOLDER: tries to change its mounts. The order matters: where the attempts succeed, each builds on
+/// the one before.
 void mounts(const Arguments& words) {
     const char* folder = words.at(0).c_str();
     tell("bind", ::mount(folder, folder, nullptr, MS_BIND, nullptr));
@@ -116,7 +117,8 @@ void put(const char* path, const std::string& text) {
     ::close(fd);
 }
 
-/// in-userns COMMAND...: as root of fresh namespaces of all kinds. The control of what needs capabilities.
+/// in-userns COMMAND...: as root of fresh namespaces of all kinds. The control for attempts that need
+/// capabilities.
 void in_userns(const Arguments& words) {
     const std::string uid = std::to_string(::geteuid());
     const std::string gid = std::to_string(::getegid());
@@ -130,7 +132,7 @@ void in_userns(const Arguments& words) {
     put("/proc/self/gid_map", "0 " + gid + " 1");
     const pid_t child = ::fork();
     if (child == 0) {
-        // Whatever is mounted here must not spread to the host.
+        // A mount made here must not spread to the host.
         if (::mount(nullptr, "/", nullptr, MS_PRIVATE | MS_REC, nullptr) != 0 || !run_command(words))
             ::_exit(2);
         ::_exit(0);

@@ -1,7 +1,7 @@
-// The program that tries what a sandbox must not allow. It runs on both sides: inside a sandbox, where it
-// must fail, and outside as the positive control, where it must succeed. Statically linked, free of
-// sanitizers. Every attempt is one line of output, `NAME RESULT`: OK, the name of an errno or signal, or a
-// value. Not here: what is expected. The tests know that.
+// A program whose attempts a sandbox must refuse. It runs on both sides: inside a sandbox, where it must
+// fail, and outside as the positive control, where it must succeed. Statically linked, free of sanitizers.
+// Every attempt is one line of output, `NAME RESULT`: OK, the name of an errno or signal, or a value. Not
+// here: the expected results, which the tests know.
 #pragma once
 
 #include <functional>
@@ -40,7 +40,7 @@ void tell(const std::string& name, long returned);
 std::string outcome(long returned);
 std::string signal_name(int signal_number);
 
-/// What `attempt` comes to in a child: like outcome(), or the name of the signal that ended it.
+/// The result of `attempt` in a child: like outcome(), or the name of the signal that ended the child.
 std::string in_child(const std::function<long()>& attempt);
 void tell_in_child(const std::string& name, const std::function<long()>& attempt);
 

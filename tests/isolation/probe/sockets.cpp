@@ -1,4 +1,4 @@
-// Which sockets can be made, who can be reached, and a service to be reached.
+// Tries to make sockets and to reach services, and is itself a service to be reached.
 // An endpoint is written tcp:PORT:ADDRESS, unix:PATH or abstract:NAME.
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -189,7 +189,7 @@ void answer(int listener) {
 
 /// Answers on the endpoints until it is killed. Port 0 is a free one: each endpoint is told as it is bound.
 void serve(const Arguments& endpoints) {
-    ::umask(0);  // what has a path is for everybody
+    ::umask(0);  // a socket with a path is open to everybody
     std::vector<pollfd> listeners;
     for (const auto& endpoint : endpoints) {
         if (const int fd = listen_on(endpoint); fd >= 0)

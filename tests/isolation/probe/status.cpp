@@ -1,5 +1,5 @@
-// What the probe itself is: ids, capabilities, filters, descriptors. And a configured agent that tells the
-// same.
+// The status of the probe itself: ids, capabilities, filters, descriptors. And a configured agent that
+// reports the same.
 #include <dirent.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -70,7 +70,7 @@ void identity(const Arguments&) {
     say("egid", std::to_string(::getegid()));
 }
 
-/// Each open descriptor and what it is. Asked for one by one: listing /proc/self/fd would open one more.
+/// Each open descriptor and its target. Queried one by one: listing /proc/self/fd would open one more.
 void descriptors(const std::string& prefix) {
     rlimit limit{};
     ::getrlimit(RLIMIT_NOFILE, &limit);

@@ -1,4 +1,4 @@
-// What the kernel keeps one table of for the whole host, or for each uid.
+// Resources with one kernel table for the whole host, or for each uid.
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -41,7 +41,8 @@ void open_ptys(const Arguments& words) {
     say("ptys", std::to_string(opened));
 }
 
-// Registers each of its files with each of its sets, again and again: what is given back is taken at once.
+// Registers each of its files with each of its sets, again and again: a registration that becomes free is
+// taken at once.
 [[noreturn]] void fill_epoll(int told, unsigned seconds) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::alarm(seconds);

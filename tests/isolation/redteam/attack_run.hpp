@@ -12,12 +12,12 @@
 
 namespace atl::test {
 
-/// What an attack printed.
+/// The output of an attack.
 struct Loot {
     std::map<std::string, std::uint64_t> taken;
     std::map<std::string, std::string> refused;  // names of errnos
     bool holding = false;                        // it came as far as it could; false: it was ended before
-    std::string text;                            // all of it, with what the shell said
+    std::string text;                            // the whole output, with the shell's own lines
 
     /// Fails the test if the attack told nothing of `key`: a missing program never passes for a refusal.
     std::uint64_t operator[](const std::string& key) const;
@@ -33,7 +33,7 @@ class AttackInside {
     AttackInside(Lab& lab, const Words& words, const Json& request = Json::object());
 
     Sandbox& sandbox() noexcept { return sandbox_; }
-    /// Waits until it holds what it took, or until its turn or sandbox ended.
+    /// Waits until it holds its loot, or until its turn or sandbox has ended.
     const Loot& loot(std::chrono::milliseconds deadline = k_attack_limit);
     /// The events of its turn that have been read so far.
     const std::vector<Json>& events() const noexcept { return events_; }

@@ -1,5 +1,5 @@
-// Room on the disk that no walk finds: each attack first outside, where the disk fills and nobody could say
-// by whom, then in a sandbox whose disk is only measured.
+// Disk space that no walk finds: each attack runs first outside, where the disk fills and no folder shows it,
+// then in a sandbox whose disk is only measured.
 #include <poll.h>
 #include <sys/mount.h>
 
@@ -28,7 +28,7 @@ fs::path made(const fs::path& folder) {
     return folder;
 }
 
-/// What of a server's data is on the small disk: all, or the workspaces alone (its folder `disk`).
+/// The part of a server's data on the small disk: all, or the workspaces alone (its folder `disk`).
 enum class OnDisk : std::uint8_t { all, workspaces };
 
 fs::path data_dir_on(const SmallDisk& disk, const TempDir& elsewhere, OnDisk what) {
@@ -51,7 +51,7 @@ class FilledLab {
             SKIP("project quotas where temporary folders are: nothing is measured");
     }
 
-    /// Waits until so much is free again; what is.
+    /// Waits until `megabytes` are free again; returns the free megabytes.
     std::uint64_t await_free(std::uint64_t megabytes) const {
         const auto until = Clock::now() + k_until_given_back;
         while (disk.free_mb() < megabytes && Clock::now() < until)
@@ -72,7 +72,7 @@ fs::path outside_folder(const SmallDisk& disk) {
     return folder;
 }
 
-/// What a walk over the folder finds.
+/// The size of the folder by a walk.
 std::uint64_t megabytes_in(const fs::path& folder) {
     std::uint64_t bytes = 0;
     for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -82,7 +82,7 @@ std::uint64_t megabytes_in(const fs::path& folder) {
     return bytes / (1024UL * 1024);
 }
 
-/// What the server's own walk over the folder finds, by a helper of its kind.
+/// The size of the folder by the server's own walk, with a helper of the same program.
 std::uint64_t measured_megabytes(const fs::path& folder) {
     const std::string command = R"(cd ')" + folder.string() +
                                 R"(' && echo '{"id":1,"op":"measure","path":"."}' | ')" +
@@ -96,7 +96,7 @@ std::uint64_t measured_megabytes(const fs::path& folder) {
     return answer["bytes"].get<std::uint64_t>() / (1024UL * 1024);
 }
 
-/// Runs the attack beside the neighbour to the end of its sandbox: how it ended, and what it took at most.
+/// Runs the attack beside the neighbour to the end of its sandbox: how it ended, and the most that it took.
 struct Outcome {
     Json end;
     std::uint64_t most_taken_mb = 0;
@@ -137,7 +137,7 @@ TEST_CASE("Deleted files that a sandbox keeps open, mapped or in flight count ag
     FilledLab filled(1024);
     const std::uint64_t free_before = filled.disk.free_mb();
     {
-        // The control: outside, the disk loses what no folder has.
+        // The control: outside, the disk loses space that no folder shows.
         const fs::path folder = outside_folder(filled.disk);
         AttackOutside outside({attack, folder.string(), "--max-mb", "100"}, rlimits_of(filled.neighbour));
         CHECK(outside.loot()["mb"] == 100);

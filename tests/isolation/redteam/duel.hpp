@@ -17,7 +17,7 @@ struct Duel {
     Loot outside;
     Loot inside;
     HostSample before;         // nothing was attacked
-    HostSample while_outside;  // the control held what it took
+    HostSample while_outside;  // while the control held its loot
     HostSample while_inside;   // the attacker in the sandbox did
     std::vector<Json> events;  // of the attacker's turn, to its end or to `holding`
     Json conversation;         // the attacker's, while it held or after its end

@@ -24,14 +24,14 @@ TEST_CASE("A server whose uid has no epoll registrations left serves on and ends
         return;  // each sandbox has a table of its own
     Sandbox neighbour(lab);
     Sandbox greedy(lab);
-    // The control: the table is full, and what is given back is taken at once.
+    // The control: the table is full, and a registration that becomes free is taken at once.
     greedy.probe_in_background({"fill-epoll", "100"}, "table full");
     const auto deadline = std::chrono::steady_clock::now() + k_deadline;
     int answered = 0;
     int refused = 0;
     do {
-        // A connection of its own, which needs a registration: what the reserve gives for it the greedy one
-        // may take first, so that the reserve can run out before the offender is found.
+        // Each connection needs a registration. The greedy sandbox may take the registration that the reserve
+        // gives up for it, so the reserve can run out before the offender is found.
         try {
             HttpClient client = lab.api.connect();
             answered += client.request("GET", "/v1/conversations/" + neighbour.id()).status == 200 ? 1 : 0;

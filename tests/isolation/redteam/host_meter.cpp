@@ -121,8 +121,7 @@ HostSample measure_host() {
 }
 
 const HostSample& default_slack() {
-    // Other programs of the host open files and fill caches meanwhile; what an attack takes is many times
-    // that.
+    // Other programs of the host open files and fill caches meanwhile; an attack takes many times that.
     static const HostSample slack = {{"available_mb", 1024},
                                      {"unreclaimable_mb", 64},
                                      {"vmalloc_mb", 32},

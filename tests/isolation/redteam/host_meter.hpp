@@ -1,4 +1,4 @@
-// What the host has left, in numbers that an attack from a sandbox must leave as they were.
+// The free resources of the host, in numbers that an attack from a sandbox must not change.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace atl::test {
 
-/// Name -> value; what this host or user does not tell is left out:
+/// Name -> value; a value that this host does not show this user is left out:
 ///   available_mb (MemAvailable), unreclaimable_mb (SUnreclaim), vmalloc_mb (VmallocUsed), sockets (the
 ///   host's net namespace), ptys, aio, files (open file descriptions), groups (cgroups of the
 ///   largest hierarchy), processes (below this one, so of its servers and sandboxes), and for root jit_kb
@@ -19,8 +19,8 @@ HostSample measure_host();
 /// How much of each the host may have more (or of available_mb less) than before.
 const HostSample& default_slack();
 
-/// Waits until the host has all back, within `slack`; then "", else what is missing, with numbers. Names that
-/// `slack` lacks are not looked at.
+/// Waits until the host has everything back, within `slack`. Returns "" or the missing resources with
+/// numbers. Names that `slack` lacks are ignored.
 std::string still_taken(const HostSample& before, std::chrono::milliseconds deadline,
                         const HostSample& slack = default_slack());
 

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// From now on nobody else sees what this process mounts.
+/// From now on other processes do not see the mounts of this process.
 bool leave_mounts() {
     static const bool left =
         ::unshare(CLONE_NEWNS) == 0 && ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
@@ -40,7 +40,7 @@ SmallDisk::SmallDisk(std::uint64_t megabytes) {
     const bool made = runs("mkfs.ext4 -q -F -m 0 '" + image.string() + "'") &&
                       runs("mount -o loop '" + image.string() + "' '" + path_.string() + "'");
     if (!made) {
-        // Without loop devices: what counts is there, but for the counting of what is written.
+        // Without loop devices: a tmpfs, which has all that the tests need except the count of written bytes.
         const std::string size = "size=" + std::to_string(megabytes) + "m";
         REQUIRE(::mount("tmpfs", path_.c_str(), "tmpfs", 0, size.c_str()) == 0);
     }

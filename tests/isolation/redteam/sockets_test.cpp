@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t k_limit_mb = 256;
 constexpr std::int64_t k_allowed_mb = 512;  // beyond the limit, and for no longer than k_allowed_time
-constexpr std::int64_t k_slack_mb = 192;    // what the server, the neighbour and the tests use meanwhile
+constexpr std::int64_t k_slack_mb = 192;    // the server, the neighbour and the tests use less meanwhile
 constexpr std::chrono::seconds k_allowed_time{1};
 constexpr std::chrono::seconds k_end_told{3};
 constexpr int k_tries = 3;  // other programs of the host use memory, too
@@ -157,7 +157,7 @@ TEST_CASE("Unread netlink sockets end their sandbox before the host misses their
 TEST_CASE("Unread sockets of UDP and TCP take no more than their sandbox may", "[redteam][vm]") {
     Lab& lab = each_lab();
     if (!limits_memory(lab))
-        return;  // nobody bounds what they hold; SECURITY.md says so
+        return;  // their memory is not bounded; SECURITY.md says so
     for (const char* kind : {"udp", "tcp"}) {
         INFO(kind);
         const std::string end = attack_memory(lab, {kind});
@@ -181,8 +181,8 @@ TEST_CASE("Unread Unix sockets and pipes take no more than the memory limit", "[
     if (!limits_memory(lab))
         return;
     CHECK(attack_memory(lab, {"unix"}).find("ended: oom") == 0);
-    // Pipes of a uid shrink to a page each before they reach the limit (pipe(7), pipe-user-pages-soft):
-    // nobody is ended, the host's memory is what counts.
+    // Pipes of a uid shrink to a page each before they reach the limit (pipe(7), pipe-user-pages-soft): no
+    // sandbox is ended, and only the host's memory is checked.
     attack_memory(lab, {"pipe"});
 }
 
@@ -191,6 +191,6 @@ TEST_CASE("A mix of all that the kernel keeps for a process takes no more than i
     Lab& lab = each_lab();
     if (!limits_memory(lab))
         return;
-    // Some of it is bounded without an end of the sandbox: the host's memory is what counts.
+    // Some of these are bounded without an end of the sandbox: only the host's memory is checked.
     attack_memory(lab, {"netlink", "udp", "tcp", "unix", "pipe", "pty", "epoll", "timer", "option"});
 }

@@ -25,7 +25,7 @@ sandbox::AgentSpec echo_agent() {
     return spec;
 }
 
-/// A generation whose guest is ready and runs no agent.
+/// A generation with a ready guest and no agent.
 struct Bench {
     boost::asio::io_context loop{1};
     HandTimers timers{loop};
@@ -128,7 +128,7 @@ TEST_CASE("an agent that cannot start is refused with its reason, and may be tri
     REQUIRE(bench.reply.has_value());
     CHECK(bench.reply->error().code() == Errc::deadline_exceeded);
     CHECK(second.at_end());
-    // It may run all the same: its end is nothing that the guest may not say.
+    // The agent may run all the same, so the guest may report its end.
     CHECK(bench.control->send(k_exit));
     bench.settle();
     CHECK_FALSE(bench.control->at_end());

@@ -19,7 +19,7 @@ class HandTimers final : public base::Timers {
     base::TimerId arm(base::Millis delay, std::function<void()> fire) override;
     void cancel(base::TimerId id) override { armed_.erase(id); }
     void defer(std::function<void()> run) override;
-    /// Lets `time` pass: fires what is due by then, in order.
+    /// Lets `time` pass: fires the timers that are due by then, in order.
     void advance(base::Millis time);
     std::size_t armed() const { return armed_.size(); }
 
@@ -34,11 +34,11 @@ class HandTimers final : public base::Timers {
 class FakePeer {
   public:
     explicit FakePeer(int fd) : socket_(fd) {}
-    /// What has arrived so far.
+    /// The bytes that have arrived so far.
     std::string received();
     /// Sends all of it; false if the host is gone or does not take it.
     bool send(std::string_view text);
-    /// The host has closed its end; drops what it sent before.
+    /// Whether the host has closed its end; drops the bytes before.
     bool at_end();
     void close() { socket_.reset(); }
     int fd() const { return socket_.get(); }

@@ -35,7 +35,7 @@ class Client {
     std::string buffer_;
 };
 
-/// What a shell or process agent said in one turn.
+/// The output of a shell or process agent in one turn.
 struct Transcript {
     std::vector<nlohmann::json> events;
     std::string text;  // all deltas

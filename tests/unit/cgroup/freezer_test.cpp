@@ -26,7 +26,7 @@ cgroup::Layout v1_only() {
     return {{}, cgroup::find_layout().v1};
 }
 
-/// A program that writes without end, and what it has written.
+/// A program that writes without end, and its output.
 struct Writer {
     pid_t pid = -1;
     base::UniqueFd output;
@@ -57,7 +57,7 @@ struct Writer {
 class Freezing {
   public:
     explicit Freezing(cgroup::Layout layout) : layout_(std::move(layout)) { reopen(); }
-    // What was dying when its group was dropped is gone with this.
+    // Opening the groups again removes a group whose members were still dying.
     ~Freezing() {
         groups_.reset();
         (void)cgroup::Groups::open(loop.context.get_executor(), loop.timers, {instance_, k_zygote, 0},

@@ -1,5 +1,5 @@
-// A server's groups for a test of what the kernel enforces: on this host's own hierarchies, whichever version
-// they are, or on a part of what it has. Groups are gone at the end.
+// A server's groups for tests of the kernel's enforcement: on this host's own hierarchies, of either version,
+// or on a part of them. The groups are removed at the end.
 #pragma once
 
 #include <fcntl.h>

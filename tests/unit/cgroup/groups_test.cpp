@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 const char* const k_zygote = ATOLL_BIN_DIR "/atoll-zygote";
 
-/// This host's v2 hierarchy alone: members, whatever else limits them.
+/// A layout with this host's v2 hierarchy alone. It always has members; its limits depend on the host.
 cgroup::Layout members_only() {
     return {cgroup::find_layout().unified, {}};
 }

@@ -1,4 +1,4 @@
-// What the kernel enforces for a group, on this host's own hierarchies, whichever version they are.
+// The kernel's enforcement for a group, on this host's own hierarchies, of either version.
 #include <signal.h>
 #include <sys/wait.h>
 

@@ -59,7 +59,7 @@ class Watched {
         }
         group.reset();
         groups_.reset();
-        // What was dying when its group was dropped is gone with this.
+        // Opening the groups again removes a group whose members were still dying.
         (void)cgroup::Groups::open(loop.context.get_executor(), loop.timers, {instance_, k_zygote, 0});
     }
 

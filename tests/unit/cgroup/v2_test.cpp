@@ -1,4 +1,5 @@
-// What only cgroup v2 has, by the kernel's own files: where all controllers are in the unified hierarchy.
+// Features of cgroup v2 alone, by the kernel's own files: on hosts with all controllers in the unified
+// hierarchy.
 #include <signal.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>

@@ -1,4 +1,5 @@
-// What bounds the number of conversations, a look at a list, and a start with many of them in the store.
+// Bounds on the number of conversations, on one page of a list, and on a start with many conversations in the
+// store.
 #include <time.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -72,7 +73,7 @@ void fill_store(FakeStore& store, std::size_t count) {
         box.conversation_id = record.id;
         box.host_uid = static_cast<std::uint32_t>(base::k_first_host_uid + at);
         store.sandboxes.emplace(box.id, box);
-        // A turn whose record was lost with the server: its events tell of it.
+        // The record of this turn was lost with the server: only its events are left.
         const auto event = conversation::make_event(1, conversation::EventType::done, {}, 1, "{}");
         store.events.emplace(std::pair{record.key, std::uint64_t{1}}, event);
         store.conversations.emplace(record.key, std::move(record));

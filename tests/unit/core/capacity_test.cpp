@@ -1,4 +1,4 @@
-// What is counted as room, over fakes of every port.
+// The accounting of capacity, over fakes of every port.
 #include <catch2/catch_test_macros.hpp>
 
 #include "tests/unit/core/house.hpp"

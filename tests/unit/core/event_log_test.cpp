@@ -20,7 +20,7 @@ struct Bench : test::JournalBench {
     explicit Bench(std::size_t bound_bytes)
         : log(std::make_shared<EventLog>(journal, world.store, world.clock, 1, bound_bytes)) {}
 
-    /// Also what timers begin: the removal of rows goes on by them.
+    /// Also runs timers: the removal of rows goes on by them.
     void settle_all() {
         do
             settle();
@@ -51,7 +51,7 @@ TEST_CASE("event log: what happens without turns is bounded, too, and the newest
     const std::uint64_t first = bench.log->first_seq();
     CHECK(first > 1);
     CHECK(bench.world.store.events.begin()->second->seq == first);
-    // A reader that has nothing begins there, one that is behind is told.
+    // A new reader begins there; a reader that is behind gets an error.
     Subscription fresh(bench.log, 0);
     const auto batch = fresh.next(1024);
     REQUIRE(batch.has_value());

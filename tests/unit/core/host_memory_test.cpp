@@ -1,4 +1,4 @@
-// What is done about sockets and about a host that is short of memory, over fakes of every port.
+// The reactions to too many sockets and to a host that is short of memory, over fakes of every port.
 #include <catch2/catch_test_macros.hpp>
 #include <optional>
 
@@ -16,13 +16,13 @@ namespace {
 constexpr std::uint64_t k_mb = 1024UL * 1024;
 constexpr std::uint64_t k_gb = 1024 * k_mb;
 
-/// What each sandbox holds, by its id.
+/// The memory and sockets of each sandbox, by its id.
 struct Held {
     std::map<std::string, std::uint32_t> sockets;
     std::map<std::string, std::uint64_t> bytes;
 };
 
-/// Another's process, whose sockets can be counted.
+/// Wraps another process and adds a count of sockets.
 class CountedProcess final : public sandbox::Process {
   public:
     CountedProcess(std::unique_ptr<sandbox::Process> inner, std::string id, const Held& held)
@@ -47,7 +47,7 @@ class CountedProcess final : public sandbox::Process {
     const Held& held_;
 };
 
-/// Another's group, whose memory is known.
+/// Wraps another group and adds its memory.
 class SizedGroup final : public sandbox::ResourceGroup {
   public:
     SizedGroup(std::unique_ptr<sandbox::ResourceGroup> inner, std::string id, const Held& held)

@@ -1,4 +1,4 @@
-// A journal over the fake store: what tests of it, and of what is built on it, begin with.
+// A journal over the fake store, for tests of the journal and of the parts on top of it.
 #pragma once
 
 #include "core/conversation/journal.hpp"
@@ -10,7 +10,7 @@ struct JournalBench {
     FakeWorld world{1};
     conversation::Journal journal{world.store, world.timers};
 
-    /// Runs all that is deferred; timers stay armed.
+    /// Runs all deferred functions; timers stay armed.
     void settle() {
         while (world.timers.run_deferred()) {
         }

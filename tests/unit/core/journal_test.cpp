@@ -105,7 +105,7 @@ TEST_CASE("A batch that is full says so until it is committed") {
             bench.append(++seq);
         CHECK(seq >= 64);
         CHECK(seq <= 1000);
-        // It is for those to ask who can wait: all others may add.
+        // Only callers that can wait ask congested(); all others may still append.
         bench.append(++seq);
         bench.settle();
         CHECK(bench.journal.congested());

@@ -31,7 +31,7 @@ Machine frozen() {
     return machine;
 }
 
-/// Nothing that a client reads.
+/// True if no action is visible to a client.
 bool is_silent(const Actions& actions) {
     return count(actions, k<action::LogSandboxReady>) + count(actions, k<action::LogSandboxResumed>) +
                count(actions, k<action::LogSandboxPaused>) + count(actions, k<action::LogSandboxTerminated>) +

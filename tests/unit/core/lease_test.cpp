@@ -13,7 +13,7 @@ namespace {
 
 using Granted = base::Result<std::unique_ptr<Lease>>;
 
-/// Asks for a lease and runs what follows from that.
+/// Asks for a lease and runs the world until it is settled.
 Granted lease(House& house, const std::string& sandbox_id, LeaseUse use = LeaseUse::request) {
     std::optional<Granted> answered;
     house.conversations->lease(sandbox_id, use,

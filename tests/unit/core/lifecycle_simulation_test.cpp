@@ -19,7 +19,7 @@ namespace {
 
 using conversation::EventType;
 
-/// A client that follows one conversation and remembers what it was told, across reconnects and servers.
+/// A client that follows one conversation and remembers its events, across reconnects and servers.
 struct Follower {
     std::string id;
     std::int64_t key = 0;
@@ -27,7 +27,7 @@ struct Follower {
     std::unique_ptr<conversation::Subscription> subscription;
 };
 
-/// What a client knows of a conversation that it made.
+/// A client's knowledge of a conversation that it made.
 struct Known {
     std::string id;
     std::string sandbox_id;
@@ -102,7 +102,7 @@ class History {
         journal_.reset();
         sandboxes_.reset();
         held_.clear();
-        world_.server_killed();  // what the destructors queued was never run
+        world_.server_killed();  // completions that the destructors queued never run
         left_over_ = world_.processes.size();
         start_server();
         ++kills_;
@@ -191,7 +191,7 @@ class History {
         });
     }
 
-    /// What is leased lives; a request is never held up by a pause.
+    /// A leased generation lives; a pause never delays a request.
     void check_leases() {
         for (const Held& held : held_) {
             if (!held.lease->is_held())
@@ -243,7 +243,7 @@ class History {
         auto answered = count("create");
         conversation::CreateRequest request;
         if (world_.chance(300))
-            request.limits.disk_mb += 1;  // not what a warm one has
+            request.limits.disk_mb += 1;  // differs from a warm sandbox
         manager_->create(request, [this, answered, request](base::Result<conversation::View> made) {
             answered();
             if (!made)
@@ -278,7 +278,7 @@ class History {
         const auto query = world_.queries[world_.pick(world_.queries.size())];
         if (query->observer == nullptr || query->ended)
             return;
-        // One that is measured, or one that could not be let go on again and does not die.
+        // The sandbox is being measured, or it could not be thawed and does not die.
         if (query->process->frozen &&
             (query->process->sandbox_id == world_.measured || query->process->asked_to_die))
             return;
@@ -323,13 +323,13 @@ class History {
                 world_.chance(300) ? sandbox::ExitClass::oom : sandbox::ExitClass::signalled;
             world_.process_dies(process, {exit_class, 9, "died"});
         } else if (const auto told = process->on_agent_exit) {
-            // Of one that is frozen by now: it ended before, and its word is read only now.
+            // The process may be frozen by now: the agent ended earlier, and its report is read only now.
             process->on_agent_exit = nullptr;
             told("exited 1");
         }
     }
 
-    /// Every follower reads what there is: each event once, in order.
+    /// Every follower reads the available events: each once, in order.
     void follow() {
         for (auto& follower : followers_) {
             if (!follower.subscription) {
@@ -373,7 +373,7 @@ class History {
     }
 
     void check() {
-        // What an earlier server left counts, too, and that server had as many.
+        // Leftovers of an earlier server count, too, and that server had as many sandboxes.
         require(sandboxes_->living() <= 3 + left_over_, "more sandboxes live than allowed");
         require(world_.processes.size() <= sandboxes_->living(), "a living process has no place");
         require(sandboxes_->undying_count() <= sandboxes_->living(), "the undying have no place");
@@ -398,13 +398,13 @@ class History {
         }
     }
 
-    /// What was counted as it happened is what is there.
+    /// The running counters match the present state.
     void check_stats() {
         const auto& stats = manager_->stats();
         conversation::ListQuery query;
         for (const auto status : conversation::k_all_statuses) {
             query.status = status;
-            // Those that are being deleted are listed no more.
+            // Conversations that are being deleted are no longer listed.
             require(stats.by_status[status] >= manager_->list(query)->items.size(),
                     "fewer conversations of a status are counted than there are");
         }
@@ -435,7 +435,7 @@ class History {
                 "the count of sandboxes is wrong");
     }
 
-    /// Runs until nothing is left to happen; agents end their turns.
+    /// Runs until no work is left; agents end their turns.
     void settle() {
         if (!world_.measured.empty())
             measure();
@@ -510,7 +510,7 @@ class History {
         check_stats_at_rest();
     }
 
-    /// With room for it the pool is full; what it holds goes with the server.
+    /// If there is room, the pool is full; its sandboxes end with the server.
     void check_pool() {
         const auto pool = manager_->pool();
         require(pool.size() == 1 && pool[0].ready == pooled_, "the pool is not full");

@@ -1,4 +1,4 @@
-// What holds for the committed log of every conversation, whatever happened.
+// Invariants of the committed log of every conversation, after any history.
 #pragma once
 
 #include <set>

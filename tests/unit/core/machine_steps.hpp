@@ -1,4 +1,4 @@
-// What tests of the conversation's machine compare: the kinds of its actions.
+// For tests of the conversation's machine: compares the kinds of its actions.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace atl::test {
 
 using conversation::Actions;
 
-/// What an action is, without what it carries.
+/// The kind of an action, without its data.
 using Kind = std::size_t;
 template <class T>
 const Kind k = conversation::Action(T{}).index();

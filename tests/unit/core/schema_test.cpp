@@ -199,7 +199,7 @@ TEST_CASE("A sandbox has one row, whatever is put, erased and put again") {
         REQUIRE(store->commit(std::vector<Write>{EraseSandbox{"a"}, EraseSandbox{"nobody"}}));
         CHECK(box_ids(*store) == std::vector<std::string>{"b", "c"});
     }
-    // One that another run has put.
+    // A sandbox that another run has stored.
     const auto store = open(file);
     REQUIRE(store->commit(std::vector<Write>{PutSandbox{box("d")}, PutSandbox{box("c")}, EraseSandbox{"b"}}));
     CHECK(box_ids(*store) == std::vector<std::string>{"c", "d"});

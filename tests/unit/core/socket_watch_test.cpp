@@ -1,4 +1,4 @@
-// When sockets are counted, and what is told of a count above a limit.
+// The times of socket counts, and the report of a count above a limit.
 #include "core/sandbox/socket_watch.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -43,7 +43,7 @@ struct Watched {
             watch.watch(name(i), processes[i], 100);
     }
     static std::string name(std::size_t number) { return "box" + std::to_string(1000 + number); }
-    /// All that is due within this time.
+    /// Fires the timers that are due within this time.
     void pass(base::Millis time) {
         const auto end = clock.steady_now() + time;
         bool over = false;

@@ -51,7 +51,7 @@ void fill(const std::filesystem::path& file, std::uint64_t events) {
         store->commit(std::vector<Write>{PutTurn{{1, 1, "", "digest", 1, events, events * text.size()}}}));
 }
 
-/// What this process has read so far, in bytes (proc(5), /proc/PID/io).
+/// The bytes that this process has read so far (proc(5), /proc/PID/io).
 std::uint64_t bytes_read() {
     std::ifstream file("/proc/self/io");
     std::string name;

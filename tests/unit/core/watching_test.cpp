@@ -1,4 +1,4 @@
-// What the server counts and measures of itself.
+// The server's counters and measurements of itself.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -137,7 +137,7 @@ TEST_CASE("helper: a tree of five thousand levels is removed with few descriptor
     rlimit few{48, 48};
     REQUIRE(::prlimit(bench.helper->pid(), RLIMIT_NOFILE, &few, nullptr) == 0);
     CHECK(bench.removes("trash/t"));
-#if !defined(__SANITIZE_ADDRESS__)  // whose own memory is far more
+#if !defined(__SANITIZE_ADDRESS__)  // AddressSanitizer's own memory is far more
     const std::string status = test::read_text("/proc/" + std::to_string(bench.helper->pid()) + "/status");
     const std::size_t at = status.find("VmHWM:");
     REQUIRE(at != std::string::npos);
@@ -280,8 +280,8 @@ TEST_CASE("checkpointer: the log begins anew under a load that never rests, and 
         });
     };
     load();
-    // A log that is never begun anew holds more than all events; one that is keeps to what one round takes,
-    // which on a busy machine may be much at first.
+    // A log that is never restarted holds more bytes than all events. A log that is restarted holds one
+    // round, which may be long at first on a busy machine.
     const auto stays_short = [&] {
         return checkpointer->held_rounds() >= 50 &&
                2 * fs::file_size(database.string() + "-wal") < committed * 2000;
@@ -428,7 +428,7 @@ TEST_CASE(
     const fs::path date = fs::directory_iterator(bench.data / "orphaned")->path();
     CHECK(fs::exists(date / orphan / "x"));
     CHECK(fs::exists(date / "not an id/x"));
-    // A database that knows it again gets it back; one that was not there counts as missing.
+    // An orphan comes back if the database knows it again; an id without a workspace counts as missing.
     const std::string gone = base::new_id();
     Outcome again;
     const auto second = bench.workspaces->sweep(

@@ -1,4 +1,4 @@
-// What the helper finds of deleted files in this very process, as it would in a sandbox's.
+// The deleted files that the helper finds in this process, as it would in a sandbox.
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>

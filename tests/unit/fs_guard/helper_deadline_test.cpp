@@ -51,7 +51,7 @@ struct Bench {
     }
 };
 
-/// A program that answers each request by what `body` does with its number, $id.
+/// A program that runs the shell text `body` for each request; $id is the request's number.
 fs::path script(const test::TempFolder& folder, const std::string& body) {
     fs::path program = folder / "helper";
     std::ofstream(program) << "#!/bin/bash\nid=0\nwhile read request; do id=$((id + 1))\n"
@@ -97,7 +97,7 @@ struct RawHelper {
     void ask(const std::string& line) {
         REQUIRE(::write(requests.get(), line.data(), line.size()) == static_cast<ssize_t>(line.size()));
     }
-    /// What it says within `limit_ms`, at once if it says something.
+    /// Its output within `limit_ms`; returns as soon as there is any.
     std::string read_for(int limit_ms) {
         pollfd entry{answers.get(), POLLIN, 0};
         if (::poll(&entry, 1, limit_ms) != 1)
@@ -151,7 +151,7 @@ TEST_CASE("helper: a removal that tells of progress may take longer than its dea
 
 TEST_CASE("helper: a walk and a removal that take long tell of their progress") {
     const char* const op = GENERATE("measure", "remove");
-    constexpr int k_attempts = 5;  // one that is over before it was held up shows nothing
+    constexpr int k_attempts = 5;  // an attempt that ends before it was stopped proves nothing
     constexpr int k_files = 20'000;
     bool told = false;
     for (int attempt = 0; attempt < k_attempts && !told; ++attempt) {

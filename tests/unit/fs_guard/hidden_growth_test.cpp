@@ -1,4 +1,5 @@
-// What walks cannot see, on a disk that is a number: which sandbox is stopped for it, and who is left alone.
+// Growth that walks cannot see, on a disk that is a number: which sandbox is stopped for it, and which are
+// left alone.
 #include <catch2/catch_test_macros.hpp>
 #include <map>
 #include <string>
@@ -48,7 +49,7 @@ class Disk {
                 verdicts[id] = verdict;
                 Sandbox& ended = all[id];
                 ended.bytes_per_ms = 0;
-                // Its processes are gone, and with them what only they held.
+                // Its processes are gone, and with them the files that only they held.
                 at_end[id] = ended.bytes;
                 ended.bytes[Place::deleted] = ended.bytes[Place::in_flight] = 0;
             },
@@ -265,7 +266,7 @@ TEST_CASE("hidden growth: one that writes in its workspace is not stopped for a 
     disk.run(4s);
     CHECK(disk.verdicts.empty());
     CHECK(disk.inspections() == 0);
-    // Also one that deletes what it wrote.
+    // Also if a sandbox deletes its files.
     disk.all["n3"].bytes[Place::workspace] = 0;
     disk.run(35s);
     disk.write("n3", Place::workspace, 0);

@@ -1,4 +1,4 @@
-// A look at a sandbox that stands still: it goes on in time, whoever answers or not.
+// Inspection of a stopped sandbox: it is thawed in time, also if the helper does not answer.
 #include "fs-guard/inspector.hpp"
 
 #include <catch2/catch_test_macros.hpp>

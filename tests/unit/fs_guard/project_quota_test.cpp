@@ -55,7 +55,7 @@ struct Project {
     }
     ~Project() { (void)quota.clear(number); }
 
-    /// What `work` returns as the owner of the folder, in a process of its own.
+    /// Runs `work` as the owner of the folder, in a process of its own; returns its result.
     int as_owner(const std::function<int()>& work) const {
         const pid_t pid = ::fork();
         if (pid == 0) {
@@ -165,7 +165,7 @@ TEST_CASE("quota: files are counted too, in folders below as well, also those th
             ::unlink(("below/" + std::to_string(i)).c_str());
         return 0;
     });
-    // XFS frees what was unlinked a moment later.
+    // XFS frees unlinked files a moment later.
     test::Loop loop;
     CHECK(loop.run_until([&] {
         loop.context.poll();

@@ -1,4 +1,4 @@
-// What the helper measures in trees that strangers made, on this machine's file system.
+// The helper's measurements of hostile trees, on this machine's file system.
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>

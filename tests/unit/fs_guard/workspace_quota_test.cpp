@@ -81,7 +81,7 @@ struct Bench {
         workspaces->describe(enforcement, id);
         return enforcement.disk;
     }
-    /// XFS frees what was unlinked a moment later.
+    /// XFS frees unlinked files a moment later.
     bool becomes_empty(std::uint32_t project) {
         const auto deadline = clock.steady_now() + std::chrono::seconds(20);
         while (clock.steady_now() < deadline) {

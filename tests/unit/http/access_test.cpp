@@ -71,7 +71,7 @@ TEST_CASE("pages of other sites are refused") {
          {"http://evil.example", "http://localhost", "http://localhost:5173", "null", ""})
         CHECK(check({{"Host", "localhost:4100"}, {"Origin", origin}}).error().code() ==
               Errc::origin_not_allowed);
-    // No origin of the web, whatever it names or the operator allowed.
+    // Not an origin of the web, even if the operator allows it.
     for (const char* origin :
          {"ftp://localhost:4100", "chrome-extension://localhost:4100", "file://localhost:4100",
           "http://x@localhost:4100", "http://localhost:4100/", "null"}) {

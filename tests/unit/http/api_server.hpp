@@ -76,7 +76,7 @@ class ApiServer final : public ServerThread {
         CHECK(checker_->check(method, path, response) == "");
         return response;
     }
-    /// The same from who has another key or none.
+    /// The same request with other credentials or none.
     HttpResponse call_as(const HeaderList& who, const std::string& method, const std::string& path,
                          const std::string& body = "") {
         auto response = HttpClient(address, who).request(method, path, body);
@@ -115,7 +115,7 @@ class ApiServer final : public ServerThread {
     std::atomic<bool> time_passes = false;  // timers fire as soon as nothing else is to do
 
   private:
-    // Does what the ports have to do, in whatever order.
+    // Runs the pending work of the ports, in any order.
     void pump() {
         while (world.timers.run_deferred() || world.run_pending()) {
         }

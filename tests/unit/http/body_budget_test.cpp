@@ -1,4 +1,5 @@
-// Long bodies share one budget: who has a place goes on, the others wait, short ones never do.
+// Long bodies share one budget: a body with a place is read on, other long bodies wait, short bodies never
+// wait.
 #include "http/wire/body_budget.hpp"
 
 #include <boost/asio/io_context.hpp>

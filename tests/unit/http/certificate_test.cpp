@@ -16,7 +16,7 @@ using base::Errc;
 
 namespace {
 
-/// Two files in a folder of their own, and what reading them came to.
+/// Two files in a folder of their own, and the result of reading them.
 struct Files {
     Files(const std::string& certificate, const std::string& key)
         : paths(write_certificate(dir.path(), {certificate, key})) {}

@@ -58,7 +58,7 @@ TEST_CASE("what forwards a request counts only from a named proxy") {
 TEST_CASE("the client is the first address from the right that is no named proxy") {
     CHECK(client("203.0.113.9") == "203.0.113.9");
     CHECK(client("203.0.113.9, 10.0.0.7, 10.0.0.8") == "203.0.113.9");
-    // What stands to the left of it anyone can have written.
+    // Any client can have written the elements to the left of it.
     CHECK(client("127.0.0.1, 203.0.113.9") == "203.0.113.9");
     CHECK(client("10.0.0.3, 203.0.113.9, 10.0.0.7") == "203.0.113.9");
     CHECK(client("nonsense, 203.0.113.9") == "203.0.113.9");

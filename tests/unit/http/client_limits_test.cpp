@@ -135,7 +135,7 @@ TEST_CASE("streams are counted by conversation, key and address, and given back"
     CHECK(open(subject(limits, "127.0.0.1", "key-4"), "c1"));
     const auto fifth = subject(limits, "127.0.0.1", "key-5");
     CHECK_FALSE(open(fifth, "c1"));
-    // What was refused there took nothing of the key.
+    // The refused stream did not count for the key.
     CHECK(open(fifth, "c9"));
     CHECK(open(fifth, "c9"));
     // The operator's own key is not kept out by the others.

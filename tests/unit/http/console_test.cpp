@@ -114,7 +114,7 @@ TEST_CASE("names that are no file of the console are not found, and nothing is r
         CHECK(contains(response.body, "not_found"));
         CHECK(response.header("cache-control") == "no-store");
     }
-    // Deeper paths are no route at all, and what is no route is told to those with a key only.
+    // Deeper paths are no route, and only a client with a key learns which paths are no route.
     for (const char* path : {"/console/", "/console/../api.cpp", "/console/a/b", "/console"})
         CHECK(client.request("GET", path).status >= 400);
     CHECK(client.request("GET", "/console/%ff").status == 400);

@@ -65,7 +65,7 @@ TEST_CASE("a page of an allowed origin can read every answer, refusals too") {
     server.push("data: x\n\n", TestServer::Piece::last);
     const auto stream = client.open_stream("GET", "/stream", "", {{"Origin", k_app}});
     CHECK(stream.header("access-control-allow-origin") == k_app);
-    // Who is no page gets no permission, and caches are told that the answer depends on it.
+    // A client without an Origin gets no permission, and caches learn that the answer depends on it.
     const auto plain = server.client().request("GET", "/hello");
     CHECK_FALSE(has_cors(plain));
     CHECK(plain.header("vary") == "Origin");

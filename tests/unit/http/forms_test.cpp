@@ -194,7 +194,7 @@ TEST_CASE("a limit above its ceiling is refused by name, and one that is not nam
         CHECK(read_patch_form(*parse_json(text), ceilings).error().code() == Errc::limit_not_allowed);
         CHECK(read_sandbox_form(*parse_json(text), ceilings).error().code() == Errc::limit_not_allowed);
     }
-    // A change of another limit keeps what is stored.
+    // A change of another limit keeps the stored value.
     const auto patch = read_patch_form(*parse_json(R"({"limits":{"maxProcesses":9}})"), ceilings);
     atl::sandbox::Limits stored;
     stored.memory_mb = 100'000;

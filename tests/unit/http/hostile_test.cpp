@@ -1,6 +1,6 @@
 // Hostile HTTP against a real server: requests whose end two readers may see in different places are refused,
-// the connection ends with the refusal, and nothing behind them is ever answered (RFC 9112 sections 2.2, 5,
-// 6, 7, 11).
+// the connection ends with the refusal, and no request behind them is ever answered (RFC 9112 sections 2.2,
+// 5, 6, 7, 11).
 #include <poll.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// What must never be answered where it is hidden behind something ambiguous.
+// A request that must never be answered if it is hidden behind an ambiguous one.
 const std::string k_smuggled =
     "GET /things/smuggled HTTP/1.1\r\nHost: localhost\r\nX-API-Key: test-key\r\n\r\n";
 

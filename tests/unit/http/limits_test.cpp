@@ -1,4 +1,4 @@
-// Limits of a client as a server keeps them: who is refused, how, and who is not.
+// Limits of a client as a server applies them: which requests are refused, how, and which are not.
 #include <spdlog/sinks/ostream_sink.h>
 #include <spdlog/spdlog.h>
 #include <catch2/catch_test_macros.hpp>
@@ -158,7 +158,8 @@ TEST_CASE("what a proxy says of host and scheme counts, and only what it says") 
     HeaderList plain = forwarded;
     plain.back().second = "http://atoll.example";
     CHECK(code_of(proxy.request("GET", "/hello", "", plain)) == "origin_not_allowed");
-    // A name that a page made its own stays refused, whatever the page says that it was forwarded from.
+    // A host name that a page controls (DNS rebinding) stays refused, also beside an allowed
+    // X-Forwarded-Host.
     CHECK(code_of(proxy.request("GET", "/hello", "",
                                 {{"Host", "evil.example"}, {"X-Forwarded-Host", "atoll.example"}})) ==
           "host_not_allowed");

@@ -13,7 +13,7 @@ class OpenApiChecker {
   public:
     explicit OpenApiChecker(const std::string& document);
 
-    /// Empty if the document describes that `method` on `path` may be answered so; else what is wrong.
+    /// Empty if the document allows this answer to `method` on `path`; otherwise the fault.
     std::string check(const std::string& method, const std::string& path, const HttpResponse& response) const;
     const nlohmann::json& document() const noexcept { return document_; }
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr ParserLimits k_limits{1024, 100};
 
-// Feeds `bytes` in pieces of `step` and keeps what is not consumed, as a session does.
+// Feeds `bytes` in pieces of `step` and keeps the unconsumed rest, as a session does.
 atl::base::Result<std::size_t> feed_all(RequestParser& parser, std::string_view bytes, std::size_t step) {
     std::string kept;
     std::size_t used_total = 0;

@@ -341,7 +341,7 @@ TEST_CASE("a client that never reads is cut off at the write deadline") {
     for (int i = 0; i < 64; ++i)
         server.push("data: " + std::string(256 * 1024, 'x') + "\n\n");
     CHECK(server.eventually([&] { return server.feed.destroyed && server.connections_now() == 0; }));
-    // A reset, which needs no reader: the kernel does not keep what was never read.
+    // A reset, which needs no reader: the kernel drops the unread bytes.
     CHECK(server.eventually([&] {
         pollfd end{.fd = client.fd(), .events = 0, .revents = 0};
         return ::poll(&end, 1, 0) == 1 && (end.revents & POLLERR) != 0;

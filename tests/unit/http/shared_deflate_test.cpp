@@ -68,7 +68,7 @@ TEST_CASE("Beyond its budget the server compresses nothing new until time has pa
     CHECK(compressed + 1 == base::k_deflate_stored_bytes / text.size());
     const EventPtr late = event_of(text);
     CHECK(deflate.payload_of(late, k_now).bytes.empty());
-    // What is there already costs nothing; what was refused may be compressed later.
+    // An existing compressed form costs nothing; a refused event may be compressed later.
     CHECK_FALSE(deflate.payload_of(early, k_now).bytes.empty());
     CHECK_FALSE(deflate.payload_of(late, k_now + 5ms).bytes.empty());
     CHECK_FALSE(fresh(k_now + 5ms));

@@ -16,7 +16,7 @@
 
 namespace atl::test {
 
-/// What a test lets a WebSocket see; used on the loop only.
+/// The events and errors that a test gives to a WebSocket; used on the loop only.
 struct Script {
     std::vector<conversation::EventPtr> events;
     std::optional<base::Error> failure;  // after the events

@@ -38,7 +38,7 @@ TEST_CASE("a token opens its own conversation with its own scope until it expire
     CHECK(tokens.verify(issued.token, k_a).has_value());
     clock.now = issued.expires_at;
     CHECK(tokens.verify(issued.token, k_a).error().code() == Errc::token_expired);
-    // What is not for this conversation is not told that it once was good for another.
+    // The answer to a token of another conversation does not tell that it was ever good.
     CHECK(tokens.verify(issued.token, k_b).error().code() == Errc::unauthorized);
 }
 

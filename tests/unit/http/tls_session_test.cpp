@@ -1,4 +1,4 @@
-// The server over TLS, as its clients meet it. What one stream of TLS does is in tls_stream_test.cpp.
+// The server over TLS, as its clients see it. tls_stream_test.cpp tests one TLS stream.
 #include <catch2/catch_test_macros.hpp>
 
 #include "http/wire/json_reader.hpp"

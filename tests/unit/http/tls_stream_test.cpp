@@ -28,7 +28,7 @@ struct Pair {
         server.emplace(tls_for("a.example"), server_end.get());
         client.emplace(client_end.get(), options);
     }
-    /// Goes on until both are done, or the server says something else than what to wait for.
+    /// Runs until both sides are done, or until the server's step is neither of the two waits.
     Step shake_hands() {
         for (int turns = 0; turns < 10; ++turns) {
             const auto wants = client->handshake();
@@ -285,7 +285,7 @@ TEST_CASE("a client that only asks for new keys is cut off, and takes no more th
     REQUIRE(asked > 200);
     std::array<char, 100> buffer{};
     CHECK(pair.server->read(buffer.data(), buffer.size()).step == Step::failed);
-    // What was not looked at is still in the socket.
+    // The bytes that the server did not read are still in the socket.
     std::array<char, 65'536> left{};
     CHECK(::recv(pair.server_end.get(), left.data(), left.size(), 0) > 100 * 27);
 }

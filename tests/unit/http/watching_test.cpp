@@ -85,7 +85,7 @@ TEST_CASE("a sandbox's metrics tell what is known, and null for the rest") {
     CHECK(known["maxProcesses"] == 64);
     CHECK(known["disk"] == json{{"usedBytes", 11}, {"inodes", 12}, {"limitBytes", 9'437'184}});
     CHECK(known["pressure"]["cpu"] == json{{"someUs", 9}, {"fullUs", 10}});
-    // Less memory counts from the next start: until then the kernel's limit is what it was.
+    // A lower memory limit applies from the next start: until then the kernel's limit is unchanged.
     server.call("PATCH", "/v1/conversations/" + id, R"({"limits":{"memoryMb":50}})");
     CHECK(server.call_json("GET", path)["memory"]["limitBytes"] == 104'857'600);
     server.time_passes = true;
@@ -124,6 +124,6 @@ TEST_CASE("a sandbox's log tells what it wrote and what became of it, also when 
     CHECK(kept[0]["text"] == "hal");
     CHECK(kept[1]["text"].get<std::string>().starts_with("ended: killed"));
     CHECK(server.code("GET", "/v1/sandboxes/" + k_no_id + "/logs") == "not_found");
-    // Whose it was is known no more: a user's key does not get it.
+    // The owner of the removed sandbox is no longer known, so a user's key does not get its log.
     CHECK(server.call_as({{"X-API-Key", "key of alice"}}, "GET", path + "/logs").status == 404);
 }

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::size_t k_limit = 1000;
 
-/// What came of `bytes`, fed `piece` bytes at a time: "text:…", "ping:…", "closed 1002 …", joined by blanks.
+/// The parser's results for `bytes`, fed `piece` bytes at a time: "text:…", "ping:…", "closed 1002 …", joined
+/// by blanks.
 std::string told(std::string_view bytes, std::size_t piece = SIZE_MAX, Inflater* inflater = nullptr) {
     WebSocketParser parser({k_limit}, inflater);
     std::string out;
@@ -170,14 +171,14 @@ TEST_CASE("A compressed message is held to the bounds and the encoding of a plai
     CHECK(told_with_deflate(packed(std::string(k_limit, 'x'))) == "text:" + std::string(k_limit, 'x'));
     CHECK(told_with_deflate(packed(std::string(k_limit + 1, 'x'))) == "failed 1009");
     CHECK(told_with_deflate(packed(std::string(1'000'000, 'x'))) == "failed 1009");
-    // What is sent counts as well, before it has arrived.
+    // The length of the compressed payload counts as well, before the payload has arrived.
     CHECK(told_with_deflate(frame(0xc1, std::string(k_limit + 1, 'x')).substr(0, 8)) == "failed 1009");
     CHECK(told_with_deflate(packed("\xc3\xa4")) == "text:\xc3\xa4");
     for (const char* bad : {"\xff", "a\xc3", "\xed\xa0\x80"})
         CHECK(told_with_deflate(packed(bad)) == "failed 1007");
     for (const std::string& bad : {std::string(), std::string("Hello"), k_hello.substr(0, 6), k_hello + "x"})
         CHECK(told_with_deflate(frame(0xc1, bad)) == "failed 1007");
-    // The parser's next message is not what was left of this one.
+    // No rest of a message leaks into the next one.
     CHECK(told_with_deflate(packed("one") + packed("two") + frame(0x81, "three")) ==
           "text:one text:two text:three");
 }

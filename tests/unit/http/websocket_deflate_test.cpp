@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t k_limit = 1024 * 1024;
 
-/// What is behind `payload`, or why it is nothing.
+/// The inflated `payload`, or the reason why it cannot be inflated.
 std::string inflated(std::string_view payload, std::size_t limit_bytes = k_limit) {
     Inflater inflater;
     std::string out = "what was there before";

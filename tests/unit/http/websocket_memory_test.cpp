@@ -70,7 +70,7 @@ TEST_CASE("A WebSocket whose message waits for memory is not taken for dead") {
     for (int i = 0; i < 5; ++i) {
         CHECK(first.next().opcode == 0x9);
         first.send({.first = 0x8a});
-        // Its pong would lie behind what is not read.
+        // Its pong would lie behind the unread message.
         CHECK(second.next().opcode == 0x9);
     }
     first.send({.first = 0x80, .payload = R"("})"});
@@ -89,7 +89,7 @@ TEST_CASE("A message that waits for memory for too long ends its WebSocket") {
         clients.back().send_raw(std::string_view(bytes).substr(0, bytes.size() / 2));
         REQUIRE(server.eventually([&] { return server.bodies_now().waiting() == i; }));
     }
-    // Of those that wait one gets the first one's place and is as slow; the other one's wait is over.
+    // One of the waiting clients gets the place of the first and is as slow; the other one waits too long.
     std::set<std::pair<int, std::string>> ends;
     for (auto& client : clients) {
         const auto frame = client.await_close();

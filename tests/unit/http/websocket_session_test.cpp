@@ -113,7 +113,7 @@ TEST_CASE("A frame that is one too many is refused by name, and who goes on is c
         client.send_text(message);
     CHECK(rejection(client)["code"] == "too_many_requests");
     CHECK(server.on_loop([&] { return server.contents.size(); }) == 2);
-    // In time again: nothing is held against it.
+    // Within the limit again: the earlier refusals do not count.
     server.on_loop([&] { server.frames_left = 1; });
     client.send_text(message);
     client.send({0x89, "ping"});  // counts, and gets no answer
@@ -213,7 +213,7 @@ TEST_CASE("The server ends its side only once the client has answered its close 
     const std::string message = frame_bytes({.payload = std::string(100'001, 'x')});
     client.send_raw(message.substr(0, 50'000));
     CHECK(client.next().close_code() == 1009);
-    // It goes on with what it had begun, as one behind a proxy must be able to.
+    // The client finishes its message, as a client behind a proxy must be able to.
     CHECK_THROWS(client.http().closes(50ms));
     client.send_raw(message.substr(50'000) + frame_bytes({.payload = "{}"}) + close_frame_bytes(1009));
     CHECK(client.http().closes(5s));
@@ -400,7 +400,7 @@ TEST_CASE("Who makes long messages of a few bytes is read more slowly and still 
     server.publish();
     CHECK(seq_of(client.next_text()) == 1);
     REQUIRE(server.eventually([&] { return server.interrupts == k_messages; }));
-    // What goes without a pause is 256 KiB; the last message itself need not be waited for.
+    // The first 256 KiB go without a pause, and the pause after the last message does not count.
     const auto least =
         std::chrono::duration<double>((k_messages - 1) * 99'000.0 / base::k_inflate_gain_bytes_per_s);
     CHECK(std::chrono::steady_clock::now() - began > least - 130ms);

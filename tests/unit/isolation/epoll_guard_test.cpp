@@ -1,4 +1,4 @@
-// What needs no full table; tests/isolation/tables_test.cpp fills it.
+// Tests that need no full table; tests/isolation/tables_test.cpp fills it.
 #include "core/isolation/epoll_guard.hpp"
 
 #include <sys/epoll.h>

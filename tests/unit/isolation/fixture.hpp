@@ -1,4 +1,4 @@
-// What the tests of core/isolation, cgroup and fs-guard share: a folder of their own, a loop, small files.
+// Helpers for the tests of core/isolation, cgroup and fs-guard: a temporary folder, a loop, small files.
 #pragma once
 
 #include <sys/stat.h>

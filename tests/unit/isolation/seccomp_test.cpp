@@ -125,8 +125,8 @@ long set_option(int family, long level, long option) {
     return ::syscall(SYS_setsockopt, fd, level, option, &filter_that_allows_all(), sizeof(sock_fprog));
 }
 
-/// What container engines refuse a process without capabilities by default, read from their profiles: by
-/// name, as far as it exists on the processors that this server knows.
+/// The calls that container engines refuse by default to a process without capabilities, read from their
+/// profiles: by name, if the call exists on the processors that this server supports.
 constexpr std::string_view k_refused_by_container_engines[] = {
     // kernel modules and other kernels
     "create_module",

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// What `act` returns in a process with a mount namespace of its own, apart from the host's.
+/// Runs `act` in a process with a mount namespace of its own; returns its result.
 std::string apart(const std::function<std::string()>& act) {
     int ends[2];
     REQUIRE(::pipe(ends) == 0);
@@ -59,7 +59,7 @@ bool mount_tmpfs(const fs::path& path) {
     return ::mount("test", path.c_str(), "tmpfs", 0, "") == 0;
 }
 
-/// A data directory in `folder`, and what a launch needs besides.
+/// A data directory in `folder`, and the other sources of a launch.
 isolation::StagingSources sources_in(const fs::path& folder) {
     fs::create_directories(folder / "etc");
     test::write_text(folder / "etc/hostname", "sandbox\n", 0644);

@@ -18,7 +18,7 @@ std::uint32_t mapped(const test::TempFolder& folder, const std::string& map) {
     return mapped_host_uids(folder / "uid_map");
 }
 
-/// What entering comes to with a program `getsubids` that prints `listed`.
+/// The error of entering with a program `getsubids` that prints `listed`.
 std::string refusal(const test::TempFolder& folder, const std::string& listed,
                     const std::optional<isolation::SubordinateIds>& wanted = {}) {
     const auto program = folder / "getsubids";

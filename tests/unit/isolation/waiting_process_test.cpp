@@ -1,4 +1,4 @@
-// The process that waits to be told what to do: its end.
+// The end of a process that waits for its task.
 #include <sched.h>
 #include <signal.h>
 

@@ -2,9 +2,9 @@
 // limit must stop it, and outside under the same rlimits as the positive control. Statically linked, free of
 // sanitizers and of the product's libraries.
 //
-// Contract: an attack prints `taken KEY VALUE` for what it got and `refused KEY ERRNO` for what stopped it,
-// then calls hold(). Every attack respects --max-count, --max-mb and --seconds, so that the control does no
-// harm to the host. Not here: what is expected. The tests know that.
+// Contract: an attack prints `taken KEY VALUE` for its loot and `refused KEY ERRNO` for the error that
+// stopped it, then calls hold(). Every attack respects --max-count, --max-mb and --seconds, so that the
+// control does no harm to the host. Not here: the expected results, which the tests know.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@
 namespace atl::attack {
 
 struct Options {
-    std::vector<std::string> words;  // what is left of the command line
+    std::vector<std::string> words;  // the rest of the command line
     std::chrono::seconds seconds{20};
     std::uint64_t max_mb = 64;
     std::uint64_t max_count = 1000;
@@ -26,7 +26,7 @@ struct Options {
 
 struct Attack {
     std::string_view name;
-    std::string_view usage;  // its words, and what --max-count and --max-mb bound
+    std::string_view usage;  // its words, and the meaning of --max-count and --max-mb
     void (*run)(const Options&);
 };
 
@@ -47,8 +47,8 @@ bool is_late();
 /// Says that all is taken, and keeps it until --seconds have passed or the process is killed.
 void hold();
 
-/// A child that runs `body` and then holds what it has, until --seconds have passed or its parent dies.
-/// Returns the pid, or -1 with errno set.
+/// Starts a child that runs `body` and then keeps its resources until --seconds have passed or its parent
+/// dies. Returns the pid, or -1 with errno set.
 int child(const std::function<void()>& body);
 
 /// A counter that this process shares with all children that it makes later.

@@ -108,8 +108,8 @@ void files_in_flight(const Options& options) {
     });
 }
 
-/// Two folders, each with many below it, so that a walk takes a while in each, and one that is in the folder
-/// that the walk reaches last, until the walk has read the other one.
+/// A shell game against a walk: two folders with many entries each, so that a walk takes a while in each. A
+/// third folder always lies in the side that the walk has not reached yet.
 class Shell {
   public:
     explicit Shell(const std::string& root) : root_(root), notify_(::inotify_init1(IN_CLOEXEC)) {
@@ -160,7 +160,8 @@ class Shell {
             return;
         if (first_ == k_none)
             first_ = side;
-        // Into the one that was read first, out of the one that is read next; and back for the next walk.
+        // Moves it into the side that was read first and out of the side that is read next; and back for the
+        // next walk.
         const std::size_t wanted = side == first_ ? side : 1 - first_;
         if (wanted == holder_)
             return;

@@ -16,7 +16,7 @@ namespace atl::attack {
 namespace {
 
 constexpr std::size_t k_longest_program = 4095;
-// One more would be beyond what the kernel lets one process have in a chain (seccomp(2), ENOMEM).
+// One more would exceed the kernel's limit on the filters of one process (seccomp(2), ENOMEM).
 constexpr int k_filters_of_process = 7;
 
 /// Allows everything, and is as long as a program may be.

@@ -17,7 +17,7 @@ void multiply(const SharedCounter& made, const Options& options) {
     }
 }
 
-/// Forks from every child, without end: what ends makes place for the next, and nobody rests.
+/// Forks from every child, without end and without a pause: each end makes place for the next fork.
 void fork_bomb(const Options& options) {
     const SharedCounter made;
     if (child([&] { multiply(made, options); }) < 0)

@@ -1,5 +1,5 @@
-// Native asynchronous I/O, whose contexts all count towards fs.aio-max-nr, and triggers of pressure, whose
-// removal holds up the end of a process.
+// Native asynchronous I/O, whose contexts all count towards fs.aio-max-nr, and pressure triggers, whose
+// removal delays the end of a process.
 #include <fcntl.h>
 #include <linux/aio_abi.h>
 #include <string.h>

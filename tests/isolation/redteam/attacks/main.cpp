@@ -29,7 +29,7 @@ std::chrono::milliseconds time_left() {
     return std::chrono::duration_cast<std::chrono::milliseconds>(ends_at - std::chrono::steady_clock::now());
 }
 
-/// The kernel ends this process in time, whatever it does. A child does not inherit it (alarm(2)).
+/// The kernel ends this process in time, even if it hangs. A child does not inherit the alarm (alarm(2)).
 void end_in_time() {
     ::signal(SIGALRM, SIG_DFL);
     ::alarm(static_cast<unsigned>(std::max<std::int64_t>(1, (time_left().count() + 999) / 1000)));

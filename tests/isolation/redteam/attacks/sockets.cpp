@@ -1,4 +1,4 @@
-// What the kernel keeps for a process without asking its memory limit, or asking late: buffers of sockets of
+// Kernel memory of a process that its memory limit does not cover, or covers late: buffers of sockets of
 // every family, pipes, terminals, epoll watches, timers; each filled and never read.
 #include <fcntl.h>
 #include <linux/rtnetlink.h>
@@ -22,14 +22,14 @@ namespace {
 
 constexpr std::uint64_t k_bytes_per_mb = 1024UL * 1024;
 constexpr int k_wanted_buffer = 1 << 30;  // as much as the host allows
-// What the kernel keeps for one answer of NETLINK_ROUTE.
+// The kernel memory of one answer of NETLINK_ROUTE.
 constexpr std::uint64_t k_answer_bytes = 2304;
 constexpr int k_answers = 100;
 constexpr std::uint64_t k_most_of_one = 256UL * 1024;
 
 std::array<char, 32'000> filler;
 
-/// One more of a kind, filled: what it holds, in bytes, or -1 with errno set.
+/// Makes and fills one more of a kind. Returns its bytes, or -1 with errno set.
 using Take = std::int64_t (*)();
 
 std::int64_t fill(int fd) {
@@ -94,7 +94,7 @@ std::int64_t take_udp() {
     if (!bind_to_any(fd, address) ||
         ::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
         return -1;
-    // What does not fit is dropped and not refused: as much as a default buffer holds.
+    // Sends as much as a default buffer holds: the kernel drops further data without an error.
     std::int64_t held = 0;
     for (int i = 0; i < 6 && ::send(fd, filler.data(), filler.size(), 0) > 0; ++i)
         held += static_cast<std::int64_t>(filler.size());
@@ -165,8 +165,7 @@ std::int64_t take_timer() {
     return fd >= 0 && ::timerfd_settime(fd, 0, &far, nullptr) == 0 ? k_timer_bytes : -1;
 }
 
-/// Headers for what the socket sends, which it never does: each option of RFC 2292 holds 64 KiB of them
-/// twice.
+/// Headers for packets that the socket never sends: each option of RFC 2292 holds 64 KiB of them twice.
 std::int64_t take_option() {
     constexpr int k_pktoptions = 6;          // IPV6_2292PKTOPTIONS of linux/in6.h
     constexpr int k_hop_limit = 8;           // IPV6_2292HOPLIMIT
