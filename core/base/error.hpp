@@ -104,7 +104,7 @@ class BadResult : public std::logic_error {
 template <class T>
 using Result = boost::system::result<T, Error>;
 
-/// "open /x: Permission denied (EACCES)": how a failed system call is told to an operator.
+/// "open /x: Permission denied (EACCES)": the text of a failed system call for an operator.
 std::string errno_text(std::string_view what, int error_number);
 
 }  // namespace atl::base
