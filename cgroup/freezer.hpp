@@ -1,6 +1,7 @@
 // Freezes and thaws all members of one group (cgroup-v2.rst, cgroup.freeze; cgroup-v1/freezer-subsystem.rst).
 // A freeze takes until each member reaches a point where it can stop: v2 reports the end in cgroup.events, v1
-// has to be polled. A thaw takes no time. Invariant: after an error no member is frozen.
+// has to be polled. A thaw takes no time.
+// Invariant: after an error the members run on.
 #pragma once
 
 #include <functional>

@@ -1,7 +1,7 @@
 // The one error vocabulary of the server: an enum with a stable name an entry, an Error that adds a sentence
 // for a human reader, and Result<T>. Expected failures travel as values; exceptions are for start-up
-// configuration and broken invariants. errno belongs to the log line, not to an Error. Not here: the HTTP
-// status of an error (http/server/problem.hpp has that table).
+// configuration and broken invariants. errno belongs to the log line, not to an Error.
+// Not here: the HTTP status of an error (http/server/problem.hpp has that table).
 #pragma once
 
 #include <boost/system/result.hpp>
