@@ -1,6 +1,6 @@
-// Registers for events of a cgroup v1 memory group (cgroup-v1/memory.rst, section 9), in a process of our
-// own: a write of a threshold to cgroup.event_control waits for a grace period of RCU, 7 to 12 ms, too long
-// for the loop. The caller keeps the eventfd; the other process only makes the write.
+// Asks the kernel to tell of events of a cgroup v1 memory group (cgroup-v1/memory.rst, section 9), by a
+// process of our own: a write to cgroup.event_control that names a threshold waits for a grace period of RCU,
+// 7 to 12 ms, too long for the loop. The eventfd stays the caller's; the other process only makes the write.
 #pragma once
 
 #include <filesystem>

@@ -98,7 +98,7 @@ TEST_CASE("plain HTTP on a port with TLS is told to speak HTTPS") {
 
 TEST_CASE("what is neither TLS nor HTTP is cut off, and hurts nobody") {
     http::Settings settings;
-    settings.header_deadline = 500ms;  // the bytes may still become a TLS record
+    settings.header_deadline = 500ms;  // some of it could still become TLS
     TlsServer tls(settings);
     auto good = tls.client();
     CHECK(good.request("GET", "/hello").status == 200);
