@@ -1,7 +1,7 @@
 // Freezes and thaws all members of one group (cgroup-v2.rst, cgroup.freeze; cgroup-v1/freezer-subsystem.rst).
 // A freeze takes until each member reaches a point where it can stop: v2 reports the end in cgroup.events, v1
 // has to be polled. A thaw takes no time.
-// Invariant: after an error the members go on.
+// Invariant: after an error the members run on.
 #pragma once
 
 #include <functional>
@@ -24,9 +24,10 @@ class Freezer {
     Freezer(const Freezer&) = delete;
     Freezer& operator=(const Freezer&) = delete;
 
-    /// `done` within base::k_freeze_deadline, from the loop. Errors: sandbox_failed. One at a time.
+    /// `done` is called within base::k_freeze_deadline, from the loop. Errors: sandbox_failed. One freeze at
+    /// a time.
     void freeze(Done done);
-    /// Gives up a freeze under way: its `done` is not called. Errors: sandbox_failed.
+    /// Thaws all members, and cancels a freeze under way: its `done` is not called. Errors: sandbox_failed.
     base::Result<void> thaw();
 
   private:

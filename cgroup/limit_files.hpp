@@ -20,8 +20,9 @@ struct ControllerFolder {
 using ControllerFolders = std::map<Controller, ControllerFolder>;
 
 /// Writes the limits that these controllers enforce: memory without swap, and on v2 all members killed
-/// together; a share of one processor every 100 ms; processes and threads, with two more for bubblewrap
-/// itself. Errors: sandbox_failed if the kernel refuses one; the others are written all the same.
+/// together; a share of one processor every 100 ms; processes and threads, with two more for bubblewrap's
+/// outer process and the guest. Errors: sandbox_failed if the kernel refuses one; the others are written all
+/// the same.
 base::Result<void> write_limits(const ControllerFolders& folders, const sandbox::Limits& limits);
 
 sandbox::Usage read_usage(const ControllerFolders& folders);

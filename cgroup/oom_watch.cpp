@@ -12,8 +12,8 @@
 namespace atl::cgroup {
 namespace {
 
-// The kernel tells of a kill on the console before it kills: that takes it 20 ms, and seconds where the
-// console is slow and others were killed just before.
+// The kernel writes a report to the console before it kills. That takes 20 ms, and seconds if the console is
+// slow and other processes were killed just before.
 constexpr base::Millis k_pause{1};
 constexpr int k_prompt_looks = 300;
 constexpr base::Millis k_slow_pause{100};

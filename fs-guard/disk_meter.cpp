@@ -111,7 +111,7 @@ std::uint64_t DiskMeter::look_at_disk() {
 
 void DiskMeter::look() {
     if (watched_.empty())
-        return;  // the next watch() goes on
+        return;  // the next watch() starts again
     const auto now = ports_.clock.steady_now();
     const std::uint64_t lost = look_at_disk();
     const auto passed = looked_at_ == base::SteadyTime{} ? settings_.longest_look : between(looked_at_, now);

@@ -95,7 +95,7 @@ class HelperClient final : public store::CheckpointHelper {
 
   private:
     using Answered = std::function<void(base::Result<nlohmann::json>)>;
-    /// A walk tells of its progress (helper/progress.hpp).
+    /// The helper reports progress in a walk (helper/progress.hpp).
     enum class Kind : std::uint8_t { task, walk };
     struct Request {
         std::uint64_t id;

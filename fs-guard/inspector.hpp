@@ -22,11 +22,11 @@ static_assert(base::k_freeze_deadline + k_longest_standstill < base::k_control_r
 /// The ports of an inspection; all answer later, from the loop.
 struct InspectorPorts {
     base::Timers& timers;
-    /// Lets all processes of a sandbox stand still. The answer may stay out.
+    /// Stops all processes of a sandbox. There may be no answer.
     std::function<void(const std::string& id, std::function<void(base::Result<void>)> done)> hold;
-    /// Lets them go on at once; true if they had stood still from the answer of `hold` until now.
+    /// Ends the hold at once; true if the processes stood still from the answer of `hold` until now.
     std::function<bool(const std::string& id)> let_go;
-    /// The helper's look at the workspace and the processes.
+    /// The helper's inspection of the workspace and the processes.
     std::function<void(const std::string& id, std::function<void(base::Result<Inspection>)> done)> look;
 };
 

@@ -2,8 +2,8 @@
 // kernel counts all files with a project's number, and refuses writes beyond its limit. A folder with project
 // inheritance gives its project to every new entry, and no file can be linked or moved into it from another
 // project. Changing the project of a file takes the initial user namespace (ioctl_xfs_fsgetxattr(2)), so no
-// sandbox can; setting limits takes CAP_SYS_ADMIN (quotactl(2)), so no rootless server can. Invariant:
-// projects below base::k_first_host_uid belong to others and are never touched.
+// sandbox can; setting limits takes CAP_SYS_ADMIN (quotactl(2)), so no rootless server can.
+// Invariant: projects below base::k_first_host_uid belong to others and are never touched.
 // Not here: the project of each workspace.
 #pragma once
 

@@ -16,12 +16,13 @@ inline constexpr std::chrono::seconds k_undying_longest_pause{30};
 static_assert(k_undying_first_pause <= k_undying_longest_pause);
 inline constexpr std::size_t k_max_undying_told = 100;  // in /v1/system
 
-// A removal is answered after this, though the disk may still be at it: no path leads to the files any more.
+// A removal is answered after this time, even if the disk is still busy with it: no path leads to the files
+// any more.
 inline constexpr std::chrono::seconds k_removal_answer_deadline{5};
 
-// Requests to a helper process (fs-guard). A walk or a removal takes as long as its tree is large: it tells
-// of its progress, and only a pause in it ends the helper. Other requests have to be answered in time, twice
-// as long for each further attempt.
+// Requests to a helper process (fs-guard). The time of a walk or a removal depends on its tree: so the helper
+// reports its progress and is ended only if the progress stops. Other requests must be answered in time, with
+// twice the time for each further attempt.
 inline constexpr std::chrono::seconds k_helper_answer_deadline{30};
 inline constexpr std::chrono::seconds k_helper_progress_deadline{60};
 inline constexpr std::chrono::seconds k_helper_progress_interval{1};

@@ -1,7 +1,7 @@
 // The one error vocabulary of the server: an enum with a stable name an entry, an Error that adds a sentence
 // for a human reader, and Result<T>. Expected failures travel as values; exceptions are for start-up
-// configuration and broken invariants. errno belongs to the log line, not to an Error. Not here: the HTTP
-// status of an error (http/server/problem.hpp has that table).
+// configuration and broken invariants. errno belongs to the log line, not to an Error.
+// Not here: the HTTP status of an error (http/server/problem.hpp has that table).
 #pragma once
 
 #include <boost/system/result.hpp>
@@ -104,7 +104,7 @@ class BadResult : public std::logic_error {
 template <class T>
 using Result = boost::system::result<T, Error>;
 
-/// "open /x: Permission denied (EACCES)": how a failed system call is told to an operator.
+/// "open /x: Permission denied (EACCES)": the text of a failed system call for an operator.
 std::string errno_text(std::string_view what, int error_number);
 
 }  // namespace atl::base

@@ -44,7 +44,7 @@ std::size_t size_of(const Condition& condition) {
     return 1 + (condition.mask != ~0U ? 1 : 0) + condition.values.size();
 }
 
-/// Goes on behind itself if the condition holds, otherwise `behind` instructions later.
+/// Continues with the next instruction if the condition holds, otherwise jumps over `behind` instructions.
 void append_condition(std::vector<sock_filter>& code, const Condition& condition, std::size_t behind) {
     code.push_back(load(offset_of(condition)));
     if (condition.mask != ~0U)

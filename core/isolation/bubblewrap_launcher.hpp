@@ -2,8 +2,9 @@
 // host uid of its own, and its sources are staged where that uid can reach them; rootless, all sandboxes
 // share the server's uid. The profile is the same.
 // Invariants: a launch that fails leaves nothing behind; if the server, bwrap or the guest dies, the others
-// die too (prctl(2) PR_SET_PDEATHSIG, pid_namespaces(7)); on_exit means that no process is left. Not here:
-// the content of the profile (profile.hpp), when to start and end (core/sandbox), the bridge protocol.
+// die too (prctl(2) PR_SET_PDEATHSIG, pid_namespaces(7)); on_exit means that no process is left.
+// Not here: the content of the profile (profile.hpp), when to start and end (core/sandbox), the bridge
+// protocol.
 #pragma once
 
 #include <filesystem>

@@ -213,8 +213,9 @@ void RunningSandbox::terminate() {
         base::send_signal(init_->fd(), SIGTERM);
 }
 
-// Process 1 alone: bwrap then reaps it and ends by itself. Were bwrap killed, too, process 1 would be left to
-// the host's init as a zombie; were it killed while it sets up, its child would go on without it.
+// Kills process 1 alone: bwrap then reaps it and ends by itself. If bwrap were killed, too, process 1 would
+// be left to the host's init as a zombie. If bwrap were killed during its set-up, its child would go on
+// without it.
 void RunningSandbox::kill() {
     kill_wanted_ = true;
     if (init_)

@@ -86,9 +86,9 @@ class RunningSandbox : public std::enable_shared_from_this<RunningSandbox> {
     std::shared_ptr<LaunchFailures> failures_;
     std::string status_text_;
     sandbox::NetworkMode network_;
-    base::UniqueFd sockstat_;  // of the sandbox's net namespace, which it keeps in being
+    base::UniqueFd sockstat_;  // of the sandbox's net namespace, which the open file keeps alive
     std::optional<base::ChildExit> bwrap_exit_;
-    std::optional<int> guest_status_;  // as bwrap tells it: the guest ran
+    std::optional<int> guest_status_;  // from bwrap; set: the guest ran
     base::TimerId kill_timer_ = 0;
     bool kill_wanted_ = false;
     bool terminate_wanted_ = false;

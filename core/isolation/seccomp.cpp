@@ -188,8 +188,8 @@ base::Result<base::UniqueFd> compile_arguments() {
     // makes the kernel load the module of a line discipline.
     filter.refuse(SYS_ioctl, EPERM, {is_any_of(1, {TIOCSTI, TIOCLINUX, TIOCSETD})});
     refuse_limits(filter);
-    // Blocks beyond a file's end are not held to RLIMIT_FSIZE (fallocate(2), FALLOC_FL_KEEP_SIZE); programs
-    // go on without. Punching holes needs the flag, too.
+    // RLIMIT_FSIZE does not apply to blocks beyond a file's end (fallocate(2), FALLOC_FL_KEEP_SIZE); programs
+    // work without them. Punching holes needs the flag, too, and stays allowed.
     filter.refuse(SYS_fallocate, EOPNOTSUPP,
                   {has_exactly(1, FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE, FALLOC_FL_KEEP_SIZE)});
     // RWF_NOWAIT tells whether a page of a file is in memory, and so which files others on this host read

@@ -76,7 +76,7 @@ inline constexpr std::array k_refused_calls = {
     "get_kernel_syms", "init_module", "ioperm", "iopl", "kexec_file_load", "kexec_load", "modify_ldt",
     "nfsservctl", "query_module", "reboot", "setdomainname", "sethostname", "settimeofday", "stime", "syslog",
     "sysfs", "_sysctl", "uselib", "ustat", "vhangup", "vm86", "vm86old",
-    // Placement on NUMA nodes: programs ask and go on without.
+    // Placement on NUMA nodes: programs try these calls and work without them.
     "get_mempolicy", "mbind", "migrate_pages", "move_pages", "set_mempolicy", "set_mempolicy_home_node",
 };
 

@@ -19,7 +19,7 @@ namespace atl::sandbox {
 
 /// The actions of the manager after an input, in this order.
 struct MachineStep {
-    bool thaw = false;          // first: let it go on
+    bool thaw = false;          // first: thaw it
     bool freeze = false;        // then call frozen() or freeze_failed()
     bool ask_shutdown = false;  // over the bridge
     bool terminate = false;     // SIGTERM

@@ -122,9 +122,9 @@ class Manager {
     void stop(const std::string& id, ExitClass why, std::string detail, Done done);
     /// True if this host can freeze the living generation, and it is ready.
     bool can_freeze(const std::string& id) const;
-    /// Stops a ready generation where it is: its processes stay and use no processor. `frozen` is called
-    /// once, from the loop: success, or sandbox_failed and it goes on; not at all if it ends, is stopped or
-    /// thawed before. Precondition: can_freeze().
+    /// Freezes a ready generation: its processes stay and use no processor. `frozen` is called once, from the
+    /// loop: success, or sandbox_failed, and the generation goes on. `frozen` is not called if the generation
+    /// ends, is stopped or thawed before. Precondition: can_freeze().
     void freeze(const std::string& id, Ready frozen);
     /// Thaws a frozen generation at once, and ends it if it cannot be thawed.
     void thaw(const std::string& id);

@@ -48,7 +48,7 @@ bool Manager::let_go(const std::string& id) {
     return hold == Hold::standing || hold == Hold::parked;
 }
 
-/// Lets it go on if only the hold stopped it. False if the kernel refuses.
+/// Thaws the processes if only the hold stopped them. False if the kernel refuses.
 bool Manager::end_hold(Sandbox& sandbox) {
     Generation& generation = *sandbox.generation;
     const Hold hold = std::exchange(generation.hold, Hold::none);

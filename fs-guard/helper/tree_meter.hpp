@@ -27,8 +27,8 @@ class TreeMeter {
     /// error() says why.
     bool measure(const std::string& path);
 
-    /// Allocated on the disk, also for folders. A file with several names is counted by its share a name,
-    /// so that all of them come to once.
+    /// Allocated on the disk, also for folders. A file with several names counts with an equal share for each
+    /// name, so all its names together count once.
     std::uint64_t bytes() const noexcept { return bytes_; }
     std::uint64_t inodes() const noexcept { return inodes_; }
     /// False if a folder could not be read to its end.

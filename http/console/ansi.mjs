@@ -1,4 +1,4 @@
-// Turns what a program wrote for a terminal into styled runs of text, piece by piece as it arrives.
+// Turns a program's terminal output into styled runs of text, piece by piece as it arrives.
 // Everything it reads is hostile: only colours, bold, dim, italic, underline, inverse and strike have an effect; every
 // other escape sequence is dropped, and characters that hide or reorder text are shown by name. Bounded: a sequence
 // without an end is given up. Not here: the DOM.
@@ -145,7 +145,7 @@ export class AnsiParser {
                 this.#held += character;
                 return at + 1;
             case STRING:
-                // A string that never ends must not swallow what follows.
+                // A string that never ends must not swallow the text after it.
                 if (character === '\n' || ++this.#length > MAX_STRING) return this.#abandon(at);
                 if (character === '\x07' || character === '\x9c') this.#state = TEXT;
                 else if (character === '\x1b') this.#state = STRING_ESCAPE;

@@ -1,4 +1,4 @@
-// The page: signing in, the list, which conversation is open, dialogs. The fragment of the address says what is open.
+// The page: signing in, the list, the open conversation, dialogs. The fragment of the address names the open conversation.
 import { harmless } from './ansi.mjs';
 import { Api, ApiError } from './api.mjs';
 import { Chat } from './chat.mjs';
@@ -101,7 +101,7 @@ byId('sign-out').addEventListener('click', () => {
     askForKey();
 });
 
-// --- what is open
+// --- the open conversation
 
 function close() {
     ++opening;

@@ -141,7 +141,7 @@ export class Chat {
         connection.className = `badge connection dot ${tone}`;
         connection.dataset.state = state.name;
         if (state.name === 'stopped' && state.code !== 'unauthorized') this.#on.gone(this.#id, state);
-        // It may have changed while nobody listened.
+        // It may have changed while no stream was open.
         if (state.name === 'live') this.#refetchSoon();
     }
 
@@ -152,7 +152,7 @@ export class Chat {
                 const conversation = await this.#api.get(this.#id);
                 if (!this.#listeners.signal.aborted) this.#update(conversation);
             } catch {
-                // The stream tells what is wrong.
+                // The stream reports the error.
             }
         }, REFETCH_MS);
     }
@@ -221,7 +221,7 @@ export class Chat {
             asked.settle(turn);
         } catch (error) {
             asked.remove();
-            // What was typed since then stays too.
+            // Text that was typed since then stays too.
             message.value = message.value === '' ? text : `${text}\n${message.value}`;
             this.#fit();
             this.#fail(error);

@@ -1,4 +1,4 @@
-// What the open conversation's sandbox uses, as four small graphs with their numbers in words. Asked for while the
+// The usage of the open conversation's sandbox, as four small graphs with their numbers in words. Asked for while the
 // sandbox runs and the page is seen (usage.mjs).
 import { areaOf, Poller, Usage } from './usage.mjs';
 import { h } from './view.mjs';

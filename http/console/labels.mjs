@@ -1,4 +1,4 @@
-// The words for what the server tells of a conversation. Pure.
+// The words for the states of a conversation. Pure.
 import { harmless } from './ansi.mjs';
 
 const REASONS = {

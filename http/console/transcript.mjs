@@ -1,5 +1,5 @@
-// From the events of a conversation's log to what is to be shown: a list of small operations for each event. Pure.
-// What an agent wrote may be of any type and size; here it becomes bounded text. Not here: the DOM, escape sequences.
+// Turns the events of a conversation's log into a list of small display operations for each event. Pure.
+// An agent's data may be of any type and size; here it becomes bounded text. Not here: the DOM, escape sequences.
 
 const MAX_VALUE = 64 * 1024; // characters of a value that is shown as JSON
 const MAX_WORD = 200;
@@ -96,7 +96,7 @@ export class Transcript {
         return [{ op: 'text', turn, kind, block: `${turn}/${state.block}`, text }];
     }
 
-    // What stands between two deltas parts the text.
+    // An event between two deltas splits the text.
     #part(turn) {
         const state = this.#turns.get(turn);
         if (state !== undefined) state.kind = null;

@@ -1,5 +1,5 @@
-// What a sandbox uses, from samples of the server: words, shares of the limits, a short history. And when to ask for the
-// next sample. Pure: what asks and what waits is given.
+// The usage of a sandbox, from samples of the server: words, shares of the limits, a short history. And when to ask for the
+// next sample. Pure: the request and the timer are passed in.
 
 export const HISTORY = 60; // samples
 export const PERIOD_MS = 2000;
@@ -64,7 +64,7 @@ export class Usage {
         if (!known || !(passed > 0) || spent < 0) return { text: 'not known yet', share: null, tone: '' };
         const percent = (100 * spent) / passed;
         const limit = sample.cpu.limitPercent;
-        // To use all of its processors is what a sandbox may do.
+        // A sandbox may use all of its processor share.
         return { text: `${Math.round(percent)} % of ${limit} %`, share: Math.min(1, percent / limit), tone: '' };
     }
 

@@ -161,7 +161,7 @@ export class TranscriptView {
             const { scrollTop, clientHeight, scrollHeight } = scroller;
             const up = scrollTop < before - 1;
             before = scrollTop;
-            // Only who scrolls up leaves the end; it also moves when content gets its real height.
+            // Only a scroll upwards leaves the end; the end also moves when content gets its real height.
             const stuck = scrollTop + clientHeight >= scrollHeight - 48 || (this.#stuck && !up);
             if (stuck !== this.#stuck) onStuck((this.#stuck = stuck));
         };

@@ -98,7 +98,8 @@ class RequestParser::Sink {
         parser.emplace(*this);
         // Beast's header limit restarts with each field, so the cap on the head is kept by feed().
         parser->header_limit(static_cast<std::uint32_t>(limits.head_bytes));
-        // Beast's body limit would end a message before its head is told: on_body() keeps ours.
+        // Beast's body limit would end a message before its head is complete: so on_body() enforces our
+        // limit.
         parser->body_limit(boost::none);
         body_limit = limits.body_bytes;
         parser->eager(false);

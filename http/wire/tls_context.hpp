@@ -1,7 +1,7 @@
 // The TLS settings of this server: its certificate, TLS 1.2 and 1.3 with forward secrecy only, ALPN
 // `http/1.1`, session tickets instead of kept sessions, no renegotiation, no early data (it can be replayed).
-// Immutable: another certificate is another context, and a connection keeps its first context. Not here: one
-// connection (tls_stream.hpp), files (certificate.hpp).
+// Immutable: another certificate is another context, and a connection keeps its first context.
+// Not here: one connection (tls_stream.hpp), files (certificate.hpp).
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-"""Which skipped tests this host excuses: a reason given by a test, and proof that the host lacks what it names.
+"""Which skipped tests this host excuses: a reason given by a test, and proof that the host lacks the named feature.
 
 A skip whose reason matches no entry, or whose entry finds the facility present, counts as a failure.
 """
@@ -105,7 +105,7 @@ def lacks_chromium():
 
 
 X86_64 = platform.machine() == "x86_64"
-# (what the reason of the skip says, whether the host excuses it)
+# (text in the reason of the skip, whether the host excuses it)
 EXCUSES = (
     (r"\broot\b", lambda build: os.geteuid() != 0),
     (r"user namespaces?|rootless", lambda build: lacks_user_namespaces()),

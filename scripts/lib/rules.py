@@ -25,7 +25,7 @@ GUEST_BASE = (
     "core/base/json_text.hpp",
     "core/base/utf8.hpp",
 )
-# First prefix that fits a file -> what it may include, besides its own folder.
+# First prefix that fits a file -> the folders that it may include, besides its own.
 LAYERS = (
     ("core/base/", ()),
     ("core/sandbox/", ("core/base/",)),
@@ -46,7 +46,7 @@ LAYERS = (
     ("app/", CORE + ("bridge/", "cgroup/", "fs-guard/", "http/")),
     ("tests/", CORE + ("bridge/", "cgroup/", "fs-guard/", "http/", "app/")),
 )
-# Pure logic: what they need of the world comes through ports.
+# Pure logic: it reaches the world only through ports.
 PURE = ("core/sandbox/", "core/conversation/")
 KERNEL = re.compile(r"(?:sys|linux|net|netinet|arpa)/(?!types\.h)|(?:unistd|fcntl|signal|poll|spawn|sched)\.h")
 INSIDE = ("bridge/guest/", "bridge/agents/")
@@ -88,7 +88,7 @@ def reaches(tree, source):
         if included in seen:
             continue
         seen.add(included)
-        # What another file of the guest includes is told there.
+        # Includes of another file of the guest are reported there.
         if included in tree.by_path and not included.startswith(INSIDE):
             header = tree.by_path[included]
             queue += [(position, header.resolve(i, tree)) for _, i, quoted in header.includes if quoted]
@@ -192,7 +192,7 @@ def co_await_temporary(tree):
 
 
 def co_await_operator(tree):
-    """`co_await a && co_await b` breaks GCC 12, and awaitable operators swallow what a branch throws."""
+    """`co_await a && co_await b` breaks GCC 12, and awaitable operators swallow exceptions of a branch."""
     both = re.compile(r"\bco_await\b[^;{}]*(?:&&|\|\|)[^;{}]*\bco_await\b")
     for source in tree.sources:
         for match in both.finditer(source.code):
@@ -250,7 +250,7 @@ def script_usage(tree):
 
 
 def python_sleep(tree):
-    """A test waits for what it expects, never for time to pass."""
+    """A test waits for a condition, never for time to pass."""
     for path in own_files(tree):
         if path.suffix == ".py" and path.is_relative_to(tree.root / "tests"):
             for number, line in enumerate(path.read_text().split("\n"), 1):
@@ -315,7 +315,7 @@ RULES = {
 
 
 def findings(tree, names):
-    """(rule, path, line, sentence) of everything that the named rules refuse, without what is allowed."""
+    """(rule, path, line, sentence) of everything that the named rules refuse, without exempted lines."""
     for name in names:
         for path, line, sentence in RULES[name](tree):
             source = tree.by_path.get(path)

@@ -59,7 +59,7 @@ def tap_counts(output):
 
 
 class Case:
-    """What ctest says of one test, which may be a program of many test cases."""
+    """ctest's result of one test, which may be a program of many test cases."""
 
     def __init__(self, element):
         self.name = element.get("name")

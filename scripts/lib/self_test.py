@@ -120,7 +120,7 @@ GOOD = [
 
 
 def refused(files, names):
-    """What the named rules find in a tree of these files."""
+    """The findings of the named rules in a tree of these files."""
     with tempfile.TemporaryDirectory() as folder:
         for path, text in files.items():
             file = Path(folder, path)

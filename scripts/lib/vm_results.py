@@ -1,4 +1,4 @@
-"""Reads what the virtual machine of scripts/vm-test told, prints each test with its result, and judges.
+"""Reads the results of the virtual machine of scripts/vm-test, prints each test with its result, and judges.
 
 Called by scripts/vm-test: vm_results.py FOLDER --status STATUS --seconds N -- RUN...
 FOLDER has `results`, written by tests/vm/init: `run NAME STATUS BYTES` before as many bytes of JUnit's XML, a line
@@ -27,7 +27,7 @@ def parse(data):
 
 
 def verdict(case):
-    """(word, what was said) of one test case of JUnit's XML."""
+    """(word, message) of one test case of JUnit's XML."""
     for word, tag in (("FAILED", "failure"), ("FAILED", "error"), ("SKIPPED", "skipped")):
         found = case.find(tag)
         if found is not None:

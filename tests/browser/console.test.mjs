@@ -21,7 +21,7 @@ beforeEach(async () => {
     context = await browser.newContext({ viewport: { width: 1180, height: 780 } });
     pages = [];
 });
-// Whatever a test does: nothing leaves the origin, nothing runs that should not.
+// In every test: no request leaves the origin, and no foreign script runs.
 afterEach(async () => {
     for (const { page, origin } of pages) {
         for (const url of page.seen.requests) assert.ok(new RegExp(`^(https?|wss?)://${origin}/`).test(url), `left the origin: ${url}`);
@@ -343,7 +343,7 @@ test('what this host does not enforce is a warning', async () => {
     if (missing.length > 0) assert.equal(await page.getAttribute('#facts', 'data-tone'), 'warn');
 });
 
-// What a gauge shows: its words, the share of the limit, the corners of its graph.
+// The content of a gauge: its words, the share of the limit, the corners of its graph.
 const gauge = (page, name) =>
     page.evaluate((wanted) => {
         const element = document.querySelector(`.gauge[data-name=${wanted}]`);

@@ -1,4 +1,4 @@
-// What the browser tests work with: a real atolld with an agent of theirs, a browser, and pages that are watched.
+// The tools of the browser tests: a real atolld with a test agent, a browser, and pages that are watched.
 import { copyFileSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';

@@ -1,4 +1,4 @@
-"""A WebSocket client made of the package websockets: obeys JSON lines on stdin, tells what it meets on stdout.
+"""A WebSocket client made of the package websockets: obeys JSON lines on stdin, writes its events to stdout.
 
 Runs with websockets 10 (Debian 12, Ubuntu 24.04) and with those from 14 on, whose names for some things are others.
 """

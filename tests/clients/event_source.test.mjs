@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import { assertComplete, assertLines, call, createConversation, LINES, lines, removeConversation, startPlace, TWO_LINES } from './lab.mjs';
 import { followEvents, SOURCES } from './event_source.mjs';
 
-// What the server asks for (`retry:`), and the clients' own value without it.
+// The server's wish (`retry:`), and the clients' own value without it.
 const RETRY_MS = 1000;
 const USUAL_RETRY_MS = 3000;
 

@@ -16,7 +16,7 @@ const impatient = (seconds) => (text) => replaceOnce(text, 'proxy_read_timeout 6
 
 let place;
 before(async () => {
-    // nginx gives up on what is silent for four seconds; the server is not for more than two.
+    // nginx closes a connection after four seconds of silence; the server is silent for two at most.
     place = await startPlace({ flags: ['--heartbeat', '2'], edit: impatient(4) });
 });
 after(() => place?.stop());

@@ -1,4 +1,4 @@
-// What all client tests work with: a server, nginx before it, conversations made through REST, and events as one client saw
+// The tools of all client tests: a server, nginx before it, conversations made through REST, and events as one client saw
 // them.
 import assert from 'node:assert/strict';
 
@@ -33,7 +33,7 @@ class Route {
 /** A server and both ways to it, `direct` and `nginx`; `edit` may change nginx's configuration. */
 export async function startPlace({ flags = [], prepare, edit } = {}) {
     const server = await startServer({ flags, prepare });
-    // What nginx says to the server is told, too.
+    // nginx's own requests to the server are recorded, too.
     const behind = await startProxy(server.address);
     const nginx = await startNginx(behind.address, edit).catch(async (error) => {
         await behind.stop();

@@ -1,4 +1,4 @@
-// What is particular to a proxy: buffering, Unix sockets, names, connections that are used again.
+// The behaviour of a proxy: buffering, Unix sockets, names, connections that are used again.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -40,9 +40,9 @@ async function arrivesInTime(place) {
 }
 
 test("nginx's buffering is on and does not hold events back, because the server says so", async () => {
-    // nginx passes chunks on anyway. What is not chunked, as to an HTTP/1.0 client, waits for a full buffer.
+    // nginx passes chunks on anyway. A response without chunks, as to an HTTP/1.0 client, waits for a full buffer.
     const old = (text) => replaceOnce(text, 'proxy_http_version 1.1;', 'proxy_http_version 1.0;');
-    // The control: it would, did it not heed what the server says.
+    // The control: it waits if it ignores the server's field.
     const deaf = (text) => add('proxy_ignore_headers X-Accel-Buffering;')(old(text));
     const tries = [undefined, old, deaf].map((edit) => withPlace({ edit }, arrivesInTime));
     assert.deepEqual(await Promise.all(tries), [true, true, false]);

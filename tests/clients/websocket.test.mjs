@@ -1,4 +1,4 @@
-// What every WebSocket client meets, directly and through nginx.
+// Tests with every WebSocket client, directly and through nginx.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 

@@ -28,7 +28,7 @@ constexpr std::size_t k_conversations = 200;
 #endif
 constexpr std::size_t k_rounds = 5;
 
-// Counts up, into a file and then aloud, some 20 times a second: reading a fifo that nobody writes takes no
+// Counts up, into a file and then aloud, some 20 times a second: reading a fifo without a writer takes no
 // process.
 constexpr const char* k_counter =
     "[ -p never ] || mkfifo never; exec 9<>never; i=0; "

@@ -196,7 +196,7 @@ TEST_CASE(
         const std::string metrics = api.http().request("GET", "/metrics").body;
         CHECK(metrics.find("atoll_orphaned_workspaces 1") != std::string::npos);
         CHECK(fs::exists(dir.path() / "orphaned" / orphan / "note"));
-        // Nobody else gets its owner's uid.
+        // No other sandbox gets its owner's uid.
         struct stat status {};
         for (int i = 0; i < 3; ++i) {
             const std::string other = api.create()["sandboxId"];

@@ -204,11 +204,11 @@ TEST_CASE("A full server ends the sandbox that was idle for longest, and its con
     CHECK(evicted["statusReason"] == "evicted");
     CHECK(api.get(middle)["status"] == "active");
     CHECK(last_of(api.events(oldest), "sandbox_paused")["reason"] == "evicted");
-    // Its next message takes the place of the next one.
+    // Its next message evicts the next sandbox.
     CHECK(api.message(oldest, "cat file").output == "kept\n");
     CHECK(api.get(middle)["statusReason"] == "evicted");
     CHECK(api.get(newest)["status"] == "active");
-    // So do sandboxes without a conversation; they themselves are never ended for another one.
+    // So do sandboxes without a conversation; they themselves are never evicted.
     api.call(201, "POST", "/v1/sandboxes", "{}");
     api.call(201, "POST", "/v1/sandboxes", "{}");
     CHECK(api.call(503, "POST", "/v1/conversations", "{}")["code"] == "capacity");

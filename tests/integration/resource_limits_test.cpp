@@ -129,7 +129,7 @@ TEST_CASE(
     const std::string id = api.create({{"limits", {{"diskMb", 64}}}})["id"];
     CHECK(api.get(id)["enforcement"]["disk"] != "none");
     if (api.get(id)["enforcement"]["disk"] == "quota")
-        return;  // nobody is ended then: quota_test.cpp
+        return;  // then no sandbox is ended: quota_test.cpp
     const std::string neighbour = api.create()["id"];
     // Many files: one alone is stopped by the kernel at the limit's size.
     const Turn turn =

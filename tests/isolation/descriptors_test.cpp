@@ -33,7 +33,7 @@ struct ProbeAgent {
 TEST_CASE("A command of the shell agent has exactly its input, output and error open") {
     Lab& lab = each_lab();
     INFO(lab.name);
-    // The control: the probe tells of a fourth where there is one.
+    // The control: the probe reports a fourth descriptor if there is one.
     REQUIRE(
         Results(run_outside({"bash", "-c", "exec 7</dev/null; " + probe_program().string() + " descriptors"},
                             ordinary_uid())

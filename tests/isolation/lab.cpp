@@ -149,7 +149,7 @@ std::vector<pid_t> Sandbox::processes() const {
         own, [this](pid_t pid) { return std::find(others_.begin(), others_.end(), pid) != others_.end(); });
     REQUIRE(own.size() == 1);
     for (const pid_t pid : descendants(own.front())) {
-        // One without a command line has ended: only its parent has yet to ask how.
+        // A process without a command line has ended: only its parent has yet to ask how.
         if (!read_host_file("/proc/" + std::to_string(pid) + "/cmdline").empty())
             own.push_back(pid);
     }

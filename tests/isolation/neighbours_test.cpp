@@ -1,4 +1,4 @@
-// Two sandboxes of one server are strangers.
+// Two sandboxes of one server cannot reach each other.
 #include <signal.h>
 #include <sys/stat.h>
 

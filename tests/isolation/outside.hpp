@@ -1,5 +1,5 @@
 // The host's side of a test: the same probe outside a sandbox as the positive control, services that answer
-// on the host, and processes that somebody might want to signal.
+// on the host, and processes that an attacker might want to signal.
 #pragma once
 
 #include <sys/types.h>
@@ -23,9 +23,9 @@ const std::filesystem::path& probe_program();
 /// The unprivileged user of controls: k_rootless_uid for root, else the user who runs the tests.
 uid_t ordinary_uid();
 
-/// Runs a program to its end as `uid` (root can be anybody, others only themselves) with stdin from /dev/null
-/// and nothing but PATH in its environment. Output is stdout only. Fails the test if it takes longer than 20
-/// s.
+/// Runs a program to its end as `uid` (root can take any uid, others only their own) with stdin from
+/// /dev/null and only PATH in its environment. Output is stdout only. Fails the test if it takes longer than
+/// 20 s.
 RunResult run_outside(const Words& command, uid_t uid);
 
 /// The probe's results outside. Fails the test if the probe does.
@@ -50,8 +50,8 @@ class HostProcess {
     base::UniqueFd output_;
 };
 
-/// Services of the host, open to everybody on it: TCP on each address that it has, an abstract Unix socket,
-/// and a Unix socket with a path. Each answers every client.
+/// Services of the host, open to every process on it: TCP on each address that it has, an abstract Unix
+/// socket, and a Unix socket with a path. Each answers every client.
 class HostServices {
   public:
     HostServices();

@@ -15,15 +15,15 @@ namespace {
 
 const std::string k_no_capabilities(16, '0');
 
-/// The probe at `path` as a program that runs as root for everybody.
+/// The probe at `path` as a setuid-root program for all users.
 void make_setuid_root(const fs::path& path) {
     fs::copy_file(probe_program(), path);
     REQUIRE(::chown(path.c_str(), 0, 0) == 0);
     REQUIRE(::chmod(path.c_str(), 06755) == 0);
 }
 
-/// The probe at `path` as a program that has CAP_NET_RAW for everybody (capabilities(7), version 2, little
-/// endian).
+/// The probe at `path` as a program with the file capability CAP_NET_RAW for all users (capabilities(7),
+/// version 2, little endian).
 void make_capable(const fs::path& path) {
     fs::copy_file(probe_program(), path);
     REQUIRE(::chmod(path.c_str(), 0755) == 0);

@@ -41,7 +41,7 @@ TEST_CASE("A process of the host with the sandbox's own uid cannot be signalled 
     REQUIRE(outside({"signal", "0", pid}, uid)[pid] == "OK");
     REQUIRE(outside({"trace", pid}, uid).others_than({"OK"}) == "");
 
-    // Else the number would mean a process of the sandbox's own.
+    // Otherwise the pid would mean one of the sandbox's own processes.
     REQUIRE_FALSE(numbers_in_proc(sandbox).contains(pid));
     const std::string kill = std::to_string(SIGKILL);
     CHECK(sandbox.probe({"signal", kill, pid, std::to_string(lab.server.pid()), std::to_string(::getpid())})

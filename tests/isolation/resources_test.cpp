@@ -107,7 +107,7 @@ TEST_CASE("No process inside can lower its score for a host without memory") {
         SKIP("the tests themselves were started with an oom_score_adj above 0");
     REQUIRE(run_outside({"bash", "-c", k_lower_score}, ordinary_uid()).output == "0\n");
     if (lab.name != "root" || !may_set_least_score())
-        return;  // nobody can set the least that others may set (SECURITY.md)
+        return;  // the server cannot set a lower bound for processes inside (SECURITY.md)
     Sandbox sandbox(lab);
     const Turn turn = sandbox.run(k_lower_score + " 2>&1");
     CHECK(turn.output.find("Permission denied") != std::string::npos);

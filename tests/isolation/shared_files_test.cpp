@@ -1,5 +1,6 @@
-// Files of the host that all sandboxes see: whether a lock or a watch on them reaches anybody else. As root
-// each sandbox has inodes of its own for them. Rootless they are the host's, which is the control.
+// Files of the host that all sandboxes see: whether a lock or a watch on them reaches other sandboxes or the
+// host. As root each sandbox has inodes of its own for them. Rootless they are the host's, which is the
+// control.
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 #include <thread>
@@ -76,7 +77,7 @@ TEST_CASE("A sandbox does not see which programs others start where the server i
     watcher.probe_in_background({"watch", "/workspace/opened", "/usr/bin", "/etc"}, "watching");
     other.output("/usr/bin/arch; cat /etc/hostname");
     REQUIRE(run_outside({"/usr/bin/tty"}, ordinary_uid()).status != 127);
-    // The control: its own opens are told, in the order in which they were made.
+    // The control: the watch reports its own opens, in their order.
     watcher.output("/usr/bin/nproc; cat /etc/nsswitch.conf");
     const auto names = names_up_to(watcher, "opened", "nsswitch.conf");
     CHECK(names.contains("nproc"));

@@ -9,7 +9,7 @@ using namespace atl::test;
 
 namespace {
 
-/// Refused inside; and if it works outside for nobody here, the test says that it has no control.
+/// Refused inside; and if it works for no user outside, the test says that it has no control.
 void check_refused(const std::string& command, const std::string& call, const std::string& result = "EPERM") {
     Lab& lab = each_lab();
     INFO(lab.name);

@@ -1,7 +1,7 @@
 # Sourced by the `run` of a suite.
 # shellcheck shell=bash
 
-# install_modules SUITE_DIR TARGET_DIR: installs what SUITE_DIR/package-lock.json names into TARGET_DIR with this machine's
+# install_modules SUITE_DIR TARGET_DIR: installs SUITE_DIR/package-lock.json's packages into TARGET_DIR with this machine's
 # npm configuration, once for each version of the lock file. Needs a function `fail` that does not return.
 install_modules() {
     local from=$1 into=$2 wanted

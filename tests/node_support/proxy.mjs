@@ -1,4 +1,4 @@
-// A TCP proxy between a client and a server: cuts connections, counts them, and tells what passes through.
+// A TCP proxy between a client and a server: cuts connections, counts them, and reports the bytes that pass.
 import net from 'node:net';
 
 const DEADLINE_MS = 20_000;
@@ -29,7 +29,7 @@ export async function startProxy(target) {
             socket.on('close', (isBroken) => {
                 sockets.delete(socket);
                 if (socket === near) seen.closed.push(performance.now());
-                // Otherwise the pipe passes the end on, after what came before it.
+                // Otherwise the pipe passes the end on, after the bytes before it.
                 if (isBroken) other.resetAndDestroy();
                 changed();
             });

@@ -1,10 +1,10 @@
-"""What a server holds of its host, as the host tells it, and which of it may not grow."""
+"""The resources of the host that a server holds, as the host counts them, and those that may not grow."""
 
 import os
 from pathlib import Path
 
 MB = 1024 * 1024
-# What may be there beyond the first measurement, as a factor and on top. The allocator keeps what it was given once,
+# The allowed growth since the first measurement, as a factor and on top. The allocator keeps what it was given once,
 # and logs of sandboxes that are gone may fill their bound; all else comes and goes with the sandboxes.
 ALLOWED = {
     "resident_bytes": (1.25, 12 * MB),
@@ -74,7 +74,7 @@ def measure(server, samples):
 
 
 def report(first, last):
-    """Prints both and gives the names of what grew too much."""
+    """Prints both and returns the names of the resources that grew too much."""
     grown = []
     print(f"{'what':16} {'after a fifth':>14} {'at the end':>14} {'allowed':>14}")
     for name, (factor, extra) in ALLOWED.items():

@@ -1,4 +1,4 @@
-"""That a soak can fail: what grew is named, what stayed is not."""
+"""A soak can fail: resources that grew are named, others are not."""
 
 import contextlib
 import io

@@ -77,7 +77,7 @@ class Client:
         self.headers = {"Authorization": f"Bearer {server.key}"}
 
     def call(self, method, path, body=None, accept="application/json"):
-        """(status, what was answered): JSON as it is, anything else as text."""
+        """(status, body): JSON parsed, anything else as text."""
         headers = {**self.headers, "Accept": accept}
         if body is not None:
             headers["Content-Type"] = "application/json"

@@ -1,4 +1,4 @@
-"""Works a server hard and compares what it holds before and after (scripts/soak)."""
+"""Works a server hard and compares its resources before and after (scripts/soak)."""
 
 import argparse
 import collections
@@ -27,7 +27,7 @@ COMMANDS = (
     "kill -9 -1",
     "sleep 1000",
 )
-# What a client may be told while others delete, pause and kill at the same time. Anything else is a defect.
+# Allowed answers while others delete, pause and kill at the same time. Any other answer is a defect.
 EXPECTED = {404, 409}
 EXPECTED_CODES = {"sandbox_failed", "capacity", "sandbox_gone"}
 
@@ -158,7 +158,7 @@ class Worker(threading.Thread):
 
 
 def work(server, conversations, seed, seconds):
-    """(how often each was done, what went wrong)."""
+    """(how often each was done, the failures)."""
     until = time.monotonic() + seconds
     workers = [Worker(server, conversations, seed + number, until) for number in range(WORKERS)]
     for worker in workers:
@@ -169,9 +169,9 @@ def work(server, conversations, seed, seconds):
 
 
 def settle(server, conversations):
-    """Deletes everything and waits until the server has nothing left to do; what it then holds."""
+    """Deletes everything and waits until the server is idle; returns the resources that it then holds."""
     client = server.connect()
-    # Those that were made by requests whose answer was lost, too.
+    # Also conversations of requests whose answer was lost.
     for one in client.call("GET", f"{ROOT}?limit=10000")[1]["conversations"]:
         client.call("DELETE", f"{ROOT}/{one['id']}")
     conversations.ids.clear()

@@ -65,7 +65,7 @@ std::vector<Json> ApiClient::events(const std::string& id, std::uint64_t after) 
 }
 
 Json ApiClient::await_status(const std::string& id, const std::string& status) {
-    // Every change of status is told by an event, so waiting is following the log.
+    // Every change of status has an event, so waiting means following the log.
     HttpClient client = connect();
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(15);
     client.open_stream("GET", "/v1/conversations/" + id + "/events", "", {{"Accept", "text/event-stream"}});

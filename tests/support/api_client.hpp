@@ -18,7 +18,7 @@ using Json = nlohmann::json;
 struct Turn {
     std::string output;               // all text deltas
     std::optional<int> exit_code;     // of turn_complete
-    std::vector<Json> events;         // all of it, the last one is `done`
+    std::vector<Json> events;         // all events; the last is `done`
     std::vector<std::string> errors;  // codes of `error` events
 };
 
@@ -55,7 +55,7 @@ class ApiClient {
 std::vector<Json> read_until(HttpClient& client, const std::string& until,
                              std::chrono::milliseconds deadline = std::chrono::seconds(30));
 
-/// The turn that `events` tell of.
+/// The turn that `events` describe.
 Turn summarise(std::vector<Json> events);
 
 /// Types of `events`, joined with spaces.

@@ -126,7 +126,7 @@ class FakeGroup final : public sandbox::ResourceGroup {
     FakeWorld& world_;
     std::string name_;
     std::uint64_t oom_kills_ = 0;
-    int freezes_ = 0;  // a thaw gives up those before
+    int freezes_ = 0;  // a thaw cancels earlier freezes
     std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 
@@ -513,7 +513,7 @@ void FakeWorld::adopt(std::uint32_t host_uid) {
 
 void FakeWorld::release(std::uint32_t host_uid) {
     require(uids.erase(host_uid) == 1, "a uid was released that was not leased");
-    // Released or not, nobody gets it before the next start.
+    // The uid is not handed out before the next start, released or not.
     if (withheld.contains(host_uid))
         return;
     for (const auto& [pid, process] : processes)

@@ -143,8 +143,7 @@ struct FakeWorld : sandbox::Launcher,
     void later(std::function<void()> completion) { pending.push_back(std::move(completion)); }
     /// Runs one pending completion, whichever; false if there is none.
     bool run_pending();
-    /// The server is gone: nobody listens any more; every process dies, as the kernel sees to it, but those
-    /// that are stuck.
+    /// The server is gone: drops all callbacks. The kernel kills every process except stuck ones.
     void server_killed();
 
     /// Does the sweep of a start: removes workspaces that the store does not know and that have no process.
@@ -221,7 +220,7 @@ struct FakeWorld : sandbox::Launcher,
     std::set<std::uint32_t> uids;
     std::set<std::uint32_t> withheld;  // of processes that an earlier server left (HostUidLeases::hold)
     pid_t last_pid = 1;
-    std::string measured;  // a sandbox that may stand still without anybody being told
+    std::string measured;  // a sandbox that may be stopped without a change of status
 };
 
 }  // namespace atl::test

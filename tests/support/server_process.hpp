@@ -33,7 +33,7 @@ enum class Privilege { as_started, rootless, subordinate };
 /// True if the tests run as root, so that both privileges can be had.
 bool is_root();
 
-/// The unprivileged user that rootless servers of the tests run as; names nobody.
+/// The unprivileged user that rootless servers of the tests run as; no account has this uid.
 inline constexpr uid_t k_rootless_uid = 1'234'567;
 /// The first of the 65,536 ids that this user has for Privilege::subordinate, of both kinds.
 inline constexpr uid_t k_first_subordinate_id = 700'000'000;

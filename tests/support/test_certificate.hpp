@@ -16,7 +16,7 @@ enum class Validity { now, over, later };
 /// A certificate for `name` with a P-256 key, which is good for 127.0.0.1 and `name`.
 CertificatePem make_certificate(const std::string& name, Validity validity = Validity::now);
 
-/// One with an RSA key of 512 bits, which no security level of OpenSSL but 0 takes.
+/// A certificate with an RSA key of 512 bits, which OpenSSL accepts only at security level 0.
 CertificatePem make_weak_certificate();
 
 /// The key of `pem`, encrypted with a passphrase.

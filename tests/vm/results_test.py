@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What scripts/lib/vm_results.py makes of a machine's results: above all, when it must say that they are no good."""
+"""The verdicts of scripts/lib/vm_results.py on a machine's results: above all, when it must refuse them."""
 
 import subprocess
 import sys

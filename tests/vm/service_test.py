@@ -31,7 +31,7 @@ class Service(unittest.TestCase):
             copy.write_text(UNIT.read_text().replace("/usr/local/lib/atoll/atolld", "/bin/true"))
             done = subprocess.run(["systemd-analyze", "verify", copy], capture_output=True, text=True)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-            # The control: what systemd does not understand is told.
+            # The control: systemd reports a line that it does not understand.
             copy.write_text(copy.read_text().replace("Delegate=", "Delegated="))
             self.assertIn("Delegated", subprocess.run(["systemd-analyze", "verify", copy], capture_output=True, text=True).stderr)
 

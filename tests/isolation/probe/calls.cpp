@@ -39,7 +39,7 @@ long io_uring_setup() {
     return ::syscall(SYS_io_uring_setup, 1, &parameters);
 }
 
-// An array map needs no privilege where the kernel lets everybody have one.
+// An array map needs no privilege where the kernel allows unprivileged maps.
 long bpf_map() {
     bpf_attr attributes{};
     attributes.map_type = BPF_MAP_TYPE_ARRAY;

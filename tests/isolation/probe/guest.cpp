@@ -122,8 +122,8 @@ void forged_signal(const Arguments& words) {
         tell("code" + std::to_string(code), queue(target.pid(), SIGTERM, code));
 }
 
-/// kernel-signal TARGET: a pipe whose data the kernel reports to the target with SIGTERM, on behalf of
-/// nobody.
+/// kernel-signal TARGET: a pipe whose data the kernel reports to the target with SIGTERM, so the signal has
+/// no sender.
 void kernel_signal(const Arguments& words) {
     const Target target(words.at(0));
     int ends[2];

@@ -14,7 +14,7 @@ namespace atl::probe {
 
 using Arguments = std::vector<std::string>;
 
-/// One subcommand. Returns when all its attempts are told.
+/// One subcommand. Returns when the results of all its attempts are printed.
 struct Command {
     std::string_view name;
     void (*run)(const Arguments&);

@@ -21,7 +21,7 @@ pid_t to_pid(const std::string& text) {
     return static_cast<pid_t>(std::stol(text));
 }
 
-/// wait: a process that stays until it is killed and lets everybody of its uid trace it.
+/// wait: a process that stays until it is killed and allows every process of its uid to trace it.
 void wait_for_end(const Arguments&) {
     ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
     say("waiting", "OK");
@@ -36,7 +36,7 @@ void send_signal(const Arguments& words) {
         tell(words[at], ::kill(to_pid(words[at]), number));
 }
 
-// Only a tracee that has stopped can be let go (ptrace(2), PTRACE_DETACH).
+// Only a stopped tracee can be detached (ptrace(2), PTRACE_DETACH).
 long seize(pid_t pid) {
     if (::ptrace(PTRACE_SEIZE, pid, nullptr, nullptr) != 0 ||
         ::ptrace(PTRACE_INTERRUPT, pid, nullptr, nullptr) != 0)

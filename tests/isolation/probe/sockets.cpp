@@ -187,7 +187,7 @@ void answer(int listener) {
     ::close(peer);
 }
 
-/// Answers on the endpoints until it is killed. Port 0 is a free one: each endpoint is told as it is bound.
+/// Answers on the endpoints until it is killed. Port 0 means a free port: each endpoint is printed as bound.
 void serve(const Arguments& endpoints) {
     ::umask(0);  // a socket with a path is open to everybody
     std::vector<pollfd> listeners;

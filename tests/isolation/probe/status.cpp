@@ -25,7 +25,7 @@ namespace {
 
 constexpr int k_capabilities = 64;  // numbers that a set can hold
 
-/// The lines of /proc/self/status that tell of privilege.
+/// The lines of /proc/self/status about privileges.
 void status(const Arguments&) {
     constexpr std::array<std::string_view, 11> k_wanted = {
         "Uid:",    "Gid:",    "Groups:",     "CapInh:",  "CapPrm:",         "CapEff:",

@@ -79,7 +79,7 @@ void add_kernel_tables(HostSample& sample) {
     }
 }
 
-/// The kernel gives back in the background (RCU, work queues), and tells nobody.
+/// The kernel frees memory in the background (RCU, work queues), without a notification.
 void wait_for_next_look() {
     const base::UniqueFd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC));
     itimerspec when{};

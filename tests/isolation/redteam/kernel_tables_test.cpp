@@ -1,4 +1,5 @@
-// Tables of the kernel that are charged to nobody and that no limit bounds: a sandbox has no access to them.
+// Tables of the kernel that are charged to no cgroup and that no limit bounds: a sandbox has no access to
+// them.
 #include <catch2/catch_test_macros.hpp>
 
 #include "tests/isolation/redteam/duel.hpp"

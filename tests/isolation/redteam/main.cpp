@@ -9,10 +9,10 @@
 
 namespace {
 
-/// One test of so many is in the sample.
+/// One test in this many is in the sample.
 constexpr unsigned k_sampled_of = 4;
 
-/// Another sample each day, if nobody gives a seed.
+/// Another sample each day, unless a seed is given.
 std::uint32_t sample_seed() {
     if (const char* given = std::getenv("ATOLL_TEST_SEED"))
         return static_cast<std::uint32_t>(std::strtoul(given, nullptr, 10));

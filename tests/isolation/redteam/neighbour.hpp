@@ -1,5 +1,5 @@
-// Another conversation beside an attack: it creates, resumes and sends messages as clients do, and all of it
-// must succeed and in time.
+// Another conversation beside an attack: it creates, resumes and sends messages as clients do, and each
+// request must succeed in time.
 #pragma once
 
 #include <chrono>

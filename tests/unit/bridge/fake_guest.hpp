@@ -36,7 +36,7 @@ class FakePeer {
     explicit FakePeer(int fd) : socket_(fd) {}
     /// The bytes that have arrived so far.
     std::string received();
-    /// Sends all of it; false if the host is gone or does not take it.
+    /// Sends all bytes; false if the host is gone or does not read them.
     bool send(std::string_view text);
     /// Whether the host has closed its end; drops the bytes before.
     bool at_end();

@@ -188,7 +188,7 @@ TEST_CASE("freezer: a start ends what the last run left frozen") {
     auto group = host.make();
     const Writer writer = host.start_writer(*group);
     REQUIRE(host.freeze(*group).has_value());
-    // As a server leaves it that was killed: nobody has thawed or removed anything.
+    // The state after a killed server: nothing was thawed or removed.
     host.reopen();
     CHECK(WIFSIGNALED(writer.wait()));
 }
@@ -203,7 +203,7 @@ TEST_CASE("freezer: a host without one says so, and what was to be frozen goes o
     REQUIRE(groups.has_value());
     CHECK((*groups)->freezer() == "none");
     if ((*groups)->places().all.empty())
-        return;  // then there are no groups at all, and nobody asks
+        return;  // then there are no groups at all, and no call asks for a freezer
     auto group = (*groups)->create("box", {});
     REQUIRE(group.has_value());
     std::optional<base::Result<void>> result;

@@ -173,7 +173,7 @@ TEST_CASE("v2: a rootless server that shares its group with others limits nothin
     int status = -1;
     ::waitpid(pid, &status, 0);
     CHECK(status == 0);
-    // Its leaf goes first: nobody is left in it.
+    // Its leaf is removed first: it has no member left.
     ::rmdir((group / "atoll-server-shared").c_str());
     CHECK(::rmdir(group.c_str()) == 0);
 }

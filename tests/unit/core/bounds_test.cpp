@@ -41,7 +41,7 @@ base::Result<conversation::Manager::SandboxView> create_sandbox(House& house) {
         [&](auto reply) { house.conversations->create_sandbox({}, std::move(reply)); });
 }
 
-/// Lets time go by, timer by timer.
+/// Advances the time, timer by timer.
 void pass(House& house, base::Millis time) {
     const auto until = house.world.clock.steady_now() + time;
     const base::TimerId end = house.world.timers.arm(time, [] {});

@@ -1,4 +1,4 @@
-// A sandbox that stands still for a measurement: nobody sees it, and everything else comes first.
+// A sandbox that is stopped for a measurement: no client sees it, and every other step has priority.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <optional>

@@ -164,7 +164,7 @@ TEST_CASE("host memory: a sandbox above its limit of sockets is ended as out of 
     const auto [other, other_box] = house.create();
     house.world.held.sockets = {{box, 51}, {other_box, 51}};
     house.pass(base::Millis{1000});
-    CHECK(house.get(id).record.status == conversation::Status::active);  // nobody used the processor
+    CHECK(house.get(id).record.status == conversation::Status::active);  // no sandbox used the processor
     house.world.used_usec = 1'000'000;
     house.pass(base::Millis{1000});
     CHECK(house.get(id).record.status == conversation::Status::paused);
@@ -205,7 +205,7 @@ TEST_CASE(
     const auto [second, second_box] = house.create();
     house.pass(base::k_default_evict_idle + base::Millis{2000});
     CHECK(house.sandboxes->living() == 2);
-    // One is ended, and that is enough.
+    // One sandbox is ended, and that is enough.
     house.host->available_bytes = 900 * k_mb;
     while (house.sandboxes->living() == 2) {
         REQUIRE(house.world.timers.fire_next());
@@ -230,7 +230,7 @@ TEST_CASE("host memory: at a hard shortage the sandbox that holds most is ended,
         house.world.held.bytes[made.back().second] = 65 * k_mb;
     }
     house.world.held.bytes[made[40].second] = 500 * k_mb;
-    house.world.held.sockets[made[70].second] = 2048;  // 512 MB that nobody is charged for
+    house.world.held.sockets[made[70].second] = 2048;  // 512 MB that are charged to no group
     house.pass(base::Millis{1000});
     CHECK(house.sandboxes->stats().host_kills == 0);
     house.host->available_bytes = 100 * k_mb;

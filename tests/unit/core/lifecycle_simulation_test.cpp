@@ -33,7 +33,7 @@ struct Known {
     std::string sandbox_id;
 };
 
-/// A lease that somebody holds, as its holder knows it.
+/// A held lease, as its holder knows it.
 struct Held {
     conversation::LeaseUse use;
     std::unique_ptr<conversation::Lease> lease;
@@ -148,7 +148,7 @@ class History {
         }
     }
 
-    /// Somebody needs a sandbox to live, or does not need it any more.
+    /// A client takes a lease on a sandbox, or releases it.
     void lease() {
         if (!held_.empty() && world_.chance(500)) {
             const std::size_t which = world_.pick(held_.size());
@@ -184,7 +184,7 @@ class History {
         require(lease->is_held(), "a lease was granted that is over");
         ++leases_granted_;
         if (world_.chance(100))
-            return;  // nobody waits for it any more
+            return;  // its caller is gone
         Held& held = held_.emplace_back(Held{use, std::move(lease)});
         held.lease->on_end([ended = held.ended](const base::Error&) {
             require(!std::exchange(*ended, true), "the end of a lease was told twice");
@@ -198,7 +198,7 @@ class History {
                 continue;
             require(!*held.ended, "a lease was told to be over and is held");
             const auto status = sandboxes_->status(held.lease->sandbox_id());
-            // Its end is told once nothing of it is left.
+            // Its end is reported once all its processes are gone.
             const bool is_there = status == sandbox::Status::ready || status == sandbox::Status::terminated;
             const bool may_be_frozen = held.use == conversation::LeaseUse::process;
             require(is_there || (may_be_frozen && status == sandbox::Status::frozen),
@@ -383,7 +383,7 @@ class History {
         check_log(world_.store);
     }
 
-    /// A sandbox is told to be frozen only while it is, and its conversation to be paused.
+    /// A sandbox has the status `frozen` only while it is frozen, and its conversation is then paused.
     void check_frozen() {
         const auto page = manager_->list({});
         for (const auto& view : page->items) {

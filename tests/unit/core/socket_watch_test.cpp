@@ -155,7 +155,7 @@ TEST_CASE("socket watch: who comes and goes during a count costs nobody else its
     Watched house(600);
     for (auto& process : house.processes)
         process.all = 101;
-    // Each that is told of takes its successor with it, as one end may cause another.
+    // Each reported sandbox also ends its successor, since one end may cause another.
     std::size_t unwatched = 0;
     house.on_told = [&](const std::string& id) {
         house.watch.unwatch(Watched::name(std::stoul(id.substr(3)) - 1000 + 1));

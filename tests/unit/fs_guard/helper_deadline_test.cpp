@@ -1,4 +1,4 @@
-// Helpers that stand still: they are ended, their work is done by another one, and nobody waits meanwhile.
+// Helpers that stand still: they are killed, another helper does their work, and no caller waits meanwhile.
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
@@ -27,7 +27,7 @@ using Outcome = std::optional<base::Result<void>>;
 
 constexpr base::Millis k_short{200};
 constexpr base::Millis k_long{60'000};
-// Of a handler that waits for nobody, on a machine that is shared.
+// The longest time of a handler that does not wait, on a busy machine.
 constexpr base::Millis k_prompt{90};
 
 struct Bench {

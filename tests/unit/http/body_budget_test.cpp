@@ -75,7 +75,7 @@ TEST_CASE("Places in the budget are given in the order in which they were asked 
         CHECK(fourth.is_waiting());
         second.release();
         CHECK(fourth.is_waiting());
-        // More than the whole budget is all of it.
+        // A request for more than the whole budget takes the whole budget.
         third.release();
         CHECK(fourth.is_held());
         CHECK(budget.used_bytes() == 100);

@@ -164,7 +164,7 @@ TEST_CASE("malformed requests are refused") {
     CHECK(refusal("GET / HTTP/1.1\r\nHost: x\r\nA: \x01\r\n\r\n") == Errc::invalid_request);
     CHECK(refusal("GET / HTTP/1.1\r\n\r\n") == Errc::invalid_request);
     CHECK(refusal("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n") == Errc::invalid_request);
-    // Which of two is meant depends on the reader: a proxy may have looked at the other one.
+    // Which of two is meant depends on the reader: a proxy may have checked the other field.
     for (const std::string field : {"Origin: https://a.example\r\n", "Authorization: Bearer k\r\n"}) {
         RequestParser parser(k_limits);
         CHECK(feed_all(parser, "GET / HTTP/1.1\r\nHost: a\r\n" + field + "\r\n", 4096).has_value());

@@ -21,7 +21,7 @@ namespace atl::test {
 
 inline constexpr const char* k_test_key = "test-key";
 
-/// A socket file that nobody listens on, as a server leaves it that was killed.
+/// A socket file without a listener, as a killed server leaves it.
 inline void leave_dead_socket(const std::string& path) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;

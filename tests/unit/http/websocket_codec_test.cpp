@@ -152,7 +152,7 @@ TEST_CASE("Compressed messages come out inflated, whole or in fragments, between
 
 TEST_CASE("RSV1 is for the first frame of a compressed message and for nothing else") {
     CHECK(told_with_deflate(frame(0xc1, k_hello)) == "text:Hello");
-    // Nobody agreed to it.
+    // The extension was not agreed on.
     CHECK(told(frame(0xc1, k_hello)) == "failed 1002");
     // Control frames, continuations, other bits.
     CHECK(told_with_deflate(frame(0xc9, "p")) == "failed 1002");

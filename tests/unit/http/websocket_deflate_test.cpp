@@ -55,7 +55,7 @@ TEST_CASE("The examples of RFC 7692 section 7.2.3 are read") {
     CHECK(inflated(std::string("\xf3\x48\xcd\xc9\xc9\x07\x00\x00", 8)) == "Hello");
     CHECK(inflated(std::string("\xf2\x48\x05\x00\x00\x00\xff\xff\xca\xc9\xc9\x07\x00", 13)) == "Hello");
     CHECK(inflated(std::string("\x00", 1)).empty());
-    // It refers to a message before, which nobody keeps.
+    // It refers to an earlier message, which is not kept.
     CHECK(inflated(std::string("\xf2\x00\x11\x00\x00", 5)) == "invalid");
 }
 

@@ -52,7 +52,7 @@ struct Outcome {
 
 enum class Filters { off, on };
 
-/// Makes `call` in a child: a negative result is told by its errno.
+/// Makes `call` in a child: a negative result is returned as its errno.
 Outcome run(Filters filters, const std::function<long()>& call) {
     static const auto compiled = isolation::SeccompFilters::compile();
     REQUIRE(compiled.has_value());

@@ -16,7 +16,7 @@ using namespace atl;
 TEST_CASE("waiting process: nobody waits for the end of one that cannot be killed") {
     if (!test::StuckProcesses::can_be_made())
         SKIP("no freezer of cgroup v1 on this host that this user may write to");
-    // Of a call that waits for nobody, on a machine that is shared.
+    // The longest time of a call that does not wait, on a busy machine.
     constexpr std::chrono::milliseconds k_prompt{90};
     constexpr std::chrono::seconds k_deadline{20};
     test::Loop loop;

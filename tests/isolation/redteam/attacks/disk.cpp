@@ -27,7 +27,7 @@ std::string folder_of(const Options& options) {
     return options.words.empty() ? "." : options.words.front();
 }
 
-/// True if all of it was written.
+/// True if all bytes were written.
 bool write_file(int fd) {
     static const std::array<char, k_mb> full = [] {
         std::array<char, k_mb> made{};

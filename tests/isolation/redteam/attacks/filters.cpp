@@ -1,4 +1,5 @@
-// Compiled filters: all of a host's share one budget (net.core.bpf_jit_limit), which is charged to nobody.
+// Compiled filters: all filters of a host share one budget (net.core.bpf_jit_limit), which is charged to no
+// cgroup.
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>

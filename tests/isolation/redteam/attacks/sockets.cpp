@@ -46,7 +46,7 @@ void enlarge(int fd) {
     ::setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &k_wanted_buffer, sizeof k_wanted_buffer);
 }
 
-/// One dump that is never read, and as many answers about the loopback as there is room for.
+/// One dump that is never read, and as many answers about the loopback as fit.
 std::int64_t take_netlink() {
     const int fd = ::socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
     if (fd < 0)
@@ -77,7 +77,7 @@ sockaddr_in loopback() {
     return address;
 }
 
-/// Binds to a free port and tells it. False: errno says why not.
+/// Binds to a free port and stores it in `address`. False: errno says why not.
 bool bind_to_any(int fd, sockaddr_in& address) {
     socklen_t size = sizeof address;
     return ::bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
