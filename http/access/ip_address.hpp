@@ -1,58 +1,43 @@
-// IP addresses and prefixes as limits and trust see them: an IPv4 address and the same one mapped into IPv6
-// (RFC 4291 section 2.5.5.2) are one address. Pure values. Every text is hostile.
-// Not here: sockets (listener.hpp), who is behind a proxy (client_address.hpp).
+// IP addresses and prefixes for limits and trust: the types of Boost.Asio, and rules that Asio does not have.
+// An IPv4 address and the same one mapped into IPv6 (RFC 4291 section 2.5.5.2) are one address.
+// Invariant: an address that these functions return is never a mapped one and has no zone. Pure functions.
+// Every text is hostile.
+// Not here: sockets (listener.hpp), clients behind a proxy (client_address.hpp).
 #pragma once
 
 #include <sys/socket.h>
 
-#include <array>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/ip/network_v4.hpp>
+#include <boost/asio/ip/network_v6.hpp>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
+#include <variant>
 
 namespace atl::http {
 
-class IpAddress {
-  public:
-    using Bytes = std::array<std::uint8_t, 16>;  // in network order; IPv4 as ::ffff:a.b.c.d
+/// Only parse_address() and address_of() make one.
+using IpAddress = boost::asio::ip::address;
+/// Only parse_prefix() makes one: no bit beyond the length is set.
+using IpPrefix = std::variant<boost::asio::ip::network_v4, boost::asio::ip::network_v6>;
 
-    explicit IpAddress(const Bytes& bytes) noexcept : bytes_(bytes) {}
+/// "192.0.2.1" or "2001:db8::1"; no brackets, port or zone. Nothing for any other text.
+std::optional<IpAddress> parse_address(std::string_view text);
 
-    /// "192.0.2.1" or "2001:db8::1"; no brackets, port or zone. Nothing for any other text.
-    static std::optional<IpAddress> parse(std::string_view text);
-    /// The address of an AF_INET or AF_INET6 socket address, nothing for another family.
-    static std::optional<IpAddress> of(const sockaddr_storage& address) noexcept;
+/// The address of an AF_INET or AF_INET6 socket address, nothing for another family.
+std::optional<IpAddress> address_of(const sockaddr_storage& address) noexcept;
 
-    const Bytes& bytes() const noexcept { return bytes_; }
-    bool is_v4() const noexcept;
-    /// 127.0.0.0/8 or ::1.
-    bool is_loopback() const noexcept;
-    /// What limits are counted by: an IPv4 address, or the first 64 bits of an IPv6 one, since whoever has
-    /// one address there has all 2^64 (RFC 6177). IPv4 ones have numbers of ::/32, which nobody gets.
-    std::uint64_t budget_number() const noexcept;
-    std::string text() const;
+/// The key that limits count by: an IPv4 address, or the first 64 bits of an IPv6 address, since a client
+/// with one address of that prefix has all 2^64 (RFC 6177). IPv4 addresses have numbers in ::/32, which is
+/// never assigned.
+std::uint64_t budget_number(const IpAddress& address) noexcept;
 
-    bool operator==(const IpAddress&) const = default;
+/// "10.0.0.0/8", "fd00::/8", or an address alone (RFC 4632, RFC 4291 section 2.3). Nothing for other text,
+/// also if bits beyond the length are set: the text is then ambiguous.
+std::optional<IpPrefix> parse_prefix(std::string_view text);
 
-  private:
-    Bytes bytes_;
-};
-
-/// A prefix in the notation of RFC 4632 and RFC 4291 section 2.3.
-class IpPrefix {
-  public:
-    /// "10.0.0.0/8", "fd00::/8", or an address alone. Nothing for other text, also if bits beyond the length
-    /// are set: it is not certain then what was meant.
-    static std::optional<IpPrefix> parse(std::string_view text);
-
-    bool contains(const IpAddress& address) const noexcept;
-
-  private:
-    IpPrefix(const IpAddress& first, unsigned bits) noexcept : first_(first), bits_(bits) {}
-
-    IpAddress first_;
-    unsigned bits_;  // of the 128
-};
+/// "::/0" holds every IPv6 address and no IPv4 address.
+bool contains(const IpPrefix& prefix, const IpAddress& address) noexcept;
 
 }  // namespace atl::http
