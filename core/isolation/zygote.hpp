@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "core/base/error.hpp"
-#include "core/base/task.hpp"
 #include "core/isolation/spawn.hpp"
 #include "core/isolation/waiting_process.hpp"
 #include "core/sandbox/ports.hpp"
@@ -28,8 +27,8 @@ class Zygote final : public sandbox::StandIn {
     }
     /// Starts `program` (atoll-zygote) in the v2 group `group_fd`, if not negative, to join `join_fds`:
     /// cgroup.procs files open for writing. Errors: sandbox_failed.
-    static base::Result<Zygote> start(const base::Executor& executor, const std::filesystem::path& program,
-                                      int group_fd, const std::vector<int>& join_fds);
+    static base::Result<Zygote> start(const std::filesystem::path& program, int group_fd,
+                                      const std::vector<int>& join_fds);
     /// Makes it run `program` with `args` by `plan`, whose group_fd is not looked at. At most once. What
     /// fails before the exec is told on the plan's stderr, and the process ends with 127. Errors:
     /// sandbox_failed if it is gone.
