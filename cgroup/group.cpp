@@ -109,7 +109,7 @@ base::Result<void> Group::start_zygote(std::filesystem::path program) {
     std::vector<int> join;
     for (const auto& file : *procs)
         join.push_back(file.get());
-    auto zygote = isolation::Zygote::start(executor_, zygote_program_, clone_into_fd(), join);
+    auto zygote = isolation::Zygote::start(zygote_program_, clone_into_fd(), join);
     if (!zygote)
         return zygote.error();
     zygote_ = std::make_shared<isolation::Zygote>(std::move(*zygote));

@@ -85,7 +85,7 @@ base::Result<void> HelperClient::spawn_helper() {
     plan.fds = {requests->read_end.get(), answers->write_end.get(), STDERR_FILENO};
     plan.cwd = config_.working_dir;
     plan.priority = config_.priority;
-    auto spawned = isolation::spawn(executor_, config_.program, {}, plan);
+    auto spawned = isolation::spawn(config_.program, {}, plan);
     if (!spawned)
         return base::Error(base::Errc::host_unsupported, spawned.error().detail());
     set_nonblocking(requests->write_end);

@@ -293,7 +293,7 @@ base::Result<Spawned> BubblewrapLauncher::start_in(sandbox::ResourceGroup* group
     }
     if (!gone.detail().empty())
         return gone;
-    return spawn(executor_, config_.bwrap, command_line(), plan);
+    return spawn(config_.bwrap, command_line(), plan);
 }
 
 base::Result<std::unique_ptr<sandbox::Process>> BubblewrapLauncher::launch(

@@ -112,7 +112,7 @@ base::Result<Spawned> EpollGuard::spawn_counter(const base::UniqueFd& output) {
     const base::UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
     ChildPlan plan;
     plan.fds = {null.get(), output.get(), STDERR_FILENO};
-    return spawn(executor_, zygote_, args, plan);
+    return spawn(zygote_, args, plan);
 }
 
 // Reads the count: at most one line, written at once (pipe(7)), or the end of the process without a line.

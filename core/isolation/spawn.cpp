@@ -9,8 +9,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <boost/process/v2/posix/default_launcher.hpp>
-#include <boost/process/v2/process.hpp>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
@@ -20,9 +18,6 @@
 
 namespace atl::isolation {
 namespace {
-
-namespace v2 = boost::process::v2;
-using Handle = v2::basic_process<base::Executor>;
 
 constexpr std::size_t k_child_stack_bytes = 64UL * 1024;
 
@@ -95,53 +90,30 @@ long clone3_into(clone_args& args, ChildEntry& entry) noexcept {
     return result;
 }
 
-/// A launcher in the sense of Process v2. Where clone3(2) is refused (the default filters of some container
-/// engines), clone(2) does the same but for the group, which the child then joins by itself.
-class CloneLauncher : public v2::posix::default_launcher {
-  public:
-    explicit CloneLauncher(int group_fd) : group_fd_(group_fd) {}
-
-    template <class Args>
-    Handle operator()(const base::Executor& executor, boost::system::error_code& error,
-                      const v2::filesystem::path& executable, Args&& args, ChildSetup& setup) {
-        ChildEntry entry{&setup, executable.c_str(), build_argv_(executable, std::forward<Args>(args)), env};
-        pid = static_cast<int>(clone_child(entry));
-        if (pid < 0) {
-            error.assign(errno, boost::system::system_category());
-            return Handle(executor);
-        }
-        return Handle(executor, pid);
+/// Returns the child's pid, or -1 and sets errno. Where clone3(2) is refused (the default filters of some
+/// container engines), clone(2) does the same except for the group, which the child then joins by itself.
+long clone_child(ChildEntry& entry, int group_fd, int& pidfd) {
+    clone_args args{};
+    args.flags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD;
+    args.pidfd = reinterpret_cast<std::uintptr_t>(&pidfd);
+    args.exit_signal = SIGCHLD;
+    args.stack = reinterpret_cast<std::uintptr_t>(child_stack);
+    args.stack_size = sizeof child_stack;
+    if (group_fd >= 0) {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = static_cast<std::uint64_t>(group_fd);
     }
-
-    int take_pidfd() noexcept { return std::exchange(pidfd_, -1); }
-
-  private:
-    long clone_child(ChildEntry& entry) {
-        clone_args args{};
-        args.flags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD;
-        args.pidfd = reinterpret_cast<std::uintptr_t>(&pidfd_);
-        args.exit_signal = SIGCHLD;
-        args.stack = reinterpret_cast<std::uintptr_t>(child_stack);
-        args.stack_size = sizeof child_stack;
-        if (group_fd_ >= 0) {
-            args.flags |= CLONE_INTO_CGROUP;
-            args.cgroup = static_cast<std::uint64_t>(group_fd_);
-        }
-        const long child = clone3_into(args, entry);
-        if (child >= 0 || (errno != ENOSYS && errno != EPERM))
-            return child;
-        if (group_fd_ >= 0) {
-            group_procs_ = base::UniqueFd(::openat(group_fd_, "cgroup.procs", O_WRONLY | O_CLOEXEC));
-            entry.setup->join_by_write(group_procs_.get());
-        }
-        return ::clone(&child_main, child_stack + sizeof child_stack,
-                       CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &entry, &pidfd_);
+    const long child = clone3_into(args, entry);
+    if (child >= 0 || (errno != ENOSYS && errno != EPERM))
+        return child;
+    base::UniqueFd group_procs;
+    if (group_fd >= 0) {
+        group_procs = base::UniqueFd(::openat(group_fd, "cgroup.procs", O_WRONLY | O_CLOEXEC));
+        entry.setup->join_by_write(group_procs.get());
     }
-
-    int group_fd_;
-    int pidfd_ = -1;
-    base::UniqueFd group_procs_;
-};
+    return ::clone(&child_main, child_stack + sizeof child_stack,
+                   CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &entry, &pidfd);
+}
 
 /// No handler of the server may run in the child, which shares its memory.
 class AllSignalsBlocked {
@@ -182,25 +154,29 @@ base::Error failed(const std::string& what, int error_number) {
 
 }  // namespace
 
-base::Result<Spawned> spawn(const base::Executor& executor, const std::string& program,
-                            const std::vector<std::string>& args, const ChildPlan& plan) {
+base::Result<Spawned> spawn(const std::string& program, const std::vector<std::string>& args,
+                            const ChildPlan& plan) {
     assert(plan.fds.size() <= ChildSetup::k_max_fds);
     base::reap_what_ended();
     static constexpr const char* k_empty_environment[] = {nullptr};
+    std::vector<const char*> argv{program.c_str()};
+    for (const std::string& arg : args)
+        argv.push_back(arg.c_str());
+    argv.push_back(nullptr);
     ChildSetup setup(plan, ::getpid());
-    CloneLauncher launcher(plan.group_fd);
-    launcher.env = k_empty_environment;
-    boost::system::error_code error;
-    Handle handle(executor);
+    ChildEntry entry{&setup, program.c_str(), argv.data(), k_empty_environment};
+    int pidfd = -1;
+    long child = -1;
+    int error_number = 0;
     {
         const AllSignalsBlocked blocked;
         const DumpableKept kept;
-        handle = launcher(executor, error, v2::filesystem::path(program), args, setup);
+        child = clone_child(entry, plan.group_fd, pidfd);
+        error_number = errno;
     }
-    Spawned spawned{launcher.pid, base::UniqueFd(launcher.take_pidfd())};
-    if (error)
-        return failed("clone", error.value());
-    handle.detach();
+    if (child < 0)
+        return failed("clone", error_number);
+    Spawned spawned{static_cast<pid_t>(child), base::UniqueFd(pidfd)};
     if (setup.failure().stage == ChildStage::none)
         return spawned;
     siginfo_t gone{};

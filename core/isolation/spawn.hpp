@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "core/base/error.hpp"
-#include "core/base/task.hpp"
 #include "core/base/unique_fd.hpp"
 #include "core/isolation/child_plan.hpp"
 
@@ -31,7 +30,7 @@ struct Spawned {
 /// Starts `program` (a path) with `args` after argv[0] and an empty environment. When it returns, the
 /// program runs or nothing is left. Errors: sandbox_failed with the step that failed and its reason.
 /// Precondition: called from the one thread of the server.
-base::Result<Spawned> spawn(const base::Executor& executor, const std::string& program,
-                            const std::vector<std::string>& args, const ChildPlan& plan);
+base::Result<Spawned> spawn(const std::string& program, const std::vector<std::string>& args,
+                            const ChildPlan& plan);
 
 }  // namespace atl::isolation

@@ -48,6 +48,11 @@ struct Output {
 };
 
 base::Result<Output> run(const fs::path& program, const std::vector<std::string>& arguments) {
+    constexpr const char* k_hint = " (package uidmap: apt-get install uidmap)";
+    // Checked before the fork: after an exec that fails, the child of Process v2 runs the server's atexit(3)
+    // handlers and stays a zombie.
+    if (::access(program.c_str(), X_OK) != 0)
+        return unsupported(base::errno_text("run " + program.string(), errno) + k_hint);
     boost::asio::io_context loop(1);
     boost::asio::readable_pipe pipe(loop);
     boost::system::error_code error;
@@ -55,11 +60,11 @@ base::Result<Output> run(const fs::path& program, const std::vector<std::string>
         v2::process child(loop, program.string(), arguments, v2::process_stdio{nullptr, pipe, pipe});
         Output output;
         boost::asio::read(pipe, boost::asio::dynamic_buffer(output.text, k_max_output_bytes), error);
+        pipe.close(error);  // a program that writes more gets SIGPIPE and does not wait for a reader
         output.exit_code = child.wait(error);
         return output;
     } catch (const std::exception& failure) {
-        return unsupported(program.string() + " cannot be run: " + failure.what() +
-                           " (package uidmap: apt-get install uidmap)");
+        return unsupported(program.string() + " cannot be run: " + failure.what() + k_hint);
     }
 }
 

@@ -22,8 +22,7 @@ base::Error failed(const char* what) {
 
 }  // namespace
 
-base::Result<WaitingProcess> WaitingProcess::start(const base::Executor& executor,
-                                                   const std::filesystem::path& program,
+base::Result<WaitingProcess> WaitingProcess::start(const std::filesystem::path& program,
                                                    const std::vector<std::string>& args,
                                                    const std::vector<int>& more_fds, int group_fd) {
     int ends[2];
@@ -38,7 +37,7 @@ base::Result<WaitingProcess> WaitingProcess::start(const base::Executor& executo
     plan.fds = {theirs.get(), null.get(), STDERR_FILENO};
     plan.fds.insert(plan.fds.end(), more_fds.begin(), more_fds.end());
     plan.group_fd = group_fd;
-    auto spawned = spawn(executor, program, args, plan);
+    auto spawned = spawn(program, args, plan);
     if (!spawned)
         return spawned.error();
     return WaitingProcess(std::move(*spawned), std::move(ours));

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/base/error.hpp"
-#include "core/base/task.hpp"
 #include "core/base/unique_fd.hpp"
 #include "core/isolation/spawn.hpp"
 
@@ -18,8 +17,7 @@ class WaitingProcess {
   public:
     /// Starts `program` with `args`, `more_fds` from descriptor 3 on, in the v2 group `group_fd` if that is
     /// not negative. Errors: sandbox_failed.
-    static base::Result<WaitingProcess> start(const base::Executor& executor,
-                                              const std::filesystem::path& program,
+    static base::Result<WaitingProcess> start(const std::filesystem::path& program,
                                               const std::vector<std::string>& args,
                                               const std::vector<int>& more_fds = {}, int group_fd = -1);
     WaitingProcess(WaitingProcess&&) noexcept = default;

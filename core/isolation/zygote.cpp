@@ -6,10 +6,9 @@
 
 namespace atl::isolation {
 
-base::Result<Zygote> Zygote::start(const base::Executor& executor, const std::filesystem::path& program,
-                                   int group_fd, const std::vector<int>& join_fds) {
-    auto process =
-        WaitingProcess::start(executor, program, {std::to_string(join_fds.size())}, join_fds, group_fd);
+base::Result<Zygote> Zygote::start(const std::filesystem::path& program, int group_fd,
+                                   const std::vector<int>& join_fds) {
+    auto process = WaitingProcess::start(program, {std::to_string(join_fds.size())}, join_fds, group_fd);
     if (!process)
         return process.error();
     return Zygote(std::move(*process));

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "core/base/error.hpp"
-#include "core/base/task.hpp"
 #include "core/isolation/spawn.hpp"
 #include "core/isolation/waiting_process.hpp"
 #include "core/sandbox/ports.hpp"

@@ -20,13 +20,13 @@ std::optional<IpAddress> parse_element(std::string_view text) {
         const auto rest = text.substr(end + 1);
         const auto inside = text.substr(1, end - 1);
         const bool v6 = inside.find(':') != std::string_view::npos;
-        return v6 && (rest.empty() || is_port(rest)) ? IpAddress::parse(inside) : std::nullopt;
+        return v6 && (rest.empty() || is_port(rest)) ? parse_address(inside) : std::nullopt;
     }
     const auto colon = text.find(':');
     const bool one_colon = colon != std::string_view::npos && text.rfind(':') == colon;
     if (one_colon && is_port(text.substr(colon)))
-        return IpAddress::parse(text.substr(0, colon));
-    return IpAddress::parse(text);
+        return parse_address(text.substr(0, colon));
+    return parse_address(text);
 }
 
 // Takes the element behind the last comma off `list`, trimmed.
@@ -97,7 +97,7 @@ PeerAddress address_of(const Request& request, const PeerAddress& peer, const Tr
 }  // namespace
 
 std::string address_text(const PeerAddress& address) {
-    return address ? address->text() : "unix";
+    return address ? address->to_string() : "unix";
 }
 
 bool TrustedProxies::add(std::string_view text) {
@@ -105,7 +105,7 @@ bool TrustedProxies::add(std::string_view text) {
         unix_ = true;
         return true;
     }
-    const auto prefix = IpPrefix::parse(text);
+    const auto prefix = parse_prefix(text);
     if (prefix)
         prefixes_.push_back(*prefix);
     return prefix.has_value();
@@ -115,7 +115,7 @@ bool TrustedProxies::contains(const PeerAddress& peer) const noexcept {
     if (!peer)
         return unix_;
     return std::any_of(prefixes_.begin(), prefixes_.end(),
-                       [&](const IpPrefix& prefix) { return prefix.contains(*peer); });
+                       [&](const IpPrefix& prefix) { return http::contains(prefix, *peer); });
 }
 
 Client client_of(const Request& request, const PeerAddress& peer, const TrustedProxies& trusted) {

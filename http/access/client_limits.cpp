@@ -29,7 +29,7 @@ RateLimiter::Rate per_minute(std::size_t count) {
 }
 
 std::uint64_t number_of(const PeerAddress& address) noexcept {
-    return address ? address->budget_number() : k_unix_number;
+    return address ? budget_number(*address) : k_unix_number;
 }
 
 std::uint64_t number_of(std::string_view name) noexcept {

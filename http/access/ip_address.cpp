@@ -2,9 +2,6 @@
 
 #include <netinet/in.h>
 
-#include <arpa/inet.h>
-
-#include <algorithm>
 #include <cstring>
 
 #include "http/wire/text.hpp"
@@ -12,31 +9,32 @@
 namespace atl::http {
 namespace {
 
-constexpr IpAddress::Bytes k_v4_mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-constexpr std::size_t k_v4_offset = 12;
-constexpr unsigned k_v4_offset_bits = 8 * k_v4_offset;
-constexpr unsigned k_all_bits = 128;
+namespace ip = boost::asio::ip;
 
-IpAddress mapped(const in_addr& v4) noexcept {
-    auto bytes = k_v4_mapped;
-    std::memcpy(bytes.data() + k_v4_offset, &v4, sizeof v4);
-    return IpAddress(bytes);
+constexpr unsigned k_v4_bits = 32;
+constexpr unsigned k_v6_bits = 128;
+
+IpAddress unmapped(const IpAddress& address) noexcept {
+    if (address.is_v6() && address.to_v6().is_v4_mapped())
+        return ip::make_address_v4(ip::v4_mapped, address.to_v6());
+    return address;
 }
 
-IpAddress plain(const in6_addr& v6) noexcept {
-    IpAddress::Bytes bytes;
-    std::memcpy(bytes.data(), &v6, bytes.size());
-    return IpAddress(bytes);
+// Does not unmap: the length of a prefix counts from the first bit of the text as written.
+std::optional<IpAddress> parse_as_written(std::string_view text) {
+    // Asio reads up to a NUL, which would hide the rest of the text, and accepts a zone.
+    if (text.size() >= INET6_ADDRSTRLEN ||
+        text.find_first_of(std::string_view("\0%", 2)) != std::string_view::npos)
+        return std::nullopt;
+    boost::system::error_code error;
+    const auto address = ip::make_address(text, error);
+    return error ? std::nullopt : std::optional(address);
 }
 
-// The first `bits` of an address are kept, the others are zero.
-IpAddress cut(const IpAddress& address, unsigned bits) noexcept {
-    auto bytes = address.bytes();
-    for (unsigned at = 0; at < bytes.size(); ++at) {
-        const unsigned kept = std::clamp(static_cast<int>(bits) - static_cast<int>(8 * at), 0, 8);
-        bytes[at] = static_cast<std::uint8_t>(bytes[at] & (0xff00U >> kept));
-    }
-    return IpAddress(bytes);
+template <class Network, class Address>
+std::optional<IpPrefix> make_prefix(const Address& first, unsigned bits) {
+    const Network network(first, static_cast<unsigned short>(bits));
+    return network == network.canonical() ? std::optional<IpPrefix>(network) : std::nullopt;
 }
 
 }  // namespace
@@ -56,65 +54,52 @@ std::optional<IpAddress> IpAddress::parse(std::string_view text) {
     return std::nullopt;
 }
 
-std::optional<IpAddress> IpAddress::of(const sockaddr_storage& address) noexcept {
+std::optional<IpAddress> address_of(const sockaddr_storage& address) noexcept {
     if (address.ss_family == AF_INET)
-        return mapped(reinterpret_cast<const sockaddr_in&>(address).sin_addr);
-    if (address.ss_family == AF_INET6)
-        return plain(reinterpret_cast<const sockaddr_in6&>(address).sin6_addr);
-    return std::nullopt;
+        return ip::address_v4(ntohl(reinterpret_cast<const sockaddr_in&>(address).sin_addr.s_addr));
+    if (address.ss_family != AF_INET6)
+        return std::nullopt;
+    ip::address_v6::bytes_type bytes;
+    std::memcpy(bytes.data(), &reinterpret_cast<const sockaddr_in6&>(address).sin6_addr, bytes.size());
+    return unmapped(ip::address_v6(bytes));
 }
 
-bool IpAddress::is_v4() const noexcept {
-    return std::equal(bytes_.begin(), bytes_.begin() + k_v4_offset, k_v4_mapped.begin());
-}
-
-bool IpAddress::is_loopback() const noexcept {
-    if (is_v4())
-        return bytes_[k_v4_offset] == IN_LOOPBACKNET;
-    in6_addr v6{};
-    std::memcpy(&v6, bytes_.data(), bytes_.size());
-    return IN6_IS_ADDR_LOOPBACK(&v6);
-}
-
-std::uint64_t IpAddress::budget_number() const noexcept {
-    const std::size_t begin = is_v4() ? k_v4_offset : 0;
-    const std::size_t end = is_v4() ? bytes_.size() : sizeof(std::uint64_t);
+std::uint64_t budget_number(const IpAddress& address) noexcept {
+    if (address.is_v4())
+        return address.to_v4().to_uint();
+    const auto bytes = address.to_v6().to_bytes();
     std::uint64_t number = 0;
-    for (std::size_t at = begin; at < end; ++at)
-        number = number << 8U | bytes_[at];
+    for (std::size_t at = 0; at < sizeof number; ++at)
+        number = number << 8U | bytes[at];
     return number;
 }
 
-std::string IpAddress::text() const {
-    std::array<char, INET6_ADDRSTRLEN> out{};
-    const bool v4 = is_v4();
-    ::inet_ntop(v4 ? AF_INET : AF_INET6, bytes_.data() + (v4 ? k_v4_offset : 0), out.data(), out.size());
-    return out.data();
-}
-
-std::optional<IpPrefix> IpPrefix::parse(std::string_view text) {
+// make_network_v4() and make_network_v6() would read a length of 2^32 + 8 as 8.
+std::optional<IpPrefix> parse_prefix(std::string_view text) {
     const auto slash = text.find('/');
-    const auto address_text = text.substr(0, slash);
-    const auto address = IpAddress::parse(address_text);
-    if (!address)
+    const auto written = parse_as_written(text.substr(0, slash));
+    if (!written)
         return std::nullopt;
-    if (slash == std::string_view::npos)
-        return IpPrefix(*address, k_all_bits);
-    // As written: "::ffff:10.0.0.0/104" counts from the start of the IPv6 address.
-    const bool written_v4 = address_text.find(':') == std::string_view::npos;
-    const unsigned offset = written_v4 ? k_v4_offset_bits : 0;
-    const auto length = parse_decimal(text.substr(slash + 1));
-    if (!length || *length > k_all_bits - offset)
+    const unsigned written_bits = written->is_v4() ? k_v4_bits : k_v6_bits;
+    const auto length =
+        slash == std::string_view::npos ? written_bits : parse_decimal(text.substr(slash + 1));
+    if (!length || *length > written_bits)
         return std::nullopt;
-    const unsigned bits = offset + static_cast<unsigned>(*length);
-    if (cut(*address, bits) != *address)
+    const IpAddress first = unmapped(*written);
+    const unsigned cut = written_bits - (first.is_v4() ? k_v4_bits : k_v6_bits);
+    if (*length < cut)  // "::ffff:10.0.0.0/90": bits of the ffff are beyond the length
         return std::nullopt;
-    return IpPrefix(*address, bits);
+    const unsigned bits = static_cast<unsigned>(*length) - cut;
+    return first.is_v4() ? make_prefix<ip::network_v4>(first.to_v4(), bits)
+                         : make_prefix<ip::network_v6>(first.to_v6(), bits);
 }
 
-bool IpPrefix::contains(const IpAddress& address) const noexcept {
-    // "::/0" is every IPv6 address, not every IPv4 one.
-    return address.is_v4() == first_.is_v4() && cut(address, bits_) == first_;
+bool contains(const IpPrefix& prefix, const IpAddress& address) noexcept {
+    if (const auto* const v4 = std::get_if<ip::network_v4>(&prefix))
+        return address.is_v4() &&
+               ip::network_v4(address.to_v4(), v4->prefix_length()).network() == v4->network();
+    const auto& v6 = std::get<ip::network_v6>(prefix);
+    return address.is_v6() && ip::network_v6(address.to_v6(), v6.prefix_length()).network() == v6.network();
 }
 
 }  // namespace atl::http

@@ -5,24 +5,26 @@
 
 #include <sys/socket.h>
 
-#include <array>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/ip/network_v4.hpp>
+#include <boost/asio/ip/network_v6.hpp>
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
+#include <variant>
 
 namespace atl::http {
 
-class IpAddress {
-  public:
-    using Bytes = std::array<std::uint8_t, 16>;  // in network order; IPv4 as ::ffff:a.b.c.d
+/// Only parse_address() and address_of() make one.
+using IpAddress = boost::asio::ip::address;
+/// Only parse_prefix() makes one: no bit beyond the length is set.
+using IpPrefix = std::variant<boost::asio::ip::network_v4, boost::asio::ip::network_v6>;
 
-    explicit IpAddress(const Bytes& bytes) noexcept : bytes_(bytes) {}
+/// "192.0.2.1" or "2001:db8::1"; no brackets, port or zone. Nothing for any other text.
+std::optional<IpAddress> parse_address(std::string_view text);
 
-    /// "192.0.2.1" or "2001:db8::1"; no brackets, port or zone. Nothing for any other text.
-    static std::optional<IpAddress> parse(std::string_view text);
-    /// The address of an AF_INET or AF_INET6 socket address, nothing for another family.
-    static std::optional<IpAddress> of(const sockaddr_storage& address) noexcept;
+/// The address of an AF_INET or AF_INET6 socket address, nothing for another family.
+std::optional<IpAddress> address_of(const sockaddr_storage& address) noexcept;
 
     const Bytes& bytes() const noexcept { return bytes_; }
     bool is_v4() const noexcept;
@@ -34,7 +36,9 @@ class IpAddress {
     std::uint64_t budget_number() const noexcept;
     std::string text() const;
 
-    bool operator==(const IpAddress&) const = default;
+/// "10.0.0.0/8", "fd00::/8", or an address alone (RFC 4632, RFC 4291 section 2.3). Nothing for other text,
+/// also if bits beyond the length are set: the text is then ambiguous.
+std::optional<IpPrefix> parse_prefix(std::string_view text);
 
   private:
     Bytes bytes_;

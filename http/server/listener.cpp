@@ -231,7 +231,7 @@ std::optional<Accepted> Listener::accept(bool& exhausted) {
     owner.release();
     socket.non_blocking(true,
                         error);  // no system call: the descriptor is non-blocking already, Asio has to know
-    return Accepted{std::move(socket), IpAddress::of(peer)};
+    return Accepted{std::move(socket), address_of(peer)};
 }
 
 void Listener::close() {

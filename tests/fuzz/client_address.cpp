@@ -20,7 +20,7 @@ http::TrustedProxies trusted() {
 
 // An address as a proxy writes it, by the longest beginning that is one.
 http::PeerAddress read_element(std::string_view text) {
-    if (const auto plain = http::IpAddress::parse(text))
+    if (const auto plain = http::parse_address(text))
         return plain;
     const auto colon = text.rfind(':');
     if (text.starts_with('[')) {
@@ -29,11 +29,11 @@ http::PeerAddress read_element(std::string_view text) {
         const bool port = colon == end + 1 && http::parse_decimal(text.substr(colon + 1));
         if (end == std::string_view::npos || !(whole || port) || text.substr(1, end - 1).find(':') > end)
             return std::nullopt;
-        return http::IpAddress::parse(text.substr(1, end - 1));
+        return http::parse_address(text.substr(1, end - 1));
     }
     if (colon == std::string_view::npos || !http::parse_decimal(text.substr(colon + 1)))
         return std::nullopt;
-    const auto v4 = http::IpAddress::parse(text.substr(0, colon));
+    const auto v4 = http::parse_address(text.substr(0, colon));
     return v4 && text.find(':') == colon ? v4 : std::nullopt;
 }
 
@@ -62,26 +62,27 @@ http::PeerAddress reference(std::string_view list, const http::PeerAddress& peer
 void check_fields(std::string_view list, std::string_view other, const http::TrustedProxies& proxies) {
     http::Request request;
     request.fields = {{"x-forwarded-for", list}, {"X-Forwarded-Host", other}, {"X-Forwarded-Proto", other}};
-    const auto proxy = http::IpAddress::parse("10.0.0.1");
+    const auto proxy = http::parse_address("10.0.0.1");
     const auto client = http::client_of(request, proxy, proxies);
     require(client.address == reference(list, proxy, proxies), "the client is who a plain reader finds");
     require(client.is_trusted == proxies.contains(client.address), "trust is of the client");
     require(client.host.find_first_of("/@?# ,") == std::string_view::npos, "a host is a host");
     require(client.scheme.empty() || client.scheme == "http" || client.scheme == "https", "a known scheme");
-    const auto stranger = http::IpAddress::parse("192.0.2.1");
+    const auto stranger = http::parse_address("192.0.2.1");
     const auto direct = http::client_of(request, stranger, proxies);
     require(direct.address == stranger && direct.host.empty() && direct.scheme.empty(),
             "nothing counts from a stranger");
 }
 
 void check_prefix(std::string_view text) {
-    if (const auto address = http::IpAddress::parse(text))
-        require(http::IpAddress::parse(address->text()) == address, "an address is read back from its text");
-    const auto prefix = http::IpPrefix::parse(text);
+    if (const auto address = http::parse_address(text))
+        require(http::parse_address(address->to_string()) == address,
+                "an address is read back from its text");
+    const auto prefix = http::parse_prefix(text);
     if (!prefix)
         return;
-    const auto first = http::IpAddress::parse(text.substr(0, text.find('/')));
-    require(first && prefix->contains(*first), "a prefix holds its first address");
+    const auto first = http::parse_address(text.substr(0, text.find('/')));
+    require(first && http::contains(*prefix, *first), "a prefix holds its first address");
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ TEST_CASE("A certificate and its key come together, from wherever they are named
 
 TEST_CASE("Proxies and limits are checked, and the environment takes a list") {
     const auto trusts = [](const ParsedConfig& parsed, const char* address) {
-        return parsed.config.value().trusted_proxies.contains(atl::http::IpAddress::parse(address));
+        return parsed.config.value().trusted_proxies.contains(atl::http::parse_address(address));
     };
     const auto parsed =
         parse({"--trusted-proxy", "10.0.0.0/8", "--trusted-proxy", "unix", "--requests-per-second-per-key",

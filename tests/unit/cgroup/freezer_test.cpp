@@ -88,8 +88,8 @@ class Freezing {
         plan.group_fd = group.clone_into_fd();
         const auto stand_in = group.take_stand_in().value();
         isolation::Zygote* const zygote = isolation::Zygote::from(stand_in.get());
-        auto spawned = zygote ? zygote->become("/usr/bin/yes", {}, plan)
-                              : isolation::spawn(loop.context.get_executor(), "/usr/bin/yes", {}, plan);
+        auto spawned =
+            zygote ? zygote->become("/usr/bin/yes", {}, plan) : isolation::spawn("/usr/bin/yes", {}, plan);
         REQUIRE(spawned.has_value());
         writer.pid = spawned->pid;
         ::fcntl(writer.output.get(), F_SETFL, O_NONBLOCK);

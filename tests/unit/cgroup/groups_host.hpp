@@ -87,8 +87,8 @@ class GroupsHost {
         const std::vector<std::string> args{"-c", "PATH=/usr/bin:/bin\n" + script};
         const auto stand_in = group.take_stand_in().value();
         isolation::Zygote* const zygote = isolation::Zygote::from(stand_in.get());
-        auto spawned = zygote ? zygote->become("/bin/sh", args, plan)
-                              : isolation::spawn(loop.context.get_executor(), "/bin/sh", args, plan);
+        auto spawned =
+            zygote ? zygote->become("/bin/sh", args, plan) : isolation::spawn("/bin/sh", args, plan);
         REQUIRE(spawned.has_value());
         child.spawned = std::move(*spawned);
         return child;

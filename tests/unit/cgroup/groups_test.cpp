@@ -59,8 +59,7 @@ struct Bench {
         isolation::ChildPlan plan;
         plan.fds = {null.get(), null.get(), null.get()};
         plan.group_fd = group.clone_into_fd();
-        auto spawned = isolation::spawn(loop.context.get_executor(), "/bin/sh",
-                                        {"-c", "PATH=/usr/bin:/bin\n" + script}, plan);
+        auto spawned = isolation::spawn("/bin/sh", {"-c", "PATH=/usr/bin:/bin\n" + script}, plan);
         REQUIRE(spawned.has_value());
         return std::move(*spawned);
     }

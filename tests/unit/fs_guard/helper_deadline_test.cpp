@@ -68,7 +68,6 @@ constexpr int k_run_ms = 2;
 /// The program alone, driven by hand.
 struct RawHelper {
     test::TempFolder data;
-    boost::asio::io_context context;
     base::UniqueFd requests;
     base::UniqueFd answers;
     isolation::Spawned spawned;
@@ -85,7 +84,7 @@ struct RawHelper {
         isolation::ChildPlan plan;
         plan.fds = {reads.get(), writes.get(), STDERR_FILENO};
         plan.cwd = data.path();
-        auto started = isolation::spawn(context.get_executor(), ATOLL_BIN_DIR "/atoll-helper", {}, plan);
+        auto started = isolation::spawn(ATOLL_BIN_DIR "/atoll-helper", {}, plan);
         REQUIRE(started.has_value());
         spawned = std::move(*started);
     }

@@ -27,7 +27,7 @@ const TrustedProxies k_trusted = trusting({"10.0.0.0/8", "2001:db8:ffff::/48"});
 // Whom X-Forwarded-For makes of a request from `peer`.
 std::string client(const std::string& forwarded_for, const char* peer = "10.0.0.1") {
     return address_text(
-        client_of(with({{"X-Forwarded-For", forwarded_for}}), IpAddress::parse(peer), k_trusted).address);
+        client_of(with({{"X-Forwarded-For", forwarded_for}}), parse_address(peer), k_trusted).address);
 }
 
 }  // namespace
@@ -37,13 +37,13 @@ TEST_CASE("what forwards a request counts only from a named proxy") {
                                   {"X-Forwarded-Host", "atoll.example"},
                                   {"X-Forwarded-Proto", "https"}});
     // The positive control: the same request through the proxy.
-    const Client through = client_of(request, IpAddress::parse("10.1.2.3"), k_trusted);
+    const Client through = client_of(request, parse_address("10.1.2.3"), k_trusted);
     CHECK(address_text(through.address) == "203.0.113.9");
     CHECK(through.host == "atoll.example");
     CHECK(through.scheme == "https");
     CHECK_FALSE(through.is_trusted);
     for (const char* peer : {"11.0.0.1", "127.0.0.1", "2001:db8::1", "203.0.113.9"}) {
-        const Client direct = client_of(request, IpAddress::parse(peer), k_trusted);
+        const Client direct = client_of(request, parse_address(peer), k_trusted);
         CHECK(address_text(direct.address) == peer);
         CHECK(direct.host.empty());
         CHECK(direct.scheme.empty());
@@ -52,7 +52,7 @@ TEST_CASE("what forwards a request counts only from a named proxy") {
     CHECK(address_text(client_of(request, std::nullopt, k_trusted).address) == "unix");
     const TrustedProxies unix_proxy = trusting({"unix"});
     CHECK(address_text(client_of(request, std::nullopt, unix_proxy).address) == "203.0.113.9");
-    CHECK(address_text(client_of(request, IpAddress::parse("127.0.0.1"), unix_proxy).address) == "127.0.0.1");
+    CHECK(address_text(client_of(request, parse_address("127.0.0.1"), unix_proxy).address) == "127.0.0.1");
 }
 
 TEST_CASE("the client is the first address from the right that is no named proxy") {
@@ -73,8 +73,7 @@ TEST_CASE("the client is the first address from the right that is no named proxy
 
 TEST_CASE("more than one field is one list in their order") {
     const auto address = [](std::vector<HeaderField> fields) {
-        return address_text(
-            client_of(with(std::move(fields)), IpAddress::parse("10.0.0.1"), k_trusted).address);
+        return address_text(client_of(with(std::move(fields)), parse_address("10.0.0.1"), k_trusted).address);
     };
     CHECK(address({{"X-Forwarded-For", "198.51.100.1"}, {"A", "b"}, {"x-forwarded-for", "203.0.113.9"}}) ==
           "203.0.113.9");
@@ -103,7 +102,7 @@ TEST_CASE("host and scheme are what the nearest proxy wrote, if it is of their f
     const auto from = [](std::string_view host, std::string_view scheme) {
         static Request request;
         request = with({{"X-Forwarded-Host", host}, {"X-Forwarded-Proto", scheme}});
-        return client_of(request, IpAddress::parse("10.0.0.1"), k_trusted);
+        return client_of(request, parse_address("10.0.0.1"), k_trusted);
     };
     CHECK(from("evil.example, atoll.example:444", "https, http").host == "atoll.example:444");
     CHECK(from("a", "https, http").scheme == "http");

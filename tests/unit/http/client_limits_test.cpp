@@ -24,7 +24,7 @@ LimitSettings small() {
 
 LimitSubject subject(const ClientLimits& limits, const char* address, const std::string& key = "") {
     Client client;
-    client.address = IpAddress::parse(address);  // nothing for "unix"
+    client.address = parse_address(address);  // nothing for "unix"
     Principal principal;
     principal.limited_as = key;
     return limits.subject_of(limits.subject_of(client), principal);
@@ -76,7 +76,7 @@ TEST_CASE("a trusted proxy has no limits of an address") {
     std::vector<CountLimiter::Lease> leases;
     const auto connect = [&](const char* from) {
         return granted(10, [&] {
-            auto lease = limits.connect(IpAddress::parse(from), trusted);
+            auto lease = limits.connect(parse_address(from), trusted);
             if (lease.has_value())
                 leases.push_back(std::move(*lease));
             return lease;
@@ -84,11 +84,11 @@ TEST_CASE("a trusted proxy has no limits of an address") {
     };
     CHECK(connect("10.0.0.2") == 3);
     CHECK(connect("10.0.0.1") == 10);
-    CHECK(limits.connect(IpAddress::parse("10.0.0.2"), trusted).error().code() == Errc::too_many_connections);
+    CHECK(limits.connect(parse_address("10.0.0.2"), trusted).error().code() == Errc::too_many_connections);
     leases.clear();
     CHECK(connect("10.0.0.2") == 3);
     Client proxy;
-    proxy.address = IpAddress::parse("10.0.0.1");
+    proxy.address = parse_address("10.0.0.1");
     proxy.is_trusted = true;
     CHECK(granted(50, [&] { return limits.request(limits.subject_of(proxy), k_now); }) == 50);
 }

@@ -1,9 +1,14 @@
 #include "core/isolation/user_namespace.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
 #include <string>
 
 #include "core/base/limits.hpp"
+#include "core/base/unique_fd.hpp"
 #include "fixture.hpp"
 
 namespace {
@@ -39,6 +44,35 @@ TEST_CASE("user namespace: of the uids of sandboxes those that are mapped count"
     CHECK(mapped(folder, "0 100000 65536\n") == 0);
     CHECK(mapped(folder, "") == 0);
     CHECK(mapped(folder, "no map\n") == 0);
+}
+
+TEST_CASE("user namespace: a program that is run has no descriptor of the server") {
+    const test::TempFolder folder;
+    const base::UniqueFd inherited(::fcntl(STDERR_FILENO, F_DUPFD, 200));  // without FD_CLOEXEC
+    REQUIRE(inherited);
+    const std::string is_there = "test -e /proc/self/fd/" + std::to_string(inherited.get());
+    // The positive control: a shell of system(3) inherits it.
+    REQUIRE(std::system(is_there.c_str()) == 0);
+    const auto program = folder / "getsubids";
+    const auto told = folder / "told";
+    test::write_text(program, "#!/bin/sh\nif " + is_there + "; then echo leaked; else echo none; fi >" +
+                                  told.string() + "\n");
+    std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+    CHECK_FALSE(isolation::enter_user_namespace({}, {program, "/bin/false", "/bin/false"}).has_value());
+    CHECK(test::read_text(told) == "none\n");
+}
+
+TEST_CASE("user namespace: a program that writes without end, or is none, leaves no child") {
+    const test::TempFolder folder;
+    const auto children = [] { return test::read_text("/proc/thread-self/children"); };
+    const std::string before = children();
+    const auto program = folder / "getsubids";
+    test::write_text(program, "#!/bin/sh\nexec yes 0: user x y\n");
+    std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+    CHECK_FALSE(isolation::enter_user_namespace({}, {program, "/bin/false", "/bin/false"}).has_value());
+    CHECK_FALSE(
+        isolation::enter_user_namespace({}, {folder / "none", "/bin/false", "/bin/false"}).has_value());
+    CHECK(children() == before);
 }
 
 TEST_CASE("user namespace: what is missing is told, and the process stays where it is") {

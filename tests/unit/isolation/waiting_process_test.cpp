@@ -19,10 +19,8 @@ TEST_CASE("waiting process: nobody waits for the end of one that cannot be kille
     // The longest time of a call that does not wait, on a busy machine.
     constexpr std::chrono::milliseconds k_prompt{90};
     constexpr std::chrono::seconds k_deadline{20};
-    test::Loop loop;
     std::optional<isolation::WaitingProcess> process =
-        isolation::WaitingProcess::start(loop.context.get_executor(), ATOLL_BIN_DIR "/atoll-zygote", {})
-            .value();
+        isolation::WaitingProcess::start(ATOLL_BIN_DIR "/atoll-zygote", {}).value();
     const pid_t pid = process->pid();
     test::StuckProcesses stuck;
     stuck.hold(pid);
