@@ -39,19 +39,9 @@ std::optional<IpPrefix> make_prefix(const Address& first, unsigned bits) {
 
 }  // namespace
 
-std::optional<IpAddress> IpAddress::parse(std::string_view text) {
-    // inet_pton(3) reads up to a NUL; a NUL inside the text would hide the rest.
-    if (text.empty() || text.size() >= INET6_ADDRSTRLEN || text.find('\0') != std::string_view::npos)
-        return std::nullopt;
-    std::array<char, INET6_ADDRSTRLEN> copy{};
-    std::copy(text.begin(), text.end(), copy.begin());
-    in_addr v4{};
-    if (::inet_pton(AF_INET, copy.data(), &v4) == 1)
-        return mapped(v4);
-    in6_addr v6{};
-    if (::inet_pton(AF_INET6, copy.data(), &v6) == 1)
-        return plain(v6);
-    return std::nullopt;
+std::optional<IpAddress> parse_address(std::string_view text) {
+    const auto address = parse_as_written(text);
+    return address ? std::optional(unmapped(*address)) : std::nullopt;
 }
 
 std::optional<IpAddress> address_of(const sockaddr_storage& address) noexcept {

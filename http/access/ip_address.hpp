@@ -1,5 +1,7 @@
-// IP addresses and prefixes as limits and trust see them: an IPv4 address and the same one mapped into IPv6
-// (RFC 4291 section 2.5.5.2) are one address. Pure values. Every text is hostile.
+// IP addresses and prefixes for limits and trust: the types of Boost.Asio, and rules that Asio does not have.
+// An IPv4 address and the same one mapped into IPv6 (RFC 4291 section 2.5.5.2) are one address.
+// Invariant: an address that these functions return is never a mapped one and has no zone. Pure functions.
+// Every text is hostile.
 // Not here: sockets (listener.hpp), clients behind a proxy (client_address.hpp).
 #pragma once
 
@@ -26,38 +28,16 @@ std::optional<IpAddress> parse_address(std::string_view text);
 /// The address of an AF_INET or AF_INET6 socket address, nothing for another family.
 std::optional<IpAddress> address_of(const sockaddr_storage& address) noexcept;
 
-    const Bytes& bytes() const noexcept { return bytes_; }
-    bool is_v4() const noexcept;
-    /// 127.0.0.0/8 or ::1.
-    bool is_loopback() const noexcept;
-    /// The key that limits count by: an IPv4 address, or the first 64 bits of an IPv6 address, since a client
-    /// with one address of that prefix has all 2^64 (RFC 6177). IPv4 addresses have numbers in ::/32, which
-    /// is never assigned.
-    std::uint64_t budget_number() const noexcept;
-    std::string text() const;
+/// The key that limits count by: an IPv4 address, or the first 64 bits of an IPv6 address, since a client
+/// with one address of that prefix has all 2^64 (RFC 6177). IPv4 addresses have numbers in ::/32, which is
+/// never assigned.
+std::uint64_t budget_number(const IpAddress& address) noexcept;
 
 /// "10.0.0.0/8", "fd00::/8", or an address alone (RFC 4632, RFC 4291 section 2.3). Nothing for other text,
 /// also if bits beyond the length are set: the text is then ambiguous.
 std::optional<IpPrefix> parse_prefix(std::string_view text);
 
-  private:
-    Bytes bytes_;
-};
-
-/// A prefix in the notation of RFC 4632 and RFC 4291 section 2.3.
-class IpPrefix {
-  public:
-    /// "10.0.0.0/8", "fd00::/8", or an address alone. Nothing for other text, also if bits beyond the length
-    /// are set: the text is then ambiguous.
-    static std::optional<IpPrefix> parse(std::string_view text);
-
-    bool contains(const IpAddress& address) const noexcept;
-
-  private:
-    IpPrefix(const IpAddress& first, unsigned bits) noexcept : first_(first), bits_(bits) {}
-
-    IpAddress first_;
-    unsigned bits_;  // of the 128
-};
+/// "::/0" holds every IPv6 address and no IPv4 address.
+bool contains(const IpPrefix& prefix, const IpAddress& address) noexcept;
 
 }  // namespace atl::http
