@@ -64,7 +64,7 @@ struct DisarmGrace {};
 // Leases.
 struct GrantLeases {};  // all that wait
 /// They are over. `held`: those that wait get the next generation.
-enum class LeaseScope : std::uint8_t { all, held };
+enum class LeaseScope : std::uint8_t { all, held, waiting };
 struct EndLeases {
     LeaseScope scope = LeaseScope::all;
     std::string code;

@@ -231,6 +231,7 @@ void Conversation::resume(Reply<View> reply) {
     touch();
     start_waiters_.push_back(std::move(reply));
     perform(machine_.resume());
+    arm_life();
 }
 
 void Conversation::lease(LeaseUse use, LeaseReply reply) {
@@ -411,10 +412,12 @@ void Conversation::on_agent_started(const Result<void>& result) {
     if (result)
         return perform(machine_.agent_started());
     const Error& why = result.error();
-    perform(machine_.agent_start_failed(why.detail()));
+    const auto limit = context_.sandboxes.limit_reached(record_.sandbox_id);
+    perform(machine_.agent_start_failed(limit ? error_code_of(limit->exit_class) : "agent_failed",
+                                        limit ? limit->detail : why.detail()));
     const bool is_unknown = why.code() == Errc::bridge_failed || why.code() == Errc::deadline_exceeded;
     // Whether one runs now, the guest alone knows, and it does not answer.
-    if (is_unknown && machine_.sandbox_up() && !context_.sandboxes.limit_reached(record_.sandbox_id))
+    if (is_unknown && machine_.sandbox_up() && !limit)
         perform(machine_.pause(PauseReason::crash, "sandbox_crashed", why.detail()));
 }
 
@@ -427,11 +430,6 @@ void Conversation::on_frozen(const Result<void>& result) {
     perform(machine_.sandbox_frozen());
     if (!erased_)
         arm_life();
-}
-
-void Conversation::run(const action::ThawSandbox&) {
-    generations_.thaw();
-    arm_life();
 }
 
 void Conversation::run(const action::CloseTurn&) {
@@ -516,7 +514,7 @@ void Conversation::run(const action::RemoveSandbox&) {
     owner_.on_removal_waiting(*this);
     // A full disk is freed by what is being deleted, so that must not wait for a commit that needs the disk.
     // After a crash in this state a conversation may come back without its workspace.
-    if (erasing_ && !context_.journal.healthy())
+    if (erasing_ && !context_.journal.healthy() && !context_.journal.is_fenced())
         begin_removal();
 }
 

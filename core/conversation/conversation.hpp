@@ -142,7 +142,10 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     void run(const action::StartAgent&) { generations_.start_agent(); }
     void run(const action::StopSandbox& stop) { generations_.stop(stop.reason); }
     void run(const action::FreezeSandbox&) { generations_.freeze(); }
-    void run(const action::ThawSandbox&);
+    void run(const action::ThawSandbox&) {
+        generations_.thaw();
+        arm_life();
+    }
     void run(const action::RemoveSandbox&);
     void run(const action::SendQuery&) { turn_.send(); }
     void run(const action::DropQuery&) { turn_.drop_query(); }

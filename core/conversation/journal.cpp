@@ -133,7 +133,7 @@ void Journal::on_end(CommitEnd end, const base::Error& why) {
         });
     }
     tell_flushers();
-    if (refused_)
+    if (refused_ && !fenced_)
         refused_();
 }
 

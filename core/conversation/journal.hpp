@@ -36,7 +36,7 @@ class Journal {
     /// Commits what is there without waiting for the end of the loop's turn; for the start and the end of a
     /// server. `done` once, possibly from inside the call; on an error the batch stays in place.
     void flush(std::function<void(base::Result<void>)> done);
-    /// Between the two nothing is committed but by flush(); what is added waits for release().
+    /// Between the two nothing more is given to the store but by flush(); what is added waits for release().
     void hold() noexcept { held_ = true; }
     void release();
     /// `refused` is called each time the store refuses a batch.
@@ -52,6 +52,9 @@ class Journal {
     /// An error while the store refuses, or would. Errors: storage_failed.
     base::Result<void> usable() const;
     bool healthy() const { return usable().has_value(); }
+    /// Another server has taken over: nothing more is committed, and those who wait for a commit are never
+    /// called.
+    bool is_fenced() const noexcept { return fenced_; }
 
     /// Has the events of `key` below `below_seq` removed in the background.
     void purge(std::int64_t key, std::uint64_t below_seq = std::numeric_limits<std::uint64_t>::max());

@@ -20,11 +20,13 @@ void LeaseLedger::grant(Actions& out) {
 }
 
 void LeaseLedger::end(Actions& out, action::EndLeases end) {
-    const bool all = end.scope == action::LeaseScope::all;
-    if (!is_any_held() && !(all && is_any_wanted()))
+    const bool held = end.scope != action::LeaseScope::waiting;
+    const bool waiting = end.scope != action::LeaseScope::held;
+    if (!(held && is_any_held()) && !(waiting && is_any_wanted()))
         return;
-    held_ = {};
-    if (all)
+    if (held)
+        held_ = {};
+    if (waiting)
         waiting_ = {};
     out.emplace_back(std::move(end));
 }

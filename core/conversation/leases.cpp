@@ -43,7 +43,9 @@ void LeaseBook::grant() {
 void LeaseBook::end(action::LeaseScope scope, const base::Error& why) {
     for (const auto& state : states_) {
         const bool waits = state->phase == Phase::waiting;
-        if (state->phase == Phase::over || (waits && scope == action::LeaseScope::held))
+        const bool is_meant =
+            scope == action::LeaseScope::all || waits == (scope == action::LeaseScope::waiting);
+        if (state->phase == Phase::over || !is_meant)
             continue;
         state->phase = Phase::over;
         state->why = why;

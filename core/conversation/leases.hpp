@@ -63,7 +63,7 @@ class LeaseBook {
     /// One that waits for grant() or end(). `reply` is called once, from the loop.
     void add(std::string sandbox_id, LeaseUse use, LeaseReply reply);
     void grant();
-    /// Ends those that are held, and with LeaseScope::all those that wait, too.
+    /// Ends those of `scope`, and tells their holders or those who wait why.
     void end(action::LeaseScope scope, const base::Error& why);
 
   private:

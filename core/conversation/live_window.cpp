@@ -54,6 +54,9 @@ base::Result<Batch> LiveWindow::read(std::uint64_t after, std::size_t limit_byte
             return Error(Errc::seq_expired, "the log begins at event " + std::to_string(first_seq_) +
                                                 "; read it again from after=0");
         after = first_seq_ - 1;
+        // The log was cut behind what is not committed yet.
+        if (after >= committed_seq_)
+            return batch;
     }
     if (events_.empty() || after + 1 < events_.front()->seq)
         return read_store(after, limit_bytes);

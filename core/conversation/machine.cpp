@@ -43,6 +43,7 @@ void Machine::begin_stop(Actions& out, PauseReason reason, std::string text) {
     planned_ = reason;
     planned_text_ = text;
     agent_ = Agent::none;
+    leases_.end(out, {action::LeaseScope::held, "paused", text});
     leases_.disarm_grace(out);
     if (box_ == Box::stopping)
         return;
@@ -155,20 +156,21 @@ Actions Machine::sandbox_start_failed(std::string detail) {
         return out;
     const bool planned = box_ == Box::stopping;
     box_ = Box::absent;
-    agent_wanted_ = false;
     if (!created_) {
         status_ = Status::ended;
         out.emplace_back(action::Discard{std::move(detail)});
         return out;
     }
-    out.emplace_back(action::AnswerStarted{"sandbox_failed", detail});
     if (planned) {
+        // The pause has answered those before it; a resume after it waits for the next generation.
         if (borrowed_)
             end_borrowed(out);
         else
             enter_paused(out, planned_, planned_text_);
         return out;
     }
+    agent_wanted_ = false;
+    out.emplace_back(action::AnswerStarted{"sandbox_failed", detail});
     leases_.end(out, {action::LeaseScope::all, "sandbox_failed", detail});
     if (std::exchange(borrowed_, false))
         return out;
@@ -217,6 +219,7 @@ Actions Machine::sandbox_ending() {
         agent_ = Agent::none;
         planned_ = PauseReason::none;
         planned_text_.clear();
+        leases_.end(out, {action::LeaseScope::held, "paused", "the sandbox is being ended"});
         leases_.disarm_grace(out);
     }
     return out;
@@ -275,14 +278,14 @@ Actions Machine::agent_started() {
     return out;
 }
 
-Actions Machine::agent_start_failed(std::string detail) {
+Actions Machine::agent_start_failed(std::string code, std::string detail) {
     Actions out;
     if (agent_ != Agent::starting)
         return out;
     agent_ = Agent::none;
     agent_wanted_ = false;
     out.emplace_back(action::AnswerStarted{"sandbox_failed", detail});
-    fail_turn(out, "agent_failed", std::move(detail));
+    fail_turn(out, std::move(code), std::move(detail));
     return out;
 }
 
@@ -292,7 +295,7 @@ Actions Machine::agent_exited(std::string detail) {
         return {};
     // Its two words came by two connections, the second one first.
     if (agent_ == Agent::starting)
-        return agent_start_failed(std::move(detail));
+        return agent_start_failed("agent_failed", std::move(detail));
     Actions out;
     if (agent_ == Agent::none)
         return out;
@@ -326,10 +329,6 @@ void Machine::fail_turn(Actions& out, std::string code, std::string text, Report
         out.emplace_back(action::LogTurnError{std::move(code), std::move(text)});
     out.emplace_back(action::LogTurnDone{});
     out.emplace_back(action::CloseTurn{});
-}
-
-bool Machine::can_open_turn() const noexcept {
-    return created_ && status_ != Status::ended && turn_ == Turn::none;
 }
 
 Actions Machine::open_turn() {
@@ -440,7 +439,8 @@ Actions Machine::pause(PauseReason reason, std::string code, std::string text) {
         else
             out.emplace_back(action::AnswerPaused{});
     } else {
-        if (is_untold() && status_ == Status::error) {
+        // Others than a client that asks for it leave the error to be seen.
+        if (is_untold() && status_ == Status::error && reason == PauseReason::user) {
             status_ = Status::paused;
             reason_ = reason;
             out.emplace_back(action::LogSandboxPaused{reason, PauseMode::cold, text});
@@ -453,16 +453,21 @@ Actions Machine::pause(PauseReason reason, std::string code, std::string text) {
 
 Actions Machine::freeze(PauseReason reason, std::string text) {
     assert(turn_ == Turn::none || box_ != Box::up);
-    const bool is_paused = borrowed_ && status_ == Status::paused && box_ != Box::stopping;
-    if (box_ == Box::frozen || is_paused)
+    if (box_ == Box::frozen)
         return {action::AnswerPaused{}};
-    if (status_ == Status::ended || agent_ == Agent::starting || (box_ != Box::up && box_ != Box::freezing))
+    const bool is_paused = borrowed_ && status_ == Status::paused && box_ != Box::stopping;
+    const bool can_freeze = (box_ == Box::up && status_ == Status::active) || box_ == Box::freezing;
+    if (!is_paused && (!can_freeze || agent_ == Agent::starting))
         return pause(reason, "paused", std::move(text));
     Actions out;
     start_again_ = false;
     agent_wanted_ = false;
     out.emplace_back(action::AnswerStarted{"paused", text});
     if (box_ == Box::freezing)
+        leases_.end(out, {action::LeaseScope::waiting, "paused", text});
+    if (is_paused)
+        out.emplace_back(action::AnswerPaused{});
+    if (is_paused || box_ == Box::freezing)
         return out;
     if (is_in_use()) {
         // It is frozen when the last request has ended.
@@ -506,7 +511,7 @@ Actions Machine::sandbox_frozen() {
 
 Actions Machine::sandbox_freeze_failed() {
     Actions out;
-    if (status_ != Status::ended && box_ == Box::freezing)
+    if (box_ == Box::freezing)
         begin_stop(out, planned_, planned_text_);
     return out;
 }

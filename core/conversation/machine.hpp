@@ -33,14 +33,17 @@ class Machine {
     Actions sandbox_ending();
     Actions sandbox_exited(const sandbox::Exit& exit);
     Actions agent_started();
-    Actions agent_start_failed(std::string detail);
+    /// `code`: of the error that a waiting turn ends with.
+    Actions agent_start_failed(std::string code, std::string detail);
     Actions agent_exited(std::string detail);
     Actions sandbox_frozen();
     Actions sandbox_freeze_failed();
 
     /// Precondition: can_open_turn().
     Actions open_turn();
-    bool can_open_turn() const noexcept;
+    bool can_open_turn() const noexcept {
+        return created_ && status_ != Status::ended && turn_ == Turn::none;
+    }
     /// The agent's `done` has been logged.
     Actions turn_done();
     /// The stream ended without `done`. `reported`: the last event of the turn was an error already.

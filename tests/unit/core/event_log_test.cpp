@@ -52,11 +52,11 @@ TEST_CASE("event log: what happens without turns is bounded, too, and the newest
     CHECK(first > 1);
     CHECK(bench.world.store.events.begin()->second->seq == first);
     // A new reader begins there; a reader that is behind gets an error.
-    Subscription fresh(bench.log, 0);
+    Subscription fresh(bench.log->window(), 0);
     const auto batch = fresh.next(1024);
     REQUIRE(batch.has_value());
     CHECK(batch->events.front()->seq == first);
-    Subscription behind(bench.log, first - 2);
+    Subscription behind(bench.log->window(), first - 2);
     const auto refused = behind.next(1024);
     REQUIRE(refused.has_error());
     CHECK(refused.error().code() == base::Errc::seq_expired);
@@ -67,7 +67,7 @@ TEST_CASE("event log: a step of reading has so many events at most, however shor
     for (int i = 0; i < 20; ++i)
         bench.log->append(EventType::sandbox_paused, 0, "{}");
     bench.settle_all();
-    Subscription reader(bench.log, 0);
+    Subscription reader(bench.log->window(), 0);
     const auto batch = reader.next(4 * base::k_least_event_cost_bytes);
     REQUIRE(batch.has_value());
     CHECK(batch->events.size() == 4);

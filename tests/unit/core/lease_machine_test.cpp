@@ -102,7 +102,7 @@ TEST_CASE("A message that comes while a generation starts for a request waits fo
 TEST_CASE("An agent that cannot be started ends the turn; the generation stays") {
     Machine machine = borrowed();
     machine.open_turn();
-    const Actions failed = machine.agent_start_failed("no such program");
+    const Actions failed = machine.agent_start_failed("agent_failed", "no such program");
     CHECK(first<action::LogTurnError>(failed).code == "agent_failed");
     CHECK(count(failed, k<action::CloseTurn>) == 1);
     CHECK(machine.status() == Status::active);
@@ -311,4 +311,74 @@ TEST_CASE("A conversation in error stays so for a request, and becomes paused wh
     CHECK(first<action::LogSandboxPaused>(paused).reason == PauseReason::user);
     CHECK(machine.status() == Status::paused);
     CHECK(is_silent(machine.sandbox_exited({sandbox::ExitClass::killed, 0, ""})));
+}
+
+TEST_CASE("A warm pause of a conversation in error is a pause like any other") {
+    Machine machine;
+    machine.restore(Status::error, PauseReason::none);
+    machine.acquire_lease(LeaseUse::request);
+    machine.sandbox_started();
+    machine.release_lease(LeaseUse::request);
+    const Actions paused = machine.freeze(PauseReason::user, "paused");
+    CHECK(first<action::LogSandboxPaused>(paused).mode == PauseMode::cold);
+    CHECK(count(paused, k<action::StopSandbox>) == 1);
+    CHECK(machine.status() == Status::paused);
+    const Actions gone = machine.sandbox_exited({sandbox::ExitClass::killed, 0, ""});
+    CHECK(is_silent(gone));
+    CHECK(count(gone, k<action::AnswerPaused>) == 1);
+}
+
+TEST_CASE("Eviction and the end of the server leave an error to be seen") {
+    Machine machine;
+    machine.restore(Status::error, PauseReason::none);
+    machine.acquire_lease(LeaseUse::request);
+    machine.sandbox_started();
+    const Actions ended = machine.pause(PauseReason::evicted, "paused", "needed elsewhere");
+    CHECK(is_silent(ended));
+    CHECK(count(ended, k<action::EndLeases>) == 1);
+    CHECK(is_silent(machine.sandbox_exited({sandbox::ExitClass::killed, 0, ""})));
+    CHECK(machine.status() == Status::error);
+}
+
+TEST_CASE("A resume that comes after a pause of a start gets a generation with its agent") {
+    Machine machine = paused();
+    machine.resume();
+    machine.pause(PauseReason::user, "paused", "paused");
+    machine.resume();
+    const Actions next = machine.sandbox_start_failed("it was stopped first");
+    CHECK(first<action::StartSandbox>(next).agent == AgentStart::at_once);
+    CHECK(count(next, k<action::AnswerStarted>) == 0);
+    CHECK(count(machine.sandbox_started(), k<action::AnswerStarted>) == 1);
+}
+
+TEST_CASE("The later pause wins over a resume or a process that came while the generation was being frozen") {
+    Machine resumed = frozen();
+    resumed.acquire_lease(LeaseUse::request);
+    resumed.release_lease(LeaseUse::request);
+    resumed.lease_grace_passed();
+    resumed.resume();
+    const Actions again = resumed.freeze(PauseReason::user, "paused");
+    CHECK(first<action::AnswerStarted>(again).code == "paused");
+    CHECK(count(again, k<action::AnswerPaused>) == 1);
+    resumed.sandbox_frozen();
+    CHECK(resumed.sandbox_is_frozen());
+
+    Machine leased = active();
+    leased.freeze(PauseReason::user, "paused");
+    leased.acquire_lease(LeaseUse::process);
+    CHECK(first<action::EndLeases>(leased.freeze(PauseReason::user, "paused")).scope ==
+          action::LeaseScope::waiting);
+    leased.sandbox_frozen();
+    CHECK(leased.sandbox_is_frozen());
+    CHECK(leased.status() == Status::paused);
+}
+
+TEST_CASE("A generation that the server stops for its agent ends the leases on it at once") {
+    Machine machine = active();
+    machine.acquire_lease(LeaseUse::request);
+    machine.open_turn();
+    machine.interrupt();
+    const Actions stopped = machine.grace_passed();
+    CHECK(first<action::EndLeases>(stopped).scope == action::LeaseScope::held);
+    CHECK(count(stopped, k<action::StopSandbox>) == 1);
 }

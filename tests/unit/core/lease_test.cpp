@@ -135,7 +135,23 @@ TEST_CASE("leases: a sandbox without a conversation is leased until it ends") {
     CHECK(lease(house, id).error().code() == base::Errc::not_found);
 }
 
-TEST_CASE("leases: what ended, is unknown or has no agent to start is refused or served as it can be") {
+TEST_CASE("leases: a resume takes the generation over, and the conversation can be idle again") {
+    House house({10, 0});
+    conversation::CreateRequest request;
+    request.idle_seconds = 60;
+    const auto made = house.create(request);
+    pause(house, made->record.id);
+    REQUIRE(lease(house, made->record.sandbox_id).has_value());  // and given back at once
+    REQUIRE(house.answer([&](auto reply) { house.conversations->resume(made->record.id, std::move(reply)); })
+                ->record.status == Status::active);
+    house.world.clock.advance(base::Millis{60'000});
+    while (house.conversations->get(made->record.id)->record.status == Status::active &&
+           house.world.timers.fire_next())
+        house.settle();
+    CHECK(house.conversations->get(made->record.id)->record.reason == conversation::PauseReason::idle);
+}
+
+TEST_CASE("leases: what is unknown or deleted is refused") {
     House house({10, 0});
     CHECK(lease(house, "nothing").error().code() == base::Errc::not_found);
     const auto made = house.create();
