@@ -93,11 +93,14 @@ std::string variable_of(std::string flag) {
 void add_ceiling_options(CLI::App& cli, Config& config) {
     for (const http::LimitName& limit : http::limit_names()) {
         const std::string flag = "--max-" + std::string(limit.flag) + "-per-sandbox";
-        add_ceiling(cli, flag, limit, config.ceilings,
-                    "The highest `" + std::string(limit.api) +
-                        "` that a request may ask for; keys with a user " +
-                        std::to_string(limit.user_ceiling) + " if not set, others any")
-            ->envname(variable_of(flag));
+        const auto& ceiling = config.ceilings.*limit.change;
+        CLI::Option* const option =
+            add_ceiling(cli, flag, limit, config.ceilings,
+                        "The highest `" + std::string(limit.api) + "` that a request may ask for");
+        option->envname(variable_of(flag));
+        option->default_str(ceiling ? std::to_string(*ceiling)
+                                    : "for a key with a user " + std::to_string(limit.user_ceiling) +
+                                          ", for others none");
     }
 }
 
@@ -115,17 +118,22 @@ void add_server_options(CLI::App& cli, Config& config) {
         ->capture_default_str();
     cli.add_option("--tls-cert", config.tls_cert,
                    "PEM file with the certificate chain: TCP listeners serve HTTPS; read again at SIGHUP")
+        ->type_name("FILE")
         ->envname("ATOLL_TLS_CERT");
     cli.add_option("--tls-key", config.tls_key, "PEM file with the certificate's private key")
+        ->type_name("FILE")
         ->envname("ATOLL_TLS_KEY");
     cli.add_option_function<std::string>(
            "--unix-socket-group",
            [&config](const std::string& name) { config.unix_socket_group = group_named(name); },
            "A group whose members may connect to Unix sockets, as a proxy's; otherwise only this user may")
         ->envname("ATOLL_UNIX_SOCKET_GROUP");
-    cli.add_option("--data-dir", config.data_dir, "Where everything is kept; made if it is not there")
+    cli.add_option(
+           "--data-dir", config.data_dir,
+           "Folder of the database, the workspaces and the keys, for one server; made if it is not there")
         ->envname("ATOLL_DATA_DIR")
-        ->capture_default_str();
+        ->type_name("DIRECTORY")
+        ->default_str("/var/lib/atoll/data, not as root ~/.local/state/atoll");
     cli.add_option("--allowed-host", config.allowed_hosts,
                    "A name that clients may use in Host besides localhost")
         ->envname("ATOLL_ALLOWED_HOSTS");
@@ -143,8 +151,7 @@ void add_server_options(CLI::App& cli, Config& config) {
                }
            },
            "A proxy whose X-Forwarded-For, -Proto and -Host count, and that has no limits itself: an "
-           "address, "
-           "a prefix, or unix for whoever connects to a Unix socket; may be repeated")
+           "address, a prefix, or unix for whoever connects to a Unix socket; may be repeated")
         ->envname("ATOLL_TRUSTED_PROXIES");
     cli.add_option(
            "--body-memory-mb", config.body_memory_mb,
@@ -166,10 +173,12 @@ void add_server_options(CLI::App& cli, Config& config) {
         ->envname("ATOLL_ACCESS_LOG")
         ->check(CLI::IsMember({"failures", "all"}))
         ->capture_default_str();
-    // A peer that is silent for two intervals (one and a half at first) is cut off; the writes to it have a
-    // longer deadline of their own.
-    cli.add_option("--heartbeat", config.heartbeat_seconds,
-                   "Seconds of silence after which a stream is sent a ping or comment")
+    // A peer that is silent for two of them, at first one and a half, is cut off; the writes to it have their
+    // own deadline above that.
+    cli.add_option(
+           "--heartbeat", config.heartbeat_seconds,
+           "Seconds of silence after which a stream is sent a ping or comment; keep it below the idle "
+           "timeout of every proxy")
         ->envname("ATOLL_HEARTBEAT")
         ->check(CLI::Range(1, static_cast<int>(base::k_write_deadline.count()) - 1))
         ->capture_default_str();
@@ -202,9 +211,9 @@ void set_pool(Config& config, const std::vector<std::string>& texts) {
 }
 
 void add_sandbox_options(CLI::App& cli, Config& config) {
-    cli.add_option("--agents-file", config.agents_file,
-                   "JSON file with configured agents [<data-dir>/agents.json]")
+    cli.add_option("--agents-file", config.agents_file, "JSON file with configured agents")
         ->envname("ATOLL_AGENTS_FILE")
+        ->default_str("DATA-DIR/agents.json")
         ->check(CLI::ExistingFile);
     cli.add_option("--default-agent", config.default_agent, "The agent of a conversation that names none")
         ->envname("ATOLL_DEFAULT_AGENT")
@@ -215,7 +224,9 @@ void add_sandbox_options(CLI::App& cli, Config& config) {
     cli.add_option("--hide", config.hidden_paths,
                    "A path below /usr that sandboxes must not see; may be repeated")
         ->envname("ATOLL_HIDE");
-    cli.add_option("--max-sandboxes", config.max_sandboxes, "How many sandboxes may live at the same time")
+    cli.add_option("--max-sandboxes", config.max_sandboxes,
+                   "Sandboxes that may live at the same time, frozen ones too; at most as many as the "
+                   "process has file descriptors for")
         ->envname("ATOLL_MAX_SANDBOXES")
         ->check(CLI::Range(1, 65536))
         ->capture_default_str();
@@ -231,8 +242,8 @@ void add_sandbox_options(CLI::App& cli, Config& config) {
         ->capture_default_str();
     cli.add_option(
            "--memory-reserve", config.memory_reserve_percent,
-           "Percent of the host's memory kept available: below it nothing starts but in the place of an "
-           "idle sandbox; 0: none")
+           "Percent of the host's memory kept available: below it a start needs the place of another sandbox "
+           "and idle sandboxes are ended, below half of it the largest one; 0: none")
         ->envname("ATOLL_MEMORY_RESERVE")
         ->check(CLI::Range(0.0, 90.0))
         ->capture_default_str();
@@ -254,13 +265,14 @@ void add_sandbox_options(CLI::App& cli, Config& config) {
         ->envname("ATOLL_DISK_PERIOD")
         ->check(CLI::Range(1, 86'400))
         ->capture_default_str();
-    cli.add_option(
-           "--disk-reserve", config.disk_reserve_percent,
-           "Percent of the disk kept free: below it what grows fastest, or hides most, is stopped; 0: none")
+    cli.add_option("--disk-reserve", config.disk_reserve_percent,
+                   "Percent of the disk kept free: below it the sandbox that grows fastest, or holds most in "
+                   "deleted files, is stopped and a create is answered 503; 0: none")
         ->envname("ATOLL_DISK_RESERVE")
         ->check(CLI::Range(0.0, 90.0))
         ->capture_default_str();
-    cli.add_option("--turn-limit", config.turn_limit_seconds, "Seconds that a turn may take; 0: no limit")
+    cli.add_option("--turn-limit", config.turn_limit_seconds,
+                   "Seconds that a turn may take before it is interrupted; 0: no limit")
         ->envname("ATOLL_TURN_LIMIT")
         ->check(CLI::Range(0, 31'536'000))
         ->capture_default_str();
@@ -313,26 +325,27 @@ void add_default_limit_options(CLI::App& cli, Config& config) {
 }
 
 void add_host_options(CLI::App& cli, Config& config) {
-    cli.add_option("--bwrap", config.bwrap, "The bubblewrap program [found on PATH]")->envname("ATOLL_BWRAP");
-    cli.add_option("--guest", config.guest, "The guest program")
-        ->envname("ATOLL_GUEST")
-        ->capture_default_str();
-    cli.add_option("--helper", config.helper, "The helper program")
-        ->envname("ATOLL_HELPER")
-        ->capture_default_str();
-    cli.add_option("--zygote", config.zygote, "The program that waits in cgroups of v1 to become a sandbox")
-        ->envname("ATOLL_ZYGOTE")
-        ->capture_default_str();
+    const auto add_program = [&cli](const char* flag, std::filesystem::path& path, const char* what,
+                                    const char* variable, const char* place) {
+        cli.add_option(flag, path, what)->envname(variable)->type_name("FILE")->default_str(place);
+    };
+    add_program("--bwrap", config.bwrap, "The bubblewrap program", "ATOLL_BWRAP", "found on PATH");
+    add_program("--guest", config.guest, "The guest program", "ATOLL_GUEST", "beside atolld");
+    add_program("--helper", config.helper, "The helper program", "ATOLL_HELPER", "beside atolld");
+    add_program("--zygote", config.zygote, "The program that waits in cgroups of v1 to become a sandbox",
+                "ATOLL_ZYGOTE", "beside atolld");
     cli.add_option("--uid-lease-dir", config.uid_lease_dir,
                    "Where servers of this host (not as root: of this user) agree on sandbox uids")
         ->envname("ATOLL_UID_LEASE_DIR")
-        ->capture_default_str();
+        ->type_name("DIRECTORY")
+        ->default_str("/var/lib/atoll/uids, not as root ~/.local/state/atoll-uids");
     cli.add_flag(
            "--shared-uid", config.shared_uid,
            "Not as root: let sandboxes share the server's uid, also where /etc/subuid has others for them")
         ->envname("ATOLL_SHARED_UID");
     cli.add_option("--nice", config.nice,
-                   "Priority of the server itself, if it may have it (root); sandboxes stay at 0. 0: none")
+                   "Priority of the server itself, where it may have one (root): its loop goes before the "
+                   "sandboxes, which stay at 0; 0: as it was started")
         ->envname("ATOLL_NICE")
         ->check(CLI::Range(-20, 0))
         ->capture_default_str();
@@ -435,7 +448,9 @@ ParsedConfig parse_config(int argc, const char* const* argv) {
     config.zygote = program_dir() / "atoll-zygote";
     CLI::App cli("atolld: gives every conversation of a chat product its own locked-down sandbox", "atolld");
     cli.set_version_flag("--version", std::string("atolld ") + ATOLL_VERSION);
-    cli.set_config("--config", "", "A configuration file (INI or TOML) with the names of these flags");
+    cli.set_config("--config", "",
+                   "A configuration file, INI or TOML, with the names of these flags without dashes")
+        ->type_name("FILE");
     cli.footer("The API key comes from ATOLL_API_KEY, or is made at the first start in <data-dir>/api-key.");
     add_server_options(cli, config);
     add_limit_options(cli, config);
