@@ -75,7 +75,7 @@ TEST_CASE("unknown fields are refused by name, the first error is told") {
 
 TEST_CASE("what is written is valid JSON whatever the text holds") {
     std::string out;
-    base::JsonWriter json(out);
+    atl::base::JsonWriter json(out);
     json.begin_object();
     json.key("text").string("a\"\\\n\x01\xFF\xE2\x82\xC3\xA9");
     json.key("list").begin_array().number(1).null().begin_object().end_object().end_array();

@@ -86,7 +86,7 @@ class SocketServer final : public ServerThread {
     /// On the loop.
     void add_event(std::string text) {
         script.events.push_back(std::make_shared<conversation::Event>(conversation::Event{
-            script.events.size() + 1, conversation::EventType::text_delta, 1, std::move(text), nullptr}));
+            script.events.size() + 1, conversation::EventType::text_delta, 1, std::move(text)}));
     }
 
     // Used on the loop only.

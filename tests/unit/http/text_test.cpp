@@ -3,6 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+using namespace atl;
 using namespace atl::http;
 
 TEST_CASE("percent-decoding refuses what is not two hexadecimal digits") {
