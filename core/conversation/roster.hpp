@@ -17,7 +17,7 @@
 
 namespace atl::conversation {
 
-struct Conversation;
+class Conversation;
 
 /// How many conversations there may be that have not ended. Sandboxes without one count as conversations.
 struct ConversationBounds {
