@@ -98,7 +98,7 @@ void ControlStream::agent_gone(std::string detail) {
             early_exit_ = std::move(detail);
         return;
     }
-    // With one that is already on its way to be told, this is the same end.
+    // An exit of the agent that is already queued is this same end: it is told once.
     if (std::exchange(agent_, Agent::none) != Agent::running)
         return;
     context_->timers.cancel(std::exchange(exit_timer_, 0));

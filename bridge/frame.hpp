@@ -89,7 +89,7 @@ class FrameDecoder {
     enum class Sender : std::uint8_t { host, guest };
     enum class Found : std::uint8_t { frame, need_more, refused };
 
-    /// Of what `sender` writes.
+    /// Decodes the frames that `sender` writes.
     explicit FrameDecoder(Sender sender) noexcept : sender_(sender) {}
 
     /// Takes the next frame, or the next piece of one with data, from the front of `bytes`. need_more: all of

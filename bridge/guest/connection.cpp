@@ -12,7 +12,7 @@
 namespace atl::guest {
 namespace {
 
-// Beyond this much in the queue, on top of what the socket holds, an agent or a program is asked to wait.
+// Bytes in the output queue, besides those in the socket, above which an agent or a program has to wait.
 constexpr std::size_t k_queue_bytes = 256UL * 1024;
 
 }  // namespace

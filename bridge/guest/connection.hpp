@@ -48,7 +48,7 @@ class ConnectionOwner {
 
 class Connection final : public FdHandler, public TurnSink {
   public:
-    /// What it means that the host sends no more: that it is gone, or the end of the input.
+    /// How the end of the host's stream is read: the host is gone, or its input is complete.
     enum class HalfClose : std::uint8_t { ends, told };
 
     Connection(base::UniqueFd socket, Loop& loop, ConnectionOwner& owner);
@@ -64,7 +64,7 @@ class Connection final : public FdHandler, public TurnSink {
     void follow(ConnectionUser* user) noexcept { user_ = user; }
     /// From now on input goes to the user; what is here already at once.
     void read_input(HalfClose half_close);
-    /// Shows the user again what it did not take, and reads on.
+    /// Hands the user the input that it left, then reads on.
     void resume_input();
     /// No write follows: the host is told behind what is queued.
     void end_output();
