@@ -28,16 +28,6 @@ std::string command(std::string_view script, std::string_view more = {}) {
 
 constexpr std::string_view k_stdin = ",\"stdin\":true";
 
-/// Looks again and again until `condition` holds, for at most 20 s.
-template <class Condition>
-bool eventually(Condition condition) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (!condition())
-        if (std::chrono::steady_clock::now() > deadline)
-            return false;
-    return true;
-}
-
 std::string contents(const std::string& file) {
     std::ifstream stream(file);
     return {std::istreambuf_iterator<char>(stream), {}};

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -13,8 +14,29 @@
 
 #include "bridge/guest/guest.hpp"
 #include "core/base/unique_fd.hpp"
+#include "core/sandbox/ports.hpp"
 
 namespace atl::test {
+
+/// Looks again and again until `condition` holds, for at most 20 s.
+template <class Condition>
+bool eventually(Condition condition) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (!condition())
+        if (std::chrono::steady_clock::now() > deadline)
+            return false;
+    return true;
+}
+
+/// A guest under test as the core sees it: no more than where its bridge is.
+struct BridgeOnly final : sandbox::Process {
+    std::string path;
+    const std::string& bridge_path() const override { return path; }
+    pid_t pid() const override { return 0; }
+    void terminate() override {}
+    void kill() override {}
+    std::string log_tail() const override { return {}; }
+};
 
 /// A connection of the host. Every read has a deadline; running into it throws.
 class Client {

@@ -18,16 +18,6 @@ namespace {
 constexpr std::string_view k_echo = R"({"kind":"echo"})";
 constexpr std::string_view k_shell = R"({"kind":"shell"})";
 
-/// Looks again and again until `condition` holds, for at most 20 s.
-template <class Condition>
-bool eventually(Condition condition) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-    while (!condition())
-        if (std::chrono::steady_clock::now() > deadline)
-            return false;
-    return true;
-}
-
 std::string children_of(pid_t pid) {
     const std::string task = std::to_string(pid);
     std::ifstream file("/proc/" + task + "/task/" + task + "/children");

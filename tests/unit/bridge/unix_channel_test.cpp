@@ -523,14 +523,7 @@ TEST_CASE("interrupt and shutdown report the guest's answer") {
 
 TEST_CASE("channel and guest understand each other") {
     GuestProcess process;
-    struct Real final : sandbox::Process {
-        std::string path;
-        const std::string& bridge_path() const override { return path; }
-        pid_t pid() const override { return 0; }
-        void terminate() override {}
-        void kill() override {}
-        std::string log_tail() const override { return {}; }
-    } real;
+    BridgeOnly real;
     real.path = process.path();
     boost::asio::io_context loop(1);
     base::AsioTimers timers(loop.get_executor());

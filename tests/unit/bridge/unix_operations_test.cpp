@@ -457,17 +457,8 @@ namespace {
 
 /// A real guest and a real loop.
 struct Real {
-    struct Process final : sandbox::Process {
-        std::string path;
-        const std::string& bridge_path() const override { return path; }
-        pid_t pid() const override { return 0; }
-        void terminate() override {}
-        void kill() override {}
-        std::string log_tail() const override { return {}; }
-    };
-
     GuestProcess guest;
-    Process process;
+    BridgeOnly process;
     boost::asio::io_context loop{1};
     base::AsioTimers timers{loop.get_executor()};
     bridge::UnixChannels channels{loop.get_executor(), timers};
