@@ -107,8 +107,6 @@ void ExecCommand::begin(Connection& connection, Command& command) {
     const ExecRefusal refusal = run->start(request, [this, run] { runs_.erase(run); });
     if (refusal.error.empty())
         return;
-    // The run may follow the connection already, and is gone when that closes.
-    connection.follow(nullptr);
     runs_.erase(run);
     refuse(connection, refusal.error, refusal.code);
 }

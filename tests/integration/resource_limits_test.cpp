@@ -216,7 +216,7 @@ TEST_CASE("A sandbox that holds most of its memory is warned before it is ended 
     HttpClient client = api.connect();
     client.open_stream("GET", "/v1/conversations/" + id + "/events", "", {{"Accept", "text/event-stream"}});
     api.call(202, "POST", "/v1/conversations/" + id + "/messages",
-             R"({"content":"while :; do head -c 112000000 /dev/zero | tail > /dev/null; done"})");
+             R"({"content":"while :; do (head -c 112000000 /dev/zero; sleep 2) | tail > /dev/null; done"})");
     const Json warning = read_until(client, "resource_warning").back()["data"];
     CHECK(warning["resource"] == "memory");
     CHECK(warning["limit"] == 128UL * 1024 * 1024);
