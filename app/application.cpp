@@ -117,7 +117,7 @@ struct Application::Parts {
     Result<void> open_host();
     Result<void> open_core();
     Result<void> open_database();
-    Result<void> open_disk(const conversation::Snapshot& snapshot);
+    Result<void> open_disk(const conversation::StartState& state);
     void open_meter();
     void guard_epoll();
     void open_inspector();
@@ -264,10 +264,11 @@ Result<void> Application::Parts::open_host() {
 }
 
 Result<void> Application::Parts::open_core() {
-    auto snapshot = store->load();
-    if (!snapshot)
-        return snapshot.error();
-    if (auto ok = open_disk(*snapshot); !ok)
+    auto state = conversation::answered_at_once<conversation::StartState>(
+        [&](conversation::ReadDone<conversation::StartState> done) { store->load_start(std::move(done)); });
+    if (!state)
+        return state.error();
+    if (auto ok = open_disk(*state); !ok)
         return ok;
     channels = std::make_unique<bridge::UnixChannels>(loop.get_executor(), timers);
     sandbox::ManagerSettings sandbox_settings;
@@ -289,10 +290,10 @@ Result<void> Application::Parts::open_core() {
     journal = std::make_unique<conversation::Journal>(*metered_store, timers);
     conversations = std::make_unique<conversation::Manager>(
         clock, timers, *sandboxes, *journal, *metered_store, conversation_settings(config, agents));
-    return conversations->restore(std::move(*snapshot));
+    return conversations->restore(std::move(*state));
 }
 
-Result<void> Application::Parts::open_disk(const conversation::Snapshot& snapshot) {
+Result<void> Application::Parts::open_disk(const conversation::StartState& state) {
     const fs_guard::HelperConfig helper{config.helper, disk_root};
     auto removing = fs_guard::HelperClient::start(loop.get_executor(), timers, helper);
     if (!removing)
@@ -322,7 +323,10 @@ Result<void> Application::Parts::open_disk(const conversation::Snapshot& snapsho
     if (!provisioned)
         return provisioned.error();
     workspaces = std::move(*provisioned);
-    orphans = sandbox::sweep_at_start(snapshot.sandboxes, *groups, *workspaces, *uids);
+    std::vector<sandbox::Record> known;
+    for (const auto* records : {&state.owned, &state.standalone, &state.abandoned})
+        known.insert(known.end(), records->begin(), records->end());
+    orphans = sandbox::sweep_at_start(known, *groups, *workspaces, *uids);
     return {};
 }
 

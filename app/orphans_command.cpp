@@ -128,17 +128,22 @@ Result<CommandOutput> adopt(const DataDir& data, const std::filesystem::path& ro
     auto store = store::SqliteStore::open(data.database());
     if (!store)
         return store.error();
-    const auto snapshot = (*store)->load();
-    if (!snapshot)
-        return snapshot.error();
-    for (const auto& sandbox_record : snapshot->sandboxes) {
-        if (sandbox_record.id == orphan->name)
-            return Error(
-                Errc::invalid_field,
-                "the database has this sandbox already, of conversation " + sandbox_record.conversation_id +
-                    "; if that has not ended, the next start of the server gives the workspace back");
-    }
-    const auto writes = records(*orphan, *uid, snapshot->last_key + 1, command);
+    using Found = std::optional<sandbox::Record>;
+    const auto found = conversation::answered_at_once<Found>(
+        [&](conversation::ReadDone<Found> done) { (*store)->find_sandbox(orphan->name, std::move(done)); });
+    if (!found)
+        return found.error();
+    if (*found)
+        return Error(Errc::invalid_field,
+                     "the database has this sandbox already, of conversation " + (*found)->conversation_id +
+                         "; if that has not ended, the next start of the server gives the workspace back");
+    const auto state = conversation::answered_at_once<conversation::StartState>(
+        [&](conversation::ReadDone<conversation::StartState> done) {
+            (*store)->load_start(std::move(done));
+        });
+    if (!state)
+        return state.error();
+    const auto writes = records(*orphan, *uid, state->last_key + 1, command);
     if (auto committed = (*store)->commit(writes); !committed)
         return committed.error();
     // From here on the next start of the server would do it.

@@ -8,6 +8,8 @@
 #include "core/conversation/digest.hpp"
 #include "core/conversation/event_words.hpp"
 #include "core/conversation/journal.hpp"
+#include "core/conversation/stored_turns.hpp"
+#include "core/conversation/view.hpp"
 #include "core/sandbox/manager.hpp"
 
 namespace atl::conversation {
@@ -42,8 +44,9 @@ Conversation::Conversation(Context& context, ConversationOwner& owner, Record re
                   perform(machine_.release_lease(use));
                   arm_life();
               }),
-      lifetime_(context.clock.steady_now()) {
-    ++context_.stats.by_status[counted_as_];
+      lifetime_(context.clock.steady_now()),
+      counted_as_(record_.status) {
+    log_->window()->on_unfollowed([this] { owner_.on_quiet(); });
 }
 
 template <class Call>
@@ -61,41 +64,30 @@ void Conversation::refuse(const T& reply, Error error) {
 }
 
 Conversation::~Conversation() {
-    if (!erased_) {
-        context_.timers.cancel(life_timer_);
-        context_.timers.cancel(lease_timer_);
-    }
+    log_->window()->on_unfollowed(nullptr);
+    context_.timers.cancel(life_timer_);
+    context_.timers.cancel(lease_timer_);
 }
 
 View Conversation::view() const {
-    View view;
-    view.record = record_;
-    view.record.status = machine_.status();
-    view.record.reason = machine_.reason();
-    view.record.first_seq = log_->first_seq();
-    view.record.last_seq = log_->committed_seq();
+    Record record = record_;
+    record.status = machine_.status();
+    record.reason = machine_.reason();
+    record.first_seq = log_->first_seq();
+    record.last_seq = log_->committed_seq();
     const sandbox::Record* const living = context_.sandboxes.find(record_.sandbox_id);
-    const sandbox::Record& sandbox_record = living != nullptr ? *living : sandbox_record_;
-    view.generation = sandbox_record.generation;
-    view.sandbox_status = context_.sandboxes.status(sandbox_record.id);
-    view.sandbox_created_at = sandbox_record.created_at;
-    view.network = sandbox_record.network;
-    view.limits = sandbox_record.limits;
-    view.enforcement = context_.sandboxes.enforcement(sandbox_record.network, sandbox_record.id);
-    return view;
+    return view_of(context_, std::move(record), living != nullptr ? *living : sandbox_record_);
 }
 
-/// A frozen one, and one that only waits out the grace of its last lease, waits for nobody. Else it must have
-/// been idle for a while, and nobody may be following: a follower is about to write.
-std::optional<base::Millis> Conversation::until_spared() const {
-    if (erasing_ || machine_.status() == Status::ended || machine_.turn_open() || machine_.is_in_use())
-        return std::nullopt;
-    if (machine_.sandbox_is_frozen() || (machine_.is_borrowed() && machine_.sandbox_up()))
-        return base::Millis{0};
-    if (!machine_.sandbox_up() || log_->is_followed())
-        return std::nullopt;
-    const auto idle = std::chrono::floor<base::Millis>(context_.clock.steady_now() - last_activity());
-    return std::max(base::Millis{0}, context_.settings.evict_idle - idle);
+bool Conversation::is_resting() const {
+    const Status status = machine_.status();
+    const bool is_quiet = machine_.created() && !machine_.sandbox_living() && !machine_.turn_open() &&
+                          leases_.is_empty() && start_waiters_.empty() && pause_waiters_.empty();
+    const bool is_stored = record_.status == status && log_->is_published() &&
+                           (context_.journal.is_committed(last_batch_) || context_.journal.idle());
+    return !erasing_ && !removal_waits_ && is_quiet && is_stored && !log_->is_followed() &&
+           (status == Status::paused || status == Status::error ||
+            (status == Status::ended && sandbox_record_.gone));
 }
 
 void Conversation::create(Reply<View> reply) {
@@ -134,16 +126,12 @@ void Conversation::patch(const PatchRequest& patch, Reply<View> reply) {
         if (auto fits = context_.sandboxes.room_to_grow(record_.sandbox_id, *patch.limits); !fits)
             return refuse(reply, fits.error());
     }
-    if (patch.metadata)
-        record_.metadata = *patch.metadata;
-    if (patch.idle_seconds)
-        record_.idle_seconds = *patch.idle_seconds;
-    if (patch.ttl_seconds)
-        record_.ttl_seconds = *patch.ttl_seconds;
+    record_.metadata = patch.metadata.value_or(record_.metadata);
+    record_.idle_seconds = patch.idle_seconds.value_or(record_.idle_seconds);
+    record_.ttl_seconds = patch.ttl_seconds.value_or(record_.ttl_seconds);
     if (patch.limits && context_.sandboxes.find(record_.sandbox_id) != nullptr) {
         sandbox_record_.limits = *patch.limits;
-        const auto applied = context_.sandboxes.set_limits(record_.sandbox_id, *patch.limits);
-        if (!applied)
+        if (auto applied = context_.sandboxes.set_limits(record_.sandbox_id, *patch.limits); !applied)
             LogLine(evt::limits_deferred).field("conv", id()).field("err", applied.error().detail()).info();
     }
     run(action::Persist{});
@@ -254,11 +242,31 @@ void Conversation::server_stops() {
     perform(machine_.pause(reason, "server_shutdown", "the server was stopped"));
 }
 
-void Conversation::restore_life(base::Millis age) {
-    lifetime_.add_age(age);
+void Conversation::restore(const StoredConversation& stored) {
+    // It ran when the last server ended, in whatever way; one that was told so already is left as it is.
+    stored_generation_ = sandbox_record_.generation;
+    const bool ran = record_.status == Status::active || record_.status == Status::starting;
+    if (ran) {
+        record_.status = Status::paused;
+        record_.reason = PauseReason::server_restart;
+    }
+    lifetime_.add_age(context_.ages.age_of(record_.created_at));
     machine_.restore(record_.status, record_.reason);
     log_->restore(record_.first_seq, record_.last_seq);
     recount();
+    for (const TurnRecord& turn : restored_turns(stored, context_.journal)) {
+        record_.last_turn = std::max(record_.last_turn, turn.turn);
+        restore_turn(turn);
+    }
+    last_batch_ = context_.journal.batch_number();
+    if (ran) {
+        run(action::LogSandboxPaused{PauseReason::server_restart, PauseMode::cold,
+                                     "the server was restarted"});
+        run(action::Persist{});
+    }
+    if (record_.status == Status::ended && !sandbox_record_.gone)
+        run(action::RemoveSandbox{});
+    arm_life();
 }
 
 void Conversation::restore_turn(const TurnRecord& turn) {
@@ -270,29 +278,12 @@ void Conversation::restore_turn(const TurnRecord& turn) {
     run(action::CloseTurn{});
 }
 
-void Conversation::restore_sandbox(LastRun last_run) {
-    if (last_run == LastRun::ran) {
-        run(action::LogSandboxPaused{PauseReason::server_restart, PauseMode::cold,
-                                     "the server was restarted"});
-        run(action::Persist{});
-    }
-    if (record_.first_seq > 1)
-        context_.journal.purge(record_.key, record_.first_seq);
-    if (record_.status == Status::ended) {
-        if (!sandbox_record_.gone)
-            run(action::RemoveSandbox{});
-        else
-            owner_.on_only_log_left(*this, lifetime_.over_since(record_, context_.clock.steady_now()));
-    }
-    arm_life();
-}
-
 std::optional<sandbox::Exit> Conversation::limit_at_end() {
     // A shell that lost its command to the kernel's kill ends its turn as well as it can: that is not how it
     // ended.
-    if (!context_.sandboxes.is_limit_suspected(record_.sandbox_id))
-        return std::nullopt;
-    return context_.sandboxes.limit_reached(record_.sandbox_id);
+    sandbox::Manager& sandboxes = context_.sandboxes;
+    return sandboxes.is_limit_suspected(record_.sandbox_id) ? sandboxes.limit_reached(record_.sandbox_id)
+                                                            : std::nullopt;
 }
 
 sandbox::Channel* Conversation::channel() {
@@ -365,6 +356,8 @@ void Conversation::perform(const Actions& actions) {
             return;
         std::visit([this](const auto& one) { run(one); }, action);
     }
+    if (!erased_ && !machine_.sandbox_living())
+        owner_.on_quiet();
 }
 
 void Conversation::run(const action::LogSandboxPaused& paused) {
@@ -388,11 +381,11 @@ void Conversation::on_started(const Result<void>& result) {
         sandbox_record_ = *living;
     if (!result) {
         start_error_ = result.error();
-        return perform(machine_.sandbox_start_failed(result.error().detail()));
+        perform(machine_.sandbox_start_failed(result.error().detail()));
+        return store_generation();
     }
     const bool is_new = !machine_.created();
     if (is_new) {
-        owner_.on_sandbox_made(sandbox_record_);
         LogLine(evt::conversation_created)
             .field("conv", id())
             .field("sbx", record_.sandbox_id)
@@ -405,7 +398,14 @@ void Conversation::on_started(const Result<void>& result) {
         context_.journal.after_commit([&sandboxes = context_.sandboxes, sandbox_id = record_.sandbox_id] {
             sandboxes.claim(sandbox_id);
         });
+    store_generation();
     arm_life();
+}
+
+/// A generation that only leases brought up, or that failed, changes nothing else in the store.
+void Conversation::store_generation() {
+    if (!erased_ && machine_.created() && sandbox_record_.generation != stored_generation_)
+        put_sandbox();
 }
 
 void Conversation::on_agent_started(const Result<void>& result) {
@@ -442,13 +442,11 @@ void Conversation::run(const action::CloseTurn&) {
 }
 
 void Conversation::run(const action::EndLeases& end) {
-    Errc code = Errc::sandbox_gone;
     if (end.code == "sandbox_failed")
         return leases_.end(end.scope, refused_start(end.detail));
-    if (end.code == "conversation_ended")
-        code = Errc::conversation_ended;
-    else if (end.code == "server_shutdown")
-        code = Errc::shutting_down;
+    const Errc code = end.code == "conversation_ended" ? Errc::conversation_ended
+                      : end.code == "server_shutdown"  ? Errc::shutting_down
+                                                       : Errc::sandbox_gone;
     leases_.end(end.scope, Error(code, end.detail));
 }
 
@@ -468,7 +466,13 @@ void Conversation::run(const action::Persist&) {
         context_.journal.add(EraseConversation{record_.key});
     else
         context_.journal.add(PutConversation{record_});
+    put_sandbox();
+}
+
+void Conversation::put_sandbox() {
     context_.journal.add(PutSandbox{sandbox_record_});
+    stored_generation_ = sandbox_record_.generation;
+    last_batch_ = context_.journal.batch_number();
 }
 
 /// What to tell those who wait for a start: that there is no place passes by itself, all else is the
@@ -488,6 +492,7 @@ void Conversation::run(const action::AnswerStarted& answered) {
 void Conversation::answer(std::vector<Reply<View>>& waiters, std::optional<Error> error) {
     if (waiters.empty())
         return;
+    last_batch_ = context_.journal.batch_number();
     context_.journal.after_commit(
         [weak = weak_from_this(), replies = std::exchange(waiters, {}), error = std::move(error)] {
             const auto self = weak.lock();
@@ -507,7 +512,6 @@ void Conversation::run(const action::RemoveSandbox&) {
     generations_.cancel_start();
     if (const sandbox::Record* living = context_.sandboxes.find(record_.sandbox_id))
         sandbox_record_ = *living;
-    owner_.on_sandbox_dropped(sandbox_record_);
     // Only once its end is committed: a conversation that comes back after a crash must find its workspace.
     removal_waits_ = true;
     context_.journal.after_commit(weakly([](Conversation& it) { it.begin_removal(); }));
@@ -541,7 +545,7 @@ void Conversation::on_sandbox_removed() {
     perform(machine_.removed());
     if (erasing_ || !machine_.created())
         return erase();
-    owner_.on_only_log_left(*this, base::Millis{0});
+    owner_.on_only_log_left();
 }
 
 void Conversation::run(const action::Discard& discard) {
@@ -572,16 +576,13 @@ void Conversation::erase() {
             context_.journal.add(EraseSandbox{record_.sandbox_id});
         context_.journal.purge(record_.key);
     }
-    auto replies = std::exchange(pause_waiters_, {});
-    for (auto& reply : std::exchange(start_waiters_, {}))
-        replies.push_back(std::move(reply));
-    context_.journal.after_commit(
-        [removals = std::exchange(removal_waiters_, {}), replies = std::move(replies)] {
-            for (const auto& reply : replies)
-                reply(Error(Errc::not_found, "the conversation was deleted"));
-            for (const auto& reply : removals)
-                reply(Result<void>());
-        });
+    const Error deleted(Errc::not_found, "the conversation was deleted");
+    answer(pause_waiters_, deleted);
+    answer(start_waiters_, deleted);
+    context_.journal.after_commit([removals = std::exchange(removal_waiters_, {})] {
+        for (const auto& reply : removals)
+            reply(Result<void>());
+    });
     owner_.on_erased(*this);
 }
 

@@ -40,6 +40,8 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
     /// What readers subscribe to.
     const std::shared_ptr<LiveWindow>& window() const noexcept { return window_; }
     bool is_followed() const noexcept { return window_->is_followed(); }
+    /// Every event is committed and visible.
+    bool is_published() const noexcept { return pending_.empty() && !publish_scheduled_; }
     /// An agent's next events should wait (Journal::congested()).
     bool congested() const noexcept { return journal_.congested(); }
     /// Bytes of the events since the last finished turn.

@@ -62,6 +62,8 @@ class LeaseBook {
 
     /// One that waits for grant() or end(). `reply` is called once, from the loop.
     void add(std::string sandbox_id, LeaseUse use, LeaseReply reply);
+    /// No lease waits or is held.
+    bool is_empty() const;
     void grant();
     /// Ends those of `scope`, and tells their holders or those who wait why.
     void end(action::LeaseScope scope, const base::Error& why);

@@ -97,6 +97,8 @@ Subscription::Subscription(std::shared_ptr<LiveWindow> window, std::uint64_t aft
 
 Subscription::~Subscription() {
     std::erase(window_->readers_, this);
+    if (window_->readers_.empty() && window_->unfollowed_)
+        window_->unfollowed_();
 }
 
 base::Result<Batch> Subscription::next(std::size_t limit_bytes) {

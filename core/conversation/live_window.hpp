@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <vector>
 
 #include "core/conversation/store.hpp"
@@ -34,6 +35,8 @@ class LiveWindow {
     std::uint64_t first_seq() const noexcept { return first_seq_; }
     std::uint64_t committed_seq() const noexcept { return committed_seq_; }
     bool is_followed() const noexcept { return !readers_.empty(); }
+    /// `left` is called when the last reader is gone; it must only set something off.
+    void on_unfollowed(std::function<void()> left) { unfollowed_ = std::move(left); }
 
   private:
     friend class Subscription;
@@ -49,6 +52,7 @@ class LiveWindow {
     std::deque<EventPtr> events_;  // the newest committed ones
     std::size_t bytes_ = 0;        // of them
     std::vector<Subscription*> readers_;
+    std::function<void()> unfollowed_;
     bool closed_ = false;
 };
 

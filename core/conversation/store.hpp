@@ -5,12 +5,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "core/base/counts_by.hpp"
 #include "core/base/error.hpp"
+#include "core/conversation/requests.hpp"
 #include "core/conversation/types.hpp"
 #include "core/sandbox/types.hpp"
 
@@ -46,7 +49,6 @@ using Write = std::variant<PutConversation, EraseConversation, PutSandbox, Erase
 
 /// A turn as its events tell of it.
 struct LoggedTurn {
-    std::int64_t conversation_key = 0;
     std::uint64_t turn = 0;
     std::uint64_t first_seq = 0;
     std::uint64_t last_seq = 0;
@@ -54,15 +56,75 @@ struct LoggedTurn {
     bool done = false;  // its `done` is there
 };
 
-/// Everything that is kept, as a start of the server finds it.
-struct Snapshot {
-    std::vector<Record> conversations;  // first_seq, last_seq and last_turn as the log says
-    std::vector<sandbox::Record> sandboxes;
-    std::vector<TurnRecord> turns;  // per conversation in order; without digests and keys of ended ones
+/// One conversation as the store keeps it: everything that is needed to go on with it.
+struct StoredConversation {
+    Record record;                             // first_seq, last_seq and last_turn as the log says
+    sandbox::Record sandbox;                   // its id is empty if the store has none
+    std::vector<TurnRecord> turns;             // in order; without digests and keys of ended ones
     std::vector<LoggedTurn> unrecorded_turns;  // those that have events but no record, or one that is open
-    std::int64_t last_key = 0;                 // the highest key that any row uses
-    std::vector<std::int64_t> orphaned_logs;   // keys of events whose conversation is gone
 };
+
+/// A row of a list: a conversation and its sandbox, whose environment is left out.
+struct ListedConversation {
+    Record record;  // first_seq and last_seq as the log says
+    sandbox::Record sandbox;
+};
+
+/// Which conversations a list asks for. One call looks at k_list_scan_items rows at most.
+struct ListRange {
+    std::optional<Status> status;
+    std::optional<std::string> user_id;
+    ListOrder order = ListOrder::oldest_first;
+    std::int64_t from_key = 0;  // the last key of the page before; 0: from the beginning
+    std::size_t limit = base::k_default_page_items;
+};
+
+/// What a list found; `next_key` goes on behind it, and is 0 at the end.
+template <class T>
+struct Listed {
+    std::vector<T> items;
+    std::int64_t next_key = 0;
+};
+
+/// A conversation with a time to live.
+struct Ending {
+    std::string id;
+    base::WallTime created_at{};
+    base::Millis life{};
+};
+
+/// Events of `key` below `below_seq` belong to nobody any more.
+struct LeftEvents {
+    std::int64_t key = 0;
+    std::uint64_t below_seq = 0;
+};
+
+/// What a start of the server needs to know. Conversations that rest are not in it.
+struct StartState {
+    /// Those that ran or had an open turn when the last server ended, and ended ones whose sandbox is still to
+    /// be removed. Some may be named twice.
+    std::vector<std::string> unfinished;
+    std::vector<sandbox::Record> standalone;  // sandboxes without a conversation
+    std::vector<sandbox::Record> abandoned;   // sandboxes whose conversation was deleted
+    std::vector<sandbox::Record> owned;       // all others that are not gone, in part
+    std::vector<LeftEvents> left_events;
+    base::CountsBy<Status> by_status;  // of all conversations
+    std::int64_t last_key = 0;         // the highest key that any row uses
+};
+
+/// The answer to a read: called once, from inside the call or later from the loop. Errors: storage_failed.
+template <class T>
+using ReadDone = std::function<void(base::Result<T>)>;
+
+/// The answer to `ask(done)`, for the start of a server and for commands: nothing is served before. Errors:
+/// the store's; storage_failed if it does not answer from inside the call.
+template <class T, class Ask>
+base::Result<T> answered_at_once(Ask ask) {
+    const auto answer = std::make_shared<base::Result<T>>(
+        base::Error(base::Errc::storage_failed, "the database did not answer at once"));
+    ask(ReadDone<T>([answer](base::Result<T> found) { *answer = std::move(found); }));
+    return std::move(*answer);
+}
 
 /// Writes that are committed together, in order, or not at all. Batches have growing numbers; none changes
 /// once it has one.
@@ -101,7 +163,21 @@ class Store {
     virtual base::Result<std::size_t> purge_events(std::int64_t key, std::uint64_t below_seq,
                                                    std::size_t max_rows) = 0;
 
-    virtual base::Result<Snapshot> load() = 0;
+    /// Once, before anything else.
+    virtual void load_start(ReadDone<StartState> done) = 0;
+    /// The conversation with this id; none if there is none.
+    virtual void load(const std::string& id, ReadDone<std::optional<StoredConversation>> done) = 0;
+    /// By key, about k_list_page_bytes at most.
+    virtual void list(const ListRange& range, ReadDone<Listed<ListedConversation>> done) = 0;
+    /// The same of sandboxes that are not gone, the oldest first; their environments are left out.
+    virtual void list_sandboxes(std::int64_t from_key, std::size_t limit,
+                                ReadDone<Listed<sandbox::Record>> done) = 0;
+    virtual void find_sandbox(const std::string& id, ReadDone<std::optional<sandbox::Record>> done) = 0;
+    /// How many conversations of a user have not ended; counts to `limit` at most.
+    virtual void count_open(const std::string& user_id, std::size_t limit, ReadDone<std::size_t> done) = 0;
+    /// The `limit` that end first of those that have a time to live and have not ended, or of those that
+    /// have.
+    virtual void find_ending(bool has_ended, std::size_t limit, ReadDone<std::vector<Ending>> done) = 0;
     /// Events after `after`, in order: at least one if there is one, then until `limit_bytes` is passed
     /// by what they cost (Event::cost_bytes).
     virtual base::Result<std::vector<EventPtr>> read_events(std::int64_t key, std::uint64_t after,

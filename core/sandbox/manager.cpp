@@ -97,10 +97,23 @@ void Manager::set_status(Sandbox& sandbox, Status status) {
     sandbox.status = status;
 }
 
-void Manager::adopt(Record record) {
+void Manager::reserve(const Record& record) {
     committed_mb_ += undying_.identify(record);
     ports_.uids.adopt(record.host_uid);
-    enlist(std::move(record));
+    ++stats_.by_status[Status::terminated];
+}
+
+void Manager::adopt(Record record) {
+    --stats_.by_status[Status::terminated];
+    set_status(enlist(std::move(record)), Status::terminated);
+}
+
+void Manager::release(const std::string& id) {
+    const auto node = sandboxes_.extract(id);
+    if (node.empty())
+        return;
+    assert(!node.mapped()->generation && !node.mapped()->removing);
+    set_status(*node.mapped(), Status::terminated);
 }
 
 void Manager::start(const std::string& id, const AgentSpec& agent, Ready ready) {
@@ -432,6 +445,11 @@ void Manager::stop(const std::string& id, ExitClass why, std::string detail, Don
 const Record* Manager::find(const std::string& id) const {
     const Sandbox* sandbox = lookup(id);
     return sandbox == nullptr || sandbox->removing ? nullptr : &sandbox->record;
+}
+
+bool Manager::is_being_removed(const std::string& id) const {
+    const Sandbox* sandbox = lookup(id);
+    return sandbox != nullptr && sandbox->removing;
 }
 
 Channel* Manager::channel(const std::string& id) {

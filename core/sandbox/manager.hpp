@@ -109,8 +109,15 @@ class Manager {
     void claim(const std::string& id);
     /// At start, before the first adopt(): processes of an earlier run that did not die.
     void hold(std::vector<Leftover> leftovers);
-    /// Takes over a sandbox of the store. It has no running processes, except leftovers that hold() got.
+    /// At start, of each sandbox of the store whose workspace is here: its uid is taken, and leftovers that
+    /// hold() got and that are its own count for it. It counts as terminated.
+    void reserve(const Record& record);
+    /// Takes over a sandbox that reserve() got, or that release() let go. It has no running processes, except
+    /// leftovers.
     void adopt(Record record);
+    /// Lets go of a sandbox that does not live: its workspace and its uid stay, and adopt() takes it over
+    /// again. Precondition: no generation lives, and it is not being removed.
+    void release(const std::string& id);
 
     /// Starts the next generation. `ready` is called once, from the loop: success, or sandbox_failed
     /// (with a detail that says why and holds the log's tail, also while processes of the last generation
@@ -162,7 +169,9 @@ class Manager {
     /// True from when a generation that was ready is being ended until it is gone.
     bool is_ending(const std::string& id) const;
 
+    /// Null for one that is being removed.
     const Record* find(const std::string& id) const;
+    bool is_being_removed(const std::string& id) const;
     /// Sets the limits of the next generation, and those of a living one where the kernel allows it: a memory
     /// limit can be raised but not lowered.
     /// Precondition: the sandbox is known. Errors: sandbox_failed; the next generation has them all the same.

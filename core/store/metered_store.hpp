@@ -25,7 +25,33 @@ class MeteredStore final : public conversation::Store {
                                            std::size_t max_rows) override {
         return store_.purge_events(key, below_seq, max_rows);
     }
-    base::Result<conversation::Snapshot> load() override { return store_.load(); }
+    void load_start(conversation::ReadDone<conversation::StartState> done) override {
+        store_.load_start(std::move(done));
+    }
+    void load(const std::string& id,
+              conversation::ReadDone<std::optional<conversation::StoredConversation>> done) override {
+        store_.load(id, std::move(done));
+    }
+    void list(const conversation::ListRange& range,
+              conversation::ReadDone<conversation::Listed<conversation::ListedConversation>> done) override {
+        store_.list(range, std::move(done));
+    }
+    void list_sandboxes(std::int64_t from_key, std::size_t limit,
+                        conversation::ReadDone<conversation::Listed<sandbox::Record>> done) override {
+        store_.list_sandboxes(from_key, limit, std::move(done));
+    }
+    void find_sandbox(const std::string& id,
+                      conversation::ReadDone<std::optional<sandbox::Record>> done) override {
+        store_.find_sandbox(id, std::move(done));
+    }
+    void count_open(const std::string& user_id, std::size_t limit,
+                    conversation::ReadDone<std::size_t> done) override {
+        store_.count_open(user_id, limit, std::move(done));
+    }
+    void find_ending(bool has_ended, std::size_t limit,
+                     conversation::ReadDone<std::vector<conversation::Ending>> done) override {
+        store_.find_ending(has_ended, limit, std::move(done));
+    }
     base::Result<std::vector<conversation::EventPtr>> read_events(std::int64_t key, std::uint64_t after,
                                                                   std::size_t limit_bytes) override {
         return store_.read_events(key, after, limit_bytes);

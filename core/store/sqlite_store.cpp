@@ -13,6 +13,8 @@
 
 #include "core/store/database_files.hpp"
 #include "core/store/env_text.hpp"
+#include "core/store/reader.hpp"
+#include "core/store/row_ids.hpp"
 #include "core/store/schema.hpp"
 
 namespace atl::store {
@@ -28,27 +30,10 @@ using conversation::ForgetTurns;
 using conversation::PutConversation;
 using conversation::PutSandbox;
 using conversation::PutTurn;
-using conversation::Snapshot;
+using conversation::ReadDone;
 using conversation::TurnRecord;
 
 namespace {
-
-std::int64_t row_id(std::int64_t key, std::uint64_t low) {
-    return (key << k_seq_bits) | static_cast<std::int64_t>(low);
-}
-std::uint64_t low_of(std::int64_t id) {
-    return static_cast<std::uint64_t>(id & ((std::int64_t{1} << k_seq_bits) - 1));
-}
-std::int64_t key_of(std::int64_t id) {
-    return id >> k_seq_bits;
-}
-
-std::int64_t millis(base::WallTime time) {
-    return time.time_since_epoch().count();
-}
-base::WallTime wall(std::int64_t value) {
-    return base::WallTime{base::Millis{value}};
-}
 
 /// https://sqlite.org/rescode.html
 bool is_damage(const SQLite::Exception& error) {
@@ -98,11 +83,9 @@ struct SqliteStore::Impl {
     void apply(const PutTurn& write);
     void apply(const ForgetTurns& write);
     void apply(const AppendEvent& write);
-    void load_conversations(Snapshot& snapshot);
-    void load_sandboxes(Snapshot& snapshot);
-    void load_turns(Snapshot& snapshot);
-    void find_unrecorded_turns(Snapshot& snapshot);
-    void find_orphans(Snapshot& snapshot);
+    /// The answer of one of the reader's calls.
+    template <class Call>
+    auto read_with(Call call) -> Result<decltype(call(std::declval<Reader&>()))>;
 
     std::filesystem::path file;
     SQLite::Database database;
@@ -116,6 +99,7 @@ struct SqliteStore::Impl {
     std::unique_ptr<SQLite::Statement> begin, end;
     std::unique_ptr<SQLite::Statement> put_conversation, erase_conversation, put_sandbox, erase_sandbox,
         put_turn, forget_turns, append_event, purge, read, find;
+    std::optional<Reader> reader;
 };
 
 Error SqliteStore::Impl::failure(const SQLite::Exception& error) {
@@ -134,7 +118,12 @@ void SqliteStore::Impl::prepare() {
     };
     begin = statement("BEGIN IMMEDIATE");
     end = statement("COMMIT");
-    put_conversation = statement("INSERT OR REPLACE INTO conversations VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)");
+    // An update leaves the indexes alone whose columns do not change.
+    put_conversation = statement(
+        "INSERT INTO conversations VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (key) DO UPDATE SET "
+        "metadata = excluded.metadata, status = excluded.status, reason = excluded.reason, "
+        "idle_seconds = excluded.idle_seconds, ttl_seconds = excluded.ttl_seconds, "
+        "last_active_at = excluded.last_active_at, first_seq = excluded.first_seq");
     erase_conversation = statement("DELETE FROM conversations WHERE key = ?");
     put_sandbox = statement(
         "INSERT INTO sandboxes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
@@ -155,6 +144,7 @@ void SqliteStore::Impl::prepare() {
     find = statement(
         "SELECT id, idempotency_key, content_digest, first_seq, last_seq, bytes FROM turns "
         "WHERE idempotency_key = ? AND id >= ? AND id < ?");
+    reader.emplace(database);
 }
 
 void SqliteStore::Impl::abandon() noexcept {
@@ -358,151 +348,45 @@ Result<std::size_t> SqliteStore::purge_events(std::int64_t key, std::uint64_t be
     }
 }
 
-Result<Snapshot> SqliteStore::load() {
-    Snapshot snapshot;
+template <class Call>
+auto SqliteStore::Impl::read_with(Call call) -> Result<decltype(call(std::declval<Reader&>()))> {
     try {
-        impl_->load_conversations(snapshot);
-        impl_->load_sandboxes(snapshot);
-        impl_->load_turns(snapshot);
-        impl_->find_unrecorded_turns(snapshot);
-        impl_->find_orphans(snapshot);
-        return snapshot;
+        return call(*reader);
     } catch (const SQLite::Exception& error) {
-        return impl_->failure(error);
+        return failure(error);
     }
 }
 
-void SqliteStore::Impl::load_conversations(Snapshot& snapshot) {
-    SQLite::Statement rows(database, "SELECT * FROM conversations ORDER BY key");
-    SQLite::Statement ends(database, "SELECT max(id) FROM events WHERE id >= ? AND id < ?");
-    SQLite::Statement begins(database, "SELECT min(id) FROM events WHERE id >= ? AND id < ?");
-    SQLite::Statement turns(database, "SELECT max(id) FROM turns WHERE id >= ? AND id < ?");
-    const auto extreme = [](SQLite::Statement& query, std::int64_t key) -> std::uint64_t {
-        query.reset();
-        query.bind(1, row_id(key, 0));
-        query.bind(2, row_id(key + 1, 0));
-        query.executeStep();
-        return query.getColumn(0).isNull() ? 0 : low_of(query.getColumn(0).getInt64());
-    };
-    while (rows.executeStep()) {
-        conversation::Record record;
-        record.key = rows.getColumn(0).getInt64();
-        record.id = rows.getColumn(1).getString();
-        record.agent = rows.getColumn(2).getString();
-        if (!rows.getColumn(3).isNull())
-            record.user_id = rows.getColumn(3).getString();
-        record.metadata = rows.getColumn(4).getString();
-        record.sandbox_id = rows.getColumn(5).getString();
-        record.status = static_cast<conversation::Status>(rows.getColumn(6).getInt());
-        record.reason = static_cast<conversation::PauseReason>(rows.getColumn(7).getInt());
-        record.idle_seconds = rows.getColumn(8).getUInt();
-        record.ttl_seconds = rows.getColumn(9).getUInt();
-        record.created_at = wall(rows.getColumn(10).getInt64());
-        record.last_active_at = wall(rows.getColumn(11).getInt64());
-        record.first_seq = static_cast<std::uint64_t>(rows.getColumn(12).getInt64());
-        record.first_seq = std::max(record.first_seq, extreme(begins, record.key));
-        record.last_seq = std::max(extreme(ends, record.key), record.first_seq - 1);
-        record.last_turn = extreme(turns, record.key);
-        snapshot.last_key = std::max(snapshot.last_key, record.key);
-        snapshot.conversations.push_back(std::move(record));
-    }
+void SqliteStore::load_start(ReadDone<conversation::StartState> done) {
+    done(impl_->read_with([](Reader& reader) { return reader.load_start(); }));
 }
 
-void SqliteStore::Impl::load_sandboxes(Snapshot& snapshot) {
-    SQLite::Statement rows(database, "SELECT * FROM sandboxes");
-    while (rows.executeStep()) {
-        sandbox::Record record;
-        record.id = rows.getColumn(1).getString();
-        record.conversation_id = rows.getColumn(2).getString();
-        record.host_uid = rows.getColumn(3).getUInt();
-        record.generation = rows.getColumn(4).getUInt();
-        record.network = static_cast<sandbox::NetworkMode>(rows.getColumn(5).getInt());
-        record.limits.memory_mb = rows.getColumn(6).getUInt();
-        record.limits.cpu_percent = rows.getColumn(7).getUInt();
-        record.limits.disk_mb = rows.getColumn(8).getUInt();
-        record.limits.max_processes = rows.getColumn(9).getUInt();
-        record.env = parse_env(rows.getColumn(10).getString());
-        record.metadata = rows.getColumn(11).getString();
-        record.created_at = wall(rows.getColumn(12).getInt64());
-        record.ttl_seconds = rows.getColumn(13).getUInt();
-        record.gone = rows.getColumn(14).getInt() != 0;
-        record.limits.max_sockets = rows.getColumn(15).getUInt();
-        record.limits.max_open_files = rows.getColumn(16).getUInt();
-        snapshot.sandboxes.push_back(std::move(record));
-    }
+void SqliteStore::load(const std::string& id,
+                       ReadDone<std::optional<conversation::StoredConversation>> done) {
+    done(impl_->read_with([&id](Reader& reader) { return reader.load(id); }));
 }
 
-void SqliteStore::Impl::load_turns(Snapshot& snapshot) {
-    SQLite::Statement rows(
-        database,
-        "SELECT id, first_seq, last_seq, bytes, idempotency_key, content_digest FROM turns ORDER BY id");
-    while (rows.executeStep()) {
-        TurnRecord turn;
-        turn.conversation_key = key_of(rows.getColumn(0).getInt64());
-        turn.turn = low_of(rows.getColumn(0).getInt64());
-        turn.first_seq = static_cast<std::uint64_t>(rows.getColumn(1).getInt64());
-        turn.last_seq = static_cast<std::uint64_t>(rows.getColumn(2).getInt64());
-        turn.bytes = static_cast<std::uint64_t>(rows.getColumn(3).getInt64());
-        if (turn.last_seq == 0) {
-            turn.idempotency_key = rows.getColumn(4).isNull() ? "" : rows.getColumn(4).getString();
-            turn.content_digest = rows.getColumn(5).getString();
-        }
-        snapshot.turns.push_back(std::move(turn));
-    }
+void SqliteStore::list(const conversation::ListRange& range,
+                       ReadDone<conversation::Listed<conversation::ListedConversation>> done) {
+    done(impl_->read_with([&range](Reader& reader) { return reader.list(range); }));
 }
 
-void SqliteStore::Impl::find_unrecorded_turns(Snapshot& snapshot) {
-    SQLite::Statement rows(database,
-                           "SELECT turn, min(id), max(id), max(type = ?4), sum(length(CAST(json AS BLOB))) "
-                           "FROM events WHERE id > ?1 AND id < ?2 AND turn > ?3 GROUP BY turn ORDER BY turn");
-    auto turn = snapshot.turns.begin();
-    for (const auto& conversation : snapshot.conversations) {
-        // Only the last turn can be open, and only turns after it can be missing.
-        std::uint64_t recorded_seq = 0;
-        std::uint64_t recorded_turn = 0;
-        for (; turn != snapshot.turns.end() && turn->conversation_key <= conversation.key; ++turn) {
-            if (turn->conversation_key != conversation.key)
-                continue;
-            const bool open = turn->last_seq == 0;
-            recorded_seq = open ? turn->first_seq - 1 : turn->last_seq;
-            recorded_turn = open ? turn->turn - 1 : turn->turn;
-        }
-        rows.reset();
-        rows.bind(1, row_id(conversation.key, recorded_seq));
-        rows.bind(2, row_id(conversation.key + 1, 0));
-        rows.bind(3, static_cast<std::int64_t>(recorded_turn));
-        rows.bind(4, static_cast<int>(conversation::EventType::done));
-        while (rows.executeStep()) {
-            conversation::LoggedTurn logged;
-            logged.conversation_key = conversation.key;
-            logged.turn = static_cast<std::uint64_t>(rows.getColumn(0).getInt64());
-            logged.first_seq = low_of(rows.getColumn(1).getInt64());
-            logged.last_seq = low_of(rows.getColumn(2).getInt64());
-            logged.done = rows.getColumn(3).getInt() != 0;
-            logged.bytes = static_cast<std::uint64_t>(rows.getColumn(4).getInt64());
-            snapshot.unrecorded_turns.push_back(logged);
-        }
-    }
+void SqliteStore::list_sandboxes(std::int64_t from_key, std::size_t limit,
+                                 ReadDone<conversation::Listed<sandbox::Record>> done) {
+    done(impl_->read_with([=](Reader& reader) { return reader.list_sandboxes(from_key, limit); }));
 }
 
-void SqliteStore::Impl::find_orphans(Snapshot& snapshot) {
-    // Skips from log to log through the primary key instead of walking every event.
-    SQLite::Statement next(database, "SELECT min(id) FROM events WHERE id >= ?");
-    std::size_t at = 0;
-    for (std::int64_t from = 0;;) {
-        next.reset();
-        next.bind(1, from);
-        next.executeStep();
-        if (next.getColumn(0).isNull())
-            return;
-        const std::int64_t key = key_of(next.getColumn(0).getInt64());
-        while (at < snapshot.conversations.size() && snapshot.conversations[at].key < key)
-            ++at;
-        if (at == snapshot.conversations.size() || snapshot.conversations[at].key != key)
-            snapshot.orphaned_logs.push_back(key);
-        snapshot.last_key = std::max(snapshot.last_key, key);
-        from = row_id(key + 1, 0);
-    }
+void SqliteStore::find_sandbox(const std::string& id, ReadDone<std::optional<sandbox::Record>> done) {
+    done(impl_->read_with([&id](Reader& reader) { return reader.find_sandbox(id); }));
+}
+
+void SqliteStore::count_open(const std::string& user_id, std::size_t limit, ReadDone<std::size_t> done) {
+    done(impl_->read_with([&](Reader& reader) { return reader.count_open(user_id, limit); }));
+}
+
+void SqliteStore::find_ending(bool has_ended, std::size_t limit,
+                              ReadDone<std::vector<conversation::Ending>> done) {
+    done(impl_->read_with([=](Reader& reader) { return reader.find_ending(has_ended, limit); }));
 }
 
 Result<std::vector<EventPtr>> SqliteStore::read_events(std::int64_t key, std::uint64_t after,

@@ -27,7 +27,19 @@ class SqliteStore final : public conversation::Store {
     base::Result<void> commit(std::span<const conversation::Write> writes) override;
     base::Result<std::size_t> purge_events(std::int64_t key, std::uint64_t below_seq,
                                            std::size_t max_rows) override;
-    base::Result<conversation::Snapshot> load() override;
+    void load_start(conversation::ReadDone<conversation::StartState> done) override;
+    void load(const std::string& id,
+              conversation::ReadDone<std::optional<conversation::StoredConversation>> done) override;
+    void list(const conversation::ListRange& range,
+              conversation::ReadDone<conversation::Listed<conversation::ListedConversation>> done) override;
+    void list_sandboxes(std::int64_t from_key, std::size_t limit,
+                        conversation::ReadDone<conversation::Listed<sandbox::Record>> done) override;
+    void find_sandbox(const std::string& id,
+                      conversation::ReadDone<std::optional<sandbox::Record>> done) override;
+    void count_open(const std::string& user_id, std::size_t limit,
+                    conversation::ReadDone<std::size_t> done) override;
+    void find_ending(bool has_ended, std::size_t limit,
+                     conversation::ReadDone<std::vector<conversation::Ending>> done) override;
     base::Result<std::vector<conversation::EventPtr>> read_events(std::int64_t key, std::uint64_t after,
                                                                   std::size_t limit_bytes) override;
     base::Result<conversation::TurnRecord> find_turn(std::int64_t key,

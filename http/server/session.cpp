@@ -88,6 +88,12 @@ base::Task<Session::Next> Session::async_serve_one() {
     Decision decision = service_->admit(context, arrival);
     if (decision.handler == nullptr)
         co_return co_await async_respond(context, decision.refusal);
+    if (decision.guard != nullptr) {
+        if (auto ok = co_await (*decision.guard)(context); ok.has_error()) {
+            Response refusal = service_->refuse(context, ok.error());
+            co_return co_await async_respond(context, refusal);
+        }
+    }
     if (decision.body == BodyKind::stream) {
         parser_.stream_body();
         context.body = &body_.emplace(*connection_, parser_, state_.settings);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "tests/support/fake_world.hpp"
 
@@ -63,39 +64,80 @@ Result<std::size_t> FakeStore::purge_events(std::int64_t key, std::uint64_t belo
     return removed;
 }
 
-Result<conversation::Snapshot> FakeStore::load() {
-    conversation::Snapshot snapshot;
-    for (auto& [key, record] : conversations) {
-        conversation::Record copy = record;
-        const auto first = events.lower_bound({key, 0});
-        if (first != events.end() && first->first.first == key)
-            copy.first_seq = std::max(copy.first_seq, first->first.second);
-        const auto last = events.lower_bound({key + 1, 0});
-        copy.last_seq = last != events.begin() && std::prev(last)->first.first == key
-                            ? std::prev(last)->first.second
-                            : record.first_seq - 1;
-        const auto turn = turns.lower_bound({key + 1, 0});
-        copy.last_turn =
-            turn != turns.begin() && std::prev(turn)->first.first == key ? std::prev(turn)->first.second : 0;
-        snapshot.conversations.push_back(copy);
-        snapshot.last_key = std::max(snapshot.last_key, key);
-    }
-    for (const auto& [id, record] : sandboxes)
-        snapshot.sandboxes.push_back(record);
-    for (const auto& [key, record] : turns)
-        snapshot.turns.push_back(record);
-    for (const auto& [key, record] : conversations)
-        add_unrecorded_turns(snapshot, key);
-    for (const auto& [key, event] : events) {
-        snapshot.last_key = std::max(snapshot.last_key, key.first);
-        if (!conversations.contains(key.first) &&
-            (snapshot.orphaned_logs.empty() || snapshot.orphaned_logs.back() != key.first))
-            snapshot.orphaned_logs.push_back(key.first);
-    }
-    return snapshot;
+conversation::Record FakeStore::with_log(const conversation::Record& record) const {
+    conversation::Record copy = record;
+    const auto first = events.lower_bound({record.key, 0});
+    if (first != events.end() && first->first.first == record.key)
+        copy.first_seq = std::max(copy.first_seq, first->first.second);
+    const auto last = events.lower_bound({record.key + 1, 0});
+    copy.last_seq = last != events.begin() && std::prev(last)->first.first == record.key
+                        ? std::prev(last)->first.second
+                        : record.first_seq - 1;
+    return copy;
 }
 
-void FakeStore::add_unrecorded_turns(conversation::Snapshot& snapshot, std::int64_t key) const {
+const conversation::Record* FakeStore::find(const std::string& id) const {
+    const auto found = std::ranges::find(conversations, id, [](const auto& row) { return row.second.id; });
+    return found == conversations.end() ? nullptr : &found->second;
+}
+
+void FakeStore::load_start(conversation::ReadDone<conversation::StartState> done) {
+    conversation::StartState state;
+    std::set<std::string> owned;
+    for (const auto& [key, record] : conversations) {
+        ++state.by_status[record.status];
+        state.last_key = std::max(state.last_key, key);
+        owned.insert(record.sandbox_id);
+        const auto box = sandboxes.find(record.sandbox_id);
+        if (record.status == conversation::Status::active ||
+            record.status == conversation::Status::starting ||
+            (record.status == conversation::Status::ended && box != sandboxes.end() && !box->second.gone))
+            state.unfinished.push_back(record.id);
+    }
+    for (const auto& [id, turn] : turns) {
+        if (turn.last_seq == 0 && conversations.contains(id.first))
+            state.unfinished.push_back(conversations[id.first].id);
+    }
+    for (const auto& [id, record] : sandboxes) {
+        if (!record.gone)
+            (record.conversation_id.empty() ? state.standalone
+             : owned.contains(id)           ? state.owned
+                                            : state.abandoned)
+                .push_back(record);
+    }
+    for (auto at = events.begin(); at != events.end();) {
+        const std::int64_t key = at->first.first;
+        const auto owner = conversations.find(key);
+        const std::uint64_t begins = owner != conversations.end() ? owner->second.first_seq
+                                                                  : std::numeric_limits<std::uint64_t>::max();
+        if (at->first.second < begins)
+            state.left_events.push_back({key, begins});
+        state.last_key = std::max(state.last_key, key);
+        at = events.lower_bound({key + 1, 0});
+    }
+    answer(std::move(done), std::move(state));
+}
+
+void FakeStore::load(const std::string& id,
+                     conversation::ReadDone<std::optional<conversation::StoredConversation>> done) {
+    std::optional<conversation::StoredConversation> stored;
+    if (const auto* record = find(id)) {
+        stored.emplace();
+        stored->record = with_log(*record);
+        if (const auto box = sandboxes.find(record->sandbox_id); box != sandboxes.end())
+            stored->sandbox = box->second;
+        for (auto at = turns.lower_bound({record->key, 0}); at != turns.lower_bound({record->key + 1, 0});
+             ++at) {
+            stored->turns.push_back(at->second);
+            stored->record.last_turn = at->first.second;
+        }
+        add_unrecorded_turns(*stored);
+    }
+    answer(std::move(done), std::move(stored));
+}
+
+void FakeStore::add_unrecorded_turns(conversation::StoredConversation& stored) const {
+    const std::int64_t key = stored.record.key;
     std::map<std::uint64_t, conversation::LoggedTurn> logged;
     for (auto at = events.lower_bound({key, 0}); at != events.end() && at->first.first == key; ++at) {
         const conversation::Event& event = *at->second;
@@ -104,13 +146,101 @@ void FakeStore::add_unrecorded_turns(conversation::Snapshot& snapshot, std::int6
             continue;
         auto& turn = logged[event.turn];
         if (turn.turn == 0)
-            turn = {key, event.turn, event.seq, event.seq, 0, false};
+            turn = {event.turn, event.seq, event.seq, 0, false};
         turn.last_seq = event.seq;
         turn.bytes += event.json.size();
         turn.done = turn.done || event.type == conversation::EventType::done;
     }
     for (const auto& [number, turn] : logged)
-        snapshot.unrecorded_turns.push_back(turn);
+        stored.unrecorded_turns.push_back(turn);
+}
+
+void FakeStore::list(const conversation::ListRange& range,
+                     conversation::ReadDone<conversation::Listed<conversation::ListedConversation>> done) {
+    const bool is_newest_first = range.order == conversation::ListOrder::newest_first;
+    conversation::Listed<conversation::ListedConversation> listed;
+    std::size_t bytes = 0;
+    std::size_t seen = 0;
+    std::int64_t last = 0;
+    const auto take = [&](const conversation::Record& record) {
+        if (range.user_id && record.user_id != *range.user_id)
+            return true;
+        if (listed.items.size() == range.limit || bytes > base::k_list_page_bytes ||
+            seen++ == base::k_list_scan_items) {
+            listed.next_key = last;
+            return false;
+        }
+        last = record.key;
+        if (range.status && record.status != *range.status)
+            return true;
+        const auto box = sandboxes.find(record.sandbox_id);
+        listed.items.push_back({with_log(record), box == sandboxes.end() ? sandbox::Record{} : box->second});
+        bytes += record.metadata.size() + base::k_list_item_bytes;
+        return true;
+    };
+    if (is_newest_first) {
+        auto at = range.from_key == 0 ? conversations.end() : conversations.lower_bound(range.from_key);
+        while (at != conversations.begin() && take(std::prev(at)->second))
+            --at;
+    } else {
+        auto at = conversations.upper_bound(range.from_key);
+        while (at != conversations.end() && take(at->second))
+            ++at;
+    }
+    answer(std::move(done), std::move(listed));
+}
+
+/// Here the place in the order of ids is the key.
+void FakeStore::list_sandboxes(std::int64_t from_key, std::size_t limit,
+                               conversation::ReadDone<conversation::Listed<sandbox::Record>> done) {
+    conversation::Listed<sandbox::Record> listed;
+    std::size_t bytes = 0;
+    std::int64_t key = 0;
+    for (const auto& [id, record] : sandboxes) {
+        if (++key <= from_key || record.gone)
+            continue;
+        if (listed.items.size() == limit || bytes > base::k_list_page_bytes) {
+            listed.next_key = key - 1;
+            break;
+        }
+        listed.items.push_back(record);
+        listed.items.back().env.clear();
+        bytes += record.metadata.size() + base::k_list_item_bytes;
+    }
+    answer(std::move(done), std::move(listed));
+}
+
+void FakeStore::find_sandbox(const std::string& id,
+                             conversation::ReadDone<std::optional<sandbox::Record>> done) {
+    const auto found = sandboxes.find(id);
+    answer(std::move(done),
+           found == sandboxes.end() ? std::optional<sandbox::Record>() : std::optional(found->second));
+}
+
+void FakeStore::count_open(const std::string& user_id, std::size_t limit,
+                           conversation::ReadDone<std::size_t> done) {
+    const auto count = static_cast<std::size_t>(std::ranges::count_if(conversations, [&](const auto& row) {
+        return row.second.user_id == user_id && row.second.status != conversation::Status::ended;
+    }));
+    answer(std::move(done), std::min(count, limit));
+}
+
+void FakeStore::find_ending(bool has_ended, std::size_t limit,
+                            conversation::ReadDone<std::vector<conversation::Ending>> done) {
+    std::multimap<base::WallTime, conversation::Ending> by_end;
+    for (const auto& [key, record] : conversations) {
+        const base::Millis life = std::chrono::seconds(record.ttl_seconds);
+        const bool ended = record.status == conversation::Status::ended;
+        if (ended == has_ended && (ended || record.ttl_seconds > 0))
+            by_end.emplace(record.created_at + life,
+                           conversation::Ending{record.id, record.created_at, life});
+    }
+    std::vector<conversation::Ending> found;
+    for (const auto& [end, ending] : by_end) {
+        if (found.size() < limit)
+            found.push_back(ending);
+    }
+    answer(std::move(done), std::move(found));
 }
 
 Result<std::vector<conversation::EventPtr>> FakeStore::read_events(std::int64_t key, std::uint64_t after,

@@ -5,6 +5,7 @@
 #include "core/conversation/journal.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/sandbox/manager.hpp"
+#include "tests/support/asked.hpp"
 #include "tests/support/fake_world.hpp"
 
 using namespace atl;
@@ -16,7 +17,7 @@ TEST_CASE("A deletion frees its workspace although the store refuses, and is ans
     conversation::ManagerSettings settings;
     settings.agents = {sandbox::AgentSpec{"shell", sandbox::AgentSpec::Kind::shell, {}, {}}};
     conversation::Manager manager(world.clock, world.timers, sandboxes, journal, world.store, settings);
-    REQUIRE(manager.restore(world.store.load().value()).has_value());
+    REQUIRE(manager.restore(test::load_start(world.store).value()).has_value());
     const auto run = [&] {
         while (world.timers.run_deferred() || world.run_pending()) {
         }

@@ -9,6 +9,7 @@
 #include "core/conversation/journal.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/sandbox/manager.hpp"
+#include "tests/support/asked.hpp"
 #include "tests/support/fake_world.hpp"
 
 namespace atl::test {
@@ -82,7 +83,7 @@ class House {
                           sandbox_settings_);
         journal_.emplace(world.store, world.timers);
         conversations.emplace(world.clock, world.timers, *sandboxes, *journal_, world.store, settings_);
-        conversations->restore(world.store.load().value()).value();
+        conversations->restore(load_start(world.store).value()).value();
     }
 
     sandbox::ManagerSettings sandbox_settings_;

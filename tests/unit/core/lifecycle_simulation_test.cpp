@@ -11,6 +11,7 @@
 #include "core/conversation/journal.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/sandbox/manager.hpp"
+#include "tests/support/asked.hpp"
 #include "tests/support/fake_world.hpp"
 #include "tests/unit/core/log_check.hpp"
 
@@ -25,6 +26,7 @@ struct Follower {
     std::int64_t key = 0;
     std::uint64_t cursor = 0;
     std::unique_ptr<conversation::Subscription> subscription;
+    bool is_asking = false;  // for a subscription
 };
 
 /// A client's knowledge of a conversation that it made.
@@ -65,10 +67,12 @@ class History {
         for (std::size_t round = 0; round < 1000; ++round)
             follow();
         check_rest();
+        check_unloaded();
         delete_everything();
     }
 
     std::size_t leases_granted() const noexcept { return leases_granted_; }
+    std::size_t unloaded() const noexcept { return unloaded_; }
 
   private:
     void start_server() {
@@ -86,7 +90,7 @@ class History {
         const bool store_was_flaky = std::exchange(flaky_store_, false);
         world_.store.hear_of_new_server();
         manager_.emplace(world_.clock, world_.timers, *sandboxes_, *journal_, world_.store, settings);
-        require(manager_->restore(world_.store.load().value()).has_value(), "restore failed");
+        require(manager_->restore(load_start(world_.store).value()).has_value(), "restore failed");
         flaky_store_ = store_was_flaky;
         if (far_store_)
             world_.store.later = [this](std::function<void()> answer) { world_.later(std::move(answer)); };
@@ -94,8 +98,10 @@ class History {
     }
 
     void kill_server() {
-        for (auto& follower : followers_)
+        for (auto& follower : followers_) {
             follower.subscription.reset();
+            follower.is_asking = false;
+        }
         world_.server_killed();
         world_.measured.clear();
         manager_.reset();
@@ -170,14 +176,27 @@ class History {
                         });
     }
 
-    std::vector<std::string> lease_targets() const {
+    std::vector<std::string> lease_targets() {
         std::vector<std::string> ids;
         for (const Known& known : known_)
             ids.push_back(known.sandbox_id);
-        const auto page = manager_->list_sandboxes(10, "");
-        for (const auto& view : page->items)
+        for (const auto& view : listed_sandboxes().items)
             ids.push_back(view.record.id);
         return ids;
+    }
+
+    /// The lists, by a store that answers at once: they change nothing.
+    conversation::Page<conversation::View> listed(const conversation::ListQuery& query = {}) {
+        const auto later = std::exchange(world_.store.later, nullptr);
+        auto page = list(*manager_, query);
+        world_.store.later = later;
+        return std::move(*page);
+    }
+    conversation::Page<conversation::SandboxView> listed_sandboxes() {
+        const auto later = std::exchange(world_.store.later, nullptr);
+        auto page = list_sandboxes(*manager_, 1000);
+        world_.store.later = later;
+        return std::move(*page);
     }
 
     void take_lease(conversation::LeaseUse use, std::unique_ptr<conversation::Lease> lease) {
@@ -214,7 +233,7 @@ class History {
         if (kind < 10)
             return message(target.id);
         if (kind < 13)
-            return static_cast<void>(manager_->interrupt(target.id));
+            return manager_->interrupt(target.id, counted<conversation::View>("interrupt"));
         if (kind < 15)
             return pause(target.id);
         if (kind < 17)
@@ -331,21 +350,34 @@ class History {
 
     /// Every follower reads the available events: each once, in order.
     void follow() {
-        for (auto& follower : followers_) {
-            if (!follower.subscription) {
-                auto subscription = manager_->subscribe(follower.id, follower.cursor);
-                if (!subscription) {
-                    const auto code = subscription.error().code();
-                    require(code == base::Errc::not_found || code == base::Errc::seq_expired,
-                            "a reconnect was refused: " + subscription.error().detail());
-                    if (code == base::Errc::seq_expired)
-                        follower.cursor = 0;
-                    continue;
-                }
-                follower.subscription = std::move(*subscription);
-            }
-            read(follower);
+        for (std::size_t at = 0; at < followers_.size(); ++at) {
+            // Some stay away for a while: only what nobody follows can be unloaded.
+            if (!followers_[at].subscription && !followers_[at].is_asking && !away_ && world_.chance(300))
+                reconnect(at);
+            if (followers_[at].subscription)
+                read(followers_[at]);
         }
+    }
+
+    /// The answer may come later: the conversation may have to be loaded.
+    void reconnect(std::size_t at) {
+        followers_[at].is_asking = true;
+        using Subscription = std::unique_ptr<conversation::Subscription>;
+        manager_->subscribe(followers_[at].id, followers_[at].cursor,
+                            [this, at, generation = kills_](base::Result<Subscription> subscription) {
+                                require(generation == kills_, "a dead server answered");
+                                Follower& follower = followers_[at];
+                                follower.is_asking = false;
+                                if (subscription) {
+                                    follower.subscription = std::move(*subscription);
+                                    return;
+                                }
+                                const auto code = subscription.error().code();
+                                require(code == base::Errc::not_found || code == base::Errc::seq_expired,
+                                        "a reconnect was refused: " + subscription.error().detail());
+                                if (code == base::Errc::seq_expired)
+                                    follower.cursor = 0;
+                            });
     }
 
     void read(Follower& follower) {
@@ -385,8 +417,7 @@ class History {
 
     /// A sandbox has the status `frozen` only while it is frozen, and its conversation is then paused.
     void check_frozen() {
-        const auto page = manager_->list({});
-        for (const auto& view : page->items) {
+        for (const auto& view : listed().items) {
             const auto* process =
                 world_.find_process(view.record.sandbox_id + "-" + std::to_string(view.generation));
             if (view.sandbox_status == sandbox::Status::frozen) {
@@ -405,7 +436,7 @@ class History {
         for (const auto status : conversation::k_all_statuses) {
             query.status = status;
             // Conversations that are being deleted are no longer listed.
-            require(stats.by_status[status] >= manager_->list(query)->items.size(),
+            require(stats.by_status[status] >= listed(query).items.size(),
                     "fewer conversations of a status are counted than there are");
         }
         require(stats.turns_started >= stats.turn_duration.count(), "more turns ended than were started");
@@ -426,12 +457,11 @@ class History {
         conversation::ListQuery query;
         for (const auto status : conversation::k_all_statuses) {
             query.status = status;
-            require(stats.by_status[status] == manager_->list(query)->items.size(),
+            require(stats.by_status[status] == listed(query).items.size(),
                     "conversations are counted under a wrong status");
         }
         require(stats.turns_started == stats.turn_duration.count(), "a turn's end was not counted");
-        require(sandboxes_counted() ==
-                    manager_->list_sandboxes(1000, "")->items.size() + manager_->pool().at(0).ready,
+        require(sandboxes_counted() == listed_sandboxes().items.size() + manager_->pool().at(0).ready,
                 "the count of sandboxes is wrong");
     }
 
@@ -468,8 +498,7 @@ class History {
         for (const auto& [pid, process] : world_.processes)
             require(!process->frozen, "a process was left frozen beyond the warm limit");
         check_stats_at_rest();
-        const auto page = manager_->list({});
-        for (const auto& view : page->items)
+        for (const auto& view : listed().items)
             require(view.record.status == conversation::Status::active ||
                         view.sandbox_status != sandbox::Status::ready,
                     "a sandbox was left running that no lease holds");
@@ -487,13 +516,24 @@ class History {
         }
     }
 
+    /// What nobody follows and what does not live is not in memory.
+    void check_unloaded() {
+        away_ = true;
+        for (auto& follower : followers_)
+            follower.subscription.reset();
+        settle();
+        std::size_t living = 0;
+        for (const auto& view : listed().items)
+            living += sandboxes_->channel(view.record.sandbox_id) != nullptr ? 1 : 0;
+        require(manager_->loaded() == living, "a conversation that rests is in memory");
+        unloaded_ += world_.store.conversations.size() - living;
+    }
+
     void delete_everything() {
-        const auto page = manager_->list({});
-        for (const auto& view : page->items)
+        for (const auto& view : listed().items)
             manager_->remove(view.record.id, counted<void>("remove"));
         settle();
-        const auto boxes = manager_->list_sandboxes(100, "");
-        for (const auto& view : boxes->items)
+        for (const auto& view : listed_sandboxes().items)
             manager_->remove_sandbox(view.record.id, counted<void>("remove_sandbox"));
         settle();
         if (pooled_ > 0)
@@ -552,6 +592,8 @@ class History {
     std::size_t turns_ = 0;
     std::size_t dones_ = 0;
     std::size_t leases_granted_ = 0;
+    bool away_ = false;  // nobody follows any more
+    std::size_t unloaded_ = 0;
 };
 
 std::size_t number_from(const char* name, std::size_t otherwise) {
@@ -566,18 +608,21 @@ TEST_CASE("Whatever happens in whatever order, the lifecycle keeps its invariant
     const std::size_t histories = number_from("ATOLL_SIM_HISTORIES", 100'000);
     const std::size_t only = number_from("ATOLL_SIM_SEED", 0);
     std::size_t leases = 0;
+    std::size_t unloaded = 0;
     for (std::size_t seed = only != 0 ? only : 1; seed <= (only != 0 ? only : histories); ++seed) {
         INFO("ATOLL_SIM_SEED=" << seed);
         try {
             History history(seed);
             history.run(20 + seed % 60);
             leases += history.leases_granted();
+            unloaded += history.unloaded();
         } catch (const std::exception& violation) {
             FAIL(violation.what());
         }
     }
     // In the middle of a history there is something to lease: these are not all refusals.
     CHECK((only != 0 || leases >= histories / 2));
+    CHECK((only != 0 || unloaded >= histories / 10));
     spdlog::set_level(spdlog::level::info);
 }
 

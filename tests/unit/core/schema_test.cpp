@@ -5,6 +5,7 @@
 
 #include "core/store/schema.hpp"
 #include "core/store/sqlite_store.hpp"
+#include "tests/support/asked.hpp"
 #include "tests/support/result_printer.hpp"
 #include "tests/support/server_process.hpp"
 
@@ -55,10 +56,10 @@ sandbox::Record box(const std::string& id) {
 }
 
 std::vector<std::string> box_ids(SqliteStore& store) {
-    const auto snapshot = store.load();
-    REQUIRE(snapshot);
+    const auto state = test::load_start(store);
+    REQUIRE(state);
     std::vector<std::string> ids;
-    for (const auto& record : snapshot->sandboxes)
+    for (const auto& record : state->standalone)
         ids.push_back(record.id);
     std::ranges::sort(ids);
     return ids;
@@ -76,21 +77,20 @@ TEST_CASE("A database of the first version is brought to the present one with al
     SQLite::Database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec(k_first_version);
     for (int start = 0; start < 2; ++start) {
         const auto store = open(file);
-        const auto snapshot = store->load();
-        REQUIRE(snapshot);
-        REQUIRE(snapshot->conversations.size() == 1);
-        const auto& conversation = snapshot->conversations[0];
+        const auto stored = test::load(*store, "c7");
+        REQUIRE(stored);
+        REQUIRE(stored->has_value());
+        const auto& conversation = (*stored)->record;
         CHECK(conversation.key == 7);
         CHECK(conversation.id == "c7");
         CHECK(conversation.user_id == "eve");
         CHECK(conversation.last_active_at == base::WallTime{base::Millis{2000}});
         CHECK(conversation.last_seq == 2);
         CHECK(conversation.last_turn == 1);
-        REQUIRE(snapshot->sandboxes.size() == 2);
-        CHECK(snapshot->sandboxes[1].id == "z-older");
-        CHECK(snapshot->sandboxes[1].gone);
-        CHECK(snapshot->sandboxes[1].metadata == R"({"x":2})");
-        const auto& younger = snapshot->sandboxes[0];
+        const auto older = test::find_sandbox(*store, "z-older")->value();
+        CHECK(older.gone);
+        CHECK(older.metadata == R"({"x":2})");
+        const auto younger = test::find_sandbox(*store, "a-younger")->value();
         CHECK(younger.id == "a-younger");
         CHECK(younger.conversation_id == "c7");
         CHECK(younger.host_uid == 70001);
@@ -123,9 +123,9 @@ TEST_CASE("A first version larger than what SQLite keeps in memory is brought to
             "'box', 1, 0, 5, 60, 1000, 2000, 1 FROM n");
     }
     for (int start = 0; start < 2; ++start) {
-        const auto snapshot = open(file)->load();
-        REQUIRE(snapshot);
-        CHECK(snapshot->conversations.size() == 10'001);
+        const auto state = test::load_start(*open(file));
+        REQUIRE(state);
+        CHECK(state->by_status[Status::active] == 10'001);
     }
     SQLite::Database database(file.string(), SQLite::OPEN_READWRITE);
     CHECK(database.execAndGet("PRAGMA integrity_check").getString() == "ok");
@@ -152,10 +152,10 @@ TEST_CASE("Every limit of a sandbox comes back as it was put") {
     sandbox::Record record = box("a");
     record.limits = {1, 2, 3, 4, 5, 6};
     REQUIRE(open(dir.path() / "db")->commit(std::vector<Write>{PutSandbox{record}}));
-    const auto snapshot = open(dir.path() / "db")->load();
-    REQUIRE(snapshot);
-    REQUIRE(snapshot->sandboxes.size() == 1);
-    CHECK(snapshot->sandboxes[0].limits == record.limits);
+    const auto found = test::find_sandbox(*open(dir.path() / "db"), "a");
+    REQUIRE(found);
+    REQUIRE(found->has_value());
+    CHECK((*found)->limits == record.limits);
 }
 
 TEST_CASE("Two rows of one sandbox are refused in clear words") {

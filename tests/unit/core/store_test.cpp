@@ -1,11 +1,17 @@
 #include <sys/stat.h>
 
+#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Statement.h>
+
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <cstdlib>
 #include <fstream>
 
 #include "core/base/limits.hpp"
 #include "core/store/sqlite_store.hpp"
+#include "tests/support/asked.hpp"
 #include "tests/support/result_printer.hpp"
 #include "tests/support/server_process.hpp"
 
@@ -81,19 +87,22 @@ TEST_CASE("What was committed is there after the store is opened again") {
                                                  AppendEvent{1, event(2)}}));
     }
     const auto store = open(dir.path() / "db");
-    const auto snapshot = store->load();
-    REQUIRE(snapshot);
-    REQUIRE(snapshot->conversations.size() == 1);
-    const auto& record = snapshot->conversations[0];
+    const auto stored = test::load(*store, conversation_record(1).id);
+    REQUIRE(stored);
+    REQUIRE(stored->has_value());
+    const auto& record = (*stored)->record;
     CHECK(record.user_id == "user \xc3\xa4");
     CHECK(record.ttl_seconds == 4'000'000'000);
     CHECK(record.last_seq == 2);
     CHECK(record.last_turn == 1);
-    REQUIRE(snapshot->sandboxes.size() == 1);
-    CHECK(snapshot->sandboxes[0].env == box.env);
-    CHECK(snapshot->sandboxes[0].host_uid == box.host_uid);
-    REQUIRE(snapshot->turns.size() == 1);
-    CHECK(snapshot->turns[0].idempotency_key == "key");
+    const auto found = test::find_sandbox(*store, "box1");
+    REQUIRE(found);
+    REQUIRE(found->has_value());
+    CHECK((*found)->env == box.env);
+    CHECK((*found)->host_uid == box.host_uid);
+    REQUIRE((*stored)->turns.size() == 1);
+    CHECK((*stored)->turns[0].idempotency_key == "key");
+    CHECK_FALSE(test::load(*store, "nobody")->has_value());
     CHECK(store->find_turn(1, "key")->turn == 1);
     CHECK(store->find_turn(2, "key")->turn == 0);
     const auto events = store->read_events(1, 0, 1'000'000);
@@ -155,11 +164,11 @@ TEST_CASE("Turns whose record was not written any more are found in the log") {
         writes.emplace_back(PutTurn{TurnRecord{2, 2, "key", "digest", 4, 0, 0}});
     }
     REQUIRE(store->commit(writes));
-    const auto snapshot = store->load();
-    REQUIRE(snapshot);
-    const auto& found = snapshot->unrecorded_turns;
+    CHECK((*test::load(*store, conversation_record(1).id))->unrecorded_turns.empty());
+    const auto stored = test::load(*store, conversation_record(2).id);
+    REQUIRE(stored);
+    const auto& found = (*stored)->unrecorded_turns;
     REQUIRE(found.size() == 2);
-    CHECK(found[0].conversation_key == 2);
     CHECK(found[0].turn == 2);
     CHECK(found[0].first_seq == 4);
     CHECK(found[0].last_seq == 5);
@@ -172,13 +181,118 @@ TEST_CASE("Turns whose record was not written any more are found in the log") {
 TEST_CASE("Events whose conversation is gone are found without reading every event") {
     const test::TempDir dir;
     const auto store = open(dir.path() / "db");
-    REQUIRE(
-        store->commit(std::vector<Write>{PutConversation{conversation_record(2)}, AppendEvent{1, event(1)},
-                                         AppendEvent{2, event(1)}, AppendEvent{7, event(1)}}));
-    const auto snapshot = store->load();
-    REQUIRE(snapshot);
-    CHECK(snapshot->orphaned_logs == std::vector<std::int64_t>{1, 7});
-    CHECK(snapshot->last_key == 7);
+    Record cut = conversation_record(3);
+    cut.first_seq = 2;
+    REQUIRE(store->commit(std::vector<Write>{PutConversation{conversation_record(2)}, PutConversation{cut},
+                                             AppendEvent{1, event(1)}, AppendEvent{2, event(1)},
+                                             AppendEvent{3, event(1)}, AppendEvent{3, event(2)},
+                                             AppendEvent{7, event(1)}}));
+    const auto state = test::load_start(*store);
+    REQUIRE(state);
+    std::vector<std::int64_t> keys;
+    for (const LeftEvents& left : state->left_events)
+        keys.push_back(left.key);
+    CHECK(keys == std::vector<std::int64_t>{1, 3, 7});
+    CHECK(state->left_events[1].below_seq == 2);
+    CHECK(state->last_key == 7);
+}
+
+TEST_CASE("Lists of the store are pages in order, of one user or all, and say where the next begins") {
+    const test::TempDir dir;
+    const auto store = open(dir.path() / "db");
+    std::vector<Write> writes;
+    for (std::int64_t key = 1; key <= 9; ++key) {
+        Record record = conversation_record(key);
+        record.user_id = key % 3 == 0 ? std::optional<std::string>("ann") : std::nullopt;
+        record.status = key < 5 ? Status::paused : Status::ended;
+        record.ttl_seconds = key == 2 ? 0 : static_cast<std::uint32_t>(100 - key);
+        writes.emplace_back(PutConversation{record});
+        sandbox::Record box;
+        box.id = record.sandbox_id;
+        box.conversation_id = record.id;
+        box.generation = static_cast<std::uint32_t>(key);
+        box.gone = key > 7;
+        writes.emplace_back(PutSandbox{box});
+    }
+    REQUIRE(store->commit(writes));
+    const auto keys = [&](const ListRange& range, std::int64_t expected_next) {
+        std::vector<std::int64_t> found;
+        store->list(range, [&](base::Result<Listed<ListedConversation>> listed) {
+            REQUIRE(listed);
+            CHECK(listed->next_key == expected_next);
+            for (const auto& item : listed->items) {
+                found.push_back(item.record.key);
+                CHECK(item.sandbox.generation == item.record.key);
+            }
+        });
+        return found;
+    };
+    using Keys = std::vector<std::int64_t>;
+    CHECK(keys({{}, {}, ListOrder::oldest_first, 0, 4}, 4) == Keys{1, 2, 3, 4});
+    CHECK(keys({{}, {}, ListOrder::oldest_first, 8, 4}, 0) == Keys{9});
+    CHECK(keys({{}, {}, ListOrder::newest_first, 0, 4}, 6) == Keys{9, 8, 7, 6});
+    CHECK(keys({{}, {}, ListOrder::newest_first, 3, 4}, 0) == Keys{2, 1});
+    CHECK(keys({{}, "ann", ListOrder::newest_first, 0, 2}, 6) == Keys{9, 6});
+    CHECK(keys({Status::paused, "ann", ListOrder::oldest_first, 0, 2}, 0) == Keys{3});
+    CHECK(keys({{}, "nobody", ListOrder::oldest_first, 0, 2}, 0).empty());
+
+    const auto boxes = conversation::answered_at_once<Listed<sandbox::Record>>(
+        [&](auto done) { store->list_sandboxes(2, 4, std::move(done)); });
+    REQUIRE(boxes);
+    REQUIRE(boxes->items.size() == 4);
+    CHECK(boxes->items.front().id == "box3");
+    CHECK(boxes->next_key == 6);
+    const auto count = [&](const std::string& user, std::size_t limit) {
+        return conversation::answered_at_once<std::size_t>(
+                   [&](auto done) { store->count_open(user, limit, std::move(done)); })
+            .value();
+    };
+    CHECK(count("ann", 10) == 1);
+    CHECK(count("nobody", 10) == 0);
+    const auto ending = [&](bool has_ended, std::size_t limit) {
+        return conversation::answered_at_once<std::vector<Ending>>(
+                   [&](auto done) { store->find_ending(has_ended, limit, std::move(done)); })
+            .value();
+    };
+    REQUIRE(ending(false, 9).size() == 3);
+    CHECK(ending(false, 9).front().id == "conversation4");
+    CHECK(ending(false, 9).front().life == std::chrono::seconds{96});
+    REQUIRE(ending(true, 2).size() == 2);
+    CHECK(ending(true, 2).front().id == "conversation9");
+
+    const auto state = test::load_start(*store);
+    REQUIRE(state);
+    CHECK(state->by_status[Status::ended] == 5);
+    // Ended, with a sandbox that is not gone.
+    CHECK(state->unfinished == std::vector<std::string>{"conversation5", "conversation6", "conversation7"});
+    CHECK(state->owned.size() == 7);
+}
+
+TEST_CASE("What is asked of the store often goes through an index") {
+    const test::TempDir dir;
+    open(dir.path() / "db").reset();
+    SQLite::Database database((dir.path() / "db").string(), SQLite::OPEN_READWRITE);
+    const auto plan = [&](const std::string& sql) {
+        std::string text;
+        SQLite::Statement rows(database, "EXPLAIN QUERY PLAN " + sql);
+        while (rows.executeStep())
+            text += rows.getColumn(3).getString() + "\n";
+        return text;
+    };
+    using Catch::Matchers::ContainsSubstring;
+    CHECK_THAT(plan("SELECT * FROM conversations WHERE id = ?"), ContainsSubstring("conversations_by_id"));
+    const std::string by_end = plan(
+        "SELECT id FROM conversations WHERE ttl_seconds > 0 AND status <> 3 "
+        "ORDER BY created_at + 1000 * ttl_seconds LIMIT ?");
+    CHECK_THAT(by_end, ContainsSubstring("conversations_by_end"));
+    CHECK_THAT(by_end, !ContainsSubstring("TEMP B-TREE"));
+    const std::string by_user =
+        plan("SELECT * FROM conversations WHERE user_id = ? AND key > ? ORDER BY key LIMIT ?");
+    CHECK_THAT(by_user, ContainsSubstring("conversations_by_user"));
+    CHECK_THAT(by_user, !ContainsSubstring("TEMP B-TREE"));
+    CHECK_THAT(plan("SELECT conversations.id FROM turns JOIN conversations ON key = turns.id >> 36 WHERE "
+                    "turns.last_seq = 0"),
+               ContainsSubstring("open_turns"));
 }
 
 TEST_CASE("The database is readable by its owner alone") {
@@ -240,7 +354,7 @@ TEST_CASE("A large database is opened and loaded without reading all of it") {
     REQUIRE(size > 30'000'000);
     const std::uint64_t before = bytes_read();
     const auto store = open(dir.path() / "db");
-    REQUIRE(store->load()->conversations.size() == 1);
+    REQUIRE(test::load_start(*store)->last_key == 1);
     CHECK(bytes_read() - before < size / 20);
     CHECK(store->read_events(1, 799, 1'000'000)->size() == 1);
 }
@@ -303,5 +417,5 @@ TEST_CASE("A database whose file or log is no longer where it was opened takes n
         store->check_files();
         CHECK(commit(3));
     }
-    CHECK(store->load()->conversations.size() == 2);
+    CHECK(test::load_start(*store)->by_status[Status::active] == 2);
 }

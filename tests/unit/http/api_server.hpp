@@ -12,6 +12,7 @@
 #include "core/sandbox/manager.hpp"
 #include "http/access/stream_tokens.hpp"
 #include "http/api/api.hpp"
+#include "tests/support/asked.hpp"
 #include "tests/support/fake_world.hpp"
 #include "tests/unit/http/openapi_checker.hpp"
 #include "tests/unit/http/test_server.hpp"
@@ -47,7 +48,7 @@ class ApiServer final : public ServerThread {
         settings.agents = {{"shell", sandbox::AgentSpec::Kind::shell, {}, {}},
                            {"echo", sandbox::AgentSpec::Kind::echo, {}, {}}};
         manager_.emplace(world.clock, world.timers, *sandboxes_, *journal_, world.store, settings);
-        manager_->restore(world.store.load().value()).value();
+        manager_->restore(load_start(world.store).value()).value();
         http::SystemInfo system;
         system.version = "1.2.3";
         system.default_agent = "shell";
