@@ -138,8 +138,14 @@ Result<CommandOutput> adopt(const DataDir& data, const std::filesystem::path& ro
                 "the database has this sandbox already, of conversation " + sandbox_record.conversation_id +
                     "; if that has not ended, the next start of the server gives the workspace back");
     }
-    const auto writes = records(*orphan, *uid, snapshot->last_key + 1, command);
-    if (auto committed = (*store)->commit(writes); !committed)
+    const auto batch = std::make_shared<conversation::WriteBatch>();
+    batch->writes = records(*orphan, *uid, snapshot->last_key + 1, command);
+    Result<void> committed;
+    (*store)->commit(batch, [&](conversation::CommitEnd end, const Error& why) {
+        if (end != conversation::CommitEnd::durable)
+            committed = why;
+    });
+    if (!committed)
         return committed.error();
     // From here on the next start of the server would do it.
     const auto workspaces = fs_guard::open_folder(root / fs_guard::k_workspaces);
@@ -147,7 +153,7 @@ Result<CommandOutput> adopt(const DataDir& data, const std::filesystem::path& ro
         return workspaces.error();
     if (auto moved = orphans.give(*orphan, workspaces->get(), orphan->name); !moved)
         return moved.error();
-    const std::string& id = std::get<conversation::PutConversation>(writes.front()).record.id;
+    const std::string& id = std::get<conversation::PutConversation>(batch->writes.front()).record.id;
     return CommandOutput{id + "\n", "The workspace " + orphan->name + " is that of conversation:\n"};
 }
 

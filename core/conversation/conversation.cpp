@@ -5,7 +5,6 @@
 
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
-#include "core/conversation/digest.hpp"
 #include "core/conversation/event_words.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/sandbox/manager.hpp"
@@ -166,16 +165,20 @@ void Conversation::remove(Reply<void> reply) {
 }
 
 void Conversation::message(std::string content, std::string idempotency_key, MessageReply when,
-                           Reply<TurnTicket> reply) {
-    Turn::Start start;
-    if (!idempotency_key.empty()) {
-        start.content_digest = digest(content);
-        const auto ticket = turn_.find(idempotency_key, start.content_digest);
-        if (!ticket)
-            return refuse(reply, ticket.error());
-        if (ticket->replayed)
-            return context_.journal.after_commit([reply, ticket = *ticket] { reply(ticket); });
-    }
+                           const Reply<TurnTicket>& reply) {
+    Turn::Start start{std::move(content), std::move(idempotency_key), 0};
+    if (start.idempotency_key.empty())
+        return open_turn(std::move(start), when, reply);
+    const auto message = std::make_shared<Turn::Start>(std::move(start));
+    turn_.replay(message, reply, [weak = weak_from_this(), message, when, reply] {
+        const auto self = weak.lock();
+        if (!self || self->erasing_)
+            return reply(no_conversation());
+        self->open_turn(std::move(*message), when, reply);
+    });
+}
+
+void Conversation::open_turn(Turn::Start start, MessageReply when, const Reply<TurnTicket>& reply) {
     if (auto open = check_open(); !open)
         return refuse(reply, open.error());
     if (!machine_.can_open_turn())
@@ -183,8 +186,6 @@ void Conversation::message(std::string content, std::string idempotency_key, Mes
                                    "a turn is still open; wait for its `done` event or interrupt it"));
     if (auto place = check_place(); !place)
         return refuse(reply, place.error());
-    start.content = std::move(content);
-    start.idempotency_key = std::move(idempotency_key);
     start.number = ++record_.last_turn;
     record_.last_active_at = context_.clock.wall_now();
     touch();

@@ -75,8 +75,9 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     void create(Reply<View> reply);
     void patch(const PatchRequest& patch, Reply<View> reply);
     void remove(Reply<void> reply);
+    /// With an Idempotency-Key the store is asked first; what is allowed counts when it has answered.
     void message(std::string content, std::string idempotency_key, MessageReply when,
-                 Reply<TurnTicket> reply);
+                 const Reply<TurnTicket>& reply);
     base::Result<View> interrupt();
     void pause(PauseMode mode, Reply<View> reply);
     void resume(Reply<View> reply);
@@ -166,6 +167,7 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     auto weakly(Call call);
     template <class T>
     void refuse(const T& reply, base::Error error);
+    void open_turn(Turn::Start start, MessageReply when, const Reply<TurnTicket>& reply);
     base::Result<void> check_open() const;
     base::Result<void> check_place();
     std::uint32_t generation() const;
