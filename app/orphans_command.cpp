@@ -143,8 +143,14 @@ Result<CommandOutput> adopt(const DataDir& data, const std::filesystem::path& ro
         });
     if (!state)
         return state.error();
-    const auto writes = records(*orphan, *uid, state->last_key + 1, command);
-    if (auto committed = (*store)->commit(writes); !committed)
+    const auto batch = std::make_shared<conversation::WriteBatch>();
+    batch->writes = records(*orphan, *uid, state->last_key + 1, command);
+    Result<void> committed;
+    (*store)->commit(batch, [&](conversation::CommitEnd end, const Error& why) {
+        if (end != conversation::CommitEnd::durable)
+            committed = why;
+    });
+    if (!committed)
         return committed.error();
     // From here on the next start of the server would do it.
     const auto workspaces = fs_guard::open_folder(root / fs_guard::k_workspaces);
@@ -152,7 +158,7 @@ Result<CommandOutput> adopt(const DataDir& data, const std::filesystem::path& ro
         return workspaces.error();
     if (auto moved = orphans.give(*orphan, workspaces->get(), orphan->name); !moved)
         return moved.error();
-    const std::string& id = std::get<conversation::PutConversation>(writes.front()).record.id;
+    const std::string& id = std::get<conversation::PutConversation>(batch->writes.front()).record.id;
     return CommandOutput{id + "\n", "The workspace " + orphan->name + " is that of conversation:\n"};
 }
 

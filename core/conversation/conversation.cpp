@@ -5,7 +5,6 @@
 
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
-#include "core/conversation/digest.hpp"
 #include "core/conversation/event_words.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/stored_turns.hpp"
@@ -82,7 +81,8 @@ View Conversation::view() const {
 bool Conversation::is_resting() const {
     const Status status = machine_.status();
     const bool is_quiet = machine_.created() && !machine_.sandbox_living() && !machine_.turn_open() &&
-                          leases_.is_empty() && start_waiters_.empty() && pause_waiters_.empty();
+                          leases_.is_empty() && start_waiters_.empty() && pause_waiters_.empty() &&
+                          asked_.use_count() == 1;
     const bool is_stored = record_.status == status && log_->is_published() &&
                            (context_.journal.is_committed(last_batch_) || context_.journal.idle());
     return !erasing_ && !removal_waits_ && is_quiet && is_stored && !log_->is_followed() &&
@@ -154,16 +154,20 @@ void Conversation::remove(Reply<void> reply) {
 }
 
 void Conversation::message(std::string content, std::string idempotency_key, MessageReply when,
-                           Reply<TurnTicket> reply) {
-    Turn::Start start;
-    if (!idempotency_key.empty()) {
-        start.content_digest = digest(content);
-        const auto ticket = turn_.find(idempotency_key, start.content_digest);
-        if (!ticket)
-            return refuse(reply, ticket.error());
-        if (ticket->replayed)
-            return context_.journal.after_commit([reply, ticket = *ticket] { reply(ticket); });
-    }
+                           const Reply<TurnTicket>& reply) {
+    Turn::Start start{std::move(content), std::move(idempotency_key), 0};
+    if (start.idempotency_key.empty())
+        return open_turn(std::move(start), when, reply);
+    const auto message = std::make_shared<Turn::Start>(std::move(start));
+    turn_.replay(message, reply, [weak = weak_from_this(), asked = asked_, message, when, reply] {
+        const auto self = weak.lock();
+        if (!self || self->erasing_)
+            return reply(no_conversation());
+        self->open_turn(std::move(*message), when, reply);
+    });
+}
+
+void Conversation::open_turn(Turn::Start start, MessageReply when, const Reply<TurnTicket>& reply) {
     if (auto open = check_open(); !open)
         return refuse(reply, open.error());
     if (!machine_.can_open_turn())
@@ -171,8 +175,6 @@ void Conversation::message(std::string content, std::string idempotency_key, Mes
                                    "a turn is still open; wait for its `done` event or interrupt it"));
     if (auto place = check_place(); !place)
         return refuse(reply, place.error());
-    start.content = std::move(content);
-    start.idempotency_key = std::move(idempotency_key);
     start.number = ++record_.last_turn;
     record_.last_active_at = context_.clock.wall_now();
     touch();
@@ -516,8 +518,7 @@ void Conversation::run(const action::RemoveSandbox&) {
     removal_waits_ = true;
     context_.journal.after_commit(weakly([](Conversation& it) { it.begin_removal(); }));
     owner_.on_removal_waiting(*this);
-    // A full disk is freed by what is being deleted, so that must not wait for a commit that needs the disk.
-    // After a crash in this state a conversation may come back without its workspace.
+    // A full disk is freed by what is deleted: that must not wait for a commit, which needs the disk.
     if (erasing_ && !context_.journal.healthy() && !context_.journal.is_fenced())
         begin_removal();
 }

@@ -76,8 +76,9 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     void create(Reply<View> reply);
     void patch(const PatchRequest& patch, Reply<View> reply);
     void remove(Reply<void> reply);
+    /// With an Idempotency-Key the store is asked first; what is allowed counts when it has answered.
     void message(std::string content, std::string idempotency_key, MessageReply when,
-                 Reply<TurnTicket> reply);
+                 const Reply<TurnTicket>& reply);
     base::Result<View> interrupt();
     void pause(PauseMode mode, Reply<View> reply);
     void resume(Reply<View> reply);
@@ -164,6 +165,7 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     auto weakly(Call call);
     template <class T>
     void refuse(const T& reply, base::Error error);
+    void open_turn(Turn::Start start, MessageReply when, const Reply<TurnTicket>& reply);
     base::Result<void> check_open() const;
     base::Result<void> check_place();
     std::uint32_t generation() const;
@@ -198,8 +200,9 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     LeaseBook leases_;
     Lifetime lifetime_;
     base::TimerId life_timer_ = 0;
-    base::TimerId lease_timer_ = 0;  // of the grace after the last lease
-    base::Error start_error_;        // of the last start that failed
+    base::TimerId lease_timer_ = 0;                           // of the grace after the last lease
+    base::Error start_error_;                                 // of the last start that failed
+    std::shared_ptr<char> asked_ = std::make_shared<char>();  // a copy with each question to the store
     bool erasing_ = false;
     bool erased_ = false;
     bool removal_waits_ = false;

@@ -2,7 +2,8 @@
 // read from the store; and who reads. Numbering is not its business (event_log.hpp): it is told what is
 // committed. Single-threaded.
 //
-// Invariants: a reader sees each committed event once, in order; a slow reader costs no memory.
+// Invariants: a reader sees each committed event once, in order; a slow reader costs no memory but for the
+// one batch that the store answered later.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +42,8 @@ class LiveWindow {
   private:
     friend class Subscription;
 
-    base::Result<Batch> read(std::uint64_t after, std::size_t limit_bytes);
-    base::Result<Batch> read_store(std::uint64_t after, std::size_t limit_bytes);
+    base::Result<Batch> read(Subscription& reader, std::size_t limit_bytes);
+    base::Result<Batch> read_store(Subscription& reader, std::uint64_t after, std::size_t limit_bytes);
     void drop_oldest();
 
     Store& store_;

@@ -6,7 +6,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -101,8 +100,8 @@ struct LeftEvents {
 
 /// What a start of the server needs to know. Conversations that rest are not in it.
 struct StartState {
-    /// Those that ran or had an open turn when the last server ended, and ended ones whose sandbox is still to
-    /// be removed. Some may be named twice.
+    /// Those that ran or had an open turn when the last server ended, and ended ones whose sandbox is still
+    /// to be removed. Some may be named twice.
     std::vector<std::string> unfinished;
     std::vector<sandbox::Record> standalone;  // sandboxes without a conversation
     std::vector<sandbox::Record> abandoned;   // sandboxes whose conversation was deleted
@@ -142,7 +141,15 @@ enum class CommitEnd : std::uint8_t {
 };
 /// `why` of anything but durable: storage_failed, with what the database says.
 using CommitDone = std::function<void(CommitEnd end, const base::Error& why)>;
+using EventsRead = std::function<void(base::Result<std::vector<EventPtr>> events)>;
+using TurnFound = std::function<void(base::Result<TurnRecord> turn)>;
 
+/// commit(), read_events() and find_turn() answer with a callback: `done` is called once, from inside the
+/// call (SQLite) or later from the loop, and never after the destruction of the store. `done` may call the
+/// store again. A call cannot be cancelled: a caller that no longer wants the answer drops it, so `done`
+/// must not refer to anything that may be gone by then. Arguments are used only during the call, but for the
+/// batch. Answers may come in another order than the calls. A read shows at least every batch that had ended
+/// durable when it was called.
 class Store {
   public:
     virtual ~Store() = default;
@@ -150,15 +157,8 @@ class Store {
     /// Whether writes can be kept now, without a look at the disk. Errors: storage_failed, saying what is
     /// wrong with the database and what the operator can do.
     virtual base::Result<void> usable() const { return {}; }
-    /// All or nothing. Errors: storage_failed, with what the database says; the writes may be tried again.
-    virtual base::Result<void> commit(std::span<const Write> writes) = 0;
-    /// The same for a batch, one at a time: `done` is called once, from inside the call or later from the
-    /// loop. This one is for stores that are durable at once.
-    virtual void commit_batch(WriteBatchPtr batch, CommitDone done) {
-        const auto committed = commit(batch->writes);
-        done(committed ? CommitEnd::durable : CommitEnd::refused,
-             committed ? base::Error() : committed.error());
-    }
+    /// All of the batch or nothing. Precondition: the batch before has ended.
+    virtual void commit(WriteBatchPtr batch, CommitDone done) = 0;
     /// Removes events below `below_seq`, at most `max_rows`; returns how many. Not part of any batch.
     virtual base::Result<std::size_t> purge_events(std::int64_t key, std::uint64_t below_seq,
                                                    std::size_t max_rows) = 0;
@@ -179,11 +179,11 @@ class Store {
     /// have.
     virtual void find_ending(bool has_ended, std::size_t limit, ReadDone<std::vector<Ending>> done) = 0;
     /// Events after `after`, in order: at least one if there is one, then until `limit_bytes` is passed
-    /// by what they cost (Event::cost_bytes).
-    virtual base::Result<std::vector<EventPtr>> read_events(std::int64_t key, std::uint64_t after,
-                                                            std::size_t limit_bytes) = 0;
-    /// The turn that this Idempotency-Key started; its `turn` is 0 if there is none.
-    virtual base::Result<TurnRecord> find_turn(std::int64_t key, const std::string& idempotency_key) = 0;
+    /// by what they cost (Event::cost_bytes). Errors: storage_failed.
+    virtual void read_events(std::int64_t key, std::uint64_t after, std::size_t limit_bytes,
+                             EventsRead done) = 0;
+    /// The turn that this Idempotency-Key started; its `turn` is 0 if there is none. Errors: storage_failed.
+    virtual void find_turn(std::int64_t key, const std::string& idempotency_key, TurnFound done) = 0;
 };
 
 }  // namespace atl::conversation

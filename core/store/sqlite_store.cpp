@@ -214,7 +214,13 @@ void SqliteStore::check_files() {
                                         "database (docs/operations/backup.md)");
 }
 
-Result<void> SqliteStore::commit(std::span<const conversation::Write> writes) {
+void SqliteStore::commit(conversation::WriteBatchPtr batch, conversation::CommitDone done) {
+    const auto kept = keep(batch->writes);
+    done(kept ? conversation::CommitEnd::durable : conversation::CommitEnd::refused,
+         kept ? Error() : kept.error());
+}
+
+Result<void> SqliteStore::keep(const std::vector<conversation::Write>& writes) {
     const auto run = [](SQLite::Statement& statement) {
         statement.reset();
         statement.exec();
@@ -389,8 +395,8 @@ void SqliteStore::find_ending(bool has_ended, std::size_t limit,
     done(impl_->read_with([=](Reader& reader) { return reader.find_ending(has_ended, limit); }));
 }
 
-Result<std::vector<EventPtr>> SqliteStore::read_events(std::int64_t key, std::uint64_t after,
-                                                       std::size_t limit_bytes) {
+Result<std::vector<EventPtr>> SqliteStore::events_after(std::int64_t key, std::uint64_t after,
+                                                        std::size_t limit_bytes) {
     std::vector<EventPtr> events;
     try {
         SQLite::Statement& rows = *impl_->read;
@@ -415,7 +421,7 @@ Result<std::vector<EventPtr>> SqliteStore::read_events(std::int64_t key, std::ui
     }
 }
 
-Result<TurnRecord> SqliteStore::find_turn(std::int64_t key, const std::string& idempotency_key) {
+Result<TurnRecord> SqliteStore::turn_of(std::int64_t key, const std::string& idempotency_key) {
     TurnRecord turn;
     try {
         SQLite::Statement& row = *impl_->find;

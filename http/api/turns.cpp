@@ -89,13 +89,23 @@ Task<Result<Response>> async_post_message(Api& api, RequestContext& context) {
 }
 
 // Appends up to `limit` events after the subscription's cursor; gives the seq of the last one, or `after`.
-Result<std::uint64_t> write_events(base::JsonWriter& json, conversation::Subscription& events,
-                                   std::size_t limit, std::uint64_t after) {
+Task<Result<std::uint64_t>> async_write_events(RequestContext& context, base::JsonWriter& json,
+                                               conversation::Subscription& events, std::size_t limit,
+                                               std::uint64_t after) {
+    auto wake = [&events](Manager::Reply<void> reply) {
+        events.on_wake([reply = std::move(reply)](std::size_t) { reply({}); });
+    };
     std::size_t bytes = 0;
     while (limit > 0 && bytes < k_page_bytes) {
         const auto batch = events.next(k_page_bytes - bytes);
         if (batch.has_error())
-            return batch.error();
+            co_return batch.error();
+        if (batch->reading) {
+            const auto woken = co_await context.async_reply<void>(wake);
+            if (woken.has_error())
+                co_return woken.error();
+            continue;
+        }
         for (const auto& event : batch->events) {
             if (limit == 0)
                 break;
@@ -107,7 +117,7 @@ Result<std::uint64_t> write_events(base::JsonWriter& json, conversation::Subscri
         if (batch->events.empty() || batch->gone)
             break;
     }
-    return after;
+    co_return after;
 }
 
 Task<Result<Response>> async_events_page(Api& api, RequestContext& context, const std::string& id,
@@ -118,7 +128,7 @@ Task<Result<Response>> async_events_page(Api& api, RequestContext& context, cons
     std::string out;
     base::JsonWriter json(out);
     json.begin_object().key("events").begin_array();
-    const auto next = write_events(json, **subscription, limit, after);
+    const auto next = co_await async_write_events(context, json, **subscription, limit, after);
     if (next.has_error())
         co_return next.error();
     json.end_array().key("next").number(*next).end_object();

@@ -9,13 +9,29 @@ namespace atl::test {
 using base::Errc;
 using base::Error;
 using base::Result;
+using conversation::CommitEnd;
 
-Result<void> FakeStore::commit(std::span<const conversation::Write> writes) {
+void FakeStore::commit(conversation::WriteBatchPtr batch, conversation::CommitDone done) {
+    require(!std::exchange(is_busy_, true), "two batches were given to the store at a time");
+    // What it has written may outlive the server that never hears of it.
+    auto answer = [this, done = std::move(done), end = keep(*batch)] {
+        is_busy_ = false;
+        done(end, end == CommitEnd::durable ? Error() : Error(Errc::storage_failed, "injected"));
+    };
+    if (later)
+        later(std::move(answer));
+    else
+        answer();
+}
+
+CommitEnd FakeStore::keep(const conversation::WriteBatch& batch) {
+    if (is_fenced)
+        return CommitEnd::fenced;
     if (fails())
-        return Error(Errc::storage_failed, "injected");
-    for (const auto& write : writes)
+        return CommitEnd::refused;
+    for (const auto& write : batch.writes)
         apply(write);
-    return {};
+    return CommitEnd::durable;
 }
 
 void FakeStore::apply(const conversation::Write& write) {
@@ -40,19 +56,6 @@ void FakeStore::apply(const conversation::Write& write) {
         const bool fresh = events.emplace(std::pair{append->key, append->event->seq}, append->event).second;
         require(fresh, "an event number was used twice");
     }
-}
-
-void FakeStore::commit_batch(conversation::WriteBatchPtr batch, conversation::CommitDone done) {
-    if (!later)
-        return Store::commit_batch(std::move(batch), std::move(done));
-    require(!std::exchange(is_busy_, true), "two batches were given to the store at a time");
-    // What it has written may outlive the server that never hears of it.
-    auto answer = [this, done = std::move(done), committed = commit(batch->writes)] {
-        is_busy_ = false;
-        done(committed ? conversation::CommitEnd::durable : conversation::CommitEnd::refused,
-             committed ? base::Error() : committed.error());
-    };
-    later(std::move(answer));
 }
 
 Result<std::size_t> FakeStore::purge_events(std::int64_t key, std::uint64_t below_seq, std::size_t max_rows) {
@@ -243,25 +246,42 @@ void FakeStore::find_ending(bool has_ended, std::size_t limit,
     answer(std::move(done), std::move(found));
 }
 
-Result<std::vector<conversation::EventPtr>> FakeStore::read_events(std::int64_t key, std::uint64_t after,
-                                                                   std::size_t limit_bytes) {
-    std::vector<conversation::EventPtr> found;
-    std::size_t bytes = 0;
-    for (auto at = events.upper_bound({key, after}); at != events.end() && at->first.first == key; ++at) {
-        if (bytes >= limit_bytes)
-            break;
-        found.push_back(at->second);
-        bytes += at->second->cost_bytes();
-    }
-    return found;
+template <class T>
+void FakeStore::answer(std::function<Result<T>()> read, std::function<void(Result<T>)> done) {
+    if (!later)
+        return done(read());
+    if (reads_first())
+        read = [seen = read()] { return seen; };
+    later([read = std::move(read), done = std::move(done)] { done(read()); });
 }
 
-Result<conversation::TurnRecord> FakeStore::find_turn(std::int64_t key, const std::string& idempotency_key) {
-    for (const auto& [id, record] : turns) {
-        if (id.first == key && record.idempotency_key == idempotency_key)
-            return record;
-    }
-    return conversation::TurnRecord{};
+void FakeStore::read_events(std::int64_t key, std::uint64_t after, std::size_t limit_bytes,
+                            conversation::EventsRead done) {
+    using Events = std::vector<conversation::EventPtr>;
+    auto read = [this, key, after, limit_bytes]() -> Result<Events> {
+        Events found;
+        std::size_t bytes = 0;
+        for (auto at = events.upper_bound({key, after});
+             at != events.end() && at->first.first == key && bytes < limit_bytes; ++at) {
+            found.push_back(at->second);
+            bytes += at->second->cost_bytes();
+        }
+        return found;
+    };
+    answer<Events>(std::move(read), std::move(done));
+}
+
+void FakeStore::find_turn(std::int64_t key, const std::string& idempotency_key,
+                          conversation::TurnFound done) {
+    using conversation::TurnRecord;
+    auto read = [this, key, idempotency_key]() -> Result<TurnRecord> {
+        for (const auto& [id, record] : turns) {
+            if (id.first == key && record.idempotency_key == idempotency_key)
+                return record;
+        }
+        return TurnRecord{};
+    };
+    answer<TurnRecord>(std::move(read), std::move(done));
 }
 
 }  // namespace atl::test

@@ -73,8 +73,7 @@ class FakeTimers final : public base::Timers {
 /// The store of a server that may be killed: the next server finds only committed writes.
 class FakeStore final : public conversation::Store {
   public:
-    base::Result<void> commit(std::span<const conversation::Write> writes) override;
-    void commit_batch(conversation::WriteBatchPtr batch, conversation::CommitDone done) override;
+    void commit(conversation::WriteBatchPtr batch, conversation::CommitDone done) override;
     base::Result<std::size_t> purge_events(std::int64_t key, std::uint64_t below_seq,
                                            std::size_t max_rows) override;
     void load_start(conversation::ReadDone<conversation::StartState> done) override;
@@ -90,14 +89,17 @@ class FakeStore final : public conversation::Store {
                     conversation::ReadDone<std::size_t> done) override;
     void find_ending(bool has_ended, std::size_t limit,
                      conversation::ReadDone<std::vector<conversation::Ending>> done) override;
-    base::Result<std::vector<conversation::EventPtr>> read_events(std::int64_t key, std::uint64_t after,
-                                                                  std::size_t limit_bytes) override;
-    base::Result<conversation::TurnRecord> find_turn(std::int64_t key,
-                                                     const std::string& idempotency_key) override;
+    void read_events(std::int64_t key, std::uint64_t after, std::size_t limit_bytes,
+                     conversation::EventsRead done) override;
+    void find_turn(std::int64_t key, const std::string& idempotency_key,
+                   conversation::TurnFound done) override;
 
-    std::function<bool()> fails = [] { return false; };
+    std::function<bool()> fails = [] { return false; };  // a commit, which is then refused
+    bool is_fenced = false;
     /// Of a store that is elsewhere: how its answer comes later. Empty: at once.
     std::function<void(std::function<void()>)> later;
+    /// Whether a read that is answered later shows the store as it is at the call, or else at the answer.
+    std::function<bool()> reads_first = [] { return true; };
     /// The server before it hears no answer any more; the next one is answered at once.
     void hear_of_new_server() {
         later = nullptr;
@@ -109,7 +111,10 @@ class FakeStore final : public conversation::Store {
     std::map<std::pair<std::int64_t, std::uint64_t>, conversation::EventPtr> events;
 
   private:
+    conversation::CommitEnd keep(const conversation::WriteBatch& batch);
     void apply(const conversation::Write& write);
+    template <class T>
+    void answer(std::function<base::Result<T>()> read, std::function<void(base::Result<T>)> done);
     bool is_busy_ = false;
     conversation::Record with_log(const conversation::Record& record) const;
     const conversation::Record* find(const std::string& id) const;

@@ -8,6 +8,7 @@
 #include "tests/support/asked.hpp"
 #include "tests/support/result_printer.hpp"
 #include "tests/support/server_process.hpp"
+#include "tests/support/store_calls.hpp"
 
 using namespace atl;
 using namespace atl::conversation;
@@ -103,8 +104,8 @@ TEST_CASE("A database of the first version is brought to the present one with al
         CHECK(younger.created_at == base::WallTime{base::Millis{3000}});
         CHECK(younger.ttl_seconds == 60);
         CHECK_FALSE(younger.gone);
-        CHECK(store->find_turn(7, "k")->last_seq == 2);
-        CHECK(store->read_events(7, 0, 1000)->size() == 2);
+        CHECK(test::find_turn(*store, 7, "k")->last_seq == 2);
+        CHECK(test::read_events(*store, 7, 0, 1000)->size() == 2);
     }
     SQLite::Database database(file.string(), SQLite::OPEN_READWRITE);
     CHECK(database.execAndGet("PRAGMA user_version").getInt() == store::k_schema_version);
@@ -151,7 +152,7 @@ TEST_CASE("Every limit of a sandbox comes back as it was put") {
     const test::TempDir dir;
     sandbox::Record record = box("a");
     record.limits = {1, 2, 3, 4, 5, 6};
-    REQUIRE(open(dir.path() / "db")->commit(std::vector<Write>{PutSandbox{record}}));
+    REQUIRE(test::commit(*open(dir.path() / "db"), {PutSandbox{record}}));
     const auto found = test::find_sandbox(*open(dir.path() / "db"), "a");
     REQUIRE(found);
     REQUIRE(found->has_value());
@@ -161,7 +162,7 @@ TEST_CASE("Every limit of a sandbox comes back as it was put") {
 TEST_CASE("Two rows of one sandbox are refused in clear words") {
     const test::TempDir dir;
     const std::filesystem::path file = dir.path() / "db";
-    REQUIRE(open(file)->commit(std::vector<Write>{PutSandbox{box("a")}, PutSandbox{box("b")}}));
+    REQUIRE(test::commit(*open(file), {PutSandbox{box("a")}, PutSandbox{box("b")}}));
     // As a version without unique indexes could be.
     SQLite::Database(file.string(), SQLite::OPEN_READWRITE)
         .exec(
@@ -191,27 +192,27 @@ TEST_CASE("A sandbox has one row, whatever is put, erased and put again") {
     const std::filesystem::path file = dir.path() / "db";
     {
         const auto store = open(file);
-        REQUIRE(store->commit(std::vector<Write>{PutSandbox{box("b")}, PutSandbox{box("a")}}));
-        REQUIRE(store->commit(std::vector<Write>{PutSandbox{box("b")}, PutSandbox{box("c")}}));
+        REQUIRE(test::commit(*store, {PutSandbox{box("b")}, PutSandbox{box("a")}}));
+        REQUIRE(test::commit(*store, {PutSandbox{box("b")}, PutSandbox{box("c")}}));
         CHECK(box_ids(*store) == std::vector<std::string>{"a", "b", "c"});
-        REQUIRE(store->commit(std::vector<Write>{EraseSandbox{"a"}, PutSandbox{box("a")}}));
+        REQUIRE(test::commit(*store, {EraseSandbox{"a"}, PutSandbox{box("a")}}));
         CHECK(box_ids(*store) == std::vector<std::string>{"a", "b", "c"});
-        REQUIRE(store->commit(std::vector<Write>{EraseSandbox{"a"}, EraseSandbox{"nobody"}}));
+        REQUIRE(test::commit(*store, {EraseSandbox{"a"}, EraseSandbox{"nobody"}}));
         CHECK(box_ids(*store) == std::vector<std::string>{"b", "c"});
     }
     // A sandbox that another run has stored.
     const auto store = open(file);
-    REQUIRE(store->commit(std::vector<Write>{PutSandbox{box("d")}, PutSandbox{box("c")}, EraseSandbox{"b"}}));
+    REQUIRE(test::commit(*store, {PutSandbox{box("d")}, PutSandbox{box("c")}, EraseSandbox{"b"}}));
     CHECK(box_ids(*store) == std::vector<std::string>{"c", "d"});
 }
 
 TEST_CASE("What a failed batch erased or put is so when it is tried again") {
     const test::TempDir dir;
     const auto store = open(dir.path() / "db");
-    REQUIRE(store->commit(std::vector<Write>{PutSandbox{box("a")}, AppendEvent{1, event(1)}}));
+    REQUIRE(test::commit(*store, {PutSandbox{box("a")}, AppendEvent{1, event(1)}}));
     const std::vector<Write> clash{EraseSandbox{"a"}, PutSandbox{box("b")}, AppendEvent{1, event(1)}};
-    REQUIRE_FALSE(store->commit(clash));
+    REQUIRE_FALSE(test::commit(*store, clash));
     CHECK(box_ids(*store) == std::vector<std::string>{"a"});
-    REQUIRE(store->commit(std::vector<Write>{EraseSandbox{"a"}, PutSandbox{box("b")}}));
+    REQUIRE(test::commit(*store, {EraseSandbox{"a"}, PutSandbox{box("b")}}));
     CHECK(box_ids(*store) == std::vector<std::string>{"b"});
 }

@@ -14,6 +14,7 @@
 #include "tests/support/asked.hpp"
 #include "tests/support/result_printer.hpp"
 #include "tests/support/server_process.hpp"
+#include "tests/support/store_calls.hpp"
 
 using namespace atl;
 using namespace atl::conversation;
@@ -49,12 +50,11 @@ std::unique_ptr<SqliteStore> open(const std::filesystem::path& file) {
 /// A database of some size, closed: conversation 1 with as many events of 50 KB.
 void fill(const std::filesystem::path& file, std::uint64_t events) {
     const auto store = open(file);
-    REQUIRE(store->commit(std::vector<Write>{PutConversation{conversation_record(1)}}));
+    REQUIRE(test::commit(*store, {PutConversation{conversation_record(1)}}));
     const std::string text(50'000, 'x');
     for (std::uint64_t seq = 1; seq <= events; ++seq)
-        REQUIRE(store->commit(std::vector<Write>{AppendEvent{1, event(seq, text)}}));
-    REQUIRE(
-        store->commit(std::vector<Write>{PutTurn{{1, 1, "", "digest", 1, events, events * text.size()}}}));
+        REQUIRE(test::commit(*store, {AppendEvent{1, event(seq, text)}}));
+    REQUIRE(test::commit(*store, {PutTurn{{1, 1, "", "digest", 1, events, events * text.size()}}}));
 }
 
 /// The bytes that this process has read so far (proc(5), /proc/PID/io).
@@ -82,9 +82,8 @@ TEST_CASE("What was committed is there after the store is opened again") {
     TurnRecord turn{1, 1, "key", "digest", 1, 0, 7};
     {
         const auto store = open(dir.path() / "db");
-        REQUIRE(store->commit(std::vector<Write>{PutConversation{conversation_record(1)}, PutSandbox{box},
-                                                 PutTurn{turn}, AppendEvent{1, event(1)},
-                                                 AppendEvent{1, event(2)}}));
+        REQUIRE(test::commit(*store, {PutConversation{conversation_record(1)}, PutSandbox{box}, PutTurn{turn},
+                                      AppendEvent{1, event(1)}, AppendEvent{1, event(2)}}));
     }
     const auto store = open(dir.path() / "db");
     const auto stored = test::load(*store, conversation_record(1).id);
@@ -103,9 +102,9 @@ TEST_CASE("What was committed is there after the store is opened again") {
     REQUIRE((*stored)->turns.size() == 1);
     CHECK((*stored)->turns[0].idempotency_key == "key");
     CHECK_FALSE(test::load(*store, "nobody")->has_value());
-    CHECK(store->find_turn(1, "key")->turn == 1);
-    CHECK(store->find_turn(2, "key")->turn == 0);
-    const auto events = store->read_events(1, 0, 1'000'000);
+    CHECK(test::find_turn(*store, 1, "key")->turn == 1);
+    CHECK(test::find_turn(*store, 2, "key")->turn == 0);
+    const auto events = test::read_events(*store, 1, 0, 1'000'000);
     REQUIRE(events);
     REQUIRE(events->size() == 2);
     CHECK((*events)[1]->json == event(2)->json);
@@ -115,13 +114,13 @@ TEST_CASE("What was committed is there after the store is opened again") {
 TEST_CASE("A batch that fails leaves nothing and can be tried again") {
     const test::TempDir dir;
     const auto store = open(dir.path() / "db");
-    REQUIRE(store->commit(std::vector<Write>{AppendEvent{1, event(2)}}));
+    REQUIRE(test::commit(*store, {AppendEvent{1, event(2)}}));
     const std::vector<Write> clash{AppendEvent{1, event(1)}, AppendEvent{1, event(2)}};
-    const auto failed = store->commit(clash);
+    const auto failed = test::commit(*store, clash);
     REQUIRE_FALSE(failed);
     CHECK(failed.error().code() == base::Errc::storage_failed);
-    CHECK(store->read_events(1, 0, 1'000'000)->size() == 1);
-    REQUIRE(store->commit(std::vector<Write>{AppendEvent{1, event(1)}}));
+    CHECK(test::read_events(*store, 1, 0, 1'000'000)->size() == 1);
+    REQUIRE(test::commit(*store, {AppendEvent{1, event(1)}}));
 }
 
 TEST_CASE("Logs of neighbours do not mix, and reading is bounded") {
@@ -132,18 +131,18 @@ TEST_CASE("Logs of neighbours do not mix, and reading is bounded") {
         writes.emplace_back(AppendEvent{1, event(seq, std::string(1000, 'a'))});
         writes.emplace_back(AppendEvent{2, event(seq, "b")});
     }
-    REQUIRE(store->commit(writes));
-    const auto some = store->read_events(1, 10, 5000);
+    REQUIRE(test::commit(*store, writes));
+    const auto some = test::read_events(*store, 1, 10, 5000);
     REQUIRE(some);
     CHECK(some->size() == 5);
     CHECK(some->front()->seq == 11);
-    CHECK(store->read_events(1, 10, 1)->size() == 1);
-    CHECK(store->read_events(2, 0, 4 * base::k_least_event_cost_bytes)->size() == 4);  // short ones
-    CHECK(store->read_events(1, 100, 5000)->empty());
+    CHECK(test::read_events(*store, 1, 10, 1)->size() == 1);
+    CHECK(test::read_events(*store, 2, 0, 4 * base::k_least_event_cost_bytes)->size() == 4);  // short ones
+    CHECK(test::read_events(*store, 1, 100, 5000)->empty());
     CHECK(store->purge_events(1, 51, 20).value() == 20);
     CHECK(store->purge_events(1, 51, 100).value() == 30);
-    CHECK(store->read_events(1, 0, 1)->front()->seq == 51);
-    CHECK(store->read_events(2, 0, 1)->front()->seq == 1);
+    CHECK(test::read_events(*store, 1, 0, 1)->front()->seq == 51);
+    CHECK(test::read_events(*store, 2, 0, 1)->front()->seq == 1);
 }
 
 TEST_CASE("Turns whose record was not written any more are found in the log") {
@@ -163,7 +162,7 @@ TEST_CASE("Turns whose record was not written any more are found in the log") {
     SECTION("with a record that is still open") {
         writes.emplace_back(PutTurn{TurnRecord{2, 2, "key", "digest", 4, 0, 0}});
     }
-    REQUIRE(store->commit(writes));
+    REQUIRE(test::commit(*store, writes));
     CHECK((*test::load(*store, conversation_record(1).id))->unrecorded_turns.empty());
     const auto stored = test::load(*store, conversation_record(2).id);
     REQUIRE(stored);
@@ -183,10 +182,10 @@ TEST_CASE("Events whose conversation is gone are found without reading every eve
     const auto store = open(dir.path() / "db");
     Record cut = conversation_record(3);
     cut.first_seq = 2;
-    REQUIRE(store->commit(std::vector<Write>{PutConversation{conversation_record(2)}, PutConversation{cut},
-                                             AppendEvent{1, event(1)}, AppendEvent{2, event(1)},
-                                             AppendEvent{3, event(1)}, AppendEvent{3, event(2)},
-                                             AppendEvent{7, event(1)}}));
+    REQUIRE(
+        test::commit(*store, {PutConversation{conversation_record(2)}, PutConversation{cut},
+                              AppendEvent{1, event(1)}, AppendEvent{2, event(1)}, AppendEvent{3, event(1)},
+                              AppendEvent{3, event(2)}, AppendEvent{7, event(1)}}));
     const auto state = test::load_start(*store);
     REQUIRE(state);
     std::vector<std::int64_t> keys;
@@ -214,7 +213,7 @@ TEST_CASE("Lists of the store are pages in order, of one user or all, and say wh
         box.gone = key > 7;
         writes.emplace_back(PutSandbox{box});
     }
-    REQUIRE(store->commit(writes));
+    REQUIRE(test::commit(*store, writes));
     const auto keys = [&](const ListRange& range, std::int64_t expected_next) {
         std::vector<std::int64_t> found;
         store->list(range, [&](base::Result<Listed<ListedConversation>> listed) {
@@ -300,7 +299,7 @@ TEST_CASE("The database is readable by its owner alone") {
     const auto store = open(dir.path() / "db");
     std::uintmax_t wal_bytes = 0;
     store->on_commit([&](std::uintmax_t bytes) { wal_bytes = bytes; });
-    REQUIRE(store->commit(std::vector<Write>{AppendEvent{1, event(1)}}));
+    REQUIRE(test::commit(*store, {AppendEvent{1, event(1)}}));
     CHECK(wal_bytes > 0);
     for (const char* name : {"db", "db-wal", "db-shm"}) {
         struct stat status {};
@@ -313,8 +312,7 @@ TEST_CASE("Another process can make a checkpoint while the database is shared, a
     const test::TempDir dir;
     const auto store = open(dir.path() / "db");
     const auto commit = [&](std::uint64_t seq) {
-        return store->commit(std::vector<Write>{AppendEvent{1, event(seq, std::string(10'000, 'x'))}})
-            .has_value();
+        return test::commit(*store, {AppendEvent{1, event(seq, std::string(10'000, 'x'))}}).has_value();
     };
     REQUIRE(store->set_sharing(SqliteStore::Sharing::exclusive));
     REQUIRE(commit(1));
@@ -333,7 +331,7 @@ TEST_CASE("Another process can make a checkpoint while the database is shared, a
     REQUIRE(commit(3));
     REQUIRE(store->set_sharing(SqliteStore::Sharing::exclusive));
     REQUIRE(commit(4));
-    CHECK(store->read_events(1, 0, 1'000'000)->size() == 4);
+    CHECK(test::read_events(*store, 1, 0, 1'000'000)->size() == 4);
 }
 
 TEST_CASE("A damaged database is refused in clear words") {
@@ -356,7 +354,7 @@ TEST_CASE("A large database is opened and loaded without reading all of it") {
     const auto store = open(dir.path() / "db");
     REQUIRE(test::load_start(*store)->last_key == 1);
     CHECK(bytes_read() - before < size / 20);
-    CHECK(store->read_events(1, 799, 1'000'000)->size() == 1);
+    CHECK(test::read_events(*store, 1, 799, 1'000'000)->size() == 1);
 }
 
 TEST_CASE("A database that was cut short is refused at once") {
@@ -383,14 +381,14 @@ TEST_CASE("Damage that a read meets is told in clear words, and ends the writing
         file << std::string(size / 10 * 8, '\xff');
     }
     std::uint64_t after = 0;
-    auto read = store->read_events(1, after, 1);
-    for (; read && !read->empty(); read = store->read_events(1, after, 1))
+    auto read = test::read_events(*store, 1, after, 1);
+    for (; read && !read->empty(); read = test::read_events(*store, 1, after, 1))
         after = read->back()->seq;
     REQUIRE_FALSE(read);
     CHECK(read.error().detail().find("is damaged") != std::string::npos);
     CHECK(read.error().detail().find("restore the database from a backup") != std::string::npos);
     CHECK(store->usable().error().detail() == read.error().detail());
-    CHECK_FALSE(store->commit(std::vector<Write>{PutConversation{conversation_record(2)}}));
+    CHECK_FALSE(test::commit(*store, {PutConversation{conversation_record(2)}}));
 }
 
 TEST_CASE("A database whose file or log is no longer where it was opened takes no writes until it is back") {
@@ -398,7 +396,7 @@ TEST_CASE("A database whose file or log is no longer where it was opened takes n
     const auto file = dir.path() / "db";
     const auto store = open(file);
     const auto commit = [&](std::int64_t key) {
-        return store->commit(std::vector<Write>{PutConversation{conversation_record(key)}});
+        return test::commit(*store, {PutConversation{conversation_record(key)}});
     };
     REQUIRE(commit(1));
     store->check_files();

@@ -1,5 +1,6 @@
 // The routes of the API over the real managers and a world of fakes (api_server.hpp).
 #include "http/api/ownership.hpp"
+#include "tests/support/websocket_client.hpp"
 #include "tests/unit/http/api_server.hpp"
 
 using namespace atl;
@@ -167,6 +168,40 @@ TEST_CASE("a message starts a turn; a second one has to wait; its key makes a re
     const auto page = server.call_json("GET", path + "/events");
     CHECK(page["events"].back()["type"] == "done");
     CHECK(server.code("POST", path + "/interrupt") == "no_turn");
+}
+
+TEST_CASE(
+    "over a store that answers later, a page, a stream and a WebSocket have the whole log, a key one turn") {
+    ApiServer server;
+    const std::string path = "/v1/conversations/" + server.create();
+    const HeaderList key{{"Idempotency-Key", "k1"}};
+    server.on_loop([&] {
+        server.world.store.later = [&](std::function<void()> answer) {
+            server.world.later(std::move(answer));
+        };
+    });
+    const auto started = server.call("POST", path + "/messages", R"({"content":"hi"})", key);
+    CHECK(started.status == 202);
+    // More than the window keeps.
+    for (std::size_t at = 0; at < base::k_live_window_events + 200; ++at)
+        server.agent_says("text_delta", R"({"delta":"x"})");
+    server.agent_ends_turn();
+    REQUIRE(server.eventually(
+        [&] { return server.world.store.events.rbegin()->second->type == EventType::done; }));
+    const std::uint64_t last =
+        server.on_loop([&] { return server.world.store.events.rbegin()->first.second; });
+    const auto page = server.call_json("GET", path + "/events?limit=10000");
+    CHECK(page["next"] == last);
+    REQUIRE(page["events"].size() == last);
+    auto client = server.client();
+    REQUIRE(client.open_stream("GET", path + "/events").status == 200);
+    WebSocketClient socket(server.client(), path + "/ws");
+    for (std::uint64_t seq = 1; seq <= last; ++seq) {
+        REQUIRE(page["events"][seq - 1]["seq"] == seq);
+        REQUIRE(client.next_event()->id == std::to_string(seq));
+        REQUIRE(json::parse(socket.next_text())["seq"] == seq);
+    }
+    CHECK(server.call("POST", path + "/messages", R"({"content":"hi"})", key).body == started.body);
 }
 
 TEST_CASE("a message's own stream has its turn and ends with done") {
