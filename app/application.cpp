@@ -42,9 +42,9 @@
 #include "core/isolation/user_namespace.hpp"
 #include "core/sandbox/env_policy.hpp"
 #include "core/sandbox/manager.hpp"
-#include "core/sandbox/start_sweep.hpp"
 #include "core/store/checkpointer.hpp"
 #include "core/store/metered_store.hpp"
+#include "core/store/node_store.hpp"
 #include "core/store/sqlite_store.hpp"
 #include "fs-guard/disk_meter.hpp"
 #include "fs-guard/free_space.hpp"
@@ -117,7 +117,7 @@ struct Application::Parts {
     Result<void> open_host();
     Result<void> open_core();
     Result<void> open_database();
-    Result<void> open_disk(const conversation::Snapshot& snapshot);
+    Result<void> open_disk();
     void open_meter();
     void guard_epoll();
     void open_inspector();
@@ -141,6 +141,7 @@ struct Application::Parts {
     std::optional<store::MeteredStore> metered_store;
     std::unique_ptr<fs_guard::HelperClient> remover;
     std::unique_ptr<fs_guard::HelperClient> checkpoint_helper;
+    std::unique_ptr<store::SqliteNodeStore> node;
     std::unique_ptr<fs_guard::HelperClient> measurer;
     std::unique_ptr<fs_guard::HelperClient> inspect_helper;
     std::unique_ptr<fs_guard::DiskMeter> disk_meter;
@@ -267,7 +268,7 @@ Result<void> Application::Parts::open_core() {
     auto snapshot = store->load();
     if (!snapshot)
         return snapshot.error();
-    if (auto ok = open_disk(*snapshot); !ok)
+    if (auto ok = open_disk(); !ok)
         return ok;
     channels = std::make_unique<bridge::UnixChannels>(loop.get_executor(), timers);
     sandbox::ManagerSettings sandbox_settings;
@@ -277,13 +278,16 @@ Result<void> Application::Parts::open_core() {
     sandbox_settings.default_limits = config.default_limits;
     sandbox_settings.host_env = sandbox::pick_host_env(environ);
     sandboxes = std::make_unique<sandbox::Manager>(
-        sandbox::ManagerPorts{clock, timers, *launcher, *groups, *workspaces, *channels, *uids,
+        sandbox::ManagerPorts{clock, timers, *launcher, *groups, *workspaces, *channels, *uids, *node,
                               [] { return read_host_memory("/proc/meminfo"); }},
         sandbox_settings);
     open_inspector();
     if (auto enough = check_required(config.required, gaps()); !enough)
         return enough;
-    sandboxes->hold(groups->take_leftovers());
+    auto taken = sandboxes->take_over(snapshot->sandboxes);
+    if (!taken)
+        return taken.error();
+    orphans = *taken;
     if (::geteuid() != 0)
         guard_epoll();
     journal = std::make_unique<conversation::Journal>(*metered_store, timers);
@@ -292,7 +296,7 @@ Result<void> Application::Parts::open_core() {
     return conversations->restore(std::move(*snapshot));
 }
 
-Result<void> Application::Parts::open_disk(const conversation::Snapshot& snapshot) {
+Result<void> Application::Parts::open_disk() {
     const fs_guard::HelperConfig helper{config.helper, disk_root};
     auto removing = fs_guard::HelperClient::start(loop.get_executor(), timers, helper);
     if (!removing)
@@ -305,6 +309,10 @@ Result<void> Application::Parts::open_disk(const conversation::Snapshot& snapsho
     if (!checking)
         return checking.error();
     checkpoint_helper = std::move(*checking);
+    auto facts = store::SqliteNodeStore::open(data.node_database(), *checkpoint_helper);
+    if (!facts)
+        return facts.error();
+    node = std::move(*facts);
     // A third: neither may hold up a look at a workspace that grows.
     auto measuring = fs_guard::HelperClient::start(loop.get_executor(), timers, helper);
     if (!measuring)
@@ -322,7 +330,6 @@ Result<void> Application::Parts::open_disk(const conversation::Snapshot& snapsho
     if (!provisioned)
         return provisioned.error();
     workspaces = std::move(*provisioned);
-    orphans = sandbox::sweep_at_start(snapshot.sandboxes, *groups, *workspaces, *uids);
     return {};
 }
 

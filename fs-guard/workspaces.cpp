@@ -369,6 +369,14 @@ std::vector<std::uint32_t> Workspaces::empty_trash(std::function<void(base::Resu
     return owners;
 }
 
+std::optional<std::uint32_t> Workspaces::owner(const std::string& sandbox_id) const {
+    struct stat status {};
+    if (!base::is_id(sandbox_id) ||
+        ::fstatat(workspaces_.get(), sandbox_id.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
+        return std::nullopt;
+    return status.st_uid < base::k_first_host_uid ? 0 : status.st_uid;
+}
+
 std::vector<std::string> Workspaces::owned_by(const std::vector<std::uint32_t>& host_uids) const {
     std::vector<std::string> owned;
     if (host_uids.empty())

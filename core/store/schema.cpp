@@ -114,10 +114,15 @@ CREATE UNIQUE INDEX conversations_by_id ON conversations (id);
 CREATE UNIQUE INDEX sandboxes_by_id ON sandboxes (id);
 )sql";
 
+// Facts of the host are in the node's store: those of earlier versions are made anew from the workspaces.
+constexpr const char* k_version_5 = R"sql(
+ALTER TABLE sandboxes DROP COLUMN host_uid;
+)sql";
+
 // Each says its tables in full, or the columns that it adds: a step is never changed once there are databases
 // of it.
 constexpr std::array<const char*, k_schema_version> k_steps = {k_version_1, k_version_2, k_version_3,
-                                                               k_version_4};
+                                                               k_version_4, k_version_5};
 
 }  // namespace
 

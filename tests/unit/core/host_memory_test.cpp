@@ -113,7 +113,7 @@ class House {
         sandbox::ManagerSettings with;
         with.memory_reserve = memory_reserve;
         sandboxes.emplace(sandbox::ManagerPorts{world.clock, world.timers, world, world, world, world, world,
-                                                [this] { return host; }},
+                                                world.node, [this] { return host; }},
                           with);
         journal_.emplace(world.store, world.timers);
         conversation::ManagerSettings settings;

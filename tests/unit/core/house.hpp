@@ -78,11 +78,13 @@ class House {
   private:
     void open() {
         sandboxes.emplace(sandbox::ManagerPorts{world.clock, world.timers, world, world, world, world, world,
-                                                [this] { return host; }},
+                                                world.node, [this] { return host; }},
                           sandbox_settings_);
         journal_.emplace(world.store, world.timers);
         conversations.emplace(world.clock, world.timers, *sandboxes, *journal_, world.store, settings_);
-        conversations->restore(world.store.load().value()).value();
+        conversation::Snapshot snapshot = world.store.load().value();
+        sandboxes->take_over(snapshot.sandboxes).value();
+        conversations->restore(std::move(snapshot)).value();
     }
 
     sandbox::ManagerSettings sandbox_settings_;
