@@ -539,8 +539,7 @@ void Conversation::begin_removal() {
 }
 
 void Conversation::on_sandbox_removed() {
-    // The lease of its uid is over; the record stays with an ended conversation to be shown.
-    sandbox_record_.host_uid = 0;
+    // The record stays with an ended conversation to be shown.
     sandbox_record_.gone = true;
     sandbox_record_.env.clear();
     perform(machine_.removed());

@@ -8,6 +8,13 @@
 
 namespace atl::conversation {
 
+std::vector<sandbox::Record> StartState::sandboxes() const {
+    std::vector<sandbox::Record> all = owned;
+    all.insert(all.end(), standalone.begin(), standalone.end());
+    all.insert(all.end(), abandoned.begin(), abandoned.end());
+    return all;
+}
+
 base::Result<void> Restore::run(const StartState& state) {
     for (const LeftEvents& left : state.left_events)
         context_.journal.purge(left.key, left.below_seq);
@@ -22,10 +29,6 @@ base::Result<void> Restore::run(const StartState& state) {
 }
 
 void Restore::restore_sandboxes(const StartState& state) {
-    for (const auto* records : {&state.owned, &state.standalone, &state.abandoned}) {
-        for (const sandbox::Record& record : *records)
-            context_.sandboxes.reserve(record);
-    }
     // The conversation was deleted and the server ended before the workspace was.
     for (const sandbox::Record& record : state.abandoned) {
         context_.sandboxes.adopt(record);

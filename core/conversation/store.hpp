@@ -109,6 +109,9 @@ struct StartState {
     std::vector<LeftEvents> left_events;
     base::CountsBy<Status> by_status;  // of all conversations
     std::int64_t last_key = 0;         // the highest key that any row uses
+
+    /// All that are not gone.
+    std::vector<sandbox::Record> sandboxes() const;
 };
 
 /// The answer to a read: called once, from inside the call or later from the loop. Errors: storage_failed.

@@ -11,7 +11,6 @@ sandbox::Record without_env(const sandbox::Record& record) {
     sandbox::Record told;
     told.id = record.id;
     told.conversation_id = record.conversation_id;
-    told.host_uid = record.host_uid;
     told.generation = record.generation;
     told.network = record.network;
     told.limits = record.limits;

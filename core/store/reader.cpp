@@ -49,21 +49,20 @@ sandbox::Record sandbox_at(SQLite::Statement& row, Environment environment) {
     sandbox::Record record;
     record.id = row.getColumn(1).getString();
     record.conversation_id = row.getColumn(2).getString();
-    record.host_uid = row.getColumn(3).getUInt();
-    record.generation = row.getColumn(4).getUInt();
-    record.network = static_cast<sandbox::NetworkMode>(row.getColumn(5).getInt());
-    record.limits.memory_mb = row.getColumn(6).getUInt();
-    record.limits.cpu_percent = row.getColumn(7).getUInt();
-    record.limits.disk_mb = row.getColumn(8).getUInt();
-    record.limits.max_processes = row.getColumn(9).getUInt();
+    record.generation = row.getColumn(3).getUInt();
+    record.network = static_cast<sandbox::NetworkMode>(row.getColumn(4).getInt());
+    record.limits.memory_mb = row.getColumn(5).getUInt();
+    record.limits.cpu_percent = row.getColumn(6).getUInt();
+    record.limits.disk_mb = row.getColumn(7).getUInt();
+    record.limits.max_processes = row.getColumn(8).getUInt();
     if (environment == Environment::parsed)
-        record.env = parse_env(row.getColumn(10).getString());
-    record.metadata = row.getColumn(11).getString();
-    record.created_at = wall(row.getColumn(12).getInt64());
-    record.ttl_seconds = row.getColumn(13).getUInt();
-    record.gone = row.getColumn(14).getInt() != 0;
-    record.limits.max_sockets = row.getColumn(15).getUInt();
-    record.limits.max_open_files = row.getColumn(16).getUInt();
+        record.env = parse_env(row.getColumn(9).getString());
+    record.metadata = row.getColumn(10).getString();
+    record.created_at = wall(row.getColumn(11).getInt64());
+    record.ttl_seconds = row.getColumn(12).getUInt();
+    record.gone = row.getColumn(13).getInt() != 0;
+    record.limits.max_sockets = row.getColumn(14).getUInt();
+    record.limits.max_open_files = row.getColumn(15).getUInt();
     return record;
 }
 
@@ -283,7 +282,7 @@ StartState Reader::load_start() {
         if (status == Status::ended) {
             Rows sandbox(sandbox_);
             sandbox->bind(1, conversations.getColumn(4).getString());
-            is_unfinished = sandbox.next() && sandbox->getColumn(14).getInt() == 0;
+            is_unfinished = sandbox.next() && sandbox->getColumn(13).getInt() == 0;
         }
         if (is_unfinished)
             state.unfinished.push_back(conversations.getColumn(1).getString());
@@ -299,7 +298,7 @@ StartState Reader::load_start() {
         "WHERE conversations.id = sandboxes.conversation_id AND sandbox_id = sandboxes.id) "
         "FROM sandboxes WHERE gone = 0 ORDER BY key");
     while (sandboxes.executeStep()) {
-        const bool is_abandoned = sandboxes.getColumn(17).getInt() != 0;
+        const bool is_abandoned = sandboxes.getColumn(16).getInt() != 0;
         if (is_abandoned) {
             state.abandoned.push_back(sandbox_at(sandboxes, Environment::left_out));
         } else if (sandboxes.getColumn(2).getString().empty()) {
@@ -307,9 +306,8 @@ StartState Reader::load_start() {
         } else {
             sandbox::Record& owned = state.owned.emplace_back();
             owned.id = sandboxes.getColumn(1).getString();
-            owned.host_uid = sandboxes.getColumn(3).getUInt();
-            owned.generation = sandboxes.getColumn(4).getUInt();
-            owned.limits.memory_mb = sandboxes.getColumn(6).getUInt();
+            owned.generation = sandboxes.getColumn(3).getUInt();
+            owned.limits.memory_mb = sandboxes.getColumn(5).getUInt();
         }
     }
     find_left_events(state);

@@ -118,7 +118,9 @@ CREATE UNIQUE INDEX sandboxes_by_id ON sandboxes (id);
 
 // Lists of one user; what ends first; the turns that a start has to close. A conversation without a user and
 // without a time to live is in neither. 3 is Status::ended.
+// Facts of the host are in the node's store: those of earlier versions are made anew from the workspaces.
 constexpr const char* k_version_5 = R"sql(
+ALTER TABLE sandboxes DROP COLUMN host_uid;
 CREATE INDEX conversations_by_user ON conversations (user_id) WHERE user_id IS NOT NULL;
 CREATE INDEX conversations_by_end ON conversations (created_at + 1000 * ttl_seconds)
     WHERE ttl_seconds > 0 AND status <> 3;

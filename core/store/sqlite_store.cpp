@@ -1,16 +1,15 @@
 #include "core/store/sqlite_store.hpp"
 
 #include <sqlite3.h>
-#include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Statement.h>
 #include <SQLiteCpp/Transaction.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
 
+#include "core/store/connection.hpp"
 #include "core/store/database_files.hpp"
 #include "core/store/env_text.hpp"
 #include "core/store/reader.hpp"
@@ -35,43 +34,15 @@ using conversation::TurnRecord;
 
 namespace {
 
-/// https://sqlite.org/rescode.html
-bool is_damage(const SQLite::Exception& error) {
-    const int code = error.getErrorCode() & 0xff;
-    return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
-}
-/// Two rows of one id, from before there were unique indexes.
-bool is_ambiguous(const SQLite::Exception& error) {
-    return (error.getErrorCode() & 0xff) == SQLITE_CONSTRAINT;
-}
-
 constexpr char k_restore_advice[] =
     "; stop the server, keep the damaged file and restore the database from a backup "
     "(docs/operations/backup.md)";
 
-Error damaged(const std::filesystem::path& file, const std::string& what) {
-    return {Errc::storage_failed,
-            "the database " + file.string() + " is damaged (" + what + ")" + k_restore_advice};
-}
-
 }  // namespace
 
-struct SqliteStore::Impl {
-    explicit Impl(const std::filesystem::path& path)
-        : file(path),
-          database(path.c_str(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX) {
-        // Takes the place of automatic checkpoints (https://sqlite.org/c3ref/wal_hook.html).
-        sqlite3_wal_hook(
-            database.getHandle(),
-            [](void* self, sqlite3*, const char*, int frames) {
-                static_cast<Impl*>(self)->wal_frames = static_cast<std::uintmax_t>(frames);
-                return SQLITE_OK;
-            },
-            this);
-    }
+struct SqliteStore::Impl : Connection {
+    explicit Impl(const std::filesystem::path& path) : Connection(path, k_restore_advice) {}
 
-    /// The error of a failed call; damage stays known.
-    Error failure(const SQLite::Exception& error);
     void prepare();
     /// Ends a failed batch. sqlite3_reset() repeats the error of a failed step, so that is taken here and
     /// not left for the statement's next use.
@@ -87,30 +58,15 @@ struct SqliteStore::Impl {
     template <class Call>
     auto read_with(Call call) -> Result<decltype(call(std::declval<Reader&>()))>;
 
-    std::filesystem::path file;
-    SQLite::Database database;
     OpenedFiles opened;
-    std::optional<Error> damage;  // for good
-    std::optional<Error> lost;    // while a file is not where it was opened
+    std::optional<Error> lost;  // while a file is not where it was opened
     std::map<Sharer, Sharing> sharing;
-    std::uintmax_t wal_frames = 0;
-    std::uintmax_t page_bytes = 0;
     std::function<void(std::uintmax_t)> committed;
     std::unique_ptr<SQLite::Statement> begin, end;
     std::unique_ptr<SQLite::Statement> put_conversation, erase_conversation, put_sandbox, erase_sandbox,
         put_turn, forget_turns, append_event, purge, read, find;
     std::optional<Reader> reader;
 };
-
-Error SqliteStore::Impl::failure(const SQLite::Exception& error) {
-    if (is_damage(error)) {
-        if (!damage)
-            damage = damaged(file, error.what());
-        return *damage;
-    }
-    return {Errc::storage_failed, std::string("the database: ") + error.what() + " (SQLite result " +
-                                      std::to_string(error.getExtendedErrorCode()) + ")"};
-}
 
 void SqliteStore::Impl::prepare() {
     const auto statement = [&](const char* sql) {
@@ -126,8 +82,8 @@ void SqliteStore::Impl::prepare() {
         "last_active_at = excluded.last_active_at, first_seq = excluded.first_seq");
     erase_conversation = statement("DELETE FROM conversations WHERE key = ?");
     put_sandbox = statement(
-        "INSERT INTO sandboxes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
-        "conversation_id = excluded.conversation_id, host_uid = excluded.host_uid, "
+        "INSERT INTO sandboxes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
+        "conversation_id = excluded.conversation_id, "
         "generation = excluded.generation, network = excluded.network, memory_mb = excluded.memory_mb, "
         "cpu_percent = excluded.cpu_percent, disk_mb = excluded.disk_mb, "
         "max_processes = excluded.max_processes, env = excluded.env, metadata = excluded.metadata, "
@@ -160,34 +116,17 @@ SqliteStore::SqliteStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 SqliteStore::~SqliteStore() = default;
 
 Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::filesystem::path& file) {
-    if (auto whole = check_length(file); !whole)
-        return damaged(file, whole.error().detail());
-    // SQLite gives its -wal and -shm files the mode of the database.
-    const mode_t old_mask = ::umask(0077);
-    // Without it each allocation takes a lock; too late, and without effect, once SQLite was used.
-    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+    if (auto whole = Connection::check(file, k_restore_advice); !whole)
+        return whole.error();
     try {
         auto impl = std::make_unique<Impl>(file);
-        SQLite::Database& database = impl->database;
-        database.exec("PRAGMA journal_mode = WAL");
-        database.exec("PRAGMA synchronous = NORMAL");
-        database.exec("PRAGMA cache_size = -4096");
-        database.exec("PRAGMA trusted_schema = OFF");
-        database.setBusyTimeout(2000);
-        auto migrated = migrate(database);
-        ::umask(old_mask);
-        if (!migrated)
+        if (auto migrated = migrate(impl->database); !migrated)
             return migrated.error();
-        impl->page_bytes = database.execAndGet("PRAGMA page_size").getUInt();
         impl->prepare();
         impl->opened = OpenedFiles(file);
         return std::unique_ptr<SqliteStore>(new SqliteStore(std::move(impl)));
     } catch (const SQLite::Exception& error) {
-        ::umask(old_mask);
-        if (is_damage(error) || is_ambiguous(error))
-            return damaged(file, error.what());
-        return Error(Errc::storage_failed, "cannot open the database " + file.string() + ": " + error.what() +
-                                               "; check that the folder is writable and the disk not full");
+        return Connection::refusal(file, k_restore_advice, error);
     }
 }
 
@@ -233,7 +172,7 @@ Result<void> SqliteStore::keep(const std::vector<conversation::Write>& writes) {
             std::visit([&](const auto& one) { impl_->apply(one); }, write);
         run(*impl_->end);
         if (impl_->committed)
-            impl_->committed(impl_->wal_frames * impl_->page_bytes);
+            impl_->committed(impl_->log_bytes());
         return {};
     } catch (const SQLite::Exception& error) {
         const Error failure = impl_->failure(error);
@@ -280,20 +219,19 @@ void SqliteStore::Impl::apply(const PutSandbox& write) {
     s.bind(1);  // a new row gets the next key
     s.bindNoCopy(2, record.id);
     s.bindNoCopy(3, record.conversation_id);
-    s.bind(4, record.host_uid);
-    s.bind(5, record.generation);
-    s.bind(6, static_cast<int>(record.network));
-    s.bind(7, record.limits.memory_mb);
-    s.bind(8, record.limits.cpu_percent);
-    s.bind(9, record.limits.disk_mb);
-    s.bind(10, record.limits.max_processes);
-    s.bindNoCopy(11, env);
-    s.bind(12, record.metadata.empty() ? std::string("{}") : record.metadata);
-    s.bind(13, millis(record.created_at));
-    s.bind(14, record.ttl_seconds);
-    s.bind(15, record.gone ? 1 : 0);
-    s.bind(16, record.limits.max_sockets);
-    s.bind(17, record.limits.max_open_files);
+    s.bind(4, record.generation);
+    s.bind(5, static_cast<int>(record.network));
+    s.bind(6, record.limits.memory_mb);
+    s.bind(7, record.limits.cpu_percent);
+    s.bind(8, record.limits.disk_mb);
+    s.bind(9, record.limits.max_processes);
+    s.bindNoCopy(10, env);
+    s.bind(11, record.metadata.empty() ? std::string("{}") : record.metadata);
+    s.bind(12, millis(record.created_at));
+    s.bind(13, record.ttl_seconds);
+    s.bind(14, record.gone ? 1 : 0);
+    s.bind(15, record.limits.max_sockets);
+    s.bind(16, record.limits.max_open_files);
     s.exec();
 }
 

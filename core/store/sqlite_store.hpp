@@ -1,5 +1,4 @@
-// The Store of conversations in one SQLite database (WAL, synchronous NORMAL: a commit survives the death
-// of the process at once, and of the machine up to the last checkpoint or sync; sqlite.org/wal.html).
+// The Store of conversations in one SQLite database (connection.hpp says what a commit survives).
 //
 // Invariants: one connection, one process (the data directory is locked before this is opened); the file is
 // mode 0600; automatic checkpoints are off: checkpointer.hpp has them made outside the loop. A database that

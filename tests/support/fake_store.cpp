@@ -284,4 +284,30 @@ void FakeStore::find_turn(std::int64_t key, const std::string& idempotency_key,
     answer<TurnRecord>(std::move(read), std::move(done));
 }
 
+Result<void> FakeNodeStore::put(const sandbox::HostFacts& put) {
+    if (fails())
+        return Error(Errc::storage_failed, "injected");
+    require(put.host_uid == 0 || !names(put.host_uid), "the facts of two sandboxes name one uid");
+    facts[put.sandbox_id] = put.host_uid;
+    return {};
+}
+
+Result<void> FakeNodeStore::erase(const std::string& sandbox_id) {
+    if (fails())
+        return Error(Errc::storage_failed, "injected");
+    facts.erase(sandbox_id);
+    return {};
+}
+
+Result<std::vector<sandbox::HostFacts>> FakeNodeStore::load() {
+    std::vector<sandbox::HostFacts> loaded;
+    for (const auto& [id, uid] : facts)
+        loaded.push_back({id, uid});
+    return loaded;
+}
+
+bool FakeNodeStore::names(std::uint32_t host_uid) const {
+    return std::ranges::any_of(facts, [&](const auto& entry) { return entry.second == host_uid; });
+}
+
 }  // namespace atl::test

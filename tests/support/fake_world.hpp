@@ -3,7 +3,8 @@
 // order. Failures are injected by a chance that the test sets.
 //
 // Invariants checked here: no callback after the destruction of its object, one answer a request, one
-// living process a sandbox, a workspace's uid is unique.
+// living process a sandbox, a workspace's uid is unique; a uid is leased to one sandbox, whose facts name it
+// first, and free only when its last file is gone.
 #pragma once
 
 #include <deque>
@@ -14,10 +15,12 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/clock.hpp"
 #include "core/conversation/store.hpp"
+#include "core/sandbox/node_store.hpp"
 #include "core/sandbox/ports.hpp"
 
 namespace atl::test {
@@ -128,6 +131,19 @@ class FakeStore final : public conversation::Store {
     }
 };
 
+/// The node's store of a server that may be killed.
+class FakeNodeStore final : public sandbox::NodeStore {
+  public:
+    base::Result<void> put(const sandbox::HostFacts& put) override;
+    base::Result<void> erase(const std::string& sandbox_id) override;
+    base::Result<std::vector<sandbox::HostFacts>> load() override;
+    bool names(std::uint32_t host_uid) const;
+
+    std::function<bool()> fails = [] { return false; };
+    std::map<std::string, std::uint32_t> facts;  // id -> uid
+    std::map<std::string, std::uint32_t> older;  // the same, of an earlier moment
+};
+
 struct FakeWorld;
 
 /// The outside view of a generation: a process that the test can end, and its agent.
@@ -172,9 +188,6 @@ struct FakeWorld : sandbox::Launcher,
     /// The server is gone: drops all callbacks. The kernel kills every process except stuck ones.
     void server_killed();
 
-    /// Does the sweep of a start: removes workspaces that the store does not know and that have no process.
-    void sweep();
-
     /// The process dies, its streams end.
     void process_dies(const std::shared_ptr<FakeProcessState>& process, sandbox::Exit exit);
     void end_query(FakeQueryState& query, sandbox::QueryEnd end);
@@ -189,7 +202,8 @@ struct FakeWorld : sandbox::Launcher,
         std::function<void(sandbox::Exit)> on_exit) override;
     void describe(sandbox::Enforcement&, sandbox::NetworkMode) const override {}
     // ResourceGroups
-    std::vector<sandbox::Leftover> take_leftovers() override;
+    std::span<const sandbox::Leftover> leftovers() const override { return left; }
+    std::vector<sandbox::Leftover> take_leftovers() override { return std::exchange(left, {}); }
     base::Result<std::unique_ptr<sandbox::ResourceGroup>> create(const std::string& name,
                                                                  const sandbox::Limits& limits) override;
     void describe(sandbox::Enforcement&) const override {}
@@ -205,11 +219,12 @@ struct FakeWorld : sandbox::Launcher,
     void watch(const std::string& sandbox_id, std::uint32_t limit_mb,
                std::function<void(sandbox::Exit)> on_excess,
                std::function<void(std::uint64_t, std::uint64_t)> on_warning) override;
-    sandbox::Sweep sweep(const std::vector<std::string>&, std::function<void(base::Result<void>)>,
-                         const std::vector<std::string>&) override {
-        return {};
-    }
-    std::vector<std::string> owned_by(const std::vector<std::uint32_t>&) const override { return {}; }
+    /// There are no orphans here: who loses a claimed workspace breaks an invariant.
+    sandbox::Sweep sweep(const std::vector<std::string>& known_ids,
+                         std::function<void(base::Result<void>)> done,
+                         const std::vector<std::string>& held_ids) override;
+    std::optional<std::uint32_t> owner(const std::string& sandbox_id) const override;
+    std::vector<std::string> owned_by(const std::vector<std::uint32_t>& host_uids) const override;
     void set_limit(const std::string&, std::uint32_t) override {}
     void unwatch(const std::string& sandbox_id) override { watched.erase(sandbox_id); }
     std::optional<sandbox::DiskUsage> usage(const std::string& sandbox_id) const override {
@@ -224,13 +239,24 @@ struct FakeWorld : sandbox::Launcher,
     base::Result<std::uint32_t> acquire() override;
     void adopt(std::uint32_t host_uid) override;
     void release(std::uint32_t host_uid) override;
+    void quarantine(const std::vector<std::uint32_t>& host_uids) override;
+    void lift_quarantine() override { quarantined.clear(); }
+    void hold(const std::vector<std::uint32_t>& host_uids) override;
 
+    /// The two stores are never of one moment: facts are lost, or older than the disk and the store, or of a
+    /// sandbox that the killed server did not get to make.
+    void change_facts();
+    /// The node's store has the uid of each workspace of a sandbox that is there.
+    void check_facts(const std::function<bool(const std::string& sandbox_id)>& is_there) const;
+    void find_leftovers();
+    bool has_files(std::uint32_t host_uid) const;
     void comes_loose(const std::shared_ptr<FakeProcessState>& process);
 
     std::mt19937_64 random;
     FakeClock clock;
     FakeTimers timers;
     FakeStore store;
+    FakeNodeStore node;
     unsigned failure_per_mille = 0;
     sandbox::Usage used;                          // by every group
     std::optional<sandbox::DiskUsage> disk_used;  // by every workspace that is measured
@@ -242,9 +268,12 @@ struct FakeWorld : sandbox::Launcher,
     std::vector<std::shared_ptr<FakeQueryState>> queries;          // open ones
     std::map<std::string, std::uint32_t> workspaces;               // id -> uid
     std::set<std::string> unclaimed;                               // of those
+    std::map<std::string, std::uint32_t> trash;                    // the same, being removed
     std::set<std::string> groups;
+    std::vector<sandbox::Leftover> left;  // of an earlier server
     std::set<std::uint32_t> uids;
-    std::set<std::uint32_t> withheld;  // of processes that an earlier server left (HostUidLeases::hold)
+    std::set<std::uint32_t> withheld;     // of processes that an earlier server left, by hold()
+    std::set<std::uint32_t> quarantined;  // of its trash
     pid_t last_pid = 1;
     std::string measured;  // a sandbox that may be stopped without a change of status
 };

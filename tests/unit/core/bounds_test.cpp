@@ -71,7 +71,6 @@ void fill_store(FakeStore& store, std::size_t count) {
         sandbox::Record box;
         box.id = record.sandbox_id;
         box.conversation_id = record.id;
-        box.host_uid = static_cast<std::uint32_t>(base::k_first_host_uid + at);
         store.sandboxes.emplace(box.id, box);
         // The record of this turn was lost with the server: only its events are left.
         const auto event = conversation::make_event(1, conversation::EventType::done, {}, 1, "{}");

@@ -24,7 +24,8 @@ class Followers {
         for (std::size_t at = 0; at < followers_.size(); ++at) {
             Follower& follower = followers_[at];
             // Some stay away for a while: only what nobody follows is unloaded.
-            if (!follower.subscription && !follower.is_asking && !away_ && (stay_ || world_.chance(300)))
+            if (!follower.subscription && !follower.is_asking && !follower.is_over && !away_ &&
+                (stay_ || world_.chance(300)))
                 subscribe(at, conversations);
             if (follower.subscription && (*follower.woken || (!stay_ && world_.chance(100))))
                 read(follower);
@@ -35,6 +36,7 @@ class Followers {
         for (auto& follower : followers_) {
             leave(follower);
             follower.is_asking = false;
+            follower.is_over = false;  // a deletion that was not committed is undone
         }
     }
     /// Nobody follows from now on.
@@ -64,6 +66,7 @@ class Followers {
         std::unique_ptr<conversation::Subscription> subscription;
         std::shared_ptr<bool> woken;
         bool is_asking = false;  // for a subscription
+        bool is_over = false;    // the conversation is gone
     };
 
     /// The answer may come later: the conversation may have to be loaded.
@@ -78,6 +81,7 @@ class Followers {
                     const auto code = subscription.error().code();
                     require(code == base::Errc::not_found || code == base::Errc::seq_expired,
                             "a reconnect was refused: " + subscription.error().detail());
+                    follower.is_over = code == base::Errc::not_found;
                     if (code == base::Errc::seq_expired)
                         follower.cursor = 0;
                 } else if (!away_) {

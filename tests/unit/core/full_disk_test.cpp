@@ -12,7 +12,8 @@ using namespace atl;
 
 TEST_CASE("A deletion frees its workspace although the store refuses, and is answered once it recovers") {
     test::FakeWorld world(1);
-    sandbox::Manager sandboxes({world.clock, world.timers, world, world, world, world, world}, {});
+    sandbox::Manager sandboxes({world.clock, world.timers, world, world, world, world, world, world.node},
+                               {});
     conversation::Journal journal(world.store, world.timers);
     conversation::ManagerSettings settings;
     settings.agents = {sandbox::AgentSpec{"shell", sandbox::AgentSpec::Kind::shell, {}, {}}};
@@ -31,6 +32,7 @@ TEST_CASE("A deletion frees its workspace although the store refuses, and is ans
     spdlog::set_level(spdlog::level::off);
     bool full = true;
     world.store.fails = [&] { return full; };
+    world.node.fails = [&] { return full; };
     bool removed = false;
     manager.remove(id, [&](const base::Result<void>&) { removed = true; });
     run();

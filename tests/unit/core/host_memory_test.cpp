@@ -5,6 +5,7 @@
 #include "core/conversation/journal.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/sandbox/manager.hpp"
+#include "tests/support/asked.hpp"
 #include "tests/support/fake_world.hpp"
 
 using namespace atl;
@@ -113,7 +114,7 @@ class House {
         sandbox::ManagerSettings with;
         with.memory_reserve = memory_reserve;
         sandboxes.emplace(sandbox::ManagerPorts{world.clock, world.timers, world, world, world, world, world,
-                                                [this] { return host; }},
+                                                world.node, [this] { return host; }},
                           with);
         journal_.emplace(world.store, world.timers);
         conversation::ManagerSettings settings;

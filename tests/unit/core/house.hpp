@@ -79,11 +79,13 @@ class House {
   private:
     void open() {
         sandboxes.emplace(sandbox::ManagerPorts{world.clock, world.timers, world, world, world, world, world,
-                                                [this] { return host; }},
+                                                world.node, [this] { return host; }},
                           sandbox_settings_);
         journal_.emplace(world.store, world.timers);
         conversations.emplace(world.clock, world.timers, *sandboxes, *journal_, world.store, settings_);
-        conversations->restore(load_start(world.store).value()).value();
+        const conversation::StartState state = load_start(world.store).value();
+        sandboxes->take_over(state.sandboxes()).value();
+        conversations->restore(state).value();
     }
 
     sandbox::ManagerSettings sandbox_settings_;

@@ -45,12 +45,14 @@ class History {
         world_.failure_per_mille = world_.chance(500) ? 60 : 0;
         world_.has_freezer = !world_.chance(100);
         flaky_store_ = world_.chance(200);
+        flaky_node_ = world_.chance(200);
         far_store_ = world_.chance(300);
         pooled_ = world_.chance(300) ? 1 + world_.pick(3) : 0;
         // While its store refuses, a server removes workspaces before it can commit that.
         world_.workspaces_may_be_missing = flaky_store_;
         world_.store.fails = [this] { return flaky_store_ && world_.chance(100); };
         world_.store.reads_first = [this] { return world_.chance(500); };
+        world_.node.fails = [this] { return flaky_node_ && world_.chance(100); };
         start_server();
     }
 
@@ -62,6 +64,7 @@ class History {
         world_.failure_per_mille = 0;
         flaky_store_ = false;
         followers_.stay();
+        flaky_node_ = false;
         settle();
         for (std::size_t round = 0; round < 1000; ++round) {
             follow();
@@ -78,10 +81,9 @@ class History {
 
   private:
     void start_server() {
-        sandboxes_.emplace(
-            sandbox::ManagerPorts{world_.clock, world_.timers, world_, world_, world_, world_, world_},
-            sandbox::ManagerSettings{3, {}});
-        sandboxes_->hold(world_.take_leftovers());
+        sandboxes_.emplace(sandbox::ManagerPorts{world_.clock, world_.timers, world_, world_, world_, world_,
+                                                 world_, world_.node},
+                           sandbox::ManagerSettings{3, {}});
         journal_.emplace(world_.store, world_.timers);
         conversation::ManagerSettings settings;
         settings.agents = {sandbox::AgentSpec{"shell", sandbox::AgentSpec::Kind::shell, {}, {}}};
@@ -92,8 +94,12 @@ class History {
         const bool store_was_flaky = std::exchange(flaky_store_, false);
         world_.store.hear_of_new_server();
         manager_.emplace(world_.clock, world_.timers, *sandboxes_, *journal_, world_.store, settings);
-        require(manager_->restore(load_start(world_.store).value()).has_value(), "restore failed");
+        const bool node_was_flaky = std::exchange(flaky_node_, false);
+        const conversation::StartState state = load_start(world_.store).value();
+        require(sandboxes_->take_over(state.sandboxes()).has_value(), "taking over failed");
+        require(manager_->restore(state).has_value(), "restore failed");
         flaky_store_ = store_was_flaky;
+        flaky_node_ = node_was_flaky;
         if (far_store_)
             world_.store.later = [this](std::function<void()> answer) { world_.later(std::move(answer)); };
         manager_->open_pool();
@@ -109,6 +115,7 @@ class History {
         held_.clear();
         world_.server_killed();  // completions that the destructors queued never run
         left_over_ = world_.processes.size();
+        world_.change_facts();
         start_server();
         ++kills_;
         open_answers_.clear();  // those it had not given will not come
@@ -356,6 +363,7 @@ class History {
         require(sandboxes_->undying_count() <= sandboxes_->living(), "the undying have no place");
         check_frozen();
         check_leases();
+        world_.check_facts([this](const std::string& id) { return sandboxes_->find(id) != nullptr; });
         check_stats();
         check_log(world_.store);
     }
@@ -486,14 +494,21 @@ class History {
             check_pool();
         require(world_.processes.empty(), "a process is left");
         require(world_.groups.empty(), "a group is left");
-        world_.sweep();
-        require(world_.workspaces.empty(), "a workspace is left");
-        require(world_.uids.empty(), "a uid is left");
+        for (const std::uint32_t uid : world_.uids)
+            require(world_.node.names(uid), "a uid is left");
         require(world_.store.conversations.empty() && world_.store.sandboxes.empty(), "rows are left");
         require(world_.store.turns.empty() && world_.store.events.empty(), "a log is left");
         require(sandboxes_->living() == 0, "the count of the living is wrong");
         require(sandboxes_->undying_count() == 0, "the undying are never forgotten");
         check_stats_at_rest();
+        // What the next start removes: workspaces that only processes of an earlier server held, and facts
+        // that could not be erased.
+        pooled_ = 0;
+        kill_server();
+        settle();
+        require(world_.workspaces.empty() && world_.trash.empty(), "a workspace is left");
+        require(world_.node.facts.empty(), "facts of the host are left");
+        require(world_.uids.empty() && world_.quarantined.empty(), "a uid is left");
     }
 
     /// If there is room, the pool is full; its sandboxes end with the server.
@@ -532,6 +547,7 @@ class History {
     std::size_t pooled_ = 0;
     std::size_t left_over_ = 0;  // processes of earlier servers
     bool flaky_store_ = false;
+    bool flaky_node_ = false;
     bool far_store_ = false;                   // it answers later
     std::multiset<std::string> open_answers_;  // requests, by what they ask for
     int kills_ = 0;

@@ -125,7 +125,8 @@ TEST_CASE("residents: a user's bound counts those that are not in memory") {
     request.user_id = "ben";
     CHECK(house.create(request).has_value());
     request.user_id = "ann";
-    REQUIRE(house.answer<void>([&](auto reply) { house.conversations->remove(id, std::move(reply)); }));
+    REQUIRE(house.answer<void>([&](auto reply) { house.conversations->remove(id, std::move(reply)); })
+                .has_value());
     CHECK(house.create(request).has_value());
     CHECK(house.create(request).error().code() == base::Errc::too_many_conversations);
 }
@@ -137,7 +138,8 @@ TEST_CASE("residents: a deletion finds one that is not in memory, and leaves not
     REQUIRE(house.conversations->loaded() == 0);
     CHECK(test::get_sandbox(*house.conversations, sandbox_id)->status == sandbox::Status::terminated);
     CHECK(test::list_sandboxes(*house.conversations, 10)->items.size() == 1);
-    REQUIRE(house.answer<void>([&](auto reply) { house.conversations->remove(id, std::move(reply)); }));
+    REQUIRE(house.answer<void>([&](auto reply) { house.conversations->remove(id, std::move(reply)); })
+                .has_value());
     house.settle();
     CHECK(house.world.workspaces.empty());
     CHECK(house.world.uids.empty());

@@ -41,7 +41,7 @@ class ApiServer final : public ServerThread {
   public:
     ApiServer() : ServerThread(&user_keys, &k_tokens) {
         sandboxes_.emplace(
-            sandbox::ManagerPorts{world.clock, world.timers, world, world, world, world, world},
+            sandbox::ManagerPorts{world.clock, world.timers, world, world, world, world, world, world.node},
             sandbox::ManagerSettings{2, {}});
         journal_.emplace(world.store, world.timers);
         conversation::ManagerSettings settings;
