@@ -13,6 +13,12 @@
 
 namespace atl::app {
 
+/// The key of the server's operator.
+struct ApiKey {
+    std::string text;
+    bool is_given = false;  // by ATOLL_API_KEY; else it is kept in the data directory
+};
+
 class DataDir {
   public:
     /// Opens or makes the folder and takes its lock for as long as the object lives. Errors: storage_failed,
@@ -22,8 +28,9 @@ class DataDir {
     const std::filesystem::path& path() const noexcept { return path_; }
     /// Identifies the files and groups that this folder's servers leave on the host; it never changes.
     const std::string& instance_id() const noexcept { return instance_id_; }
-    /// The key that is kept here, made if there is none: 32 characters. Mode 0600.
-    base::Result<std::string> api_key() const;
+    /// `given`, the value of ATOLL_API_KEY, which may be null or empty; else the key that is kept here, made
+    /// if there is none: 32 characters, mode 0600. Errors: invalid_field or storage_failed for a short key.
+    base::Result<ApiKey> api_key(const char* given = nullptr) const;
 
     /// The key that signs stream tokens, made if there is none. Mode 0600. Without it, after a restart, every
     /// token of before is void.

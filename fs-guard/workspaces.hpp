@@ -63,6 +63,10 @@ class Workspaces final : public sandbox::DiskGuard {
     /// The size as the quota counts it, at once; none for a workspace without a quota, which has to be
     /// walked.
     std::optional<TreeSize> counted(const std::string& sandbox_id) const;
+    /// The size as the quota counts it, or else as `measurer` finds it. Answers later. Errors:
+    /// storage_failed.
+    void measure(const std::string& sandbox_id, HelperClient& measurer,
+                 std::function<void(base::Result<TreeSize>)> done) const;
 
     /// Where the workspace is below the data directory.
     static std::string folder_name(const std::string& sandbox_id);
