@@ -428,7 +428,8 @@ Result<void> Application::Parts::open_http() {
     api = std::make_unique<http::Api>(
         http::Api{*conversations, std::move(system), tokens.get(), deflate.get(), &metrics, {}});
     gate = std::make_unique<http::Gate>(gate_settings(config), http::make_router(*api), *authenticator);
-    server = std::make_unique<http::Server>(loop.get_executor(), http_settings(config, max_connections));
+    server = std::make_unique<http::Server>(loop.get_executor(), clock, timers,
+                                            http_settings(config, max_connections));
     const std::map<std::string, const fs_guard::HelperClient*> helpers{
         {"measure", measurer.get()},
         {"inspect", inspect_helper.get()},

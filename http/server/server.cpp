@@ -22,9 +22,9 @@ constexpr std::size_t k_dropped_bytes = 4096;
 
 }  // namespace
 
-Server::Server(base::Executor executor, Settings settings)
+Server::Server(base::Executor executor, const base::Clock& clock, base::Timers& timers, Settings settings)
     : executor_(executor),
-      state_(executor, std::move(settings)),
+      state_(clock, timers, std::move(settings)),
       tasks_(executor, "http"),
       grace_timer_(executor),
       pause_timer_(executor) {}
@@ -143,7 +143,6 @@ void Server::stop(base::Millis grace, std::function<void()> done) {
     });
     tasks_.on_empty([this, done = std::move(done)] {
         grace_timer_.cancel();
-        state_.wheel.stop();
         done();
     });
 }

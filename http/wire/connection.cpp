@@ -5,6 +5,7 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/socket_base.hpp>
 #include <cstring>
+#include <utility>
 
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
@@ -20,13 +21,18 @@ constexpr std::size_t k_write_slice_bytes = 64UL * 1024;
 
 }  // namespace
 
-Connection::Connection(Socket socket, DeadlineWheel& wheel, const WireSettings& settings,
-                       std::shared_ptr<const TlsContext> tls)
+Connection::Connection(Socket socket, const base::Clock& clock, base::Timers& timers,
+                       const WireSettings& settings, std::shared_ptr<const TlsContext> tls)
     : socket_(std::move(socket)),
-      wheel_(wheel),
+      clock_(clock),
+      timers_(timers),
       settings_(settings),
       wake_(std::make_shared<WakeEvent>(socket_.get_executor())),
       tls_(tls ? std::make_unique<TlsStream>(std::move(tls), socket_.native_handle()) : nullptr) {}
+
+Connection::~Connection() {
+    timers_.cancel(timer_);
+}
 
 void Connection::consume(std::size_t count) noexcept {
     begin_ += count;
@@ -47,17 +53,33 @@ void Connection::use_buffer(BufferSize size) noexcept {
         free_buffer();
 }
 
+// Moved later, the usual case, only a number is stored: the timer looks at it when it fires.
 void Connection::set_deadline(base::Millis from_now) {
     deadline_passed_ = false;
-    wheel_.set(*this, std::chrono::steady_clock::now() + from_now);
+    deadline_ = now() + from_now;
+    if (timer_ != 0 && timer_at_ <= deadline_)
+        return;
+    timers_.cancel(timer_);
+    arm_timer();
 }
 
 void Connection::clear_deadline() noexcept {
     deadline_passed_ = false;
-    wheel_.clear(*this);
+    deadline_ = base::SteadyTime::max();
 }
 
-void Connection::on_deadline() {
+void Connection::arm_timer() {
+    timer_at_ = deadline_;
+    timer_ = timers_.arm(std::chrono::ceil<base::Millis>(deadline_ - now()), [this] { on_timer(); });
+}
+
+void Connection::on_timer() {
+    timer_ = 0;
+    if (deadline_ == base::SteadyTime::max())
+        return;
+    if (now() < deadline_)
+        return arm_timer();
+    deadline_ = base::SteadyTime::max();
     deadline_passed_ = true;
     wake_->post(WakeLane::fanout);
 }
@@ -332,6 +354,7 @@ void Connection::close() {
     boost::system::error_code ignored;
     socket_.close(ignored);
     clear_deadline();
+    timers_.cancel(std::exchange(timer_, 0));
 }
 
 }  // namespace atl::http

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/clock.hpp"
 #include "core/base/task.hpp"
-#include "http/wire/deadline_wheel.hpp"
 #include "http/wire/tls_stream.hpp"
 #include "http/wire/wake_event.hpp"
 #include "http/wire/wire_settings.hpp"
@@ -34,11 +34,15 @@ enum class Io : std::uint8_t {
 /// Of the buffer for input: `small` for requests and frames, which come a few at a time; `full` for bulk.
 enum class BufferSize : std::uint8_t { small, full };
 
-class Connection final : public DeadlineWheel::Entry, public std::enable_shared_from_this<Connection> {
+class Connection final : public std::enable_shared_from_this<Connection> {
   public:
-    /// With `tls` the connection speaks TLS, and is of no use before async_open().
-    Connection(Socket socket, DeadlineWheel& wheel, const WireSettings& settings,
+    /// With `tls` the connection speaks TLS, and is of no use before async_open(). The references must
+    /// outlive the connection.
+    Connection(Socket socket, const base::Clock& clock, base::Timers& timers, const WireSettings& settings,
                std::shared_ptr<const TlsContext> tls = nullptr);
+    Connection(const Connection&) = delete;
+    Connection& operator=(const Connection&) = delete;
+    ~Connection();
 
     /// The handshake of TLS, within the header deadline; nothing without TLS. ok, eof, deadline, stopped,
     /// failed. After `plaintext` the connection goes on without TLS: for an answer and async_linger().
@@ -53,6 +57,7 @@ class Connection final : public DeadlineWheel::Entry, public std::enable_shared_
     /// From now on. With `full` the buffer has its greatest size at once and is kept when it is empty.
     void use_buffer(BufferSize size) noexcept;
 
+    base::SteadyTime now() const { return clock_.steady_now(); }
     void set_deadline(base::Millis from_now);
     void clear_deadline() noexcept;
 
@@ -86,7 +91,8 @@ class Connection final : public DeadlineWheel::Entry, public std::enable_shared_
     const std::shared_ptr<WakeEvent>& wake() const noexcept { return wake_; }
 
   private:
-    void on_deadline() override;
+    void arm_timer();
+    void on_timer();
     void start_read();
     void start_tls_read();
     void take_tls_input();
@@ -98,13 +104,17 @@ class Connection final : public DeadlineWheel::Entry, public std::enable_shared_
     void free_buffer() noexcept;
 
     Socket socket_;
-    DeadlineWheel& wheel_;
+    const base::Clock& clock_;
+    base::Timers& timers_;
     const WireSettings& settings_;
     std::shared_ptr<WakeEvent> wake_;
     std::unique_ptr<TlsStream> tls_;  // gone before the socket is closed
     std::vector<char> buffer_;
     std::size_t begin_ = 0;
     std::size_t end_ = 0;
+    base::SteadyTime deadline_ = base::SteadyTime::max();  // max: none
+    base::SteadyTime timer_at_{};
+    base::TimerId timer_ = 0;
     BufferSize size_ = BufferSize::small;
     bool read_pending_ = false;
     bool write_pending_ = false;

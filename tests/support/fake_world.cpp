@@ -39,6 +39,13 @@ bool FakeTimers::fire_next() {
     return true;
 }
 
+void FakeTimers::advance(base::Millis by) {
+    const auto until = clock_.steady_now() + by;
+    while (!due_.empty() && due_.begin()->first.first <= until)
+        fire_next();
+    clock_.advance(std::chrono::duration_cast<base::Millis>(until - clock_.steady_now()));
+}
+
 void FakeTimers::clear() {
     due_.clear();
     deferred_.clear();

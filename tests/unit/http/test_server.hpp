@@ -12,6 +12,7 @@
 #include <optional>
 #include <thread>
 
+#include "core/base/asio_timers.hpp"
 #include "core/base/json_writer.hpp"
 #include "http/server/gate.hpp"
 #include "http/server/server.hpp"
@@ -129,7 +130,7 @@ class ServerThread {
     /// The same in steps, for a server with more listeners or services.
     void prepare(const TestSettings& settings, http::Router router) {
         gate_.emplace(settings, std::move(router), authenticator_);
-        server_.emplace(io_.get_executor(), settings);
+        server_.emplace(io_.get_executor(), clock_, timers_, settings);
     }
     void run() {
         server_->start();
@@ -146,6 +147,8 @@ class ServerThread {
     boost::asio::io_context io_{1};
 
   private:
+    base::SystemClock clock_;
+    base::AsioTimers timers_{io_.get_executor()};
     http::KeyAuthenticator authenticator_;
     std::optional<http::Gate> gate_;
     std::optional<http::Server> server_;
