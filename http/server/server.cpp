@@ -81,7 +81,11 @@ void Server::take(Accepted client, Door& door) {
         return refuse(client, door, lease.error());
     if (sessions_.size() >= state_.settings.max_connections)
         return refuse(client, door, Error(Errc::capacity, "The server has no connections left."));
-    auto session = std::make_shared<Session>(state_, door.services, std::move(client), door.listener.reach(),
+    const Reach reach = door.listener.reach();
+    auto connection = std::make_shared<Connection>(std::make_unique<SocketStream>(std::move(client.socket)),
+                                                   state_.clock, state_.timers, state_.settings,
+                                                   reach == Reach::unix_socket ? nullptr : state_.tls);
+    auto session = std::make_shared<Session>(state_, door.services, std::move(connection), client.peer, reach,
                                              std::move(*lease));
     sessions_.insert(session.get());
     tasks_.spawn(async_serve(std::move(session)));

@@ -1,11 +1,9 @@
 // The byte stream of one client: an input buffer that at most one read fills, writes that try the socket at
 // once and wait only when it is full, one deadline, and one event that wakes the session for all of them. TCP
 // and Unix sockets alike, with TLS or without: no other part of http knows the difference. Not here: HTTP,
-// the TLS protocol (tls_stream.hpp).
+// the socket (byte_stream.hpp), the TLS protocol (tls_stream.hpp).
 #pragma once
 
-#include <boost/asio/basic_stream_socket.hpp>
-#include <boost/asio/generic/stream_protocol.hpp>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,13 +11,12 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/task.hpp"
+#include "http/wire/byte_stream.hpp"
 #include "http/wire/tls_stream.hpp"
 #include "http/wire/wake_event.hpp"
 #include "http/wire/wire_settings.hpp"
 
 namespace atl::http {
-
-using Socket = boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, base::Executor>;
 
 /// Why a wait ended.
 enum class Io : std::uint8_t {
@@ -38,8 +35,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
   public:
     /// With `tls` the connection speaks TLS, and is of no use before async_open(). The references must
     /// outlive the connection.
-    Connection(Socket socket, const base::Clock& clock, base::Timers& timers, const WireSettings& settings,
-               std::shared_ptr<const TlsContext> tls = nullptr);
+    Connection(std::unique_ptr<ByteStream> stream, const base::Clock& clock, base::Timers& timers,
+               const WireSettings& settings, std::shared_ptr<const TlsContext> tls = nullptr);
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
     ~Connection();
@@ -103,12 +100,12 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     bool make_room();
     void free_buffer() noexcept;
 
-    Socket socket_;
+    std::unique_ptr<ByteStream> stream_;
     const base::Clock& clock_;
     base::Timers& timers_;
     const WireSettings& settings_;
     std::shared_ptr<WakeEvent> wake_;
-    std::unique_ptr<TlsStream> tls_;  // gone before the socket is closed
+    std::unique_ptr<TlsStream> tls_;  // gone before the stream is closed
     std::vector<char> buffer_;
     std::size_t begin_ = 0;
     std::size_t end_ = 0;

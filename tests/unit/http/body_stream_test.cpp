@@ -8,6 +8,7 @@
 
 #include "http/wire/body_reader.hpp"
 #include "http/wire/json_reader.hpp"
+#include "tests/unit/http/fake_server.hpp"
 #include "tests/unit/http/streaming_server.hpp"
 #include "tests/unit/http/test_tls.hpp"
 
@@ -219,76 +220,64 @@ TEST_CASE("a client that ends its sending side with its body is answered") {
 }
 
 TEST_CASE("a body that trickles in is cut off, one that keeps its pace is not") {
-    TestSettings settings;
-    settings.body_deadline = 400ms;
-    StreamingServer server(settings);
-    auto client = server.client();
-    client.send_raw(head("/count", "Content-Length: 100\r\n") + "a");
-    CHECK(code_of(client.read_response()) == "request_timeout");
+    StreamingRoutes routes;
+    FakeServer server({}, routes.routes());
+    const auto silent = server.connect();
+    silent->send(head("/count", "Content-Length: 100\r\n") + "a");
+    server.advance(base::k_body_deadline - 1ms);
+    CHECK(server.take(*silent).empty());
+    server.advance(1ms);
+    CHECK(problem_in(server.take(*silent)) == "408 request_timeout");
 
-    // Each byte comes in time; 64 KiB of them would not. Another request keeps this client busy meanwhile.
-    auto other = server.client();
-    client.send_raw(head("/echo", "Content-Length: 1000000\r\n") + "x");
-    client.read_response(HttpClient::Body::none);
-    std::size_t bytes = 0;
-    CHECK_THROWS([&] {
-        while (bytes < http::k_body_slice_bytes) {
-            client.read_raw(1);
-            ++bytes;
-            other.request("POST", "/echo", "x");
-            client.send_raw("x");
-        }
-    }());
-    CHECK(bytes < http::k_body_slice_bytes);
-    client.close();
+    // Each byte comes in time; 64 KiB of them would not.
+    const auto slow = server.connect();
+    slow->send(head("/echo", "Content-Length: 1000000\r\n") + "x");
+    int seconds = 0;
+    for (; seconds < 100 && !slow->is_closed(); ++seconds) {
+        server.advance(1s);
+        slow->send("x");
+    }
+    CHECK(seconds == base::k_body_deadline.count());
 
     const std::string slice(http::k_body_slice_bytes, 'x');
-    client.send_raw(head("/echo", "Content-Length: 100000000000\r\n") + slice);
-    client.read_response(HttpClient::Body::none);
-    const auto until = std::chrono::steady_clock::now() + 3 * settings.body_deadline;
-    while (std::chrono::steady_clock::now() < until) {
-        REQUIRE(client.read_raw(slice.size()) == slice);
-        client.send_raw(slice);
+    const auto steady = server.connect();
+    steady->send(head("/echo", "Content-Length: 100000000000\r\n"));
+    for (int i = 0; i < 5; ++i) {
+        steady->send(slice);
+        server.advance(base::k_body_deadline - 1ms);
+        REQUIRE(server.take(*steady).ends_with(slice));
     }
+    server.advance(1ms);
+    CHECK(steady->is_closed());
 }
 
 TEST_CASE("the time in which the handler does not read is not the client's") {
-    TestSettings settings;
-    settings.body_deadline = 100ms;
-    StreamingServer server(settings);
-    auto client = server.client();
-    client.send_raw(head("/hold", "Content-Length: 8\r\n") + "half");
-    auto other = server.client();
-    const auto until = std::chrono::steady_clock::now() + 3 * settings.body_deadline;
-    while (std::chrono::steady_clock::now() < until)
-        CHECK(other.request("POST", "/echo", "x").status == 200);
-    client.send_raw("more");
-    server.let_go();
-    CHECK(client.read_response().body == "8");
+    StreamingRoutes routes;
+    FakeServer server({}, routes.routes());
+    const auto peer = server.connect();
+    peer->send(head("/hold", "Content-Length: 8\r\n") + "half");
+    server.advance(1h);
+    peer->send("more");
+    REQUIRE(routes.held != nullptr);
+    routes.held(std::string());
+    CHECK(server.take(*peer).ends_with("\r\n\r\n8"));
 }
 
 TEST_CASE("a client that sends all before it reads is cut off, and holds up nobody") {
-    TestSettings settings;
-    settings.write_deadline = 300ms;
-    StreamingServer server(settings);
-    auto client = server.client();
-    constexpr std::size_t k_much = 100'000'000;
-    std::string error;
-    std::thread sender([&] {
-        try {
-            client.send_raw(head("/echo", "Content-Length: " + std::to_string(k_much) + "\r\n") +
-                            std::string(k_much, 'x'));
-        } catch (const std::exception& failure) {
-            error = failure.what();
-        }
-    });
-    auto other = server.client();
-    for (int i = 0; i < 20; ++i)
-        CHECK(other.request("POST", "/echo", "short").body == "short");
-    sender.join();
-    CHECK_FALSE(error.empty());
-    other.close();
-    CHECK(server.eventually([&] { return server.connections_now() == 0; }));
+    StreamingRoutes routes;
+    FakeServer server({}, routes.routes());
+    const auto greedy = server.connect();
+    greedy->take_only(1'000'000);
+    greedy->send(head("/echo", "Content-Length: 10000000\r\n") + std::string(10'000'000, 'x'));
+    const auto other = server.connect();
+    other->send(head("/echo", "Content-Length: 5\r\n") + "short");
+    CHECK(server.take(*other).ends_with("short"));
+    server.advance(base::k_write_deadline - 1ms);
+    CHECK_FALSE(greedy->is_closed());
+    server.advance(1ms);
+    CHECK(greedy->was_reset());
+    CHECK(greedy->take().size() == 1'000'000);
+    CHECK(server.connections() == 1);
 }
 
 TEST_CASE("a server that stops cuts a body off after its grace") {

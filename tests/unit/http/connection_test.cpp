@@ -1,15 +1,13 @@
 #include "http/wire/connection.hpp"
 
-#include <sys/socket.h>
-
 #include <boost/asio/co_spawn.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <exception>
 #include <memory>
 #include <optional>
 
-#include "core/base/unique_fd.hpp"
 #include "tests/support/fake_world.hpp"
+#include "tests/unit/http/fake_stream.hpp"
 
 using namespace atl;
 using namespace atl::test;
@@ -24,16 +22,12 @@ struct Lab {
     FakeTimers timers{clock};
     boost::asio::io_context loop;
     http::WireSettings settings;
-    base::UniqueFd peer;
     std::shared_ptr<http::Connection> connection;
     std::optional<Io> outcome;
 
     Lab() {
-        int ends[2];
-        REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
-        peer = base::UniqueFd(ends[0]);
-        http::Socket socket(loop.get_executor(), {AF_UNIX, 0}, ends[1]);
-        connection = std::make_shared<http::Connection>(std::move(socket), clock, timers, settings);
+        auto stream = std::make_unique<FakeStream>(std::make_shared<FakePeer>(loop.get_executor()));
+        connection = std::make_shared<http::Connection>(std::move(stream), clock, timers, settings);
     }
     ~Lab() {
         connection->abort();
