@@ -51,7 +51,7 @@ base::Task<Result<std::size_t>> BodyReader::async_read_some(std::span<char> room
         connection_.consume(fed->used);
         if (fed->written > 0) {
             slice_bytes_ += fed->written;
-            if (slice_bytes_ >= k_body_slice_bytes) {
+            if (slice_bytes_ >= base::k_body_slice_bytes) {
                 slice_bytes_ = 0;
                 left_ = settings_.body_deadline;
             }

@@ -16,7 +16,6 @@ namespace asio = boost::asio;
 
 constexpr std::size_t k_first_buffer_bytes = 4096;
 constexpr std::size_t k_least_room_bytes = 1024;
-constexpr std::size_t k_write_slice_bytes = 64UL * 1024;
 
 }  // namespace
 
@@ -264,7 +263,7 @@ base::Task<Io> Connection::async_send(std::string_view bytes) {
         if (bytes.empty())
             break;
         if (sent >= slice_left || !waited) {
-            slice_left = k_write_slice_bytes;
+            slice_left = base::k_write_slice_bytes;
             set_deadline(settings_.write_deadline);
         } else {
             slice_left -= sent;

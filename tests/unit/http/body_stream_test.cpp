@@ -239,7 +239,7 @@ TEST_CASE("a body that trickles in is cut off, one that keeps its pace is not") 
     }
     CHECK(seconds == base::k_body_deadline.count());
 
-    const std::string slice(http::k_body_slice_bytes, 'x');
+    const std::string slice(base::k_body_slice_bytes, 'x');
     const auto steady = server.connect();
     steady->send(head("/echo", "Content-Length: 100000000000\r\n"));
     for (int i = 0; i < 5; ++i) {
