@@ -24,9 +24,27 @@ std::string head(std::string_view path, std::string_view fields) {
 }
 
 const std::string k_chunked = "Transfer-Encoding: chunked\r\n";
+// A whole request, and the answer "ok" to it.
+const std::string k_next = head("/echo", "Content-Length: 2\r\n") + "ok";
+const std::string k_get_scripted = "GET /scripted HTTP/1.1\r\nHost: localhost\r\nX-API-Key: test-key\r\n\r\n";
 
 std::string code_of(const HttpResponse& response) {
     return http::parse_json(response.body).value()["code"].get<std::string>();
+}
+
+void read_to(HttpClient& client, std::string_view end) {
+    std::string seen;
+    while (!seen.ends_with(end))
+        seen += client.read_raw(1);
+}
+
+// The body has more to come; its handler reads it already.
+void begin_body(StreamingServer& server, HttpClient& client, std::string_view path) {
+    client.send_raw(head(path, "Content-Length: 100\r\n") + "part");
+    if (path == "/echo")
+        REQUIRE(client.read_response(HttpClient::Body::none).status == 200);
+    else
+        REQUIRE(server.eventually([&] { return server.begun == 1; }));
 }
 
 bool has_input(const HttpClient& client) {
@@ -52,21 +70,20 @@ int end_of(const HttpClient& client) {
 TEST_CASE("a streamed body is echoed while it is read, and the next request is answered") {
     StreamingServer server;
     auto client = server.client();
-    const auto next = head("/echo", "Content-Length: 2\r\n") + "ok";
-    client.send_raw(head("/echo", "Content-Length: 5\r\n") + "hello" + next);
+    client.send_raw(head("/echo", "Content-Length: 5\r\n") + "hello" + k_next);
     const auto whole = client.read_response();
     CHECK(whole.status == 200);
     CHECK(whole.header("content-length") == "5");
     CHECK(whole.body == "hello");
     CHECK(client.read_response().body == "ok");
 
-    client.send_raw(head("/echo", k_chunked) + "3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nTrailer: t\r\n\r\n" + next);
+    client.send_raw(head("/echo", k_chunked) + "3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nTrailer: t\r\n\r\n" + k_next);
     const auto chunked = client.read_response();
     CHECK(chunked.header("transfer-encoding") == "chunked");
     CHECK(chunked.body == "abcde");
     CHECK(client.read_response().body == "ok");
 
-    client.send_raw(head("/echo", "") + head("/echo", "Content-Length: 0\r\n") + next);
+    client.send_raw(head("/echo", "") + head("/echo", "Content-Length: 0\r\n") + k_next);
     CHECK(client.read_response().body.empty());
     CHECK(client.read_response().body.empty());
     CHECK(client.read_response().body == "ok");
@@ -77,9 +94,7 @@ TEST_CASE("a piece of a streamed body is handed on before more of it comes, howe
     StreamingServer server;
     auto client = server.client();
     client.send_raw(head("/echo", k_chunked) + "1\r\na\r\n");
-    std::string seen = client.read_raw(1);
-    while (!seen.ends_with("1\r\na\r\n"))
-        seen += client.read_raw(1);
+    read_to(client, "1\r\na\r\n");
     for (const char c : std::string("bcd")) {
         const std::string chunk = std::string("1\r\n") + c + "\r\n";
         client.send_raw(chunk);
@@ -136,11 +151,10 @@ TEST_CASE("an answer before the end of a body arrives, and ends the connection u
     StreamingServer server;
     const char* path = GENERATE("/ignore", "/first");
     auto client = server.client();
-    const auto next = head("/echo", "Content-Length: 2\r\n") + "ok";
-    client.send_raw(head(path, "Content-Length: 100\r\n") + std::string(100, 'x') + next);
+    client.send_raw(head(path, "Content-Length: 100\r\n") + std::string(100, 'x') + k_next);
     CHECK(client.read_response().header("connection").empty());
     CHECK(client.read_response().body == "ok");
-    client.send_raw(head(path, k_chunked) + "5\r\nhello\r\n0\r\n\r\n" + next);
+    client.send_raw(head(path, k_chunked) + "5\r\nhello\r\n0\r\n\r\n" + k_next);
     CHECK(client.read_response().header("connection").empty());
     CHECK(client.read_response().body == "ok");
 
@@ -180,29 +194,23 @@ TEST_CASE("a bad chunk in the middle of a streamed body is an error that stays")
 
     // The response has begun: its end must not look like one.
     client.send_raw(head("/echo", k_chunked) + "5\r\nhello\r\n");
-    std::string seen;
-    while (!seen.ends_with("5\r\nhello\r\n"))
-        seen += client.read_raw(1);
+    read_to(client, "5\r\nhello\r\n");
     client.send_raw("zz\r\nworld");
     CHECK(client.read_until_close().find("0\r\n\r\n") == std::string::npos);
 }
 
 TEST_CASE("a client that goes away in the middle of a body is noticed") {
     StreamingServer server;
-    const char* path = GENERATE("/count", "/echo");
+    const std::string path = GENERATE("/count", "/echo");
     auto client = server.client();
-    client.send_raw(head(path, "Content-Length: 100\r\n") + "part");
-    if (path == std::string("/echo"))
-        CHECK(client.read_response(HttpClient::Body::none).status == 200);
-    else
-        REQUIRE(server.eventually([&] { return server.begun == 1; }));
+    begin_body(server, client, path);
     SECTION("by a close") {
         client.close();
         CHECK(server.eventually([&] { return server.connections_now() == 0; }));
     }
     SECTION("by the end of its sending side") {
         client.shutdown_send();
-        if (path == std::string("/count"))
+        if (path == "/count")
             CHECK(client.read_response().status == 400);
         else
             client.read_until_close();
@@ -283,15 +291,11 @@ TEST_CASE("a client that sends all before it reads is cut off, and holds up nobo
 TEST_CASE("a server that stops cuts a body off after its grace") {
     StreamingServer server;
     auto client = server.client();
-    const char* path = GENERATE("/count", "/echo");
-    client.send_raw(head(path, "Content-Length: 100\r\n") + "part");
-    if (path == std::string("/echo"))
-        client.read_response(HttpClient::Body::none);
-    else
-        REQUIRE(server.eventually([&] { return server.begun == 1; }));
+    const std::string path = GENERATE("/count", "/echo");
+    begin_body(server, client, path);
     server.stop(10ms);
     CHECK(server.is_stopped());
-    if (path == std::string("/count")) {
+    if (path == "/count") {
         REQUIRE(server.failures.size() == 2);
         CHECK(server.failures[1].code() == base::Errc::shutting_down);
     }
@@ -332,7 +336,7 @@ TEST_CASE("a source that yields less or more than it promised cuts the connectio
     server.script.text = std::string(50, 'a');
     server.promised = GENERATE(49U, 51U, 45U, 5U, 0U);
     auto client = server.client();
-    client.send_raw("GET /scripted HTTP/1.1\r\nHost: localhost\r\nX-API-Key: test-key\r\n\r\n");
+    client.send_raw(k_get_scripted);
     const auto seen = client.read_until_close();
     const auto body = seen.substr(std::min(seen.find("\r\n\r\n"), seen.size()));
     CHECK(static_cast<std::size_t>(std::count(body.begin(), body.end(), 'a')) <
@@ -365,7 +369,7 @@ TEST_CASE("a source that fails before its first byte is an error response, later
     CHECK(server.connections() == 1);
 
     server.script.text = std::string(50, 'a');
-    client.send_raw("GET /scripted HTTP/1.1\r\nHost: localhost\r\nX-API-Key: test-key\r\n\r\n");
+    client.send_raw(k_get_scripted);
     CHECK(client.read_until_close().find("0\r\n\r\n") == std::string::npos);
     // Without a length and without chunks only a reset says that something is missing.
     client.send_raw("GET /scripted HTTP/1.0\r\nX-API-Key: test-key\r\n\r\n");
