@@ -315,7 +315,8 @@ Result<void> Application::Parts::open_http() {
     api = std::make_unique<http::Api>(
         http::Api{*conversations, std::move(system), tokens.get(), deflate.get(), &metrics, {}});
     gate = std::make_unique<http::Gate>(gate_settings(config), http::make_router(*api), *authenticator);
-    server = std::make_unique<http::Server>(loop.get_executor(), http_settings(config, max_connections));
+    server = std::make_unique<http::Server>(loop.get_executor(), clock, timers,
+                                            http_settings(config, max_connections));
     add_metrics(metrics, {*sandboxes, launcher->failures(), *conversations, *journal, *metered_store, *api,
                           *server, meter, helpers->by_work(), disk_root});
     if (!config.tls_cert.empty()) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/limits.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/conversation/event_words.hpp"
@@ -453,7 +454,7 @@ void Conversation::run(const action::EndLeases& end) {
 }
 
 void Conversation::run(const action::ArmLeaseGrace&) {
-    lease_timer_ = context_.timers.arm(k_lease_grace, [this] {
+    lease_timer_ = context_.timers.arm(base::k_lease_grace, [this] {
         lease_timer_ = 0;
         perform(machine_.lease_grace_passed());
     });

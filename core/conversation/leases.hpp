@@ -14,9 +14,6 @@
 
 namespace atl::conversation {
 
-/// A borrowed generation goes back this long after its last request.
-inline constexpr base::Millis k_lease_grace{2000};
-
 class Lease;
 using LeaseReply = std::function<void(base::Result<std::unique_ptr<Lease>>)>;
 

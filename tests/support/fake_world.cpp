@@ -39,6 +39,16 @@ bool FakeTimers::fire_next() {
     return true;
 }
 
+void FakeTimers::advance(base::Millis by, const std::function<void()>& then) {
+    const auto until = clock_.steady_now() + by;
+    while (!due_.empty() && due_.begin()->first.first <= until) {
+        fire_next();
+        if (then)
+            then();
+    }
+    clock_.advance(std::chrono::duration_cast<base::Millis>(until - clock_.steady_now()));
+}
+
 void FakeTimers::clear() {
     due_.clear();
     deferred_.clear();

@@ -62,6 +62,9 @@ class FakeTimers final : public base::Timers {
     bool run_deferred();
     /// Moves the clock to the next timer and fires it; false if there is none.
     bool fire_next();
+    /// Moves the clock by so much and fires the timers that are due meanwhile, each at its time; `then` runs
+    /// after each.
+    void advance(base::Millis by, const std::function<void()>& then = {});
     bool idle() const { return deferred_.empty() && due_.empty(); }
     std::size_t armed() const { return due_.size(); }
     void clear();
