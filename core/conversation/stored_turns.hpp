@@ -10,7 +10,7 @@
 namespace atl::conversation {
 
 /// The record of a turn is written behind its events: records that the last server did not get to are made
-/// up for from the log, and given to `journal`. In order; only the last one can be open.
+/// up for from the log, and given to `journal`. In order. One that is open has no `done` in the log.
 std::vector<TurnRecord> restored_turns(const StoredConversation& stored, Journal& journal);
 
 }  // namespace atl::conversation

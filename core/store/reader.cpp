@@ -158,15 +158,17 @@ void Reader::load_turns(StoredConversation& stored) {
     }
 }
 
-/// Only the last turn can be open, and only turns after it can be missing.
+/// Only turns from the first open one on, or after the last one, can have no record or one that is open.
 void Reader::load_unrecorded_turns(StoredConversation& stored) {
     std::uint64_t recorded_seq = 0;
     std::uint64_t recorded_turn = 0;
-    if (!stored.turns.empty()) {
-        const TurnRecord& last = stored.turns.back();
-        const bool is_open = last.last_seq == 0;
-        recorded_seq = is_open ? last.first_seq - 1 : last.last_seq;
-        recorded_turn = is_open ? last.turn - 1 : last.turn;
+    const auto open = std::ranges::find(stored.turns, std::uint64_t{0}, &TurnRecord::last_seq);
+    if (open != stored.turns.end()) {
+        recorded_seq = open->first_seq - 1;
+        recorded_turn = open->turn - 1;
+    } else if (!stored.turns.empty()) {
+        recorded_seq = stored.turns.back().last_seq;
+        recorded_turn = stored.turns.back().turn;
     }
     Rows rows(unrecorded_);
     rows->bind(1, row_id(stored.record.key, recorded_seq));

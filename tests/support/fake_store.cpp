@@ -38,6 +38,7 @@ void FakeStore::apply(const conversation::Write& write) {
     using namespace conversation;
     if (const auto* put = std::get_if<PutConversation>(&write)) {
         conversations[put->record.key] = put->record;
+        keys_[put->record.id] = put->record.key;
     } else if (const auto* erase = std::get_if<EraseConversation>(&write)) {
         conversations.erase(erase->key);
         turns.erase(turns.lower_bound({erase->key, 0}), turns.lower_bound({erase->key + 1, 0}));
@@ -80,8 +81,18 @@ conversation::Record FakeStore::with_log(const conversation::Record& record) con
 }
 
 const conversation::Record* FakeStore::find(const std::string& id) const {
-    const auto found = std::ranges::find(conversations, id, [](const auto& row) { return row.second.id; });
-    return found == conversations.end() ? nullptr : &found->second;
+    const auto lookup = [&]() -> const conversation::Record* {
+        const auto key = keys_.find(id);
+        const auto found = key == keys_.end() ? conversations.end() : conversations.find(key->second);
+        return found != conversations.end() && found->second.id == id ? &found->second : nullptr;
+    };
+    if (const auto* found = lookup())
+        return found;
+    if (keys_.size() < conversations.size()) {
+        for (const auto& [key, record] : conversations)
+            keys_[record.id] = key;
+    }
+    return lookup();
 }
 
 void FakeStore::load_start(conversation::ReadDone<conversation::StartState> done) {

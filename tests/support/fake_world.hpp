@@ -124,6 +124,7 @@ class FakeStore final : public conversation::Store {
     bool is_busy_ = false;
     conversation::Record with_log(const conversation::Record& record) const;
     const conversation::Record* find(const std::string& id) const;
+    mutable std::map<std::string, std::int64_t> keys_;  // by id; tests may put rows without it
     void add_unrecorded_turns(conversation::StoredConversation& stored) const;
     /// What a read found, as it was when it was asked.
     template <class T>

@@ -158,6 +158,10 @@ TEST_CASE("Turns whose record was not written any more are found in the log") {
         logged(6, 0, EventType::sandbox_paused),    logged(7, 3, EventType::text_delta),
         PutTurn{TurnRecord{1, 9, "", "", 1, 4, 1}}, PutTurn{TurnRecord{2, 1, "", "", 2, 3, 100}}};
     SECTION("without a record") {}
+    SECTION("with two records that are still open") {
+        writes.emplace_back(PutTurn{TurnRecord{2, 2, "key", "digest", 4, 0, 0}});
+        writes.emplace_back(PutTurn{TurnRecord{2, 3, "other", "digest", 7, 0, 0}});
+    }
     SECTION("with a record that is still open") {
         writes.emplace_back(PutTurn{TurnRecord{2, 2, "key", "digest", 4, 0, 0}});
     }
