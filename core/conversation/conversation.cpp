@@ -63,10 +63,10 @@ void Conversation::refuse(const T& reply, Error error) {
     context_.timers.defer([reply, error = std::move(error)] { reply(error); });
 }
 
-Conversation::~Conversation() {
+void Conversation::stop_timers() {
     log_->window()->on_unfollowed(nullptr);
-    context_.timers.cancel(life_timer_);
-    context_.timers.cancel(lease_timer_);
+    context_.timers.cancel(std::exchange(life_timer_, 0));
+    context_.timers.cancel(std::exchange(lease_timer_, 0));
 }
 
 View Conversation::view() const {
@@ -262,6 +262,7 @@ void Conversation::restore(const StoredConversation& stored) {
         restore_turn(turn);
     }
     last_batch_ = context_.journal.batch_number();
+    log_->restore_open(stored.open_bytes);
     if (ran) {
         run(action::LogSandboxPaused{PauseReason::server_restart, PauseMode::cold,
                                      "the server was restarted"});
@@ -405,7 +406,7 @@ void Conversation::on_started(const Result<void>& result) {
     arm_life();
 }
 
-/// A generation that only leases brought up, or that failed, changes nothing else in the store.
+// One that only leases brought up, or that failed, changes nothing else in the store.
 void Conversation::store_generation() {
     if (!erased_ && machine_.created() && sandbox_record_.generation != stored_generation_)
         put_sandbox();
@@ -567,8 +568,7 @@ void Conversation::erase() {
     erased_ = true;
     --context_.stats.by_status[counted_as_];
     turn_.cancel_timers();
-    context_.timers.cancel(std::exchange(life_timer_, 0));
-    context_.timers.cancel(std::exchange(lease_timer_, 0));
+    stop_timers();
     leases_.end(action::LeaseScope::all, no_conversation());
     log_->close();
     if (machine_.created()) {

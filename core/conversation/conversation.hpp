@@ -55,7 +55,7 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
   public:
     /// `record.status` counts in the stats already.
     Conversation(Context& context, ConversationOwner& owner, Record record, sandbox::Record sandbox_record);
-    ~Conversation();
+    ~Conversation() { stop_timers(); }
     Conversation(const Conversation&) = delete;
     Conversation& operator=(const Conversation&) = delete;
 
@@ -71,6 +71,8 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     /// True if the store has all of it: nothing of it lives, nobody follows it or waits for it, and what it
     /// wrote is committed.
     bool is_resting() const;
+    /// It is unloaded: does nothing by itself from now on.
+    void stop_timers();
 
     // Requests; the errors are Manager's. Precondition: it is not erasing.
     void create(Reply<View> reply);

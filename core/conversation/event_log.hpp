@@ -26,6 +26,9 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
     /// A finished turn that the store holds; in order.
     void restore_turn(std::uint64_t last_seq, std::uint64_t bytes);
 
+    /// Bytes of events behind the last of them.
+    void restore_open(std::uint64_t bytes) { open_bytes_ += bytes; }
+
     /// Adds an event; `data` is the text of a JSON object. Visible after the next commit.
     EventPtr append(EventType type, std::uint64_t turn, std::string_view data);
     /// The turn whose `done` was appended last is over: the log may be cut behind it from now on.

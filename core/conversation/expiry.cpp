@@ -11,7 +11,7 @@ namespace {
 
 // Of one look; more are due a moment later.
 constexpr std::size_t k_looked_at = base::k_forgotten_at_once;
-constexpr base::Millis k_pause{20};
+constexpr base::Millis k_pause{250};
 constexpr base::Millis k_retry{1000};
 constexpr base::Millis k_never = base::Millis::max();
 
@@ -54,8 +54,11 @@ void Expiry::look() {
             const auto left = ending.life - it.context_.ages.age_of(ending.created_at);
             if (left > base::Millis{0})
                 next = std::min(next, left);
-            else if (!it.actions_.is_loaded(ending.id))
-                it.actions_.end(ending.id);
+            if (left > base::Millis{0} || it.actions_.is_loaded(ending.id))
+                continue;
+            // Perhaps it cannot be read now.
+            next = std::min(next, k_retry);
+            it.actions_.end(ending.id);
         }
         it.look_at_ended(next);
     });
@@ -79,8 +82,9 @@ void Expiry::look_at_ended(base::Millis next) {
                     continue;
                 }
                 too_many -= too_many > 0 ? 1 : 0;
-                // What was forgotten is still found until that is committed.
-                next = std::min(next, k_pause);
+                // What was forgotten is still found until that is committed, and what cannot be forgotten
+                // yet.
+                next = std::min(next, it.context_.journal.healthy() ? k_pause : k_retry);
                 it.actions_.forget(ending.id);
             }
             it.arm(next);

@@ -1,5 +1,6 @@
 #include "core/conversation/manager.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -116,6 +117,7 @@ void Manager::load(StoredConversation stored) {
 
 void Manager::unload(Conversation& conversation) {
     const Record& record = conversation.record();
+    conversation.stop_timers();
     eviction_.erase(conversation);
     roster_.on_unloaded(conversation);
     if (record.status != Status::ended) {
@@ -140,6 +142,8 @@ Result<void> Manager::check(const CreateRequest& request, const std::string& age
 }
 
 void Manager::create(CreateRequest request, Reply<View> reply) {
+    if (auto accepted = accepts_work(); !accepted)
+        return refuse(reply, accepted.error());
     const auto user_id = request.user_id;
     if (!user_id || roster_.is_counted(*user_id))
         return create_now(std::move(request), std::move(reply));
@@ -154,15 +158,23 @@ void Manager::create(CreateRequest request, Reply<View> reply) {
 }
 
 void Manager::count_user(const std::string& user_id, std::function<void(Result<void>)> done) {
-    context_.store.count_open(user_id, settings_.conversation_bounds.of_user,
-                              [self = self_, user_id, done = std::move(done)](Result<std::size_t> open) {
-                                  if (*self == nullptr)
-                                      return;
-                                  if (!open)
-                                      return done(open.error());
-                                  (*self)->roster_.set_open_of(user_id, *open);
-                                  done({});
-                              });
+    auto ask = [self = self_, user_id, done = std::move(done)] {
+        if (*self == nullptr)
+            return;
+        // Beyond the bound as well, which may have been lowered.
+        const std::size_t most = 2 * (*self)->roster_.bounds().of_user + 1;
+        (*self)->context_.store.count_open(user_id, most, [self, user_id, done](Result<std::size_t> open) {
+            if (*self == nullptr)
+                return;
+            if (!open)
+                return done(open.error());
+            if (!(*self)->roster_.is_counted(user_id))
+                (*self)->roster_.set_open_of(user_id, *open);
+            done({});
+        });
+    };
+    // What has ended counts until that is committed.
+    context_.journal.idle() ? ask() : context_.journal.after_commit(std::move(ask));
 }
 
 void Manager::create_now(CreateRequest request, Reply<View> reply) {
@@ -215,19 +227,22 @@ void Manager::list(const ListQuery& query, Reply<Page<View>> reply) {
         if (parsed.ec != std::errc() || parsed.ptr != end || range.from_key <= 0)
             return reply(Error(Errc::invalid_request, "cursor is not one that this route gave out"));
     }
-    context_.store.list(range, [self = self_, query, reply](Result<Listed<ListedConversation>> listed) {
-        if (*self == nullptr)
-            return;
-        if (!listed)
-            return reply(listed.error());
-        Page<View> page;
-        (*self)->list_rows(query, std::move(*listed), page);
-        reply(std::move(page));
-    });
+    const std::int64_t from_key = range.from_key;
+    context_.store.list(range,
+                        [self = self_, query, from_key, reply](Result<Listed<ListedConversation>> listed) {
+                            if (*self == nullptr)
+                                return;
+                            if (!listed)
+                                return reply(listed.error());
+                            Page<View> page;
+                            (*self)->list_rows(query, from_key, std::move(*listed), page);
+                            reply(std::move(page));
+                        });
 }
 
 /// Of one that is loaded the list tells how it is, not how it was stored last.
-void Manager::list_rows(const ListQuery& query, Listed<ListedConversation> listed, Page<View>& page) const {
+void Manager::list_rows(const ListQuery& query, std::int64_t from_key, Listed<ListedConversation> listed,
+                        Page<View>& page) const {
     for (ListedConversation& item : listed.items) {
         const Conversation* const loaded = residents_.find(item.record.id);
         if (loaded == nullptr &&
@@ -238,8 +253,35 @@ void Manager::list_rows(const ListQuery& query, Listed<ListedConversation> liste
         if (!query.status || view.record.status == *query.status)
             page.items.push_back(std::move(view));
     }
-    if (listed.next_key != 0)
-        page.next = std::to_string(listed.next_key);
+    std::int64_t next = listed.next_key;
+    add_unlisted(query, from_key, next, page);
+    if (next != 0)
+        page.next = std::to_string(next);
+}
+
+/// Those in memory that the store does not have yet, or not with this status: as while they start.
+void Manager::add_unlisted(const ListQuery& query, std::int64_t from_key, std::int64_t& next,
+                           Page<View>& page) const {
+    const bool is_newest_first = query.order == ListOrder::newest_first;
+    const auto is_before = [is_newest_first](std::int64_t a, std::int64_t b) {
+        return is_newest_first ? a > b : a < b;
+    };
+    const auto is_listed = [&](const Conversation& it) {
+        const std::int64_t key = it.record().key;
+        return (from_key == 0 || is_before(from_key, key)) && (next == 0 || !is_before(next, key)) &&
+               (!query.status || it.machine().status() == *query.status) &&
+               (!query.user_id || it.record().user_id == query.user_id) && !it.is_erasing() &&
+               std::ranges::none_of(page.items, [key](const View& view) { return view.record.key == key; });
+    };
+    residents_.for_each([&](const Conversation& it) {
+        if (is_listed(it))
+            page.items.push_back(it.view());
+    });
+    std::ranges::sort(page.items, is_before, [](const View& view) { return view.record.key; });
+    if (page.items.size() > query.limit) {
+        page.items.resize(query.limit);
+        next = page.items.back().record.key;
+    }
 }
 
 void Manager::patch(const std::string& id, const PatchRequest& patch, Reply<View> reply) {
@@ -374,7 +416,8 @@ void Manager::on_store_refused() {
 
 void Manager::forget(const std::string& id) {
     residents_.get(id, [](const Result<Conversation*>& found) {
-        if (found && *found != nullptr)
+        // Its sandbox may still have to be removed.
+        if (found && *found != nullptr && (*found)->sandbox_record().gone)
             (*found)->forget();
     });
 }

@@ -61,7 +61,7 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     void create(CreateRequest request, Reply<View> reply);
     void get(const std::string& id, Reply<View> reply);
     /// A page may have fewer items than its bound, or none, and still a `next`: one call looks at a bounded
-    /// number of conversations. Has what is committed.
+    /// number of conversations.
     void list(const ListQuery& query, Reply<Page<View>> reply);
     /// `reply` once the change is committed.
     void patch(const std::string& id, const PatchRequest& patch, Reply<View> reply);
@@ -160,7 +160,10 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     void unload(Conversation& conversation);
     void count_user(const std::string& user_id, std::function<void(base::Result<void>)> done);
     void create_now(CreateRequest request, Reply<View> reply);
-    void list_rows(const ListQuery& query, Listed<ListedConversation> listed, Page<View>& page) const;
+    void list_rows(const ListQuery& query, std::int64_t from_key, Listed<ListedConversation> listed,
+                   Page<View>& page) const;
+    void add_unlisted(const ListQuery& query, std::int64_t from_key, std::int64_t& next,
+                      Page<View>& page) const;
     base::Result<void> check(const CreateRequest& request, const std::string& agent) const;
     base::Result<sandbox::Record> make_sandbox(const std::string& conversation_id,
                                                const CreateRequest& request);

@@ -56,7 +56,7 @@ Conversation* Residents::find_by_sandbox(const std::string& sandbox_id) const {
     return found == by_sandbox_.end() ? nullptr : found->second;
 }
 
-void Residents::for_each(const std::function<void(Conversation&)>& call) {
+void Residents::for_each(const std::function<void(Conversation&)>& call) const {
     for (const auto& [id, conversation] : by_id_)
         call(*conversation);
 }

@@ -52,7 +52,7 @@ class Residents {
     /// Whether the store may still have it though it is gone.
     bool is_erased(const std::string& id) const { return erased_.contains(id); }
     std::size_t size() const noexcept { return by_id_.size(); }
-    void for_each(const std::function<void(Conversation&)>& call);
+    void for_each(const std::function<void(Conversation&)>& call) const;
     /// Something has changed after which one of them may rest.
     void look_soon();
 

@@ -108,7 +108,10 @@ void StandaloneSandboxes::get(const std::string& id, Reply<SandboxView> reply) c
         return reply(no_sandbox());
     }
     context_.store.find_sandbox(
-        id, [&context = context_, id, reply](base::Result<std::optional<sandbox::Record>> found) {
+        id, [self = self_, id, reply](base::Result<std::optional<sandbox::Record>> found) {
+            if (*self == nullptr)
+                return;
+            const Context& context = (*self)->context_;
             if (!found)
                 return reply(found.error());
             if (!*found || (*found)->gone || context.sandboxes.is_being_removed(id))
@@ -128,7 +131,10 @@ void StandaloneSandboxes::list(std::size_t limit, const std::string& cursor,
             return reply(Error(Errc::invalid_request, "cursor is not one that this route gave out"));
     }
     context_.store.list_sandboxes(
-        from_key, limit, [&context = context_, reply](base::Result<Listed<sandbox::Record>> listed) {
+        from_key, limit, [self = self_, reply](base::Result<Listed<sandbox::Record>> listed) {
+            if (*self == nullptr)
+                return;
+            const Context& context = (*self)->context_;
             if (!listed)
                 return reply(listed.error());
             Page<SandboxView> page;

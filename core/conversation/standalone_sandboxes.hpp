@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <unordered_map>
 
@@ -20,6 +21,9 @@ class StandaloneSandboxes {
     /// `room`: whether there may be one more. Errors: capacity.
     StandaloneSandboxes(Context& context, Admission& admission, std::function<base::Result<void>()> room)
         : context_(context), admission_(admission), room_(std::move(room)) {}
+    ~StandaloneSandboxes() { *self_ = nullptr; }
+    StandaloneSandboxes(const StandaloneSandboxes&) = delete;
+    StandaloneSandboxes& operator=(const StandaloneSandboxes&) = delete;
 
     void create(SandboxRequest request, Reply<SandboxView> reply);
     void get(const std::string& id, Reply<SandboxView> reply) const;
@@ -54,6 +58,8 @@ class StandaloneSandboxes {
     std::size_t count_ = 0;
     std::unordered_map<std::string, base::TimerId> own_;  // and the timer of its end; 0: none
     std::unordered_map<std::string, LeaseBook> leases_;
+    /// Null inside once it is destroyed: an answer of the store may come after that.
+    std::shared_ptr<StandaloneSandboxes*> self_ = std::make_shared<StandaloneSandboxes*>(this);
 };
 
 }  // namespace atl::conversation

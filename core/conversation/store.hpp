@@ -61,6 +61,7 @@ struct StoredConversation {
     sandbox::Record sandbox;                   // its id is empty if the store has none
     std::vector<TurnRecord> turns;             // in order; without digests and keys of ended ones
     std::vector<LoggedTurn> unrecorded_turns;  // those that have events but no record, or one that is open
+    std::uint64_t open_bytes = 0;              // of the events behind the last finished turn
 };
 
 /// A row of a list: a conversation and its sandbox, whose environment is left out.

@@ -81,6 +81,7 @@ Reader::Reader(SQLite::Database& database)
       unrecorded_(database,
                   "SELECT turn, min(id), max(id), max(type = ?4), sum(length(CAST(json AS BLOB))) "
                   "FROM events WHERE id > ?1 AND id < ?2 AND turn > ?3 GROUP BY turn ORDER BY turn"),
+      open_bytes_(database, "SELECT sum(length(CAST(json AS BLOB))) FROM events WHERE id > ? AND id < ?"),
       next_log_(database, "SELECT min(id) FROM events WHERE id >= ?"),
       first_seq_(database, "SELECT first_seq FROM conversations WHERE key = ?") {}
 
@@ -134,6 +135,7 @@ std::optional<StoredConversation> Reader::load(const std::string& id) {
         stored.sandbox = std::move(*found);
     load_turns(stored);
     load_unrecorded_turns(stored);
+    load_open_bytes(stored);
     return stored;
 }
 
@@ -184,6 +186,19 @@ void Reader::load_unrecorded_turns(StoredConversation& stored) {
         logged.bytes = unsigned_at(unrecorded_, 4);
         stored.unrecorded_turns.push_back(logged);
     }
+}
+
+void Reader::load_open_bytes(StoredConversation& stored) {
+    std::uint64_t finished_seq = 0;
+    for (const TurnRecord& turn : stored.turns)
+        finished_seq = std::max(finished_seq, turn.last_seq);
+    for (const LoggedTurn& turn : stored.unrecorded_turns)
+        finished_seq = std::max(finished_seq, turn.last_seq);
+    Rows rows(open_bytes_);
+    rows->bind(1, row_id(stored.record.key, finished_seq));
+    rows->bind(2, row_id(stored.record.key + 1, 0));
+    rows.next();
+    stored.open_bytes = rows->getColumn(0).isNull() ? 0 : unsigned_at(open_bytes_, 0);
 }
 
 Listed<ListedConversation> Reader::list(const ListRange& range) {

@@ -34,11 +34,12 @@ class Reader {
     std::uint64_t extreme(SQLite::Statement& query, std::int64_t key);
     void load_turns(conversation::StoredConversation& stored);
     void load_unrecorded_turns(conversation::StoredConversation& stored);
+    void load_open_bytes(conversation::StoredConversation& stored);
     void find_left_events(conversation::StartState& state);
 
     SQLite::Database& database_;
-    SQLite::Statement one_, sandbox_, first_event_, last_event_, last_turn_, turns_, unrecorded_, next_log_,
-        first_seq_;
+    SQLite::Statement one_, sandbox_, first_event_, last_event_, last_turn_, turns_, unrecorded_, open_bytes_,
+        next_log_, first_seq_;
 };
 
 }  // namespace atl::store

@@ -167,6 +167,14 @@ void FakeStore::add_unrecorded_turns(conversation::StoredConversation& stored) c
     }
     for (const auto& [number, turn] : logged)
         stored.unrecorded_turns.push_back(turn);
+    std::uint64_t finished_seq = 0;
+    for (const auto& turn : stored.turns)
+        finished_seq = std::max(finished_seq, turn.last_seq);
+    for (const auto& turn : stored.unrecorded_turns)
+        finished_seq = std::max(finished_seq, turn.last_seq);
+    for (auto at = events.upper_bound({key, finished_seq}); at != events.end() && at->first.first == key;
+         ++at)
+        stored.open_bytes += at->second->json.size();
 }
 
 void FakeStore::list(const conversation::ListRange& range,

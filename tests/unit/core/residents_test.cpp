@@ -189,6 +189,53 @@ TEST_CASE("residents: several who name one at once get the same one, by one read
     house.world.store.later = nullptr;
 }
 
+TEST_CASE("residents: a list has those that the store does not have yet, or has as they were") {
+    House house({});
+    const std::string resuming = paused(house);
+    conversation::ListQuery starting;
+    starting.status = Status::starting;
+    CHECK(test::list(*house.conversations, starting)->items.empty());
+    house.conversations->create({}, [](const base::Result<View>&) {});
+    house.conversations->resume(resuming, [](const base::Result<View>&) {});
+    CHECK(test::list(*house.conversations, starting)->items.size() == 2);
+    CHECK(test::list(*house.conversations)->items.size() == 2);
+    conversation::ListQuery first;
+    first.limit = 1;
+    auto page = test::list(*house.conversations, first);
+    REQUIRE(page->items.size() == 1);
+    CHECK(page->items[0].record.id == resuming);
+    first.cursor = page->next;
+    REQUIRE_FALSE(first.cursor.empty());
+    page = test::list(*house.conversations, first);
+    REQUIRE(page->items.size() == 1);
+    CHECK(page->items[0].record.id != resuming);
+    house.settle();
+    CHECK(test::list(*house.conversations, starting)->items.empty());
+}
+
+TEST_CASE("residents: one that has ended is forgotten only when its sandbox is removed") {
+    conversation::ManagerSettings settings;
+    settings.keep_ended = 0s;
+    House house({}, settings);
+    conversation::Record record;
+    record.key = 1;
+    record.id = base::new_id();
+    record.agent = "shell";
+    record.sandbox_id = base::new_id();
+    record.status = Status::ended;
+    record.ttl_seconds = 1;
+    sandbox::Record box;
+    box.id = record.sandbox_id;
+    box.conversation_id = record.id;
+    house.world.store.sandboxes.emplace(box.id, box);
+    house.world.store.conversations.emplace(1, record);
+    house.restart();
+    pass(house, 10s);
+    CHECK(house.world.store.conversations.empty());
+    CHECK(house.world.store.sandboxes.empty());
+    CHECK(house.sandboxes->find(box.id) == nullptr);
+}
+
 TEST_CASE("residents: a server of many paused conversations starts with none, and lists them all") {
     House house({});
     constexpr std::int64_t k_count = 3000;
