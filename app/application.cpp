@@ -1,10 +1,7 @@
 #include "app/application.hpp"
 
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
@@ -31,24 +28,20 @@
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/base/loop_meter.hpp"
-#include "core/base/own_priority.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/isolation/bubblewrap_launcher.hpp"
 #include "core/isolation/epoll_guard.hpp"
 #include "core/isolation/host_probe.hpp"
-#include "core/isolation/private_mounts.hpp"
 #include "core/isolation/uid_leases.hpp"
-#include "core/isolation/user_namespace.hpp"
-#include "core/sandbox/env_policy.hpp"
 #include "core/sandbox/manager.hpp"
-#include "core/sandbox/start_sweep.hpp"
 #include "core/store/checkpointer.hpp"
 #include "core/store/metered_store.hpp"
+#include "core/store/node_store.hpp"
 #include "core/store/sqlite_store.hpp"
 #include "fs-guard/disk_meter.hpp"
 #include "fs-guard/free_space.hpp"
-#include "fs-guard/helper_client.hpp"
+#include "fs-guard/helpers.hpp"
 #include "fs-guard/inspector.hpp"
 #include "fs-guard/workspace_root.hpp"
 #include "fs-guard/workspaces.hpp"
@@ -61,8 +54,6 @@
 
 namespace atl::app {
 
-using base::Errc;
-using base::Error;
 using base::LogLine;
 using base::Millis;
 using base::Result;
@@ -71,33 +62,6 @@ namespace evt = base::evt;
 namespace {
 
 constexpr Millis k_http_grace{3'000};
-
-/// Raises the soft limit of descriptors to the hard limit (getrlimit(2)), since many sandboxes need many;
-/// returns the limit.
-std::size_t raise_descriptor_limit() {
-    rlimit limit{};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return 0;
-    const rlim_t soft = std::exchange(limit.rlim_cur, limit.rlim_max);
-    return soft < limit.rlim_max && ::setrlimit(RLIMIT_NOFILE, &limit) != 0 ? soft : limit.rlim_max;
-}
-
-/// Lowers --max-sandboxes to the number that the descriptors of the process suffice for, and logs that.
-Result<DescriptorShares> bound_sandboxes(Config& config, std::size_t descriptors) {
-    const auto shares = share_descriptors(descriptors, {base::k_max_connections, config.max_sandboxes});
-    if (shares.sandboxes == 0)
-        return Error(Errc::host_unsupported, "the process may have " + std::to_string(descriptors) +
-                                                 " descriptors, too few for one sandbox; raise the limit "
-                                                 "(ulimit -n, LimitNOFILE= of systemd)");
-    if (shares.sandboxes < config.max_sandboxes)
-        LogLine(evt::sandboxes_bounded)
-            .field("asked", static_cast<std::int64_t>(config.max_sandboxes))
-            .field("max", static_cast<std::int64_t>(shares.sandboxes))
-            .field("descriptors", static_cast<std::int64_t>(descriptors))
-            .warn();
-    config.max_sandboxes = shares.sandboxes;
-    return shares;
-}
 
 }  // namespace
 
@@ -117,11 +81,10 @@ struct Application::Parts {
     Result<void> open_host();
     Result<void> open_core();
     Result<void> open_database();
-    Result<void> open_disk(const conversation::Snapshot& snapshot);
+    Result<void> open_disk();
     void open_meter();
-    void guard_epoll();
     void open_inspector();
-    std::uint64_t database_bytes() const;
+    void guard_epoll();
     Gaps gaps() const;
     Result<void> open_http();
     void await_signal();
@@ -139,10 +102,8 @@ struct Application::Parts {
     std::vector<sandbox::AgentSpec> agents;
     std::unique_ptr<store::SqliteStore> store;
     std::optional<store::MeteredStore> metered_store;
-    std::unique_ptr<fs_guard::HelperClient> remover;
-    std::unique_ptr<fs_guard::HelperClient> checkpoint_helper;
-    std::unique_ptr<fs_guard::HelperClient> measurer;
-    std::unique_ptr<fs_guard::HelperClient> inspect_helper;
+    std::unique_ptr<fs_guard::Helpers> helpers;
+    std::unique_ptr<store::SqliteNodeStore> node;
     std::unique_ptr<fs_guard::DiskMeter> disk_meter;
     std::filesystem::path disk_root;  // of workspaces and trash
     std::unique_ptr<fs_guard::Workspaces> workspaces;
@@ -151,7 +112,7 @@ struct Application::Parts {
     std::unique_ptr<isolation::BubblewrapLauncher> launcher;
     std::unique_ptr<bridge::UnixChannels> channels;
     std::unique_ptr<sandbox::Manager> sandboxes;
-    std::optional<isolation::EpollGuard> epoll_guard;  // where sandboxes share the server's uid
+    std::unique_ptr<isolation::EpollGuard> epoll_guard;  // null where none is needed
     std::unique_ptr<fs_guard::Inspector> inspector;
     std::unique_ptr<conversation::Journal> journal;
     std::unique_ptr<conversation::Manager> conversations;
@@ -169,24 +130,15 @@ struct Application::Parts {
     std::unique_ptr<http::Server> server;
     std::unique_ptr<TlsCertificate> certificate;  // none: no TLS
     std::vector<std::string> addresses;
-    std::string key;
-    bool key_from_environment = false;
+    ApiKey key;
     bool stopping = false;
 };
 
 Result<void> Application::Parts::open() {
-    if (const char* given = std::getenv("ATOLL_API_KEY"); given != nullptr && *given != '\0') {
-        key = given;
-        key_from_environment = true;
-        if (key.size() < 16)
-            return Error(Errc::invalid_field,
-                         "ATOLL_API_KEY is shorter than 16 characters; choose a longer one");
-    } else {
-        auto kept = data.api_key();
-        if (!kept)
-            return kept.error();
-        key = std::move(*kept);
-    }
+    auto operators_key = data.api_key(std::getenv("ATOLL_API_KEY"));
+    if (!operators_key)
+        return operators_key.error();
+    key = std::move(*operators_key);
     auto read = configured_agents(config);
     if (!read)
         return read.error();
@@ -221,42 +173,25 @@ Result<void> Application::Parts::open_host() {
     auto launcher_config = make_launcher_config(config, data, agents);
     if (!launcher_config)
         return launcher_config.error();
-    if (auto probed = isolation::probe_host(*launcher_config); !probed)
-        return probed;
-    if (const std::string risk = isolation::core_dump_risk(); !risk.empty())
-        LogLine(evt::core_dumps_handled).quoted("err", risk).warn();
-    if (launcher_config->uid_mode == isolation::UidMode::private_uid) {
-        if (auto kept = isolation::keep_in_memory(launcher_config->run_dir); !kept)
-            return kept;
-    }
+    if (auto prepared = isolation::prepare_host(*launcher_config); !prepared)
+        return prepared;
     auto found_groups =
         cgroup::Groups::open(loop.get_executor(), timers, {data.instance_id(), config.zygote});
     if (!found_groups)
         return found_groups.error();
     groups = std::move(*found_groups);
-    if (groups->places().missing.contains(cgroup::Controller::pids) &&
-        isolation::counts_processes_by_namespace(isolation::running_kernel()))
-        launcher_config->process_limit = isolation::ProcessLimit::rlimit;
+    sandbox::Enforcement by_groups;
+    groups->describe(by_groups);
+    launcher_config->process_limit = isolation::best_process_limit(by_groups);
     auto made = isolation::BubblewrapLauncher::create(loop.get_executor(), timers, *launcher_config);
     if (!made)
         return made.error();
     launcher = std::move(*made);
-    if (launcher_config->uid_mode == isolation::UidMode::shared) {
-        uids = std::make_unique<isolation::SharedUid>();
-        return {};
-    }
     isolation::UidLeaseConfig leases;
     leases.lease_dir = config.uid_lease_dir;
     leases.data_dir = data.path();
     leases.instance_id = data.instance_id();
-    leases.blocks = isolation::mapped_host_uids() / leases.uids_per_block;
-    if (leases.blocks == 0)
-        return Error(Errc::host_unsupported,
-                     "root of this user namespace has no uids to give to sandboxes: map " +
-                         std::to_string(base::k_host_uids_per_block) + " or more from " +
-                         std::to_string(base::k_first_host_uid) +
-                         " on, or run the server as another user than root");
-    auto leased = isolation::HostUidLeases::open(std::move(leases));
+    auto leased = isolation::open_uids(launcher_config->uid_mode, std::move(leases));
     if (!leased)
         return leased.error();
     uids = std::move(*leased);
@@ -264,65 +199,46 @@ Result<void> Application::Parts::open_host() {
 }
 
 Result<void> Application::Parts::open_core() {
-    auto snapshot = store->load();
-    if (!snapshot)
-        return snapshot.error();
-    if (auto ok = open_disk(*snapshot); !ok)
+    auto state = conversation::answered_at_once<conversation::StartState>(
+        [&](conversation::ReadDone<conversation::StartState> done) { store->load_start(std::move(done)); });
+    if (!state)
+        return state.error();
+    if (auto ok = open_disk(); !ok)
         return ok;
     channels = std::make_unique<bridge::UnixChannels>(loop.get_executor(), timers);
-    sandbox::ManagerSettings sandbox_settings;
-    sandbox_settings.max_sandboxes = config.max_sandboxes;
-    sandbox_settings.max_memory_mb = config.max_memory_mb;
-    sandbox_settings.memory_reserve = config.memory_reserve_percent / 100.0;
-    sandbox_settings.default_limits = config.default_limits;
-    sandbox_settings.host_env = sandbox::pick_host_env(environ);
     sandboxes = std::make_unique<sandbox::Manager>(
-        sandbox::ManagerPorts{clock, timers, *launcher, *groups, *workspaces, *channels, *uids,
+        sandbox::ManagerPorts{clock, timers, *launcher, *groups, *workspaces, *channels, *uids, *node,
                               [] { return read_host_memory("/proc/meminfo"); }},
-        sandbox_settings);
+        sandbox_settings(config));
     open_inspector();
     if (auto enough = check_required(config.required, gaps()); !enough)
         return enough;
-    sandboxes->hold(groups->take_leftovers());
-    if (::geteuid() != 0)
-        guard_epoll();
+    auto taken = sandboxes->take_over(state->sandboxes());
+    if (!taken)
+        return taken.error();
+    orphans = *taken;
+    guard_epoll();
     journal = std::make_unique<conversation::Journal>(*metered_store, timers);
     conversations = std::make_unique<conversation::Manager>(
         clock, timers, *sandboxes, *journal, *metered_store, conversation_settings(config, agents));
-    return conversations->restore(std::move(*snapshot));
+    return conversations->restore(std::move(*state));
 }
 
-Result<void> Application::Parts::open_disk(const conversation::Snapshot& snapshot) {
-    const fs_guard::HelperConfig helper{config.helper, disk_root};
-    auto removing = fs_guard::HelperClient::start(loop.get_executor(), timers, helper);
-    if (!removing)
-        return removing.error();
-    remover = std::move(*removing);
-    // A second helper: a long removal must not hold up a checkpoint.
-    fs_guard::HelperConfig prompt{config.helper, data.path()};
-    prompt.priority = isolation::Priority::low;  // commits cost more until a checkpoint is done
-    auto checking = fs_guard::HelperClient::start(loop.get_executor(), timers, prompt);
-    if (!checking)
-        return checking.error();
-    checkpoint_helper = std::move(*checking);
-    // A third: neither may hold up a look at a workspace that grows.
-    auto measuring = fs_guard::HelperClient::start(loop.get_executor(), timers, helper);
-    if (!measuring)
-        return measuring.error();
-    measurer = std::move(*measuring);
-    // A fourth, not as low: a sandbox stands still until it is done.
-    fs_guard::HelperConfig looking = helper;
-    looking.priority = isolation::Priority::low;
-    auto inspecting = fs_guard::HelperClient::start(loop.get_executor(), timers, looking);
-    if (!inspecting)
-        return inspecting.error();
-    inspect_helper = std::move(*inspecting);
+Result<void> Application::Parts::open_disk() {
+    auto started =
+        fs_guard::Helpers::start(loop.get_executor(), timers, {config.helper, disk_root, data.path()});
+    if (!started)
+        return started.error();
+    helpers = std::move(*started);
+    auto facts = store::SqliteNodeStore::open(data.node_database(), *helpers->checkpointer);
+    if (!facts)
+        return facts.error();
+    node = std::move(*facts);
     open_meter();
-    auto provisioned = fs_guard::Workspaces::open(disk_root, *remover, *disk_meter, timers);
+    auto provisioned = fs_guard::Workspaces::open(disk_root, *helpers->remover, *disk_meter, timers);
     if (!provisioned)
         return provisioned.error();
     workspaces = std::move(*provisioned);
-    orphans = sandbox::sweep_at_start(snapshot.sandboxes, *groups, *workspaces, *uids);
     return {};
 }
 
@@ -335,44 +251,22 @@ void Application::Parts::guard_epoll() {
     isolation::EpollGuardPorts ports;
     ports.processes = [this] { return sandboxes->processes(); };
     ports.kill = [this](const std::string& id, sandbox::Exit exit) { sandboxes->kill(id, std::move(exit)); };
-    epoll_guard.emplace(loop.get_executor(), timers, config.zygote, std::move(ports));
+    epoll_guard = isolation::EpollGuard::where_needed(isolation::own_uid_mode(), loop.get_executor(), timers,
+                                                      config.zygote, std::move(ports));
 }
 
 void Application::Parts::open_meter() {
-    fs_guard::MeterSettings meter_settings;
-    meter_settings.period = std::chrono::seconds(config.disk_period_seconds);
-    meter_settings.reserve = config.disk_reserve_percent / 100.0;
     auto walk = [this](const std::string& id, std::function<void(Result<fs_guard::TreeSize>)> done) {
-        if (auto counted = workspaces->counted(id))
-            return timers.defer([done = std::move(done), size = *counted] { done(size); });
-        measurer->measure(fs_guard::Workspaces::folder_name(id), std::move(done));
+        workspaces->measure(id, *helpers->measurer, std::move(done));
     };
-    auto look = [this] {
-        auto space = fs_guard::free_space(disk_root);
-        // The database is elsewhere where the workspaces have a file system of their own.
-        if (space && disk_root == data.path())
-            space->own_bytes = database_bytes();
-        return space;
-    };
+    auto look = [this] { return fs_guard::free_space(disk_root, {data.database(), data.node_database()}); };
     // None is asked for before a sandbox lives.
     auto inspect = [this](const std::string& id, fs_guard::Inspector::Done done) {
         inspector->inspect(id, std::move(done));
     };
     disk_meter = std::make_unique<fs_guard::DiskMeter>(
         fs_guard::MeterPorts{clock, timers, std::move(look), std::move(walk), std::move(inspect)},
-        meter_settings);
-}
-
-/// Of the file system that the workspaces are on.
-std::uint64_t Application::Parts::database_bytes() const {
-    constexpr std::uint64_t k_block_bytes = 512;  // of st_blocks (stat(2))
-    std::uint64_t bytes = 0;
-    for (const char* part : {"", "-wal", "-shm"}) {
-        struct stat status {};
-        if (::stat((data.database().string() + part).c_str(), &status) == 0)
-            bytes += static_cast<std::uint64_t>(status.st_blocks) * k_block_bytes;
-    }
-    return bytes;
+        meter_settings(config));
 }
 
 void Application::Parts::open_inspector() {
@@ -380,17 +274,17 @@ void Application::Parts::open_inspector() {
         sandboxes->hold_still(id, std::move(done));
     };
     auto let_go = [this](const std::string& id) { return sandboxes->let_go(id); };
-    auto look = [this](const std::string& id, fs_guard::Inspector::Done done) {
+    auto members = [this](const std::string& id) -> std::optional<fs_guard::Members> {
         const auto first = sandboxes->process(id);
-        if (!first) {
-            const Error gone(Errc::sandbox_gone, "its processes are gone");
-            return timers.defer([done = std::move(done), gone] { done(gone); });
-        }
-        inspect_helper->inspect(fs_guard::Workspaces::folder_name(id), {*first, sandboxes->members(id)},
-                                std::move(done));
+        if (!first)
+            return std::nullopt;
+        return fs_guard::Members{*first, sandboxes->members(id)};
     };
-    inspector = std::make_unique<fs_guard::Inspector>(
-        fs_guard::InspectorPorts{timers, std::move(hold), std::move(let_go), std::move(look)});
+    auto look = [this](const std::string& id, const fs_guard::Members& of, fs_guard::Inspector::Done done) {
+        helpers->inspector->inspect(fs_guard::Workspaces::folder_name(id), of, std::move(done));
+    };
+    inspector = std::make_unique<fs_guard::Inspector>(fs_guard::InspectorPorts{
+        timers, std::move(hold), std::move(let_go), std::move(members), std::move(look)});
 }
 
 Result<void> Application::Parts::open_http() {
@@ -401,17 +295,10 @@ Result<void> Application::Parts::open_http() {
     if (!token_key)
         return token_key.error();
     tokens = std::make_unique<http::StreamTokens>(std::move(*token_key), clock);
-    authenticator = std::make_unique<http::KeyAuthenticator>(key, keys.get(), tokens.get());
-    http::SystemInfo system;
-    system.version = ATOLL_VERSION;
-    system.default_agent = config.default_agent;
-    system.networks = {"none"};
-    if (config.allow_host_network)
-        system.networks.emplace_back("host");
+    authenticator = std::make_unique<http::KeyAuthenticator>(key.text, keys.get(), tokens.get());
+    http::SystemInfo system = system_info(config);
     system.gaps = gaps();
     system.enforcement = [this] { return sandboxes->enforcement(sandbox::NetworkMode::none); };
-    system.limits = config.limits;
-    system.ceilings = config.ceilings;
     system.capacity = [this] {
         return http::Capacity{sandboxes->living(), sandboxes->capacity(), sandboxes->committed_memory_mb(),
                               sandboxes->memory_capacity_mb()};
@@ -428,14 +315,10 @@ Result<void> Application::Parts::open_http() {
     api = std::make_unique<http::Api>(
         http::Api{*conversations, std::move(system), tokens.get(), deflate.get(), &metrics, {}});
     gate = std::make_unique<http::Gate>(gate_settings(config), http::make_router(*api), *authenticator);
-    server = std::make_unique<http::Server>(loop.get_executor(), http_settings(config, max_connections));
-    const std::map<std::string, const fs_guard::HelperClient*> helpers{
-        {"measure", measurer.get()},
-        {"inspect", inspect_helper.get()},
-        {"remove", remover.get()},
-        {"checkpoint", checkpoint_helper.get()}};
+    server = std::make_unique<http::Server>(loop.get_executor(), clock, timers,
+                                            http_settings(config, max_connections));
     add_metrics(metrics, {*sandboxes, launcher->failures(), *conversations, *journal, *metered_store, *api,
-                          *server, meter, helpers, disk_root});
+                          *server, meter, helpers->by_work(), disk_root});
     if (!config.tls_cert.empty()) {
         auto loaded = TlsCertificate::open(
             loop.get_executor(), {config.tls_cert, config.tls_key},
@@ -480,13 +363,10 @@ void Application::Parts::let_go() {
     workspaces.reset();
     disk_meter.reset();
     inspector.reset();
-    measurer.reset();
-    inspect_helper.reset();
-    remover.reset();
     database_watch.reset();
     memory_trim.reset();
     checkpointer.reset();
-    checkpoint_helper.reset();
+    helpers.reset();
     timers.stop();
     meter.stop();
     signals.cancel();
@@ -500,14 +380,11 @@ Application::~Application() = default;
 
 Result<std::unique_ptr<Application>> Application::open(boost::asio::io_context& loop, const Config& config) {
     Config bounded = config;
-    const auto shares = bound_sandboxes(bounded, raise_descriptor_limit());
+    const auto shares = bound_sandboxes(raise_descriptor_limit(), config.max_sandboxes);
     if (!shares)
         return shares.error();
-    if (config.nice >= 0) {
-        base::set_own_slice(base::Slice::whole_turn_ns);
-    } else if (!base::set_own_priority(config.nice, base::Slice::whole_turn_ns)) {
-        LogLine(evt::priority_refused).field("nice", config.nice).debug();
-    }
+    bounded.max_sandboxes = shares->sandboxes;
+    take_priority(config.nice);
     auto data = DataDir::open(config.data_dir);
     if (!data)
         return data.error();
@@ -522,8 +399,8 @@ void Application::start() {
     parts_->server->start();
     parts_->conversations->open_pool();
     parts_->sandboxes->watch_host_memory();
-    parts_->checkpointer.emplace(parts_->timers, *parts_->checkpoint_helper, *parts_->store, *parts_->journal,
-                                 parts_->data.database(), store::Checkpointer::Bounds{});
+    parts_->checkpointer.emplace(parts_->timers, *parts_->helpers->checkpointer, *parts_->store,
+                                 *parts_->journal, parts_->data.database(), store::Checkpointer::Bounds{});
     parts_->database_watch.emplace(parts_->timers, *parts_->store, parts_->data.backup_lock());
     parts_->memory_trim.emplace(parts_->timers);
     parts_->await_signal();
@@ -535,8 +412,8 @@ void Application::run() {
 
 std::string Application::usage() const {
     UsageFacts facts{parts_->addresses, parts_->data.path(), parts_->data.api_key_file(), {}};
-    if (!parts_->key_from_environment)
-        facts.generated_key = parts_->key;
+    if (!parts_->key.is_given)
+        facts.generated_key = parts_->key.text;
     facts.scheme = parts_->certificate ? Scheme::https : Scheme::http;
     return usage_text(facts);
 }

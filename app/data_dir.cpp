@@ -105,13 +105,23 @@ Result<DataDir> DataDir::open(const std::filesystem::path& path) {
     return dir;
 }
 
-Result<std::string> DataDir::api_key() const {
-    auto key = read_or_make(api_key_file(), base::new_id() + base::new_id().substr(0, 12));
-    if (key && key->size() < 16)
+Result<ApiKey> DataDir::api_key(const char* given) const {
+    constexpr std::size_t k_shortest = 16;
+    if (given != nullptr && *given != '\0') {
+        ApiKey key{given, true};
+        if (key.text.size() < k_shortest)
+            return Error(Errc::invalid_field,
+                         "ATOLL_API_KEY is shorter than 16 characters; choose a longer one");
+        return key;
+    }
+    auto kept = read_or_make(api_key_file(), base::new_id() + base::new_id().substr(0, 12));
+    if (!kept)
+        return kept.error();
+    if (kept->size() < k_shortest)
         return Error(Errc::storage_failed, api_key_file().string() +
                                                " holds a key of less than 16 characters; "
                                                "delete it to have a new one made");
-    return key;
+    return ApiKey{std::move(*kept), false};
 }
 
 Result<std::string> DataDir::token_key() const {

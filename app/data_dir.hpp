@@ -1,6 +1,6 @@
 // The server's folder: made with mode 0700, locked against a second server, with the identity of this
 // installation and its API key. Layout:
-//     lock  instance-id  api-key  keys.json  token-key  atoll.db  backup-lock  run/  etc/  masks/
+//     lock  instance-id  api-key  keys.json  token-key  atoll.db  node.db  backup-lock  run/  etc/  masks/
 //     workspaces/  unclaimed/  trash/  orphaned/
 // With a file system for the workspaces (fs-guard/workspace_root.hpp), the last four are in disk/.
 #pragma once
@@ -13,6 +13,12 @@
 
 namespace atl::app {
 
+/// The key of the server's operator.
+struct ApiKey {
+    std::string text;
+    bool is_given = false;  // by ATOLL_API_KEY; else it is kept in the data directory
+};
+
 class DataDir {
   public:
     /// Opens or makes the folder and takes its lock for as long as the object lives. Errors: storage_failed,
@@ -22,14 +28,17 @@ class DataDir {
     const std::filesystem::path& path() const noexcept { return path_; }
     /// Identifies the files and groups that this folder's servers leave on the host; it never changes.
     const std::string& instance_id() const noexcept { return instance_id_; }
-    /// The key that is kept here, made if there is none: 32 characters. Mode 0600.
-    base::Result<std::string> api_key() const;
+    /// `given`, the value of ATOLL_API_KEY, which may be null or empty; else the key that is kept here, made
+    /// if there is none: 32 characters, mode 0600. Errors: invalid_field or storage_failed for a short key.
+    base::Result<ApiKey> api_key(const char* given = nullptr) const;
 
     /// The key that signs stream tokens, made if there is none. Mode 0600. Without it, after a restart, every
     /// token of before is void.
     base::Result<std::string> token_key() const;
 
     std::filesystem::path database() const { return database_of(path_); }
+    /// The node's store (core/store/node_store.hpp).
+    std::filesystem::path node_database() const { return path_ / "node.db"; }
     std::filesystem::path backup_lock() const { return backup_lock_of(path_); }
     static std::filesystem::path database_of(const std::filesystem::path& folder) {
         return folder / "atoll.db";

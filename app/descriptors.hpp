@@ -4,6 +4,8 @@
 
 #include <cstddef>
 
+#include "core/base/error.hpp"
+
 namespace atl::app {
 
 struct DescriptorShares {
@@ -14,5 +16,14 @@ struct DescriptorShares {
 /// `limit` is RLIMIT_NOFILE (getrlimit(2)); `asked` has the wanted numbers. Connections get at most five
 /// eighths, so that strangers cannot take the descriptors of sandboxes; sandboxes get the rest.
 DescriptorShares share_descriptors(std::size_t limit, const DescriptorShares& asked) noexcept;
+
+/// Raises the soft limit of descriptors to the hard limit (getrlimit(2)), since many sandboxes need many, and
+/// returns it; 0 if it cannot be told.
+std::size_t raise_descriptor_limit();
+
+/// The shares of a process that may have `limit` descriptors, with --max-sandboxes and the server's bound of
+/// connections as what is asked. Fewer sandboxes than asked are logged. Errors: host_unsupported where not
+/// one fits.
+base::Result<DescriptorShares> bound_sandboxes(std::size_t limit, std::size_t max_sandboxes);
 
 }  // namespace atl::app

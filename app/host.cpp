@@ -5,6 +5,9 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
+#include "core/base/own_priority.hpp"
 #include "core/isolation/etc_template.hpp"
 #include "core/isolation/host_layout.hpp"
 
@@ -24,6 +27,13 @@ std::filesystem::path find_program(const std::string& name) {
 }
 
 }  // namespace
+
+void take_priority(int nice) {
+    if (nice >= 0)
+        base::set_own_slice(base::Slice::whole_turn_ns);
+    else if (!base::set_own_priority(nice, base::Slice::whole_turn_ns))
+        base::LogLine(base::evt::priority_refused).field("nice", nice).debug();
+}
 
 base::Result<isolation::LauncherConfig> make_launcher_config(const Config& config, const DataDir& data,
                                                              const std::vector<sandbox::AgentSpec>& agents) {
@@ -47,7 +57,7 @@ base::Result<isolation::LauncherConfig> make_launcher_config(const Config& confi
             launcher.sources.push_back(*agent.dir);
     }
     launcher.layout = std::move(*layout);
-    launcher.uid_mode = ::geteuid() == 0 ? isolation::UidMode::private_uid : isolation::UidMode::shared;
+    launcher.uid_mode = isolation::own_uid_mode();
     launcher.host_network =
         config.allow_host_network ? isolation::HostNetwork::allowed : isolation::HostNetwork::refused;
     return launcher;

@@ -1,4 +1,4 @@
-// Translates the configuration into the launcher's configuration on this host.
+// The server on this host: the launcher's configuration, the process's own priority.
 #pragma once
 
 #include <vector>
@@ -14,5 +14,9 @@ namespace atl::app {
 /// Errors: host_unsupported, invalid_field (a hidden path), storage_failed.
 base::Result<isolation::LauncherConfig> make_launcher_config(const Config& config, const DataDir& data,
                                                              const std::vector<sandbox::AgentSpec>& agents);
+
+/// Gives this process the priority of --nice, a negative one, and long slices (core/base/own_priority.hpp). A
+/// refused priority is logged.
+void take_priority(int nice);
 
 }  // namespace atl::app

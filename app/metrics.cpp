@@ -126,6 +126,9 @@ void add_conversations(Metrics& to, const MetricParts& from) {
     to.gauge("atoll_conversations_counted",
              "Conversations that have not ended, and sandboxes without one: what --max-conversations bounds.",
              [&conversations = from.conversations] { return number(conversations.count()); });
+    to.gauge("atoll_conversations_loaded",
+             "Conversations in memory: those that live or are followed, and those that were just named.",
+             [&conversations = from.conversations] { return number(conversations.loaded()); });
     to.gauge("atoll_conversations_max", "How many there may be (--max-conversations).",
              [&conversations = from.conversations] { return number(conversations.bounds().all); });
     to.histogram("atoll_conversation_create_duration_seconds",

@@ -53,12 +53,11 @@ Result<Orphan> find(const Orphans& orphans, const std::string& name) {
     return found.front();
 }
 
-/// The uid that the sandbox of this workspace had: of its own from a server that is root, else the server's.
-Result<std::uint32_t> host_uid(const Orphan& orphan) {
-    if (orphan.owner_uid >= base::k_first_host_uid)
-        return orphan.owner_uid;
-    if (::geteuid() != 0)
-        return 0U;
+/// Whether a sandbox may have this workspace: with a uid of its own from a server that is root, else with the
+/// server's. The next start takes the uid from the owner.
+Result<void> check_owner(const Orphan& orphan) {
+    if (orphan.owner_uid >= base::k_first_host_uid || ::geteuid() != 0)
+        return {};
     return Error(Errc::invalid_field, "the workspace belongs to uid " + std::to_string(orphan.owner_uid) +
                                           ", which no sandbox of a server that is root has; copy what is "
                                           "wanted out of it, then remove it");
@@ -69,7 +68,7 @@ std::string text_of(const nlohmann::json& data) {
 }
 
 /// The records that make the orphan a conversation: paused, as after a restart of the server.
-std::vector<conversation::Write> records(const Orphan& orphan, std::uint32_t uid, std::int64_t key,
+std::vector<conversation::Write> records(const Orphan& orphan, std::int64_t key,
                                          const OrphansCommand& command) {
     const auto now = base::SystemClock().wall_now();
     conversation::Record record;
@@ -84,7 +83,6 @@ std::vector<conversation::Write> records(const Orphan& orphan, std::uint32_t uid
     sandbox::Record sandbox_record;
     sandbox_record.id = orphan.name;
     sandbox_record.conversation_id = record.id;
-    sandbox_record.host_uid = uid;
     sandbox_record.created_at = now;
     const nlohmann::json began{{"agent", command.agent}, {"sandboxId", orphan.name}};
     const nlohmann::json waits{{"reason", to_string(record.reason)},
@@ -120,26 +118,36 @@ Result<CommandOutput> adopt(const DataDir& data, const std::filesystem::path& ro
         return orphan.error();
     if (!base::is_id(orphan->name))
         return Error(Errc::invalid_field, "this is no workspace of a sandbox: its name is no id");
-    const auto uid = host_uid(*orphan);
-    if (!uid)
-        return uid.error();
+    if (auto fits = check_owner(*orphan); !fits)
+        return fits.error();
     if (auto there = check_database_is_there(data, root); !there)
         return there.error();
     auto store = store::SqliteStore::open(data.database());
     if (!store)
         return store.error();
-    const auto snapshot = (*store)->load();
-    if (!snapshot)
-        return snapshot.error();
-    for (const auto& sandbox_record : snapshot->sandboxes) {
-        if (sandbox_record.id == orphan->name)
-            return Error(
-                Errc::invalid_field,
-                "the database has this sandbox already, of conversation " + sandbox_record.conversation_id +
-                    "; if that has not ended, the next start of the server gives the workspace back");
-    }
-    const auto writes = records(*orphan, *uid, snapshot->last_key + 1, command);
-    if (auto committed = (*store)->commit(writes); !committed)
+    using Found = std::optional<sandbox::Record>;
+    const auto found = conversation::answered_at_once<Found>(
+        [&](conversation::ReadDone<Found> done) { (*store)->find_sandbox(orphan->name, std::move(done)); });
+    if (!found)
+        return found.error();
+    if (*found)
+        return Error(Errc::invalid_field,
+                     "the database has this sandbox already, of conversation " + (*found)->conversation_id +
+                         "; if that has not ended, the next start of the server gives the workspace back");
+    const auto state = conversation::answered_at_once<conversation::StartState>(
+        [&](conversation::ReadDone<conversation::StartState> done) {
+            (*store)->load_start(std::move(done));
+        });
+    if (!state)
+        return state.error();
+    const auto batch = std::make_shared<conversation::WriteBatch>();
+    batch->writes = records(*orphan, state->last_key + 1, command);
+    Result<void> committed;
+    (*store)->commit(batch, [&](conversation::CommitEnd end, const Error& why) {
+        if (end != conversation::CommitEnd::durable)
+            committed = why;
+    });
+    if (!committed)
         return committed.error();
     // From here on the next start of the server would do it.
     const auto workspaces = fs_guard::open_folder(root / fs_guard::k_workspaces);
@@ -147,7 +155,7 @@ Result<CommandOutput> adopt(const DataDir& data, const std::filesystem::path& ro
         return workspaces.error();
     if (auto moved = orphans.give(*orphan, workspaces->get(), orphan->name); !moved)
         return moved.error();
-    const std::string& id = std::get<conversation::PutConversation>(writes.front()).record.id;
+    const std::string& id = std::get<conversation::PutConversation>(batch->writes.front()).record.id;
     return CommandOutput{id + "\n", "The workspace " + orphan->name + " is that of conversation:\n"};
 }
 

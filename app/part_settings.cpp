@@ -1,5 +1,7 @@
 #include "app/part_settings.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -8,6 +10,7 @@
 #include <utility>
 
 #include "app/agents_file.hpp"
+#include "core/sandbox/env_policy.hpp"
 
 namespace atl::app {
 
@@ -38,6 +41,35 @@ Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& config) 
             return Error(Errc::unknown_agent, "--pool names " + pool.agent + ", which is not configured");
     }
     return agents;
+}
+
+sandbox::ManagerSettings sandbox_settings(const Config& config) {
+    sandbox::ManagerSettings settings;
+    settings.max_sandboxes = config.max_sandboxes;
+    settings.max_memory_mb = config.max_memory_mb;
+    settings.memory_reserve = config.memory_reserve_percent / 100.0;
+    settings.default_limits = config.default_limits;
+    settings.host_env = sandbox::pick_host_env(environ);
+    return settings;
+}
+
+fs_guard::MeterSettings meter_settings(const Config& config) {
+    fs_guard::MeterSettings settings;
+    settings.period = std::chrono::seconds(config.disk_period_seconds);
+    settings.reserve = config.disk_reserve_percent / 100.0;
+    return settings;
+}
+
+http::SystemInfo system_info(const Config& config) {
+    http::SystemInfo system;
+    system.version = ATOLL_VERSION;
+    system.default_agent = config.default_agent;
+    system.networks = {"none"};
+    if (config.allow_host_network)
+        system.networks.emplace_back("host");
+    system.limits = config.limits;
+    system.ceilings = config.ceilings;
+    return system;
 }
 
 http::Settings http_settings(const Config& config, std::size_t max_connections) {

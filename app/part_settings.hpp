@@ -7,7 +7,9 @@
 #include "app/config.hpp"
 #include "core/base/error.hpp"
 #include "core/conversation/manager.hpp"
-#include "core/sandbox/types.hpp"
+#include "core/sandbox/manager.hpp"
+#include "fs-guard/disk_meter.hpp"
+#include "http/api/api.hpp"
 #include "http/server/settings.hpp"
 
 namespace atl::app {
@@ -16,6 +18,10 @@ namespace atl::app {
 /// unknown_agent if --default-agent or --pool names another agent; the errors of read_agents().
 base::Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& config);
 
+sandbox::ManagerSettings sandbox_settings(const Config& config);
+fs_guard::MeterSettings meter_settings(const Config& config);
+/// What the configuration alone tells of the system.
+http::SystemInfo system_info(const Config& config);
 http::Settings http_settings(const Config& config, std::size_t max_connections);
 http::GateSettings gate_settings(const Config& config);
 

@@ -13,6 +13,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/limits.hpp"
+
 namespace atl::bridge {
 
 enum class FrameType : std::uint8_t {
@@ -27,11 +29,6 @@ enum class FrameType : std::uint8_t {
 };
 
 inline constexpr std::size_t k_frame_header_bytes = 5;
-/// Of data; all other types have one size.
-inline constexpr std::size_t k_max_frame_bytes = 64UL * 1024;
-/// Bytes for stdin that the host may send at first; what the guest has passed on it grants again.
-inline constexpr std::size_t k_input_window_bytes = 64UL * 1024;
-static_assert(k_input_window_bytes <= k_max_frame_bytes);
 
 /// How a program ended.
 struct ExitStatus {
@@ -49,7 +46,7 @@ inline std::array<char, k_frame_header_bytes> frame_header(FrameType type, std::
     return {byte(0), byte(8), byte(16), byte(24), static_cast<char>(type)};
 }
 
-/// Appends one frame. `payload` is within k_max_frame_bytes, and of the size that the type has.
+/// Appends one frame. `payload` is within base::k_max_frame_bytes, and of the size that the type has.
 inline void append_frame(std::string& out, FrameType type, std::string_view payload) {
     const auto header = frame_header(type, payload.size());
     out.append(header.data(), header.size()).append(payload);
@@ -162,7 +159,7 @@ class FrameDecoder {
     }
     /// Frames of nothing would cost the host work that no bound of bytes counts.
     const char* refuse_data() const {
-        if (left_bytes_ > k_max_frame_bytes)
+        if (left_bytes_ > base::k_max_frame_bytes)
             return "a frame beyond its bound";
         return left_bytes_ == 0 && sender_ == Sender::guest ? "an empty frame of output" : nullptr;
     }

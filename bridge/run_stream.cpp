@@ -150,7 +150,7 @@ const char* RunStream::obey(Stream& stream, const Frame& frame) {
             observer_.on_output(sandbox::OutputKind::error, frame.bytes);
             return nullptr;
         case FrameType::grant:
-            if (frame.number > k_input_window_bytes - granted_bytes_)
+            if (frame.number > base::k_input_window_bytes - granted_bytes_)
                 return "the guest granted more than it was sent";
             granted_bytes_ += frame.number;
             if (std::exchange(wants_room_, false))

@@ -41,7 +41,7 @@ class RunStream final : public sandbox::Run, private Stream::Reader {
     bool started_ = false;
     bool input_ended_;
     bool wants_room_ = false;
-    std::size_t granted_bytes_ = k_input_window_bytes;  // may still be sent for stdin
+    std::size_t granted_bytes_ = base::k_input_window_bytes;  // may still be sent for stdin
     base::TimerId deadline_ = 0;
     std::shared_ptr<Stream> stream_;
 };

@@ -125,7 +125,7 @@ void Stream::write(std::string_view bytes) {
 }
 
 std::size_t Stream::room() const noexcept {
-    return k_stream_queue_bytes - std::min(output_.size() - sent_bytes_, k_stream_queue_bytes);
+    return base::k_stream_queue_bytes - std::min(output_.size() - sent_bytes_, base::k_stream_queue_bytes);
 }
 
 void Stream::close_write() {

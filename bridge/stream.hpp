@@ -33,8 +33,6 @@ struct StreamContext {
 /// How long a stream with Pace::pause is left alone: at first, and at most, doubling in between.
 inline constexpr base::Millis k_first_pause{1};
 inline constexpr base::Millis k_longest_pause{16};
-/// What a reader should let wait in the write queue at most: room() tells how much of it is left.
-inline constexpr std::size_t k_stream_queue_bytes = 256UL * 1024;
 
 class Stream : public std::enable_shared_from_this<Stream> {
   public:

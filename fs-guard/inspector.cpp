@@ -39,9 +39,14 @@ void Inspector::look(const std::string& id) {
             (void)ports_.let_go(id);
         });
     }
-    ports_.look(id, [this, alive = std::weak_ptr<int>(alive_), id](const base::Result<Inspection>& found) {
+    auto found = [this, alive = std::weak_ptr<int>(alive_), id](const base::Result<Inspection>& inspection) {
         if (!alive.expired())
-            finish(id, found);
+            finish(id, inspection);
+    };
+    if (const auto members = ports_.members(id))
+        return ports_.look(id, *members, std::move(found));
+    ports_.timers.defer([found = std::move(found)] {
+        found(base::Error(base::Errc::sandbox_gone, "its processes are gone"));
     });
 }
 

@@ -26,8 +26,12 @@ struct InspectorPorts {
     std::function<void(const std::string& id, std::function<void(base::Result<void>)> done)> hold;
     /// Ends the hold at once; true if the processes stood still from the answer of `hold` until now.
     std::function<bool(const std::string& id)> let_go;
-    /// The helper's inspection of the workspace and the processes.
-    std::function<void(const std::string& id, std::function<void(base::Result<Inspection>)> done)> look;
+    /// Its processes now; none once they are gone.
+    std::function<std::optional<Members>(const std::string& id)> members;
+    /// The helper's inspection of the workspace and these processes.
+    std::function<void(const std::string& id, const Members& members,
+                       std::function<void(base::Result<Inspection>)> done)>
+        look;
 };
 
 class Inspector {

@@ -242,6 +242,13 @@ std::optional<TreeSize> Workspaces::counted(const std::string& sandbox_id) const
     return TreeSize{usage->bytes, usage->inodes, true};
 }
 
+void Workspaces::measure(const std::string& sandbox_id, HelperClient& measurer,
+                         std::function<void(base::Result<TreeSize>)> done) const {
+    if (const auto size = counted(sandbox_id))
+        return timers_.defer([done = std::move(done), size] { done(*size); });
+    measurer.measure(folder_name(sandbox_id), std::move(done));
+}
+
 bool Workspaces::move_to_trash(const std::string& name, std::string& trash_name) {
     trash_name = (base::is_id(name) ? name : "stray") + "." + base::new_id();
     return ::renameat(workspaces_.get(), name.c_str(), trash_.get(), trash_name.c_str()) == 0;
@@ -367,6 +374,14 @@ std::vector<std::uint32_t> Workspaces::empty_trash(std::function<void(base::Resu
                         [countdown](const base::Result<void>& result) { countdown->step(result); });
     }
     return owners;
+}
+
+std::optional<std::uint32_t> Workspaces::owner(const std::string& sandbox_id) const {
+    struct stat status {};
+    if (!base::is_id(sandbox_id) ||
+        ::fstatat(workspaces_.get(), sandbox_id.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
+        return std::nullopt;
+    return status.st_uid < base::k_first_host_uid ? 0 : status.st_uid;
 }
 
 std::vector<std::string> Workspaces::owned_by(const std::vector<std::uint32_t>& host_uids) const {

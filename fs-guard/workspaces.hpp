@@ -57,11 +57,16 @@ class Workspaces final : public sandbox::DiskGuard {
     using Sweep = sandbox::Sweep;
     Sweep sweep(const std::vector<std::string>& known_ids, std::function<void(base::Result<void>)> done,
                 const std::vector<std::string>& held_ids = {}) override;
+    std::optional<std::uint32_t> owner(const std::string& sandbox_id) const override;
     std::vector<std::string> owned_by(const std::vector<std::uint32_t>& host_uids) const override;
 
     /// The size as the quota counts it, at once; none for a workspace without a quota, which has to be
     /// walked.
     std::optional<TreeSize> counted(const std::string& sandbox_id) const;
+    /// The size as the quota counts it, or else as `measurer` finds it. Answers later. Errors:
+    /// storage_failed.
+    void measure(const std::string& sandbox_id, HelperClient& measurer,
+                 std::function<void(base::Result<TreeSize>)> done) const;
 
     /// Where the workspace is below the data directory.
     static std::string folder_name(const std::string& sandbox_id);

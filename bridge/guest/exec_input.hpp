@@ -38,7 +38,7 @@ class ExecInput final : private FdHandler {
     base::UniqueFd pipe_;
     std::string queue_;
     std::size_t sent_bytes_ = 0;  // of queue_
-    std::size_t granted_bytes_ = bridge::k_input_window_bytes;
+    std::size_t granted_bytes_ = base::k_input_window_bytes;
     std::size_t passed_bytes_ = 0;  // and not granted again yet
     bool ending_ = false;
     bool waiting_ = false;

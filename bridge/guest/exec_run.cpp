@@ -19,7 +19,7 @@ namespace atl::guest {
 namespace {
 
 constexpr std::size_t k_read_bytes = 32UL * 1024;
-static_assert(k_read_bytes <= bridge::k_max_frame_bytes);
+static_assert(k_read_bytes <= base::k_max_frame_bytes);
 
 ExecRefusal refusal_of(int error_number, std::string error) {
     const bool busy =

@@ -24,6 +24,12 @@ inline constexpr std::chrono::seconds k_header_deadline{10};
 inline constexpr std::chrono::seconds k_body_deadline{30};
 inline constexpr std::chrono::seconds k_idle_deadline{75};
 inline constexpr std::chrono::seconds k_write_deadline{30};
+// Bodies that stream: the peer has the body deadline for each slice that it sends and the write deadline for
+// each slice that it takes; a piece of a response's source is in memory at a time.
+inline constexpr std::size_t k_body_slice_bytes = 64UL * 1024;
+inline constexpr std::size_t k_write_slice_bytes = 64UL * 1024;
+inline constexpr std::size_t k_source_piece_bytes = 32UL * 1024;
+static_assert(k_source_piece_bytes <= k_write_slice_bytes);
 inline constexpr std::chrono::seconds k_heartbeat_interval{15};
 static_assert(k_heartbeat_interval < k_write_deadline);
 // Compression on WebSockets (RFC 7692). Measured with zlib's level 1: an event of 1 KiB takes 0.02 ms and
@@ -94,8 +100,19 @@ inline constexpr std::size_t k_max_event_depth = 64;
 inline constexpr std::size_t k_max_reply_line_bytes = 64 * 1024;
 inline constexpr std::size_t k_bridge_read_bytes = 64 * 1024;
 static_assert(k_max_reply_line_bytes <= k_max_event_line_bytes);
+// Payload of a frame with data of a program (bridge/frame.hpp).
+inline constexpr std::size_t k_max_frame_bytes = 64UL * 1024;
+// Bytes for stdin that the host may send at first; what the guest has passed on it grants again.
+inline constexpr std::size_t k_input_window_bytes = 64UL * 1024;
+static_assert(k_input_window_bytes <= k_max_frame_bytes);
+// What a reader lets wait in the write queue of a stream to the guest (bridge/stream.hpp).
+inline constexpr std::size_t k_stream_queue_bytes = 256UL * 1024;
+static_assert(k_max_frame_bytes <= k_stream_queue_bytes);
 inline constexpr std::chrono::seconds k_start_deadline{10};
 inline constexpr std::chrono::seconds k_control_reply_deadline{5};
+
+// A borrowed generation of a sandbox goes back this long after its last request.
+inline constexpr std::chrono::milliseconds k_lease_grace{2000};
 
 // The death of a sandbox: each step of design.md section 3 has its deadline.
 inline constexpr std::chrono::milliseconds k_shutdown_grace{1500};

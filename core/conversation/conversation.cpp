@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/limits.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
-#include "core/conversation/digest.hpp"
 #include "core/conversation/event_words.hpp"
 #include "core/conversation/journal.hpp"
+#include "core/conversation/stored_turns.hpp"
+#include "core/conversation/view.hpp"
 #include "core/sandbox/manager.hpp"
 
 namespace atl::conversation {
@@ -42,8 +44,9 @@ Conversation::Conversation(Context& context, ConversationOwner& owner, Record re
                   perform(machine_.release_lease(use));
                   arm_life();
               }),
-      lifetime_(context.clock.steady_now()) {
-    ++context_.stats.by_status[counted_as_];
+      lifetime_(context.clock.steady_now()),
+      counted_as_(record_.status) {
+    log_->window()->on_unfollowed([this] { owner_.on_quiet(); });
 }
 
 template <class Call>
@@ -60,42 +63,32 @@ void Conversation::refuse(const T& reply, Error error) {
     context_.timers.defer([reply, error = std::move(error)] { reply(error); });
 }
 
-Conversation::~Conversation() {
-    if (!erased_) {
-        context_.timers.cancel(life_timer_);
-        context_.timers.cancel(lease_timer_);
-    }
+void Conversation::stop_timers() {
+    log_->window()->on_unfollowed(nullptr);
+    context_.timers.cancel(std::exchange(life_timer_, 0));
+    context_.timers.cancel(std::exchange(lease_timer_, 0));
 }
 
 View Conversation::view() const {
-    View view;
-    view.record = record_;
-    view.record.status = machine_.status();
-    view.record.reason = machine_.reason();
-    view.record.first_seq = log_->first_seq();
-    view.record.last_seq = log_->committed_seq();
+    Record record = record_;
+    record.status = machine_.status();
+    record.reason = machine_.reason();
+    record.first_seq = log_->first_seq();
+    record.last_seq = log_->committed_seq();
     const sandbox::Record* const living = context_.sandboxes.find(record_.sandbox_id);
-    const sandbox::Record& sandbox_record = living != nullptr ? *living : sandbox_record_;
-    view.generation = sandbox_record.generation;
-    view.sandbox_status = context_.sandboxes.status(sandbox_record.id);
-    view.sandbox_created_at = sandbox_record.created_at;
-    view.network = sandbox_record.network;
-    view.limits = sandbox_record.limits;
-    view.enforcement = context_.sandboxes.enforcement(sandbox_record.network, sandbox_record.id);
-    return view;
+    return view_of(context_, std::move(record), living != nullptr ? *living : sandbox_record_);
 }
 
-/// A frozen one, and one that only waits out the grace of its last lease, waits for nobody. Else it must have
-/// been idle for a while, and nobody may be following: a follower is about to write.
-std::optional<base::Millis> Conversation::until_spared() const {
-    if (erasing_ || machine_.status() == Status::ended || machine_.turn_open() || machine_.is_in_use())
-        return std::nullopt;
-    if (machine_.sandbox_is_frozen() || (machine_.is_borrowed() && machine_.sandbox_up()))
-        return base::Millis{0};
-    if (!machine_.sandbox_up() || log_->is_followed())
-        return std::nullopt;
-    const auto idle = std::chrono::floor<base::Millis>(context_.clock.steady_now() - last_activity());
-    return std::max(base::Millis{0}, context_.settings.evict_idle - idle);
+bool Conversation::is_resting() const {
+    const Status status = machine_.status();
+    const bool is_quiet = machine_.created() && !machine_.sandbox_living() && !machine_.turn_open() &&
+                          leases_.is_empty() && start_waiters_.empty() && pause_waiters_.empty() &&
+                          asked_.use_count() == 1;
+    const bool is_stored = record_.status == status && log_->is_published() &&
+                           (context_.journal.is_committed(last_batch_) || context_.journal.idle());
+    return !erasing_ && !removal_waits_ && is_quiet && is_stored && !log_->is_followed() &&
+           (status == Status::paused || status == Status::error ||
+            (status == Status::ended && sandbox_record_.gone));
 }
 
 void Conversation::create(Reply<View> reply) {
@@ -134,16 +127,12 @@ void Conversation::patch(const PatchRequest& patch, Reply<View> reply) {
         if (auto fits = context_.sandboxes.room_to_grow(record_.sandbox_id, *patch.limits); !fits)
             return refuse(reply, fits.error());
     }
-    if (patch.metadata)
-        record_.metadata = *patch.metadata;
-    if (patch.idle_seconds)
-        record_.idle_seconds = *patch.idle_seconds;
-    if (patch.ttl_seconds)
-        record_.ttl_seconds = *patch.ttl_seconds;
+    record_.metadata = patch.metadata.value_or(record_.metadata);
+    record_.idle_seconds = patch.idle_seconds.value_or(record_.idle_seconds);
+    record_.ttl_seconds = patch.ttl_seconds.value_or(record_.ttl_seconds);
     if (patch.limits && context_.sandboxes.find(record_.sandbox_id) != nullptr) {
         sandbox_record_.limits = *patch.limits;
-        const auto applied = context_.sandboxes.set_limits(record_.sandbox_id, *patch.limits);
-        if (!applied)
+        if (auto applied = context_.sandboxes.set_limits(record_.sandbox_id, *patch.limits); !applied)
             LogLine(evt::limits_deferred).field("conv", id()).field("err", applied.error().detail()).info();
     }
     run(action::Persist{});
@@ -166,16 +155,20 @@ void Conversation::remove(Reply<void> reply) {
 }
 
 void Conversation::message(std::string content, std::string idempotency_key, MessageReply when,
-                           Reply<TurnTicket> reply) {
-    Turn::Start start;
-    if (!idempotency_key.empty()) {
-        start.content_digest = digest(content);
-        const auto ticket = turn_.find(idempotency_key, start.content_digest);
-        if (!ticket)
-            return refuse(reply, ticket.error());
-        if (ticket->replayed)
-            return context_.journal.after_commit([reply, ticket = *ticket] { reply(ticket); });
-    }
+                           const Reply<TurnTicket>& reply) {
+    Turn::Start start{std::move(content), std::move(idempotency_key), 0};
+    if (start.idempotency_key.empty())
+        return open_turn(std::move(start), when, reply);
+    const auto message = std::make_shared<Turn::Start>(std::move(start));
+    turn_.replay(message, reply, [weak = weak_from_this(), asked = asked_, message, when, reply] {
+        const auto self = weak.lock();
+        if (!self || self->erasing_)
+            return reply(no_conversation());
+        self->open_turn(std::move(*message), when, reply);
+    });
+}
+
+void Conversation::open_turn(Turn::Start start, MessageReply when, const Reply<TurnTicket>& reply) {
     if (auto open = check_open(); !open)
         return refuse(reply, open.error());
     if (!machine_.can_open_turn())
@@ -183,8 +176,6 @@ void Conversation::message(std::string content, std::string idempotency_key, Mes
                                    "a turn is still open; wait for its `done` event or interrupt it"));
     if (auto place = check_place(); !place)
         return refuse(reply, place.error());
-    start.content = std::move(content);
-    start.idempotency_key = std::move(idempotency_key);
     start.number = ++record_.last_turn;
     record_.last_active_at = context_.clock.wall_now();
     touch();
@@ -254,11 +245,32 @@ void Conversation::server_stops() {
     perform(machine_.pause(reason, "server_shutdown", "the server was stopped"));
 }
 
-void Conversation::restore_life(base::Millis age) {
-    lifetime_.add_age(age);
+void Conversation::restore(const StoredConversation& stored) {
+    // It ran when the last server ended, in whatever way; one that was told so already is left as it is.
+    stored_generation_ = sandbox_record_.generation;
+    const bool ran = record_.status == Status::active || record_.status == Status::starting;
+    if (ran) {
+        record_.status = Status::paused;
+        record_.reason = PauseReason::server_restart;
+    }
+    lifetime_.add_age(context_.ages.age_of(record_.created_at));
     machine_.restore(record_.status, record_.reason);
     log_->restore(record_.first_seq, record_.last_seq);
     recount();
+    for (const TurnRecord& turn : restored_turns(stored, context_.journal)) {
+        record_.last_turn = std::max(record_.last_turn, turn.turn);
+        restore_turn(turn);
+    }
+    last_batch_ = context_.journal.batch_number();
+    log_->restore_open(stored.open_bytes);
+    if (ran) {
+        run(action::LogSandboxPaused{PauseReason::server_restart, PauseMode::cold,
+                                     "the server was restarted"});
+        run(action::Persist{});
+    }
+    if (record_.status == Status::ended && !sandbox_record_.gone)
+        run(action::RemoveSandbox{});
+    arm_life();
 }
 
 void Conversation::restore_turn(const TurnRecord& turn) {
@@ -270,29 +282,12 @@ void Conversation::restore_turn(const TurnRecord& turn) {
     run(action::CloseTurn{});
 }
 
-void Conversation::restore_sandbox(LastRun last_run) {
-    if (last_run == LastRun::ran) {
-        run(action::LogSandboxPaused{PauseReason::server_restart, PauseMode::cold,
-                                     "the server was restarted"});
-        run(action::Persist{});
-    }
-    if (record_.first_seq > 1)
-        context_.journal.purge(record_.key, record_.first_seq);
-    if (record_.status == Status::ended) {
-        if (!sandbox_record_.gone)
-            run(action::RemoveSandbox{});
-        else
-            owner_.on_only_log_left(*this, lifetime_.over_since(record_, context_.clock.steady_now()));
-    }
-    arm_life();
-}
-
 std::optional<sandbox::Exit> Conversation::limit_at_end() {
     // A shell that lost its command to the kernel's kill ends its turn as well as it can: that is not how it
     // ended.
-    if (!context_.sandboxes.is_limit_suspected(record_.sandbox_id))
-        return std::nullopt;
-    return context_.sandboxes.limit_reached(record_.sandbox_id);
+    sandbox::Manager& sandboxes = context_.sandboxes;
+    return sandboxes.is_limit_suspected(record_.sandbox_id) ? sandboxes.limit_reached(record_.sandbox_id)
+                                                            : std::nullopt;
 }
 
 sandbox::Channel* Conversation::channel() {
@@ -365,6 +360,8 @@ void Conversation::perform(const Actions& actions) {
             return;
         std::visit([this](const auto& one) { run(one); }, action);
     }
+    if (!erased_ && !machine_.sandbox_living())
+        owner_.on_quiet();
 }
 
 void Conversation::run(const action::LogSandboxPaused& paused) {
@@ -388,11 +385,11 @@ void Conversation::on_started(const Result<void>& result) {
         sandbox_record_ = *living;
     if (!result) {
         start_error_ = result.error();
-        return perform(machine_.sandbox_start_failed(result.error().detail()));
+        perform(machine_.sandbox_start_failed(result.error().detail()));
+        return store_generation();
     }
     const bool is_new = !machine_.created();
     if (is_new) {
-        owner_.on_sandbox_made(sandbox_record_);
         LogLine(evt::conversation_created)
             .field("conv", id())
             .field("sbx", record_.sandbox_id)
@@ -405,7 +402,14 @@ void Conversation::on_started(const Result<void>& result) {
         context_.journal.after_commit([&sandboxes = context_.sandboxes, sandbox_id = record_.sandbox_id] {
             sandboxes.claim(sandbox_id);
         });
+    store_generation();
     arm_life();
+}
+
+// One that only leases brought up, or that failed, changes nothing else in the store.
+void Conversation::store_generation() {
+    if (!erased_ && machine_.created() && sandbox_record_.generation != stored_generation_)
+        put_sandbox();
 }
 
 void Conversation::on_agent_started(const Result<void>& result) {
@@ -442,18 +446,16 @@ void Conversation::run(const action::CloseTurn&) {
 }
 
 void Conversation::run(const action::EndLeases& end) {
-    Errc code = Errc::sandbox_gone;
     if (end.code == "sandbox_failed")
         return leases_.end(end.scope, refused_start(end.detail));
-    if (end.code == "conversation_ended")
-        code = Errc::conversation_ended;
-    else if (end.code == "server_shutdown")
-        code = Errc::shutting_down;
+    const Errc code = end.code == "conversation_ended" ? Errc::conversation_ended
+                      : end.code == "server_shutdown"  ? Errc::shutting_down
+                                                       : Errc::sandbox_gone;
     leases_.end(end.scope, Error(code, end.detail));
 }
 
 void Conversation::run(const action::ArmLeaseGrace&) {
-    lease_timer_ = context_.timers.arm(k_lease_grace, [this] {
+    lease_timer_ = context_.timers.arm(base::k_lease_grace, [this] {
         lease_timer_ = 0;
         perform(machine_.lease_grace_passed());
     });
@@ -468,7 +470,13 @@ void Conversation::run(const action::Persist&) {
         context_.journal.add(EraseConversation{record_.key});
     else
         context_.journal.add(PutConversation{record_});
+    put_sandbox();
+}
+
+void Conversation::put_sandbox() {
     context_.journal.add(PutSandbox{sandbox_record_});
+    stored_generation_ = sandbox_record_.generation;
+    last_batch_ = context_.journal.batch_number();
 }
 
 /// What to tell those who wait for a start: that there is no place passes by itself, all else is the
@@ -488,6 +496,7 @@ void Conversation::run(const action::AnswerStarted& answered) {
 void Conversation::answer(std::vector<Reply<View>>& waiters, std::optional<Error> error) {
     if (waiters.empty())
         return;
+    last_batch_ = context_.journal.batch_number();
     context_.journal.after_commit(
         [weak = weak_from_this(), replies = std::exchange(waiters, {}), error = std::move(error)] {
             const auto self = weak.lock();
@@ -507,13 +516,11 @@ void Conversation::run(const action::RemoveSandbox&) {
     generations_.cancel_start();
     if (const sandbox::Record* living = context_.sandboxes.find(record_.sandbox_id))
         sandbox_record_ = *living;
-    owner_.on_sandbox_dropped(sandbox_record_);
     // Only once its end is committed: a conversation that comes back after a crash must find its workspace.
     removal_waits_ = true;
     context_.journal.after_commit(weakly([](Conversation& it) { it.begin_removal(); }));
     owner_.on_removal_waiting(*this);
-    // A full disk is freed by what is being deleted, so that must not wait for a commit that needs the disk.
-    // After a crash in this state a conversation may come back without its workspace.
+    // A full disk is freed by what is deleted: that must not wait for a commit, which needs the disk.
     if (erasing_ && !context_.journal.healthy() && !context_.journal.is_fenced())
         begin_removal();
 }
@@ -534,14 +541,13 @@ void Conversation::begin_removal() {
 }
 
 void Conversation::on_sandbox_removed() {
-    // The lease of its uid is over; the record stays with an ended conversation to be shown.
-    sandbox_record_.host_uid = 0;
+    // The record stays with an ended conversation to be shown.
     sandbox_record_.gone = true;
     sandbox_record_.env.clear();
     perform(machine_.removed());
     if (erasing_ || !machine_.created())
         return erase();
-    owner_.on_only_log_left(*this, base::Millis{0});
+    owner_.on_only_log_left();
 }
 
 void Conversation::run(const action::Discard& discard) {
@@ -562,8 +568,7 @@ void Conversation::erase() {
     erased_ = true;
     --context_.stats.by_status[counted_as_];
     turn_.cancel_timers();
-    context_.timers.cancel(std::exchange(life_timer_, 0));
-    context_.timers.cancel(std::exchange(lease_timer_, 0));
+    stop_timers();
     leases_.end(action::LeaseScope::all, no_conversation());
     log_->close();
     if (machine_.created()) {
@@ -572,16 +577,13 @@ void Conversation::erase() {
             context_.journal.add(EraseSandbox{record_.sandbox_id});
         context_.journal.purge(record_.key);
     }
-    auto replies = std::exchange(pause_waiters_, {});
-    for (auto& reply : std::exchange(start_waiters_, {}))
-        replies.push_back(std::move(reply));
-    context_.journal.after_commit(
-        [removals = std::exchange(removal_waiters_, {}), replies = std::move(replies)] {
-            for (const auto& reply : replies)
-                reply(Error(Errc::not_found, "the conversation was deleted"));
-            for (const auto& reply : removals)
-                reply(Result<void>());
-        });
+    const Error deleted(Errc::not_found, "the conversation was deleted");
+    answer(pause_waiters_, deleted);
+    answer(start_waiters_, deleted);
+    context_.journal.after_commit([removals = std::exchange(removal_waiters_, {})] {
+        for (const auto& reply : removals)
+            reply(Result<void>());
+    });
     owner_.on_erased(*this);
 }
 

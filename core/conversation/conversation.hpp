@@ -17,6 +17,7 @@
 #include "core/conversation/lifetime.hpp"
 #include "core/conversation/machine.hpp"
 #include "core/conversation/requests.hpp"
+#include "core/conversation/store.hpp"
 #include "core/conversation/turn.hpp"
 
 namespace atl::conversation {
@@ -34,15 +35,13 @@ class ConversationOwner {
     virtual void on_end(Conversation& conversation) = 0;
     /// A generation of it begins to live.
     virtual void on_living(Conversation& conversation) = 0;
-    /// Its first sandbox is ready, or its sandbox is about to be removed: to be listed from now on, or no
-    /// more.
-    virtual void on_sandbox_made(const sandbox::Record& record) = 0;
-    virtual void on_sandbox_dropped(const sandbox::Record& record) = 0;
     /// The removal of its sandbox waits for a commit: begin_removal() may be called before that.
     virtual void on_removal_waiting(Conversation& conversation) = 0;
     virtual void on_removal_begun(Conversation& conversation) = 0;
-    /// It ended so long ago, and nothing but its log is left.
-    virtual void on_only_log_left(const Conversation& conversation, base::Millis ended_ago) = 0;
+    /// Nothing of it lives, or nobody follows it any more: perhaps it rests from now on.
+    virtual void on_quiet() = 0;
+    /// It has ended, and nothing but its log is left.
+    virtual void on_only_log_left() = 0;
     /// It is gone. It is destroyed later, from the loop.
     virtual void on_erased(Conversation& conversation) = 0;
 
@@ -54,8 +53,9 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
                            private TurnOwner,
                            private GenerationOwner {
   public:
+    /// `record.status` counts in the stats already.
     Conversation(Context& context, ConversationOwner& owner, Record record, sandbox::Record sandbox_record);
-    ~Conversation();
+    ~Conversation() { stop_timers(); }
     Conversation(const Conversation&) = delete;
     Conversation& operator=(const Conversation&) = delete;
 
@@ -68,15 +68,19 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     /// True from a delete on: nobody is told of it any more.
     bool is_erasing() const noexcept { return erasing_; }
     View view() const;
-    /// How long until its sandbox may be ended for another one; none: not as things are.
-    std::optional<base::Millis> until_spared() const;
+    /// True if the store has all of it: nothing of it lives, nobody follows it or waits for it, and what it
+    /// wrote is committed.
+    bool is_resting() const;
+    /// It is unloaded: does nothing by itself from now on.
+    void stop_timers();
 
     // Requests; the errors are Manager's. Precondition: it is not erasing.
     void create(Reply<View> reply);
     void patch(const PatchRequest& patch, Reply<View> reply);
     void remove(Reply<void> reply);
+    /// With an Idempotency-Key the store is asked first; what is allowed counts when it has answered.
     void message(std::string content, std::string idempotency_key, MessageReply when,
-                 Reply<TurnTicket> reply);
+                 const Reply<TurnTicket>& reply);
     base::Result<View> interrupt();
     void pause(PauseMode mode, Reply<View> reply);
     void resume(Reply<View> reply);
@@ -92,12 +96,9 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     }
     void server_stops();
 
-    // At the start of the server, in this order.
-    /// `ran`: it was there when the last server ended.
-    void restore_life(base::Millis age);
-    void restore_turn(const TurnRecord& turn);
-    enum class LastRun : std::uint8_t { rested, ran };
-    void restore_sandbox(LastRun last_run);
+    /// Goes on with what the store has of it. Call once, first. One that ran when the last server ended comes
+    /// back paused (server_restart), and its open turn gets its error and its done.
+    void restore(const StoredConversation& stored);
 
     /// The store refuses: what is being deleted goes without waiting for a commit.
     void begin_removal();
@@ -166,6 +167,7 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     auto weakly(Call call);
     template <class T>
     void refuse(const T& reply, base::Error error);
+    void open_turn(Turn::Start start, MessageReply when, const Reply<TurnTicket>& reply);
     base::Result<void> check_open() const;
     base::Result<void> check_place();
     std::uint32_t generation() const;
@@ -181,8 +183,11 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
             erase();
     }
     void on_sandbox_removed();
+    void restore_turn(const TurnRecord& turn);
     void erase();
     void touch() { lifetime_.touch(context_.clock.steady_now()); }
+    void put_sandbox();
+    void store_generation();
     void arm_life();
     void on_life_timer(Lifetime::Over over);
 
@@ -197,12 +202,15 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     LeaseBook leases_;
     Lifetime lifetime_;
     base::TimerId life_timer_ = 0;
-    base::TimerId lease_timer_ = 0;  // of the grace after the last lease
-    base::Error start_error_;        // of the last start that failed
+    base::TimerId lease_timer_ = 0;                           // of the grace after the last lease
+    base::Error start_error_;                                 // of the last start that failed
+    std::shared_ptr<char> asked_ = std::make_shared<char>();  // a copy with each question to the store
     bool erasing_ = false;
     bool erased_ = false;
     bool removal_waits_ = false;
-    Status counted_as_ = Status::starting;  // in the stats
+    Status counted_as_;                    // in the stats
+    std::uint32_t stored_generation_ = 0;  // as the store has it, or will
+    std::uint64_t last_batch_ = 0;         // of the journal: the last one that it writes to or waits for
     std::vector<Reply<View>> start_waiters_;
     std::vector<Reply<View>> pause_waiters_;
     std::vector<Reply<void>> removal_waiters_;

@@ -26,6 +26,9 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
     /// A finished turn that the store holds; in order.
     void restore_turn(std::uint64_t last_seq, std::uint64_t bytes);
 
+    /// Bytes of events behind the last of them.
+    void restore_open(std::uint64_t bytes) { open_bytes_ += bytes; }
+
     /// Adds an event; `data` is the text of a JSON object. Visible after the next commit.
     EventPtr append(EventType type, std::uint64_t turn, std::string_view data);
     /// The turn whose `done` was appended last is over: the log may be cut behind it from now on.
@@ -40,6 +43,8 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
     /// What readers subscribe to.
     const std::shared_ptr<LiveWindow>& window() const noexcept { return window_; }
     bool is_followed() const noexcept { return window_->is_followed(); }
+    /// Every event is committed and visible.
+    bool is_published() const noexcept { return pending_.empty() && !publish_scheduled_; }
     /// An agent's next events should wait (Journal::congested()).
     bool congested() const noexcept { return journal_.congested(); }
     /// Bytes of the events since the last finished turn.

@@ -9,6 +9,21 @@
 
 namespace atl::conversation {
 
+/// How long until its sandbox may be ended for another one; none: not as things are. A frozen one, and one
+/// that only waits out the grace of its last lease, waits for nobody. Else it must have been idle for a
+/// while, and nobody may be following: a follower is about to write.
+std::optional<base::Millis> Eviction::until_spared(const Conversation& one) const {
+    const Machine& machine = one.machine();
+    if (one.is_erasing() || machine.status() == Status::ended || machine.turn_open() || machine.is_in_use())
+        return std::nullopt;
+    if (machine.sandbox_is_frozen() || (machine.is_borrowed() && machine.sandbox_up()))
+        return base::Millis{0};
+    if (!machine.sandbox_up() || one.log()->is_followed())
+        return std::nullopt;
+    const auto idle = std::chrono::floor<base::Millis>(context_.clock.steady_now() - one.last_activity());
+    return std::max(base::Millis{0}, context_.settings.evict_idle - idle);
+}
+
 /// The best victim: one that is there for leases alone and has none, then a frozen one, then the longest
 /// idle.
 Conversation* Eviction::find_victim() const {
@@ -19,7 +34,7 @@ Conversation* Eviction::find_victim() const {
         return std::pair(kind, one.last_activity());
     };
     for (Conversation* candidate : living_) {
-        if (candidate->until_spared() == base::Millis{0} &&
+        if (until_spared(*candidate) == base::Millis{0} &&
             (best == nullptr || rank(*candidate) < rank(*best)))
             best = candidate;
     }
@@ -42,7 +57,7 @@ base::Error Eviction::refusal(const base::Error& why) const {
         return why;
     auto soonest = base::Millis::max();
     for (const Conversation* one : living_)
-        soonest = std::min(soonest, one->until_spared().value_or(base::Millis::max()));
+        soonest = std::min(soonest, until_spared(*one).value_or(base::Millis::max()));
     if (soonest == base::Millis::max())
         return why;
     const auto wait = std::max(std::chrono::seconds{1}, std::chrono::ceil<std::chrono::seconds>(soonest));

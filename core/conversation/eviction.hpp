@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "core/base/error.hpp"
+#include "core/conversation/settings.hpp"
 
 namespace atl::conversation {
 
@@ -13,6 +14,8 @@ class Conversation;
 
 class Eviction {
   public:
+    explicit Eviction(const Context& context) : context_(context) {}
+
     /// A generation of it begins to live.
     void add(Conversation& conversation) { living_.insert(&conversation); }
     /// It is gone.
@@ -26,7 +29,9 @@ class Eviction {
 
   private:
     Conversation* find_victim() const;
+    std::optional<base::Millis> until_spared(const Conversation& one) const;
 
+    const Context& context_;
     std::unordered_set<Conversation*> living_;  // those with a sandbox that lives, and some that had one
 };
 

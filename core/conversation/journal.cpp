@@ -112,7 +112,7 @@ void Journal::commit() {
             return on_durable();
     }
     busy_ = true;
-    store_.commit_batch(at_store_, [self = self_](CommitEnd end, const base::Error& why) {
+    store_.commit(at_store_, [self = self_](CommitEnd end, const base::Error& why) {
         if (*self != nullptr)
             (*self)->on_end(end, why);
     });

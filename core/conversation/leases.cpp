@@ -1,5 +1,6 @@
 #include "core/conversation/leases.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace atl::conversation {
@@ -58,6 +59,10 @@ void LeaseBook::end(action::LeaseScope scope, const base::Error& why) {
             });
     }
     forget_finished();
+}
+
+bool LeaseBook::is_empty() const {
+    return std::ranges::all_of(states_, [](const auto& state) { return state->phase == Phase::over; });
 }
 
 void LeaseBook::forget_finished() {

@@ -14,9 +14,6 @@
 
 namespace atl::conversation {
 
-/// A borrowed generation goes back this long after its last request.
-inline constexpr base::Millis k_lease_grace{2000};
-
 class Lease;
 using LeaseReply = std::function<void(base::Result<std::unique_ptr<Lease>>)>;
 
@@ -62,6 +59,8 @@ class LeaseBook {
 
     /// One that waits for grant() or end(). `reply` is called once, from the loop.
     void add(std::string sandbox_id, LeaseUse use, LeaseReply reply);
+    /// No lease waits or is held.
+    bool is_empty() const;
     void grant();
     /// Ends those of `scope`, and tells their holders or those who wait why.
     void end(action::LeaseScope scope, const base::Error& why);

@@ -33,9 +33,17 @@ Lifetime::Due Lifetime::next(const Record& record, const Machine& machine, base:
     return due;
 }
 
-base::Millis Lifetime::over_since(const Record& record, base::SteadyTime now) const {
-    const auto age = std::chrono::floor<base::Millis>(now - born_);
-    return std::max<base::Millis>(base::Millis{0}, age - std::chrono::seconds(record.ttl_seconds));
+base::Millis Ages::age_of(base::WallTime created_at) const {
+    const base::Millis none{0};
+    const base::Millis by_wall = clock_.wall_now() - created_at;
+    const auto ran = std::chrono::floor<base::Millis>(clock_.steady_now() - steady_began_);
+    const base::Millis by_steady = began_ + ran - created_at;
+    // The wall clock may have jumped before or after `created_at`: one of the two is then far too high, or
+    // below zero.
+    const base::Millis age = by_wall < none     ? by_steady
+                             : by_steady < none ? by_wall
+                                                : std::min(by_wall, by_steady);
+    return std::clamp<base::Millis>(age, none, base::k_max_named_time);
 }
 
 }  // namespace atl::conversation

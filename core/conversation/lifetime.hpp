@@ -10,6 +10,22 @@
 
 namespace atl::conversation {
 
+/// How old things are of which the store has the wall clock's time.
+class Ages {
+  public:
+    explicit Ages(const base::Clock& clock)
+        : clock_(clock), began_(clock.wall_now()), steady_began_(clock.steady_now()) {}
+
+    /// Since `created_at`, in this run of the server or in an earlier one. A jump of the wall clock during
+    /// this run makes nothing older.
+    base::Millis age_of(base::WallTime created_at) const;
+
+  private:
+    const base::Clock& clock_;
+    base::WallTime began_;  // this run, by both clocks
+    base::SteadyTime steady_began_;
+};
+
 class Lifetime {
   public:
     enum class Over : std::uint8_t { nothing, life, idleness, warm_pause };
@@ -30,8 +46,6 @@ class Lifetime {
     /// What is over first, as things are now. `warm_limit`: of a frozen sandbox.
     Due next(const Record& record, const Machine& machine, base::Millis warm_limit,
              base::SteadyTime now) const;
-    /// How long ago its time to live was over; zero if it is not.
-    base::Millis over_since(const Record& record, base::SteadyTime now) const;
 
   private:
     base::SteadyTime born_;  // created_at on the clock that never jumps

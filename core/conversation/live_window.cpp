@@ -37,13 +37,12 @@ void LiveWindow::cut(std::uint64_t first_seq) {
 
 void LiveWindow::wake_all() {
     // A woken reader only sets something off, so the list does not change underneath.
-    for (Subscription* reader : readers_) {
-        if (std::exchange(reader->waiting_, false) && reader->wake_)
-            reader->wake_(readers_.size());
-    }
+    for (Subscription* reader : readers_)
+        reader->wake(readers_.size());
 }
 
-base::Result<Batch> LiveWindow::read(std::uint64_t after, std::size_t limit_bytes) {
+base::Result<Batch> LiveWindow::read(Subscription& reader, std::size_t limit_bytes) {
+    std::uint64_t after = reader.cursor_;
     Batch batch;
     if (after >= committed_seq_) {
         batch.gone = closed_;
@@ -59,7 +58,7 @@ base::Result<Batch> LiveWindow::read(std::uint64_t after, std::size_t limit_byte
             return batch;
     }
     if (events_.empty() || after + 1 < events_.front()->seq)
-        return read_store(after, limit_bytes);
+        return read_store(reader, after, limit_bytes);
     std::size_t bytes = 0;
     for (std::size_t at = after + 1 - events_.front()->seq; at < events_.size(); ++at) {
         batch.events.push_back(events_[at]);
@@ -70,11 +69,19 @@ base::Result<Batch> LiveWindow::read(std::uint64_t after, std::size_t limit_byte
     return batch;
 }
 
-base::Result<Batch> LiveWindow::read_store(std::uint64_t after, std::size_t limit_bytes) {
-    auto events = store_.read_events(key_, after, limit_bytes);
+base::Result<Batch> LiveWindow::read_store(Subscription& reader, std::uint64_t after,
+                                           std::size_t limit_bytes) {
+    Batch batch;
+    // A cut moves a reader of the whole log: what it had asked for is no longer the beginning.
+    if (!reader.asked_ || reader.asked_->after != after)
+        reader.ask(after, limit_bytes);
+    if (!reader.asked_->answer) {
+        batch.reading = true;
+        return batch;
+    }
+    auto events = std::move(*reader.asked_->answer);
     if (!events)
         return events.error();
-    Batch batch;
     batch.events = std::move(*events);
     if (batch.events.empty() || batch.events.front()->seq != after + 1) {
         // The rows of a removed conversation go away underneath its last readers.
@@ -97,14 +104,37 @@ Subscription::Subscription(std::shared_ptr<LiveWindow> window, std::uint64_t aft
 
 Subscription::~Subscription() {
     std::erase(window_->readers_, this);
+    if (window_->readers_.empty() && window_->unfollowed_)
+        window_->unfollowed_();
 }
 
 base::Result<Batch> Subscription::next(std::size_t limit_bytes) {
-    auto batch = window_->read(cursor_, limit_bytes);
+    waiting_ = false;  // an answer from inside the call wakes nobody
+    auto batch = window_->read(*this, limit_bytes);
     if (batch && !batch->events.empty())
         cursor_ = batch->events.back()->seq;
     waiting_ = batch && batch->events.empty() && !batch->gone;
+    if (!batch || !batch->reading)
+        asked_.reset();
     return batch;
+}
+
+void Subscription::ask(std::uint64_t after, std::size_t limit_bytes) {
+    asked_ = std::make_shared<Asked>(Asked{*this, after, {}});
+    window_->store_.read_events(window_->key_, after, limit_bytes,
+                                [asked = std::weak_ptr(asked_)](base::Result<std::vector<EventPtr>> events) {
+                                    // The reader is gone, or has asked for something else.
+                                    const auto wanted = asked.lock();
+                                    if (!wanted)
+                                        return;
+                                    wanted->answer = std::move(events);
+                                    wanted->reader.wake(1);
+                                });
+}
+
+void Subscription::wake(std::size_t together) {
+    if (std::exchange(waiting_, false) && wake_)
+        wake_(together);
 }
 
 void Subscription::on_wake(Wake wake) {

@@ -2,11 +2,13 @@
 // read from the store; and who reads. Numbering is not its business (event_log.hpp): it is told what is
 // committed. Single-threaded.
 //
-// Invariants: a reader sees each committed event once, in order; a slow reader costs no memory.
+// Invariants: a reader sees each committed event once, in order; a slow reader costs no memory but for the
+// one batch that the store answered later.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <vector>
 
 #include "core/conversation/store.hpp"
@@ -34,12 +36,14 @@ class LiveWindow {
     std::uint64_t first_seq() const noexcept { return first_seq_; }
     std::uint64_t committed_seq() const noexcept { return committed_seq_; }
     bool is_followed() const noexcept { return !readers_.empty(); }
+    /// `left` is called when the last reader is gone; it must only set something off.
+    void on_unfollowed(std::function<void()> left) { unfollowed_ = std::move(left); }
 
   private:
     friend class Subscription;
 
-    base::Result<Batch> read(std::uint64_t after, std::size_t limit_bytes);
-    base::Result<Batch> read_store(std::uint64_t after, std::size_t limit_bytes);
+    base::Result<Batch> read(Subscription& reader, std::size_t limit_bytes);
+    base::Result<Batch> read_store(Subscription& reader, std::uint64_t after, std::size_t limit_bytes);
     void drop_oldest();
 
     Store& store_;
@@ -49,6 +53,7 @@ class LiveWindow {
     std::deque<EventPtr> events_;  // the newest committed ones
     std::size_t bytes_ = 0;        // of them
     std::vector<Subscription*> readers_;
+    std::function<void()> unfollowed_;
     bool closed_ = false;
 };
 

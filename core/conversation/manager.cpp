@@ -1,5 +1,6 @@
 #include "core/conversation/manager.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -7,6 +8,7 @@
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/conversation/journal.hpp"
+#include "core/conversation/view.hpp"
 #include "core/sandbox/env_policy.hpp"
 
 namespace atl::conversation {
@@ -26,8 +28,9 @@ Error no_conversation() {
 Manager::Manager(const base::Clock& clock, base::Timers& timers, sandbox::Manager& sandboxes,
                  Journal& journal, Store& store, ManagerSettings settings)
     : settings_(std::move(settings)),
-      context_{clock, timers, sandboxes, journal, store, settings_, stats_},
+      context_{clock, timers, sandboxes, journal, store, settings_, stats_, Ages(clock)},
       roster_(settings_.conversation_bounds),
+      eviction_(context_),
       admission_({[this](const sandbox::Limits& limits) { return context_.sandboxes.room_for(limits); },
                   [this] { return pool_.shrink(); },
                   [this](const sandbox::Limits& limits) { return context_.sandboxes.worth_evicting(limits); },
@@ -38,24 +41,37 @@ Manager::Manager(const base::Clock& clock, base::Timers& timers, sandbox::Manage
                   [this] { return roster_.room_for(std::nullopt, standalone_.count()); }),
       pool_(timers, sandboxes, settings_.pool,
             [this](const std::string& name) { return settings_.find_agent(name); }),
-      retention_(context_, [this](const std::string& id) { forget(id); }) {
+      residents_(context_, {[this](StoredConversation stored) { load(std::move(stored)); },
+                            [this](Conversation& conversation) { unload(conversation); }}),
+      expiry_(context_, {[this](const std::string& id) { return residents_.is_loaded(id); },
+                         [this](const std::string& id) {
+                             // Loaded, it ends by itself.
+                             residents_.get(id, [](const Result<Conversation*>&) {});
+                         },
+                         [this](const std::string& id) { forget(id); }}),
+      self_(std::make_shared<Manager*>(this)) {
     sandboxes.set_observer(this);
     journal.on_refusal([this] { on_store_refused(); });
 }
 
 Manager::~Manager() {
+    *self_ = nullptr;
     context_.sandboxes.set_observer(nullptr);
     context_.journal.on_refusal(nullptr);
 }
 
-Conversation* Manager::find(const std::string& id) const {
-    const auto found = by_id_.find(id);
-    return found == by_id_.end() || found->second->is_erasing() ? nullptr : found->second.get();
-}
-
-Conversation* Manager::find_by_sandbox(const std::string& sandbox_id) const {
-    const auto found = by_sandbox_.find(sandbox_id);
-    return found == by_sandbox_.end() ? nullptr : found->second;
+template <class T, class Call>
+void Manager::with(const std::string& id, const Reply<T>& reply, Call call) {
+    if (Conversation* const loaded = residents_.find(id))
+        return call(*loaded);
+    residents_.get(id, [reply, call = std::move(call)](const Result<Conversation*>& found) mutable {
+        if (!found)
+            reply(found.error());
+        else if (*found == nullptr)
+            reply(no_conversation());
+        else
+            call(**found);
+    });
 }
 
 template <class T>
@@ -69,23 +85,47 @@ Result<void> Manager::accepts_work() const {
     return context_.journal.usable();
 }
 
-Result<void> Manager::restore(Snapshot snapshot) {
-    last_key_ = snapshot.last_key;
-    return Restore(context_, *this).run(std::move(snapshot));
-}
-
-Conversation& Manager::restore_conversation(Record record, sandbox::Record sandbox_record) {
-    return enlist(std::move(record), std::move(sandbox_record));
+Result<void> Manager::restore(StartState state) {
+    last_key_ = state.last_key;
+    stats_.by_status = state.by_status;
+    std::size_t open = 0;
+    for (const Status status : k_all_statuses)
+        open += status == Status::ended ? 0 : state.by_status[status];
+    roster_.set_open(open);
+    expiry_.look_again();
+    auto restored = Restore(context_, residents_).run(state);
+    for (const sandbox::Record& record : state.standalone)
+        standalone_.adopt(record);
+    return restored;
 }
 
 Conversation& Manager::enlist(Record record, sandbox::Record sandbox_record) {
     ConversationOwner& owner = *this;
     auto made = std::make_shared<Conversation>(context_, owner, std::move(record), std::move(sandbox_record));
     Conversation& conversation = *made;
-    roster_.add(conversation);
-    by_sandbox_.emplace(conversation.record().sandbox_id, &conversation);
-    by_id_.emplace(conversation.id(), std::move(made));
+    residents_.add(std::move(made));
     return conversation;
+}
+
+void Manager::load(StoredConversation stored) {
+    if (!stored.sandbox.id.empty() && !stored.sandbox.gone)
+        context_.sandboxes.adopt(stored.sandbox);
+    Conversation& conversation = enlist(stored.record, std::move(stored.sandbox));
+    roster_.on_loaded(conversation);
+    conversation.restore(stored);
+}
+
+void Manager::unload(Conversation& conversation) {
+    const Record& record = conversation.record();
+    conversation.stop_timers();
+    eviction_.erase(conversation);
+    roster_.on_unloaded(conversation);
+    if (record.status != Status::ended) {
+        context_.sandboxes.release(record.sandbox_id);
+        if (record.ttl_seconds > 0)
+            expiry_.look_again();
+    }
+    residents_.remove(conversation);
 }
 
 Result<void> Manager::check(const CreateRequest& request, const std::string& agent) const {
@@ -102,6 +142,42 @@ Result<void> Manager::check(const CreateRequest& request, const std::string& age
 }
 
 void Manager::create(CreateRequest request, Reply<View> reply) {
+    if (auto accepted = accepts_work(); !accepted)
+        return refuse(reply, accepted.error());
+    const auto user_id = request.user_id;
+    if (!user_id || roster_.is_counted(*user_id))
+        return create_now(std::move(request), std::move(reply));
+    count_user(*user_id, [this, request = std::move(request),
+                          reply = std::move(reply)](const Result<void>& counted) mutable {
+        if (!counted)
+            return refuse(reply, counted.error());
+        const std::string user = *request.user_id;
+        create_now(std::move(request), std::move(reply));
+        roster_.drop_unused(user);
+    });
+}
+
+void Manager::count_user(const std::string& user_id, std::function<void(Result<void>)> done) {
+    auto ask = [self = self_, user_id, done = std::move(done)] {
+        if (*self == nullptr)
+            return;
+        // Beyond the bound as well, which may have been lowered.
+        const std::size_t most = 2 * (*self)->roster_.bounds().of_user + 1;
+        (*self)->context_.store.count_open(user_id, most, [self, user_id, done](Result<std::size_t> open) {
+            if (*self == nullptr)
+                return;
+            if (!open)
+                return done(open.error());
+            if (!(*self)->roster_.is_counted(user_id))
+                (*self)->roster_.set_open_of(user_id, *open);
+            done({});
+        });
+    };
+    // What has ended counts until that is committed.
+    context_.journal.idle() ? ask() : context_.journal.after_commit(std::move(ask));
+}
+
+void Manager::create_now(CreateRequest request, Reply<View> reply) {
     Record record;
     record.agent = request.agent.empty() ? settings_.default_agent : request.agent;
     if (auto checked = check(request, record.agent); !checked)
@@ -123,7 +199,10 @@ void Manager::create(CreateRequest request, Reply<View> reply) {
     record.ttl_seconds = request.ttl_seconds.value_or(0);
     record.created_at = record.last_active_at = context_.clock.wall_now();
     record.sandbox_id = made->id;
-    enlist(std::move(record), std::move(*made)).create(std::move(reply));
+    ++stats_.by_status[record.status];
+    Conversation& conversation = enlist(std::move(record), std::move(*made));
+    roster_.on_made(conversation);
+    conversation.create(std::move(reply));
 }
 
 Result<sandbox::Record> Manager::make_sandbox(const std::string& conversation_id,
@@ -136,114 +215,143 @@ Result<sandbox::Record> Manager::make_sandbox(const std::string& conversation_id
     return context_.sandboxes.create(std::move(sandbox_record));
 }
 
-Result<View> Manager::get(const std::string& id) const {
-    const Conversation* const conversation = find(id);
-    return conversation == nullptr ? Result<View>(no_conversation()) : conversation->view();
+void Manager::get(const std::string& id, Reply<View> reply) {
+    with(id, reply, [reply](const Conversation& it) { reply(it.view()); });
 }
 
-Result<Page<View>> Manager::list(const ListQuery& query) const {
-    std::int64_t after = 0;
+void Manager::list(const ListQuery& query, Reply<Page<View>> reply) {
+    ListRange range{query.status, query.user_id, query.order, 0, query.limit};
     if (!query.cursor.empty()) {
         const char* end = query.cursor.data() + query.cursor.size();
-        const auto parsed = std::from_chars(query.cursor.data(), end, after);
-        if (parsed.ec != std::errc() || parsed.ptr != end || after < 0)
-            return Error(Errc::invalid_request, "cursor is not one that this route gave out");
+        const auto parsed = std::from_chars(query.cursor.data(), end, range.from_key);
+        if (parsed.ec != std::errc() || parsed.ptr != end || range.from_key <= 0)
+            return reply(Error(Errc::invalid_request, "cursor is not one that this route gave out"));
     }
-    const Roster::ByKey& listed = query.user_id ? roster_.of_user(*query.user_id) : roster_.all();
-    Page<View> page;
-    std::size_t bytes = 0;
-    std::size_t seen = 0;
-    std::int64_t last = 0;  // the key of the one seen last
-    // False once the page is full.
-    const auto take = [&](const Conversation& conversation) {
-        if (page.items.size() == query.limit || bytes > base::k_list_page_bytes ||
-            seen++ == base::k_list_scan_items) {
-            page.next = std::to_string(last);
-            return false;
-        }
-        last = conversation.record().key;
-        if (conversation.is_erasing() || (query.status && conversation.machine().status() != *query.status))
-            return true;
-        page.items.push_back(conversation.view());
-        bytes += conversation.record().metadata.size() + base::k_list_item_bytes;
-        return true;
+    const std::int64_t from_key = range.from_key;
+    context_.store.list(range,
+                        [self = self_, query, from_key, reply](Result<Listed<ListedConversation>> listed) {
+                            if (*self == nullptr)
+                                return;
+                            if (!listed)
+                                return reply(listed.error());
+                            Page<View> page;
+                            (*self)->list_rows(query, from_key, std::move(*listed), page);
+                            reply(std::move(page));
+                        });
+}
+
+/// Of one that is loaded the list tells how it is, not how it was stored last.
+void Manager::list_rows(const ListQuery& query, std::int64_t from_key, Listed<ListedConversation> listed,
+                        Page<View>& page) const {
+    for (ListedConversation& item : listed.items) {
+        const Conversation* const loaded = residents_.find(item.record.id);
+        if (loaded == nullptr &&
+            (residents_.is_loaded(item.record.id) || residents_.is_erased(item.record.id)))
+            continue;  // it is being deleted
+        View view = loaded != nullptr ? loaded->view()
+                                      : view_of(context_, std::move(item.record), std::move(item.sandbox));
+        if (!query.status || view.record.status == *query.status)
+            page.items.push_back(std::move(view));
+    }
+    std::int64_t next = listed.next_key;
+    add_unlisted(query, from_key, next, page);
+    if (next != 0)
+        page.next = std::to_string(next);
+}
+
+/// Those in memory that the store does not have yet, or not with this status: as while they start.
+void Manager::add_unlisted(const ListQuery& query, std::int64_t from_key, std::int64_t& next,
+                           Page<View>& page) const {
+    const bool is_newest_first = query.order == ListOrder::newest_first;
+    const auto is_before = [is_newest_first](std::int64_t a, std::int64_t b) {
+        return is_newest_first ? a > b : a < b;
     };
-    if (query.order == ListOrder::oldest_first) {
-        for (auto at = listed.upper_bound(after); at != listed.end() && take(*at->second);)
-            ++at;
-    } else {
-        auto at = query.cursor.empty() ? listed.end() : listed.lower_bound(after);
-        while (at != listed.begin() && take(*std::prev(at)->second))
-            --at;
+    const auto is_listed = [&](const Conversation& it) {
+        const std::int64_t key = it.record().key;
+        return (from_key == 0 || is_before(from_key, key)) && (next == 0 || !is_before(next, key)) &&
+               (!query.status || it.machine().status() == *query.status) &&
+               (!query.user_id || it.record().user_id == query.user_id) && !it.is_erasing() &&
+               std::ranges::none_of(page.items, [key](const View& view) { return view.record.key == key; });
+    };
+    residents_.for_each([&](const Conversation& it) {
+        if (is_listed(it))
+            page.items.push_back(it.view());
+    });
+    std::ranges::sort(page.items, is_before, [](const View& view) { return view.record.key; });
+    if (page.items.size() > query.limit) {
+        page.items.resize(query.limit);
+        next = page.items.back().record.key;
     }
-    return page;
 }
 
 void Manager::patch(const std::string& id, const PatchRequest& patch, Reply<View> reply) {
-    if (Conversation* const conversation = find(id))
-        return conversation->patch(patch, std::move(reply));
-    refuse(reply, no_conversation());
+    with(id, reply, [patch, reply](Conversation& it) { it.patch(patch, reply); });
 }
 
 void Manager::remove(const std::string& id, Reply<void> reply) {
-    if (Conversation* const conversation = find(id))
-        return conversation->remove(std::move(reply));
-    refuse(reply, no_conversation());
+    with(id, reply, [reply](Conversation& it) { it.remove(reply); });
 }
 
 void Manager::message(const std::string& id, std::string content, std::string idempotency_key,
                       MessageReply when, Reply<TurnTicket> reply) {
-    if (Conversation* const conversation = find(id))
-        return conversation->message(std::move(content), std::move(idempotency_key), when, std::move(reply));
-    refuse(reply, no_conversation());
+    with(id, reply,
+         [content = std::move(content), key = std::move(idempotency_key), when,
+          reply](Conversation& it) mutable { it.message(std::move(content), std::move(key), when, reply); });
 }
 
-Result<View> Manager::interrupt(const std::string& id) {
-    Conversation* const conversation = find(id);
-    return conversation == nullptr ? Result<View>(no_conversation()) : conversation->interrupt();
+void Manager::interrupt(const std::string& id, Reply<View> reply) {
+    with(id, reply, [reply](Conversation& it) { reply(it.interrupt()); });
 }
 
 void Manager::pause(const std::string& id, PauseMode mode, Reply<View> reply) {
-    if (Conversation* const conversation = find(id))
-        return conversation->pause(mode, std::move(reply));
-    refuse(reply, no_conversation());
+    with(id, reply, [mode, reply](Conversation& it) { it.pause(mode, reply); });
 }
 
 void Manager::resume(const std::string& id, Reply<View> reply) {
-    if (Conversation* const conversation = find(id))
-        return conversation->resume(std::move(reply));
-    refuse(reply, no_conversation());
+    with(id, reply, [reply](Conversation& it) { it.resume(reply); });
 }
 
 void Manager::lease(const std::string& sandbox_id, LeaseUse use, LeaseReply reply) {
-    Conversation* const conversation = find_by_sandbox(sandbox_id);
-    if (conversation == nullptr)
-        return standalone_.lease(sandbox_id, use, std::move(reply));
-    if (!conversation->is_erasing())
-        return conversation->lease(use, std::move(reply));
-    context_.timers.defer([reply] { reply(no_conversation()); });
+    const auto on = [use, reply](const std::string& id, Residents& residents, base::Timers& timers) {
+        residents.get(id, [use, reply, &timers](const Result<Conversation*>& found) {
+            if (found && *found != nullptr)
+                return (*found)->lease(use, reply);
+            timers.defer([reply, error = found ? no_conversation() : found.error()] { reply(error); });
+        });
+    };
+    if (const Conversation* const loaded = residents_.find_by_sandbox(sandbox_id))
+        return on(loaded->id(), residents_, context_.timers);
+    standalone_.get(sandbox_id, [this, on, sandbox_id, use, reply](const Result<SandboxView>& found) {
+        if (!found)
+            return context_.timers.defer([reply, error = found.error()] { reply(error); });
+        const std::string& owner = found->record.conversation_id;
+        if (owner.empty())
+            return standalone_.lease(sandbox_id, use, reply);
+        on(owner, residents_, context_.timers);
+    });
 }
 
-Result<std::unique_ptr<Subscription>> Manager::subscribe(const std::string& id, std::uint64_t after) {
-    const Conversation* const conversation = find(id);
-    if (conversation == nullptr)
-        return no_conversation();
-    const EventLog& log = *conversation->log();
-    if (after > log.last_seq())
-        return Error(Errc::invalid_request, "after is " + std::to_string(after) +
-                                                ", but the log ends at event " +
-                                                std::to_string(log.last_seq()));
-    if (after != 0 && after + 1 < log.first_seq())
-        return Error(Errc::seq_expired, "the log begins at event " + std::to_string(log.first_seq()) +
-                                            "; read it again from after=0");
-    return std::make_unique<Subscription>(conversation->log()->window(), after);
+void Manager::subscribe(const std::string& id, std::uint64_t after,
+                        Reply<std::unique_ptr<Subscription>> reply) {
+    with(id, reply, [after, reply](const Conversation& conversation) {
+        const EventLog& log = *conversation.log();
+        if (after > log.last_seq())
+            return reply(Error(Errc::invalid_request, "after is " + std::to_string(after) +
+                                                          ", but the log ends at event " +
+                                                          std::to_string(log.last_seq())));
+        if (after != 0 && after + 1 < log.first_seq())
+            return reply(Error(Errc::seq_expired, "the log begins at event " +
+                                                      std::to_string(log.first_seq()) +
+                                                      "; read it again from after=0"));
+        reply(std::make_unique<Subscription>(log.window(), after));
+    });
 }
 
 void Manager::shut_down(std::function<void()> done) {
     shutting_down_ = true;
     pool_.close();
-    for (const auto& [key, conversation] : roster_.all())
-        conversation->server_stops();
+    expiry_.stop();
+    residents_.for_each([](Conversation& conversation) { conversation.server_stops(); });
     standalone_.server_stops();
     context_.sandboxes.shut_down([this, done = std::move(done)] {
         // The last events come from the ends of the sandboxes, so the last commit comes after them.
@@ -258,14 +366,14 @@ void Manager::shut_down(std::function<void()> done) {
 }
 
 void Manager::on_sandbox_exit(const std::string& sandbox_id, std::uint32_t, const sandbox::Exit& exit) {
-    if (Conversation* const conversation = find_by_sandbox(sandbox_id))
+    if (Conversation* const conversation = residents_.find_by_sandbox(sandbox_id))
         return conversation->on_sandbox_exit(exit);
     if (!pool_.lost(sandbox_id))
         standalone_.on_exit(sandbox_id, exit);
 }
 
 void Manager::on_agent_exit(const std::string& sandbox_id, std::uint32_t, const std::string& detail) {
-    if (Conversation* const conversation = find_by_sandbox(sandbox_id))
+    if (Conversation* const conversation = residents_.find_by_sandbox(sandbox_id))
         conversation->on_agent_exit(detail);
     else
         pool_.lost(sandbox_id);
@@ -273,7 +381,7 @@ void Manager::on_agent_exit(const std::string& sandbox_id, std::uint32_t, const 
 
 void Manager::on_resource_warning(const std::string& sandbox_id, std::string_view resource,
                                   std::uint64_t used, std::uint64_t limit) {
-    if (Conversation* const conversation = find_by_sandbox(sandbox_id))
+    if (Conversation* const conversation = residents_.find_by_sandbox(sandbox_id))
         conversation->on_resource_warning(resource, used, limit);
 }
 
@@ -306,23 +414,20 @@ void Manager::on_store_refused() {
     }
 }
 
-void Manager::on_only_log_left(const Conversation& conversation, base::Millis ended_ago) {
-    retention_.keep(conversation.id(), ended_ago);
-}
-
 void Manager::forget(const std::string& id) {
-    if (Conversation* const conversation = find(id))
-        conversation->forget();
+    residents_.get(id, [](const Result<Conversation*>& found) {
+        // Its sandbox may still have to be removed.
+        if (found && *found != nullptr && (*found)->sandbox_record().gone)
+            (*found)->forget();
+    });
 }
 
 void Manager::on_erased(Conversation& conversation) {
     eviction_.erase(conversation);
     awaiting_removal_.erase(&conversation);
-    roster_.erase(conversation);
-    by_sandbox_.erase(conversation.record().sandbox_id);
-    // Deferred: a callback of its query may be what led here.
-    const auto node = by_id_.extract(conversation.id());
-    context_.timers.defer([gone = node.mapped()] {});
+    roster_.on_end(conversation);
+    roster_.on_unloaded(conversation);
+    residents_.erase(conversation);
 }
 
 }  // namespace atl::conversation

@@ -1,6 +1,7 @@
 // All conversations of a server: each is a log, a sandbox for life, and at most one open turn. The registry
 // answers requests by handing them to the conversation that they name, and hands what happens to a sandbox to
-// its conversation.
+// its conversation. It holds those that live or are followed (residents.hpp); the others are rows of the
+// store, loaded when a request names them. Lists come from the store.
 //
 // Invariants: every turn that starts ends with exactly one `done`; nothing is told to a client before it is
 // committed; whatever a sandbox does changes only its own conversation.
@@ -10,16 +11,16 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "core/conversation/admission.hpp"
 #include "core/conversation/conversation.hpp"
 #include "core/conversation/eviction.hpp"
+#include "core/conversation/expiry.hpp"
 #include "core/conversation/requests.hpp"
+#include "core/conversation/residents.hpp"
 #include "core/conversation/restore.hpp"
-#include "core/conversation/retention.hpp"
 #include "core/conversation/roster.hpp"
 #include "core/conversation/settings.hpp"
 #include "core/conversation/standalone_sandboxes.hpp"
@@ -29,7 +30,7 @@
 
 namespace atl::conversation {
 
-class Manager final : private sandbox::Observer, private ConversationOwner, private Restore::Target {
+class Manager final : private sandbox::Observer, private ConversationOwner {
   public:
     template <class T>
     using Reply = conversation::Reply<T>;
@@ -44,20 +45,24 @@ class Manager final : private sandbox::Observer, private ConversationOwner, priv
     Manager(const Manager&) = delete;
     Manager& operator=(const Manager&) = delete;
 
-    /// Takes over what the store remembers, as it was loaded: conversations come back paused
-    /// (server_restart), open turns get their error and their done, sandboxes nobody owns are given to
-    /// sandbox::Manager. Call once, first.
-    base::Result<void> restore(Snapshot snapshot);
+    /// Takes over what the store remembers: conversations that ran come back paused (server_restart), open
+    /// turns get their error and their done, sandboxes nobody owns are given to sandbox::Manager. Call once,
+    /// first. Errors: storage_failed, also if the store does not answer at once.
+    base::Result<void> restore(StartState state);
     /// Starts sandboxes ahead from now on, as the settings say.
     void open_pool() { pool_.fill(); }
+
+    // Each `reply` is called once, from inside the call or later from the loop; from inside it where the
+    // conversation is loaded and nothing has to be committed. A conversation that is followed is loaded.
+    // Errors of all: not_found, storage_failed.
 
     /// `reply` once: the conversation when its sandbox is ready and that is committed; otherwise nothing is
     /// left.
     void create(CreateRequest request, Reply<View> reply);
-    base::Result<View> get(const std::string& id) const;
+    void get(const std::string& id, Reply<View> reply);
     /// A page may have fewer items than its bound, or none, and still a `next`: one call looks at a bounded
     /// number of conversations.
-    base::Result<Page<View>> list(const ListQuery& query) const;
+    void list(const ListQuery& query, Reply<Page<View>> reply);
     /// `reply` once the change is committed.
     void patch(const std::string& id, const PatchRequest& patch, Reply<View> reply);
     /// `reply` when sandbox, workspace and log are gone.
@@ -68,8 +73,8 @@ class Manager final : private sandbox::Observer, private ConversationOwner, priv
     /// conversation_ended, conversation_starting, idempotency_key_reused, storage_failed, shutting_down.
     void message(const std::string& id, std::string content, std::string idempotency_key, MessageReply when,
                  Reply<TurnTicket> reply);
-    /// Asks the agent to stop the open turn, which ends as every turn does. Errors: not_found, no_turn.
-    base::Result<View> interrupt(const std::string& id);
+    /// Asks the agent to stop the open turn, which ends as every turn does. Errors: no_turn.
+    void interrupt(const std::string& id, Reply<View> reply);
     /// Cold: ends the sandbox and keeps the workspace; an open turn ends first. Warm: freezes the sandbox,
     /// which is ended after the warm limit; cold where this host or the server's settings allow no warm
     /// pause, or the sandbox is not up. `reply` when it is paused. Errors: not_found, conversation_ended,
@@ -83,23 +88,27 @@ class Manager final : private sandbox::Observer, private ConversationOwner, priv
     /// shutting_down.
     void lease(const std::string& sandbox_id, LeaseUse use, LeaseReply reply);
 
-    /// Errors: not_found; seq_expired if `after` lies before the log's beginning and is not 0.
-    base::Result<std::unique_ptr<Subscription>> subscribe(const std::string& id, std::uint64_t after);
+    /// Errors: seq_expired if `after` lies before the log's beginning and is not 0; invalid_request beyond
+    /// its end.
+    void subscribe(const std::string& id, std::uint64_t after, Reply<std::unique_ptr<Subscription>> reply);
 
     /// Sandboxes: those without a conversation are made and removed here, all are listed.
     void create_sandbox(SandboxRequest request, Reply<SandboxView> reply) {
         standalone_.create(std::move(request), std::move(reply));
     }
-    base::Result<SandboxView> get_sandbox(const std::string& id) const { return standalone_.get(id); }
-    base::Result<Page<SandboxView>> list_sandboxes(std::size_t limit, const std::string& cursor) const {
-        return standalone_.list(limit, cursor);
+    void get_sandbox(const std::string& id, Reply<SandboxView> reply) {
+        standalone_.get(id, std::move(reply));
     }
-    /// Errors: not_found.
-    base::Result<SandboxUsage> sandbox_usage(const std::string& id) const { return standalone_.usage(id); }
-    /// Of a sandbox that is there, or is gone and not yet forgotten. Errors: not_found.
-    base::Result<sandbox::LogPage> sandbox_log(const std::string& id, std::uint64_t after,
-                                               std::optional<sandbox::LogStream> only) const {
-        return standalone_.log(id, after, only);
+    void list_sandboxes(std::size_t limit, const std::string& cursor, Reply<Page<SandboxView>> reply) {
+        standalone_.list(limit, cursor, std::move(reply));
+    }
+    void sandbox_usage(const std::string& id, Reply<SandboxUsage> reply) {
+        standalone_.usage(id, std::move(reply));
+    }
+    /// Of a sandbox that is there, or is gone and not yet forgotten.
+    void sandbox_log(const std::string& id, std::uint64_t after, std::optional<sandbox::LogStream> only,
+                     Reply<sandbox::LogPage> reply) {
+        standalone_.log(id, after, only, std::move(reply));
     }
     /// Refused for a sandbox that belongs to a conversation (sandbox_in_use): that is deleted instead.
     void remove_sandbox(const std::string& id, Reply<void> reply) {
@@ -113,6 +122,8 @@ class Manager final : private sandbox::Observer, private ConversationOwner, priv
 
     /// Conversations that have not ended, and sandboxes without one: what the bound of all counts.
     std::size_t count() const noexcept { return roster_.open() + standalone_.count(); }
+    /// Conversations in memory; the others are rows of the store.
+    std::size_t loaded() const noexcept { return residents_.size(); }
     const ConversationBounds& bounds() const noexcept { return roster_.bounds(); }
     const std::vector<sandbox::AgentSpec>& agents() const noexcept { return settings_.agents; }
     /// Of a sandbox whose request names no limits.
@@ -134,20 +145,25 @@ class Manager final : private sandbox::Observer, private ConversationOwner, priv
     Admission& admission() override { return admission_; }
     void on_end(Conversation& conversation) override { roster_.on_end(conversation); }
     void on_living(Conversation& conversation) override { eviction_.add(conversation); }
-    void on_sandbox_made(const sandbox::Record& record) override { standalone_.enlist(record); }
-    void on_sandbox_dropped(const sandbox::Record& record) override { standalone_.delist(record); }
     void on_removal_waiting(Conversation& conversation) override;
     void on_removal_begun(Conversation& conversation) override;
-    void on_only_log_left(const Conversation& conversation, base::Millis ended_ago) override;
+    void on_quiet() override { residents_.look_soon(); }
+    void on_only_log_left() override { expiry_.look_again(); }
     void on_erased(Conversation& conversation) override;
 
-    void restore_sandbox(const sandbox::Record& record) override { standalone_.adopt(record); }
-    Conversation& restore_conversation(Record record, sandbox::Record sandbox_record) override;
-
-    /// Null also for one that is being deleted.
-    Conversation* find(const std::string& id) const;
-    Conversation* find_by_sandbox(const std::string& sandbox_id) const;
+    /// Calls `call` with the conversation, or `reply` with an error: not_found also for one that is being
+    /// deleted.
+    template <class T, class Call>
+    void with(const std::string& id, const Reply<T>& reply, Call call);
     Conversation& enlist(Record record, sandbox::Record sandbox_record);
+    void load(StoredConversation stored);
+    void unload(Conversation& conversation);
+    void count_user(const std::string& user_id, std::function<void(base::Result<void>)> done);
+    void create_now(CreateRequest request, Reply<View> reply);
+    void list_rows(const ListQuery& query, std::int64_t from_key, Listed<ListedConversation> listed,
+                   Page<View>& page) const;
+    void add_unlisted(const ListQuery& query, std::int64_t from_key, std::int64_t& next,
+                      Page<View>& page) const;
     base::Result<void> check(const CreateRequest& request, const std::string& agent) const;
     base::Result<sandbox::Record> make_sandbox(const std::string& conversation_id,
                                                const CreateRequest& request);
@@ -164,12 +180,12 @@ class Manager final : private sandbox::Observer, private ConversationOwner, priv
     Admission admission_;
     StandaloneSandboxes standalone_;
     WarmPool pool_;
-    Retention retention_;
-    std::unordered_map<std::string, std::shared_ptr<Conversation>> by_id_;
-    std::unordered_map<std::string, Conversation*> by_sandbox_;
+    Residents residents_;
+    Expiry expiry_;
     std::unordered_set<Conversation*> awaiting_removal_;  // their end is not committed yet
     std::int64_t last_key_ = 0;
     bool shutting_down_ = false;
+    std::shared_ptr<Manager*> self_;  // null inside once it is destroyed
 };
 
 }  // namespace atl::conversation

@@ -4,52 +4,64 @@
 
 namespace atl::conversation {
 
-void Roster::add(Conversation& conversation) {
-    const Record& record = conversation.record();
-    all_.emplace(record.key, &conversation);
-    open_.insert(record.key);
-    if (!record.user_id)
-        return;
-    User& user = users_[*record.user_id];
-    user.all.emplace(record.key, &conversation);
-    ++user.open;
+void Roster::on_made(const Conversation& conversation) {
+    ++open_;
+    on_loaded(conversation);
+    if (const auto& user_id = conversation.record().user_id)
+        ++*users_[*user_id].open;
 }
 
-void Roster::on_end(Conversation& conversation) {
+void Roster::on_loaded(const Conversation& conversation) {
     const Record& record = conversation.record();
-    if (open_.erase(record.key) != 0 && record.user_id)
-        --users_[*record.user_id].open;
+    if (record.status != Status::ended)
+        counting_.insert(record.key);
+    if (record.user_id)
+        ++users_[*record.user_id].loaded;
 }
 
-void Roster::erase(Conversation& conversation) {
-    on_end(conversation);
+void Roster::on_unloaded(const Conversation& conversation) {
     const Record& record = conversation.record();
-    all_.erase(record.key);
+    counting_.erase(record.key);
     if (!record.user_id)
         return;
     const auto user = users_.find(*record.user_id);
-    user->second.all.erase(record.key);
-    if (user->second.all.empty())
+    if (--user->second.loaded == 0)
+        users_.erase(user);
+}
+
+void Roster::on_end(const Conversation& conversation) {
+    const Record& record = conversation.record();
+    if (counting_.erase(record.key) == 0)
+        return;
+    --open_;
+    if (record.user_id) {
+        if (auto& open = users_[*record.user_id].open)
+            --*open;
+    }
+}
+
+bool Roster::is_counted(const std::string& user_id) const {
+    const auto user = users_.find(user_id);
+    return user != users_.end() && user->second.open.has_value();
+}
+
+void Roster::drop_unused(const std::string& user_id) {
+    const auto user = users_.find(user_id);
+    if (user != users_.end() && user->second.loaded == 0)
         users_.erase(user);
 }
 
 base::Result<void> Roster::room_for(const std::optional<std::string>& user_id, std::size_t others) const {
-    if (open_.size() + others >= bounds_.all)
+    if (open_ + others >= bounds_.all)
         return base::Error(base::Errc::capacity,
                            "the server has all " + std::to_string(bounds_.all) +
                                " conversations and sandboxes that it may have; delete some");
     const auto user = user_id ? users_.find(*user_id) : users_.end();
-    if (user != users_.end() && user->second.open >= bounds_.of_user)
+    if (user != users_.end() && user->second.open.value_or(0) >= bounds_.of_user)
         return base::Error(base::Errc::too_many_conversations,
                            "the user has all " + std::to_string(bounds_.of_user) +
                                " conversations that one may have; delete some");
     return {};
-}
-
-const Roster::ByKey& Roster::of_user(const std::string& user_id) const {
-    static const ByKey s_none;
-    const auto user = users_.find(user_id);
-    return user == users_.end() ? s_none : user->second.all;
 }
 
 }  // namespace atl::conversation

@@ -1,12 +1,12 @@
-// The conversations of a server in the order in which they were created, and those of each user; how many
-// there may be. Internal to core/conversation.
+// How many conversations there are that have not ended, in all and of each user, and how many there may be.
+// Those that are loaded are told to it one by one; of the others it knows the numbers alone. Internal to
+// core/conversation.
 //
-// Invariant: a conversation counts from add() until it has ended or is erased, whichever comes first.
+// Invariant: a conversation counts from its creation until it has ended or is erased, whichever comes first.
 // Not here: who owns a conversation (manager.hpp).
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -27,37 +27,41 @@ struct ConversationBounds {
 
 class Roster {
   public:
-    /// By the key of the store, which grows with each.
-    using ByKey = std::map<std::int64_t, Conversation*>;
-
     explicit Roster(const ConversationBounds& bounds) : bounds_(bounds) {}
 
-    /// Precondition: its record is complete; the user never changes.
-    void add(Conversation& conversation);
-    /// It does not count any more; it is still listed.
-    void on_end(Conversation& conversation);
-    void erase(Conversation& conversation);
+    /// At the start: of all that the store has.
+    void set_open(std::size_t open) { open_ = open; }
+    /// A new one. Precondition: is_counted() for its user; the user never changes.
+    void on_made(const Conversation& conversation);
+    /// One of the store is loaded, or no longer.
+    void on_loaded(const Conversation& conversation);
+    void on_unloaded(const Conversation& conversation);
+    /// It does not count any more.
+    void on_end(const Conversation& conversation);
 
+    /// Whether the number of a user's conversations is known; else set_open_of() is due.
+    bool is_counted(const std::string& user_id) const;
+    void set_open_of(const std::string& user_id, std::size_t open) { users_[user_id].open = open; }
+    /// Nothing of the user was made after all.
+    void drop_unused(const std::string& user_id);
     /// Whether one more may be made, of this user if any. `others` are sandboxes without a conversation.
     /// Errors: capacity, too_many_conversations.
     base::Result<void> room_for(const std::optional<std::string>& user_id, std::size_t others) const;
 
-    const ByKey& all() const noexcept { return all_; }
-    const ByKey& of_user(const std::string& user_id) const;
     /// Those that have not ended.
-    std::size_t open() const noexcept { return open_.size(); }
+    std::size_t open() const noexcept { return open_; }
     const ConversationBounds& bounds() const noexcept { return bounds_; }
 
   private:
     struct User {
-        ByKey all;
-        std::size_t open = 0;
+        std::size_t loaded = 0;           // conversations; at zero the user is forgotten here
+        std::optional<std::size_t> open;  // none: not counted yet
     };
 
     ConversationBounds bounds_;
-    ByKey all_;
+    std::size_t open_ = 0;
     std::unordered_map<std::string, User> users_;
-    std::unordered_set<std::int64_t> open_;  // keys of those that count
+    std::unordered_set<std::int64_t> counting_;  // keys of those loaded that count
 };
 
 }  // namespace atl::conversation

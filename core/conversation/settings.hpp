@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/clock.hpp"
+#include "core/conversation/lifetime.hpp"
 #include "core/conversation/roster.hpp"
 #include "core/conversation/stats.hpp"
 #include "core/sandbox/types.hpp"
@@ -61,6 +62,7 @@ struct Context {
     Store& store;
     const ManagerSettings& settings;
     Stats& stats;
+    Ages ages;
 };
 
 }  // namespace atl::conversation

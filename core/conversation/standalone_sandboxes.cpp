@@ -6,6 +6,8 @@
 
 #include "core/base/ids.hpp"
 #include "core/conversation/journal.hpp"
+#include "core/conversation/store.hpp"
+#include "core/conversation/view.hpp"
 #include "core/sandbox/env_policy.hpp"
 #include "core/sandbox/manager.hpp"
 
@@ -16,20 +18,8 @@ using base::Error;
 
 namespace {
 
-/// What is told of a sandbox; its environment is not, and may be large.
-sandbox::Record without_env(const sandbox::Record& record) {
-    sandbox::Record told;
-    told.id = record.id;
-    told.conversation_id = record.conversation_id;
-    told.host_uid = record.host_uid;
-    told.generation = record.generation;
-    told.network = record.network;
-    told.limits = record.limits;
-    told.metadata = record.metadata;
-    told.created_at = record.created_at;
-    told.ttl_seconds = record.ttl_seconds;
-    told.gone = record.gone;
-    return told;
+Error no_sandbox() {
+    return {Errc::not_found, "there is no such sandbox"};
 }
 
 }  // namespace
@@ -73,7 +63,7 @@ void StandaloneSandboxes::create(SandboxRequest request, Reply<SandboxView> repl
         enlist(*record);
         context_.journal.add(PutSandbox{*record});
         context_.journal.after_commit([this, id, reply] {
-            reply(get(id));
+            get(id, reply);
             context_.sandboxes.claim(id);
         });
     };
@@ -85,122 +75,126 @@ void StandaloneSandboxes::create(SandboxRequest request, Reply<SandboxView> repl
 }
 
 void StandaloneSandboxes::adopt(const sandbox::Record& record) {
-    if (record.conversation_id.empty())
-        ++count_;
+    ++count_;
+    context_.sandboxes.adopt(record);
     enlist(record);
 }
 
 void StandaloneSandboxes::enlist(const sandbox::Record& record) {
-    order_.emplace(Order{record.created_at, record.id}, record.id);
-    if (record.conversation_id.empty() && record.ttl_seconds > 0)
+    own_[record.id] = 0;
+    if (record.ttl_seconds > 0)
         arm_time_to_live(record);
 }
 
-void StandaloneSandboxes::delist(const sandbox::Record& record) {
-    order_.erase(Order{record.created_at, record.id});
-    if (const auto timer = timers_of_.extract(record.id))
-        context_.timers.cancel(timer.mapped());
+const sandbox::Record* StandaloneSandboxes::find(const std::string& id) const {
+    return own_.contains(id) ? context_.sandboxes.find(id) : nullptr;
 }
 
 void StandaloneSandboxes::arm_time_to_live(const sandbox::Record& record) {
-    // Timers go by a clock that never jumps; the wall clock counts only here, for what an earlier run made.
-    const base::Millis whole = std::chrono::seconds(record.ttl_seconds);
-    const auto left =
-        std::clamp(record.created_at + whole - context_.clock.wall_now(), base::Millis{0}, whole);
-    timers_of_[record.id] =
-        context_.timers.arm(left, [this, id = record.id] { remove(id, [](const base::Result<void>&) {}); });
+    const base::Millis left =
+        std::chrono::seconds(record.ttl_seconds) - context_.ages.age_of(record.created_at);
+    own_[record.id] = context_.timers.arm(std::max(left, base::Millis{0}), [this, id = record.id] {
+        remove(id, [](const base::Result<void>&) {});
+    });
 }
 
-SandboxView StandaloneSandboxes::view(const sandbox::Record& record) const {
-    SandboxView view;
-    view.record = without_env(record);
-    view.status = context_.sandboxes.status(record.id);
-    view.enforcement = context_.sandboxes.enforcement(record.network, record.id);
-    return view;
+void StandaloneSandboxes::get(const std::string& id, Reply<SandboxView> reply) const {
+    // One that lives or is loaded is known better than the store knows it. Those of the pool are nobody's
+    // yet.
+    const sandbox::Record* const known = context_.sandboxes.find(id);
+    if (known != nullptr && known->conversation_id.empty()) {
+        if (own_.contains(id))
+            return reply(view_of(context_, *known));
+        return reply(no_sandbox());
+    }
+    context_.store.find_sandbox(
+        id, [self = self_, id, reply](base::Result<std::optional<sandbox::Record>> found) {
+            if (*self == nullptr)
+                return;
+            const Context& context = (*self)->context_;
+            if (!found)
+                return reply(found.error());
+            if (!*found || (*found)->gone || context.sandboxes.is_being_removed(id))
+                return reply(no_sandbox());
+            const sandbox::Record* const now = context.sandboxes.find(id);
+            reply(view_of(context, now != nullptr ? *now : **found));
+        });
 }
 
-base::Result<SandboxView> StandaloneSandboxes::get(const std::string& id) const {
-    const sandbox::Record* record = context_.sandboxes.find(id);
-    if (record == nullptr || !order_.contains(Order{record->created_at, id}))
-        return Error(Errc::not_found, "there is no such sandbox");
-    return view(*record);
-}
-
-base::Result<Page<SandboxView>> StandaloneSandboxes::list(std::size_t limit,
-                                                          const std::string& cursor) const {
-    auto from = order_.begin();
+void StandaloneSandboxes::list(std::size_t limit, const std::string& cursor,
+                               Reply<Page<SandboxView>> reply) const {
+    std::int64_t from_key = 0;
     if (!cursor.empty()) {
-        // "milliseconds.id" of the last one seen.
-        const auto dot = cursor.find('.');
-        std::int64_t millis = 0;
-        const auto parsed =
-            std::from_chars(cursor.data(), cursor.data() + std::min(dot, cursor.size()), millis);
-        if (dot == std::string::npos || parsed.ec != std::errc() || parsed.ptr != cursor.data() + dot ||
-            !base::is_id(std::string_view(cursor).substr(dot + 1)))
-            return Error(Errc::invalid_request, "cursor is not one that this route gave out");
-        from = order_.upper_bound(Order{base::WallTime{base::Millis{millis}}, cursor.substr(dot + 1)});
+        const char* end = cursor.data() + cursor.size();
+        const auto parsed = std::from_chars(cursor.data(), end, from_key);
+        if (parsed.ec != std::errc() || parsed.ptr != end || from_key <= 0)
+            return reply(Error(Errc::invalid_request, "cursor is not one that this route gave out"));
     }
-    Page<SandboxView> page;
-    std::size_t bytes = 0;
-    const Order* last = nullptr;
-    for (std::size_t seen = 0; from != order_.end() && page.items.size() < limit &&
-                               bytes <= base::k_list_page_bytes && seen < base::k_list_scan_items;
-         ++from, ++seen) {
-        last = &from->first;
-        if (const sandbox::Record* record = context_.sandboxes.find(from->second)) {
-            page.items.push_back(view(*record));
-            bytes += record->metadata.size() + base::k_list_item_bytes;
-        }
-    }
-    if (from != order_.end() && last != nullptr)
-        page.next = std::to_string(last->first.time_since_epoch().count()) + "." + last->second;
-    return page;
+    context_.store.list_sandboxes(
+        from_key, limit, [self = self_, reply](base::Result<Listed<sandbox::Record>> listed) {
+            if (*self == nullptr)
+                return;
+            const Context& context = (*self)->context_;
+            if (!listed)
+                return reply(listed.error());
+            Page<SandboxView> page;
+            for (const sandbox::Record& record : listed->items) {
+                if (context.sandboxes.is_being_removed(record.id))
+                    continue;
+                const sandbox::Record* const now = context.sandboxes.find(record.id);
+                page.items.push_back(view_of(context, now != nullptr ? *now : record));
+            }
+            if (listed->next_key != 0)
+                page.next = std::to_string(listed->next_key);
+            reply(std::move(page));
+        });
 }
 
-base::Result<SandboxUsage> StandaloneSandboxes::usage(const std::string& id) const {
-    auto found = get(id);
-    if (!found)
-        return found.error();
-    SandboxUsage report;
-    report.view = std::move(*found);
-    report.at = context_.clock.wall_now();
-    report.memory_limit_mb =
-        context_.sandboxes.memory_limit_mb(id).value_or(report.view.record.limits.memory_mb);
-    report.usage = context_.sandboxes.usage(id);
-    report.disk = context_.sandboxes.disk_usage(id);
-    return report;
+void StandaloneSandboxes::usage(const std::string& id, Reply<SandboxUsage> reply) const {
+    get(id, [&context = context_, id, reply](base::Result<SandboxView> found) {
+        if (!found)
+            return reply(found.error());
+        SandboxUsage report;
+        report.view = std::move(*found);
+        report.at = context.clock.wall_now();
+        report.memory_limit_mb =
+            context.sandboxes.memory_limit_mb(id).value_or(report.view.record.limits.memory_mb);
+        report.usage = context.sandboxes.usage(id);
+        report.disk = context.sandboxes.disk_usage(id);
+        reply(std::move(report));
+    });
 }
 
-base::Result<sandbox::LogPage> StandaloneSandboxes::log(const std::string& id, std::uint64_t after,
-                                                        std::optional<sandbox::LogStream> only) const {
+void StandaloneSandboxes::log(const std::string& id, std::uint64_t after,
+                              std::optional<sandbox::LogStream> only, Reply<sandbox::LogPage> reply) const {
     if (auto page = context_.sandboxes.logs().read(id, after, only))
-        return std::move(*page);
+        return reply(std::move(*page));
     // One that nothing was started of in this run of the server has no log yet.
-    if (const auto found = get(id); !found)
-        return found.error();
-    sandbox::LogPage none;
-    none.next = after;
-    return none;
+    get(id, [after, reply](const base::Result<SandboxView>& found) {
+        if (!found)
+            return reply(found.error());
+        sandbox::LogPage none;
+        none.next = after;
+        reply(std::move(none));
+    });
 }
 
 void StandaloneSandboxes::remove(const std::string& id, Reply<void> reply) {
-    const auto found = get(id);
-    if (!found) {
-        context_.timers.defer([reply, error = found.error()] { reply(error); });
-        return;
-    }
-    if (!found->record.conversation_id.empty()) {
-        context_.timers.defer([reply, conversation = found->record.conversation_id] {
-            reply(Error(Errc::sandbox_in_use, "this sandbox belongs to conversation " + conversation +
-                                                  "; delete the conversation instead"));
+    const sandbox::Record* const own = find(id);
+    if (own == nullptr) {
+        return get(id, [reply, &timers = context_.timers](const base::Result<SandboxView>& found) {
+            Error error = !found ? found.error()
+                                 : Error(Errc::sandbox_in_use, "this sandbox belongs to conversation " +
+                                                                   found->record.conversation_id +
+                                                                   "; delete the conversation instead");
+            timers.defer([reply, error = std::move(error)] { reply(error); });
         });
-        return;
     }
-    delist(found->record);
+    context_.timers.cancel(own_.extract(id).mapped());
     end_leases(id, Error(Errc::sandbox_gone, "the sandbox was deleted"));
     --count_;
     auto is_gone = std::make_shared<bool>(false);
-    auto answered = [this, record = found->record, reply, is_gone]() mutable {
+    auto answered = [this, record = *own, reply, is_gone]() mutable {
         // Not to come back with the next start, which ends what a conversation left that is no more.
         if (!*is_gone) {
             record.conversation_id = base::new_id();
@@ -218,8 +212,8 @@ void StandaloneSandboxes::lease(const std::string& id, LeaseUse use, LeaseReply 
     const auto refuse = [&](Error error) {
         context_.timers.defer([reply, error = std::move(error)] { reply(error); });
     };
-    if (const auto found = get(id); !found)
-        return refuse(found.error());
+    if (find(id) == nullptr)
+        return refuse(no_sandbox());
     if (context_.sandboxes.channel(id) == nullptr)
         return refuse(Error(Errc::sandbox_gone, "the sandbox has ended"));
     auto& book = leases_.try_emplace(id, context_.timers, [](LeaseUse) {}).first->second;

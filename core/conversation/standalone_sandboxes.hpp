@@ -3,7 +3,7 @@
 #pragma once
 
 #include <functional>
-#include <map>
+#include <memory>
 #include <string>
 #include <unordered_map>
 
@@ -21,14 +21,17 @@ class StandaloneSandboxes {
     /// `room`: whether there may be one more. Errors: capacity.
     StandaloneSandboxes(Context& context, Admission& admission, std::function<base::Result<void>()> room)
         : context_(context), admission_(admission), room_(std::move(room)) {}
+    ~StandaloneSandboxes() { *self_ = nullptr; }
+    StandaloneSandboxes(const StandaloneSandboxes&) = delete;
+    StandaloneSandboxes& operator=(const StandaloneSandboxes&) = delete;
 
     void create(SandboxRequest request, Reply<SandboxView> reply);
-    base::Result<SandboxView> get(const std::string& id) const;
-    base::Result<Page<SandboxView>> list(std::size_t limit, const std::string& cursor) const;
+    void get(const std::string& id, Reply<SandboxView> reply) const;
+    void list(std::size_t limit, const std::string& cursor, Reply<Page<SandboxView>> reply) const;
     void remove(const std::string& id, Reply<void> reply);
-    base::Result<SandboxUsage> usage(const std::string& id) const;
-    base::Result<sandbox::LogPage> log(const std::string& id, std::uint64_t after,
-                                       std::optional<sandbox::LogStream> only) const;
+    void usage(const std::string& id, Reply<SandboxUsage> reply) const;
+    void log(const std::string& id, std::uint64_t after, std::optional<sandbox::LogStream> only,
+             Reply<sandbox::LogPage> reply) const;
 
     /// A lease on one without a conversation. It lives anyway, until it ends; then all its leases do. `reply`
     /// once, from the loop. Errors: not_found, sandbox_gone.
@@ -39,17 +42,13 @@ class StandaloneSandboxes {
     /// Those without a conversation that are there or being made.
     std::size_t count() const noexcept { return count_; }
 
-    /// One that the store remembers, with a conversation or without.
+    /// One without a conversation that the store remembers.
     void adopt(const sandbox::Record& record);
-    /// One that a conversation just made.
-    void enlist(const sandbox::Record& record);
-    /// It was removed with its conversation.
-    void delist(const sandbox::Record& record);
 
   private:
-    using Order = std::pair<base::WallTime, std::string>;
-
-    SandboxView view(const sandbox::Record& record) const;
+    /// Null if it is none of those without a conversation.
+    const sandbox::Record* find(const std::string& id) const;
+    void enlist(const sandbox::Record& record);
     void arm_time_to_live(const sandbox::Record& record);
     void end_leases(const std::string& id, const base::Error& why);
 
@@ -57,9 +56,10 @@ class StandaloneSandboxes {
     Admission& admission_;
     std::function<base::Result<void>()> room_;
     std::size_t count_ = 0;
-    std::map<Order, std::string> order_;
-    std::unordered_map<std::string, base::TimerId> timers_of_;
+    std::unordered_map<std::string, base::TimerId> own_;  // and the timer of its end; 0: none
     std::unordered_map<std::string, LeaseBook> leases_;
+    /// Null inside once it is destroyed: an answer of the store may come after that.
+    std::shared_ptr<StandaloneSandboxes*> self_ = std::make_shared<StandaloneSandboxes*>(this);
 };
 
 }  // namespace atl::conversation

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "core/base/counts_by.hpp"
 #include "core/base/error.hpp"
+#include "core/conversation/requests.hpp"
 #include "core/conversation/types.hpp"
 #include "core/sandbox/types.hpp"
 
@@ -46,7 +48,6 @@ using Write = std::variant<PutConversation, EraseConversation, PutSandbox, Erase
 
 /// A turn as its events tell of it.
 struct LoggedTurn {
-    std::int64_t conversation_key = 0;
     std::uint64_t turn = 0;
     std::uint64_t first_seq = 0;
     std::uint64_t last_seq = 0;
@@ -54,15 +55,79 @@ struct LoggedTurn {
     bool done = false;  // its `done` is there
 };
 
-/// Everything that is kept, as a start of the server finds it.
-struct Snapshot {
-    std::vector<Record> conversations;  // first_seq, last_seq and last_turn as the log says
-    std::vector<sandbox::Record> sandboxes;
-    std::vector<TurnRecord> turns;  // per conversation in order; without digests and keys of ended ones
+/// One conversation as the store keeps it: everything that is needed to go on with it.
+struct StoredConversation {
+    Record record;                             // first_seq, last_seq and last_turn as the log says
+    sandbox::Record sandbox;                   // its id is empty if the store has none
+    std::vector<TurnRecord> turns;             // in order; without digests and keys of ended ones
     std::vector<LoggedTurn> unrecorded_turns;  // those that have events but no record, or one that is open
-    std::int64_t last_key = 0;                 // the highest key that any row uses
-    std::vector<std::int64_t> orphaned_logs;   // keys of events whose conversation is gone
+    std::uint64_t open_bytes = 0;              // of the events behind the last finished turn
 };
+
+/// A row of a list: a conversation and its sandbox, whose environment is left out.
+struct ListedConversation {
+    Record record;  // first_seq and last_seq as the log says
+    sandbox::Record sandbox;
+};
+
+/// Which conversations a list asks for. One call looks at k_list_scan_items rows at most.
+struct ListRange {
+    std::optional<Status> status;
+    std::optional<std::string> user_id;
+    ListOrder order = ListOrder::oldest_first;
+    std::int64_t from_key = 0;  // the last key of the page before; 0: from the beginning
+    std::size_t limit = base::k_default_page_items;
+};
+
+/// What a list found; `next_key` goes on behind it, and is 0 at the end.
+template <class T>
+struct Listed {
+    std::vector<T> items;
+    std::int64_t next_key = 0;
+};
+
+/// A conversation with a time to live.
+struct Ending {
+    std::string id;
+    base::WallTime created_at{};
+    base::Millis life{};
+};
+
+/// Events of `key` below `below_seq` belong to nobody any more.
+struct LeftEvents {
+    std::int64_t key = 0;
+    std::uint64_t below_seq = 0;
+};
+
+/// What a start of the server needs to know. Conversations that rest are not in it.
+struct StartState {
+    /// Those that ran or had an open turn when the last server ended, and ended ones whose sandbox is still
+    /// to be removed. Some may be named twice.
+    std::vector<std::string> unfinished;
+    std::vector<sandbox::Record> standalone;  // sandboxes without a conversation
+    std::vector<sandbox::Record> abandoned;   // sandboxes whose conversation was deleted
+    std::vector<sandbox::Record> owned;       // all others that are not gone, in part
+    std::vector<LeftEvents> left_events;
+    base::CountsBy<Status> by_status;  // of all conversations
+    std::int64_t last_key = 0;         // the highest key that any row uses
+
+    /// All that are not gone.
+    std::vector<sandbox::Record> sandboxes() const;
+};
+
+/// The answer to a read: called once, from inside the call or later from the loop. Errors: storage_failed.
+template <class T>
+using ReadDone = std::function<void(base::Result<T>)>;
+
+/// The answer to `ask(done)`, for the start of a server and for commands: nothing is served before. Errors:
+/// the store's; storage_failed if it does not answer from inside the call.
+template <class T, class Ask>
+base::Result<T> answered_at_once(Ask ask) {
+    const auto answer = std::make_shared<base::Result<T>>(
+        base::Error(base::Errc::storage_failed, "the database did not answer at once"));
+    ask(ReadDone<T>([answer](base::Result<T> found) { *answer = std::move(found); }));
+    return std::move(*answer);
+}
 
 /// Writes that are committed together, in order, or not at all. Batches have growing numbers; none changes
 /// once it has one.
@@ -80,7 +145,15 @@ enum class CommitEnd : std::uint8_t {
 };
 /// `why` of anything but durable: storage_failed, with what the database says.
 using CommitDone = std::function<void(CommitEnd end, const base::Error& why)>;
+using EventsRead = std::function<void(base::Result<std::vector<EventPtr>> events)>;
+using TurnFound = std::function<void(base::Result<TurnRecord> turn)>;
 
+/// commit(), read_events() and find_turn() answer with a callback: `done` is called once, from inside the
+/// call (SQLite) or later from the loop, and never after the destruction of the store. `done` may call the
+/// store again. A call cannot be cancelled: a caller that no longer wants the answer drops it, so `done`
+/// must not refer to anything that may be gone by then. Arguments are used only during the call, but for the
+/// batch. Answers may come in another order than the calls. A read shows at least every batch that had ended
+/// durable when it was called.
 class Store {
   public:
     virtual ~Store() = default;
@@ -88,26 +161,33 @@ class Store {
     /// Whether writes can be kept now, without a look at the disk. Errors: storage_failed, saying what is
     /// wrong with the database and what the operator can do.
     virtual base::Result<void> usable() const { return {}; }
-    /// All or nothing. Errors: storage_failed, with what the database says; the writes may be tried again.
-    virtual base::Result<void> commit(std::span<const Write> writes) = 0;
-    /// The same for a batch, one at a time: `done` is called once, from inside the call or later from the
-    /// loop. This one is for stores that are durable at once.
-    virtual void commit_batch(WriteBatchPtr batch, CommitDone done) {
-        const auto committed = commit(batch->writes);
-        done(committed ? CommitEnd::durable : CommitEnd::refused,
-             committed ? base::Error() : committed.error());
-    }
+    /// All of the batch or nothing. Precondition: the batch before has ended.
+    virtual void commit(WriteBatchPtr batch, CommitDone done) = 0;
     /// Removes events below `below_seq`, at most `max_rows`; returns how many. Not part of any batch.
     virtual base::Result<std::size_t> purge_events(std::int64_t key, std::uint64_t below_seq,
                                                    std::size_t max_rows) = 0;
 
-    virtual base::Result<Snapshot> load() = 0;
+    /// Once, before anything else.
+    virtual void load_start(ReadDone<StartState> done) = 0;
+    /// The conversation with this id; none if there is none.
+    virtual void load(const std::string& id, ReadDone<std::optional<StoredConversation>> done) = 0;
+    /// By key, about k_list_page_bytes at most.
+    virtual void list(const ListRange& range, ReadDone<Listed<ListedConversation>> done) = 0;
+    /// The same of sandboxes that are not gone, the oldest first; their environments are left out.
+    virtual void list_sandboxes(std::int64_t from_key, std::size_t limit,
+                                ReadDone<Listed<sandbox::Record>> done) = 0;
+    virtual void find_sandbox(const std::string& id, ReadDone<std::optional<sandbox::Record>> done) = 0;
+    /// How many conversations of a user have not ended; counts to `limit` at most.
+    virtual void count_open(const std::string& user_id, std::size_t limit, ReadDone<std::size_t> done) = 0;
+    /// The `limit` that end first of those that have a time to live and have not ended, or of those that
+    /// have.
+    virtual void find_ending(bool has_ended, std::size_t limit, ReadDone<std::vector<Ending>> done) = 0;
     /// Events after `after`, in order: at least one if there is one, then until `limit_bytes` is passed
-    /// by what they cost (Event::cost_bytes).
-    virtual base::Result<std::vector<EventPtr>> read_events(std::int64_t key, std::uint64_t after,
-                                                            std::size_t limit_bytes) = 0;
-    /// The turn that this Idempotency-Key started; its `turn` is 0 if there is none.
-    virtual base::Result<TurnRecord> find_turn(std::int64_t key, const std::string& idempotency_key) = 0;
+    /// by what they cost (Event::cost_bytes). Errors: storage_failed.
+    virtual void read_events(std::int64_t key, std::uint64_t after, std::size_t limit_bytes,
+                             EventsRead done) = 0;
+    /// The turn that this Idempotency-Key started; its `turn` is 0 if there is none. Errors: storage_failed.
+    virtual void find_turn(std::int64_t key, const std::string& idempotency_key, TurnFound done) = 0;
 };
 
 }  // namespace atl::conversation

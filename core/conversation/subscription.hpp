@@ -1,11 +1,13 @@
 // One reader of a conversation's log: a cursor, not a queue. The reader asks for what comes after its
 // cursor and gets it from the live window or, further back, from the store; so a slow reader costs no
-// memory and never holds up another. Single-threaded.
+// memory and never holds up another. A store that answers later wakes the reader, which asks again.
+// Single-threaded.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/base/error.hpp"
@@ -15,10 +17,11 @@ namespace atl::conversation {
 
 class LiveWindow;
 
-/// What a reader got. `gone`: the conversation was removed and nothing will follow.
+/// What a reader got.
 struct Batch {
     std::vector<EventPtr> events;
-    bool gone = false;
+    bool gone = false;     // the conversation was removed and nothing will follow
+    bool reading = false;  // there are more, and the store has not answered yet: `events` is empty
 };
 
 class Subscription {
@@ -30,25 +33,39 @@ class Subscription {
     Subscription& operator=(const Subscription&) = delete;
 
     /// The next committed events after the cursor, about `limit_bytes` of them at most (one at least), and
-    /// moves the cursor behind them. Empty: the reader has all there is; wait for on_wake. Errors:
-    /// seq_expired (the log was cut past the cursor; detail names the first seq), storage_failed.
+    /// moves the cursor behind them. Empty: the reader has all there is, or the store has not answered yet
+    /// (Batch::reading); wait for on_wake. What the store answers to a call is bounded by the limit of that
+    /// call; the call after its answer returns it. Destroying the subscription drops an answer that is still
+    /// to come. Errors: seq_expired (the log was cut past the cursor, perhaps while the store was reading;
+    /// detail names the first seq), storage_failed.
     base::Result<Batch> next(std::size_t limit_bytes);
 
     /// How many readers the conversation has, which may all be woken at the same moment.
     using Wake = std::function<void(std::size_t together)>;
 
-    /// `wake` is called, at most once a call of next() that returned empty, when there is more or the
-    /// conversation is gone. It must only set something off, not read. Pass nullptr to be left alone.
+    /// `wake` is called, at most once a call of next() that returned empty, when there is more, the store has
+    /// answered or the conversation is gone. It must only set something off, not read. Pass nullptr to be
+    /// left alone.
     void on_wake(Wake wake);
 
     std::uint64_t cursor() const noexcept { return cursor_; }
 
   private:
     friend class LiveWindow;
+    struct Asked {
+        Subscription& reader;
+        std::uint64_t after;
+        std::optional<base::Result<std::vector<EventPtr>>> answer;
+    };
+
+    void ask(std::uint64_t after, std::size_t limit_bytes);
+    void wake(std::size_t together);
+
     std::shared_ptr<LiveWindow> window_;
     std::uint64_t cursor_;
     bool waiting_ = false;
     Wake wake_;
+    std::shared_ptr<Asked> asked_;  // of the store, until next() has returned the answer; owned here alone
 };
 
 }  // namespace atl::conversation

@@ -4,6 +4,7 @@
 
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "core/conversation/digest.hpp"
 #include "core/conversation/event_words.hpp"
 #include "core/conversation/journal.hpp"
 
@@ -35,9 +36,12 @@ void Turn::open(Start start, MessageReply when, const Reply<TurnTicket>& reply) 
     record_ = TurnRecord{};
     record_.conversation_key = conversation_.key;
     record_.turn = start.number;
-    record_.idempotency_key = std::move(start.idempotency_key);
-    record_.content_digest = std::move(start.content_digest);
     record_.first_seq = log_.last_seq() + 1;
+    if (!start.idempotency_key.empty()) {
+        record_.content_digest = digest(start.content);
+        record_.idempotency_key = std::move(start.idempotency_key);
+        keyed_batch_ = context_.journal.batch_number();
+    }
     content_ = std::move(start.content);
     logged_bytes_ = dropped_bytes_ = 0;
     complaints_ = 0;
@@ -65,24 +69,43 @@ void Turn::open(Start start, MessageReply when, const Reply<TurnTicket>& reply) 
     }
 }
 
-base::Result<TurnTicket> Turn::find(const std::string& idempotency_key, const std::string& digest) {
+void Turn::replay(const std::shared_ptr<const Start>& message, const Reply<TurnTicket>& reply,
+                  const std::function<void()>& is_new) {
+    if (record_.idempotency_key == message->idempotency_key)
+        return answer_again(record_, *message, reply);
+    // The last turn that a key started is over already, and the store does not know it yet.
+    if (!context_.journal.is_committed(keyed_batch_))
+        return context_.journal.after_commit([self = self_, message, reply, is_new] {
+            *self == nullptr ? is_new() : (*self)->replay(message, reply, is_new);
+        });
+    auto answer = [self = self_, message, reply, is_new,
+                   known = keyed_batch_](const base::Result<TurnRecord>& found) {
+        if (*self == nullptr)
+            return is_new();
+        Turn& turn = **self;
+        if (!found)
+            return turn.context_.timers.defer([reply, error = found.error()] { reply(error); });
+        if (found->turn != 0)
+            return turn.answer_again(*found, *message, reply);
+        // A key started a turn after the store looked: perhaps this key.
+        if (turn.keyed_batch_ != known)
+            return turn.replay(message, reply, is_new);
+        is_new();
+    };
+    context_.store.find_turn(conversation_.key, message->idempotency_key, std::move(answer));
+}
+
+void Turn::answer_again(const TurnRecord& record, const Start& message, const Reply<TurnTicket>& reply) {
+    if (record.content_digest != digest(message.content))
+        return context_.timers.defer([reply] {
+            reply(base::Error(base::Errc::idempotency_key_reused,
+                              "this Idempotency-Key was used for another message"));
+        });
     TurnTicket ticket;
-    TurnRecord found = record_;
-    if (found.idempotency_key != idempotency_key) {
-        auto stored = context_.store.find_turn(conversation_.key, idempotency_key);
-        if (!stored)
-            return stored.error();
-        found = std::move(*stored);
-    }
-    if (found.turn == 0)
-        return ticket;
-    if (found.content_digest != digest)
-        return base::Error(base::Errc::idempotency_key_reused,
-                           "this Idempotency-Key was used for another message");
-    ticket.turn = found.turn;
-    ticket.after = found.first_seq - 1;
+    ticket.turn = record.turn;
+    ticket.after = record.first_seq - 1;
     ticket.replayed = true;
-    return ticket;
+    context_.journal.after_commit([reply, ticket] { reply(ticket); });
 }
 
 void Turn::restore(const TurnRecord& record) {

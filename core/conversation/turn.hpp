@@ -3,6 +3,7 @@
 // Internal to core/conversation.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,14 +41,16 @@ class Turn final : private sandbox::QueryObserver {
     struct Start {
         std::string content;
         std::string idempotency_key;  // may be empty
-        std::string content_digest;   // with a key
         std::uint64_t number = 0;
     };
     /// Opens the next turn. `reply` gets its ticket.
     void open(Start start, MessageReply when, const Reply<TurnTicket>& reply);
-    /// The turn that this Idempotency-Key started before; its `replayed` is false if there is none. Errors:
-    /// idempotency_key_reused (for a message of another digest), storage_failed.
-    base::Result<TurnTicket> find(const std::string& idempotency_key, const std::string& digest);
+    /// Answers a message whose Idempotency-Key started a turn before; `reply` as for open(), once that turn
+    /// is committed. Errors: idempotency_key_reused (for a message of another digest), storage_failed. Of any
+    /// other message calls `is_new`, once, from inside the call if the store answers at once; then no turn
+    /// of this key was started before that. Called also when the turn's owner is gone.
+    void replay(const std::shared_ptr<const Start>& message, const Reply<TurnTicket>& reply,
+                const std::function<void()>& is_new);
     /// Takes over one that the store holds as open.
     void restore(const TurnRecord& record);
     /// Gives the message to the agent; with an Idempotency-Key only once the turn is committed.
@@ -72,6 +75,7 @@ class Turn final : private sandbox::QueryObserver {
     bool truncated() const override { return truncated_; }
     bool congested() const override { return log_.congested(); }
 
+    void answer_again(const TurnRecord& record, const Start& message, const Reply<TurnTicket>& reply);
     void send_query();
     bool is_running(std::uint64_t turn) const;
     bool admit(EventType type, std::size_t bytes);
@@ -81,7 +85,8 @@ class Turn final : private sandbox::QueryObserver {
     const Record& conversation_;
     EventLog& log_;
     TurnRecord record_;
-    std::string content_;  // until it has been sent
+    std::string content_;            // until it has been sent
+    std::uint64_t keyed_batch_ = 0;  // of the journal: has the last turn that a key started
     std::uint64_t logged_bytes_ = 0;
     std::uint64_t dropped_bytes_ = 0;
     std::size_t complaints_ = 0;

@@ -20,6 +20,7 @@
 #include "core/isolation/seccomp.hpp"
 #include "core/isolation/spawn.hpp"
 #include "core/isolation/staging.hpp"
+#include "core/isolation/uid_leases.hpp"
 #include "core/sandbox/ports.hpp"
 
 namespace atl::isolation {
@@ -27,7 +28,6 @@ namespace atl::isolation {
 class Orphans;
 struct LaunchFailures;
 
-enum class UidMode : std::uint8_t { shared, private_uid };
 /// The enforcer of a sandbox's `maxProcesses`. `group`: its cgroup, if it has one. `rlimit`: the guest, by
 /// RLIMIT_NPROC.
 enum class ProcessLimit : std::uint8_t { group, rlimit };

@@ -58,6 +58,14 @@ EpollGuard::EpollGuard(base::Executor executor, base::Timers& timers, std::files
     check();
 }
 
+std::unique_ptr<EpollGuard> EpollGuard::where_needed(UidMode mode, base::Executor executor,
+                                                     base::Timers& timers, std::filesystem::path zygote,
+                                                     EpollGuardPorts ports) {
+    if (mode == UidMode::private_uid)
+        return nullptr;
+    return std::make_unique<EpollGuard>(executor, timers, std::move(zygote), std::move(ports));
+}
+
 EpollGuard::~EpollGuard() {
     timers_.cancel(timer_);
     if (count_)

@@ -20,6 +20,7 @@
 #include "core/base/task.hpp"
 #include "core/base/unique_fd.hpp"
 #include "core/isolation/spawn.hpp"
+#include "core/isolation/uid_leases.hpp"
 #include "core/sandbox/types.hpp"
 
 namespace atl::isolation {
@@ -32,6 +33,10 @@ struct EpollGuardPorts {
 
 class EpollGuard {
   public:
+    /// None where sandboxes have private uids: they then have tables of their own. Else as the constructor.
+    static std::unique_ptr<EpollGuard> where_needed(UidMode mode, base::Executor executor,
+                                                    base::Timers& timers, std::filesystem::path zygote,
+                                                    EpollGuardPorts ports);
     /// `zygote` is atoll-zygote's path. Watches until it is destroyed.
     EpollGuard(base::Executor executor, base::Timers& timers, std::filesystem::path zygote,
                EpollGuardPorts ports);

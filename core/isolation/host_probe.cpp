@@ -16,6 +16,8 @@
 #include "core/base/asio_timers.hpp"
 #include "core/base/limits.hpp"
 #include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
+#include "core/isolation/private_mounts.hpp"
 #include "core/isolation/user_namespace.hpp"
 
 namespace atl::isolation {
@@ -147,6 +149,20 @@ bool counts_processes_by_namespace(const std::string& kernel_release) {
     int minor = 0;
     return std::sscanf(kernel_release.c_str(), "%d.%d", &major, &minor) == 2 &&
            std::pair(major, minor) >= std::pair(5, 14);
+}
+
+ProcessLimit best_process_limit(const sandbox::Enforcement& by_groups, const std::string& kernel_release) {
+    return by_groups.processes == "none" && counts_processes_by_namespace(kernel_release)
+               ? ProcessLimit::rlimit
+               : ProcessLimit::group;
+}
+
+base::Result<void> prepare_host(const LauncherConfig& config) {
+    if (auto probed = probe_host(config); !probed)
+        return probed;
+    if (const std::string risk = core_dump_risk(); !risk.empty())
+        base::LogLine(base::evt::core_dumps_handled).quoted("err", risk).warn();
+    return config.uid_mode == UidMode::private_uid ? keep_in_memory(config.run_dir) : base::Result<void>();
 }
 
 }  // namespace atl::isolation

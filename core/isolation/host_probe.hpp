@@ -27,6 +27,11 @@ base::Result<void> probe_host(const LauncherConfig& config, const ProbePaths& pa
 /// a handler that listens on a socket (core(5), proc_sys_kernel(5), core_pattern).
 std::string core_dump_risk(const ProbePaths& paths = {});
 
+/// What is left to do before create(): probe_host(), a log line for core_dump_risk(), and, where sandboxes
+/// have private uids, a run directory in memory (private_mounts.hpp). Call once. Errors: host_unsupported,
+/// storage_failed.
+base::Result<void> prepare_host(const LauncherConfig& config);
+
 /// The release of the kernel, as uname(2) has it.
 std::string running_kernel();
 
@@ -34,5 +39,10 @@ std::string running_kernel();
 /// Linux 5.14 (user_namespaces(7) does not say so; kernel/ucount.c). Earlier kernels counted all processes of
 /// the host's user.
 bool counts_processes_by_namespace(const std::string& kernel_release);
+
+/// The enforcer of `maxProcesses`, if the groups of this host enforce `by_groups`: the guest, where they do
+/// not limit processes and the kernel lets it.
+ProcessLimit best_process_limit(const sandbox::Enforcement& by_groups,
+                                const std::string& kernel_release = running_kernel());
 
 }  // namespace atl::isolation

@@ -14,6 +14,7 @@
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/base/unique_fd.hpp"
+#include "core/isolation/user_namespace.hpp"
 
 namespace atl::isolation {
 namespace {
@@ -219,6 +220,27 @@ void HostUidLeases::secure_block(std::uint32_t host_uid) {
 void HostUidLeases::release(std::uint32_t host_uid) {
     if (const auto found = used_.find(host_uid); found != used_.end())
         used_.erase(found);
+}
+
+UidMode own_uid_mode() noexcept {
+    return ::geteuid() == 0 ? UidMode::private_uid : UidMode::shared;
+}
+
+base::Result<std::unique_ptr<sandbox::UidLeases>> open_uids(UidMode mode, UidLeaseConfig config,
+                                                            const fs::path& uid_map) {
+    if (mode == UidMode::shared)
+        return std::unique_ptr<sandbox::UidLeases>(std::make_unique<SharedUid>());
+    config.blocks = std::min(config.blocks, mapped_host_uids(uid_map) / config.uids_per_block);
+    if (config.blocks == 0)
+        return base::Error(base::Errc::host_unsupported,
+                           "root of this user namespace has no uids to give to sandboxes: map " +
+                               std::to_string(config.uids_per_block) + " or more from " +
+                               std::to_string(base::k_first_host_uid) +
+                               " on, or run the server as another user than root");
+    auto leases = HostUidLeases::open(std::move(config));
+    if (!leases)
+        return leases.error();
+    return std::unique_ptr<sandbox::UidLeases>(std::move(*leases));
 }
 
 }  // namespace atl::isolation

@@ -19,6 +19,13 @@
 
 namespace atl::isolation {
 
+enum class UidMode : std::uint8_t {
+    shared,       // every sandbox has the server's uid
+    private_uid,  // each has its own: the server is root, of the host or of a user namespace of its own
+};
+/// The mode of this process.
+UidMode own_uid_mode() noexcept;
+
 inline constexpr const char* k_instance_id_file = "instance-id";
 
 struct UidLeaseConfig {
@@ -28,6 +35,12 @@ struct UidLeaseConfig {
     std::uint32_t blocks = base::k_host_uid_blocks;
     std::uint32_t uids_per_block = base::k_host_uids_per_block;
 };
+
+/// The uids that sandboxes get in this mode. Of the blocks of `config`, which counts for private uids only,
+/// those that the user namespace maps. Errors: host_unsupported where it maps none; those of
+/// HostUidLeases::open().
+base::Result<std::unique_ptr<sandbox::UidLeases>> open_uids(
+    UidMode mode, UidLeaseConfig config, const std::filesystem::path& uid_map = "/proc/self/uid_map");
 
 /// For a server that is root.
 class HostUidLeases final : public sandbox::UidLeases {

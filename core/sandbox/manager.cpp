@@ -66,15 +66,20 @@ Result<Record> Manager::create(Record wanted) {
     if (!uid)
         return uid.error();
     wanted.id = base::new_id();
-    wanted.host_uid = *uid;
     wanted.generation = 0;
     wanted.created_at = ports_.clock.wall_now();
-    const auto workspace = ports_.disk.provision(wanted.id, wanted.host_uid);
+    // The facts come before the workspace, and go after it.
+    if (auto put = ports_.node.put({wanted.id, *uid}); !put) {
+        ports_.uids.release(*uid);
+        return put.error();
+    }
+    const auto workspace = ports_.disk.provision(wanted.id, *uid);
     if (!workspace) {
-        ports_.uids.release(wanted.host_uid);
+        release_uid(wanted.id, *uid);
         return workspace.error();
     }
-    enlist(wanted);
+    host_uids_[wanted.id] = *uid;
+    enlist(wanted, *uid);
     return wanted;
 }
 
@@ -83,9 +88,10 @@ void Manager::claim(const std::string& id) {
         ports_.disk.claim(id);
 }
 
-Manager::Sandbox& Manager::enlist(Record record) {
+Manager::Sandbox& Manager::enlist(Record record, std::uint32_t host_uid) {
     auto sandbox = std::make_unique<Sandbox>();
     sandbox->record = std::move(record);
+    sandbox->host_uid = host_uid;
     ++stats_.by_status[sandbox->status];
     const std::string id = sandbox->record.id;
     return *sandboxes_.emplace(id, std::move(sandbox)).first->second;
@@ -98,9 +104,17 @@ void Manager::set_status(Sandbox& sandbox, Status status) {
 }
 
 void Manager::adopt(Record record) {
-    committed_mb_ += undying_.identify(record);
-    ports_.uids.adopt(record.host_uid);
-    enlist(std::move(record));
+    const auto known = host_uids_.find(record.id);
+    --stats_.by_status[Status::terminated];
+    set_status(enlist(std::move(record), known == host_uids_.end() ? 0 : known->second), Status::terminated);
+}
+
+void Manager::release(const std::string& id) {
+    const auto node = sandboxes_.extract(id);
+    if (node.empty())
+        return;
+    assert(!node.mapped()->generation && !node.mapped()->removing);
+    set_status(*node.mapped(), Status::terminated);
 }
 
 void Manager::start(const std::string& id, const AgentSpec& agent, Ready ready) {
@@ -112,7 +126,7 @@ void Manager::start(const std::string& id, const AgentSpec& agent, Ready ready) 
         return refuse(Error(Errc::shutting_down, "the server is stopping; try again in a moment"));
     if (sandbox == nullptr || sandbox->removing)
         return refuse(Error(Errc::sandbox_gone, "the sandbox has been removed"));
-    if (undying_.holds(id, sandbox->record.host_uid))
+    if (undying_.holds(id, sandbox->host_uid))
         return refuse(
             Error(Errc::sandbox_failed,
                   "processes of its last start have been killed and have not died yet; it can start "
@@ -160,7 +174,7 @@ Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
     LaunchSpec spec;
     spec.sandbox_id = record.id;
     spec.generation = generation.number;
-    spec.host_uid = record.host_uid;
+    spec.host_uid = sandbox.host_uid;
     spec.workspace = ports_.disk.workspace(record.id);
     spec.agent_dir = agent.dir;
     spec.env = compose_env(settings_.host_env, record);
@@ -432,6 +446,11 @@ void Manager::stop(const std::string& id, ExitClass why, std::string detail, Don
 const Record* Manager::find(const std::string& id) const {
     const Sandbox* sandbox = lookup(id);
     return sandbox == nullptr || sandbox->removing ? nullptr : &sandbox->record;
+}
+
+bool Manager::is_being_removed(const std::string& id) const {
+    const Sandbox* sandbox = lookup(id);
+    return sandbox != nullptr && sandbox->removing;
 }
 
 Channel* Manager::channel(const std::string& id) {

@@ -1,9 +1,10 @@
 // All sandboxes of this server and the life of each: workspace, group, process, channel, and the orderly end
 // of all of them. Drives one GenerationMachine (machine.hpp) a running generation and performs its actions
-// through the ports. Writes nothing to the store: the caller does.
+// through the ports. Writes nothing to the conversations' store: the caller does. Keeps the node's store.
 //
 // Invariants: a sandbox has at most one living generation; its uid is released only after its workspace is
-// gone, and the workspace is removed only after the last process; every start is answered once; every
+// gone, and the workspace is removed only after the last process; the node's store has the uid of each
+// workspace, and a uid that it names is not handed out again; every start is answered once; every
 // generation that was ready is reported to the observer once when it has ended. A generation whose processes
 // do not die in time has ended for clients (`lost`), but it keeps its place, its memory, uid and workspace
 // until they are dead (undying_list.hpp).
@@ -24,6 +25,7 @@
 #include "core/sandbox/host_memory_watch.hpp"
 #include "core/sandbox/log_book.hpp"
 #include "core/sandbox/machine.hpp"
+#include "core/sandbox/node_store.hpp"
 #include "core/sandbox/ports.hpp"
 #include "core/sandbox/socket_watch.hpp"
 #include "core/sandbox/stats.hpp"
@@ -41,6 +43,7 @@ struct ManagerPorts {
     DiskGuard& disk;
     Channels& channels;
     UidLeases& uids;
+    NodeStore& node;
     std::function<std::optional<HostMemory>()> host_memory{};  // may be empty: not known
 };
 
@@ -101,16 +104,22 @@ class Manager {
     std::size_t worth_evicting(const Limits& limits) const;
     /// Whether the disk has too little room for another workspace to grow.
     bool is_disk_short() const { return ports_.disk.is_short(); }
-    /// Makes a sandbox: id, uid, workspace. Nothing runs yet. Errors: storage_failed, shutting_down; capacity
-    /// where no uid is left.
+    /// Makes a sandbox: id, uid, workspace. Nothing runs yet. Takes one commit of the node's store. Errors:
+    /// storage_failed, shutting_down; capacity where no uid is left.
     base::Result<Record> create(Record wanted);
     /// Call once the store has the record of a sandbox that create() made: its workspace then outlives a
     /// crash.
     void claim(const std::string& id);
-    /// At start, before the first adopt(): processes of an earlier run that did not die.
-    void hold(std::vector<Leftover> leftovers);
-    /// Takes over a sandbox of the store. It has no running processes, except leftovers that hold() got.
+    /// At start, before the first adopt(): workspaces, uids and processes that an earlier run left
+    /// (start_sweep.hpp). `known`: the sandboxes of the store that are not gone; they count as terminated.
+    /// Returns how many workspaces no record names. Errors: storage_failed.
+    base::Result<std::size_t> take_over(const std::vector<Record>& known);
+    /// Takes over a sandbox that take_over() got, or that release() let go. It has no running processes,
+    /// except what take_over() found.
     void adopt(Record record);
+    /// Lets go of a sandbox that does not live: its workspace and its uid stay, and adopt() takes it over
+    /// again. Precondition: no generation lives, and it is not being removed.
+    void release(const std::string& id);
 
     /// Starts the next generation. `ready` is called once, from the loop: success, or sandbox_failed
     /// (with a detail that says why and holds the log's tail, also while processes of the last generation
@@ -162,7 +171,9 @@ class Manager {
     /// True from when a generation that was ready is being ended until it is gone.
     bool is_ending(const std::string& id) const;
 
+    /// Null for one that is being removed.
     const Record* find(const std::string& id) const;
+    bool is_being_removed(const std::string& id) const;
     /// Sets the limits of the next generation, and those of a living one where the kernel allows it: a memory
     /// limit can be raised but not lowered.
     /// Precondition: the sandbox is known. Errors: sandbox_failed; the next generation has them all the same.
@@ -207,10 +218,12 @@ class Manager {
     struct Sandbox;
     struct Removal;
 
+    void hold(std::vector<Leftover> leftovers);
+    void release_uid(const std::string& id, std::uint32_t host_uid);
     bool is_host_short() const;
     Sandbox* lookup(const std::string& id) const;
     Generation* lookup(const std::string& id, std::uint32_t generation) const;
-    Sandbox& enlist(Record record);
+    Sandbox& enlist(Record record, std::uint32_t host_uid);
     void set_status(Sandbox& sandbox, Status status);
     base::Result<void> launch(Sandbox& sandbox, const AgentSpec& agent);
     void watch_memory(Sandbox& sandbox);
@@ -243,6 +256,7 @@ class Manager {
     ManagerSettings settings_;
     Observer* observer_ = nullptr;
     std::unordered_map<std::string, std::unique_ptr<Sandbox>> sandboxes_;
+    std::unordered_map<std::string, std::uint32_t> host_uids_;  // of all that have a workspace here
     std::size_t living_ = 0;
     std::uint64_t committed_mb_ = 0;
     Stats stats_;

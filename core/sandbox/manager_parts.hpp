@@ -39,6 +39,7 @@ struct Manager::Removal {
 
 struct Manager::Sandbox {
     Record record;
+    std::uint32_t host_uid = 0;  // 0: the server's own, or no workspace needs one
     Status status = Status::terminated;
     std::optional<Generation> generation;
     bool removing = false;

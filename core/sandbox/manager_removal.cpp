@@ -5,12 +5,27 @@
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/sandbox/manager_parts.hpp"
+#include "core/sandbox/start_sweep.hpp"
 
 namespace atl::sandbox {
 
 using base::LogLine;
 using base::Result;
 namespace evt = base::evt;
+
+Result<std::size_t> Manager::take_over(const std::vector<Record>& known) {
+    auto swept = sweep_at_start(known, ports_.groups, ports_.disk, ports_.uids, ports_.node);
+    if (!swept)
+        return swept.error();
+    host_uids_ = std::move(swept->host_uids);
+    hold(ports_.groups.take_leftovers());
+    for (const Record& record : known) {
+        const auto host_uid = host_uids_.find(record.id);
+        committed_mb_ += undying_.identify(record, host_uid == host_uids_.end() ? 0 : host_uid->second);
+        ++stats_.by_status[Status::terminated];
+    }
+    return swept->orphans;
+}
 
 void Manager::hold(std::vector<Leftover> leftovers) {
     for (Leftover& leftover : leftovers) {
@@ -62,7 +77,7 @@ void Manager::remains_gone(const std::string& id, std::uint32_t generation, std:
     std::vector<std::string> removable;
     for (const auto& [other, sandbox] : sandboxes_) {
         if (sandbox->removing && !sandbox->generation && !sandbox->is_workspace_going &&
-            !undying_.holds(other, sandbox->record.host_uid))
+            !undying_.holds(other, sandbox->host_uid))
             removable.push_back(other);
     }
     for (const std::string& other : removable)
@@ -94,7 +109,7 @@ void Manager::remove(const std::string& id, Done answered, Done gone) {
     if (sandbox->generation)
         perform(*sandbox,
                 sandbox->generation->machine.kill({ExitClass::killed, 0, "the sandbox was removed"}));
-    else if (!undying_.holds(id, sandbox->record.host_uid))
+    else if (!undying_.holds(id, sandbox->host_uid))
         remove_workspace(id);
 }
 
@@ -111,7 +126,7 @@ void Manager::workspace_removed(const std::string& id, const Result<void>& remov
     Sandbox& sandbox = *node.mapped();
     --stats_.by_status[sandbox.status];
     if (removed)
-        ports_.uids.release(sandbox.record.host_uid);
+        release_uid(id, sandbox.host_uid);
     else
         LogLine(evt::sandbox_cleanup).field("sbx", id).field("err", removed.error().detail()).error();
     LogLine(evt::sandbox_removed).field("sbx", id).info();
@@ -124,6 +139,16 @@ void Manager::workspace_removed(const std::string& id, const Result<void>& remov
         if (removal->answered)
             std::exchange(removal->answered, nullptr)();
     }
+}
+
+// Precondition: its workspace is gone. A uid whose facts cannot be erased is not handed out before the next
+// start has erased them.
+void Manager::release_uid(const std::string& id, std::uint32_t host_uid) {
+    host_uids_.erase(id);
+    if (const auto erased = ports_.node.erase(id); erased)
+        ports_.uids.release(host_uid);
+    else
+        LogLine(evt::sandbox_cleanup).field("sbx", id).quoted("err", erased.error().detail()).error();
 }
 
 // Reports the end once only undying processes are left.

@@ -147,6 +147,9 @@ class DiskGuard {
     virtual Sweep sweep(const std::vector<std::string>& known_ids,
                         std::function<void(base::Result<void>)> done,
                         const std::vector<std::string>& held_ids) = 0;
+    /// The uid that its workspace was made for: its owner, 0 for one that is no sandbox's. None without a
+    /// workspace. Looks at the disk.
+    virtual std::optional<std::uint32_t> owner(const std::string& sandbox_id) const = 0;
     /// The ids of the workspaces whose owner is one of these.
     virtual std::vector<std::string> owned_by(const std::vector<std::uint32_t>& host_uids) const = 0;
     /// Fills in disk: of this workspace, or with an empty id of one that would be made now.
@@ -203,8 +206,8 @@ class UidLeases {
   public:
     virtual ~UidLeases() = default;
     virtual base::Result<std::uint32_t> acquire() = 0;
-    /// At start: `host_uid` is in use by a stored sandbox. In use until it was released as often as it was
-    /// adopted: a database from a backup may name one uid twice.
+    /// At start: `host_uid` is in use by a sandbox. In use until it was released as often as it was
+    /// adopted.
     virtual void adopt(std::uint32_t host_uid) = 0;
     /// The caller has seen the last file of this uid removed.
     virtual void release(std::uint32_t host_uid) = 0;

@@ -1,12 +1,52 @@
 #include "core/sandbox/start_sweep.hpp"
 
+#include <optional>
+
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 
 namespace atl::sandbox {
 
-std::size_t sweep_at_start(const std::vector<Record>& known, const ResourceGroups& groups, DiskGuard& disk,
-                           UidLeases& uids) {
+namespace {
+
+using base::Result;
+
+/// Makes the facts of the host match the store and the disk.
+Result<void> settle_facts(const std::vector<std::string>& known_ids, const DiskGuard& disk, UidLeases& uids,
+                          NodeStore& node, StartSweep& start) {
+    auto loaded = node.load();
+    if (!loaded)
+        return loaded.error();
+    std::unordered_map<std::string, std::uint32_t> facts;
+    for (HostFacts& each : *loaded)
+        facts.emplace(std::move(each.sandbox_id), each.host_uid);
+    std::vector<HostFacts> lost;
+    for (const std::string& id : known_ids) {
+        const std::optional<std::uint32_t> owner = disk.owner(id);
+        if (!owner)
+            continue;
+        const auto found = facts.extract(id);
+        const std::uint32_t host_uid = found.empty() ? *owner : found.mapped();
+        if (found.empty())
+            lost.push_back({id, host_uid});
+        uids.adopt(host_uid);
+        start.host_uids.emplace(id, host_uid);
+    }
+    for (const auto& [id, unused] : facts) {
+        if (auto erased = node.erase(id); !erased)
+            return erased;
+    }
+    for (const HostFacts& each : lost) {
+        if (auto put = node.put(each); !put)
+            return put;
+    }
+    return {};
+}
+
+}  // namespace
+
+Result<StartSweep> sweep_at_start(const std::vector<Record>& known, const ResourceGroups& groups,
+                                  DiskGuard& disk, UidLeases& uids, NodeStore& node) {
     std::vector<std::string> known_ids;
     for (const Record& record : known) {
         if (!record.gone)
@@ -20,7 +60,11 @@ std::size_t sweep_at_start(const std::vector<Record>& known, const ResourceGroup
             held_ids.push_back(id);
         uids.hold(leftover.host_uids);
     }
-    auto emptied = [&uids](const base::Result<void>& removed) {
+    for (const std::string& id : held_ids) {
+        if (const auto owner = disk.owner(id))
+            uids.hold({*owner});
+    }
+    auto emptied = [&uids](const Result<void>& removed) {
         if (removed)
             uids.lift_quarantine();
         else
@@ -29,7 +73,11 @@ std::size_t sweep_at_start(const std::vector<Record>& known, const ResourceGroup
     const Sweep swept = disk.sweep(known_ids, std::move(emptied), held_ids);
     uids.quarantine(swept.trash_owners);
     uids.hold(swept.orphan_owners);
-    return swept.orphans;
+    StartSweep start;
+    start.orphans = swept.orphans;
+    if (auto settled = settle_facts(known_ids, disk, uids, node, start); !settled)
+        return settled.error();
+    return start;
 }
 
 }  // namespace atl::sandbox

@@ -120,11 +120,11 @@ std::string_view to_string(Status status) noexcept;
 std::string_view to_string(ExitClass exit_class) noexcept;
 std::optional<NetworkMode> parse_network(std::string_view text) noexcept;
 
-/// The part of a sandbox that outlives the server: its row in the store.
+/// The part of a sandbox that outlives the server: its row in the store. What only this host has of it is in
+/// the node's store (node_store.hpp).
 struct Record {
     std::string id;
     std::string conversation_id;  // empty: a sandbox without a conversation
-    std::uint32_t host_uid = 0;   // 0: rootless, the server's own
     std::uint32_t generation = 0;
     NetworkMode network = NetworkMode::none;
     Limits limits;

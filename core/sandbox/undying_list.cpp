@@ -53,12 +53,12 @@ bool UndyingList::holds(const std::string& sandbox_id, std::uint32_t host_uid) c
     });
 }
 
-std::uint32_t UndyingList::identify(const Record& record) {
+std::uint32_t UndyingList::identify(const Record& record, std::uint32_t host_uid) {
     std::uint32_t memory_mb = 0;
     for (auto& [number, entry] : kept_) {
         Remains& remains = entry.remains;
-        const bool has_uid = record.host_uid != 0 &&
-                             std::ranges::find(remains.host_uids, record.host_uid) != remains.host_uids.end();
+        const bool has_uid =
+            host_uid != 0 && std::ranges::find(remains.host_uids, host_uid) != remains.host_uids.end();
         if (remains.sandbox_id.empty() && has_uid) {
             remains.sandbox_id = record.id;
             remains.generation = record.generation;

@@ -49,9 +49,9 @@ class UndyingList {
     /// Whether processes of this sandbox, or with its uid, may be left. A `host_uid` of 0 belongs to no
     /// single sandbox.
     bool holds(const std::string& sandbox_id, std::uint32_t host_uid) const;
-    /// Assigns unnamed remains that have this sandbox's uid to it. Returns the additional memory in MB that
-    /// all remains of this sandbox now count for.
-    std::uint32_t identify(const Record& record);
+    /// Assigns unnamed remains that have this sandbox's uid, if it is not 0, to it. Returns the additional
+    /// memory in MB that all remains of this sandbox now count for.
+    std::uint32_t identify(const Record& record, std::uint32_t host_uid);
     /// Kills all once more and gives them up: the server ends.
     void let_go();
     std::size_t size() const noexcept { return kept_.size(); }

@@ -4,22 +4,30 @@
 
 namespace atl::store {
 
-base::Result<void> MeteredStore::commit(std::span<const conversation::Write> writes) {
-    const auto began = std::chrono::steady_clock::now();
-    auto committed = store_.commit(writes);
-    if (!committed) {
-        ++stats_.refused_commits;
-        return committed;
-    }
-    stats_.commit_duration.add(std::chrono::steady_clock::now() - began);
-    for (const auto& write : writes) {
+using conversation::CommitEnd;
+
+void MeteredStore::commit(conversation::WriteBatchPtr batch, conversation::CommitDone done) {
+    auto counted = [this, batch, began = std::chrono::steady_clock::now(), done = std::move(done)](
+                       CommitEnd end, const base::Error& why) {
+        if (end == CommitEnd::durable) {
+            stats_.commit_duration.add(std::chrono::steady_clock::now() - began);
+            count(*batch);
+        } else {
+            ++stats_.refused_commits;
+        }
+        done(end, why);
+    };
+    store_.commit(std::move(batch), std::move(counted));
+}
+
+void MeteredStore::count(const conversation::WriteBatch& batch) {
+    for (const auto& write : batch.writes) {
         const auto* const added = std::get_if<conversation::AppendEvent>(&write);
         if (added == nullptr)
             continue;
         ++stats_.events[added->event->type];
         stats_.event_bytes += added->event->json.size();
     }
-    return committed;
 }
 
 }  // namespace atl::store

@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "core/conversation/types.hpp"
+
 namespace atl::store {
 namespace {
 
@@ -114,10 +116,23 @@ CREATE UNIQUE INDEX conversations_by_id ON conversations (id);
 CREATE UNIQUE INDEX sandboxes_by_id ON sandboxes (id);
 )sql";
 
+// Lists of one user; what ends first; the turns that a start has to close. A conversation without a user and
+// without a time to live is in neither. 3 is Status::ended.
+// Facts of the host are in the node's store: those of earlier versions are made anew from the workspaces.
+constexpr const char* k_version_5 = R"sql(
+ALTER TABLE sandboxes DROP COLUMN host_uid;
+CREATE INDEX conversations_by_user ON conversations (user_id) WHERE user_id IS NOT NULL;
+CREATE INDEX conversations_by_end ON conversations (created_at + 1000 * ttl_seconds)
+    WHERE ttl_seconds > 0 AND status <> 3;
+CREATE INDEX ended_conversations ON conversations (created_at + 1000 * ttl_seconds) WHERE status = 3;
+CREATE INDEX open_turns ON turns (id) WHERE last_seq = 0;
+)sql";
+static_assert(static_cast<int>(conversation::Status::ended) == 3);
+
 // Each says its tables in full, or the columns that it adds: a step is never changed once there are databases
 // of it.
 constexpr std::array<const char*, k_schema_version> k_steps = {k_version_1, k_version_2, k_version_3,
-                                                               k_version_4};
+                                                               k_version_4, k_version_5};
 
 }  // namespace
 

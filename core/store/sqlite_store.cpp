@@ -1,18 +1,19 @@
 #include "core/store/sqlite_store.hpp"
 
 #include <sqlite3.h>
-#include <SQLiteCpp/Database.h>
 #include <SQLiteCpp/Statement.h>
 #include <SQLiteCpp/Transaction.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <utility>
 
+#include "core/store/connection.hpp"
 #include "core/store/database_files.hpp"
 #include "core/store/env_text.hpp"
+#include "core/store/reader.hpp"
+#include "core/store/row_ids.hpp"
 #include "core/store/schema.hpp"
 
 namespace atl::store {
@@ -28,65 +29,20 @@ using conversation::ForgetTurns;
 using conversation::PutConversation;
 using conversation::PutSandbox;
 using conversation::PutTurn;
-using conversation::Snapshot;
+using conversation::ReadDone;
 using conversation::TurnRecord;
 
 namespace {
-
-std::int64_t row_id(std::int64_t key, std::uint64_t low) {
-    return (key << k_seq_bits) | static_cast<std::int64_t>(low);
-}
-std::uint64_t low_of(std::int64_t id) {
-    return static_cast<std::uint64_t>(id & ((std::int64_t{1} << k_seq_bits) - 1));
-}
-std::int64_t key_of(std::int64_t id) {
-    return id >> k_seq_bits;
-}
-
-std::int64_t millis(base::WallTime time) {
-    return time.time_since_epoch().count();
-}
-base::WallTime wall(std::int64_t value) {
-    return base::WallTime{base::Millis{value}};
-}
-
-/// https://sqlite.org/rescode.html
-bool is_damage(const SQLite::Exception& error) {
-    const int code = error.getErrorCode() & 0xff;
-    return code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
-}
-/// Two rows of one id, from before there were unique indexes.
-bool is_ambiguous(const SQLite::Exception& error) {
-    return (error.getErrorCode() & 0xff) == SQLITE_CONSTRAINT;
-}
 
 constexpr char k_restore_advice[] =
     "; stop the server, keep the damaged file and restore the database from a backup "
     "(docs/operations/backup.md)";
 
-Error damaged(const std::filesystem::path& file, const std::string& what) {
-    return {Errc::storage_failed,
-            "the database " + file.string() + " is damaged (" + what + ")" + k_restore_advice};
-}
-
 }  // namespace
 
-struct SqliteStore::Impl {
-    explicit Impl(const std::filesystem::path& path)
-        : file(path),
-          database(path.c_str(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE | SQLite::OPEN_NOMUTEX) {
-        // Takes the place of automatic checkpoints (https://sqlite.org/c3ref/wal_hook.html).
-        sqlite3_wal_hook(
-            database.getHandle(),
-            [](void* self, sqlite3*, const char*, int frames) {
-                static_cast<Impl*>(self)->wal_frames = static_cast<std::uintmax_t>(frames);
-                return SQLITE_OK;
-            },
-            this);
-    }
+struct SqliteStore::Impl : Connection {
+    explicit Impl(const std::filesystem::path& path) : Connection(path, k_restore_advice) {}
 
-    /// The error of a failed call; damage stays known.
-    Error failure(const SQLite::Exception& error);
     void prepare();
     /// Ends a failed batch. sqlite3_reset() repeats the error of a failed step, so that is taken here and
     /// not left for the statement's next use.
@@ -98,35 +54,19 @@ struct SqliteStore::Impl {
     void apply(const PutTurn& write);
     void apply(const ForgetTurns& write);
     void apply(const AppendEvent& write);
-    void load_conversations(Snapshot& snapshot);
-    void load_sandboxes(Snapshot& snapshot);
-    void load_turns(Snapshot& snapshot);
-    void find_unrecorded_turns(Snapshot& snapshot);
-    void find_orphans(Snapshot& snapshot);
+    /// The answer of one of the reader's calls.
+    template <class Call>
+    auto read_with(Call call) -> Result<decltype(call(std::declval<Reader&>()))>;
 
-    std::filesystem::path file;
-    SQLite::Database database;
     OpenedFiles opened;
-    std::optional<Error> damage;  // for good
-    std::optional<Error> lost;    // while a file is not where it was opened
+    std::optional<Error> lost;  // while a file is not where it was opened
     std::map<Sharer, Sharing> sharing;
-    std::uintmax_t wal_frames = 0;
-    std::uintmax_t page_bytes = 0;
     std::function<void(std::uintmax_t)> committed;
     std::unique_ptr<SQLite::Statement> begin, end;
     std::unique_ptr<SQLite::Statement> put_conversation, erase_conversation, put_sandbox, erase_sandbox,
         put_turn, forget_turns, append_event, purge, read, find;
+    std::optional<Reader> reader;
 };
-
-Error SqliteStore::Impl::failure(const SQLite::Exception& error) {
-    if (is_damage(error)) {
-        if (!damage)
-            damage = damaged(file, error.what());
-        return *damage;
-    }
-    return {Errc::storage_failed, std::string("the database: ") + error.what() + " (SQLite result " +
-                                      std::to_string(error.getExtendedErrorCode()) + ")"};
-}
 
 void SqliteStore::Impl::prepare() {
     const auto statement = [&](const char* sql) {
@@ -134,11 +74,16 @@ void SqliteStore::Impl::prepare() {
     };
     begin = statement("BEGIN IMMEDIATE");
     end = statement("COMMIT");
-    put_conversation = statement("INSERT OR REPLACE INTO conversations VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)");
+    // An update leaves the indexes alone whose columns do not change.
+    put_conversation = statement(
+        "INSERT INTO conversations VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (key) DO UPDATE SET "
+        "metadata = excluded.metadata, status = excluded.status, reason = excluded.reason, "
+        "idle_seconds = excluded.idle_seconds, ttl_seconds = excluded.ttl_seconds, "
+        "last_active_at = excluded.last_active_at, first_seq = excluded.first_seq");
     erase_conversation = statement("DELETE FROM conversations WHERE key = ?");
     put_sandbox = statement(
-        "INSERT INTO sandboxes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
-        "conversation_id = excluded.conversation_id, host_uid = excluded.host_uid, "
+        "INSERT INTO sandboxes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
+        "conversation_id = excluded.conversation_id, "
         "generation = excluded.generation, network = excluded.network, memory_mb = excluded.memory_mb, "
         "cpu_percent = excluded.cpu_percent, disk_mb = excluded.disk_mb, "
         "max_processes = excluded.max_processes, env = excluded.env, metadata = excluded.metadata, "
@@ -155,6 +100,7 @@ void SqliteStore::Impl::prepare() {
     find = statement(
         "SELECT id, idempotency_key, content_digest, first_seq, last_seq, bytes FROM turns "
         "WHERE idempotency_key = ? AND id >= ? AND id < ?");
+    reader.emplace(database);
 }
 
 void SqliteStore::Impl::abandon() noexcept {
@@ -170,34 +116,17 @@ SqliteStore::SqliteStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 SqliteStore::~SqliteStore() = default;
 
 Result<std::unique_ptr<SqliteStore>> SqliteStore::open(const std::filesystem::path& file) {
-    if (auto whole = check_length(file); !whole)
-        return damaged(file, whole.error().detail());
-    // SQLite gives its -wal and -shm files the mode of the database.
-    const mode_t old_mask = ::umask(0077);
-    // Without it each allocation takes a lock; too late, and without effect, once SQLite was used.
-    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+    if (auto whole = Connection::check(file, k_restore_advice); !whole)
+        return whole.error();
     try {
         auto impl = std::make_unique<Impl>(file);
-        SQLite::Database& database = impl->database;
-        database.exec("PRAGMA journal_mode = WAL");
-        database.exec("PRAGMA synchronous = NORMAL");
-        database.exec("PRAGMA cache_size = -4096");
-        database.exec("PRAGMA trusted_schema = OFF");
-        database.setBusyTimeout(2000);
-        auto migrated = migrate(database);
-        ::umask(old_mask);
-        if (!migrated)
+        if (auto migrated = migrate(impl->database); !migrated)
             return migrated.error();
-        impl->page_bytes = database.execAndGet("PRAGMA page_size").getUInt();
         impl->prepare();
         impl->opened = OpenedFiles(file);
         return std::unique_ptr<SqliteStore>(new SqliteStore(std::move(impl)));
     } catch (const SQLite::Exception& error) {
-        ::umask(old_mask);
-        if (is_damage(error) || is_ambiguous(error))
-            return damaged(file, error.what());
-        return Error(Errc::storage_failed, "cannot open the database " + file.string() + ": " + error.what() +
-                                               "; check that the folder is writable and the disk not full");
+        return Connection::refusal(file, k_restore_advice, error);
     }
 }
 
@@ -224,7 +153,13 @@ void SqliteStore::check_files() {
                                         "database (docs/operations/backup.md)");
 }
 
-Result<void> SqliteStore::commit(std::span<const conversation::Write> writes) {
+void SqliteStore::commit(conversation::WriteBatchPtr batch, conversation::CommitDone done) {
+    const auto kept = keep(batch->writes);
+    done(kept ? conversation::CommitEnd::durable : conversation::CommitEnd::refused,
+         kept ? Error() : kept.error());
+}
+
+Result<void> SqliteStore::keep(const std::vector<conversation::Write>& writes) {
     const auto run = [](SQLite::Statement& statement) {
         statement.reset();
         statement.exec();
@@ -237,7 +172,7 @@ Result<void> SqliteStore::commit(std::span<const conversation::Write> writes) {
             std::visit([&](const auto& one) { impl_->apply(one); }, write);
         run(*impl_->end);
         if (impl_->committed)
-            impl_->committed(impl_->wal_frames * impl_->page_bytes);
+            impl_->committed(impl_->log_bytes());
         return {};
     } catch (const SQLite::Exception& error) {
         const Error failure = impl_->failure(error);
@@ -284,20 +219,19 @@ void SqliteStore::Impl::apply(const PutSandbox& write) {
     s.bind(1);  // a new row gets the next key
     s.bindNoCopy(2, record.id);
     s.bindNoCopy(3, record.conversation_id);
-    s.bind(4, record.host_uid);
-    s.bind(5, record.generation);
-    s.bind(6, static_cast<int>(record.network));
-    s.bind(7, record.limits.memory_mb);
-    s.bind(8, record.limits.cpu_percent);
-    s.bind(9, record.limits.disk_mb);
-    s.bind(10, record.limits.max_processes);
-    s.bindNoCopy(11, env);
-    s.bind(12, record.metadata.empty() ? std::string("{}") : record.metadata);
-    s.bind(13, millis(record.created_at));
-    s.bind(14, record.ttl_seconds);
-    s.bind(15, record.gone ? 1 : 0);
-    s.bind(16, record.limits.max_sockets);
-    s.bind(17, record.limits.max_open_files);
+    s.bind(4, record.generation);
+    s.bind(5, static_cast<int>(record.network));
+    s.bind(6, record.limits.memory_mb);
+    s.bind(7, record.limits.cpu_percent);
+    s.bind(8, record.limits.disk_mb);
+    s.bind(9, record.limits.max_processes);
+    s.bindNoCopy(10, env);
+    s.bind(11, record.metadata.empty() ? std::string("{}") : record.metadata);
+    s.bind(12, millis(record.created_at));
+    s.bind(13, record.ttl_seconds);
+    s.bind(14, record.gone ? 1 : 0);
+    s.bind(15, record.limits.max_sockets);
+    s.bind(16, record.limits.max_open_files);
     s.exec();
 }
 
@@ -358,155 +292,49 @@ Result<std::size_t> SqliteStore::purge_events(std::int64_t key, std::uint64_t be
     }
 }
 
-Result<Snapshot> SqliteStore::load() {
-    Snapshot snapshot;
+template <class Call>
+auto SqliteStore::Impl::read_with(Call call) -> Result<decltype(call(std::declval<Reader&>()))> {
     try {
-        impl_->load_conversations(snapshot);
-        impl_->load_sandboxes(snapshot);
-        impl_->load_turns(snapshot);
-        impl_->find_unrecorded_turns(snapshot);
-        impl_->find_orphans(snapshot);
-        return snapshot;
+        return call(*reader);
     } catch (const SQLite::Exception& error) {
-        return impl_->failure(error);
+        return failure(error);
     }
 }
 
-void SqliteStore::Impl::load_conversations(Snapshot& snapshot) {
-    SQLite::Statement rows(database, "SELECT * FROM conversations ORDER BY key");
-    SQLite::Statement ends(database, "SELECT max(id) FROM events WHERE id >= ? AND id < ?");
-    SQLite::Statement begins(database, "SELECT min(id) FROM events WHERE id >= ? AND id < ?");
-    SQLite::Statement turns(database, "SELECT max(id) FROM turns WHERE id >= ? AND id < ?");
-    const auto extreme = [](SQLite::Statement& query, std::int64_t key) -> std::uint64_t {
-        query.reset();
-        query.bind(1, row_id(key, 0));
-        query.bind(2, row_id(key + 1, 0));
-        query.executeStep();
-        return query.getColumn(0).isNull() ? 0 : low_of(query.getColumn(0).getInt64());
-    };
-    while (rows.executeStep()) {
-        conversation::Record record;
-        record.key = rows.getColumn(0).getInt64();
-        record.id = rows.getColumn(1).getString();
-        record.agent = rows.getColumn(2).getString();
-        if (!rows.getColumn(3).isNull())
-            record.user_id = rows.getColumn(3).getString();
-        record.metadata = rows.getColumn(4).getString();
-        record.sandbox_id = rows.getColumn(5).getString();
-        record.status = static_cast<conversation::Status>(rows.getColumn(6).getInt());
-        record.reason = static_cast<conversation::PauseReason>(rows.getColumn(7).getInt());
-        record.idle_seconds = rows.getColumn(8).getUInt();
-        record.ttl_seconds = rows.getColumn(9).getUInt();
-        record.created_at = wall(rows.getColumn(10).getInt64());
-        record.last_active_at = wall(rows.getColumn(11).getInt64());
-        record.first_seq = static_cast<std::uint64_t>(rows.getColumn(12).getInt64());
-        record.first_seq = std::max(record.first_seq, extreme(begins, record.key));
-        record.last_seq = std::max(extreme(ends, record.key), record.first_seq - 1);
-        record.last_turn = extreme(turns, record.key);
-        snapshot.last_key = std::max(snapshot.last_key, record.key);
-        snapshot.conversations.push_back(std::move(record));
-    }
+void SqliteStore::load_start(ReadDone<conversation::StartState> done) {
+    done(impl_->read_with([](Reader& reader) { return reader.load_start(); }));
 }
 
-void SqliteStore::Impl::load_sandboxes(Snapshot& snapshot) {
-    SQLite::Statement rows(database, "SELECT * FROM sandboxes");
-    while (rows.executeStep()) {
-        sandbox::Record record;
-        record.id = rows.getColumn(1).getString();
-        record.conversation_id = rows.getColumn(2).getString();
-        record.host_uid = rows.getColumn(3).getUInt();
-        record.generation = rows.getColumn(4).getUInt();
-        record.network = static_cast<sandbox::NetworkMode>(rows.getColumn(5).getInt());
-        record.limits.memory_mb = rows.getColumn(6).getUInt();
-        record.limits.cpu_percent = rows.getColumn(7).getUInt();
-        record.limits.disk_mb = rows.getColumn(8).getUInt();
-        record.limits.max_processes = rows.getColumn(9).getUInt();
-        record.env = parse_env(rows.getColumn(10).getString());
-        record.metadata = rows.getColumn(11).getString();
-        record.created_at = wall(rows.getColumn(12).getInt64());
-        record.ttl_seconds = rows.getColumn(13).getUInt();
-        record.gone = rows.getColumn(14).getInt() != 0;
-        record.limits.max_sockets = rows.getColumn(15).getUInt();
-        record.limits.max_open_files = rows.getColumn(16).getUInt();
-        snapshot.sandboxes.push_back(std::move(record));
-    }
+void SqliteStore::load(const std::string& id,
+                       ReadDone<std::optional<conversation::StoredConversation>> done) {
+    done(impl_->read_with([&id](Reader& reader) { return reader.load(id); }));
 }
 
-void SqliteStore::Impl::load_turns(Snapshot& snapshot) {
-    SQLite::Statement rows(
-        database,
-        "SELECT id, first_seq, last_seq, bytes, idempotency_key, content_digest FROM turns ORDER BY id");
-    while (rows.executeStep()) {
-        TurnRecord turn;
-        turn.conversation_key = key_of(rows.getColumn(0).getInt64());
-        turn.turn = low_of(rows.getColumn(0).getInt64());
-        turn.first_seq = static_cast<std::uint64_t>(rows.getColumn(1).getInt64());
-        turn.last_seq = static_cast<std::uint64_t>(rows.getColumn(2).getInt64());
-        turn.bytes = static_cast<std::uint64_t>(rows.getColumn(3).getInt64());
-        if (turn.last_seq == 0) {
-            turn.idempotency_key = rows.getColumn(4).isNull() ? "" : rows.getColumn(4).getString();
-            turn.content_digest = rows.getColumn(5).getString();
-        }
-        snapshot.turns.push_back(std::move(turn));
-    }
+void SqliteStore::list(const conversation::ListRange& range,
+                       ReadDone<conversation::Listed<conversation::ListedConversation>> done) {
+    done(impl_->read_with([&range](Reader& reader) { return reader.list(range); }));
 }
 
-void SqliteStore::Impl::find_unrecorded_turns(Snapshot& snapshot) {
-    SQLite::Statement rows(database,
-                           "SELECT turn, min(id), max(id), max(type = ?4), sum(length(CAST(json AS BLOB))) "
-                           "FROM events WHERE id > ?1 AND id < ?2 AND turn > ?3 GROUP BY turn ORDER BY turn");
-    auto turn = snapshot.turns.begin();
-    for (const auto& conversation : snapshot.conversations) {
-        // Only the last turn can be open, and only turns after it can be missing.
-        std::uint64_t recorded_seq = 0;
-        std::uint64_t recorded_turn = 0;
-        for (; turn != snapshot.turns.end() && turn->conversation_key <= conversation.key; ++turn) {
-            if (turn->conversation_key != conversation.key)
-                continue;
-            const bool open = turn->last_seq == 0;
-            recorded_seq = open ? turn->first_seq - 1 : turn->last_seq;
-            recorded_turn = open ? turn->turn - 1 : turn->turn;
-        }
-        rows.reset();
-        rows.bind(1, row_id(conversation.key, recorded_seq));
-        rows.bind(2, row_id(conversation.key + 1, 0));
-        rows.bind(3, static_cast<std::int64_t>(recorded_turn));
-        rows.bind(4, static_cast<int>(conversation::EventType::done));
-        while (rows.executeStep()) {
-            conversation::LoggedTurn logged;
-            logged.conversation_key = conversation.key;
-            logged.turn = static_cast<std::uint64_t>(rows.getColumn(0).getInt64());
-            logged.first_seq = low_of(rows.getColumn(1).getInt64());
-            logged.last_seq = low_of(rows.getColumn(2).getInt64());
-            logged.done = rows.getColumn(3).getInt() != 0;
-            logged.bytes = static_cast<std::uint64_t>(rows.getColumn(4).getInt64());
-            snapshot.unrecorded_turns.push_back(logged);
-        }
-    }
+void SqliteStore::list_sandboxes(std::int64_t from_key, std::size_t limit,
+                                 ReadDone<conversation::Listed<sandbox::Record>> done) {
+    done(impl_->read_with([=](Reader& reader) { return reader.list_sandboxes(from_key, limit); }));
 }
 
-void SqliteStore::Impl::find_orphans(Snapshot& snapshot) {
-    // Skips from log to log through the primary key instead of walking every event.
-    SQLite::Statement next(database, "SELECT min(id) FROM events WHERE id >= ?");
-    std::size_t at = 0;
-    for (std::int64_t from = 0;;) {
-        next.reset();
-        next.bind(1, from);
-        next.executeStep();
-        if (next.getColumn(0).isNull())
-            return;
-        const std::int64_t key = key_of(next.getColumn(0).getInt64());
-        while (at < snapshot.conversations.size() && snapshot.conversations[at].key < key)
-            ++at;
-        if (at == snapshot.conversations.size() || snapshot.conversations[at].key != key)
-            snapshot.orphaned_logs.push_back(key);
-        snapshot.last_key = std::max(snapshot.last_key, key);
-        from = row_id(key + 1, 0);
-    }
+void SqliteStore::find_sandbox(const std::string& id, ReadDone<std::optional<sandbox::Record>> done) {
+    done(impl_->read_with([&id](Reader& reader) { return reader.find_sandbox(id); }));
 }
 
-Result<std::vector<EventPtr>> SqliteStore::read_events(std::int64_t key, std::uint64_t after,
-                                                       std::size_t limit_bytes) {
+void SqliteStore::count_open(const std::string& user_id, std::size_t limit, ReadDone<std::size_t> done) {
+    done(impl_->read_with([&](Reader& reader) { return reader.count_open(user_id, limit); }));
+}
+
+void SqliteStore::find_ending(bool has_ended, std::size_t limit,
+                              ReadDone<std::vector<conversation::Ending>> done) {
+    done(impl_->read_with([=](Reader& reader) { return reader.find_ending(has_ended, limit); }));
+}
+
+Result<std::vector<EventPtr>> SqliteStore::events_after(std::int64_t key, std::uint64_t after,
+                                                        std::size_t limit_bytes) {
     std::vector<EventPtr> events;
     try {
         SQLite::Statement& rows = *impl_->read;
@@ -531,7 +359,7 @@ Result<std::vector<EventPtr>> SqliteStore::read_events(std::int64_t key, std::ui
     }
 }
 
-Result<TurnRecord> SqliteStore::find_turn(std::int64_t key, const std::string& idempotency_key) {
+Result<TurnRecord> SqliteStore::turn_of(std::int64_t key, const std::string& idempotency_key) {
     TurnRecord turn;
     try {
         SQLite::Statement& row = *impl_->find;

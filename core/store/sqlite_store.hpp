@@ -1,11 +1,11 @@
-// The Store of conversations in one SQLite database (WAL, synchronous NORMAL: a commit survives the death
-// of the process at once, and of the machine up to the last checkpoint or sync; sqlite.org/wal.html).
+// The Store of conversations in one SQLite database (connection.hpp says what a commit survives).
 //
 // Invariants: one connection, one process (the data directory is locked before this is opened); the file is
 // mode 0600; automatic checkpoints are off: checkpointer.hpp has them made outside the loop. A database that
-// is damaged, or whose files are no longer those that were opened, takes no more writes. Opening reads the
-// header and the schema, not the whole file: damage elsewhere is found by the read or the
-// commit that meets it. Not here: what the rows mean.
+// is damaged, or whose files are no longer those that were opened, takes no more writes. Every call is
+// answered from inside it, after its statement was reset. Opening reads the header and the schema, not the
+// whole file: damage elsewhere is found by the read or the commit that meets it. Not here: what the rows
+// mean.
 #pragma once
 
 #include <filesystem>
@@ -24,14 +24,30 @@ class SqliteStore final : public conversation::Store {
     ~SqliteStore() override;
 
     base::Result<void> usable() const override;
-    base::Result<void> commit(std::span<const conversation::Write> writes) override;
+    void commit(conversation::WriteBatchPtr batch, conversation::CommitDone done) override;
     base::Result<std::size_t> purge_events(std::int64_t key, std::uint64_t below_seq,
                                            std::size_t max_rows) override;
-    base::Result<conversation::Snapshot> load() override;
-    base::Result<std::vector<conversation::EventPtr>> read_events(std::int64_t key, std::uint64_t after,
-                                                                  std::size_t limit_bytes) override;
-    base::Result<conversation::TurnRecord> find_turn(std::int64_t key,
-                                                     const std::string& idempotency_key) override;
+    void load_start(conversation::ReadDone<conversation::StartState> done) override;
+    void load(const std::string& id,
+              conversation::ReadDone<std::optional<conversation::StoredConversation>> done) override;
+    void list(const conversation::ListRange& range,
+              conversation::ReadDone<conversation::Listed<conversation::ListedConversation>> done) override;
+    void list_sandboxes(std::int64_t from_key, std::size_t limit,
+                        conversation::ReadDone<conversation::Listed<sandbox::Record>> done) override;
+    void find_sandbox(const std::string& id,
+                      conversation::ReadDone<std::optional<sandbox::Record>> done) override;
+    void count_open(const std::string& user_id, std::size_t limit,
+                    conversation::ReadDone<std::size_t> done) override;
+    void find_ending(bool has_ended, std::size_t limit,
+                     conversation::ReadDone<std::vector<conversation::Ending>> done) override;
+    void read_events(std::int64_t key, std::uint64_t after, std::size_t limit_bytes,
+                     conversation::EventsRead done) override {
+        done(events_after(key, after, limit_bytes));
+    }
+    void find_turn(std::int64_t key, const std::string& idempotency_key,
+                   conversation::TurnFound done) override {
+        done(turn_of(key, idempotency_key));
+    }
 
     /// Checks that the database's paths still lead to the opened files (stat(2), twice). While a file is
     /// removed or replaced, usable() and commit() return errors: a write to a file without a name is lost
@@ -51,6 +67,11 @@ class SqliteStore final : public conversation::Store {
   private:
     struct Impl;
     explicit SqliteStore(std::unique_ptr<Impl> impl);
+    base::Result<void> keep(const std::vector<conversation::Write>& writes);
+    base::Result<std::vector<conversation::EventPtr>> events_after(std::int64_t key, std::uint64_t after,
+                                                                   std::size_t limit_bytes);
+    base::Result<conversation::TurnRecord> turn_of(std::int64_t key, const std::string& idempotency_key);
+
     std::unique_ptr<Impl> impl_;
 };
 

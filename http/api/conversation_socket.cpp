@@ -35,9 +35,14 @@ WebSocketActions actions_on(Api& api, const std::string& id) {
                 reply(ticket.has_error() ? Result<void>(ticket.error()) : Result<void>());
             });
     };
+    // Its feed follows the conversation, so that is loaded, and the answer comes from inside the call.
     actions.interrupt = [&api, id]() -> Result<void> {
-        const auto done = api.conversations.interrupt(id);
-        return done.has_error() ? Result<void>(done.error()) : Result<void>();
+        const auto answer = std::make_shared<Result<void>>();
+        api.conversations.interrupt(id, [answer](const Result<conversation::View>& done) {
+            if (done.has_error())
+                *answer = done.error();
+        });
+        return *answer;
     };
     return actions;
 }
@@ -67,15 +72,20 @@ class ExpiredFeed final : public EventFeed {
     std::uint64_t after_;
 };
 
-Result<std::unique_ptr<EventFeed>> open_feed(Api& api, const std::string& id, std::uint64_t after,
-                                             StreamLease lease) {
-    auto subscription = api.conversations.subscribe(id, after);
+Task<Result<std::unique_ptr<EventFeed>>> async_open_feed(Api& api, RequestContext& context,
+                                                         const std::string& id, std::uint64_t after,
+                                                         StreamLease lease) {
+    using Subscription = std::unique_ptr<conversation::Subscription>;
+    auto start = [&](Manager::Reply<Subscription> reply) {
+        api.conversations.subscribe(id, after, std::move(reply));
+    };
+    auto subscription = co_await context.async_reply<Subscription>(start);
     if (subscription.has_value())
-        return std::unique_ptr<EventFeed>(
+        co_return std::unique_ptr<EventFeed>(
             std::make_unique<SubscriptionFeed>(std::move(*subscription), std::move(lease)));
     if (subscription.error().code() != Errc::seq_expired)
-        return subscription.error();
-    return std::unique_ptr<EventFeed>(std::make_unique<ExpiredFeed>(subscription.error(), after));
+        co_return subscription.error();
+    co_return std::unique_ptr<EventFeed>(std::make_unique<ExpiredFeed>(subscription.error(), after));
 }
 
 Task<Result<Response>> async_open_socket(Api& api, RequestContext& context) {
@@ -95,7 +105,7 @@ Task<Result<Response>> async_open_socket(Api& api, RequestContext& context) {
     if (lease.has_error())
         co_return lease.error();
     lease->reader = api.subscribers.enter(SubscriberKind::websocket);
-    auto feed = open_feed(api, *id, after->value_or(0), std::move(*lease));
+    auto feed = co_await async_open_feed(api, context, *id, after->value_or(0), std::move(*lease));
     if (feed.has_error())
         co_return feed.error();
     const bool reads_only = context.principal.scope == Scope::read;

@@ -75,7 +75,9 @@ Task<Result<Response>> async_list(Api& api, RequestContext& context) {
     const auto query = list_query(context);
     if (query.has_error())
         co_return query.error();
-    const auto page = api.conversations.list(*query);
+    using Page = conversation::Page<View>;
+    auto start = [&](Manager::Reply<Page> reply) { api.conversations.list(*query, std::move(reply)); };
+    const auto page = co_await context.async_reply<Page>(start);
     if (page.has_error())
         co_return page.error();
     std::string out;
@@ -96,7 +98,9 @@ Task<Result<Response>> async_get(Api& api, RequestContext& context) {
     const auto id = id_param(context);
     if (id.has_error())
         co_return id.error();
-    co_return respond(api.conversations.get(*id));
+    auto start = [&](Manager::Reply<View> reply) { api.conversations.get(*id, std::move(reply)); };
+    const auto view = co_await context.async_reply<View>(start);
+    co_return respond(view);
 }
 
 Task<Result<Response>> async_patch(Api& api, RequestContext& context) {
@@ -109,7 +113,8 @@ Task<Result<Response>> async_patch(Api& api, RequestContext& context) {
     const auto form = read_patch_form(*body, ceilings_for(context.principal, api.system.ceilings));
     if (form.has_error())
         co_return form.error();
-    const auto before = api.conversations.get(*id);
+    auto look = [&](Manager::Reply<View> reply) { api.conversations.get(*id, std::move(reply)); };
+    const auto before = co_await context.async_reply<View>(look);
     if (before.has_error())
         co_return before.error();
     conversation::PatchRequest patch;
@@ -140,7 +145,9 @@ Task<Result<Response>> async_interrupt(Api& api, RequestContext& context) {
     const auto id = id_param(context);
     if (id.has_error())
         co_return id.error();
-    co_return respond(api.conversations.interrupt(*id));
+    auto start = [&](Manager::Reply<View> reply) { api.conversations.interrupt(*id, std::move(reply)); };
+    const auto view = co_await context.async_reply<View>(start);
+    co_return respond(view);
 }
 
 Task<Result<Response>> async_pause(Api& api, RequestContext& context) {

@@ -8,45 +8,54 @@ namespace {
 using base::Errc;
 using base::Error;
 using base::Result;
+using base::Task;
+using conversation::Reply;
+using conversation::SandboxView;
+using conversation::View;
 
 /// Whether `pattern` is `prefix` itself or a path below it.
 bool is_below(std::string_view pattern, std::string_view prefix) noexcept {
     return pattern.starts_with(prefix) && (pattern.size() == prefix.size() || pattern[prefix.size()] == '/');
 }
 
-Result<void> check_conversation(Api& api, const Principal& principal, const std::string& id) {
+Task<Result<void>> async_check_conversation(Api& api, RequestContext& context, std::string id) {
+    const Principal& principal = context.principal;
     if (principal.unrestricted())
-        return {};
+        co_return Result<void>();
     // A token was checked against the path already, so it opens only its own conversation.
     if (principal.conversation_id) {
         if (principal.conversation_id != id)
-            return Error(Errc::unauthorized);
-        return {};
+            co_return Error(Errc::unauthorized);
+        co_return Result<void>();
     }
     if (!base::is_id(id))
-        return Error(Errc::not_found);
-    const auto view = api.conversations.get(id);
+        co_return Error(Errc::not_found);
+    auto look = [&](Reply<View> reply) { api.conversations.get(id, std::move(reply)); };
+    const auto view = co_await context.async_reply<View>(look);
+    if (view.has_error() && view.error().code() != Errc::not_found)
+        co_return view.error();
     // The same answer for another user's id and for an unknown id: a client cannot learn which ids exist.
     if (view.has_error() || view->record.user_id != principal.user_id)
-        return Error(Errc::not_found);
-    return {};
+        co_return Error(Errc::not_found);
+    co_return Result<void>();
 }
 
-Result<void> check_sandbox(Api& api, const Principal& principal, const std::string& id) {
-    if (principal.unrestricted())
-        return {};
+Task<Result<void>> async_check_sandbox(Api& api, RequestContext& context, std::string id) {
+    if (context.principal.unrestricted())
+        co_return Result<void>();
     if (!base::is_id(id))
-        return Error(Errc::not_found);
-    const auto view = api.conversations.get_sandbox(id);
+        co_return Error(Errc::not_found);
+    auto look = [&](Reply<SandboxView> reply) { api.conversations.get_sandbox(id, std::move(reply)); };
+    const auto view = co_await context.async_reply<SandboxView>(look);
     if (view.has_error())
-        return Error(Errc::not_found);
-    return check_conversation(api, principal, view->record.conversation_id);
+        co_return view.error().code() == Errc::not_found ? Error(Errc::not_found) : view.error();
+    co_return co_await async_check_conversation(api, context, view->record.conversation_id);
 }
 
-Result<void> check_unrestricted(const RequestContext& context) {
+Task<Result<void>> async_check_unrestricted(RequestContext& context) {
     if (!context.principal.unrestricted())
-        return Error(Errc::key_restricted);
-    return {};
+        co_return Error(Errc::key_restricted);
+    co_return Result<void>();
 }
 
 }  // namespace
@@ -55,17 +64,17 @@ void guard_route(Api& api, Route& route) {
     if (route.auth == Auth::open || route.user_keys == UserKeys::allowed)
         return;
     if (is_below(route.pattern, "/v1/conversations/{id}")) {
-        route.guard = [&api](const RequestContext& context) {
-            return check_conversation(api, context.principal, context.param("id"));
+        route.guard = [&api](RequestContext& context) {
+            return async_check_conversation(api, context, context.param("id"));
         };
         route.errors.push_back(Errc::not_found);
     } else if (is_below(route.pattern, "/v1/sandboxes/{id}")) {
-        route.guard = [&api](const RequestContext& context) {
-            return check_sandbox(api, context.principal, context.param("id"));
+        route.guard = [&api](RequestContext& context) {
+            return async_check_sandbox(api, context, context.param("id"));
         };
         route.errors.push_back(Errc::not_found);
     } else {
-        route.guard = check_unrestricted;
+        route.guard = async_check_unrestricted;
         route.errors.push_back(Errc::key_restricted);
     }
 }

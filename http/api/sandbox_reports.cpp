@@ -17,7 +17,10 @@ Task<Result<Response>> async_metrics(Api& api, RequestContext& context) {
     const auto id = id_param(context);
     if (id.has_error())
         co_return id.error();
-    const auto report = api.conversations.sandbox_usage(*id);
+    auto start = [&](conversation::Reply<conversation::SandboxUsage> reply) {
+        api.conversations.sandbox_usage(*id, std::move(reply));
+    };
+    const auto report = co_await context.async_reply<conversation::SandboxUsage>(start);
     if (report.has_error())
         co_return report.error();
     co_return json_response(sandbox_usage_json(*report));
@@ -43,7 +46,10 @@ Task<Result<Response>> async_logs(Api& api, RequestContext& context) {
     const auto stream = stream_of(context);
     if (stream.has_error())
         co_return stream.error();
-    const auto page = api.conversations.sandbox_log(*id, after->value_or(0), *stream);
+    auto start = [&](conversation::Reply<sandbox::LogPage> reply) {
+        api.conversations.sandbox_log(*id, after->value_or(0), *stream, std::move(reply));
+    };
+    const auto page = co_await context.async_reply<sandbox::LogPage>(start);
     if (page.has_error())
         co_return page.error();
     co_return json_response(log_page_json(*page));

@@ -41,7 +41,12 @@ Task<Result<Response>> async_list(Api& api, RequestContext& context) {
         co_return limit.error();
     const std::string* given_cursor = context.query_value("cursor");
     const std::string cursor = given_cursor == nullptr ? std::string() : *given_cursor;
-    const auto page = api.conversations.list_sandboxes(limit->value_or(base::k_default_page_items), cursor);
+    using Page = conversation::Page<SandboxView>;
+    auto start = [&](Manager::Reply<Page> reply) {
+        api.conversations.list_sandboxes(limit->value_or(base::k_default_page_items), cursor,
+                                         std::move(reply));
+    };
+    const auto page = co_await context.async_reply<Page>(start);
     if (page.has_error())
         co_return page.error();
     std::string out;
@@ -62,7 +67,10 @@ Task<Result<Response>> async_get(Api& api, RequestContext& context) {
     const auto id = id_param(context);
     if (id.has_error())
         co_return id.error();
-    const auto view = api.conversations.get_sandbox(*id);
+    auto start = [&](Manager::Reply<SandboxView> reply) {
+        api.conversations.get_sandbox(*id, std::move(reply));
+    };
+    const auto view = co_await context.async_reply<SandboxView>(start);
     if (view.has_error())
         co_return view.error();
     co_return json_response(sandbox_json(*view));

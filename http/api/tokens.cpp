@@ -21,7 +21,10 @@ Task<Result<Response>> async_create_token(Api& api, RequestContext& context) {
     const auto form = read_token_form(*body);
     if (form.has_error())
         co_return form.error();
-    const auto view = api.conversations.get(*id);
+    auto start = [&](conversation::Reply<conversation::View> reply) {
+        api.conversations.get(*id, std::move(reply));
+    };
+    const auto view = co_await context.async_reply<conversation::View>(start);
     if (view.has_error())
         co_return view.error();
     const auto issued = api.tokens->issue(*id, form->scope, form->ttl);

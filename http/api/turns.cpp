@@ -13,6 +13,7 @@ using base::Result;
 using base::Task;
 using conversation::Manager;
 using conversation::TurnTicket;
+using SubscriptionPtr = std::unique_ptr<conversation::Subscription>;
 
 // A page ends here even if it may have more items: one response must not hold up the loop.
 constexpr std::size_t k_page_bytes = 512UL * 1024;
@@ -28,11 +29,20 @@ Result<std::string> idempotency_key(const Request& request) {
     return std::string(key);
 }
 
-Result<Response> open_stream(Api& api, const std::string& id, TurnTicket from, StreamLease lease) {
-    auto subscription = api.conversations.subscribe(id, from.after);
+Task<Result<SubscriptionPtr>> async_subscribe(Api& api, RequestContext& context, const std::string& id,
+                                              std::uint64_t after) {
+    auto start = [&](Manager::Reply<SubscriptionPtr> reply) {
+        api.conversations.subscribe(id, after, std::move(reply));
+    };
+    co_return co_await context.async_reply<SubscriptionPtr>(start);
+}
+
+Task<Result<Response>> async_open_stream(Api& api, RequestContext& context, const std::string& id,
+                                         TurnTicket from, StreamLease lease) {
+    auto subscription = co_await async_subscribe(api, context, id, from.after);
     if (subscription.has_error())
-        return subscription.error();
-    return event_stream_response(
+        co_return subscription.error();
+    co_return event_stream_response(
         std::make_unique<SubscriptionFeed>(std::move(*subscription), std::move(lease)), from.turn);
 }
 
@@ -73,19 +83,29 @@ Task<Result<Response>> async_post_message(Api& api, RequestContext& context) {
         co_return ticket.error();
     if (streams) {
         lease->reader = api.subscribers.enter(SubscriberKind::turn);
-        co_return open_stream(api, *id, *ticket, std::move(*lease));
+        co_return co_await async_open_stream(api, context, *id, *ticket, std::move(*lease));
     }
     co_return ticket_response(*ticket);
 }
 
 // Appends up to `limit` events after the subscription's cursor; gives the seq of the last one, or `after`.
-Result<std::uint64_t> write_events(base::JsonWriter& json, conversation::Subscription& events,
-                                   std::size_t limit, std::uint64_t after) {
+Task<Result<std::uint64_t>> async_write_events(RequestContext& context, base::JsonWriter& json,
+                                               conversation::Subscription& events, std::size_t limit,
+                                               std::uint64_t after) {
+    auto wake = [&events](Manager::Reply<void> reply) {
+        events.on_wake([reply = std::move(reply)](std::size_t) { reply({}); });
+    };
     std::size_t bytes = 0;
     while (limit > 0 && bytes < k_page_bytes) {
         const auto batch = events.next(k_page_bytes - bytes);
         if (batch.has_error())
-            return batch.error();
+            co_return batch.error();
+        if (batch->reading) {
+            const auto woken = co_await context.async_reply<void>(wake);
+            if (woken.has_error())
+                co_return woken.error();
+            continue;
+        }
         for (const auto& event : batch->events) {
             if (limit == 0)
                 break;
@@ -97,21 +117,22 @@ Result<std::uint64_t> write_events(base::JsonWriter& json, conversation::Subscri
         if (batch->events.empty() || batch->gone)
             break;
     }
-    return after;
+    co_return after;
 }
 
-Result<Response> events_page(Api& api, const std::string& id, std::uint64_t after, std::size_t limit) {
-    const auto subscription = api.conversations.subscribe(id, after);
+Task<Result<Response>> async_events_page(Api& api, RequestContext& context, const std::string& id,
+                                         std::uint64_t after, std::size_t limit) {
+    const auto subscription = co_await async_subscribe(api, context, id, after);
     if (subscription.has_error())
-        return subscription.error();
+        co_return subscription.error();
     std::string out;
     base::JsonWriter json(out);
     json.begin_object().key("events").begin_array();
-    const auto next = write_events(json, **subscription, limit, after);
+    const auto next = co_await async_write_events(context, json, **subscription, limit, after);
     if (next.has_error())
-        return next.error();
+        co_return next.error();
     json.end_array().key("next").number(*next).end_object();
-    return json_response(std::move(out));
+    co_return json_response(std::move(out));
 }
 
 Task<Result<Response>> async_get_events(Api& api, RequestContext& context) {
@@ -134,9 +155,10 @@ Task<Result<Response>> async_get_events(Api& api, RequestContext& context) {
         lease->reader = api.subscribers.enter(SubscriberKind::sse);
         TurnTicket whole;
         whole.after = *from;
-        co_return open_stream(api, *id, whole, std::move(*lease));
+        co_return co_await async_open_stream(api, context, *id, whole, std::move(*lease));
     }
-    co_return events_page(api, *id, after->value_or(0), limit->value_or(base::k_default_page_items));
+    co_return co_await async_events_page(api, context, *id, after->value_or(0),
+                                         limit->value_or(base::k_default_page_items));
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ base::Task<> WebSocketSession::async_run(Connection& connection, const ServerSta
         shared->woken = true;
         shared->wake->post(lane_among(together));
     });
-    const auto now = std::chrono::steady_clock::now();
+    const auto now = connection.now();
     ping_at_ = now + first_heartbeat(state.settings.heartbeat_interval, now);
     for (;;) {
         advance(connection, state);
@@ -113,7 +113,7 @@ base::Task<> WebSocketSession::async_end(Connection& connection, const ServerSta
 
 // False: the client is gone.
 bool WebSocketSession::on_deadline(const ServerState& state) {
-    const auto now = std::chrono::steady_clock::now();
+    const auto now = state.clock.steady_now();
     if (now >= message_until_ && place_.is_waiting()) {
         close(CloseCode::try_again_later, base::code_name(Errc::capacity),
               "the server has no memory left for long messages");
@@ -137,7 +137,7 @@ bool WebSocketSession::on_deadline(const ServerState& state) {
 bool WebSocketSession::may_read(const Connection& connection) const {
     if (shared_->busy || connection.input().empty() || place_.is_waiting())
         return false;
-    return deflate_ == nullptr || std::chrono::steady_clock::now() >= read_after_;
+    return deflate_ == nullptr || connection.now() >= read_after_;
 }
 
 base::Task<Io> WebSocketSession::async_wait(Connection& connection) {
@@ -152,7 +152,7 @@ base::Task<Io> WebSocketSession::async_wait(Connection& connection) {
         auto until = std::min(ping_at_, message_until_);
         if (!shared_->busy && !place_.is_waiting() && !connection.input().empty())
             until = std::min(until, read_after_);
-        connection.set_deadline(std::chrono::ceil<base::Millis>(until - std::chrono::steady_clock::now()));
+        connection.set_deadline(std::chrono::ceil<base::Millis>(until - connection.now()));
     }
     co_return co_await connection.async_idle();
 }
@@ -167,7 +167,7 @@ void WebSocketSession::advance(Connection& connection, const ServerState& state)
     if (state.stopping)
         return close(CloseCode::going_away, base::code_name(Errc::shutting_down));
     if (more_ || std::exchange(shared_->woken, false))
-        more_ = pull(base::k_replay_batch_bytes);
+        more_ = pull(base::k_replay_batch_bytes, connection.now());
 }
 
 // The wait for a place has a deadline, and the rest of the message has another.
@@ -176,7 +176,7 @@ void WebSocketSession::set_message_deadline(const ServerState& state) {
     if (!parser_.is_inside() || shared_->busy)
         message_until_ = base::SteadyTime::max();
     else if (changed || message_until_ == base::SteadyTime::max())
-        message_until_ = std::chrono::steady_clock::now() + state.settings.body_deadline;
+        message_until_ = state.clock.steady_now() + state.settings.body_deadline;
 }
 
 // Whether more of the message that has begun may be read.
@@ -196,7 +196,7 @@ void WebSocketSession::read_frames(Connection& connection, const ServerState& st
         if (step.outcome == WebSocketParser::Outcome::failed)
             return close(parser_.close_code(), word_of(parser_.close_code()), parser_.reason());
         if (step.outcome != WebSocketParser::Outcome::incomplete) {
-            pay_for_inflation();
+            pay_for_inflation(connection.now());
             if (admit())
                 on_frame();
         }
@@ -226,11 +226,10 @@ bool WebSocketSession::admit() {
 }
 
 // Also for a message that is refused then: it has been inflated.
-void WebSocketSession::pay_for_inflation() {
+void WebSocketSession::pay_for_inflation(base::SteadyTime now) {
     const std::size_t gained = WebSocketParser::is_control(parser_.opcode()) ? 0 : parser_.gained_bytes();
     if (gained > 0)
-        read_after_ =
-            std::max(read_after_, std::chrono::steady_clock::now() - k_free_pause) + pause_for(gained);
+        read_after_ = std::max(read_after_, now - k_free_pause) + pause_for(gained);
 }
 
 void WebSocketSession::on_frame() {
@@ -289,7 +288,7 @@ void WebSocketSession::take_reply() {
 }
 
 // Appends the events after the cursor. True: there are more.
-bool WebSocketSession::pull(std::size_t limit_bytes) {
+bool WebSocketSession::pull(std::size_t limit_bytes, base::SteadyTime now) {
     std::size_t taken = 0;
     std::size_t worked = 0;
     const std::size_t most = deflate_ == nullptr ? limit_bytes : base::k_deflate_turn_bytes;
@@ -300,7 +299,7 @@ bool WebSocketSession::pull(std::size_t limit_bytes) {
             return false;
         }
         for (const auto& event : batch->events) {
-            worked += write_event(event);
+            worked += write_event(event, now);
             taken += event->cost_bytes();
         }
         if (batch->gone) {
@@ -314,10 +313,10 @@ bool WebSocketSession::pull(std::size_t limit_bytes) {
 }
 
 // Gives the bytes that had to be compressed for it.
-std::size_t WebSocketSession::write_event(const conversation::EventPtr& event) {
+std::size_t WebSocketSession::write_event(const conversation::EventPtr& event, base::SteadyTime now) {
     SharedDeflate::Payload payload;
     if (deflate_ != nullptr)
-        payload = deflate_->payload_of(event, std::chrono::steady_clock::now());
+        payload = deflate_->payload_of(event, now);
     if (payload.bytes.empty())
         write_frame(out_, Opcode::text, event->json);
     else

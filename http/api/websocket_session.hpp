@@ -50,15 +50,15 @@ class WebSocketSession final : public Takeover {
 
     void advance(Connection& connection, const ServerState& state);
     void read_frames(Connection& connection, const ServerState& state);
-    void pay_for_inflation();
+    void pay_for_inflation(base::SteadyTime now);
     void on_frame();
     bool admit();
     void on_text(std::string_view text);
     base::Result<void> obey(std::string_view text);
     void send_message(std::string content, std::string idempotency_key);
     void take_reply();
-    bool pull(std::size_t limit_bytes);
-    std::size_t write_event(const conversation::EventPtr& event);
+    bool pull(std::size_t limit_bytes, base::SteadyTime now);
+    std::size_t write_event(const conversation::EventPtr& event, base::SteadyTime now);
     void reject(const base::Error& error);
     void close(CloseCode code, std::string_view word, std::string_view detail = {});
     void close_for(const base::Error& error);

@@ -36,6 +36,8 @@ Decision Gate::admit(RequestContext& context, const Arrival& arrival) {
     Decision decision;
     if (route.has_value()) {
         decision.handler = &(*route)->handler;
+        if ((*route)->guard)
+            decision.guard = &(*route)->guard;
         decision.body = (*route)->body;
         decision.max_body_bytes = settings_.max_body_bytes;
         return decision;
@@ -73,10 +75,6 @@ base::Result<const Route*> Gate::find_route(RequestContext& context, const Arriv
     context.params = std::move(match.params);
     if (auto query = admit_query(*match.route, context); query.has_error())
         return query.error();
-    if (match.route->guard) {
-        if (auto ok = match.route->guard(context); ok.has_error())
-            return ok.error();
-    }
     return match.route;
 }
 

@@ -19,7 +19,7 @@ namespace atl::http {
 
 /// Whether a request may have the route at all, from its principal and its path; an error refuses it. Runs
 /// before the body is read.
-using Guard = std::function<base::Result<void>(const RequestContext&)>;
+using Guard = std::function<base::Task<base::Result<void>>(RequestContext&)>;
 
 /// token_or_key: a key, or else a stream token of the conversation `{id}` in the query as `token`, which the
 /// route declares (k_token_parameter).

@@ -22,9 +22,9 @@ constexpr std::size_t k_dropped_bytes = 4096;
 
 }  // namespace
 
-Server::Server(base::Executor executor, Settings settings)
+Server::Server(base::Executor executor, const base::Clock& clock, base::Timers& timers, Settings settings)
     : executor_(executor),
-      state_(executor, std::move(settings)),
+      state_(clock, timers, std::move(settings)),
       tasks_(executor, "http"),
       grace_timer_(executor),
       pause_timer_(executor) {}
@@ -81,7 +81,11 @@ void Server::take(Accepted client, Door& door) {
         return refuse(client, door, lease.error());
     if (sessions_.size() >= state_.settings.max_connections)
         return refuse(client, door, Error(Errc::capacity, "The server has no connections left."));
-    auto session = std::make_shared<Session>(state_, door.services, std::move(client), door.listener.reach(),
+    const Reach reach = door.listener.reach();
+    auto connection = std::make_shared<Connection>(std::make_unique<SocketStream>(std::move(client.socket)),
+                                                   state_.clock, state_.timers, state_.settings,
+                                                   reach == Reach::unix_socket ? nullptr : state_.tls);
+    auto session = std::make_shared<Session>(state_, door.services, std::move(connection), client.peer, reach,
                                              std::move(*lease));
     sessions_.insert(session.get());
     tasks_.spawn(async_serve(std::move(session)));
@@ -143,7 +147,6 @@ void Server::stop(base::Millis grace, std::function<void()> done) {
     });
     tasks_.on_empty([this, done = std::move(done)] {
         grace_timer_.cancel();
-        state_.wheel.stop();
         done();
     });
 }

@@ -23,7 +23,8 @@ class Session;
 
 class Server {
   public:
-    Server(base::Executor executor, Settings settings);
+    /// `clock` and `timers` must outlive the server.
+    Server(base::Executor executor, const base::Clock& clock, base::Timers& timers, Settings settings);
     ~Server();
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;

@@ -8,14 +8,14 @@
 namespace atl::http {
 namespace {
 
-constexpr base::Millis k_wheel_tick{20};
 constexpr std::size_t k_id_prefix_length = 10;
 
 }  // namespace
 
-ServerState::ServerState(base::Executor executor, Settings settings_in)
+ServerState::ServerState(const base::Clock& clock_in, base::Timers& timers_in, Settings settings_in)
     : settings(std::move(settings_in)),
-      wheel(executor, k_wheel_tick),
+      clock(clock_in),
+      timers(timers_in),
       bodies(settings.body_budget_bytes),
       id_prefix_(base::new_id().substr(0, k_id_prefix_length) + '-') {}
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/clock.hpp"
 #include "http/server/settings.hpp"
 #include "http/wire/body_budget.hpp"
-#include "http/wire/deadline_wheel.hpp"
 #include "http/wire/tls_context.hpp"
 
 namespace atl::http {
@@ -17,10 +17,11 @@ class ServerState {
   public:
     static constexpr std::size_t k_statuses = 600;
 
-    ServerState(base::Executor executor, Settings settings);
+    ServerState(const base::Clock& clock, base::Timers& timers, Settings settings);
 
     const Settings settings;
-    DeadlineWheel wheel;
+    const base::Clock& clock;
+    base::Timers& timers;
     mutable BodyBudget bodies;  // who reads a message takes a place
     bool stopping = false;
     std::array<std::uint64_t, k_statuses> responses{};  // of all services, by status, since the start

@@ -40,6 +40,8 @@ struct Arrival {
 /// What becomes of a request. Without a handler it is refused.
 struct Decision {
     const Handler* handler = nullptr;  // lives as long as the service
+    /// To be awaited before the body is read, where it is there; an error refuses the request.
+    const std::function<base::Task<base::Result<void>>(RequestContext&)>* guard = nullptr;
     BodyKind body = BodyKind::none;
     std::size_t max_body_bytes = 0;  // of a body that does not stream
     Response refusal{};

@@ -19,16 +19,15 @@ constexpr unsigned k_too_many = 429;
 
 }  // namespace
 
-Session::Session(ServerState& state, const Services& services, Accepted client, Reach reach,
-                 CountLimiter::Lease lease)
+Session::Session(ServerState& state, const Services& services, std::shared_ptr<Connection> connection,
+                 PeerAddress peer, Reach reach, CountLimiter::Lease lease)
     : state_(state),
       services_(services),
       service_(&services.any()),
-      connection_(std::make_shared<Connection>(std::move(client.socket), state.wheel, state.settings,
-                                               reach == Reach::unix_socket ? nullptr : state.tls)),
+      connection_(std::move(connection)),
       parser_({state.settings.max_header_bytes, 0}),
       reach_(reach),
-      peer_(client.peer),
+      peer_(peer),
       lease_(std::move(lease)) {}
 
 void Session::stop() {
@@ -66,7 +65,7 @@ base::Task<Session::Next> Session::async_open() {
         co_return Next::again;
     if (io != Io::plaintext)
         co_return Next::close;
-    began_ = std::chrono::steady_clock::now();
+    began_ = connection_->now();
     const Error error(Errc::invalid_request, "This port speaks HTTPS: begin the address with https://.");
     co_return co_await async_refuse_unread(error);
 }
@@ -76,7 +75,7 @@ base::Task<Session::Next> Session::async_serve_one() {
     place_.release();
     service_ = &services_.any();
     const auto head = co_await async_read_head();
-    began_ = std::chrono::steady_clock::now();
+    began_ = connection_->now();
     if (head.has_error())
         co_return co_await async_refuse_unread(head.error());
     if (!*head)
@@ -88,6 +87,12 @@ base::Task<Session::Next> Session::async_serve_one() {
     Decision decision = service_->admit(context, arrival);
     if (decision.handler == nullptr)
         co_return co_await async_respond(context, decision.refusal);
+    if (decision.guard != nullptr) {
+        if (auto ok = co_await (*decision.guard)(context); ok.has_error()) {
+            Response refusal = service_->refuse(context, ok.error());
+            co_return co_await async_respond(context, refusal);
+        }
+    }
     if (decision.body == BodyKind::stream) {
         parser_.stream_body();
         context.body = &body_.emplace(*connection_, parser_, state_.settings);
@@ -329,7 +334,7 @@ void Session::log_request(std::string_view request_id, unsigned status, const Pe
     if (!spdlog::should_log(told ? spdlog::level::info : spdlog::level::debug))
         return;
     const Request& request = parser_.request();
-    const auto taken = std::chrono::steady_clock::now() - began_;
+    const auto taken = connection_->now() - began_;
     base::LogLine line(base::evt::request);
     line.field("method", to_string(request.method)).quoted("path", request.path);
     line.field("status", static_cast<std::int64_t>(status));

@@ -12,8 +12,8 @@
 
 #include "core/base/error.hpp"
 #include "core/base/task.hpp"
+#include "http/access/client_address.hpp"
 #include "http/server/context.hpp"
-#include "http/server/listener.hpp"
 #include "http/server/server_state.hpp"
 #include "http/server/services.hpp"
 #include "http/wire/body_reader.hpp"
@@ -26,8 +26,8 @@ class Session {
   public:
     /// `state` and `services` must outlive the session. `lease` counts the connection as long as the session
     /// lives.
-    Session(ServerState& state, const Services& services, Accepted client, Reach reach,
-            CountLimiter::Lease lease);
+    Session(ServerState& state, const Services& services, std::shared_ptr<Connection> connection,
+            PeerAddress peer, Reach reach, CountLimiter::Lease lease);
 
     /// Serves until the connection ends. The session must live until then. Not cancellable: use stop() and
     /// abort().

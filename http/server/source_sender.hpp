@@ -7,15 +7,13 @@
 #include <optional>
 #include <string>
 
+#include "core/base/limits.hpp"
 #include "core/base/task.hpp"
 #include "http/wire/body_source.hpp"
 #include "http/wire/connection.hpp"
 #include "http/wire/message.hpp"
 
 namespace atl::http {
-
-/// Of a source at a time in memory.
-inline constexpr std::size_t k_source_piece_bytes = 32UL * 1024;
 
 /// What is sent, and how. Lives in the caller until the task has finished.
 struct SourceJob {
@@ -29,7 +27,7 @@ struct SourceJob {
 /// Reads the next piece, at most `most_bytes` of it; an empty one is the end. Errors: those of the source;
 /// internal, logged, for what it throws.
 base::Task<base::Result<void>> async_read_piece(SourceJob& job,
-                                                std::size_t most_bytes = k_source_piece_bytes);
+                                                std::size_t most_bytes = base::k_source_piece_bytes);
 
 /// Sends the head with the piece that was read, and then all that follows.
 /// `ok` when the body is complete and the connection can go on. Otherwise the connection is cut: the source

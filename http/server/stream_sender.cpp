@@ -18,12 +18,12 @@ void add_payload(std::string& out, std::string& payload, Framing framing) {
     payload.clear();
 }
 
-base::Millis deadline_after(Wait last, bool head_sent, const Settings& settings) {
+base::Millis deadline_after(Wait last, bool head_sent, const ServerState& state) {
+    const Settings& settings = state.settings;
     if (!head_sent)
         return settings.stream_head_delay;
-    return last == Wait::heartbeat
-               ? settings.heartbeat_interval
-               : first_heartbeat(settings.heartbeat_interval, std::chrono::steady_clock::now());
+    return last == Wait::heartbeat ? settings.heartbeat_interval
+                                   : first_heartbeat(settings.heartbeat_interval, state.clock.steady_now());
 }
 
 // Waits until there is something to do for the stream, until `deadline` from now. `woken` is set by the
@@ -92,7 +92,7 @@ base::Task<Io> async_send_stream(Connection& connection, StreamJob& job, const S
             wait = co_await async_give_way(connection, state);
         else
             wait = co_await async_wait_for_work(connection, *woken, state,
-                                                deadline_after(wait, head_sent, state.settings), head_sent);
+                                                deadline_after(wait, head_sent, state), head_sent);
         if (wait == Wait::broken)
             co_return Io::failed;
     }

@@ -51,7 +51,7 @@ base::Task<Result<std::size_t>> BodyReader::async_read_some(std::span<char> room
         connection_.consume(fed->used);
         if (fed->written > 0) {
             slice_bytes_ += fed->written;
-            if (slice_bytes_ >= k_body_slice_bytes) {
+            if (slice_bytes_ >= base::k_body_slice_bytes) {
                 slice_bytes_ = 0;
                 left_ = settings_.body_deadline;
             }
@@ -70,11 +70,11 @@ base::Task<Io> BodyReader::async_wait() {
     if (left_ == decltype(left_)::zero())
         co_return Io::deadline;
     connection_.use_buffer(BufferSize::full);
-    const auto since = std::chrono::steady_clock::now();
+    const auto since = connection_.now();
     connection_.set_deadline(std::chrono::ceil<base::Millis>(left_));
     const Io io = co_await connection_.async_fill();
     connection_.clear_deadline();
-    left_ = std::max(left_ - (std::chrono::steady_clock::now() - since), decltype(left_)::zero());
+    left_ = std::max(left_ - (connection_.now() - since), decltype(left_)::zero());
     co_return io;
 }
 

@@ -1,7 +1,8 @@
 // The body of one request, read from its connection as it is asked for. Invariants: between two reads nothing
 // is taken from the socket beyond the connection's buffer; the peer may keep the reader waiting for
-// body_deadline for each k_body_slice_bytes, and the time in which nobody reads does not count; an error is
-// final. Not here: bodies that are collected (session.cpp), the grammar of chunks (request_parser.hpp).
+// body_deadline for each base::k_body_slice_bytes, and the time in which nobody reads does not count; an
+// error is final. Not here: bodies that are collected (session.cpp), the grammar of chunks
+// (request_parser.hpp).
 #pragma once
 
 #include <optional>
@@ -12,8 +13,6 @@
 #include "http/wire/request_parser.hpp"
 
 namespace atl::http {
-
-inline constexpr std::size_t k_body_slice_bytes = 64UL * 1024;
 
 class BodyReader final : public BodySource {
   public:

@@ -1,10 +1,10 @@
 #include "http/wire/connection.hpp"
 
 #include <algorithm>
-#include <boost/asio/buffer.hpp>
 #include <boost/asio/error.hpp>
-#include <boost/asio/socket_base.hpp>
 #include <cstring>
+#include <span>
+#include <utility>
 
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
@@ -16,17 +16,21 @@ namespace asio = boost::asio;
 
 constexpr std::size_t k_first_buffer_bytes = 4096;
 constexpr std::size_t k_least_room_bytes = 1024;
-constexpr std::size_t k_write_slice_bytes = 64UL * 1024;
 
 }  // namespace
 
-Connection::Connection(Socket socket, DeadlineWheel& wheel, const WireSettings& settings,
-                       std::shared_ptr<const TlsContext> tls)
-    : socket_(std::move(socket)),
-      wheel_(wheel),
+Connection::Connection(std::unique_ptr<ByteStream> stream, const base::Clock& clock, base::Timers& timers,
+                       const WireSettings& settings, std::shared_ptr<const TlsContext> tls)
+    : stream_(std::move(stream)),
+      clock_(clock),
+      timers_(timers),
       settings_(settings),
-      wake_(std::make_shared<WakeEvent>(socket_.get_executor())),
-      tls_(tls ? std::make_unique<TlsStream>(std::move(tls), socket_.native_handle()) : nullptr) {}
+      wake_(std::make_shared<WakeEvent>(stream_->executor())),
+      tls_(tls ? std::make_unique<TlsStream>(std::move(tls), stream_->native_handle()) : nullptr) {}
+
+Connection::~Connection() {
+    timers_.cancel(timer_);
+}
 
 void Connection::consume(std::size_t count) noexcept {
     begin_ += count;
@@ -47,17 +51,33 @@ void Connection::use_buffer(BufferSize size) noexcept {
         free_buffer();
 }
 
+// Moved later, the usual case, only a number is stored: the timer looks at it when it fires.
 void Connection::set_deadline(base::Millis from_now) {
     deadline_passed_ = false;
-    wheel_.set(*this, std::chrono::steady_clock::now() + from_now);
+    deadline_ = now() + from_now;
+    if (timer_ != 0 && timer_at_ <= deadline_)
+        return;
+    timers_.cancel(timer_);
+    arm_timer();
 }
 
 void Connection::clear_deadline() noexcept {
     deadline_passed_ = false;
-    wheel_.clear(*this);
+    deadline_ = base::SteadyTime::max();
 }
 
-void Connection::on_deadline() {
+void Connection::arm_timer() {
+    timer_at_ = deadline_;
+    timer_ = timers_.arm(std::chrono::ceil<base::Millis>(deadline_ - now()), [this] { on_timer(); });
+}
+
+void Connection::on_timer() {
+    timer_ = 0;
+    if (deadline_ == base::SteadyTime::max())
+        return;
+    if (now() < deadline_)
+        return arm_timer();
+    deadline_ = base::SteadyTime::max();
     deadline_passed_ = true;
     wake_->post(WakeLane::fanout);
 }
@@ -92,8 +112,8 @@ void Connection::start_read() {
     if (!make_room())
         return;
     read_pending_ = true;
-    socket_.async_read_some(
-        asio::buffer(buffer_.data() + end_, buffer_.size() - end_),
+    stream_->async_read_some(
+        std::span(buffer_).subspan(end_),
         [self = shared_from_this()](const boost::system::error_code& error, std::size_t count) {
             self->read_pending_ = false;
             self->end_ += count;
@@ -140,24 +160,24 @@ void Connection::take_tls_input() {
 
 void Connection::start_read_wait() {
     read_pending_ = true;
-    socket_.async_wait(Socket::wait_read,
-                       [self = shared_from_this()](const boost::system::error_code& error) {
-                           self->read_pending_ = false;
-                           self->failed_ = self->failed_ || error;
-                           if (self->tls_ && self->secure_ && !self->failed_)
-                               self->take_tls_input();
-                           self->wake_->notify();
-                       });
+    stream_->async_wait(Socket::wait_read,
+                        [self = shared_from_this()](const boost::system::error_code& error) {
+                            self->read_pending_ = false;
+                            self->failed_ = self->failed_ || error;
+                            if (self->tls_ && self->secure_ && !self->failed_)
+                                self->take_tls_input();
+                            self->wake_->notify();
+                        });
 }
 
 void Connection::start_write_wait() {
     write_pending_ = true;
-    socket_.async_wait(Socket::wait_write,
-                       [self = shared_from_this()](const boost::system::error_code& error) {
-                           self->write_pending_ = false;
-                           self->failed_ = self->failed_ || error;
-                           self->wake_->notify();
-                       });
+    stream_->async_wait(Socket::wait_write,
+                        [self = shared_from_this()](const boost::system::error_code& error) {
+                            self->write_pending_ = false;
+                            self->failed_ = self->failed_ || error;
+                            self->wake_->notify();
+                        });
 }
 
 // Gives how many bytes were taken. Fewer than all: more can go once the socket can be written, or it failed.
@@ -170,7 +190,7 @@ std::size_t Connection::write_some(std::string_view bytes) {
         return moved.bytes;
     }
     boost::system::error_code error;
-    const auto sent = socket_.write_some(asio::buffer(bytes.data(), bytes.size()), error);
+    const auto sent = stream_->write_some(bytes, error);
     failed_ = failed_ || (error && error != asio::error::would_block && error != asio::error::try_again);
     return sent;
 }
@@ -243,7 +263,7 @@ base::Task<Io> Connection::async_send(std::string_view bytes) {
         if (bytes.empty())
             break;
         if (sent >= slice_left || !waited) {
-            slice_left = k_write_slice_bytes;
+            slice_left = base::k_write_slice_bytes;
             set_deadline(settings_.write_deadline);
         } else {
             slice_left -= sent;
@@ -291,8 +311,7 @@ base::Task<Io> Connection::async_pause() {
 base::Task<> Connection::async_linger() {
     // Input that still arrives is dropped, so it need not be decrypted.
     end_tls();
-    boost::system::error_code ignored;
-    socket_.shutdown(Socket::shutdown_send, ignored);
+    stream_->shutdown_send();
     set_deadline(settings_.linger_deadline);
     for (;;) {
         consume(input().size());
@@ -312,8 +331,7 @@ void Connection::end_tls() {
 
 void Connection::cut() {
     failed_ = true;
-    boost::system::error_code ignored;
-    socket_.set_option(asio::socket_base::linger(true, 0), ignored);
+    stream_->cut();
 }
 
 void Connection::interrupt() {
@@ -329,9 +347,9 @@ void Connection::abort() {
 
 void Connection::close() {
     end_tls();
-    boost::system::error_code ignored;
-    socket_.close(ignored);
+    stream_->close();
     clear_deadline();
+    timers_.cancel(std::exchange(timer_, 0));
 }
 
 }  // namespace atl::http

@@ -1,25 +1,22 @@
 // The byte stream of one client: an input buffer that at most one read fills, writes that try the socket at
 // once and wait only when it is full, one deadline, and one event that wakes the session for all of them. TCP
 // and Unix sockets alike, with TLS or without: no other part of http knows the difference. Not here: HTTP,
-// the TLS protocol (tls_stream.hpp).
+// the socket (byte_stream.hpp), the TLS protocol (tls_stream.hpp).
 #pragma once
 
-#include <boost/asio/basic_stream_socket.hpp>
-#include <boost/asio/generic/stream_protocol.hpp>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "core/base/clock.hpp"
 #include "core/base/task.hpp"
-#include "http/wire/deadline_wheel.hpp"
+#include "http/wire/byte_stream.hpp"
 #include "http/wire/tls_stream.hpp"
 #include "http/wire/wake_event.hpp"
 #include "http/wire/wire_settings.hpp"
 
 namespace atl::http {
-
-using Socket = boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, base::Executor>;
 
 /// Why a wait ended.
 enum class Io : std::uint8_t {
@@ -34,11 +31,15 @@ enum class Io : std::uint8_t {
 /// Of the buffer for input: `small` for requests and frames, which come a few at a time; `full` for bulk.
 enum class BufferSize : std::uint8_t { small, full };
 
-class Connection final : public DeadlineWheel::Entry, public std::enable_shared_from_this<Connection> {
+class Connection final : public std::enable_shared_from_this<Connection> {
   public:
-    /// With `tls` the connection speaks TLS, and is of no use before async_open().
-    Connection(Socket socket, DeadlineWheel& wheel, const WireSettings& settings,
-               std::shared_ptr<const TlsContext> tls = nullptr);
+    /// With `tls` the connection speaks TLS, and is of no use before async_open(). The references must
+    /// outlive the connection.
+    Connection(std::unique_ptr<ByteStream> stream, const base::Clock& clock, base::Timers& timers,
+               const WireSettings& settings, std::shared_ptr<const TlsContext> tls = nullptr);
+    Connection(const Connection&) = delete;
+    Connection& operator=(const Connection&) = delete;
+    ~Connection();
 
     /// The handshake of TLS, within the header deadline; nothing without TLS. ok, eof, deadline, stopped,
     /// failed. After `plaintext` the connection goes on without TLS: for an answer and async_linger().
@@ -53,6 +54,7 @@ class Connection final : public DeadlineWheel::Entry, public std::enable_shared_
     /// From now on. With `full` the buffer has its greatest size at once and is kept when it is empty.
     void use_buffer(BufferSize size) noexcept;
 
+    base::SteadyTime now() const { return clock_.steady_now(); }
     void set_deadline(base::Millis from_now);
     void clear_deadline() noexcept;
 
@@ -86,7 +88,8 @@ class Connection final : public DeadlineWheel::Entry, public std::enable_shared_
     const std::shared_ptr<WakeEvent>& wake() const noexcept { return wake_; }
 
   private:
-    void on_deadline() override;
+    void arm_timer();
+    void on_timer();
     void start_read();
     void start_tls_read();
     void take_tls_input();
@@ -97,14 +100,18 @@ class Connection final : public DeadlineWheel::Entry, public std::enable_shared_
     bool make_room();
     void free_buffer() noexcept;
 
-    Socket socket_;
-    DeadlineWheel& wheel_;
+    std::unique_ptr<ByteStream> stream_;
+    const base::Clock& clock_;
+    base::Timers& timers_;
     const WireSettings& settings_;
     std::shared_ptr<WakeEvent> wake_;
-    std::unique_ptr<TlsStream> tls_;  // gone before the socket is closed
+    std::unique_ptr<TlsStream> tls_;  // gone before the stream is closed
     std::vector<char> buffer_;
     std::size_t begin_ = 0;
     std::size_t end_ = 0;
+    base::SteadyTime deadline_ = base::SteadyTime::max();  // max: none
+    base::SteadyTime timer_at_{};
+    base::TimerId timer_ = 0;
     BufferSize size_ = BufferSize::small;
     bool read_pending_ = false;
     bool write_pending_ = false;

@@ -17,6 +17,7 @@
 #include "core/base/own_priority.hpp"
 #include "core/base/unique_fd.hpp"
 #include "tests/bench/bare_log.hpp"
+#include "tests/bench/sockets.hpp"
 
 namespace atl::bench {
 namespace {
@@ -194,33 +195,18 @@ class Loop {
     std::array<char, k_read_bytes> buffer_;
 };
 
-UniqueFd listen_on_loopback(std::uint16_t& port) {
-    UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
-        ::listen(fd.get(), 128) != 0 ||
-        ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
-        fail("listen");
-    port = ntohs(address.sin_port);
-    return fd;
-}
-
 }  // namespace
 
 BareLoop::BareLoop(std::size_t connections, Persist persist, int nice) {
     std::vector<UniqueFd> ours;
     std::vector<UniqueFd> theirs;
     for (std::size_t i = 0; i < connections; ++i) {
-        std::array<int, 2> pair;
-        if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0)
-            fail("socketpair");
-        ours.emplace_back(pair[0]);
-        theirs.emplace_back(pair[1]);
+        SocketPair pair;
+        ours.push_back(std::move(pair.ours));
+        theirs.push_back(std::move(pair.theirs));
     }
-    UniqueFd listener = listen_on_loopback(port_);
+    LoopbackListener listener;
+    port_ = listener.port;
     peer_ = std::make_unique<Child>([&] {
         ours.clear();
         run_peer(theirs);
@@ -229,7 +215,7 @@ BareLoop::BareLoop(std::size_t connections, Persist persist, int nice) {
         theirs.clear();
         if (nice < 0)
             base::set_own_priority(nice, base::Slice::whole_turn_ns);
-        Loop loop(std::move(listener), ours, persist == Persist::sqlite ? dir_.path() / "floor.db" : "");
+        Loop loop(std::move(listener.fd), ours, persist == Persist::sqlite ? dir_.path() / "floor.db" : "");
         loop.run();
     });
 }

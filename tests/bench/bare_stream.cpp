@@ -1,7 +1,6 @@
 #include "tests/bench/bare_stream.hpp"
 
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 
 #include "tests/bench/bare_log.hpp"
 #include "tests/bench/server.hpp"
+#include "tests/bench/sockets.hpp"
 
 namespace atl::bench {
 namespace {
@@ -116,17 +116,9 @@ class Relay {
 }  // namespace
 
 BareStream::BareStream() {
-    const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
-        ::listen(listener.get(), 1) != 0 ||
-        ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
-        fail("listen");
-    loop_.emplace([&] { serve(listener.get()); });
-    socket_.emplace(ntohs(address.sin_port), "", "");
+    const LoopbackListener listener;
+    loop_.emplace([&] { serve(listener.fd.get()); });
+    socket_.emplace(listener.port, "", "");
 }
 
 void BareStream::serve(int listener) const {

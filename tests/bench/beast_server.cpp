@@ -1,6 +1,5 @@
 #include "tests/bench/beast_server.hpp"
 
-#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -11,12 +10,10 @@
 #include <boost/asio/write.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/websocket/stream.hpp>
-#include <cerrno>
 #include <deque>
-#include <system_error>
 #include <unordered_set>
 
-#include "core/base/unique_fd.hpp"
+#include "tests/bench/sockets.hpp"
 
 namespace atl::bench {
 namespace {
@@ -155,29 +152,18 @@ class Acceptor {
 }  // namespace
 
 BeastServer::BeastServer(std::vector<std::string> payloads) {
-    base::UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    std::array<int, 2> pair;
-    if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
-        ::listen(listener.get(), SOMAXCONN) != 0 ||
-        ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
-        ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0)
-        throw std::system_error(errno, std::generic_category(), "the Beast server's sockets");
-    port_ = ntohs(address.sin_port);
-    base::UniqueFd ours(pair[0]);
-    base::UniqueFd theirs(pair[1]);
+    LoopbackListener listener;
+    SocketPair pair;
+    port_ = listener.port;
     peer_ = std::make_unique<Child>([&] {
-        ours.reset();
-        run_peer(theirs.get());
+        pair.ours.reset();
+        run_peer(pair.theirs.get());
     });
     server_ = std::make_unique<Child>([&] {
-        theirs.reset();
+        pair.theirs.reset();
         asio::io_context loop(1);
-        Room room(loop, ours.release(), payloads);
-        const Acceptor acceptor(loop, listener.release(), room);
+        Room room(loop, pair.ours.release(), payloads);
+        const Acceptor acceptor(loop, listener.fd.release(), room);
         loop.run();
     });
 }

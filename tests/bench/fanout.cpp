@@ -2,7 +2,6 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include <array>
 #include <optional>
 #include <stdexcept>
 #include <system_error>
@@ -11,6 +10,7 @@
 #include "tests/bench/child.hpp"
 #include "tests/bench/measures.hpp"
 #include "tests/bench/server.hpp"
+#include "tests/bench/sockets.hpp"
 #include "tests/bench/websocket.hpp"
 
 namespace atl::bench {
@@ -28,21 +28,11 @@ constexpr double k_max_beast_ratio = 0.9;
 class BareFanOut {
   public:
     explicit BareFanOut(std::string bytes) : bytes_(std::move(bytes)) {
-        base::UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-        sockaddr_in address{};
-        address.sin_family = AF_INET;
-        address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-        socklen_t size = sizeof address;
-        std::array<int, 2> pair;
-        if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0 ||
-            ::listen(listener.get(), SOMAXCONN) != 0 ||
-            ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
-            ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0)
-            throw std::system_error(errno, std::generic_category(), "the floor's sockets");
-        trigger_.reset(pair[0]);
-        base::UniqueFd theirs(pair[1]);
-        child_.emplace([&] { serve(listener.get(), theirs.get()); });
-        port_ = ntohs(address.sin_port);
+        const LoopbackListener listener;
+        SocketPair pair;
+        child_.emplace([&] { serve(listener.fd.get(), pair.theirs.get()); });
+        trigger_ = std::move(pair.ours);
+        port_ = listener.port;
     }
     std::uint16_t port() const { return port_; }
     void publish() {

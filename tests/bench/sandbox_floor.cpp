@@ -20,6 +20,7 @@
 #include "core/isolation/seccomp.hpp"
 #include "tests/bench/sample.hpp"
 #include "tests/bench/server.hpp"
+#include "tests/bench/sockets.hpp"
 
 namespace atl::bench {
 namespace {
@@ -164,14 +165,11 @@ Profile make_profile(const fs::path& dir) {
 
 SandboxFloor::SandboxFloor() {
     profile_ = make_profile(dir_.path());
-    std::array<int, 2> pair;
-    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()) != 0)
-        fail("socketpair");
-    socket_.reset(pair[0]);
-    base::UniqueFd theirs(pair[1]);
+    SocketPair pair;
+    socket_ = std::move(pair.ours);
     spawner_ = std::make_unique<Child>([&] {
         socket_.reset();
-        serve(profile_, theirs.get());
+        serve(profile_, pair.theirs.get());
     });
 }
 

@@ -71,7 +71,7 @@ Found read(FrameDecoder::Sender sender, std::string_view text) {
         const bool data = host ? type == 0 : type == 1 || type == 2;
         const bool other = host ? type == 3 || type == 4 : type == 5 || type == 6;
         const std::size_t expected = type == 4 ? 1 : type == 5 ? 4 : type == 6 ? 3 : 0;
-        if ((!data && !other) || (data && (size > bridge::k_max_frame_bytes || (size == 0 && !host))) ||
+        if ((!data && !other) || (data && (size > base::k_max_frame_bytes || (size == 0 && !host))) ||
             (other && size != expected) || (input_ended && type != 4))
             return found.refused = true, found;
         text.remove_prefix(bridge::k_frame_header_bytes);
@@ -103,7 +103,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             "frames are the same however they come");
     // What is written is read back.
     std::string text;
-    const auto payload = input.rest().substr(0, bridge::k_max_frame_bytes);
+    const auto payload = input.rest().substr(0, base::k_max_frame_bytes);
     if (!payload.empty())
         bridge::append_frame(text, FrameType::error, payload);
     text += bridge::encode_grant(static_cast<std::uint32_t>(size));

@@ -323,6 +323,43 @@ TEST_CASE("A backup made while the server works is restored as README.md says, a
     api.remove(deleted);
 }
 
+// The same as a start that was killed after it had brought an older database to the present form.
+TEST_CASE("Facts of the host that are lost are made anew from the owners of the workspaces") {
+    const TempDir dir;
+    const auto owner = [&](const Json& made) {
+        struct stat status {};
+        REQUIRE(::stat((dir.path() / "workspaces" / made["sandboxId"]).c_str(), &status) == 0);
+        return status.st_uid;
+    };
+    Json made;
+    {
+        const ServerProcess server(in(dir));
+        ApiClient api(server);
+        made = create_with_note(api, "kept");
+    }
+    const auto before = owner(made);
+    for (const std::string lost : {"removed", "damaged", "not lost"}) {
+        INFO(lost);
+        for (const char* end : {"", "-wal", "-shm"}) {
+            if (lost != "not lost")
+                fs::remove(dir.path() / ("node.db" + std::string(end)));
+        }
+        if (lost == "damaged") {
+            std::ofstream(dir.path() / "node.db") << std::string(10'000, 'x');
+            check_refusal(run_in(dir.path(), {"--listen", "127.0.0.1:0"}),
+                          {"node.db is damaged", "remove the file"});
+            fs::remove(dir.path() / "node.db");
+        }
+        ServerProcess server(in(dir));
+        ApiClient api(server);
+        CHECK(api.message(made["id"], "cat note && echo kept > note").output == "kept\n");
+        CHECK(owner(made) == before);
+        CHECK((!is_root() || owner(api.create()) != before));
+        CHECK(orphans_told(api) == 0);
+        server.kill_hard();
+    }
+}
+
 TEST_CASE("A database that is removed or replaced under the server makes it unready, until it is back") {
     const TempDir dir;
     const ServerProcess server(in(dir));

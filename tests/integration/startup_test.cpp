@@ -123,7 +123,7 @@ TEST_CASE("The key is made at the first start, kept, and readable by its owner a
         CHECK(client.request("GET", "/healthz").status == 200);
         CHECK(client.request("GET", "/v1/system").status == 401);
     }
-    for (const char* name : {"atoll.db", "instance-id", "lock"}) {
+    for (const char* name : {"atoll.db", "node.db", "instance-id", "lock"}) {
         struct stat status {};
         REQUIRE(::stat((dir.path() / name).c_str(), &status) == 0);
         CHECK((status.st_mode & 0777) == 0600);

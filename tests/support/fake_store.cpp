@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "tests/support/fake_world.hpp"
 
@@ -8,19 +9,36 @@ namespace atl::test {
 using base::Errc;
 using base::Error;
 using base::Result;
+using conversation::CommitEnd;
 
-Result<void> FakeStore::commit(std::span<const conversation::Write> writes) {
+void FakeStore::commit(conversation::WriteBatchPtr batch, conversation::CommitDone done) {
+    require(!std::exchange(is_busy_, true), "two batches were given to the store at a time");
+    // What it has written may outlive the server that never hears of it.
+    auto answer = [this, done = std::move(done), end = keep(*batch)] {
+        is_busy_ = false;
+        done(end, end == CommitEnd::durable ? Error() : Error(Errc::storage_failed, "injected"));
+    };
+    if (later)
+        later(std::move(answer));
+    else
+        answer();
+}
+
+CommitEnd FakeStore::keep(const conversation::WriteBatch& batch) {
+    if (is_fenced)
+        return CommitEnd::fenced;
     if (fails())
-        return Error(Errc::storage_failed, "injected");
-    for (const auto& write : writes)
+        return CommitEnd::refused;
+    for (const auto& write : batch.writes)
         apply(write);
-    return {};
+    return CommitEnd::durable;
 }
 
 void FakeStore::apply(const conversation::Write& write) {
     using namespace conversation;
     if (const auto* put = std::get_if<PutConversation>(&write)) {
         conversations[put->record.key] = put->record;
+        keys_[put->record.id] = put->record.key;
     } else if (const auto* erase = std::get_if<EraseConversation>(&write)) {
         conversations.erase(erase->key);
         turns.erase(turns.lower_bound({erase->key, 0}), turns.lower_bound({erase->key + 1, 0}));
@@ -41,19 +59,6 @@ void FakeStore::apply(const conversation::Write& write) {
     }
 }
 
-void FakeStore::commit_batch(conversation::WriteBatchPtr batch, conversation::CommitDone done) {
-    if (!later)
-        return Store::commit_batch(std::move(batch), std::move(done));
-    require(!std::exchange(is_busy_, true), "two batches were given to the store at a time");
-    // What it has written may outlive the server that never hears of it.
-    auto answer = [this, done = std::move(done), committed = commit(batch->writes)] {
-        is_busy_ = false;
-        done(committed ? conversation::CommitEnd::durable : conversation::CommitEnd::refused,
-             committed ? base::Error() : committed.error());
-    };
-    later(std::move(answer));
-}
-
 Result<std::size_t> FakeStore::purge_events(std::int64_t key, std::uint64_t below_seq, std::size_t max_rows) {
     std::size_t removed = 0;
     for (auto at = events.lower_bound({key, 0});
@@ -63,39 +68,90 @@ Result<std::size_t> FakeStore::purge_events(std::int64_t key, std::uint64_t belo
     return removed;
 }
 
-Result<conversation::Snapshot> FakeStore::load() {
-    conversation::Snapshot snapshot;
-    for (auto& [key, record] : conversations) {
-        conversation::Record copy = record;
-        const auto first = events.lower_bound({key, 0});
-        if (first != events.end() && first->first.first == key)
-            copy.first_seq = std::max(copy.first_seq, first->first.second);
-        const auto last = events.lower_bound({key + 1, 0});
-        copy.last_seq = last != events.begin() && std::prev(last)->first.first == key
-                            ? std::prev(last)->first.second
-                            : record.first_seq - 1;
-        const auto turn = turns.lower_bound({key + 1, 0});
-        copy.last_turn =
-            turn != turns.begin() && std::prev(turn)->first.first == key ? std::prev(turn)->first.second : 0;
-        snapshot.conversations.push_back(copy);
-        snapshot.last_key = std::max(snapshot.last_key, key);
-    }
-    for (const auto& [id, record] : sandboxes)
-        snapshot.sandboxes.push_back(record);
-    for (const auto& [key, record] : turns)
-        snapshot.turns.push_back(record);
-    for (const auto& [key, record] : conversations)
-        add_unrecorded_turns(snapshot, key);
-    for (const auto& [key, event] : events) {
-        snapshot.last_key = std::max(snapshot.last_key, key.first);
-        if (!conversations.contains(key.first) &&
-            (snapshot.orphaned_logs.empty() || snapshot.orphaned_logs.back() != key.first))
-            snapshot.orphaned_logs.push_back(key.first);
-    }
-    return snapshot;
+conversation::Record FakeStore::with_log(const conversation::Record& record) const {
+    conversation::Record copy = record;
+    const auto first = events.lower_bound({record.key, 0});
+    if (first != events.end() && first->first.first == record.key)
+        copy.first_seq = std::max(copy.first_seq, first->first.second);
+    const auto last = events.lower_bound({record.key + 1, 0});
+    copy.last_seq = last != events.begin() && std::prev(last)->first.first == record.key
+                        ? std::prev(last)->first.second
+                        : record.first_seq - 1;
+    return copy;
 }
 
-void FakeStore::add_unrecorded_turns(conversation::Snapshot& snapshot, std::int64_t key) const {
+const conversation::Record* FakeStore::find(const std::string& id) const {
+    const auto lookup = [&]() -> const conversation::Record* {
+        const auto key = keys_.find(id);
+        const auto found = key == keys_.end() ? conversations.end() : conversations.find(key->second);
+        return found != conversations.end() && found->second.id == id ? &found->second : nullptr;
+    };
+    if (const auto* found = lookup())
+        return found;
+    if (keys_.size() < conversations.size()) {
+        for (const auto& [key, record] : conversations)
+            keys_[record.id] = key;
+    }
+    return lookup();
+}
+
+void FakeStore::load_start(conversation::ReadDone<conversation::StartState> done) {
+    conversation::StartState state;
+    std::set<std::string> owned;
+    for (const auto& [key, record] : conversations) {
+        ++state.by_status[record.status];
+        state.last_key = std::max(state.last_key, key);
+        owned.insert(record.sandbox_id);
+        const auto box = sandboxes.find(record.sandbox_id);
+        if (record.status == conversation::Status::active ||
+            record.status == conversation::Status::starting ||
+            (record.status == conversation::Status::ended && box != sandboxes.end() && !box->second.gone))
+            state.unfinished.push_back(record.id);
+    }
+    for (const auto& [id, turn] : turns) {
+        if (turn.last_seq == 0 && conversations.contains(id.first))
+            state.unfinished.push_back(conversations[id.first].id);
+    }
+    for (const auto& [id, record] : sandboxes) {
+        if (!record.gone)
+            (record.conversation_id.empty() ? state.standalone
+             : owned.contains(id)           ? state.owned
+                                            : state.abandoned)
+                .push_back(record);
+    }
+    for (auto at = events.begin(); at != events.end();) {
+        const std::int64_t key = at->first.first;
+        const auto owner = conversations.find(key);
+        const std::uint64_t begins = owner != conversations.end() ? owner->second.first_seq
+                                                                  : std::numeric_limits<std::uint64_t>::max();
+        if (at->first.second < begins)
+            state.left_events.push_back({key, begins});
+        state.last_key = std::max(state.last_key, key);
+        at = events.lower_bound({key + 1, 0});
+    }
+    answer(std::move(done), std::move(state));
+}
+
+void FakeStore::load(const std::string& id,
+                     conversation::ReadDone<std::optional<conversation::StoredConversation>> done) {
+    std::optional<conversation::StoredConversation> stored;
+    if (const auto* record = find(id)) {
+        stored.emplace();
+        stored->record = with_log(*record);
+        if (const auto box = sandboxes.find(record->sandbox_id); box != sandboxes.end())
+            stored->sandbox = box->second;
+        for (auto at = turns.lower_bound({record->key, 0}); at != turns.lower_bound({record->key + 1, 0});
+             ++at) {
+            stored->turns.push_back(at->second);
+            stored->record.last_turn = at->first.second;
+        }
+        add_unrecorded_turns(*stored);
+    }
+    answer(std::move(done), std::move(stored));
+}
+
+void FakeStore::add_unrecorded_turns(conversation::StoredConversation& stored) const {
+    const std::int64_t key = stored.record.key;
     std::map<std::uint64_t, conversation::LoggedTurn> logged;
     for (auto at = events.lower_bound({key, 0}); at != events.end() && at->first.first == key; ++at) {
         const conversation::Event& event = *at->second;
@@ -104,34 +160,173 @@ void FakeStore::add_unrecorded_turns(conversation::Snapshot& snapshot, std::int6
             continue;
         auto& turn = logged[event.turn];
         if (turn.turn == 0)
-            turn = {key, event.turn, event.seq, event.seq, 0, false};
+            turn = {event.turn, event.seq, event.seq, 0, false};
         turn.last_seq = event.seq;
         turn.bytes += event.json.size();
         turn.done = turn.done || event.type == conversation::EventType::done;
     }
     for (const auto& [number, turn] : logged)
-        snapshot.unrecorded_turns.push_back(turn);
+        stored.unrecorded_turns.push_back(turn);
+    std::uint64_t finished_seq = 0;
+    for (const auto& turn : stored.turns)
+        finished_seq = std::max(finished_seq, turn.last_seq);
+    for (const auto& turn : stored.unrecorded_turns)
+        finished_seq = std::max(finished_seq, turn.last_seq);
+    for (auto at = events.upper_bound({key, finished_seq}); at != events.end() && at->first.first == key;
+         ++at)
+        stored.open_bytes += at->second->json.size();
 }
 
-Result<std::vector<conversation::EventPtr>> FakeStore::read_events(std::int64_t key, std::uint64_t after,
-                                                                   std::size_t limit_bytes) {
-    std::vector<conversation::EventPtr> found;
+void FakeStore::list(const conversation::ListRange& range,
+                     conversation::ReadDone<conversation::Listed<conversation::ListedConversation>> done) {
+    const bool is_newest_first = range.order == conversation::ListOrder::newest_first;
+    conversation::Listed<conversation::ListedConversation> listed;
     std::size_t bytes = 0;
-    for (auto at = events.upper_bound({key, after}); at != events.end() && at->first.first == key; ++at) {
-        if (bytes >= limit_bytes)
-            break;
-        found.push_back(at->second);
-        bytes += at->second->cost_bytes();
+    std::size_t seen = 0;
+    std::int64_t last = 0;
+    const auto take = [&](const conversation::Record& record) {
+        if (range.user_id && record.user_id != *range.user_id)
+            return true;
+        if (listed.items.size() == range.limit || bytes > base::k_list_page_bytes ||
+            seen++ == base::k_list_scan_items) {
+            listed.next_key = last;
+            return false;
+        }
+        last = record.key;
+        if (range.status && record.status != *range.status)
+            return true;
+        const auto box = sandboxes.find(record.sandbox_id);
+        listed.items.push_back({with_log(record), box == sandboxes.end() ? sandbox::Record{} : box->second});
+        bytes += record.metadata.size() + base::k_list_item_bytes;
+        return true;
+    };
+    if (is_newest_first) {
+        auto at = range.from_key == 0 ? conversations.end() : conversations.lower_bound(range.from_key);
+        while (at != conversations.begin() && take(std::prev(at)->second))
+            --at;
+    } else {
+        auto at = conversations.upper_bound(range.from_key);
+        while (at != conversations.end() && take(at->second))
+            ++at;
     }
-    return found;
+    answer(std::move(done), std::move(listed));
 }
 
-Result<conversation::TurnRecord> FakeStore::find_turn(std::int64_t key, const std::string& idempotency_key) {
-    for (const auto& [id, record] : turns) {
-        if (id.first == key && record.idempotency_key == idempotency_key)
-            return record;
+/// Here the place in the order of ids is the key.
+void FakeStore::list_sandboxes(std::int64_t from_key, std::size_t limit,
+                               conversation::ReadDone<conversation::Listed<sandbox::Record>> done) {
+    conversation::Listed<sandbox::Record> listed;
+    std::size_t bytes = 0;
+    std::int64_t key = 0;
+    for (const auto& [id, record] : sandboxes) {
+        if (++key <= from_key || record.gone)
+            continue;
+        if (listed.items.size() == limit || bytes > base::k_list_page_bytes) {
+            listed.next_key = key - 1;
+            break;
+        }
+        listed.items.push_back(record);
+        listed.items.back().env.clear();
+        bytes += record.metadata.size() + base::k_list_item_bytes;
     }
-    return conversation::TurnRecord{};
+    answer(std::move(done), std::move(listed));
+}
+
+void FakeStore::find_sandbox(const std::string& id,
+                             conversation::ReadDone<std::optional<sandbox::Record>> done) {
+    const auto found = sandboxes.find(id);
+    answer(std::move(done),
+           found == sandboxes.end() ? std::optional<sandbox::Record>() : std::optional(found->second));
+}
+
+void FakeStore::count_open(const std::string& user_id, std::size_t limit,
+                           conversation::ReadDone<std::size_t> done) {
+    const auto count = static_cast<std::size_t>(std::ranges::count_if(conversations, [&](const auto& row) {
+        return row.second.user_id == user_id && row.second.status != conversation::Status::ended;
+    }));
+    answer(std::move(done), std::min(count, limit));
+}
+
+void FakeStore::find_ending(bool has_ended, std::size_t limit,
+                            conversation::ReadDone<std::vector<conversation::Ending>> done) {
+    std::multimap<base::WallTime, conversation::Ending> by_end;
+    for (const auto& [key, record] : conversations) {
+        const base::Millis life = std::chrono::seconds(record.ttl_seconds);
+        const bool ended = record.status == conversation::Status::ended;
+        if (ended == has_ended && (ended || record.ttl_seconds > 0))
+            by_end.emplace(record.created_at + life,
+                           conversation::Ending{record.id, record.created_at, life});
+    }
+    std::vector<conversation::Ending> found;
+    for (const auto& [end, ending] : by_end) {
+        if (found.size() < limit)
+            found.push_back(ending);
+    }
+    answer(std::move(done), std::move(found));
+}
+
+template <class T>
+void FakeStore::answer(std::function<Result<T>()> read, std::function<void(Result<T>)> done) {
+    if (!later)
+        return done(read());
+    if (reads_first())
+        read = [seen = read()] { return seen; };
+    later([read = std::move(read), done = std::move(done)] { done(read()); });
+}
+
+void FakeStore::read_events(std::int64_t key, std::uint64_t after, std::size_t limit_bytes,
+                            conversation::EventsRead done) {
+    using Events = std::vector<conversation::EventPtr>;
+    auto read = [this, key, after, limit_bytes]() -> Result<Events> {
+        Events found;
+        std::size_t bytes = 0;
+        for (auto at = events.upper_bound({key, after});
+             at != events.end() && at->first.first == key && bytes < limit_bytes; ++at) {
+            found.push_back(at->second);
+            bytes += at->second->cost_bytes();
+        }
+        return found;
+    };
+    answer<Events>(std::move(read), std::move(done));
+}
+
+void FakeStore::find_turn(std::int64_t key, const std::string& idempotency_key,
+                          conversation::TurnFound done) {
+    using conversation::TurnRecord;
+    auto read = [this, key, idempotency_key]() -> Result<TurnRecord> {
+        for (const auto& [id, record] : turns) {
+            if (id.first == key && record.idempotency_key == idempotency_key)
+                return record;
+        }
+        return TurnRecord{};
+    };
+    answer<TurnRecord>(std::move(read), std::move(done));
+}
+
+Result<void> FakeNodeStore::put(const sandbox::HostFacts& put) {
+    if (fails())
+        return Error(Errc::storage_failed, "injected");
+    require(put.host_uid == 0 || !names(put.host_uid), "the facts of two sandboxes name one uid");
+    facts[put.sandbox_id] = put.host_uid;
+    return {};
+}
+
+Result<void> FakeNodeStore::erase(const std::string& sandbox_id) {
+    if (fails())
+        return Error(Errc::storage_failed, "injected");
+    facts.erase(sandbox_id);
+    return {};
+}
+
+Result<std::vector<sandbox::HostFacts>> FakeNodeStore::load() {
+    std::vector<sandbox::HostFacts> loaded;
+    for (const auto& [id, uid] : facts)
+        loaded.push_back({id, uid});
+    return loaded;
+}
+
+bool FakeNodeStore::names(std::uint32_t host_uid) const {
+    return std::ranges::any_of(facts, [&](const auto& entry) { return entry.second == host_uid; });
 }
 
 }  // namespace atl::test

@@ -39,6 +39,16 @@ bool FakeTimers::fire_next() {
     return true;
 }
 
+void FakeTimers::advance(base::Millis by, const std::function<void()>& then) {
+    const auto until = clock_.steady_now() + by;
+    while (!due_.empty() && due_.begin()->first.first <= until) {
+        fire_next();
+        if (then)
+            then();
+    }
+    clock_.advance(std::chrono::duration_cast<base::Millis>(until - clock_.steady_now()));
+}
+
 void FakeTimers::clear() {
     due_.clear();
     deferred_.clear();
@@ -331,35 +341,74 @@ void FakeWorld::comes_loose(const std::shared_ptr<FakeProcessState>& process) {
         process_dies(process, {sandbox::ExitClass::signalled, 9, "killed"});
 }
 
-std::vector<sandbox::Leftover> FakeWorld::take_leftovers() {
-    std::vector<sandbox::Leftover> left;
-    withheld.clear();
+void FakeWorld::find_leftovers() {
+    left.clear();
     for (const auto& [pid, process] : processes) {
         const std::string name = process->sandbox_id + "-" + std::to_string(process->generation);
         left.push_back({process->sandbox_id,
                         process->generation,
                         {process->host_uid},
                         std::make_unique<FakeGroup>(*this, name)});
-        withheld.insert(process->host_uid);
         // Where groups are made ahead, their names tell nothing.
         if (chance(500))
             left.back().sandbox_id.clear();
     }
-    return left;
 }
 
-// Removes unclaimed workspaces, which the store does not know, except those with processes of an earlier
-// server. Leases are in the store.
-void FakeWorld::sweep() {
-    std::set<std::string> known;
-    for (const auto& [id, record] : store.sandboxes)
-        known.insert(id);
-    for (const auto& [id, uid] : workspaces)
+void FakeWorld::change_facts() {
+    if (chance(100))
+        node.facts.clear();
+    else if (chance(200))
+        node.facts = node.older;
+    if (chance(500))
+        node.older = node.facts;
+    if (chance(200))
+        node.facts.emplace("half-made", 1000);
+}
+
+void FakeWorld::check_facts(const std::function<bool(const std::string& sandbox_id)>& is_there) const {
+    for (const auto& [id, uid] : workspaces) {
+        const auto found = node.facts.find(id);
+        require(!is_there(id) || (found != node.facts.end() && found->second == uid),
+                "the facts of a sandbox are lost");
+    }
+}
+
+sandbox::Sweep FakeWorld::sweep(const std::vector<std::string>& known_ids,
+                                std::function<void(Result<void>)> done,
+                                const std::vector<std::string>& held_ids) {
+    const std::set<std::string> known(known_ids.begin(), known_ids.end());
+    const std::set<std::string> held(held_ids.begin(), held_ids.end());
+    for (const auto& [id, uid] : workspaces) {
         require(known.contains(id) || unclaimed.contains(id), "a claimed workspace is in no store");
-    for (const auto& [pid, process] : processes)
-        known.insert(process->sandbox_id);
-    std::erase_if(workspaces, [&](const auto& entry) { return !known.contains(entry.first); });
-    std::erase_if(unclaimed, [&](const auto& id) { return !workspaces.contains(id); });
+        if (!known.contains(id) && !held.contains(id))
+            trash.emplace(id, uid);
+    }
+    std::erase_if(workspaces, [&](const auto& entry) { return trash.contains(entry.first); });
+    std::erase_if(unclaimed, [&](const auto& id) { return known.contains(id) || !workspaces.contains(id); });
+    sandbox::Sweep swept;
+    for (const auto& [id, uid] : trash)
+        swept.trash_owners.push_back(uid);
+    later([this, gone = trash, done = std::move(done)] {
+        for (const auto& [id, uid] : gone)
+            trash.erase(id);
+        done({});
+    });
+    return swept;
+}
+
+std::optional<std::uint32_t> FakeWorld::owner(const std::string& sandbox_id) const {
+    const auto found = workspaces.find(sandbox_id);
+    return found == workspaces.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::vector<std::string> FakeWorld::owned_by(const std::vector<std::uint32_t>& host_uids) const {
+    std::vector<std::string> owned;
+    for (const auto& [id, uid] : workspaces) {
+        if (std::ranges::find(host_uids, uid) != host_uids.end())
+            owned.push_back(id);
+    }
+    return owned;
 }
 
 void FakeWorld::server_killed() {
@@ -386,8 +435,10 @@ void FakeWorld::server_killed() {
     groups.clear();
     for (const auto& [pid, process] : processes)
         groups.insert(process->sandbox_id + "-" + std::to_string(process->generation));
-    sweep();
+    find_leftovers();
     uids.clear();
+    withheld.clear();
+    quarantined.clear();
 }
 
 void FakeWorld::process_dies(const std::shared_ptr<FakeProcessState>& process, sandbox::Exit exit) {
@@ -454,6 +505,7 @@ Result<std::filesystem::path> FakeWorld::provision(const std::string& sandbox_id
         return Error(Errc::storage_failed, "injected");
     for (const auto& [id, uid] : workspaces)
         require(uid != host_uid, "two workspaces share a uid");
+    require(node.facts.contains(sandbox_id), "a workspace was made before its facts");
     workspaces.emplace(sandbox_id, host_uid);
     unclaimed.insert(sandbox_id);
     return workspace(sandbox_id);
@@ -480,9 +532,11 @@ std::filesystem::path FakeWorld::workspace(const std::string& sandbox_id) const 
 void FakeWorld::remove(const std::string& sandbox_id, std::function<void(Result<void>)> done) {
     for (const auto& [pid, process] : processes)
         require(process->sandbox_id != sandbox_id, "a workspace was removed under a living process");
+    if (const auto moved = workspaces.extract(sandbox_id); !moved.empty())
+        trash.emplace(sandbox_id, moved.mapped());
+    unclaimed.erase(sandbox_id);
     later([this, sandbox_id, done = std::move(done)] {
-        workspaces.erase(sandbox_id);
-        unclaimed.erase(sandbox_id);
+        trash.erase(sandbox_id);
         done({});
     });
 }
@@ -499,12 +553,19 @@ Result<std::uint32_t> FakeWorld::acquire() {
     if (chance(failure_per_mille))
         return Error(Errc::capacity, "injected");
     std::uint32_t uid = 1;
-    while (uids.contains(uid) || withheld.contains(uid))
+    while (uids.contains(uid) || withheld.contains(uid) || quarantined.contains(uid))
         ++uid;
     for (const auto& [pid, process] : processes)
         require(process->host_uid != uid, "the uid of a living process was given away");
+    require(!has_files(uid), "the uid of a workspace was given away");
+    require(!node.names(uid), "a uid was given away that the node's store names");
     uids.insert(uid);
     return uid;
+}
+
+bool FakeWorld::has_files(std::uint32_t host_uid) const {
+    const auto is_its = [&](const auto& entry) { return entry.second == host_uid; };
+    return std::ranges::any_of(workspaces, is_its) || std::ranges::any_of(trash, is_its);
 }
 
 void FakeWorld::adopt(std::uint32_t host_uid) {
@@ -512,14 +573,25 @@ void FakeWorld::adopt(std::uint32_t host_uid) {
 }
 
 void FakeWorld::release(std::uint32_t host_uid) {
+    // A sandbox whose workspace was lost has none.
+    if (host_uid == 0)
+        return;
     require(uids.erase(host_uid) == 1, "a uid was released that was not leased");
+    require(!has_files(host_uid), "a uid was released before its workspace was removed");
+    require(!node.names(host_uid), "a uid was released that the node's store names");
     // The uid is not handed out before the next start, released or not.
     if (withheld.contains(host_uid))
         return;
     for (const auto& [pid, process] : processes)
         require(process->host_uid != host_uid, "the uid of a living process was released");
-    for (const auto& [id, uid] : workspaces)
-        require(uid != host_uid, "a uid was released before its workspace was removed");
+}
+
+void FakeWorld::quarantine(const std::vector<std::uint32_t>& host_uids) {
+    quarantined.insert(host_uids.begin(), host_uids.end());
+}
+
+void FakeWorld::hold(const std::vector<std::uint32_t>& host_uids) {
+    withheld.insert(host_uids.begin(), host_uids.end());
 }
 
 }  // namespace atl::test

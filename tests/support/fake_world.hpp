@@ -3,7 +3,8 @@
 // order. Failures are injected by a chance that the test sets.
 //
 // Invariants checked here: no callback after the destruction of its object, one answer a request, one
-// living process a sandbox, a workspace's uid is unique.
+// living process a sandbox, a workspace's uid is unique; a uid is leased to one sandbox, whose facts name it
+// first, and free only when its last file is gone.
 #pragma once
 
 #include <deque>
@@ -14,10 +15,12 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/clock.hpp"
 #include "core/conversation/store.hpp"
+#include "core/sandbox/node_store.hpp"
 #include "core/sandbox/ports.hpp"
 
 namespace atl::test {
@@ -59,6 +62,9 @@ class FakeTimers final : public base::Timers {
     bool run_deferred();
     /// Moves the clock to the next timer and fires it; false if there is none.
     bool fire_next();
+    /// Moves the clock by so much and fires the timers that are due meanwhile, each at its time; `then` runs
+    /// after each.
+    void advance(base::Millis by, const std::function<void()>& then = {});
     bool idle() const { return deferred_.empty() && due_.empty(); }
     std::size_t armed() const { return due_.size(); }
     void clear();
@@ -73,19 +79,33 @@ class FakeTimers final : public base::Timers {
 /// The store of a server that may be killed: the next server finds only committed writes.
 class FakeStore final : public conversation::Store {
   public:
-    base::Result<void> commit(std::span<const conversation::Write> writes) override;
-    void commit_batch(conversation::WriteBatchPtr batch, conversation::CommitDone done) override;
+    void commit(conversation::WriteBatchPtr batch, conversation::CommitDone done) override;
     base::Result<std::size_t> purge_events(std::int64_t key, std::uint64_t below_seq,
                                            std::size_t max_rows) override;
-    base::Result<conversation::Snapshot> load() override;
-    base::Result<std::vector<conversation::EventPtr>> read_events(std::int64_t key, std::uint64_t after,
-                                                                  std::size_t limit_bytes) override;
-    base::Result<conversation::TurnRecord> find_turn(std::int64_t key,
-                                                     const std::string& idempotency_key) override;
+    void load_start(conversation::ReadDone<conversation::StartState> done) override;
+    void load(const std::string& id,
+              conversation::ReadDone<std::optional<conversation::StoredConversation>> done) override;
+    void list(const conversation::ListRange& range,
+              conversation::ReadDone<conversation::Listed<conversation::ListedConversation>> done) override;
+    void list_sandboxes(std::int64_t from_key, std::size_t limit,
+                        conversation::ReadDone<conversation::Listed<sandbox::Record>> done) override;
+    void find_sandbox(const std::string& id,
+                      conversation::ReadDone<std::optional<sandbox::Record>> done) override;
+    void count_open(const std::string& user_id, std::size_t limit,
+                    conversation::ReadDone<std::size_t> done) override;
+    void find_ending(bool has_ended, std::size_t limit,
+                     conversation::ReadDone<std::vector<conversation::Ending>> done) override;
+    void read_events(std::int64_t key, std::uint64_t after, std::size_t limit_bytes,
+                     conversation::EventsRead done) override;
+    void find_turn(std::int64_t key, const std::string& idempotency_key,
+                   conversation::TurnFound done) override;
 
-    std::function<bool()> fails = [] { return false; };
+    std::function<bool()> fails = [] { return false; };  // a commit, which is then refused
+    bool is_fenced = false;
     /// Of a store that is elsewhere: how its answer comes later. Empty: at once.
     std::function<void(std::function<void()>)> later;
+    /// Whether a read that is answered later shows the store as it is at the call, or else at the answer.
+    std::function<bool()> reads_first = [] { return true; };
     /// The server before it hears no answer any more; the next one is answered at once.
     void hear_of_new_server() {
         later = nullptr;
@@ -97,9 +117,35 @@ class FakeStore final : public conversation::Store {
     std::map<std::pair<std::int64_t, std::uint64_t>, conversation::EventPtr> events;
 
   private:
+    conversation::CommitEnd keep(const conversation::WriteBatch& batch);
     void apply(const conversation::Write& write);
+    template <class T>
+    void answer(std::function<base::Result<T>()> read, std::function<void(base::Result<T>)> done);
     bool is_busy_ = false;
-    void add_unrecorded_turns(conversation::Snapshot& snapshot, std::int64_t key) const;
+    conversation::Record with_log(const conversation::Record& record) const;
+    const conversation::Record* find(const std::string& id) const;
+    mutable std::map<std::string, std::int64_t> keys_;  // by id; tests may put rows without it
+    void add_unrecorded_turns(conversation::StoredConversation& stored) const;
+    /// What a read found, as it was when it was asked.
+    template <class T>
+    void answer(conversation::ReadDone<T> done, T found) {
+        if (!later)
+            return done(std::move(found));
+        later([done = std::move(done), found = std::move(found)]() mutable { done(std::move(found)); });
+    }
+};
+
+/// The node's store of a server that may be killed.
+class FakeNodeStore final : public sandbox::NodeStore {
+  public:
+    base::Result<void> put(const sandbox::HostFacts& put) override;
+    base::Result<void> erase(const std::string& sandbox_id) override;
+    base::Result<std::vector<sandbox::HostFacts>> load() override;
+    bool names(std::uint32_t host_uid) const;
+
+    std::function<bool()> fails = [] { return false; };
+    std::map<std::string, std::uint32_t> facts;  // id -> uid
+    std::map<std::string, std::uint32_t> older;  // the same, of an earlier moment
 };
 
 struct FakeWorld;
@@ -146,9 +192,6 @@ struct FakeWorld : sandbox::Launcher,
     /// The server is gone: drops all callbacks. The kernel kills every process except stuck ones.
     void server_killed();
 
-    /// Does the sweep of a start: removes workspaces that the store does not know and that have no process.
-    void sweep();
-
     /// The process dies, its streams end.
     void process_dies(const std::shared_ptr<FakeProcessState>& process, sandbox::Exit exit);
     void end_query(FakeQueryState& query, sandbox::QueryEnd end);
@@ -163,7 +206,8 @@ struct FakeWorld : sandbox::Launcher,
         std::function<void(sandbox::Exit)> on_exit) override;
     void describe(sandbox::Enforcement&, sandbox::NetworkMode) const override {}
     // ResourceGroups
-    std::vector<sandbox::Leftover> take_leftovers() override;
+    std::span<const sandbox::Leftover> leftovers() const override { return left; }
+    std::vector<sandbox::Leftover> take_leftovers() override { return std::exchange(left, {}); }
     base::Result<std::unique_ptr<sandbox::ResourceGroup>> create(const std::string& name,
                                                                  const sandbox::Limits& limits) override;
     void describe(sandbox::Enforcement&) const override {}
@@ -179,11 +223,12 @@ struct FakeWorld : sandbox::Launcher,
     void watch(const std::string& sandbox_id, std::uint32_t limit_mb,
                std::function<void(sandbox::Exit)> on_excess,
                std::function<void(std::uint64_t, std::uint64_t)> on_warning) override;
-    sandbox::Sweep sweep(const std::vector<std::string>&, std::function<void(base::Result<void>)>,
-                         const std::vector<std::string>&) override {
-        return {};
-    }
-    std::vector<std::string> owned_by(const std::vector<std::uint32_t>&) const override { return {}; }
+    /// There are no orphans here: who loses a claimed workspace breaks an invariant.
+    sandbox::Sweep sweep(const std::vector<std::string>& known_ids,
+                         std::function<void(base::Result<void>)> done,
+                         const std::vector<std::string>& held_ids) override;
+    std::optional<std::uint32_t> owner(const std::string& sandbox_id) const override;
+    std::vector<std::string> owned_by(const std::vector<std::uint32_t>& host_uids) const override;
     void set_limit(const std::string&, std::uint32_t) override {}
     void unwatch(const std::string& sandbox_id) override { watched.erase(sandbox_id); }
     std::optional<sandbox::DiskUsage> usage(const std::string& sandbox_id) const override {
@@ -198,13 +243,24 @@ struct FakeWorld : sandbox::Launcher,
     base::Result<std::uint32_t> acquire() override;
     void adopt(std::uint32_t host_uid) override;
     void release(std::uint32_t host_uid) override;
+    void quarantine(const std::vector<std::uint32_t>& host_uids) override;
+    void lift_quarantine() override { quarantined.clear(); }
+    void hold(const std::vector<std::uint32_t>& host_uids) override;
 
+    /// The two stores are never of one moment: facts are lost, or older than the disk and the store, or of a
+    /// sandbox that the killed server did not get to make.
+    void change_facts();
+    /// The node's store has the uid of each workspace of a sandbox that is there.
+    void check_facts(const std::function<bool(const std::string& sandbox_id)>& is_there) const;
+    void find_leftovers();
+    bool has_files(std::uint32_t host_uid) const;
     void comes_loose(const std::shared_ptr<FakeProcessState>& process);
 
     std::mt19937_64 random;
     FakeClock clock;
     FakeTimers timers;
     FakeStore store;
+    FakeNodeStore node;
     unsigned failure_per_mille = 0;
     sandbox::Usage used;                          // by every group
     std::optional<sandbox::DiskUsage> disk_used;  // by every workspace that is measured
@@ -216,9 +272,12 @@ struct FakeWorld : sandbox::Launcher,
     std::vector<std::shared_ptr<FakeQueryState>> queries;          // open ones
     std::map<std::string, std::uint32_t> workspaces;               // id -> uid
     std::set<std::string> unclaimed;                               // of those
+    std::map<std::string, std::uint32_t> trash;                    // the same, being removed
     std::set<std::string> groups;
+    std::vector<sandbox::Leftover> left;  // of an earlier server
     std::set<std::uint32_t> uids;
-    std::set<std::uint32_t> withheld;  // of processes that an earlier server left (HostUidLeases::hold)
+    std::set<std::uint32_t> withheld;     // of processes that an earlier server left, by hold()
+    std::set<std::uint32_t> quarantined;  // of its trash
     pid_t last_pid = 1;
     std::string measured;  // a sandbox that may be stopped without a change of status
 };

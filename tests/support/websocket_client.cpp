@@ -76,23 +76,28 @@ void WebSocketClient::send_text(std::string_view text) {
     send({.payload = std::string(text)});
 }
 
-ServerFrame WebSocketClient::next(std::chrono::milliseconds deadline) {
-    const std::string head = http_.read_raw(2, deadline);
+ServerFrame read_frame(const std::function<std::string(std::size_t)>& read, Deflate deflate) {
+    const std::string head = read(2);
     const auto first = static_cast<unsigned char>(head[0]);
     const auto second = static_cast<unsigned char>(head[1]);
-    const bool deflated = first == 0xc1 && !extensions_.empty();
+    const bool deflated = first == 0xc1 && deflate == Deflate::agreed;
     if ((!deflated && (first & 0xf0) != 0x80) || second > 127)
         throw std::runtime_error("the server's frame is masked, fragmented or has reserved bits");
     std::uint64_t size = second;
     if (second >= 126) {
-        size = number(http_.read_raw(second == 126 ? 2 : 8, deadline));
+        size = number(read(second == 126 ? 2 : 8));
         if (size < (second == 126 ? 126U : 65'536U))
             throw std::runtime_error("the length is not in its shortest form");
     }
-    ServerFrame frame{static_cast<unsigned char>(first & 0x0f), http_.read_raw(size, deadline), ""};
+    ServerFrame frame{static_cast<unsigned char>(first & 0x0f), read(size), ""};
     if (deflated)
         frame.deflated = std::exchange(frame.payload, raw_inflate(frame.payload));
     return frame;
+}
+
+ServerFrame WebSocketClient::next(std::chrono::milliseconds deadline) {
+    return read_frame([&](std::size_t size) { return http_.read_raw(size, deadline); },
+                      extensions_.empty() ? Deflate::not_agreed : Deflate::agreed);
 }
 
 std::string WebSocketClient::next_text(std::chrono::milliseconds deadline) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -33,6 +34,14 @@ struct ServerFrame {
     std::string close_reason() const;
 };
 
+/// Whether permessage-deflate was agreed to (RFC 7692).
+enum class Deflate : std::uint8_t { not_agreed, agreed };
+
+/// The server's next frame, its bytes taken from `read`. Throws for a frame that a server must not send:
+/// masked, fragmented, reserved bits (but for compressed text where that was agreed to), a length not in its
+/// shortest form.
+ServerFrame read_frame(const std::function<std::string(std::size_t)>& read, Deflate deflate);
+
 inline const HeaderList k_websocket_headers{{"Connection", "keep-alive, Upgrade"},
                                             {"Upgrade", "websocket"},
                                             {"Sec-WebSocket-Version", "13"},
@@ -56,9 +65,8 @@ class WebSocketClient {
     void send_deflated(std::string_view text);
     void send(const ClientFrame& frame) { http_.send_raw(frame_bytes(frame)); }
     void send_raw(std::string_view bytes) { http_.send_raw(bytes); }
-    /// The next frame, pings and pongs included. Throws at the end of the connection, and for a frame that a
-    /// server must not send: masked, fragmented, reserved bits (but for compressed text where that was
-    /// agreed to), a length not in its shortest form.
+    /// The next frame, pings and pongs included. Throws at the end of the connection, and where read_frame()
+    /// does.
     ServerFrame next(std::chrono::milliseconds deadline = k_client_deadline);
     /// The next text frame; pings before it are answered.
     std::string next_text(std::chrono::milliseconds deadline = k_client_deadline);

@@ -163,7 +163,7 @@ TEST_CASE("A data directory keeps its identity and its key, and takes one server
         auto data = DataDir::open(path);
         REQUIRE(data);
         instance = data->instance_id();
-        key = data->api_key().value();
+        key = data->api_key().value().text;
         CHECK(key.size() == 32);
         const auto second = DataDir::open(path);
         REQUIRE_FALSE(second);
@@ -172,7 +172,7 @@ TEST_CASE("A data directory keeps its identity and its key, and takes one server
     auto again = DataDir::open(path);
     REQUIRE(again);
     CHECK(again->instance_id() == instance);
-    CHECK(again->api_key().value() == key);
+    CHECK(again->api_key().value().text == key);
     const auto mode = std::filesystem::status(path).permissions();
     CHECK((mode & (std::filesystem::perms::group_all | std::filesystem::perms::others_all)) ==
           std::filesystem::perms::none);
@@ -184,6 +184,15 @@ TEST_CASE("A key that is too short to be one is refused") {
     auto data = DataDir::open(dir.path());
     REQUIRE(data);
     CHECK_FALSE(data->api_key());
+    CHECK(data->api_key("0123456789abcde").error().code() == atl::base::Errc::invalid_field);
+    const auto given = data->api_key("0123456789abcdef");
+    REQUIRE(given);
+    CHECK(given->text == "0123456789abcdef");
+    CHECK(given->is_given);
+    std::filesystem::remove(dir.path() / "api-key");
+    const auto made = data->api_key("");
+    REQUIRE(made);
+    CHECK_FALSE(made->is_given);
 }
 
 TEST_CASE("The key that signs tokens is made once, and a broken one is refused") {
@@ -194,7 +203,7 @@ TEST_CASE("The key that signs tokens is made once, and a broken one is refused")
         REQUIRE(data);
         key = data->token_key().value();
         CHECK(key.size() == 60);
-        CHECK(key != data->api_key().value());
+        CHECK(key != data->api_key().value().text);
     }
     auto again = DataDir::open(dir.path());
     REQUIRE(again);

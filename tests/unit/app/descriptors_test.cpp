@@ -19,3 +19,14 @@ TEST_CASE("descriptors: connections have five eighths at most, and sandboxes wha
     CHECK(share_descriptors(256, {16'384, 4096}).sandboxes == 0);
     CHECK(share_descriptors(0, {16'384, 4096}).sandboxes == 0);
 }
+
+TEST_CASE("descriptors: too few for what was asked bound the sandboxes, too few for one are an error") {
+    using atl::app::bound_sandboxes;
+    CHECK(bound_sandboxes(1'048'576, 7).value().sandboxes == 7);
+    CHECK(bound_sandboxes(4096, 4096).value().sandboxes < 4096);
+    const auto refused = bound_sandboxes(256, 10);
+    REQUIRE(refused.has_error());
+    CHECK(refused.error().code() == atl::base::Errc::host_unsupported);
+    CHECK(refused.error().detail().find("256 descriptors") != std::string::npos);
+    CHECK(atl::app::raise_descriptor_limit() > 0);
+}

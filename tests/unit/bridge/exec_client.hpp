@@ -81,7 +81,7 @@ class ExecClient {
     std::string output;
     std::string error;
     std::optional<bridge::ExitStatus> exit;
-    std::size_t granted = bridge::k_input_window_bytes;
+    std::size_t granted = base::k_input_window_bytes;
 
   private:
     Client client_;

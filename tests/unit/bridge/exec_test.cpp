@@ -183,13 +183,13 @@ TEST_CASE("10 MB go through cat and back, whoever is slow, and the guest stays s
             guest, command("trap go=1 USR1; echo; while [ -z $go ]; do sleep 0.01; done; wc -c", k_stdin));
         run.read_output(1);
         // What the pipe does not hold the guest does.
-        run.write(std::string_view(bytes).substr(0, bridge::k_input_window_bytes));
+        run.write(std::string_view(bytes).substr(0, base::k_input_window_bytes));
         CHECK(anonymous_kb(guest) < 512);
         run.signal(SIGUSR1);
         run.write("x");
         run.send(FrameType::input_end);
         run.finish();
-        CHECK(run.output.find(std::to_string(bridge::k_input_window_bytes + 1)) != std::string::npos);
+        CHECK(run.output.find(std::to_string(base::k_input_window_bytes + 1)) != std::string::npos);
     }
     CHECK(eventually([&] { return anonymous_kb(guest) < 200; }));
 }
@@ -198,7 +198,7 @@ TEST_CASE("a signal reaches the whole group, also past input that nobody reads")
     const GuestProcess guest;
     ExecClient run(guest, command("sleep 1000 & echo; sleep 1000; echo not here", k_stdin));
     run.read_output(1);
-    run.write(std::string(bridge::k_input_window_bytes, 'x'));
+    run.write(std::string(base::k_input_window_bytes, 'x'));
     run.signal(SIGTERM);
     run.finish();
     CHECK(run.output == "\n");
@@ -282,7 +282,7 @@ TEST_CASE("frames that a host may not send end the program") {
     SECTION("more input than was granted") {
         try {
             for (int i = 0; i < 3; ++i)
-                run.send(FrameType::input, std::string(bridge::k_input_window_bytes, 'x'));
+                run.send(FrameType::input, std::string(base::k_input_window_bytes, 'x'));
         } catch (const std::runtime_error&) {
             // The guest closed the stream before it was all sent.
         }

@@ -78,7 +78,7 @@ TEST_CASE("a frame is a length in four bytes, the lowest first, a type and the p
 }
 
 TEST_CASE("frames are the same in any pieces") {
-    const std::string big(bridge::k_max_frame_bytes, 'x');
+    const std::string big(base::k_max_frame_bytes, 'x');
     const std::string from_guest = frame(FrameType::output, "out") + frame(FrameType::error, "err") +
                                    bridge::encode_grant(70'000) + frame(FrameType::output, big) +
                                    bridge::encode_exit({255, 64, false});
@@ -129,8 +129,8 @@ TEST_CASE("lengths and order are checked") {
         const auto bytes = bridge::frame_header(type, size);
         return std::string(bytes.data(), bytes.size());
     };
-    CHECK(refusal(Sender::guest, header(FrameType::output, bridge::k_max_frame_bytes)).empty());
-    CHECK(refusal(Sender::guest, header(FrameType::output, bridge::k_max_frame_bytes + 1)) ==
+    CHECK(refusal(Sender::guest, header(FrameType::output, base::k_max_frame_bytes)).empty());
+    CHECK(refusal(Sender::guest, header(FrameType::output, base::k_max_frame_bytes + 1)) ==
           "a frame beyond its bound");
     CHECK(refusal(Sender::guest, header(FrameType::output, 0xffffffff)) == "a frame beyond its bound");
     CHECK(refusal(Sender::guest, header(FrameType::exit, 4)) == "a frame of the wrong size");

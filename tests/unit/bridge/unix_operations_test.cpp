@@ -223,7 +223,7 @@ TEST_CASE("what a guest may not answer or send ends a run") {
     }
     SECTION("a frame beyond its bound") {
         FakePeer peer = bench.started_run();
-        const auto header = bridge::frame_header(FrameType::output, bridge::k_max_frame_bytes + 1);
+        const auto header = bridge::frame_header(FrameType::output, base::k_max_frame_bytes + 1);
         CHECK(peer.send({header.data(), header.size()}));
         bench.settle();
         CHECK(peer.at_end());
@@ -294,7 +294,7 @@ TEST_CASE("input goes out as far as it is granted, signals beside it") {
     bench.settle();
     CHECK(bench.run->write("one") == 3);
     CHECK(peer.received() == frame(FrameType::input, "one"));
-    const std::string big(bridge::k_input_window_bytes, 'x');
+    const std::string big(base::k_input_window_bytes, 'x');
     CHECK(bench.run->write(big) == big.size() - 3);
     CHECK(bench.run->write("x") == 0);
     bench.run->signal(SIGINT);
@@ -405,7 +405,7 @@ TEST_CASE("a dialled connection that is not read takes a bounded number of bytes
     bench.settle();
     const std::string bytes(10'000'000, 'x');
     const std::size_t taken = bench.dial->write(bytes);
-    CHECK(taken == bridge::k_stream_queue_bytes);
+    CHECK(taken == base::k_stream_queue_bytes);
     std::size_t total = taken;
     std::size_t received = 0;
     for (int i = 0; i < 10'000 && total < bytes.size(); ++i) {

@@ -71,7 +71,6 @@ void fill_store(FakeStore& store, std::size_t count) {
         sandbox::Record box;
         box.id = record.sandbox_id;
         box.conversation_id = record.id;
-        box.host_uid = static_cast<std::uint32_t>(base::k_first_host_uid + at);
         store.sandboxes.emplace(box.id, box);
         // The record of this turn was lost with the server: only its events are left.
         const auto event = conversation::make_event(1, conversation::EventType::done, {}, 1, "{}");
@@ -148,16 +147,16 @@ TEST_CASE(
     const std::string id = house.create(request)->record.id;
     CHECK(house.create(of_user("ann")).error().code() == Errc::capacity);
     pass(house, 60s);
-    REQUIRE(house.conversations->get(id)->record.status == Status::ended);
-    CHECK(house.conversations->subscribe(id, 0).has_value());
+    REQUIRE(test::get(*house.conversations, id)->record.status == Status::ended);
+    CHECK(test::subscribe(*house.conversations, id, 0).has_value());
     CHECK(house.world.store.sandboxes.begin()->second.env.empty());
     const std::string second = house.create(of_user("ann"))->record.id;
     // Also by the next server, which knows the time of its end from when it was created.
     house.restart();
-    REQUIRE(house.conversations->get(id)->record.status == Status::ended);
+    REQUIRE(test::get(*house.conversations, id)->record.status == Status::ended);
     pass(house, 100s);
-    CHECK(house.conversations->get(id).error().code() == Errc::not_found);
-    CHECK(house.conversations->get(second).has_value());
+    CHECK(test::get(*house.conversations, id).error().code() == Errc::not_found);
+    CHECK(test::get(*house.conversations, second).has_value());
     pass(house, 1s);
     CHECK(house.world.store.conversations.size() == 1);
     CHECK(house.world.store.sandboxes.size() == 1);
@@ -208,12 +207,12 @@ TEST_CASE("bounds: a clock that jumps ahead ends nothing early, and one that jum
         REQUIRE(
             house.answer([&](auto reply) { house.conversations->resume(id, std::move(reply)); }).has_value());
         pass(house, 500s);
-        CHECK(house.conversations->get(id)->record.status == Status::active);
-        CHECK(house.conversations->get_sandbox(box->record.id).has_value());
+        CHECK(test::get(*house.conversations, id)->record.status == Status::active);
+        CHECK(test::get_sandbox(*house.conversations, box->record.id).has_value());
     }
     pass(house, 2700s);
-    CHECK(house.conversations->get(id)->record.status == Status::ended);
-    CHECK(house.conversations->get_sandbox(box->record.id).has_error());
+    CHECK(test::get(*house.conversations, id)->record.status == Status::ended);
+    CHECK(test::get_sandbox(*house.conversations, box->record.id).has_error());
 }
 
 TEST_CASE(
@@ -231,7 +230,7 @@ TEST_CASE(
 
     ListQuery rare;
     rare.status = Status::ended;
-    auto page = house.conversations->list(rare);
+    auto page = test::list(*house.conversations, rare);
     CHECK(page->items.empty());
     CHECK_FALSE(page->next.empty());
     for (const auto order : {ListOrder::oldest_first, ListOrder::newest_first}) {
@@ -242,7 +241,7 @@ TEST_CASE(
         std::set<std::string> found;
         std::size_t calls = 0;
         do {
-            page = house.conversations->list(failed);
+            page = test::list(*house.conversations, failed);
             for (const auto& view : page->items)
                 CHECK(found.insert(view.record.id).second);
             failed.cursor = page->next;
@@ -255,10 +254,10 @@ TEST_CASE(
     ListQuery own;
     own.user_id = "user7";
     own.limit = 10;
-    page = house.conversations->list(own);
+    page = test::list(*house.conversations, own);
     CHECK(page->items.size() == 10);
     own.user_id = "nobody";
-    page = house.conversations->list(own);
+    page = test::list(*house.conversations, own);
     CHECK(page->items.empty());
     CHECK(page->next.empty());
 }
@@ -281,7 +280,7 @@ TEST_CASE("bounds: a page of sandboxes or conversations ends by its bytes, and t
     std::set<std::string> seen;
     std::string cursor;
     do {
-        const auto page = house.conversations->list_sandboxes(base::k_max_page_items, cursor);
+        const auto page = test::list_sandboxes(*house.conversations, base::k_max_page_items, cursor);
         std::size_t bytes = 0;
         for (const auto& view : page->items) {
             CHECK(seen.insert(view.record.id).second);

@@ -27,7 +27,7 @@ TEST_CASE("capacity: memory limits are counted while a sandbox lives, frozen or 
     // It makes room for the next one.
     CHECK(house.create(100).has_value());
     CHECK(house.sandboxes->committed_memory_mb() == 100);
-    CHECK(house.conversations->get(first)->record.reason == conversation::PauseReason::evicted);
+    CHECK(test::get(*house.conversations, first)->record.reason == conversation::PauseReason::evicted);
 }
 
 TEST_CASE(

@@ -5,18 +5,20 @@
 #include "core/conversation/journal.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/sandbox/manager.hpp"
+#include "tests/support/asked.hpp"
 #include "tests/support/fake_world.hpp"
 
 using namespace atl;
 
 TEST_CASE("A deletion frees its workspace although the store refuses, and is answered once it recovers") {
     test::FakeWorld world(1);
-    sandbox::Manager sandboxes({world.clock, world.timers, world, world, world, world, world}, {});
+    sandbox::Manager sandboxes({world.clock, world.timers, world, world, world, world, world, world.node},
+                               {});
     conversation::Journal journal(world.store, world.timers);
     conversation::ManagerSettings settings;
     settings.agents = {sandbox::AgentSpec{"shell", sandbox::AgentSpec::Kind::shell, {}, {}}};
     conversation::Manager manager(world.clock, world.timers, sandboxes, journal, world.store, settings);
-    REQUIRE(manager.restore(world.store.load().value()).has_value());
+    REQUIRE(manager.restore(test::load_start(world.store).value()).has_value());
     const auto run = [&] {
         while (world.timers.run_deferred() || world.run_pending()) {
         }
@@ -30,6 +32,7 @@ TEST_CASE("A deletion frees its workspace although the store refuses, and is ans
     spdlog::set_level(spdlog::level::off);
     bool full = true;
     world.store.fails = [&] { return full; };
+    world.node.fails = [&] { return full; };
     bool removed = false;
     manager.remove(id, [&](const base::Result<void>&) { removed = true; });
     run();

@@ -14,8 +14,9 @@ namespace {
 class Box {
   public:
     Box() {
-        sandboxes.emplace(sandbox::ManagerPorts{world.clock, world.timers, world, world, world, world, world},
-                          sandbox::ManagerSettings{});
+        sandboxes.emplace(
+            sandbox::ManagerPorts{world.clock, world.timers, world, world, world, world, world, world.node},
+            sandbox::ManagerSettings{});
         id = sandboxes->create({})->id;
         std::optional<base::Result<void>> started;
         sandboxes->start(id, sandbox::AgentSpec{"shell", sandbox::AgentSpec::Kind::shell, {}, {}},

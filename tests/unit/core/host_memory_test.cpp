@@ -5,6 +5,7 @@
 #include "core/conversation/journal.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/sandbox/manager.hpp"
+#include "tests/support/asked.hpp"
 #include "tests/support/fake_world.hpp"
 
 using namespace atl;
@@ -113,13 +114,13 @@ class House {
         sandbox::ManagerSettings with;
         with.memory_reserve = memory_reserve;
         sandboxes.emplace(sandbox::ManagerPorts{world.clock, world.timers, world, world, world, world, world,
-                                                [this] { return host; }},
+                                                world.node, [this] { return host; }},
                           with);
         journal_.emplace(world.store, world.timers);
         conversation::ManagerSettings settings;
         settings.agents = {sandbox::AgentSpec{"shell", sandbox::AgentSpec::Kind::shell, {}, {}}};
         conversations.emplace(world.clock, world.timers, *sandboxes, *journal_, world.store, settings);
-        conversations->restore(world.store.load().value()).value();
+        conversations->restore(test::load_start(world.store).value()).value();
         sandboxes->watch_host_memory();
     }
 
@@ -143,7 +144,7 @@ class House {
         REQUIRE(made->has_value());
         return {(*made)->record.id, (*made)->record.sandbox_id};
     }
-    conversation::View get(const std::string& id) { return conversations->get(id).value(); }
+    conversation::View get(const std::string& id) { return test::get(*conversations, id).value(); }
 
     CountingWorld world{7};
     std::optional<sandbox::HostMemory> host = sandbox::HostMemory{20 * k_gb, 10 * k_gb};
@@ -172,10 +173,10 @@ TEST_CASE("host memory: a sandbox above its limit of sockets is ended as out of 
     CHECK(house.get(other).record.status == conversation::Status::active);
     CHECK(house.sandboxes->stats().socket_kills == 1);
     CHECK(house.sandboxes->stats().exits[sandbox::ExitClass::oom] == 1);
-    const auto log = house.conversations->sandbox_log(box, 0, std::nullopt);
+    const auto log = test::sandbox_log(*house.conversations, box);
     REQUIRE(log.has_value());
     CHECK(log->entries.back().text.find("51 sockets open, more than the limit of 50") != std::string::npos);
-    const auto usage = house.conversations->sandbox_usage(other_box);
+    const auto usage = test::sandbox_usage(*house.conversations, other_box);
     REQUIRE(usage.has_value());
     CHECK(usage->usage.sockets == 51U);
 }
@@ -244,7 +245,7 @@ TEST_CASE("host memory: at a hard shortage the sandbox that holds most is ended,
     house.pass(base::Millis{600});
     CHECK(house.sandboxes->stats().host_kills == 2);
     CHECK(house.get(made[40].first).record.reason == PauseReason::oom);
-    const auto log = house.conversations->sandbox_log(made[40].second, 0, std::nullopt);
+    const auto log = test::sandbox_log(*house.conversations, made[40].second);
     CHECK(log->entries.back().text.find("the host ran short of memory (100 MB of 20480 MB available)") !=
           std::string::npos);
     house.host->available_bytes = 10 * k_gb;

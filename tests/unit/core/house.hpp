@@ -9,6 +9,7 @@
 #include "core/conversation/journal.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/sandbox/manager.hpp"
+#include "tests/support/asked.hpp"
 #include "tests/support/fake_world.hpp"
 
 namespace atl::test {
@@ -78,11 +79,13 @@ class House {
   private:
     void open() {
         sandboxes.emplace(sandbox::ManagerPorts{world.clock, world.timers, world, world, world, world, world,
-                                                [this] { return host; }},
+                                                world.node, [this] { return host; }},
                           sandbox_settings_);
         journal_.emplace(world.store, world.timers);
         conversations.emplace(world.clock, world.timers, *sandboxes, *journal_, world.store, settings_);
-        conversations->restore(world.store.load().value()).value();
+        const conversation::StartState state = load_start(world.store).value();
+        sandboxes->take_over(state.sandboxes()).value();
+        conversations->restore(state).value();
     }
 
     sandbox::ManagerSettings sandbox_settings_;

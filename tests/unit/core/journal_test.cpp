@@ -1,6 +1,7 @@
 #include "core/conversation/journal.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <optional>
 
 #include "journal_bench.hpp"
 #include "tests/support/result_printer.hpp"
@@ -15,6 +16,15 @@ struct Bench : test::JournalBench {
         journal.add(AppendEvent{1, make_event(seq, type, base::WallTime{}, turn, "{}")});
     }
     std::size_t turns() const { return world.store.turns.size(); }
+
+    /// From now on the store answers when the test says.
+    void answer_later() {
+        world.store.later = [this](std::function<void()> answer) { world.later(std::move(answer)); };
+    }
+    void wait_for_commit() {
+        journal.after_commit([this] { ++told; });
+    }
+    int told = 0;  // that all they waited for is committed
 };
 
 TurnRecord turn(std::uint64_t number, std::uint64_t last_seq = 0) {
@@ -124,4 +134,126 @@ TEST_CASE("A batch that is full says so until it is committed") {
         bench.settle();
     }
     CHECK_FALSE(bench.journal.congested());
+}
+
+TEST_CASE(
+    "A batch that the store refuses is tried again as it was; what is added meanwhile is the next one") {
+    Bench bench;
+    int refusals = 0;
+    bench.journal.on_refusal([&] { ++refusals; });
+    bench.world.store.fails = [] { return true; };
+    bench.append(1);
+    bench.wait_for_commit();
+    const auto batch = bench.journal.batch_number();
+    bench.settle();
+    CHECK(refusals == 1);
+    CHECK(bench.told == 0);
+    CHECK_FALSE(bench.journal.healthy());
+    CHECK(bench.journal.batch_number() == batch + 1);
+    bench.append(2);
+    bench.wait_for_commit();
+    bench.settle();
+    CHECK(refusals == 1);  // nothing is tried before the time for it has come
+    bench.world.store.fails = [] { return false; };
+    REQUIRE(bench.world.timers.fire_next());
+    CHECK(bench.world.store.events.size() == 1);
+    CHECK(bench.journal.is_committed(batch));
+    CHECK(bench.told == 1);
+    CHECK(bench.journal.healthy());
+    bench.settle();
+    CHECK(bench.world.store.events.size() == 2);
+    CHECK(bench.told == 2);
+    CHECK(bench.journal.idle());
+}
+
+TEST_CASE("Nobody is told before a store that answers later has answered, and one batch is there at a time") {
+    Bench bench;
+    bench.answer_later();
+    bench.append(1);
+    bench.wait_for_commit();
+    const auto batch = bench.journal.batch_number();
+    bench.settle();
+    REQUIRE(bench.world.pending.size() == 1);
+    CHECK(bench.told == 0);
+    bench.append(2);
+    bench.append(3);
+    bench.wait_for_commit();
+    bool flushed = false;
+    bench.journal.flush([&](const base::Result<void>& result) { flushed = result.has_value(); });
+    bench.settle();
+    CHECK(bench.world.pending.size() == 1);
+    CHECK(bench.journal.pending() == 3);
+    CHECK_FALSE(bench.journal.is_committed(batch));
+    REQUIRE(bench.world.run_pending());
+    CHECK(bench.journal.is_committed(batch));
+    CHECK(bench.told == 1);
+    CHECK_FALSE(flushed);
+    CHECK(bench.journal.pending() == 2);
+    REQUIRE(bench.world.run_pending());
+    CHECK(bench.told == 2);
+    CHECK(flushed);
+    CHECK(bench.journal.idle());
+    CHECK(bench.world.store.events.size() == 3);
+}
+
+TEST_CASE("A batch that is refused later is tried again") {
+    Bench bench;
+    bench.answer_later();
+    bench.world.store.fails = [] { return true; };
+    bench.append(1);
+    bench.wait_for_commit();
+    bench.settle();
+    CHECK(bench.journal.healthy());  // nothing is known yet
+    REQUIRE(bench.world.run_pending());
+    CHECK_FALSE(bench.journal.healthy());
+    bench.world.store.fails = [] { return false; };
+    REQUIRE(bench.world.timers.fire_next());
+    CHECK(bench.told == 0);
+    REQUIRE(bench.world.run_pending());
+    CHECK(bench.told == 1);
+    CHECK(bench.journal.healthy());
+}
+
+TEST_CASE("A store that another server has taken over is not asked again, and nobody is told") {
+    Bench bench;
+    bool is_late = false;
+    SECTION("told at once") {}
+    SECTION("told later") {
+        is_late = true;
+        bench.answer_later();
+    }
+    bench.world.store.is_fenced = true;
+    bench.append(1);
+    bench.wait_for_commit();
+    bench.settle();
+    CHECK(bench.world.run_pending() == is_late);
+    CHECK(bench.journal.is_fenced());
+    CHECK(bench.journal.usable().error().code() == base::Errc::storage_failed);
+    CHECK(bench.world.timers.armed() == 0);
+    // Not even if it would take writes again.
+    bench.world.store.is_fenced = false;
+    bench.append(2);
+    bench.wait_for_commit();
+    std::optional<base::Result<void>> flushed;
+    bench.journal.flush([&](base::Result<void> result) { flushed = std::move(result); });
+    bench.settle();
+    REQUIRE(flushed.has_value());
+    CHECK(flushed->has_error());
+    CHECK(bench.world.pending.empty());
+    CHECK(bench.world.store.events.empty());
+    CHECK(bench.told == 0);
+}
+
+TEST_CASE("The answer to a journal that is gone reaches nobody") {
+    test::FakeWorld world{1};
+    world.store.later = [&world](std::function<void()> answer) { world.later(std::move(answer)); };
+    int told = 0;
+    {
+        Journal journal(world.store, world.timers);
+        journal.after_commit([&told] { ++told; });
+        journal.add(EraseSandbox{"a"});
+        REQUIRE(world.timers.run_deferred());
+    }
+    REQUIRE(world.run_pending());
+    CHECK(told == 0);
 }

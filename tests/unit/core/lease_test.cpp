@@ -45,7 +45,7 @@ TEST_CASE("leases: a request on a paused conversation has a generation until a m
     const std::size_t told = events(house);
     auto granted = lease(house, made->record.sandbox_id);
     REQUIRE(granted.has_value());
-    auto seen = *house.conversations->get(id);
+    auto seen = *test::get(*house.conversations, id);
     CHECK(seen.record.status == Status::paused);
     CHECK(seen.sandbox_status == sandbox::Status::ready);
     CHECK(seen.generation == 2);
@@ -60,7 +60,7 @@ TEST_CASE("leases: a request on a paused conversation has a generation until a m
     while (house.sandboxes->living() > 0 && house.world.timers.fire_next())
         house.settle();
     CHECK(house.sandboxes->living() == 0);
-    seen = *house.conversations->get(id);
+    seen = *test::get(*house.conversations, id);
     CHECK(seen.record.status == Status::paused);
     CHECK(seen.record.reason == conversation::PauseReason::user);
     CHECK(events(house) == told);
@@ -89,12 +89,12 @@ TEST_CASE("leases: an idle pause waits for a request and not for a process") {
     house.world.clock.advance(base::Millis{120'000});
     while (house.world.timers.armed() > 0 && house.world.timers.fire_next())
         house.settle();
-    CHECK(house.conversations->get(made->record.id)->record.status == Status::active);
+    CHECK(test::get(*house.conversations, made->record.id)->record.status == Status::active);
     running->reset();
     house.settle();
     CHECK(house.world.timers.fire_next());
     house.settle();
-    CHECK(house.conversations->get(made->record.id)->record.status == Status::paused);
+    CHECK(test::get(*house.conversations, made->record.id)->record.status == Status::paused);
     CHECK((*process)->is_held());
 }
 
@@ -106,8 +106,9 @@ TEST_CASE("leases: one that only waits out its grace makes room first") {
     REQUIRE(lease(house, paused->record.sandbox_id).has_value());  // and given back at once
     CHECK(house.sandboxes->living() == 2);
     REQUIRE(house.create().has_value());
-    CHECK(house.conversations->get(busy->record.id)->record.status == Status::active);
-    CHECK(house.conversations->get(paused->record.id)->record.reason == conversation::PauseReason::user);
+    CHECK(test::get(*house.conversations, busy->record.id)->record.status == Status::active);
+    CHECK(test::get(*house.conversations, paused->record.id)->record.reason ==
+          conversation::PauseReason::user);
 }
 
 TEST_CASE("leases: a sandbox under a request is no victim") {
@@ -145,10 +146,10 @@ TEST_CASE("leases: a resume takes the generation over, and the conversation can 
     REQUIRE(house.answer([&](auto reply) { house.conversations->resume(made->record.id, std::move(reply)); })
                 ->record.status == Status::active);
     house.world.clock.advance(base::Millis{60'000});
-    while (house.conversations->get(made->record.id)->record.status == Status::active &&
+    while (test::get(*house.conversations, made->record.id)->record.status == Status::active &&
            house.world.timers.fire_next())
         house.settle();
-    CHECK(house.conversations->get(made->record.id)->record.reason == conversation::PauseReason::idle);
+    CHECK(test::get(*house.conversations, made->record.id)->record.reason == conversation::PauseReason::idle);
 }
 
 TEST_CASE("leases: what is unknown or deleted is refused") {

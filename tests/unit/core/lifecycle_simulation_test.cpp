@@ -7,11 +7,14 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "core/base/limits.hpp"
 #include "core/base/log.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/sandbox/manager.hpp"
+#include "tests/support/asked.hpp"
 #include "tests/support/fake_world.hpp"
+#include "tests/unit/core/followers.hpp"
 #include "tests/unit/core/log_check.hpp"
 
 namespace atl::test {
@@ -19,13 +22,9 @@ namespace {
 
 using conversation::EventType;
 
-/// A client that follows one conversation and remembers its events, across reconnects and servers.
-struct Follower {
-    std::string id;
-    std::int64_t key = 0;
-    std::uint64_t cursor = 0;
-    std::unique_ptr<conversation::Subscription> subscription;
-};
+/// A freeze that does not succeed, and each step of the death after it.
+constexpr base::Millis k_longest_pause =
+    base::k_freeze_deadline + base::k_shutdown_grace + base::k_terminate_grace + base::k_kill_deadline;
 
 /// A client's knowledge of a conversation that it made.
 struct Known {
@@ -46,11 +45,14 @@ class History {
         world_.failure_per_mille = world_.chance(500) ? 60 : 0;
         world_.has_freezer = !world_.chance(100);
         flaky_store_ = world_.chance(200);
+        flaky_node_ = world_.chance(200);
         far_store_ = world_.chance(300);
         pooled_ = world_.chance(300) ? 1 + world_.pick(3) : 0;
         // While its store refuses, a server removes workspaces before it can commit that.
         world_.workspaces_may_be_missing = flaky_store_;
         world_.store.fails = [this] { return flaky_store_ && world_.chance(100); };
+        world_.store.reads_first = [this] { return world_.chance(500); };
+        world_.node.fails = [this] { return flaky_node_ && world_.chance(100); };
         start_server();
     }
 
@@ -61,21 +63,27 @@ class History {
         }
         world_.failure_per_mille = 0;
         flaky_store_ = false;
+        followers_.stay();
+        flaky_node_ = false;
         settle();
-        for (std::size_t round = 0; round < 1000; ++round)
+        for (std::size_t round = 0; round < 1000; ++round) {
             follow();
+            world_.run_pending();
+        }
         check_rest();
+        check_unloaded();
         delete_everything();
     }
 
     std::size_t leases_granted() const noexcept { return leases_granted_; }
+    std::size_t unloaded() const noexcept { return unloaded_; }
+    std::size_t late_reads() const noexcept { return followers_.late_reads(); }
 
   private:
     void start_server() {
-        sandboxes_.emplace(
-            sandbox::ManagerPorts{world_.clock, world_.timers, world_, world_, world_, world_, world_},
-            sandbox::ManagerSettings{3, {}});
-        sandboxes_->hold(world_.take_leftovers());
+        sandboxes_.emplace(sandbox::ManagerPorts{world_.clock, world_.timers, world_, world_, world_, world_,
+                                                 world_, world_.node},
+                           sandbox::ManagerSettings{3, {}});
         journal_.emplace(world_.store, world_.timers);
         conversation::ManagerSettings settings;
         settings.agents = {sandbox::AgentSpec{"shell", sandbox::AgentSpec::Kind::shell, {}, {}}};
@@ -86,16 +94,19 @@ class History {
         const bool store_was_flaky = std::exchange(flaky_store_, false);
         world_.store.hear_of_new_server();
         manager_.emplace(world_.clock, world_.timers, *sandboxes_, *journal_, world_.store, settings);
-        require(manager_->restore(world_.store.load().value()).has_value(), "restore failed");
+        const bool node_was_flaky = std::exchange(flaky_node_, false);
+        const conversation::StartState state = load_start(world_.store).value();
+        require(sandboxes_->take_over(state.sandboxes()).has_value(), "taking over failed");
+        require(manager_->restore(state).has_value(), "restore failed");
         flaky_store_ = store_was_flaky;
+        flaky_node_ = node_was_flaky;
         if (far_store_)
             world_.store.later = [this](std::function<void()> answer) { world_.later(std::move(answer)); };
         manager_->open_pool();
     }
 
     void kill_server() {
-        for (auto& follower : followers_)
-            follower.subscription.reset();
+        followers_.leave();
         world_.server_killed();
         world_.measured.clear();
         manager_.reset();
@@ -104,6 +115,7 @@ class History {
         held_.clear();
         world_.server_killed();  // completions that the destructors queued never run
         left_over_ = world_.processes.size();
+        world_.change_facts();
         start_server();
         ++kills_;
         open_answers_.clear();  // those it had not given will not come
@@ -170,14 +182,27 @@ class History {
                         });
     }
 
-    std::vector<std::string> lease_targets() const {
+    std::vector<std::string> lease_targets() {
         std::vector<std::string> ids;
         for (const Known& known : known_)
             ids.push_back(known.sandbox_id);
-        const auto page = manager_->list_sandboxes(10, "");
-        for (const auto& view : page->items)
+        for (const auto& view : listed_sandboxes().items)
             ids.push_back(view.record.id);
         return ids;
+    }
+
+    /// The lists, by a store that answers at once: they change nothing.
+    conversation::Page<conversation::View> listed(const conversation::ListQuery& query = {}) {
+        const auto later = std::exchange(world_.store.later, nullptr);
+        auto page = list(*manager_, query);
+        world_.store.later = later;
+        return std::move(*page);
+    }
+    conversation::Page<conversation::SandboxView> listed_sandboxes() {
+        const auto later = std::exchange(world_.store.later, nullptr);
+        auto page = list_sandboxes(*manager_, 1000);
+        world_.store.later = later;
+        return std::move(*page);
     }
 
     void take_lease(conversation::LeaseUse use, std::unique_ptr<conversation::Lease> lease) {
@@ -214,7 +239,7 @@ class History {
         if (kind < 10)
             return message(target.id);
         if (kind < 13)
-            return static_cast<void>(manager_->interrupt(target.id));
+            return manager_->interrupt(target.id, counted<conversation::View>("interrupt"));
         if (kind < 15)
             return pause(target.id);
         if (kind < 17)
@@ -251,7 +276,7 @@ class History {
             require(made->limits == request.limits, "a conversation has other limits than it asked for");
             require(sandboxes_given_.insert(made->record.sandbox_id).second, "a sandbox was given out twice");
             known_.push_back({made->record.id, made->record.sandbox_id});
-            followers_.push_back({made->record.id, made->record.key, 0, nullptr});
+            followers_.add(made->record);
             // Its first two events: the session, and that the sandbox is ready.
             require(world_.store.events.contains({made->record.key, 2}),
                     "a conversation was answered before it was ready");
@@ -329,48 +354,7 @@ class History {
         }
     }
 
-    /// Every follower reads the available events: each once, in order.
-    void follow() {
-        for (auto& follower : followers_) {
-            if (!follower.subscription) {
-                auto subscription = manager_->subscribe(follower.id, follower.cursor);
-                if (!subscription) {
-                    const auto code = subscription.error().code();
-                    require(code == base::Errc::not_found || code == base::Errc::seq_expired,
-                            "a reconnect was refused: " + subscription.error().detail());
-                    if (code == base::Errc::seq_expired)
-                        follower.cursor = 0;
-                    continue;
-                }
-                follower.subscription = std::move(*subscription);
-            }
-            read(follower);
-        }
-    }
-
-    void read(Follower& follower) {
-        const auto batch = follower.subscription->next(world_.chance(500) ? 1 : 100'000);
-        if (!batch) {
-            require(batch.error().code() == base::Errc::seq_expired,
-                    "reading failed: " + batch.error().detail());
-            follower.subscription.reset();
-            follower.cursor = 0;
-            return;
-        }
-        for (const auto& event : batch->events) {
-            const bool next = event->seq == follower.cursor + 1;
-            require(next || follower.cursor == 0, "an event was lost or doubled");
-            require(world_.store.events.contains({follower.key, event->seq}) || batch->gone ||
-                        !world_.store.conversations.contains(follower.key) ||
-                        event->seq < world_.store.conversations[follower.key].first_seq,
-                    "an event was told before it was committed");
-            follower.cursor = event->seq;
-        }
-        if (batch->gone)
-            follower.subscription.reset();
-        else if (world_.chance(20))
-            follower.subscription.reset();
-    }
+    void follow() { followers_.read(*manager_); }
 
     void check() {
         // Leftovers of an earlier server count, too, and that server had as many sandboxes.
@@ -379,14 +363,14 @@ class History {
         require(sandboxes_->undying_count() <= sandboxes_->living(), "the undying have no place");
         check_frozen();
         check_leases();
+        world_.check_facts([this](const std::string& id) { return sandboxes_->find(id) != nullptr; });
         check_stats();
         check_log(world_.store);
     }
 
     /// A sandbox has the status `frozen` only while it is frozen, and its conversation is then paused.
     void check_frozen() {
-        const auto page = manager_->list({});
-        for (const auto& view : page->items) {
+        for (const auto& view : listed().items) {
             const auto* process =
                 world_.find_process(view.record.sandbox_id + "-" + std::to_string(view.generation));
             if (view.sandbox_status == sandbox::Status::frozen) {
@@ -405,7 +389,7 @@ class History {
         for (const auto status : conversation::k_all_statuses) {
             query.status = status;
             // Conversations that are being deleted are no longer listed.
-            require(stats.by_status[status] >= manager_->list(query)->items.size(),
+            require(stats.by_status[status] >= listed(query).items.size(),
                     "fewer conversations of a status are counted than there are");
         }
         require(stats.turns_started >= stats.turn_duration.count(), "more turns ended than were started");
@@ -426,12 +410,11 @@ class History {
         conversation::ListQuery query;
         for (const auto status : conversation::k_all_statuses) {
             query.status = status;
-            require(stats.by_status[status] == manager_->list(query)->items.size(),
+            require(stats.by_status[status] == listed(query).items.size(),
                     "conversations are counted under a wrong status");
         }
         require(stats.turns_started == stats.turn_duration.count(), "a turn's end was not counted");
-        require(sandboxes_counted() ==
-                    manager_->list_sandboxes(1000, "")->items.size() + manager_->pool().at(0).ready,
+        require(sandboxes_counted() == listed_sandboxes().items.size() + manager_->pool().at(0).ready,
                 "the count of sandboxes is wrong");
     }
 
@@ -440,6 +423,7 @@ class History {
         if (!world_.measured.empty())
             measure();
         held_.clear();
+        const auto began = world_.clock.steady_now();
         for (std::size_t rounds = 0;; ++rounds) {
             require(rounds < 5000, "it does not come to rest");
             follow();
@@ -456,6 +440,9 @@ class History {
             }
             if (open_answers_.empty() && journal_->idle() && world_.timers.armed() == 0)
                 return;
+            // Nothing is under way but deadlines.
+            require(!open_answers_.contains("pause") || world_.clock.steady_now() - began <= k_longest_pause,
+                    "a pause takes longer than a freeze and the death of a sandbox may");
             if (!world_.timers.fire_next())
                 break;
         }
@@ -468,46 +455,60 @@ class History {
         for (const auto& [pid, process] : world_.processes)
             require(!process->frozen, "a process was left frozen beyond the warm limit");
         check_stats_at_rest();
-        const auto page = manager_->list({});
-        for (const auto& view : page->items)
+        for (const auto& view : listed().items)
             require(view.record.status == conversation::Status::active ||
                         view.sandbox_status != sandbox::Status::ready,
                     "a sandbox was left running that no lease holds");
-        for (const auto& [key, turn] : world_.store.turns)
+        std::set<std::pair<std::int64_t, std::string>> used_keys;
+        for (const auto& [key, turn] : world_.store.turns) {
             require(turn.last_seq != 0, "a turn was never closed");
+            require(turn.idempotency_key.empty() || used_keys.emplace(key.first, turn.idempotency_key).second,
+                    "an Idempotency-Key has started two turns");
+        }
         for (const auto& [id, event] : world_.store.events) {
             if (event->type == EventType::done)
                 ++dones_;
         }
-        for (const auto& follower : followers_) {
-            if (follower.subscription && world_.store.conversations.contains(follower.key)) {
-                const auto last = std::prev(world_.store.events.lower_bound({follower.key + 1, 0}));
-                require(follower.cursor == last->first.second, "a follower was not told everything");
-            }
-        }
+        followers_.check_all_was_told();
+    }
+
+    /// What nobody follows and what does not live is not in memory.
+    void check_unloaded() {
+        followers_.go_away();
+        settle();
+        std::size_t living = 0;
+        for (const auto& view : listed().items)
+            living += sandboxes_->channel(view.record.sandbox_id) != nullptr ? 1 : 0;
+        require(manager_->loaded() == living, "a conversation that rests is in memory");
+        unloaded_ += world_.store.conversations.size() - living;
     }
 
     void delete_everything() {
-        const auto page = manager_->list({});
-        for (const auto& view : page->items)
+        for (const auto& view : listed().items)
             manager_->remove(view.record.id, counted<void>("remove"));
         settle();
-        const auto boxes = manager_->list_sandboxes(100, "");
-        for (const auto& view : boxes->items)
+        for (const auto& view : listed_sandboxes().items)
             manager_->remove_sandbox(view.record.id, counted<void>("remove_sandbox"));
         settle();
         if (pooled_ > 0)
             check_pool();
         require(world_.processes.empty(), "a process is left");
         require(world_.groups.empty(), "a group is left");
-        world_.sweep();
-        require(world_.workspaces.empty(), "a workspace is left");
-        require(world_.uids.empty(), "a uid is left");
+        for (const std::uint32_t uid : world_.uids)
+            require(world_.node.names(uid), "a uid is left");
         require(world_.store.conversations.empty() && world_.store.sandboxes.empty(), "rows are left");
         require(world_.store.turns.empty() && world_.store.events.empty(), "a log is left");
         require(sandboxes_->living() == 0, "the count of the living is wrong");
         require(sandboxes_->undying_count() == 0, "the undying are never forgotten");
         check_stats_at_rest();
+        // What the next start removes: workspaces that only processes of an earlier server held, and facts
+        // that could not be erased.
+        pooled_ = 0;
+        kill_server();
+        settle();
+        require(world_.workspaces.empty() && world_.trash.empty(), "a workspace is left");
+        require(world_.node.facts.empty(), "facts of the host are left");
+        require(world_.uids.empty() && world_.quarantined.empty(), "a uid is left");
     }
 
     /// If there is room, the pool is full; its sandboxes end with the server.
@@ -540,18 +541,20 @@ class History {
     std::optional<conversation::Journal> journal_;
     std::optional<conversation::Manager> manager_;
     std::vector<Known> known_;
-    std::vector<Follower> followers_;
+    Followers followers_{world_};
     std::vector<Held> held_;
     std::set<std::string> sandboxes_given_;
     std::size_t pooled_ = 0;
     std::size_t left_over_ = 0;  // processes of earlier servers
     bool flaky_store_ = false;
+    bool flaky_node_ = false;
     bool far_store_ = false;                   // it answers later
     std::multiset<std::string> open_answers_;  // requests, by what they ask for
     int kills_ = 0;
     std::size_t turns_ = 0;
     std::size_t dones_ = 0;
     std::size_t leases_granted_ = 0;
+    std::size_t unloaded_ = 0;
 };
 
 std::size_t number_from(const char* name, std::size_t otherwise) {
@@ -566,18 +569,24 @@ TEST_CASE("Whatever happens in whatever order, the lifecycle keeps its invariant
     const std::size_t histories = number_from("ATOLL_SIM_HISTORIES", 100'000);
     const std::size_t only = number_from("ATOLL_SIM_SEED", 0);
     std::size_t leases = 0;
+    std::size_t unloaded = 0;
+    std::size_t late_reads = 0;
     for (std::size_t seed = only != 0 ? only : 1; seed <= (only != 0 ? only : histories); ++seed) {
         INFO("ATOLL_SIM_SEED=" << seed);
         try {
             History history(seed);
             history.run(20 + seed % 60);
             leases += history.leases_granted();
+            unloaded += history.unloaded();
+            late_reads += history.late_reads();
         } catch (const std::exception& violation) {
             FAIL(violation.what());
         }
     }
     // In the middle of a history there is something to lease: these are not all refusals.
     CHECK((only != 0 || leases >= histories / 2));
+    CHECK((only != 0 || unloaded >= histories / 10));
+    CHECK((only != 0 || late_reads >= histories / 20));  // nor does the window have all that is read
     spdlog::set_level(spdlog::level::info);
 }
 

@@ -23,7 +23,7 @@ struct Watcher final : sandbox::RunObserver {
 TEST_CASE("operations are there while the sandbox is ready, and for each generation") {
     FakeWorld world{11};
     sandbox::Manager sandboxes(
-        sandbox::ManagerPorts{world.clock, world.timers, world, world, world, world, world}, {});
+        sandbox::ManagerPorts{world.clock, world.timers, world, world, world, world, world, world.node}, {});
     const auto settle = [&world] {
         while (world.timers.run_deferred() || world.run_pending()) {
         }

@@ -5,8 +5,10 @@
 
 #include "core/store/schema.hpp"
 #include "core/store/sqlite_store.hpp"
+#include "tests/support/asked.hpp"
 #include "tests/support/result_printer.hpp"
 #include "tests/support/server_process.hpp"
+#include "tests/support/store_calls.hpp"
 
 using namespace atl;
 using namespace atl::conversation;
@@ -55,10 +57,10 @@ sandbox::Record box(const std::string& id) {
 }
 
 std::vector<std::string> box_ids(SqliteStore& store) {
-    const auto snapshot = store.load();
-    REQUIRE(snapshot);
+    const auto state = test::load_start(store);
+    REQUIRE(state);
     std::vector<std::string> ids;
-    for (const auto& record : snapshot->sandboxes)
+    for (const auto& record : state->standalone)
         ids.push_back(record.id);
     std::ranges::sort(ids);
     return ids;
@@ -76,24 +78,22 @@ TEST_CASE("A database of the first version is brought to the present one with al
     SQLite::Database(file.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec(k_first_version);
     for (int start = 0; start < 2; ++start) {
         const auto store = open(file);
-        const auto snapshot = store->load();
-        REQUIRE(snapshot);
-        REQUIRE(snapshot->conversations.size() == 1);
-        const auto& conversation = snapshot->conversations[0];
+        const auto stored = test::load(*store, "c7");
+        REQUIRE(stored);
+        REQUIRE(stored->has_value());
+        const auto& conversation = (*stored)->record;
         CHECK(conversation.key == 7);
         CHECK(conversation.id == "c7");
         CHECK(conversation.user_id == "eve");
         CHECK(conversation.last_active_at == base::WallTime{base::Millis{2000}});
         CHECK(conversation.last_seq == 2);
         CHECK(conversation.last_turn == 1);
-        REQUIRE(snapshot->sandboxes.size() == 2);
-        CHECK(snapshot->sandboxes[1].id == "z-older");
-        CHECK(snapshot->sandboxes[1].gone);
-        CHECK(snapshot->sandboxes[1].metadata == R"({"x":2})");
-        const auto& younger = snapshot->sandboxes[0];
+        const auto older = test::find_sandbox(*store, "z-older")->value();
+        CHECK(older.gone);
+        CHECK(older.metadata == R"({"x":2})");
+        const auto younger = test::find_sandbox(*store, "a-younger")->value();
         CHECK(younger.id == "a-younger");
         CHECK(younger.conversation_id == "c7");
-        CHECK(younger.host_uid == 70001);
         CHECK(younger.generation == 2);
         CHECK(younger.limits.memory_mb == 512);
         CHECK(younger.limits.max_processes == 256);
@@ -103,11 +103,14 @@ TEST_CASE("A database of the first version is brought to the present one with al
         CHECK(younger.created_at == base::WallTime{base::Millis{3000}});
         CHECK(younger.ttl_seconds == 60);
         CHECK_FALSE(younger.gone);
-        CHECK(store->find_turn(7, "k")->last_seq == 2);
-        CHECK(store->read_events(7, 0, 1000)->size() == 2);
+        CHECK(test::find_turn(*store, 7, "k")->last_seq == 2);
+        CHECK(test::read_events(*store, 7, 0, 1000)->size() == 2);
     }
     SQLite::Database database(file.string(), SQLite::OPEN_READWRITE);
     CHECK(database.execAndGet("PRAGMA user_version").getInt() == store::k_schema_version);
+    // A fact of the host: the node's store has it.
+    CHECK(database.execAndGet("SELECT count(*) FROM pragma_table_info('sandboxes') WHERE name = 'host_uid'")
+              .getInt() == 0);
 }
 
 TEST_CASE("A first version larger than what SQLite keeps in memory is brought to the present one") {
@@ -123,9 +126,9 @@ TEST_CASE("A first version larger than what SQLite keeps in memory is brought to
             "'box', 1, 0, 5, 60, 1000, 2000, 1 FROM n");
     }
     for (int start = 0; start < 2; ++start) {
-        const auto snapshot = open(file)->load();
-        REQUIRE(snapshot);
-        CHECK(snapshot->conversations.size() == 10'001);
+        const auto state = test::load_start(*open(file));
+        REQUIRE(state);
+        CHECK(state->by_status[Status::active] == 10'001);
     }
     SQLite::Database database(file.string(), SQLite::OPEN_READWRITE);
     CHECK(database.execAndGet("PRAGMA integrity_check").getString() == "ok");
@@ -151,17 +154,17 @@ TEST_CASE("Every limit of a sandbox comes back as it was put") {
     const test::TempDir dir;
     sandbox::Record record = box("a");
     record.limits = {1, 2, 3, 4, 5, 6};
-    REQUIRE(open(dir.path() / "db")->commit(std::vector<Write>{PutSandbox{record}}));
-    const auto snapshot = open(dir.path() / "db")->load();
-    REQUIRE(snapshot);
-    REQUIRE(snapshot->sandboxes.size() == 1);
-    CHECK(snapshot->sandboxes[0].limits == record.limits);
+    REQUIRE(test::commit(*open(dir.path() / "db"), {PutSandbox{record}}));
+    const auto found = test::find_sandbox(*open(dir.path() / "db"), "a");
+    REQUIRE(found);
+    REQUIRE(found->has_value());
+    CHECK((*found)->limits == record.limits);
 }
 
 TEST_CASE("Two rows of one sandbox are refused in clear words") {
     const test::TempDir dir;
     const std::filesystem::path file = dir.path() / "db";
-    REQUIRE(open(file)->commit(std::vector<Write>{PutSandbox{box("a")}, PutSandbox{box("b")}}));
+    REQUIRE(test::commit(*open(file), {PutSandbox{box("a")}, PutSandbox{box("b")}}));
     // As a version without unique indexes could be.
     SQLite::Database(file.string(), SQLite::OPEN_READWRITE)
         .exec(
@@ -191,27 +194,27 @@ TEST_CASE("A sandbox has one row, whatever is put, erased and put again") {
     const std::filesystem::path file = dir.path() / "db";
     {
         const auto store = open(file);
-        REQUIRE(store->commit(std::vector<Write>{PutSandbox{box("b")}, PutSandbox{box("a")}}));
-        REQUIRE(store->commit(std::vector<Write>{PutSandbox{box("b")}, PutSandbox{box("c")}}));
+        REQUIRE(test::commit(*store, {PutSandbox{box("b")}, PutSandbox{box("a")}}));
+        REQUIRE(test::commit(*store, {PutSandbox{box("b")}, PutSandbox{box("c")}}));
         CHECK(box_ids(*store) == std::vector<std::string>{"a", "b", "c"});
-        REQUIRE(store->commit(std::vector<Write>{EraseSandbox{"a"}, PutSandbox{box("a")}}));
+        REQUIRE(test::commit(*store, {EraseSandbox{"a"}, PutSandbox{box("a")}}));
         CHECK(box_ids(*store) == std::vector<std::string>{"a", "b", "c"});
-        REQUIRE(store->commit(std::vector<Write>{EraseSandbox{"a"}, EraseSandbox{"nobody"}}));
+        REQUIRE(test::commit(*store, {EraseSandbox{"a"}, EraseSandbox{"nobody"}}));
         CHECK(box_ids(*store) == std::vector<std::string>{"b", "c"});
     }
     // A sandbox that another run has stored.
     const auto store = open(file);
-    REQUIRE(store->commit(std::vector<Write>{PutSandbox{box("d")}, PutSandbox{box("c")}, EraseSandbox{"b"}}));
+    REQUIRE(test::commit(*store, {PutSandbox{box("d")}, PutSandbox{box("c")}, EraseSandbox{"b"}}));
     CHECK(box_ids(*store) == std::vector<std::string>{"c", "d"});
 }
 
 TEST_CASE("What a failed batch erased or put is so when it is tried again") {
     const test::TempDir dir;
     const auto store = open(dir.path() / "db");
-    REQUIRE(store->commit(std::vector<Write>{PutSandbox{box("a")}, AppendEvent{1, event(1)}}));
+    REQUIRE(test::commit(*store, {PutSandbox{box("a")}, AppendEvent{1, event(1)}}));
     const std::vector<Write> clash{EraseSandbox{"a"}, PutSandbox{box("b")}, AppendEvent{1, event(1)}};
-    REQUIRE_FALSE(store->commit(clash));
+    REQUIRE_FALSE(test::commit(*store, clash));
     CHECK(box_ids(*store) == std::vector<std::string>{"a"});
-    REQUIRE(store->commit(std::vector<Write>{EraseSandbox{"a"}, PutSandbox{box("b")}}));
+    REQUIRE(test::commit(*store, {EraseSandbox{"a"}, PutSandbox{box("b")}}));
     CHECK(box_ids(*store) == std::vector<std::string>{"b"});
 }

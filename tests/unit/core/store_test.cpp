@@ -1,13 +1,20 @@
 #include <sys/stat.h>
 
+#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Statement.h>
+
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <cstdlib>
 #include <fstream>
 
 #include "core/base/limits.hpp"
 #include "core/store/sqlite_store.hpp"
+#include "tests/support/asked.hpp"
 #include "tests/support/result_printer.hpp"
 #include "tests/support/server_process.hpp"
+#include "tests/support/store_calls.hpp"
 
 using namespace atl;
 using namespace atl::conversation;
@@ -43,12 +50,11 @@ std::unique_ptr<SqliteStore> open(const std::filesystem::path& file) {
 /// A database of some size, closed: conversation 1 with as many events of 50 KB.
 void fill(const std::filesystem::path& file, std::uint64_t events) {
     const auto store = open(file);
-    REQUIRE(store->commit(std::vector<Write>{PutConversation{conversation_record(1)}}));
+    REQUIRE(test::commit(*store, {PutConversation{conversation_record(1)}}));
     const std::string text(50'000, 'x');
     for (std::uint64_t seq = 1; seq <= events; ++seq)
-        REQUIRE(store->commit(std::vector<Write>{AppendEvent{1, event(seq, text)}}));
-    REQUIRE(
-        store->commit(std::vector<Write>{PutTurn{{1, 1, "", "digest", 1, events, events * text.size()}}}));
+        REQUIRE(test::commit(*store, {AppendEvent{1, event(seq, text)}}));
+    REQUIRE(test::commit(*store, {PutTurn{{1, 1, "", "digest", 1, events, events * text.size()}}}));
 }
 
 /// The bytes that this process has read so far (proc(5), /proc/PID/io).
@@ -70,33 +76,34 @@ TEST_CASE("What was committed is there after the store is opened again") {
     sandbox::Record box;
     box.id = "box1";
     box.conversation_id = "conversation1";
-    box.host_uid = 1'879'048'200;
     box.generation = 3;
     box.env = {{"A", "x=y\n"}};
     TurnRecord turn{1, 1, "key", "digest", 1, 0, 7};
     {
         const auto store = open(dir.path() / "db");
-        REQUIRE(store->commit(std::vector<Write>{PutConversation{conversation_record(1)}, PutSandbox{box},
-                                                 PutTurn{turn}, AppendEvent{1, event(1)},
-                                                 AppendEvent{1, event(2)}}));
+        REQUIRE(test::commit(*store, {PutConversation{conversation_record(1)}, PutSandbox{box}, PutTurn{turn},
+                                      AppendEvent{1, event(1)}, AppendEvent{1, event(2)}}));
     }
     const auto store = open(dir.path() / "db");
-    const auto snapshot = store->load();
-    REQUIRE(snapshot);
-    REQUIRE(snapshot->conversations.size() == 1);
-    const auto& record = snapshot->conversations[0];
+    const auto stored = test::load(*store, conversation_record(1).id);
+    REQUIRE(stored);
+    REQUIRE(stored->has_value());
+    const auto& record = (*stored)->record;
     CHECK(record.user_id == "user \xc3\xa4");
     CHECK(record.ttl_seconds == 4'000'000'000);
     CHECK(record.last_seq == 2);
     CHECK(record.last_turn == 1);
-    REQUIRE(snapshot->sandboxes.size() == 1);
-    CHECK(snapshot->sandboxes[0].env == box.env);
-    CHECK(snapshot->sandboxes[0].host_uid == box.host_uid);
-    REQUIRE(snapshot->turns.size() == 1);
-    CHECK(snapshot->turns[0].idempotency_key == "key");
-    CHECK(store->find_turn(1, "key")->turn == 1);
-    CHECK(store->find_turn(2, "key")->turn == 0);
-    const auto events = store->read_events(1, 0, 1'000'000);
+    const auto found = test::find_sandbox(*store, "box1");
+    REQUIRE(found);
+    REQUIRE(found->has_value());
+    CHECK((*found)->env == box.env);
+    CHECK((*found)->generation == 3);
+    REQUIRE((*stored)->turns.size() == 1);
+    CHECK((*stored)->turns[0].idempotency_key == "key");
+    CHECK_FALSE(test::load(*store, "nobody")->has_value());
+    CHECK(test::find_turn(*store, 1, "key")->turn == 1);
+    CHECK(test::find_turn(*store, 2, "key")->turn == 0);
+    const auto events = test::read_events(*store, 1, 0, 1'000'000);
     REQUIRE(events);
     REQUIRE(events->size() == 2);
     CHECK((*events)[1]->json == event(2)->json);
@@ -106,13 +113,13 @@ TEST_CASE("What was committed is there after the store is opened again") {
 TEST_CASE("A batch that fails leaves nothing and can be tried again") {
     const test::TempDir dir;
     const auto store = open(dir.path() / "db");
-    REQUIRE(store->commit(std::vector<Write>{AppendEvent{1, event(2)}}));
+    REQUIRE(test::commit(*store, {AppendEvent{1, event(2)}}));
     const std::vector<Write> clash{AppendEvent{1, event(1)}, AppendEvent{1, event(2)}};
-    const auto failed = store->commit(clash);
+    const auto failed = test::commit(*store, clash);
     REQUIRE_FALSE(failed);
     CHECK(failed.error().code() == base::Errc::storage_failed);
-    CHECK(store->read_events(1, 0, 1'000'000)->size() == 1);
-    REQUIRE(store->commit(std::vector<Write>{AppendEvent{1, event(1)}}));
+    CHECK(test::read_events(*store, 1, 0, 1'000'000)->size() == 1);
+    REQUIRE(test::commit(*store, {AppendEvent{1, event(1)}}));
 }
 
 TEST_CASE("Logs of neighbours do not mix, and reading is bounded") {
@@ -123,18 +130,18 @@ TEST_CASE("Logs of neighbours do not mix, and reading is bounded") {
         writes.emplace_back(AppendEvent{1, event(seq, std::string(1000, 'a'))});
         writes.emplace_back(AppendEvent{2, event(seq, "b")});
     }
-    REQUIRE(store->commit(writes));
-    const auto some = store->read_events(1, 10, 5000);
+    REQUIRE(test::commit(*store, writes));
+    const auto some = test::read_events(*store, 1, 10, 5000);
     REQUIRE(some);
     CHECK(some->size() == 5);
     CHECK(some->front()->seq == 11);
-    CHECK(store->read_events(1, 10, 1)->size() == 1);
-    CHECK(store->read_events(2, 0, 4 * base::k_least_event_cost_bytes)->size() == 4);  // short ones
-    CHECK(store->read_events(1, 100, 5000)->empty());
+    CHECK(test::read_events(*store, 1, 10, 1)->size() == 1);
+    CHECK(test::read_events(*store, 2, 0, 4 * base::k_least_event_cost_bytes)->size() == 4);  // short ones
+    CHECK(test::read_events(*store, 1, 100, 5000)->empty());
     CHECK(store->purge_events(1, 51, 20).value() == 20);
     CHECK(store->purge_events(1, 51, 100).value() == 30);
-    CHECK(store->read_events(1, 0, 1)->front()->seq == 51);
-    CHECK(store->read_events(2, 0, 1)->front()->seq == 1);
+    CHECK(test::read_events(*store, 1, 0, 1)->front()->seq == 51);
+    CHECK(test::read_events(*store, 2, 0, 1)->front()->seq == 1);
 }
 
 TEST_CASE("Turns whose record was not written any more are found in the log") {
@@ -151,15 +158,19 @@ TEST_CASE("Turns whose record was not written any more are found in the log") {
         logged(6, 0, EventType::sandbox_paused),    logged(7, 3, EventType::text_delta),
         PutTurn{TurnRecord{1, 9, "", "", 1, 4, 1}}, PutTurn{TurnRecord{2, 1, "", "", 2, 3, 100}}};
     SECTION("without a record") {}
+    SECTION("with two records that are still open") {
+        writes.emplace_back(PutTurn{TurnRecord{2, 2, "key", "digest", 4, 0, 0}});
+        writes.emplace_back(PutTurn{TurnRecord{2, 3, "other", "digest", 7, 0, 0}});
+    }
     SECTION("with a record that is still open") {
         writes.emplace_back(PutTurn{TurnRecord{2, 2, "key", "digest", 4, 0, 0}});
     }
-    REQUIRE(store->commit(writes));
-    const auto snapshot = store->load();
-    REQUIRE(snapshot);
-    const auto& found = snapshot->unrecorded_turns;
+    REQUIRE(test::commit(*store, writes));
+    CHECK((*test::load(*store, conversation_record(1).id))->unrecorded_turns.empty());
+    const auto stored = test::load(*store, conversation_record(2).id);
+    REQUIRE(stored);
+    const auto& found = (*stored)->unrecorded_turns;
     REQUIRE(found.size() == 2);
-    CHECK(found[0].conversation_key == 2);
     CHECK(found[0].turn == 2);
     CHECK(found[0].first_seq == 4);
     CHECK(found[0].last_seq == 5);
@@ -172,13 +183,118 @@ TEST_CASE("Turns whose record was not written any more are found in the log") {
 TEST_CASE("Events whose conversation is gone are found without reading every event") {
     const test::TempDir dir;
     const auto store = open(dir.path() / "db");
+    Record cut = conversation_record(3);
+    cut.first_seq = 2;
     REQUIRE(
-        store->commit(std::vector<Write>{PutConversation{conversation_record(2)}, AppendEvent{1, event(1)},
-                                         AppendEvent{2, event(1)}, AppendEvent{7, event(1)}}));
-    const auto snapshot = store->load();
-    REQUIRE(snapshot);
-    CHECK(snapshot->orphaned_logs == std::vector<std::int64_t>{1, 7});
-    CHECK(snapshot->last_key == 7);
+        test::commit(*store, {PutConversation{conversation_record(2)}, PutConversation{cut},
+                              AppendEvent{1, event(1)}, AppendEvent{2, event(1)}, AppendEvent{3, event(1)},
+                              AppendEvent{3, event(2)}, AppendEvent{7, event(1)}}));
+    const auto state = test::load_start(*store);
+    REQUIRE(state);
+    std::vector<std::int64_t> keys;
+    for (const LeftEvents& left : state->left_events)
+        keys.push_back(left.key);
+    CHECK(keys == std::vector<std::int64_t>{1, 3, 7});
+    CHECK(state->left_events[1].below_seq == 2);
+    CHECK(state->last_key == 7);
+}
+
+TEST_CASE("Lists of the store are pages in order, of one user or all, and say where the next begins") {
+    const test::TempDir dir;
+    const auto store = open(dir.path() / "db");
+    std::vector<Write> writes;
+    for (std::int64_t key = 1; key <= 9; ++key) {
+        Record record = conversation_record(key);
+        record.user_id = key % 3 == 0 ? std::optional<std::string>("ann") : std::nullopt;
+        record.status = key < 5 ? Status::paused : Status::ended;
+        record.ttl_seconds = key == 2 ? 0 : static_cast<std::uint32_t>(100 - key);
+        writes.emplace_back(PutConversation{record});
+        sandbox::Record box;
+        box.id = record.sandbox_id;
+        box.conversation_id = record.id;
+        box.generation = static_cast<std::uint32_t>(key);
+        box.gone = key > 7;
+        writes.emplace_back(PutSandbox{box});
+    }
+    REQUIRE(test::commit(*store, writes));
+    const auto keys = [&](const ListRange& range, std::int64_t expected_next) {
+        std::vector<std::int64_t> found;
+        store->list(range, [&](base::Result<Listed<ListedConversation>> listed) {
+            REQUIRE(listed);
+            CHECK(listed->next_key == expected_next);
+            for (const auto& item : listed->items) {
+                found.push_back(item.record.key);
+                CHECK(item.sandbox.generation == item.record.key);
+            }
+        });
+        return found;
+    };
+    using Keys = std::vector<std::int64_t>;
+    CHECK(keys({{}, {}, ListOrder::oldest_first, 0, 4}, 4) == Keys{1, 2, 3, 4});
+    CHECK(keys({{}, {}, ListOrder::oldest_first, 8, 4}, 0) == Keys{9});
+    CHECK(keys({{}, {}, ListOrder::newest_first, 0, 4}, 6) == Keys{9, 8, 7, 6});
+    CHECK(keys({{}, {}, ListOrder::newest_first, 3, 4}, 0) == Keys{2, 1});
+    CHECK(keys({{}, "ann", ListOrder::newest_first, 0, 2}, 6) == Keys{9, 6});
+    CHECK(keys({Status::paused, "ann", ListOrder::oldest_first, 0, 2}, 0) == Keys{3});
+    CHECK(keys({{}, "nobody", ListOrder::oldest_first, 0, 2}, 0).empty());
+
+    const auto boxes = conversation::answered_at_once<Listed<sandbox::Record>>(
+        [&](auto done) { store->list_sandboxes(2, 4, std::move(done)); });
+    REQUIRE(boxes);
+    REQUIRE(boxes->items.size() == 4);
+    CHECK(boxes->items.front().id == "box3");
+    CHECK(boxes->next_key == 6);
+    const auto count = [&](const std::string& user, std::size_t limit) {
+        return conversation::answered_at_once<std::size_t>(
+                   [&](auto done) { store->count_open(user, limit, std::move(done)); })
+            .value();
+    };
+    CHECK(count("ann", 10) == 1);
+    CHECK(count("nobody", 10) == 0);
+    const auto ending = [&](bool has_ended, std::size_t limit) {
+        return conversation::answered_at_once<std::vector<Ending>>(
+                   [&](auto done) { store->find_ending(has_ended, limit, std::move(done)); })
+            .value();
+    };
+    REQUIRE(ending(false, 9).size() == 3);
+    CHECK(ending(false, 9).front().id == "conversation4");
+    CHECK(ending(false, 9).front().life == std::chrono::seconds{96});
+    REQUIRE(ending(true, 2).size() == 2);
+    CHECK(ending(true, 2).front().id == "conversation9");
+
+    const auto state = test::load_start(*store);
+    REQUIRE(state);
+    CHECK(state->by_status[Status::ended] == 5);
+    // Ended, with a sandbox that is not gone.
+    CHECK(state->unfinished == std::vector<std::string>{"conversation5", "conversation6", "conversation7"});
+    CHECK(state->owned.size() == 7);
+}
+
+TEST_CASE("What is asked of the store often goes through an index") {
+    const test::TempDir dir;
+    open(dir.path() / "db").reset();
+    SQLite::Database database((dir.path() / "db").string(), SQLite::OPEN_READWRITE);
+    const auto plan = [&](const std::string& sql) {
+        std::string text;
+        SQLite::Statement rows(database, "EXPLAIN QUERY PLAN " + sql);
+        while (rows.executeStep())
+            text += rows.getColumn(3).getString() + "\n";
+        return text;
+    };
+    using Catch::Matchers::ContainsSubstring;
+    CHECK_THAT(plan("SELECT * FROM conversations WHERE id = ?"), ContainsSubstring("conversations_by_id"));
+    const std::string by_end = plan(
+        "SELECT id FROM conversations WHERE ttl_seconds > 0 AND status <> 3 "
+        "ORDER BY created_at + 1000 * ttl_seconds LIMIT ?");
+    CHECK_THAT(by_end, ContainsSubstring("conversations_by_end"));
+    CHECK_THAT(by_end, !ContainsSubstring("TEMP B-TREE"));
+    const std::string by_user =
+        plan("SELECT * FROM conversations WHERE user_id = ? AND key > ? ORDER BY key LIMIT ?");
+    CHECK_THAT(by_user, ContainsSubstring("conversations_by_user"));
+    CHECK_THAT(by_user, !ContainsSubstring("TEMP B-TREE"));
+    CHECK_THAT(plan("SELECT conversations.id FROM turns JOIN conversations ON key = turns.id >> 36 WHERE "
+                    "turns.last_seq = 0"),
+               ContainsSubstring("open_turns"));
 }
 
 TEST_CASE("The database is readable by its owner alone") {
@@ -186,7 +302,7 @@ TEST_CASE("The database is readable by its owner alone") {
     const auto store = open(dir.path() / "db");
     std::uintmax_t wal_bytes = 0;
     store->on_commit([&](std::uintmax_t bytes) { wal_bytes = bytes; });
-    REQUIRE(store->commit(std::vector<Write>{AppendEvent{1, event(1)}}));
+    REQUIRE(test::commit(*store, {AppendEvent{1, event(1)}}));
     CHECK(wal_bytes > 0);
     for (const char* name : {"db", "db-wal", "db-shm"}) {
         struct stat status {};
@@ -199,8 +315,7 @@ TEST_CASE("Another process can make a checkpoint while the database is shared, a
     const test::TempDir dir;
     const auto store = open(dir.path() / "db");
     const auto commit = [&](std::uint64_t seq) {
-        return store->commit(std::vector<Write>{AppendEvent{1, event(seq, std::string(10'000, 'x'))}})
-            .has_value();
+        return test::commit(*store, {AppendEvent{1, event(seq, std::string(10'000, 'x'))}}).has_value();
     };
     REQUIRE(store->set_sharing(SqliteStore::Sharing::exclusive));
     REQUIRE(commit(1));
@@ -219,7 +334,7 @@ TEST_CASE("Another process can make a checkpoint while the database is shared, a
     REQUIRE(commit(3));
     REQUIRE(store->set_sharing(SqliteStore::Sharing::exclusive));
     REQUIRE(commit(4));
-    CHECK(store->read_events(1, 0, 1'000'000)->size() == 4);
+    CHECK(test::read_events(*store, 1, 0, 1'000'000)->size() == 4);
 }
 
 TEST_CASE("A damaged database is refused in clear words") {
@@ -240,9 +355,9 @@ TEST_CASE("A large database is opened and loaded without reading all of it") {
     REQUIRE(size > 30'000'000);
     const std::uint64_t before = bytes_read();
     const auto store = open(dir.path() / "db");
-    REQUIRE(store->load()->conversations.size() == 1);
+    REQUIRE(test::load_start(*store)->last_key == 1);
     CHECK(bytes_read() - before < size / 20);
-    CHECK(store->read_events(1, 799, 1'000'000)->size() == 1);
+    CHECK(test::read_events(*store, 1, 799, 1'000'000)->size() == 1);
 }
 
 TEST_CASE("A database that was cut short is refused at once") {
@@ -269,14 +384,14 @@ TEST_CASE("Damage that a read meets is told in clear words, and ends the writing
         file << std::string(size / 10 * 8, '\xff');
     }
     std::uint64_t after = 0;
-    auto read = store->read_events(1, after, 1);
-    for (; read && !read->empty(); read = store->read_events(1, after, 1))
+    auto read = test::read_events(*store, 1, after, 1);
+    for (; read && !read->empty(); read = test::read_events(*store, 1, after, 1))
         after = read->back()->seq;
     REQUIRE_FALSE(read);
     CHECK(read.error().detail().find("is damaged") != std::string::npos);
     CHECK(read.error().detail().find("restore the database from a backup") != std::string::npos);
     CHECK(store->usable().error().detail() == read.error().detail());
-    CHECK_FALSE(store->commit(std::vector<Write>{PutConversation{conversation_record(2)}}));
+    CHECK_FALSE(test::commit(*store, {PutConversation{conversation_record(2)}}));
 }
 
 TEST_CASE("A database whose file or log is no longer where it was opened takes no writes until it is back") {
@@ -284,7 +399,7 @@ TEST_CASE("A database whose file or log is no longer where it was opened takes n
     const auto file = dir.path() / "db";
     const auto store = open(file);
     const auto commit = [&](std::int64_t key) {
-        return store->commit(std::vector<Write>{PutConversation{conversation_record(key)}});
+        return test::commit(*store, {PutConversation{conversation_record(key)}});
     };
     REQUIRE(commit(1));
     store->check_files();
@@ -303,5 +418,5 @@ TEST_CASE("A database whose file or log is no longer where it was opened takes n
         store->check_files();
         CHECK(commit(3));
     }
-    CHECK(store->load()->conversations.size() == 2);
+    CHECK(test::load_start(*store)->by_status[Status::active] == 2);
 }

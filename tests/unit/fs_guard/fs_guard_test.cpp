@@ -20,6 +20,7 @@
 #include "fs-guard/disk_meter.hpp"
 #include "fs-guard/helper_client.hpp"
 #include "fs-guard/workspaces.hpp"
+#include "tests/support/store_calls.hpp"
 
 namespace {
 
@@ -292,8 +293,8 @@ TEST_CASE("checkpointer: the log begins anew under a load that never rests, and 
     checkpointer.reset();
     // Page by page: a busy machine lets this be gigabytes.
     std::uint64_t found = 0;
-    for (auto page = store->read_events(1, 0, 1UL << 26); page.value().size() > 0;
-         page = store->read_events(1, found, 1UL << 26)) {
+    for (auto page = test::read_events(*store, 1, 0, 1UL << 26); page.value().size() > 0;
+         page = test::read_events(*store, 1, found, 1UL << 26)) {
         REQUIRE(page->front()->seq == found + 1);
         found += page->size();
     }

@@ -27,6 +27,7 @@ struct Scene {
     std::function<void(base::Result<void>)> on_held;
     std::function<void(base::Result<fs_guard::Inspection>)> on_looked;
     bool stands_still = true;
+    std::optional<fs_guard::Members> members = fs_guard::Members{7, {7, 8}};
     int let_go = 0;
     std::optional<base::Result<fs_guard::Inspection>> answer;
     fs_guard::Inspector inspector{{timers,
@@ -35,7 +36,11 @@ struct Scene {
                                        ++let_go;
                                        return stands_still;
                                    },
-                                   [this](const std::string&, auto done) { on_looked = std::move(done); }}};
+                                   [this](const std::string&) { return members; },
+                                   [this](const std::string&, const fs_guard::Members& seen, auto done) {
+                                       REQUIRE(seen.first == members->first);
+                                       on_looked = std::move(done);
+                                   }}};
 };
 
 }  // namespace
@@ -54,6 +59,19 @@ TEST_CASE("inspector: it is looked at while it stands still, and goes on before 
     CHECK(scene.let_go == 1);
     CHECK(scene.found().stood_still);
     CHECK(scene.found().tree.bytes == 7);
+    CHECK(scene.timers.idle());
+}
+
+TEST_CASE("inspector: a sandbox whose processes are gone is not looked at") {
+    Scene scene;
+    scene.members.reset();
+    scene.inspect();
+    scene.on_held(base::Error(base::Errc::sandbox_failed, "it is not ready"));
+    CHECK_FALSE(scene.answer.has_value());  // later, from the loop
+    REQUIRE(scene.timers.run_deferred());
+    CHECK_FALSE(scene.on_looked);
+    REQUIRE(scene.answer.has_value());
+    CHECK(scene.answer->error().code() == base::Errc::sandbox_gone);
     CHECK(scene.timers.idle());
 }
 

@@ -12,6 +12,7 @@
 #include "core/sandbox/manager.hpp"
 #include "http/access/stream_tokens.hpp"
 #include "http/api/api.hpp"
+#include "tests/support/asked.hpp"
 #include "tests/support/fake_world.hpp"
 #include "tests/unit/http/openapi_checker.hpp"
 #include "tests/unit/http/test_server.hpp"
@@ -40,14 +41,14 @@ class ApiServer final : public ServerThread {
   public:
     ApiServer() : ServerThread(&user_keys, &k_tokens) {
         sandboxes_.emplace(
-            sandbox::ManagerPorts{world.clock, world.timers, world, world, world, world, world},
+            sandbox::ManagerPorts{world.clock, world.timers, world, world, world, world, world, world.node},
             sandbox::ManagerSettings{2, {}});
         journal_.emplace(world.store, world.timers);
         conversation::ManagerSettings settings;
         settings.agents = {{"shell", sandbox::AgentSpec::Kind::shell, {}, {}},
                            {"echo", sandbox::AgentSpec::Kind::echo, {}, {}}};
         manager_.emplace(world.clock, world.timers, *sandboxes_, *journal_, world.store, settings);
-        manager_->restore(world.store.load().value()).value();
+        manager_->restore(load_start(world.store).value()).value();
         http::SystemInfo system;
         system.version = "1.2.3";
         system.default_agent = "shell";

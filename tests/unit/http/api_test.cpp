@@ -1,5 +1,9 @@
 // The routes of the API over the real managers and a world of fakes (api_server.hpp).
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+
 #include "http/api/ownership.hpp"
+#include "tests/support/websocket_client.hpp"
 #include "tests/unit/http/api_server.hpp"
 
 using namespace atl;
@@ -167,6 +171,40 @@ TEST_CASE("a message starts a turn; a second one has to wait; its key makes a re
     const auto page = server.call_json("GET", path + "/events");
     CHECK(page["events"].back()["type"] == "done");
     CHECK(server.code("POST", path + "/interrupt") == "no_turn");
+}
+
+TEST_CASE(
+    "over a store that answers later, a page, a stream and a WebSocket have the whole log, a key one turn") {
+    ApiServer server;
+    const std::string path = "/v1/conversations/" + server.create();
+    const HeaderList key{{"Idempotency-Key", "k1"}};
+    server.on_loop([&] {
+        server.world.store.later = [&](std::function<void()> answer) {
+            server.world.later(std::move(answer));
+        };
+    });
+    const auto started = server.call("POST", path + "/messages", R"({"content":"hi"})", key);
+    CHECK(started.status == 202);
+    // More than the window keeps.
+    for (std::size_t at = 0; at < base::k_live_window_events + 200; ++at)
+        server.agent_says("text_delta", R"({"delta":"x"})");
+    server.agent_ends_turn();
+    REQUIRE(server.eventually(
+        [&] { return server.world.store.events.rbegin()->second->type == EventType::done; }));
+    const std::uint64_t last =
+        server.on_loop([&] { return server.world.store.events.rbegin()->first.second; });
+    const auto page = server.call_json("GET", path + "/events?limit=10000");
+    CHECK(page["next"] == last);
+    REQUIRE(page["events"].size() == last);
+    auto client = server.client();
+    REQUIRE(client.open_stream("GET", path + "/events").status == 200);
+    WebSocketClient socket(server.client(), path + "/ws");
+    for (std::uint64_t seq = 1; seq <= last; ++seq) {
+        REQUIRE(page["events"][seq - 1]["seq"] == seq);
+        REQUIRE(client.next_event()->id == std::to_string(seq));
+        REQUIRE(json::parse(socket.next_text())["seq"] == seq);
+    }
+    CHECK(server.call("POST", path + "/messages", R"({"content":"hi"})", key).body == started.body);
 }
 
 TEST_CASE("a message's own stream has its turn and ends with done") {
@@ -383,12 +421,21 @@ TEST_CASE("a route that is not of anybody's and says nothing of user keys is ref
         const bool aborted = false;
         http::RequestContext context(request, nullptr, aborted);
         REQUIRE(route.guard);
-        CHECK(route.guard(context).has_value());
+        // It waits for nothing.
+        const auto guarded = [&] {
+            base::Result<void> answer;
+            boost::asio::io_context loop;
+            boost::asio::co_spawn(loop.get_executor(), route.guard(context),
+                                  [&](std::exception_ptr, base::Result<void> told) { answer = told; });
+            loop.run();
+            return answer;
+        };
+        CHECK(guarded().has_value());
         context.principal.user_id = "alice";
-        CHECK(route.guard(context).error().code() == base::Errc::key_restricted);
+        CHECK(guarded().error().code() == base::Errc::key_restricted);
         context.principal.user_id.reset();
         context.principal.scope = http::Scope::read;
-        CHECK(route.guard(context).error().code() == base::Errc::key_restricted);
+        CHECK(guarded().error().code() == base::Errc::key_restricted);
     });
 }
 

@@ -6,6 +6,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "http/wire/json_reader.hpp"
+#include "tests/unit/http/fake_server.hpp"
 #include "tests/unit/http/test_server.hpp"
 
 using namespace atl;
@@ -134,29 +135,34 @@ TEST_CASE("A body gives its memory back with its connection, and before a respon
 }
 
 TEST_CASE("A wait for memory has a deadline, and the body behind it one of its own") {
-    TestSettings settings = small_budget();
-    settings.body_deadline = 300ms;
-    TestServer server(settings);
-    Watched budget(server);
+    TestRoutes routes;
+    FakeServer server(small_budget(), routes.routes());
     // It has its place until its handler has answered.
-    auto first = server.client();
-    first.send_raw(head("GET /slow", "Content-Length: " + std::to_string(k_long) + "\r\n") +
-                   std::string(k_long, 'a'));
-    REQUIRE(server.eventually([&] { return server.reply != nullptr; }));
-    auto second = server.client();
-    second.send_raw(post_of(k_long) + std::string(k_long / 2, 'a'));
-    REQUIRE(budget.becomes(k_long, 1));
-    const auto refused = second.read_response();
-    CHECK(refused.status == 503);
-    CHECK(code_of(refused) == "capacity");
-    CHECK_FALSE(refused.header("retry-after").empty());
-    CHECK(budget.becomes(k_long, 0));
-    server.on_loop([&] { std::exchange(server.reply, nullptr)(std::string("1")); });
-    CHECK(first.read_response().status == 200);
-    auto third = server.client();
-    third.send_raw(post_of(k_long) + std::string(k_long / 2, 'a'));
-    CHECK(code_of(third.read_response()) == "request_timeout");
-    CHECK(budget.becomes(0, 0));
+    const auto first = server.connect();
+    first->send(head("GET /slow", "Content-Length: " + std::to_string(k_long) + "\r\n") +
+                std::string(k_long, 'a'));
+    const auto second = server.connect();
+    second->send(post_of(k_long) + std::string(k_long / 2, 'a'));
+    server.advance(base::k_body_deadline - 1ms);
+    REQUIRE(routes.reply != nullptr);
+    CHECK(server.bodies().used_bytes() == k_long);
+    CHECK(server.bodies().waiting() == 1);
+    server.advance(1ms);
+    const auto refused = server.take(*second);
+    CHECK(problem_in(refused) == "503 capacity");
+    CHECK(refused.find("\r\nRetry-After: ") != std::string::npos);
+    CHECK(server.bodies().waiting() == 0);
+    const auto third = server.connect();
+    third->send(post_of(k_long) + std::string(k_long / 2, 'a'));
+    server.advance(base::k_body_deadline - 1ms);
+    CHECK(server.bodies().waiting() == 1);
+    std::exchange(routes.reply, nullptr)(std::string("1"));
+    CHECK(server.take(*first).starts_with("HTTP/1.1 200 "));
+    server.advance(base::k_body_deadline - 1ms);
+    CHECK(server.take(*third).empty());
+    server.advance(1ms);
+    CHECK(problem_in(server.take(*third)) == "408 request_timeout");
+    CHECK(server.bodies().used_bytes() == 0);
 }
 
 TEST_CASE("What is read ahead of a request that is not served yet is bounded") {

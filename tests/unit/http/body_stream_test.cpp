@@ -8,6 +8,7 @@
 
 #include "http/wire/body_reader.hpp"
 #include "http/wire/json_reader.hpp"
+#include "tests/unit/http/fake_server.hpp"
 #include "tests/unit/http/streaming_server.hpp"
 #include "tests/unit/http/test_tls.hpp"
 
@@ -23,9 +24,27 @@ std::string head(std::string_view path, std::string_view fields) {
 }
 
 const std::string k_chunked = "Transfer-Encoding: chunked\r\n";
+// A whole request, and the answer "ok" to it.
+const std::string k_next = head("/echo", "Content-Length: 2\r\n") + "ok";
+const std::string k_get_scripted = "GET /scripted HTTP/1.1\r\nHost: localhost\r\nX-API-Key: test-key\r\n\r\n";
 
 std::string code_of(const HttpResponse& response) {
     return http::parse_json(response.body).value()["code"].get<std::string>();
+}
+
+void read_to(HttpClient& client, std::string_view end) {
+    std::string seen;
+    while (!seen.ends_with(end))
+        seen += client.read_raw(1);
+}
+
+// The body has more to come; its handler reads it already.
+void begin_body(StreamingServer& server, HttpClient& client, std::string_view path) {
+    client.send_raw(head(path, "Content-Length: 100\r\n") + "part");
+    if (path == "/echo")
+        REQUIRE(client.read_response(HttpClient::Body::none).status == 200);
+    else
+        REQUIRE(server.eventually([&] { return server.begun == 1; }));
 }
 
 bool has_input(const HttpClient& client) {
@@ -51,21 +70,20 @@ int end_of(const HttpClient& client) {
 TEST_CASE("a streamed body is echoed while it is read, and the next request is answered") {
     StreamingServer server;
     auto client = server.client();
-    const auto next = head("/echo", "Content-Length: 2\r\n") + "ok";
-    client.send_raw(head("/echo", "Content-Length: 5\r\n") + "hello" + next);
+    client.send_raw(head("/echo", "Content-Length: 5\r\n") + "hello" + k_next);
     const auto whole = client.read_response();
     CHECK(whole.status == 200);
     CHECK(whole.header("content-length") == "5");
     CHECK(whole.body == "hello");
     CHECK(client.read_response().body == "ok");
 
-    client.send_raw(head("/echo", k_chunked) + "3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nTrailer: t\r\n\r\n" + next);
+    client.send_raw(head("/echo", k_chunked) + "3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nTrailer: t\r\n\r\n" + k_next);
     const auto chunked = client.read_response();
     CHECK(chunked.header("transfer-encoding") == "chunked");
     CHECK(chunked.body == "abcde");
     CHECK(client.read_response().body == "ok");
 
-    client.send_raw(head("/echo", "") + head("/echo", "Content-Length: 0\r\n") + next);
+    client.send_raw(head("/echo", "") + head("/echo", "Content-Length: 0\r\n") + k_next);
     CHECK(client.read_response().body.empty());
     CHECK(client.read_response().body.empty());
     CHECK(client.read_response().body == "ok");
@@ -76,9 +94,7 @@ TEST_CASE("a piece of a streamed body is handed on before more of it comes, howe
     StreamingServer server;
     auto client = server.client();
     client.send_raw(head("/echo", k_chunked) + "1\r\na\r\n");
-    std::string seen = client.read_raw(1);
-    while (!seen.ends_with("1\r\na\r\n"))
-        seen += client.read_raw(1);
+    read_to(client, "1\r\na\r\n");
     for (const char c : std::string("bcd")) {
         const std::string chunk = std::string("1\r\n") + c + "\r\n";
         client.send_raw(chunk);
@@ -135,11 +151,10 @@ TEST_CASE("an answer before the end of a body arrives, and ends the connection u
     StreamingServer server;
     const char* path = GENERATE("/ignore", "/first");
     auto client = server.client();
-    const auto next = head("/echo", "Content-Length: 2\r\n") + "ok";
-    client.send_raw(head(path, "Content-Length: 100\r\n") + std::string(100, 'x') + next);
+    client.send_raw(head(path, "Content-Length: 100\r\n") + std::string(100, 'x') + k_next);
     CHECK(client.read_response().header("connection").empty());
     CHECK(client.read_response().body == "ok");
-    client.send_raw(head(path, k_chunked) + "5\r\nhello\r\n0\r\n\r\n" + next);
+    client.send_raw(head(path, k_chunked) + "5\r\nhello\r\n0\r\n\r\n" + k_next);
     CHECK(client.read_response().header("connection").empty());
     CHECK(client.read_response().body == "ok");
 
@@ -179,29 +194,23 @@ TEST_CASE("a bad chunk in the middle of a streamed body is an error that stays")
 
     // The response has begun: its end must not look like one.
     client.send_raw(head("/echo", k_chunked) + "5\r\nhello\r\n");
-    std::string seen;
-    while (!seen.ends_with("5\r\nhello\r\n"))
-        seen += client.read_raw(1);
+    read_to(client, "5\r\nhello\r\n");
     client.send_raw("zz\r\nworld");
     CHECK(client.read_until_close().find("0\r\n\r\n") == std::string::npos);
 }
 
 TEST_CASE("a client that goes away in the middle of a body is noticed") {
     StreamingServer server;
-    const char* path = GENERATE("/count", "/echo");
+    const std::string path = GENERATE("/count", "/echo");
     auto client = server.client();
-    client.send_raw(head(path, "Content-Length: 100\r\n") + "part");
-    if (path == std::string("/echo"))
-        CHECK(client.read_response(HttpClient::Body::none).status == 200);
-    else
-        REQUIRE(server.eventually([&] { return server.begun == 1; }));
+    begin_body(server, client, path);
     SECTION("by a close") {
         client.close();
         CHECK(server.eventually([&] { return server.connections_now() == 0; }));
     }
     SECTION("by the end of its sending side") {
         client.shutdown_send();
-        if (path == std::string("/count"))
+        if (path == "/count")
             CHECK(client.read_response().status == 400);
         else
             client.read_until_close();
@@ -219,90 +228,74 @@ TEST_CASE("a client that ends its sending side with its body is answered") {
 }
 
 TEST_CASE("a body that trickles in is cut off, one that keeps its pace is not") {
-    TestSettings settings;
-    settings.body_deadline = 400ms;
-    StreamingServer server(settings);
-    auto client = server.client();
-    client.send_raw(head("/count", "Content-Length: 100\r\n") + "a");
-    CHECK(code_of(client.read_response()) == "request_timeout");
+    StreamingRoutes routes;
+    FakeServer server({}, routes.routes());
+    const auto silent = server.connect();
+    silent->send(head("/count", "Content-Length: 100\r\n") + "a");
+    server.advance(base::k_body_deadline - 1ms);
+    CHECK(server.take(*silent).empty());
+    server.advance(1ms);
+    CHECK(problem_in(server.take(*silent)) == "408 request_timeout");
 
-    // Each byte comes in time; 64 KiB of them would not. Another request keeps this client busy meanwhile.
-    auto other = server.client();
-    client.send_raw(head("/echo", "Content-Length: 1000000\r\n") + "x");
-    client.read_response(HttpClient::Body::none);
-    std::size_t bytes = 0;
-    CHECK_THROWS([&] {
-        while (bytes < http::k_body_slice_bytes) {
-            client.read_raw(1);
-            ++bytes;
-            other.request("POST", "/echo", "x");
-            client.send_raw("x");
-        }
-    }());
-    CHECK(bytes < http::k_body_slice_bytes);
-    client.close();
-
-    const std::string slice(http::k_body_slice_bytes, 'x');
-    client.send_raw(head("/echo", "Content-Length: 100000000000\r\n") + slice);
-    client.read_response(HttpClient::Body::none);
-    const auto until = std::chrono::steady_clock::now() + 3 * settings.body_deadline;
-    while (std::chrono::steady_clock::now() < until) {
-        REQUIRE(client.read_raw(slice.size()) == slice);
-        client.send_raw(slice);
+    // Each byte comes in time; 64 KiB of them would not.
+    const auto slow = server.connect();
+    slow->send(head("/echo", "Content-Length: 1000000\r\n") + "x");
+    int seconds = 0;
+    for (; seconds < 100 && !slow->is_closed(); ++seconds) {
+        server.advance(1s);
+        slow->send("x");
     }
+    CHECK(seconds == base::k_body_deadline.count());
+
+    const std::string slice(base::k_body_slice_bytes, 'x');
+    const auto steady = server.connect();
+    steady->send(head("/echo", "Content-Length: 100000000000\r\n"));
+    for (int i = 0; i < 5; ++i) {
+        steady->send(slice);
+        server.advance(base::k_body_deadline - 1ms);
+        REQUIRE(server.take(*steady).ends_with(slice));
+    }
+    server.advance(1ms);
+    CHECK(steady->is_closed());
 }
 
 TEST_CASE("the time in which the handler does not read is not the client's") {
-    TestSettings settings;
-    settings.body_deadline = 100ms;
-    StreamingServer server(settings);
-    auto client = server.client();
-    client.send_raw(head("/hold", "Content-Length: 8\r\n") + "half");
-    auto other = server.client();
-    const auto until = std::chrono::steady_clock::now() + 3 * settings.body_deadline;
-    while (std::chrono::steady_clock::now() < until)
-        CHECK(other.request("POST", "/echo", "x").status == 200);
-    client.send_raw("more");
-    server.let_go();
-    CHECK(client.read_response().body == "8");
+    StreamingRoutes routes;
+    FakeServer server({}, routes.routes());
+    const auto peer = server.connect();
+    peer->send(head("/hold", "Content-Length: 8\r\n") + "half");
+    server.advance(1h);
+    peer->send("more");
+    REQUIRE(routes.held != nullptr);
+    routes.held(std::string());
+    CHECK(server.take(*peer).ends_with("\r\n\r\n8"));
 }
 
 TEST_CASE("a client that sends all before it reads is cut off, and holds up nobody") {
-    TestSettings settings;
-    settings.write_deadline = 300ms;
-    StreamingServer server(settings);
-    auto client = server.client();
-    constexpr std::size_t k_much = 100'000'000;
-    std::string error;
-    std::thread sender([&] {
-        try {
-            client.send_raw(head("/echo", "Content-Length: " + std::to_string(k_much) + "\r\n") +
-                            std::string(k_much, 'x'));
-        } catch (const std::exception& failure) {
-            error = failure.what();
-        }
-    });
-    auto other = server.client();
-    for (int i = 0; i < 20; ++i)
-        CHECK(other.request("POST", "/echo", "short").body == "short");
-    sender.join();
-    CHECK_FALSE(error.empty());
-    other.close();
-    CHECK(server.eventually([&] { return server.connections_now() == 0; }));
+    StreamingRoutes routes;
+    FakeServer server({}, routes.routes());
+    const auto greedy = server.connect();
+    greedy->take_only(1'000'000);
+    greedy->send(head("/echo", "Content-Length: 10000000\r\n") + std::string(10'000'000, 'x'));
+    const auto other = server.connect();
+    other->send(head("/echo", "Content-Length: 5\r\n") + "short");
+    CHECK(server.take(*other).ends_with("short"));
+    server.advance(base::k_write_deadline - 1ms);
+    CHECK_FALSE(greedy->is_closed());
+    server.advance(1ms);
+    CHECK(greedy->was_reset());
+    CHECK(greedy->take().size() == 1'000'000);
+    CHECK(server.connections() == 1);
 }
 
 TEST_CASE("a server that stops cuts a body off after its grace") {
     StreamingServer server;
     auto client = server.client();
-    const char* path = GENERATE("/count", "/echo");
-    client.send_raw(head(path, "Content-Length: 100\r\n") + "part");
-    if (path == std::string("/echo"))
-        client.read_response(HttpClient::Body::none);
-    else
-        REQUIRE(server.eventually([&] { return server.begun == 1; }));
+    const std::string path = GENERATE("/count", "/echo");
+    begin_body(server, client, path);
     server.stop(10ms);
     CHECK(server.is_stopped());
-    if (path == std::string("/count")) {
+    if (path == "/count") {
         REQUIRE(server.failures.size() == 2);
         CHECK(server.failures[1].code() == base::Errc::shutting_down);
     }
@@ -343,7 +336,7 @@ TEST_CASE("a source that yields less or more than it promised cuts the connectio
     server.script.text = std::string(50, 'a');
     server.promised = GENERATE(49U, 51U, 45U, 5U, 0U);
     auto client = server.client();
-    client.send_raw("GET /scripted HTTP/1.1\r\nHost: localhost\r\nX-API-Key: test-key\r\n\r\n");
+    client.send_raw(k_get_scripted);
     const auto seen = client.read_until_close();
     const auto body = seen.substr(std::min(seen.find("\r\n\r\n"), seen.size()));
     CHECK(static_cast<std::size_t>(std::count(body.begin(), body.end(), 'a')) <
@@ -376,7 +369,7 @@ TEST_CASE("a source that fails before its first byte is an error response, later
     CHECK(server.connections() == 1);
 
     server.script.text = std::string(50, 'a');
-    client.send_raw("GET /scripted HTTP/1.1\r\nHost: localhost\r\nX-API-Key: test-key\r\n\r\n");
+    client.send_raw(k_get_scripted);
     CHECK(client.read_until_close().find("0\r\n\r\n") == std::string::npos);
     // Without a length and without chunks only a reset says that something is missing.
     client.send_raw("GET /scripted HTTP/1.0\r\nX-API-Key: test-key\r\n\r\n");

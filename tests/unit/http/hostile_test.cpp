@@ -1,11 +1,11 @@
-// Hostile HTTP against a real server: requests whose end two readers may see in different places are refused,
+// Hostile HTTP: requests whose end two readers may see in different places are refused,
 // the connection ends with the refusal, and no request behind them is ever answered (RFC 9112 sections 2.2,
 // 5, 6, 7, 11).
-#include <poll.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include "tests/unit/http/fake_server.hpp"
 #include "tests/unit/http/test_server.hpp"
 
 using namespace atl;
@@ -355,36 +355,39 @@ TEST_CASE("answers to pipelined requests keep their bodies apart") {
 }
 
 TEST_CASE("a client that pipelines and never reads is cut off") {
-    TestSettings settings;
-    settings.write_deadline = 100ms;
-    TestServer server(settings);
-    auto client = server.client();
-    std::string all;
+    TestRoutes routes;
+    FakeServer server({}, routes.routes());
+    const auto peer = server.connect();
+    peer->take_only(1'000'000);
     for (int i = 0; i < 20; ++i)
-        all += head("GET /big?bytes=5000000 HTTP/1.1");
-    client.send_raw(all);
-    CHECK(server.eventually([&] { return server.connections_now() == 0; }));
+        peer->send(head("GET /big?bytes=5000000 HTTP/1.1"));
+    server.advance(base::k_write_deadline - 1ms);
+    CHECK(server.connections() == 1);
+    server.advance(1ms);
+    CHECK(server.connections() == 0);
 }
 
 TEST_CASE("a client that sends byte after byte is cut off at the deadline of the whole") {
-    TestSettings settings;
-    settings.header_deadline = 200ms;
-    settings.body_deadline = 200ms;
-    TestServer server(settings);
-    for (const auto& beginning :
-         {std::string("GET /hello HTTP/1.1\r\nA: "), post("Content-Length: 1000000\r\n"), chunked("5;")}) {
+    TestRoutes routes;
+    FakeServer server({}, routes.routes());
+    const std::vector<std::pair<std::string, std::chrono::seconds>> beginnings{
+        {"GET /hello HTTP/1.1\r\nA: ", base::k_header_deadline},
+        {post("Content-Length: 1000000\r\n"), base::k_body_deadline},
+        {chunked("5;"), base::k_body_deadline}};
+    for (const auto& [beginning, deadline] : beginnings) {
         INFO(beginning);
-        auto client = server.client();
-        client.send_raw(beginning);
-        pollfd answered{client.fd(), POLLIN, 0};
+        const auto peer = server.connect();
+        peer->send(beginning);
         int bytes = 0;
-        while (bytes < 2000 && ::poll(&answered, 1, 5) == 0) {
-            client.send_raw("a");
-            ++bytes;
+        for (; bytes < 100 && !peer->input_ended(); ++bytes) {
+            server.advance(1s);
+            peer->send("a");
+            server.run();
         }
-        CHECK(bytes < 2000);
-        CHECK(client.read_response().status == 408);
-        CHECK_FALSE(client.connected());
+        CHECK(std::chrono::seconds(bytes) == deadline);
+        CHECK(server.take(*peer).starts_with("HTTP/1.1 408 "));
+        server.advance(http::WireSettings().linger_deadline);
+        CHECK(peer->is_closed());
     }
 }
 

@@ -1,4 +1,4 @@
-// A server with one WebSocket route, whose events and actions a test scripts.
+// A WebSocket route whose events and actions a test scripts, and a server with it.
 #pragma once
 
 #include <list>
@@ -52,44 +52,50 @@ class ScriptedFeed final : public http::EventFeed {
     std::uint64_t cursor_;
 };
 
-class SocketServer final : public ServerThread {
-  public:
-    explicit SocketServer(TestSettings settings = {}) {
-        std::vector<http::Route> routes;
-        routes.push_back({http::Method::get, "/ws", "ws", "",
-                          [this](auto& context) { return async_open(*this, context); }});
-        routes.back().query = {{"after", "{}", ""}};
-        start(std::move(settings), http::Router(std::move(routes)), "127.0.0.1:0");
+/// The head of an opening handshake, with one field changed or, if `value` is empty, left out. A field that
+/// is not usual is added.
+inline std::string handshake(const std::string& name = "", const std::string& value = "") {
+    std::string out = "GET /ws HTTP/1.1\r\nHost: localhost\r\nX-API-Key: test-key\r\n";
+    const auto add = [&](const std::string& field, const std::string& used) {
+        if (!used.empty())
+            out.append(field).append(": ").append(used).append("\r\n");
+    };
+    bool usual_name = false;
+    for (const auto& [field, usual] : k_websocket_headers) {
+        usual_name = usual_name || field == name;
+        add(field, field == name ? value : usual);
     }
-    ~SocketServer() { finish(); }
+    if (!usual_name)
+        add(name, value);
+    return out + "\r\n";
+}
 
-    WebSocketClient open(const std::string& target = "/ws") { return {client(), target}; }
-    WebSocketClient open_deflate(const std::string& target = "/ws") {
-        return {client(), target, k_deflate_offer};
+/// The route, and what a test knows of it and does with it; used on the loop only.
+class SocketRoutes {
+  public:
+    /// They refer to this object.
+    std::vector<http::Route> routes() {
+        std::vector<http::Route> all;
+        all.push_back({http::Method::get, "/ws", "ws", "",
+                       [this](auto& context) { return async_open(*this, context); }});
+        all.back().query = {{"after", "{}", ""}};
+        return all;
     }
-    void change(const std::function<void()>& what) {
-        on_loop([&] {
-            what();
-            for (const auto& wake : script.wakes)
-                wake(script.wakes.size());
-        });
-    }
-    void publish(std::size_t count = 1, std::size_t bytes = 0) {
-        change([&] {
-            for (std::size_t i = 0; i < count; ++i) {
-                const auto seq = script.events.size() + 1;
-                const std::string text = Json{{"seq", seq}, {"pad", std::string(bytes, 'p')}}.dump();
-                add_event(text);
-            }
-        });
-    }
-    /// On the loop.
     void add_event(std::string text) {
         script.events.push_back(std::make_shared<conversation::Event>(conversation::Event{
             script.events.size() + 1, conversation::EventType::text_delta, 1, std::move(text)}));
     }
+    void add_events(std::size_t count = 1, std::size_t bytes = 0) {
+        for (std::size_t i = 0; i < count; ++i) {
+            const auto seq = script.events.size() + 1;
+            add_event(Json{{"seq", seq}, {"pad", std::string(bytes, 'p')}}.dump());
+        }
+    }
+    void wake_all() {
+        for (const auto& wake : script.wakes)
+            wake(script.wakes.size());
+    }
 
-    // Used on the loop only.
     Script script;
     std::vector<std::string> contents;
     std::vector<std::string> keys;
@@ -101,7 +107,7 @@ class SocketServer final : public ServerThread {
     http::SharedDeflate deflate;
 
   private:
-    static base::Task<base::Result<http::Response>> async_open(SocketServer& self,
+    static base::Task<base::Result<http::Response>> async_open(SocketRoutes& self,
                                                                http::RequestContext& context) {
         if (const auto valid = http::check_handshake(context.request); valid.has_error())
             co_return valid.error();
@@ -132,6 +138,28 @@ class SocketServer final : public ServerThread {
         auto session =
             std::make_unique<http::WebSocketSession>(std::move(feed), std::move(actions), 100'000, deflate);
         co_return http::accept_handshake(context.request, *agreement, std::move(session));
+    }
+};
+
+class SocketServer final : public ServerThread, public SocketRoutes {
+  public:
+    explicit SocketServer(TestSettings settings = {}) {
+        start(std::move(settings), http::Router(routes()), "127.0.0.1:0");
+    }
+    ~SocketServer() { finish(); }
+
+    WebSocketClient open(const std::string& target = "/ws") { return {client(), target}; }
+    WebSocketClient open_deflate(const std::string& target = "/ws") {
+        return {client(), target, k_deflate_offer};
+    }
+    void change(const std::function<void()>& what) {
+        on_loop([&] {
+            what();
+            wake_all();
+        });
+    }
+    void publish(std::size_t count = 1, std::size_t bytes = 0) {
+        change([&] { add_events(count, bytes); });
     }
 };
 

@@ -1,4 +1,4 @@
-// A server with routes whose bodies stream, in both directions.
+// Routes whose bodies stream, in both directions, and a server with them.
 #pragma once
 
 #include <algorithm>
@@ -54,17 +54,23 @@ class ScriptedSource final : public http::BodySource {
     std::string_view left_;
 };
 
-class StreamingServer final : public ServerThread {
+/// Used on the loop only.
+class StreamingRoutes {
   public:
-    explicit StreamingServer(TestSettings settings = {}) {
-        start(std::move(settings), http::Router(routes()), "127.0.0.1:0");
-    }
-    ~StreamingServer() { finish(); }
-
-    /// Lets the handler of POST /hold go on. Once it waits.
-    void let_go() {
-        REQUIRE(eventually([&] { return static_cast<bool>(held); }));
-        on_loop([&] { held(std::string()); });
+    /// They refer to this object.
+    std::vector<http::Route> routes() {
+        using http::Method;
+        std::vector<http::Route> all;
+        all.push_back({Method::post, "/echo", "echo", "", async_echo});
+        all.push_back({Method::post, "/count", "count", "", bind(async_count)});
+        all.push_back({Method::post, "/hold", "hold", "", bind(async_hold)});
+        all.push_back({Method::post, "/ignore", "ignore", "", async_ignore});
+        all.push_back({Method::post, "/first", "first", "", async_first_byte});
+        for (auto& route : all)
+            route.body = http::BodyKind::stream;
+        all.push_back({Method::get, "/scripted", "scripted", "", bind(async_scripted)});
+        all.push_back({Method::get, "/file", "file", "", bind(async_file)});
+        return all;
     }
 
     SourceScript script;                                  // of GET /scripted
@@ -83,7 +89,7 @@ class StreamingServer final : public ServerThread {
         response.source = std::make_unique<Relay>(*context.body);
         co_return response;
     }
-    static Answer async_count(StreamingServer& self, http::RequestContext& context) {
+    static Answer async_count(StreamingRoutes& self, http::RequestContext& context) {
         ++self.begun;
         std::string room(8192, '\0');
         std::uint64_t total = 0;
@@ -102,7 +108,7 @@ class StreamingServer final : public ServerThread {
         }
         co_return http::json_response(std::to_string(total));
     }
-    static Answer async_hold(StreamingServer& self, http::RequestContext& context) {
+    static Answer async_hold(StreamingRoutes& self, http::RequestContext& context) {
         auto start = [&](std::function<void(base::Result<std::string>)> given) {
             self.held = std::move(given);
         };
@@ -120,14 +126,14 @@ class StreamingServer final : public ServerThread {
             co_return count.error();
         co_return http::json_response(std::to_string(*count));
     }
-    static Answer async_scripted(StreamingServer& self, http::RequestContext&) {
+    static Answer async_scripted(StreamingRoutes& self, http::RequestContext&) {
         http::Response response;
         response.content_type = "application/octet-stream";
         response.length = self.promised;
         response.source = std::make_unique<ScriptedSource>(self.script, 0, self.script.text.size());
         co_return response;
     }
-    static Answer async_file(StreamingServer& self, http::RequestContext& context) {
+    static Answer async_file(StreamingRoutes& self, http::RequestContext& context) {
         constexpr std::string_view k_etag = "\"v1\"";
         const auto size = self.script.text.size();
         const auto range = http::choose_range(context.request, size, k_etag);
@@ -140,22 +146,22 @@ class StreamingServer final : public ServerThread {
         co_return response;
     }
 
-    http::Handler bind(Answer (*handler)(StreamingServer&, http::RequestContext&)) {
+    http::Handler bind(Answer (*handler)(StreamingRoutes&, http::RequestContext&)) {
         return [this, handler](http::RequestContext& context) { return handler(*this, context); };
     }
-    std::vector<http::Route> routes() {
-        using http::Method;
-        std::vector<http::Route> all;
-        all.push_back({Method::post, "/echo", "echo", "", async_echo});
-        all.push_back({Method::post, "/count", "count", "", bind(async_count)});
-        all.push_back({Method::post, "/hold", "hold", "", bind(async_hold)});
-        all.push_back({Method::post, "/ignore", "ignore", "", async_ignore});
-        all.push_back({Method::post, "/first", "first", "", async_first_byte});
-        for (auto& route : all)
-            route.body = http::BodyKind::stream;
-        all.push_back({Method::get, "/scripted", "scripted", "", bind(async_scripted)});
-        all.push_back({Method::get, "/file", "file", "", bind(async_file)});
-        return all;
+};
+
+class StreamingServer final : public ServerThread, public StreamingRoutes {
+  public:
+    explicit StreamingServer(TestSettings settings = {}) {
+        start(std::move(settings), http::Router(routes()), "127.0.0.1:0");
+    }
+    ~StreamingServer() { finish(); }
+
+    /// Lets the handler of POST /hold go on. Once it waits.
+    void let_go() {
+        REQUIRE(eventually([&] { return static_cast<bool>(held); }));
+        on_loop([&] { held(std::string()); });
     }
 };
 

@@ -7,15 +7,15 @@
 
 #include <boost/asio/post.hpp>
 #include <cstring>
-#include <deque>
 #include <future>
 #include <optional>
 #include <thread>
 
-#include "core/base/json_writer.hpp"
+#include "core/base/asio_timers.hpp"
 #include "http/server/gate.hpp"
 #include "http/server/server.hpp"
 #include "tests/support/http_client.hpp"
+#include "tests/unit/http/test_routes.hpp"
 
 namespace atl::test {
 
@@ -30,39 +30,6 @@ inline void leave_dead_socket(const std::string& path) {
     if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
         throw std::runtime_error("bind " + path);
 }
-
-/// A stream that a test feeds.
-class FedStream final : public http::BodyStream {
-  public:
-    struct Feed {
-        std::deque<std::string> payloads;
-        bool finished = false;
-        bool destroyed = false;
-        http::StreamWake wake;
-    };
-    explicit FedStream(Feed& feed) : feed_(feed) { feed_.destroyed = false; }
-    ~FedStream() override {
-        feed_.destroyed = true;
-        feed_.wake = nullptr;
-    }
-    State pull(std::string& out, std::size_t limit_bytes) override {
-        while (!feed_.payloads.empty() && out.size() < limit_bytes) {
-            out += feed_.payloads.front();
-            feed_.payloads.pop_front();
-        }
-        if (!feed_.payloads.empty())
-            return State::more;
-        return feed_.finished ? State::finished : State::waiting;
-    }
-    void on_wake(http::StreamWake wake) override { feed_.wake = std::move(wake); }
-    void heartbeat(std::string& out) override { out += ": heartbeat\n\n"; }
-    void end_early(base::Errc reason, std::string& out) override {
-        out.append("event: stream_closed\ndata: ").append(base::code_name(reason)).append("\n\n");
-    }
-
-  private:
-    Feed& feed_;
-};
 
 /// Of the server and of its one service.
 struct TestSettings : http::Settings, http::GateSettings {};
@@ -129,7 +96,7 @@ class ServerThread {
     /// The same in steps, for a server with more listeners or services.
     void prepare(const TestSettings& settings, http::Router router) {
         gate_.emplace(settings, std::move(router), authenticator_);
-        server_.emplace(io_.get_executor(), settings);
+        server_.emplace(io_.get_executor(), clock_, timers_, settings);
     }
     void run() {
         server_->start();
@@ -146,6 +113,8 @@ class ServerThread {
     boost::asio::io_context io_{1};
 
   private:
+    base::SystemClock clock_;
+    base::AsioTimers timers_{io_.get_executor()};
     http::KeyAuthenticator authenticator_;
     std::optional<http::Gate> gate_;
     std::optional<http::Server> server_;
@@ -155,7 +124,7 @@ class ServerThread {
     std::thread thread_;
 };
 
-class TestServer final : public ServerThread {
+class TestServer final : public ServerThread, public TestRoutes {
   public:
     explicit TestServer(TestSettings settings = {}, const std::string& listen = "127.0.0.1:0") {
         start(std::move(settings), http::Router(routes()), listen);
@@ -167,70 +136,8 @@ class TestServer final : public ServerThread {
     void push(std::string payload, Piece piece = Piece::one_of_more) {
         on_loop([&] {
             feed.finished = piece == Piece::last;
-            feed.payloads.push_back(std::move(payload));
-            if (feed.wake)
-                feed.wake(1);
+            feed_stream(std::move(payload));
         });
-    }
-
-    FedStream::Feed feed;                                  // of GET /stream
-    std::function<void(base::Result<std::string>)> reply;  // of GET /slow, once it waits
-
-  private:
-    static base::Task<base::Result<http::Response>> async_hello(http::RequestContext&) {
-        co_return http::json_response(R"("hello")");
-    }
-    static base::Task<base::Result<http::Response>> async_echo(http::RequestContext& context) {
-        std::string out;
-        base::JsonWriter(out).string(context.request.body);
-        co_return http::json_response(std::move(out));
-    }
-    static base::Task<base::Result<http::Response>> async_big(http::RequestContext& context) {
-        const auto bytes = context.query_integer("bytes", {0, 100'000'000});
-        co_return http::json_response(std::string(bytes->value_or(0), 'x'));
-    }
-    static base::Task<base::Result<http::Response>> async_thing(http::RequestContext& context) {
-        std::string out;
-        base::JsonWriter(out).string(context.param("id"));
-        co_return http::json_response(std::move(out));
-    }
-    static base::Task<base::Result<http::Response>> async_throw(http::RequestContext&) {
-        throw std::runtime_error("a defect with a secret");
-        co_return http::Response{};
-    }
-    static base::Task<base::Result<http::Response>> async_slow(TestServer& self,
-                                                               http::RequestContext& context) {
-        auto start = [&](std::function<void(base::Result<std::string>)> given) {
-            self.reply = std::move(given);
-        };
-        auto text = co_await context.async_reply<std::string>(start);
-        if (text.has_error())
-            co_return text.error();
-        co_return http::json_response(std::move(*text));
-    }
-    static base::Task<base::Result<http::Response>> async_stream(TestServer& self, http::RequestContext&) {
-        http::Response response;
-        response.content_type = "text/event-stream";
-        response.stream = std::make_unique<FedStream>(self.feed);
-        co_return response;
-    }
-
-    std::vector<http::Route> routes() {
-        using http::Method;
-        std::vector<http::Route> all;
-        all.push_back({Method::get, "/hello", "hello", "", async_hello});
-        all.push_back({Method::get, "/open", "open", "", async_hello, http::Auth::open});
-        all.push_back({Method::post, "/echo", "echo", "", async_echo});
-        all.push_back({Method::get, "/throw", "throw", "", async_throw});
-        all.push_back({Method::get, "/things/{id}", "thing", "", async_thing});
-        all.push_back({Method::delete_, "/things/{id}", "removeThing", "", async_thing});
-        all.push_back({Method::get, "/big", "big", "", async_big});
-        all.back().query = {{"bytes", "{}", ""}};
-        all.push_back(
-            {Method::get, "/slow", "slow", "", [this](auto& context) { return async_slow(*this, context); }});
-        all.push_back({Method::get, "/stream", "stream", "",
-                       [this](auto& context) { return async_stream(*this, context); }});
-        return all;
     }
 };
 

@@ -1,7 +1,7 @@
 // Long messages of WebSockets share the budget of body_budget.hpp.
 #include <catch2/catch_test_macros.hpp>
-#include <set>
 
+#include "tests/unit/http/fake_websocket.hpp"
 #include "tests/unit/http/socket_server.hpp"
 
 using namespace atl;
@@ -59,42 +59,58 @@ TEST_CASE("A long message waits until there is memory for all of it; short ones 
 TEST_CASE("A WebSocket whose message waits for memory is not taken for dead") {
     TestSettings settings;
     settings.body_budget_bytes = 100'000;
-    settings.heartbeat_interval = 100ms;
-    SocketServer server(settings);
+    settings.body_deadline = 1h;
+    FakeSocketServer server(settings);
     auto first = server.open();
     first.send({.first = 0x01, .payload = R"({"type":"message","content":")" + std::string(50'000, 'a')});
-    REQUIRE(server.eventually([&] { return server.bodies_now().used_bytes() == 100'000; }));
+    REQUIRE(server.bodies().used_bytes() == 100'000);
     auto second = server.open();
-    second.send_text(R"({"type":"message","content":")" + std::string(90'000, 'b') + R"("})");
-    REQUIRE(server.eventually([&] { return server.bodies_now().waiting() == 1; }));
+    second.send({.payload = R"({"type":"message","content":")" + std::string(90'000, 'b') + R"("})"});
+    REQUIRE(server.bodies().waiting() == 1);
     for (int i = 0; i < 5; ++i) {
-        CHECK(first.next().opcode == 0x9);
+        server.advance(base::k_heartbeat_interval);
+        REQUIRE(first.next_opcode() == 0x9);
         first.send({.first = 0x8a});
         // Its pong would lie behind the unread message.
-        CHECK(second.next().opcode == 0x9);
+        REQUIRE(second.next_opcode() == 0x9);
     }
     first.send({.first = 0x80, .payload = R"("})"});
-    CHECK(server.eventually([&] { return server.contents.size() == 2; }));
+    CHECK(server.contents.size() == 2);
 }
 
 TEST_CASE("A message that waits for memory for too long ends its WebSocket") {
     TestSettings settings;
     settings.body_budget_bytes = 100'000;
-    settings.body_deadline = 300ms;
-    SocketServer server(settings);
+    settings.heartbeat_interval = 1h;
+    FakeSocketServer server(settings);
     const std::string bytes = frame_bytes({.payload = std::string(90'000, 'a')});
-    std::vector<WebSocketClient> clients;
-    for (std::size_t i = 0; i < 3; ++i) {
-        clients.push_back(server.open());
-        clients.back().send_raw(std::string_view(bytes).substr(0, bytes.size() / 2));
-        REQUIRE(server.eventually([&] { return server.bodies_now().waiting() == i; }));
-    }
-    // One of the waiting clients gets the place of the first and is as slow; the other one waits too long.
-    std::set<std::pair<int, std::string>> ends;
-    for (auto& client : clients) {
-        const auto frame = client.await_close();
-        ends.emplace(frame.close_code(), Json::parse(frame.close_reason())["code"]);
-    }
-    CHECK(ends == std::set<std::pair<int, std::string>>{{1008, "request_timeout"}, {1013, "capacity"}});
-    CHECK(server.eventually([&] { return server.bodies_now().used_bytes() == 0; }));
+    const auto end_of = [](FakeWebSocket& client) {
+        const auto frame = client.next();
+        return frame ? std::to_string(frame->close_code()) + ' ' +
+                           Json::parse(frame->close_reason())["code"].get<std::string>()
+                     : "none";
+    };
+    const auto begin_message = [&] {
+        auto client = server.open();
+        client.send_raw(std::string_view(bytes).substr(0, bytes.size() / 2));
+        server.advance(1s);
+        return client;
+    };
+    auto first = begin_message();
+    auto second = begin_message();
+    server.advance(20s);
+    auto third = begin_message();
+    CHECK(server.bodies().waiting() == 2);
+    // The second gets the place of the first, and has its whole time from then on; the third waits too long.
+    server.advance(base::k_body_deadline - 22s);
+    first.peer().end_sending();
+    CHECK(end_of(first) == "1008 request_timeout");
+    CHECK(end_of(second) == "none");
+    CHECK(server.bodies().waiting() == 1);
+    server.advance(22s);
+    CHECK(end_of(third) == "1013 capacity");
+    CHECK(end_of(second) == "none");
+    server.advance(8s);
+    CHECK(end_of(second) == "1008 request_timeout");
+    CHECK(server.bodies().used_bytes() == 0);
 }

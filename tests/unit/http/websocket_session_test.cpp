@@ -5,6 +5,7 @@
 #include "http/websocket/handshake.hpp"
 #include "tests/support/raw_deflate.hpp"
 #include "tests/support/websocket_client.hpp"
+#include "tests/unit/http/fake_websocket.hpp"
 #include "tests/unit/http/socket_server.hpp"
 
 using namespace atl;
@@ -23,17 +24,6 @@ Json rejection(WebSocketClient& client) {
     CHECK_FALSE(frame.contains("seq"));
     CHECK_FALSE(frame["detail"].get<std::string>().empty());
     return frame;
-}
-
-/// The head of an opening handshake, with one field changed or, if `value` is empty, left out.
-std::string handshake(const std::string& name, const std::string& value) {
-    std::string out = "GET /ws HTTP/1.1\r\nHost: localhost\r\nX-API-Key: test-key\r\n";
-    for (const auto& [field, usual] : k_websocket_headers) {
-        const std::string& used = field == name ? value : usual;
-        if (!used.empty())
-            out.append(field).append(": ").append(used).append("\r\n");
-    }
-    return out + "\r\n";
 }
 
 }  // namespace
@@ -170,19 +160,25 @@ TEST_CASE("Pings are answered, also between fragments") {
 }
 
 TEST_CASE("A client that answers pings stays, one that does not is cut off") {
-    TestSettings settings;
-    settings.heartbeat_interval = 50ms;
-    SocketServer server(settings);
+    FakeSocketServer server;
     auto client = server.open();
     for (int i = 0; i < 5; ++i) {
+        server.advance(base::k_heartbeat_interval);
         const auto ping = client.next();
-        REQUIRE(ping.opcode == 0x9);
-        client.send({.first = 0x8a, .payload = ping.payload});
+        REQUIRE(ping);
+        REQUIRE(ping->opcode == 0x9);
+        CHECK_FALSE(client.next());
+        client.send({.first = 0x8a, .payload = ping->payload});
     }
     server.publish();
-    CHECK(seq_of(client.next_text()) == 1);
+    CHECK(seq_of(client.next()->payload) == 1);
     // No answer from here on.
-    CHECK(server.eventually([&] { return server.connections_now() == 0; }));
+    server.advance(base::k_heartbeat_interval);
+    CHECK(client.next_opcode() == 0x9);
+    CHECK_FALSE(client.peer().is_closed());
+    server.advance(base::k_heartbeat_interval);
+    CHECK(client.peer().is_closed());
+    CHECK(server.connections() == 0);
 }
 
 TEST_CASE("What a client may not send ends the WebSocket with a code that says why") {
@@ -206,23 +202,29 @@ TEST_CASE("What a client may not send ends the WebSocket with a code that says w
 }
 
 TEST_CASE("The server ends its side only once the client has answered its close frame, or did not in time") {
-    TestSettings settings;
-    settings.linger_deadline = 20s;
-    SocketServer server(settings);
+    FakeSocketServer server;
     auto client = server.open();
     const std::string message = frame_bytes({.payload = std::string(100'001, 'x')});
     client.send_raw(message.substr(0, 50'000));
-    CHECK(client.next().close_code() == 1009);
+    CHECK(client.next()->close_code() == 1009);
+    const auto linger = http::WireSettings().linger_deadline;
+    server.advance(linger - 1ms);
     // The client finishes its message, as a client behind a proxy must be able to.
-    CHECK_THROWS(client.http().closes(50ms));
-    client.send_raw(message.substr(50'000) + frame_bytes({.payload = "{}"}) + close_frame_bytes(1009));
-    CHECK(client.http().closes(5s));
-    settings.linger_deadline = 50ms;
-    SocketServer hasty(settings);
-    auto silent = hasty.open();
+    CHECK_FALSE(client.peer().input_ended());
+    client.send_raw(message.substr(50'000) + frame_bytes({.payload = "{}"}));
+    CHECK_FALSE(client.peer().input_ended());
+    client.send_raw(close_frame_bytes(1009));
+    CHECK(client.peer().input_ended());
+    client.peer().end_sending();
+    server.run();
+    CHECK(client.peer().is_closed());
+    auto silent = server.open();
     silent.send({.first = 0x82, .payload = "x"});
-    CHECK(silent.next().close_code() == 1003);
-    CHECK(hasty.eventually([&] { return hasty.connections_now() == 0; }));
+    CHECK(silent.next()->close_code() == 1003);
+    server.advance(linger - 1ms);
+    CHECK_FALSE(silent.peer().is_closed());
+    server.advance(1ms);
+    CHECK(silent.peer().is_closed());
 }
 
 TEST_CASE("A client's close is answered with its code, and the server then ends the connection") {
@@ -276,17 +278,20 @@ TEST_CASE("The end of a conversation, of its log and of the server say what to d
 
 TEST_CASE("A client that does not read is cut off and costs others nothing") {
     TestSettings settings;
-    settings.write_deadline = 2s;  // also for the good one, on a busy machine
-    SocketServer server(settings);
+    settings.heartbeat_interval = 1h;
+    FakeSocketServer server(settings);
     auto deaf = server.open();
-    // The kernel would take in tens of megabytes for it.
-    const int small = 4096;
-    REQUIRE(::setsockopt(deaf.http().fd(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small) == 0);
+    deaf.peer().take_only(100'000);
     auto good = server.open();
-    server.publish(2000, 10'000);
-    for (std::uint64_t seq = 1; seq <= 2000; ++seq)
-        REQUIRE(seq_of(good.next_text()) == seq);
-    CHECK(server.eventually([&] { return server.connections_now() == 1; }));
+    server.publish(200, 10'000);
+    for (std::uint64_t seq = 1; seq <= 200; ++seq)
+        REQUIRE(seq_of(good.next()->payload) == seq);
+    server.advance(base::k_write_deadline - 1ms);
+    CHECK(server.connections() == 2);
+    server.advance(1ms);
+    CHECK(deaf.peer().was_reset());
+    server.publish();
+    CHECK(seq_of(good.next()->payload) == 201);
 }
 
 TEST_CASE("A client that only half-closes is gone, too, after what it had sent") {
@@ -302,18 +307,23 @@ TEST_CASE("A client that only half-closes is gone, too, after what it had sent")
 
 TEST_CASE("A message that is never finished ends the WebSocket, one that goes on in time does not") {
     TestSettings settings;
-    settings.body_deadline = 300ms;
-    SocketServer server(settings);
+    settings.heartbeat_interval = 1h;
+    FakeSocketServer server(settings);
     auto client = server.open();
     client.send({.first = 0x01, .payload = R"({"type":)"});
     server.publish();
-    CHECK(seq_of(client.next_text()) == 1);
+    CHECK(seq_of(client.next()->payload) == 1);
+    server.advance(base::k_body_deadline - 1ms);
     client.send({.first = 0x80, .payload = R"("interrupt"})"});
-    CHECK(server.eventually([&] { return server.interrupts == 1; }));
+    CHECK(server.interrupts == 1);
     client.send({.first = 0x01, .payload = "{"});
-    const auto frame = client.await_close();
-    CHECK(frame.close_code() == 1008);
-    CHECK(Json::parse(frame.close_reason())["code"] == "request_timeout");
+    server.advance(base::k_body_deadline - 1ms);
+    CHECK_FALSE(client.next());
+    server.advance(1ms);
+    const auto frame = client.next();
+    REQUIRE(frame);
+    CHECK(frame->close_code() == 1008);
+    CHECK(Json::parse(frame->close_reason())["code"] == "request_timeout");
 }
 
 TEST_CASE("Events are compressed once for all that asked for it, and for nobody else") {
@@ -390,25 +400,27 @@ TEST_CASE("A compressed message that is too long, or none, ends the WebSocket") 
 }
 
 TEST_CASE("Who makes long messages of a few bytes is read more slowly and still gets events") {
-    SocketServer server;
-    auto client = server.open_deflate();
+    FakeSocketServer server;
+    auto client = server.open(Deflate::agreed);
     const std::string text = R"({"type":"interrupt"})" + std::string(99'000, ' ');
     constexpr std::size_t k_messages = 10;
-    const auto began = std::chrono::steady_clock::now();
     for (std::size_t i = 0; i < k_messages; ++i)
         client.send_deflated(text);
     server.publish();
-    CHECK(seq_of(client.next_text()) == 1);
-    REQUIRE(server.eventually([&] { return server.interrupts == k_messages; }));
+    CHECK(seq_of(client.next()->payload) == 1);
     // The first 256 KiB go without a pause, and the pause after the last message does not count.
+    CHECK(server.interrupts == 3);
     const auto least =
-        std::chrono::duration<double>((k_messages - 1) * 99'000.0 / base::k_inflate_gain_bytes_per_s);
-    CHECK(std::chrono::steady_clock::now() - began > least - 130ms);
+        std::chrono::milliseconds((k_messages - 1) * 99'000 * 1000 / base::k_inflate_gain_bytes_per_s);
+    server.advance(least - 135ms);
+    CHECK(server.interrupts < k_messages);
+    server.advance(20ms);
+    CHECK(server.interrupts == k_messages);
     // Plain messages of that size are not held up.
     auto plain = server.open();
     for (std::size_t i = 0; i < k_messages; ++i)
-        plain.send_text(text);
-    CHECK(server.eventually([&] { return server.interrupts == 2 * k_messages; }));
+        plain.send({.payload = text});
+    CHECK(server.interrupts == 2 * k_messages);
 }
 
 TEST_CASE("Frames that come with the handshake are not lost") {

@@ -11,3 +11,13 @@ TEST_CASE("host probe: which kernels count processes by user namespace") {
         CHECK_FALSE(isolation::counts_processes_by_namespace(release));
     CHECK_FALSE(isolation::running_kernel().empty());
 }
+
+TEST_CASE("host probe: the guest limits processes where groups do not and the kernel lets it") {
+    using isolation::ProcessLimit;
+    sandbox::Enforcement none;
+    sandbox::Enforcement group;
+    group.processes = "cgroup2";
+    CHECK(isolation::best_process_limit(none, "6.1.0") == ProcessLimit::rlimit);
+    CHECK(isolation::best_process_limit(none, "5.4.0") == ProcessLimit::group);
+    CHECK(isolation::best_process_limit(group, "6.1.0") == ProcessLimit::group);
+}

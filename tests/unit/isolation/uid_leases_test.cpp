@@ -157,3 +157,27 @@ TEST_CASE("a uid that two sandboxes of an old database name is free only when bo
     leases->release(uid);
     CHECK(leases->acquire().value() == uid);
 }
+
+TEST_CASE("private uids are those that the user namespace maps, shared ones are the server's") {
+    const Host host;
+    using isolation::UidMode;
+    const isolation::UidLeaseConfig config{host.folder / "leases", host.folder / "a", "ia"};
+    test::write_text(host.folder / "a" / "instance-id", "ia\n");
+    test::write_text(host.folder / "none", "0 0 1\n");
+    const auto none = isolation::open_uids(UidMode::private_uid, config, host.folder / "none");
+    REQUIRE(none.has_error());
+    CHECK(none.error().code() == base::Errc::host_unsupported);
+    CHECK(none.error().detail().find("map 4096 or more") != std::string::npos);
+    const std::string first = std::to_string(base::k_first_host_uid);
+    test::write_text(host.folder / "one", first + " 100000 4096\n");
+    const auto one = isolation::open_uids(UidMode::private_uid, config, host.folder / "one");
+    REQUIRE(one.has_value());
+    for (std::uint32_t i = 0; i < base::k_host_uids_per_block; ++i)
+        REQUIRE((*one)->acquire().has_value());
+    CHECK((*one)->acquire().error().code() == base::Errc::capacity);
+    const auto shared = isolation::open_uids(UidMode::shared, config, host.folder / "none");
+    REQUIRE(shared.has_value());
+    CHECK((*shared)->acquire().value() == 0);
+    CHECK((*shared)->acquire().value() == 0);
+    CHECK(isolation::own_uid_mode() == (test::is_root() ? UidMode::private_uid : UidMode::shared));
+}

@@ -1,0 +1,76 @@
+// The conversations that are in memory: those that live or are followed, and some that rest. One that a
+// request names is loaded from the store; one that rests is unloaded a while later. Internal to
+// core/conversation.
+//
+// Invariants: a conversation is loaded once at a time; one that was erased is not loaded again before that is
+// committed. Not here: what a request does.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "core/conversation/conversation.hpp"
+#include "core/conversation/settings.hpp"
+#include "core/conversation/store.hpp"
+
+namespace atl::conversation {
+
+class Residents {
+  public:
+    /// Null: there is no such conversation.
+    using Found = std::function<void(base::Result<Conversation*>)>;
+    struct Actions {
+        /// Makes it and calls add().
+        std::function<void(StoredConversation)> load;
+        /// Lets go of one that rests, and calls remove().
+        std::function<void(Conversation&)> unload;
+    };
+
+    Residents(Context& context, Actions actions) : context_(context), actions_(std::move(actions)) {}
+    ~Residents();
+    Residents(const Residents&) = delete;
+    Residents& operator=(const Residents&) = delete;
+
+    void add(std::shared_ptr<Conversation> conversation);
+    /// It is destroyed later, from the loop: a callback of its own may be what led here.
+    void remove(const Conversation& conversation);
+    /// The same of one that is erased: until that is committed the store still has it.
+    void erase(const Conversation& conversation);
+
+    /// Those in memory alone; null also for one that is being deleted.
+    Conversation* find(const std::string& id) const;
+    Conversation* find_by_sandbox(const std::string& sandbox_id) const;
+    /// Loads it if it must. `found` is called once, from inside the call or later; not after this is
+    /// destroyed. Errors: storage_failed.
+    void get(const std::string& id, Found found);
+    bool is_loaded(const std::string& id) const { return by_id_.contains(id); }
+    /// Whether the store may still have it though it is gone.
+    bool is_erased(const std::string& id) const { return erased_.contains(id); }
+    std::size_t size() const noexcept { return by_id_.size(); }
+    void for_each(const std::function<void(Conversation&)>& call) const;
+    /// Something has changed after which one of them may rest.
+    void look_soon();
+
+  private:
+    void on_loaded(const std::string& id, base::Result<std::optional<StoredConversation>> stored);
+    void unload_some(std::size_t looked_at);
+    void look();
+
+    Context& context_;
+    Actions actions_;
+    std::unordered_map<std::string, std::shared_ptr<Conversation>> by_id_;
+    std::unordered_map<std::string, Conversation*> by_sandbox_;
+    std::unordered_map<std::string, std::vector<Found>> loading_;
+    std::unordered_set<std::string> erased_;  // not committed yet
+    std::deque<std::string> ring_;            // ids to look at, whether they rest; each resident once
+    std::size_t to_look_at_ = 0;              // of the ring, before all have been looked at
+    base::TimerId timer_ = 0;
+    std::shared_ptr<Residents*> self_ = std::make_shared<Residents*>(this);  // null inside once destroyed
+};
+
+}  // namespace atl::conversation

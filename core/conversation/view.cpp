@@ -1,0 +1,46 @@
+#include "core/conversation/view.hpp"
+
+#include <utility>
+
+#include "core/sandbox/manager.hpp"
+
+namespace atl::conversation {
+namespace {
+
+sandbox::Record without_env(const sandbox::Record& record) {
+    sandbox::Record told;
+    told.id = record.id;
+    told.conversation_id = record.conversation_id;
+    told.generation = record.generation;
+    told.network = record.network;
+    told.limits = record.limits;
+    told.metadata = record.metadata;
+    told.created_at = record.created_at;
+    told.ttl_seconds = record.ttl_seconds;
+    told.gone = record.gone;
+    return told;
+}
+
+}  // namespace
+
+View view_of(const Context& context, Record record, const sandbox::Record& sandbox_record) {
+    View view;
+    view.generation = sandbox_record.generation;
+    view.sandbox_status = context.sandboxes.status(sandbox_record.id);
+    view.sandbox_created_at = sandbox_record.created_at;
+    view.network = sandbox_record.network;
+    view.limits = sandbox_record.limits;
+    view.enforcement = context.sandboxes.enforcement(sandbox_record.network, sandbox_record.id);
+    view.record = std::move(record);
+    return view;
+}
+
+SandboxView view_of(const Context& context, const sandbox::Record& record) {
+    SandboxView view;
+    view.record = without_env(record);
+    view.status = context.sandboxes.status(record.id);
+    view.enforcement = context.sandboxes.enforcement(record.network, record.id);
+    return view;
+}
+
+}  // namespace atl::conversation

@@ -1,0 +1,274 @@
+// What is in memory: conversations that live or are followed. The others are rows of the store.
+#include <set>
+
+#include "core/base/ids.hpp"
+#include "core/base/log.hpp"
+#include "house.hpp"
+
+using namespace atl;
+using namespace std::chrono_literals;
+using conversation::CreateRequest;
+using conversation::Status;
+using conversation::View;
+using test::House;
+
+namespace {
+
+void pass(House& house, base::Millis time) {
+    const auto until = house.world.clock.steady_now() + time;
+    (void)house.world.timers.arm(time, [] {});
+    house.settle();
+    while (house.world.clock.steady_now() < until && house.world.timers.fire_next())
+        house.settle();
+}
+
+View pause(House& house, const std::string& id) {
+    return house
+        .answer([&](auto reply) {
+            house.conversations->pause(id, conversation::PauseMode::cold, std::move(reply));
+        })
+        .value();
+}
+
+std::string paused(House& house, CreateRequest request = {}) {
+    const std::string id = house.create(std::move(request))->record.id;
+    pause(house, id);
+    pass(house, 3s);
+    return id;
+}
+
+}  // namespace
+
+TEST_CASE("residents: one that is paused leaves the memory, and comes back as it was for who names it") {
+    House house({});
+    CreateRequest request;
+    request.metadata = R"({"a":1})";
+    request.idle_seconds = 77;
+    const std::string id = house.create(request)->record.id;
+    CHECK(house.conversations->loaded() == 1);
+    const View before = pause(house, id);
+    pass(house, 3s);
+    CHECK(house.conversations->loaded() == 0);
+    CHECK(house.conversations->count() == 1);
+    CHECK(house.conversations->stats().by_status[Status::paused] == 1);
+
+    const View after = test::get(*house.conversations, id).value();
+    CHECK(house.conversations->loaded() == 1);
+    CHECK(after.record.metadata == request.metadata);
+    CHECK(after.record.idle_seconds == 77);
+    CHECK(after.record.status == Status::paused);
+    CHECK(after.record.reason == conversation::PauseReason::user);
+    CHECK(after.record.last_seq == before.record.last_seq);
+    CHECK(after.generation == before.generation);
+    CHECK(after.sandbox_status == before.sandbox_status);
+    pass(house, 3s);
+    CHECK(house.conversations->loaded() == 0);
+
+    const auto resumed =
+        house.answer([&](auto reply) { house.conversations->resume(id, std::move(reply)); }).value();
+    CHECK(resumed.record.status == Status::active);
+    CHECK(resumed.generation == before.generation + 1);
+    CHECK(resumed.record.last_seq > before.record.last_seq);
+    pass(house, 10s);
+    CHECK(house.conversations->loaded() == 1);
+    CHECK(house.conversations->stats().by_status[Status::active] == 1);
+}
+
+TEST_CASE("residents: one that is followed stays until its last follower has gone") {
+    House house({});
+    const std::string id = paused(house);
+    auto follower = test::subscribe(*house.conversations, id, 0).value();
+    pass(house, 60s);
+    CHECK(house.conversations->loaded() == 1);
+    CHECK_FALSE(follower->next(100'000)->events.empty());
+    follower.reset();
+    pass(house, 3s);
+    CHECK(house.conversations->loaded() == 0);
+}
+
+TEST_CASE("residents: a time to live ends also while the conversation is not in memory") {
+    House house({});
+    CreateRequest request;
+    request.ttl_seconds = 600;
+    const std::string id = paused(house, request);
+    const std::string other = paused(house);
+    REQUIRE(house.conversations->loaded() == 0);
+    REQUIRE(house.world.workspaces.size() == 2);
+    pass(house, 500s);
+    CHECK(house.world.workspaces.size() == 2);
+    house.world.clock.jump_wall(24h * 365);
+    pass(house, 10s);
+    CHECK(house.world.workspaces.size() == 2);
+    pass(house, 120s);
+    CHECK(house.world.workspaces.size() == 1);
+    CHECK(test::get(*house.conversations, id)->record.status == Status::ended);
+    CHECK(test::get(*house.conversations, other)->record.status == Status::paused);
+    pass(house, 3s);
+    CHECK(house.conversations->loaded() == 0);
+    CHECK(house.conversations->count() == 1);
+    // An ended one is forgotten by the same way.
+    pass(house, base::k_default_keep_ended);
+    CHECK(test::get(*house.conversations, id).error().code() == base::Errc::not_found);
+    CHECK(house.world.store.conversations.size() == 1);
+}
+
+TEST_CASE("residents: a user's bound counts those that are not in memory") {
+    conversation::ManagerSettings settings;
+    settings.conversation_bounds = {100, 2};
+    House house({}, settings);
+    CreateRequest request;
+    request.user_id = "ann";
+    const std::string id = paused(house, request);
+    paused(house, request);
+    REQUIRE(house.conversations->loaded() == 0);
+    CHECK(house.create(request).error().code() == base::Errc::too_many_conversations);
+    request.user_id = "ben";
+    CHECK(house.create(request).has_value());
+    request.user_id = "ann";
+    REQUIRE(house.answer<void>([&](auto reply) { house.conversations->remove(id, std::move(reply)); })
+                .has_value());
+    CHECK(house.create(request).has_value());
+    CHECK(house.create(request).error().code() == base::Errc::too_many_conversations);
+}
+
+TEST_CASE("residents: a deletion finds one that is not in memory, and leaves nothing of it") {
+    House house({});
+    const std::string id = paused(house);
+    const std::string sandbox_id = house.world.store.sandboxes.begin()->first;
+    REQUIRE(house.conversations->loaded() == 0);
+    CHECK(test::get_sandbox(*house.conversations, sandbox_id)->status == sandbox::Status::terminated);
+    CHECK(test::list_sandboxes(*house.conversations, 10)->items.size() == 1);
+    REQUIRE(house.answer<void>([&](auto reply) { house.conversations->remove(id, std::move(reply)); })
+                .has_value());
+    house.settle();
+    CHECK(house.world.workspaces.empty());
+    CHECK(house.world.uids.empty());
+    CHECK(house.world.store.conversations.empty());
+    CHECK(house.world.store.sandboxes.empty());
+    CHECK(test::get_sandbox(*house.conversations, sandbox_id).error().code() == base::Errc::not_found);
+    CHECK(house.conversations->stats().by_status[Status::ended] == 0);
+}
+
+TEST_CASE("residents: what was erased does not come back while the store refuses to hear of it") {
+    House house({});
+    const std::string id = paused(house);
+    spdlog::set_level(spdlog::level::off);
+    bool full = true;
+    house.world.store.fails = [&full] { return full; };
+    bool removed = false;
+    house.conversations->remove(id, [&removed](const base::Result<void>&) { removed = true; });
+    house.settle();
+    CHECK_FALSE(removed);
+    CHECK(house.world.store.conversations.size() == 1);
+    CHECK(test::get(*house.conversations, id).error().code() == base::Errc::not_found);
+    CHECK(test::list(*house.conversations)->items.empty());
+    full = false;
+    while (!removed && house.world.timers.fire_next())
+        house.settle();
+    spdlog::set_level(spdlog::level::info);
+    CHECK(removed);
+    CHECK(house.world.store.conversations.empty());
+}
+
+TEST_CASE("residents: several who name one at once get the same one, by one read that answers later") {
+    House house({});
+    const std::string id = paused(house);
+    std::vector<std::function<void()>> reads;
+    house.world.store.later = [&reads](std::function<void()> read) { reads.push_back(std::move(read)); };
+    int answered = 0;
+    for (int client = 0; client < 3; ++client)
+        house.conversations->get(id, [&](const base::Result<View>& view) {
+            CHECK(view->record.id == id);
+            ++answered;
+        });
+    CHECK(answered == 0);
+    REQUIRE(reads.size() == 1);
+    reads[0]();
+    CHECK(answered == 3);
+    CHECK(house.conversations->loaded() == 1);
+    house.world.store.later = nullptr;
+}
+
+TEST_CASE("residents: a list has those that the store does not have yet, or has as they were") {
+    House house({});
+    const std::string resuming = paused(house);
+    conversation::ListQuery starting;
+    starting.status = Status::starting;
+    CHECK(test::list(*house.conversations, starting)->items.empty());
+    house.conversations->create({}, [](const base::Result<View>&) {});
+    house.conversations->resume(resuming, [](const base::Result<View>&) {});
+    CHECK(test::list(*house.conversations, starting)->items.size() == 2);
+    CHECK(test::list(*house.conversations)->items.size() == 2);
+    conversation::ListQuery first;
+    first.limit = 1;
+    auto page = test::list(*house.conversations, first);
+    REQUIRE(page->items.size() == 1);
+    CHECK(page->items[0].record.id == resuming);
+    first.cursor = page->next;
+    REQUIRE_FALSE(first.cursor.empty());
+    page = test::list(*house.conversations, first);
+    REQUIRE(page->items.size() == 1);
+    CHECK(page->items[0].record.id != resuming);
+    house.settle();
+    CHECK(test::list(*house.conversations, starting)->items.empty());
+}
+
+TEST_CASE("residents: one that has ended is forgotten only when its sandbox is removed") {
+    conversation::ManagerSettings settings;
+    settings.keep_ended = 0s;
+    House house({}, settings);
+    conversation::Record record;
+    record.key = 1;
+    record.id = base::new_id();
+    record.agent = "shell";
+    record.sandbox_id = base::new_id();
+    record.status = Status::ended;
+    record.ttl_seconds = 1;
+    sandbox::Record box;
+    box.id = record.sandbox_id;
+    box.conversation_id = record.id;
+    house.world.store.sandboxes.emplace(box.id, box);
+    house.world.store.conversations.emplace(1, record);
+    house.restart();
+    pass(house, 10s);
+    CHECK(house.world.store.conversations.empty());
+    CHECK(house.world.store.sandboxes.empty());
+    CHECK(house.sandboxes->find(box.id) == nullptr);
+}
+
+TEST_CASE("residents: a server of many paused conversations starts with none, and lists them all") {
+    House house({});
+    constexpr std::int64_t k_count = 3000;
+    for (std::int64_t key = 1; key <= k_count; ++key) {
+        conversation::Record record;
+        record.key = key;
+        record.id = base::new_id();
+        record.agent = "shell";
+        record.sandbox_id = base::new_id();
+        record.status = Status::paused;
+        sandbox::Record box;
+        box.id = record.sandbox_id;
+        box.conversation_id = record.id;
+        house.world.store.sandboxes.emplace(box.id, box);
+        house.world.store.conversations.emplace(key, std::move(record));
+    }
+    house.restart();
+    CHECK(house.conversations->loaded() == 0);
+    CHECK(house.conversations->count() == k_count);
+    conversation::ListQuery query;
+    query.order = conversation::ListOrder::newest_first;
+    std::set<std::string> found;
+    do {
+        const auto page = test::list(*house.conversations, query);
+        for (const auto& view : page->items)
+            CHECK(found.insert(view.record.id).second);
+        query.cursor = page->next;
+    } while (!query.cursor.empty());
+    CHECK(found.size() == k_count);
+    // Naming each of them once leaves few in memory.
+    for (const std::string& id : found)
+        REQUIRE(test::get(*house.conversations, id).has_value());
+    CHECK(house.conversations->loaded() < 100);
+    pass(house, 10s);
+    CHECK(house.conversations->loaded() == 0);
+}
