@@ -246,7 +246,7 @@ void Conversation::server_stops() {
 }
 
 void Conversation::restore(const StoredConversation& stored) {
-    // It ran when the last server ended, in whatever way; one that was told so already is left as it is.
+    // A status that says `active` or `starting` is of a server that ended without changing it.
     stored_generation_ = sandbox_record_.generation;
     const bool ran = record_.status == Status::active || record_.status == Status::starting;
     if (ran) {
@@ -406,7 +406,7 @@ void Conversation::on_started(const Result<void>& result) {
     arm_life();
 }
 
-// One that only leases brought up, or that failed, changes nothing else in the store.
+// The number of a generation that only leases started, or that failed, is stored by nothing else.
 void Conversation::store_generation() {
     if (!erased_ && machine_.created() && sandbox_record_.generation != stored_generation_)
         put_sandbox();

@@ -96,8 +96,8 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     }
     void server_stops();
 
-    /// Goes on with what the store has of it. Call once, first. One that ran when the last server ended comes
-    /// back paused (server_restart), and its open turn gets its error and its done.
+    /// Takes over what the store has of this conversation. Call once, first. A conversation that ran when the
+    /// last server ended becomes paused (server_restart), and its open turn gets its error and its done.
     void restore(const StoredConversation& stored);
 
     /// The store refuses: what is being deleted goes without waiting for a commit.

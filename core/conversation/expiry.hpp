@@ -1,5 +1,6 @@
-// Ends conversations that rest once their time to live is over, and forgets those that ended long ago or are
-// too many. Finds both in the store, so those that rest cost no memory. Internal to core/conversation.
+// Ends conversations that are not in memory when their time to live is over, and forgets ended conversations
+// after the time that they are kept, or when there are too many. The store finds both, so such a conversation
+// takes no memory. Internal to core/conversation.
 //
 // Invariant: a timer is armed while the store has a conversation with a time to live, or an ended one.
 #pragma once
@@ -15,11 +16,11 @@ namespace atl::conversation {
 class Expiry {
   public:
     struct Actions {
-        /// Whether a conversation is loaded: one with a time to live ends by itself.
+        /// Whether a conversation is in memory: then its own timer ends it.
         std::function<bool(const std::string& id)> is_loaded;
-        /// Loads one whose time is over, which then ends.
+        /// Loads a conversation whose time to live is over; its own timer then ends it.
         std::function<void(const std::string& id)> end;
-        /// Erases one that has ended.
+        /// Erases an ended conversation.
         std::function<void(const std::string& id)> forget;
     };
 
@@ -28,8 +29,8 @@ class Expiry {
     Expiry(const Expiry&) = delete;
     Expiry& operator=(const Expiry&) = delete;
 
-    /// One with a time to live rests from now on, or one has ended: looks at what is due, once that is
-    /// committed. Also begins the first time.
+    /// Looks for due conversations after the next commit. To be called at the start, when a conversation with
+    /// a time to live leaves the memory, and when a conversation has ended.
     void look_again();
     void stop();
 

@@ -72,7 +72,7 @@ base::Result<Batch> LiveWindow::read(Subscription& reader, std::size_t limit_byt
 base::Result<Batch> LiveWindow::read_store(Subscription& reader, std::uint64_t after,
                                            std::size_t limit_bytes) {
     Batch batch;
-    // A cut moves a reader of the whole log: what it had asked for is no longer the beginning.
+    // After a cut the log begins later: the read that a reader of the whole log asked for is outdated.
     if (!reader.asked_ || reader.asked_->after != after)
         reader.ask(after, limit_bytes);
     if (!reader.asked_->answer) {

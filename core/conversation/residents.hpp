@@ -1,9 +1,9 @@
-// The conversations that are in memory: those that live or are followed, and some that rest. One that a
-// request names is loaded from the store; one that rests is unloaded a while later. Internal to
-// core/conversation.
+// The conversations in memory: those with a living sandbox or a follower, and some others for a while. A
+// conversation that a request names is loaded from the store; a conversation at rest
+// (Conversation::is_resting) is unloaded about a second later. Internal to core/conversation.
 //
-// Invariants: a conversation is loaded once at a time; one that was erased is not loaded again before that is
-// committed. Not here: what a request does.
+// Invariants: a conversation is in memory once; an erased conversation is not loaded again before its erasure
+// is committed. Not here: what a request does.
 #pragma once
 
 #include <deque>
@@ -27,7 +27,7 @@ class Residents {
     struct Actions {
         /// Makes it and calls add().
         std::function<void(StoredConversation)> load;
-        /// Lets go of one that rests, and calls remove().
+        /// Unloads a conversation at rest, and calls remove().
         std::function<void(Conversation&)> unload;
     };
 
@@ -39,10 +39,10 @@ class Residents {
     void add(std::shared_ptr<Conversation> conversation);
     /// It is destroyed later, from the loop: a callback of its own may be what led here.
     void remove(const Conversation& conversation);
-    /// The same of one that is erased: until that is committed the store still has it.
+    /// As remove(), for an erased conversation: the store has it until the erasure is committed.
     void erase(const Conversation& conversation);
 
-    /// Those in memory alone; null also for one that is being deleted.
+    /// Looks in memory only. Null also for a conversation that is being deleted.
     Conversation* find(const std::string& id) const;
     Conversation* find_by_sandbox(const std::string& sandbox_id) const;
     /// Loads it if it must. `found` is called once, from inside the call or later; not after this is
@@ -53,7 +53,7 @@ class Residents {
     bool is_erased(const std::string& id) const { return erased_.contains(id); }
     std::size_t size() const noexcept { return by_id_.size(); }
     void for_each(const std::function<void(Conversation&)>& call) const;
-    /// Something has changed after which one of them may rest.
+    /// To be called after a change that may have brought a conversation to rest.
     void look_soon();
 
   private:

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,20 +10,10 @@
 
 namespace atl::test {
 
-/// The answer of `call`, which is given a callback. Throws if that is not called from inside.
-template <class T, class Call>
-base::Result<T> answer_at_once(Call call) {
-    std::optional<base::Result<T>> answer;
-    call([&answer](base::Result<T> given) { answer.emplace(std::move(given)); });
-    if (!answer)
-        throw std::logic_error("the store did not answer at once");
-    return std::move(*answer);
-}
-
 inline base::Result<void> commit(conversation::Store& store, std::vector<conversation::Write> writes) {
     auto batch = std::make_shared<conversation::WriteBatch>();
     batch->writes = std::move(writes);
-    return answer_at_once<void>([&](const auto& give) {
+    return conversation::answered_at_once<void>([&](const conversation::ReadDone<void>& give) {
         store.commit(batch, [&give](conversation::CommitEnd end, const base::Error& why) {
             give(end == conversation::CommitEnd::durable ? base::Result<void>() : base::Result<void>(why));
         });
@@ -35,13 +23,13 @@ inline base::Result<void> commit(conversation::Store& store, std::vector<convers
 inline base::Result<std::vector<conversation::EventPtr>> read_events(conversation::Store& store,
                                                                      std::int64_t key, std::uint64_t after,
                                                                      std::size_t limit_bytes) {
-    return answer_at_once<std::vector<conversation::EventPtr>>(
+    return conversation::answered_at_once<std::vector<conversation::EventPtr>>(
         [&](auto give) { store.read_events(key, after, limit_bytes, give); });
 }
 
 inline base::Result<conversation::TurnRecord> find_turn(conversation::Store& store, std::int64_t key,
                                                         const std::string& idempotency_key) {
-    return answer_at_once<conversation::TurnRecord>(
+    return conversation::answered_at_once<conversation::TurnRecord>(
         [&](auto give) { store.find_turn(key, idempotency_key, give); });
 }
 
