@@ -48,7 +48,7 @@ void require_root() {
 
 }  // namespace
 
-TEST_CASE("Rootless with subordinate ids each sandbox has a uid of its own, which lasts") {
+TEST_CASE("Rootless with subordinate ids each sandbox has a uid of its own, which lasts", "[full]") {
     require_root();
     const TempDir dir;
     const fs::path data = make_data_dir(dir);
@@ -96,7 +96,7 @@ TEST_CASE("Rootless with subordinate ids each sandbox has a uid of its own, whic
     CHECK(again.stop() == 0);
 }
 
-TEST_CASE("Rootless with a shared uid a data directory stays as it is, and the log says so") {
+TEST_CASE("Rootless with a shared uid a data directory stays as it is, and the log says so", "[full]") {
     require_root();
     const TempDir dir;
     const fs::path data = make_data_dir(dir);
@@ -117,7 +117,7 @@ TEST_CASE("Rootless with a shared uid a data directory stays as it is, and the l
     CHECK(api.create()["enforcement"]["uid"] == "shared");
 }
 
-TEST_CASE("Workspaces of subordinate uids are refused by a server that cannot have those") {
+TEST_CASE("Workspaces of subordinate uids are refused by a server that cannot have those", "[full]") {
     require_root();
     const TempDir dir;
     const fs::path data = make_data_dir(dir);
@@ -140,7 +140,7 @@ TEST_CASE("Workspaces of subordinate uids are refused by a server that cannot ha
                       Catch::Matchers::ContainsSubstring("give them back"));
 }
 
-TEST_CASE("Rootless with subordinate ids the API says what still counts for the server's user") {
+TEST_CASE("Rootless with subordinate ids the API says what still counts for the server's user", "[full]") {
     require_root();
     const TempDir dir;
     const ServerProcess server(options(Privilege::subordinate, make_data_dir(dir)));

@@ -167,7 +167,7 @@ TEST_CASE("SIGTERM ends open turns, sandboxes and the server, and a restart goes
     CHECK(api.message(id, "echo back").output == "back\n");
 }
 
-TEST_CASE("A rootless server runs sandboxes too and says that they share a uid") {
+TEST_CASE("A rootless server runs sandboxes too and says that they share a uid", "[full]") {
     if (!is_root())
         SKIP("needs root to start a server as another user; every other test here is rootless then");
     ServerOptions options;
@@ -185,7 +185,8 @@ TEST_CASE("A rootless server runs sandboxes too and says that they share a uid")
     api.remove(made["id"]);
 }
 
-TEST_CASE("Without a group a rootless sandbox is held to its processes by an rlimit, each to its own") {
+TEST_CASE("Without a group a rootless sandbox is held to its processes by an rlimit, each to its own",
+          "[full]") {
     if (!is_root())
         SKIP("needs root to start a server as another user");
     ServerOptions options;

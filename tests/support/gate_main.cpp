@@ -1,5 +1,5 @@
-// Runs a seeded sample of the red team's tests: they are many, and each takes seconds. ATOLL_TEST_FULL=1 runs
-// all, as does naming tests or tags; ATOLL_TEST_SEED repeats a sample.
+// Runs what the gate takes of a program's tests: without those tagged [full], and one of ATOLL_SAMPLED_OF of
+// the rest, chosen by ATOLL_TEST_SEED. ATOLL_TEST_FULL=1 runs all, as does naming tests or tags.
 #include <catch2/catch_session.hpp>
 #include <chrono>
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace {
 
-/// One test in this many is in the sample.
-constexpr unsigned k_sampled_of = 4;
+/// One test in this many is in the sample; 1 for all.
+constexpr unsigned k_sampled_of = ATOLL_SAMPLED_OF;
 
 /// Another sample each day, unless a seed is given.
 std::uint32_t sample_seed() {
@@ -35,12 +35,15 @@ int main(int count, char** words) {
         return status;
     auto& config = session.configData();
     if (!wants_all() && config.testsOrTags.empty() && config.shardCount == 1) {
-        // A shard is a part of the tests in their order, and that order is the seed's.
-        config.runOrder = Catch::TestRunOrder::Randomized;
-        config.rngSeed = sample_seed();
-        config.shardCount = k_sampled_of;
-        std::printf("redteam: one test of %u, ATOLL_TEST_SEED=%u; ATOLL_TEST_FULL=1 runs all\n", k_sampled_of,
-                    sample_seed());
+        config.testsOrTags = {"~[full]"};
+        if (k_sampled_of > 1) {
+            // A shard is a part of the tests in their order, and that order is the seed's.
+            config.runOrder = Catch::TestRunOrder::Randomized;
+            config.rngSeed = sample_seed();
+            config.shardCount = k_sampled_of;
+            std::printf("one test of %u, ATOLL_TEST_SEED=%u\n", k_sampled_of, sample_seed());
+        }
+        std::printf("without the tests tagged [full]; ATOLL_TEST_FULL=1 runs all\n");
         std::fflush(stdout);
     }
     return session.run();
