@@ -15,6 +15,7 @@
 #include "app/host.hpp"
 #include "app/host_gaps.hpp"
 #include "app/host_memory.hpp"
+#include "app/limits_warning.hpp"
 #include "app/memory_trim.hpp"
 #include "app/metrics.hpp"
 #include "app/part_settings.hpp"
@@ -34,8 +35,10 @@
 #include "core/isolation/epoll_guard.hpp"
 #include "core/isolation/host_probe.hpp"
 #include "core/isolation/uid_leases.hpp"
+#include "core/isolation/user_namespace.hpp"
 #include "core/sandbox/manager.hpp"
 #include "core/store/checkpointer.hpp"
+#include "core/store/list_reads.hpp"
 #include "core/store/metered_store.hpp"
 #include "core/store/node_store.hpp"
 #include "core/store/sqlite_store.hpp"
@@ -49,6 +52,9 @@
 #include "http/access/stream_tokens.hpp"
 #include "http/api/api.hpp"
 #include "http/api/shared_deflate.hpp"
+#include "http/proxy/dialed_stream.hpp"
+#include "http/proxy/loopback_doors.hpp"
+#include "http/proxy/preview_service.hpp"
 #include "http/server/gate.hpp"
 #include "http/server/server.hpp"
 
@@ -87,6 +93,7 @@ struct Application::Parts {
     void guard_epoll();
     Gaps gaps() const;
     Result<void> open_http();
+    void open_previews();
     void await_signal();
     void stop();
     void let_go();
@@ -110,6 +117,7 @@ struct Application::Parts {
     std::unique_ptr<cgroup::Groups> groups;
     std::unique_ptr<sandbox::UidLeases> uids;
     std::unique_ptr<isolation::BubblewrapLauncher> launcher;
+    std::string sandbox_path;  // PATH of sandboxes
     std::unique_ptr<bridge::UnixChannels> channels;
     std::unique_ptr<sandbox::Manager> sandboxes;
     std::unique_ptr<isolation::EpollGuard> epoll_guard;  // null where none is needed
@@ -117,6 +125,7 @@ struct Application::Parts {
     std::unique_ptr<conversation::Journal> journal;
     std::unique_ptr<conversation::Manager> conversations;
     std::optional<store::Checkpointer> checkpointer;
+    std::optional<store::ListReads> list_reads;
     std::optional<DatabaseWatch> database_watch;
     std::optional<MemoryTrim> memory_trim;
     std::size_t orphans = 0;  // workspaces that no record named at the start
@@ -127,7 +136,10 @@ struct Application::Parts {
     http::Metrics metrics;
     std::unique_ptr<http::Api> api;
     std::unique_ptr<http::Gate> gate;
+    std::shared_ptr<http::UpstreamPool> upstreams;
+    std::unique_ptr<http::PreviewService> previews;
     std::unique_ptr<http::Server> server;
+    std::unique_ptr<http::LoopbackDoors> doors;   // null: previews have names
     std::unique_ptr<TlsCertificate> certificate;  // none: no TLS
     std::vector<std::string> addresses;
     ApiKey key;
@@ -173,6 +185,7 @@ Result<void> Application::Parts::open_host() {
     auto launcher_config = make_launcher_config(config, data, agents);
     if (!launcher_config)
         return launcher_config.error();
+    sandbox_path = path_of_sandboxes(launcher_config->layout);
     if (auto prepared = isolation::prepare_host(*launcher_config); !prepared)
         return prepared;
     auto found_groups =
@@ -209,11 +222,16 @@ Result<void> Application::Parts::open_core() {
     sandboxes = std::make_unique<sandbox::Manager>(
         sandbox::ManagerPorts{clock, timers, *launcher, *groups, *workspaces, *channels, *uids, *node,
                               [] { return read_host_memory("/proc/meminfo"); }},
-        sandbox_settings(config));
+        sandbox_settings(config, sandbox_path));
     open_inspector();
     if (auto enough = check_required(config.required, gaps()); !enough)
         return enough;
-    auto taken = sandboxes->take_over(state->sandboxes());
+    using Found = std::optional<sandbox::Record>;
+    auto taken = sandboxes->take_over(
+        {state->sandboxes, [this](const std::string& id) {
+             return conversation::answered_at_once<Found>(
+                 [&](conversation::ReadDone<Found> done) { store->find_sandbox(id, std::move(done)); });
+         }});
     if (!taken)
         return taken.error();
     orphans = *taken;
@@ -312,6 +330,21 @@ Result<void> Application::Parts::open_http() {
         deflate = std::make_unique<http::SharedDeflate>();
     if (config.measure_loop)
         system.loop = &meter;
+    system.preview_frames = config.previews ? "*." + config.previews->domain() + ":*" : "http://localhost:*";
+    if (config.previews)
+        system.public_url = [this](const std::string& id, std::uint16_t port) {
+            return public_url(config, id, port, addresses);
+        };
+    else
+        system.public_url = [this](const std::string& id, std::uint16_t) {
+            return conversations->preview_ports().url(id);
+        };
+    conversations->set_port_url([this](const sandbox::Record& sandbox, std::uint16_t port) {
+        if (port == sandbox.preview.ports.front() && api->system.public_url)
+            return api->system.public_url(sandbox.id, port);
+        const auto host = config.previews ? config.previews->host_of_port(sandbox.id, port) : std::nullopt;
+        return host ? url_of_host(config, *host, addresses) : std::string();
+    });
     api = std::make_unique<http::Api>(
         http::Api{*conversations, std::move(system), tokens.get(), deflate.get(), &metrics, {}});
     gate = std::make_unique<http::Gate>(gate_settings(config), http::make_router(*api), *authenticator);
@@ -327,13 +360,43 @@ Result<void> Application::Parts::open_http() {
             return loaded.error();
         certificate = std::move(*loaded);
     }
+    http::Services services(*gate);
+    open_previews();
+    if (config.previews)
+        services.add("*." + config.previews->domain(), *previews);
     for (const auto& address : config.listen) {
-        auto bound = server->listen(address, *gate);
+        auto bound = server->listen(address, services);
         if (!bound)
             return bound.error();
         addresses.push_back(std::move(*bound));
     }
     return {};
+}
+
+void Application::Parts::open_previews() {
+    upstreams = std::make_shared<http::UpstreamPool>(
+        loop.get_executor(), clock, timers,
+        [this](const std::string& id, std::uint16_t port) { return conversations->connect(id, port); },
+        http::UpstreamBounds{.of_sandbox = config.preview_connections},
+        [this](const std::string& id, std::uint16_t port,
+               std::shared_ptr<const void> held) -> base::Result<std::unique_ptr<http::ByteStream>> {
+            sandbox::Operations* const inside = conversations->operations_of_living(id);
+            if (inside == nullptr)
+                return base::Error(base::Errc::sandbox_gone);
+            const auto dial = [&](sandbox::DialObserver& observer) { return inside->dial(port, observer); };
+            return std::make_unique<http::DialedStream>(loop.get_executor(), dial, std::move(held));
+        });
+    http::PreviewSettings settings{config.previews, {}, config.preview_wakes_per_minute, config.limits};
+    // Nothing stands before a port of this machine.
+    if (config.previews)
+        settings.trusted_proxies = config.trusted_proxies;
+    previews = std::make_unique<http::PreviewService>(std::move(settings), *conversations, upstreams,
+                                                      http::PreviewService::Known{*authenticator, *tokens});
+    if (config.previews)
+        return;
+    doors = std::make_unique<http::LoopbackDoors>(*server, *previews);
+    conversations->preview_ports().enable(
+        *doors, {std::chrono::seconds(config.preview_linger_seconds), config.max_preview_doors});
 }
 
 void Application::Parts::await_signal() {
@@ -365,6 +428,9 @@ void Application::Parts::let_go() {
     inspector.reset();
     database_watch.reset();
     memory_trim.reset();
+    list_reads.reset();
+    upstreams->clear();
+    conversations->preview_ports().disable();
     checkpointer.reset();
     helpers.reset();
     timers.stop();
@@ -384,6 +450,7 @@ Result<std::unique_ptr<Application>> Application::open(boost::asio::io_context& 
     if (!shares)
         return shares.error();
     bounded.max_sandboxes = shares->sandboxes;
+    bounded.max_preview_doors = shares->preview_doors;
     take_priority(config.nice);
     auto data = DataDir::open(config.data_dir);
     if (!data)
@@ -401,6 +468,8 @@ void Application::start() {
     parts_->sandboxes->watch_host_memory();
     parts_->checkpointer.emplace(parts_->timers, *parts_->helpers->checkpointer, *parts_->store,
                                  *parts_->journal, parts_->data.database(), store::Checkpointer::Bounds{});
+    parts_->list_reads.emplace(parts_->timers, *parts_->helpers->finder, *parts_->store,
+                               parts_->data.database());
     parts_->database_watch.emplace(parts_->timers, *parts_->store, parts_->data.backup_lock());
     parts_->memory_trim.emplace(parts_->timers);
     parts_->await_signal();
@@ -410,8 +479,15 @@ void Application::run() {
     parts_->meter.run();
 }
 
+std::string Application::warning() const {
+    return limits_warning(parts_->gaps(), ::geteuid() == 0 && !isolation::is_in_user_namespace()
+                                              ? Starter::root
+                                              : Starter::user);
+}
+
 std::string Application::usage() const {
     UsageFacts facts{parts_->addresses, parts_->data.path(), parts_->data.api_key_file(), {}};
+    facts.preview_domain = parts_->config.preview_domain;
     if (!parts_->key.is_given)
         facts.generated_key = parts_->key.text;
     facts.scheme = parts_->certificate ? Scheme::https : Scheme::http;

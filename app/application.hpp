@@ -26,6 +26,8 @@ class Application {
     void start();
     /// Runs the loop until no work is left, metered if the configuration asks for it.
     void run();
+    /// A block for the operator at the terminal where memory or processor time is not limited; else empty.
+    std::string warning() const;
     /// The bound addresses, and how to use the server: for the operator at the terminal.
     std::string usage() const;
 

@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 
+#include "app/config_file.hpp"
 #include "app/required_limits.hpp"
 #include "http/access/access.hpp"
 #include "http/access/limit_ceilings.hpp"
@@ -140,6 +141,33 @@ void add_server_options(CLI::App& cli, Config& config) {
     cli.add_option("--allowed-origin", config.allowed_origins, "An origin whose web pages may use the API")
         ->envname("ATOLL_ALLOWED_ORIGINS")
         ->check(check_origin_text);
+    cli.add_option("--preview-domain", config.preview_domain,
+                   "The domain below which the ports of sandboxes are shown, as localhost or "
+                   "preview.example; without "
+                   "it each sandbox has a port of this machine, from 30000 to 39999")
+        ->envname("PREVIEW_DOMAIN")
+        ->type_name("DOMAIN");
+    cli.add_option("--preview-pattern", config.preview_pattern,
+                   "The label of a preview's host name, with {id} and perhaps {port}; several with commas")
+        ->envname("ATOLL_PREVIEW_PATTERN")
+        ->type_name("PATTERN")
+        ->capture_default_str();
+    cli.add_option("--preview-linger", config.preview_linger_seconds,
+                   "Seconds that the port of a preview is still listened on after its sandbox was paused")
+        ->envname("ATOLL_PREVIEW_LINGER")
+        ->check(CLI::Range(0, 31'536'000))
+        ->capture_default_str();
+    cli.add_option(
+           "--preview-wakes-per-minute", config.preview_wakes_per_minute,
+           "Paused conversations that requests of their previews may wake in a minute, of all; 0: none")
+        ->envname("ATOLL_PREVIEW_WAKES_PER_MINUTE")
+        ->check(CLI::Range(0U, base::k_most_preview_wakes_per_minute))
+        ->capture_default_str();
+    cli.add_option("--preview-connections", config.preview_connections,
+                   "Connections to one sandbox at the same time, for all visitors of its previews")
+        ->envname("ATOLL_PREVIEW_CONNECTIONS")
+        ->check(CLI::Range(std::size_t{1}, base::k_max_upstreams_of_sandbox))
+        ->capture_default_str();
     cli.add_option_function<std::vector<std::string>>(
            "--trusted-proxy",
            [&config](const std::vector<std::string>& texts) {
@@ -332,7 +360,9 @@ void add_host_options(CLI::App& cli, Config& config) {
     add_program("--bwrap", config.bwrap, "The bubblewrap program", "ATOLL_BWRAP", "found on PATH");
     add_program("--guest", config.guest, "The guest program", "ATOLL_GUEST", "beside atolld");
     add_program("--helper", config.helper, "The helper program", "ATOLL_HELPER", "beside atolld");
-    add_program("--zygote", config.zygote, "The program that waits in cgroups of v1 to become a sandbox",
+    add_program("--zygote", config.zygote,
+                "The program that waits in cgroups of v1 to become a sandbox, and makes sockets for previews "
+                "where the server is not root",
                 "ATOLL_ZYGOTE", "beside atolld");
     cli.add_option("--uid-lease-dir", config.uid_lease_dir,
                    "Where servers of this host (not as root: of this user) agree on sandbox uids")
@@ -357,6 +387,10 @@ void add_host_options(CLI::App& cli, Config& config) {
                  "<data-dir>/orphaned; see `atolld orphans`");
     cli.add_flag("--print-profile", config.print_profile,
                  "Print the isolation profile of this host and exit");
+    cli.add_flag(
+        "--check-config", config.check_config,
+        "Check flags, environment, configuration file, agents and certificate, and exit: status 0 if a "
+        "server can start with them, else as a start");
 }
 
 void add_keys_command(CLI::App& cli, Config& config, KeysCommand& command) {
@@ -422,6 +456,27 @@ void add_backup_command(CLI::App& cli, Config& config, BackupCommand& command) {
     backup->callback([&config, &command] { config.backup = command; });
 }
 
+void refuse(ParsedConfig& parsed, const std::string& why) {
+    parsed.exit_code = 2;
+    parsed.text = "atolld: " + why + "\nRun atolld --help for what it takes.\n";
+}
+
+void name_previews(Config& config) {
+    const bool has_domain = !config.preview_domain.empty();
+    if (has_domain && !http::PreviewNames::is_domain(config.preview_domain))
+        throw CLI::ValidationError("--preview-domain",
+                                   "must be a domain, as localhost or preview.example, without a scheme, a "
+                                   "port or a path, not " +
+                                       config.preview_domain);
+    // Without a domain the pattern is checked alone.
+    auto names =
+        http::PreviewNames::make(has_domain ? config.preview_domain : "localhost", config.preview_pattern);
+    if (names.has_error())
+        throw CLI::ValidationError("--preview-pattern", names.error().detail());
+    if (has_domain)
+        config.previews = std::move(*names);
+}
+
 // Checks relations between options.
 void check_together(const Config& config) {
     if (config.turn_log_bytes > config.conversation_log_bytes)
@@ -451,6 +506,7 @@ ParsedConfig parse_config(int argc, const char* const* argv) {
     cli.set_config("--config", "",
                    "A configuration file, INI or TOML, with the names of these flags without dashes")
         ->type_name("FILE");
+    cli.config_formatter(std::make_shared<CheckedConfigFile>(cli));
     cli.footer("The API key comes from ATOLL_API_KEY, or is made at the first start in <data-dir>/api-key.");
     add_server_options(cli, config);
     add_limit_options(cli, config);
@@ -469,17 +525,21 @@ ParsedConfig parse_config(int argc, const char* const* argv) {
     try {
         cli.parse(argc, argv);
         check_together(config);
+        name_previews(config);
         config.data_dir = std::filesystem::absolute(config.data_dir).lexically_normal();
         config.uid_lease_dir = std::filesystem::absolute(config.uid_lease_dir).lexically_normal();
+        if (config.check_config)
+            parsed.text = unread_variables(cli);
         parsed.config = std::move(config);
     } catch (const CLI::Success& wanted) {
         std::ostringstream text;
         std::ostringstream unused;
         parsed.exit_code = cli.exit(wanted, text, unused);
         parsed.text = text.str();
+    } catch (const CLI::ExtrasError& error) {
+        refuse(parsed, error.what() + hints_for_extras(cli));
     } catch (const CLI::Error& error) {
-        parsed.exit_code = 2;
-        parsed.text = std::string("atolld: ") + error.what() + "\nRun atolld --help for what it takes.\n";
+        refuse(parsed, error.what());
     }
     return parsed;
 }

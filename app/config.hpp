@@ -12,10 +12,12 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/limits.hpp"
+#include "core/base/preview_limits.hpp"
 #include "core/conversation/manager.hpp"
 #include "http/access/client_address.hpp"
 #include "http/access/limit_changes.hpp"
 #include "http/access/limit_settings.hpp"
+#include "http/proxy/preview_names.hpp"
 
 namespace atl::app {
 
@@ -70,6 +72,13 @@ struct Config {
     double disk_reserve_percent = 5;
     std::vector<std::string> allowed_hosts;
     std::vector<std::string> allowed_origins;
+    std::string preview_domain;  // empty: previews are ports of this machine
+    std::string preview_pattern = "preview-{id},preview-{id}-{port}";
+    std::uint32_t preview_wakes_per_minute = base::k_preview_wakes_per_minute;
+    std::size_t preview_connections = base::k_upstreams_of_sandbox;
+    std::optional<http::PreviewNames> previews;  // made of both
+    std::uint32_t preview_linger_seconds = base::k_default_preview_linger.count();
+    std::size_t max_preview_doors = base::k_max_preview_doors;  // as many as descriptors allow
     http::TrustedProxies trusted_proxies;
     http::LimitSettings limits;
     // Of the limits that a request may ask for.
@@ -93,13 +102,15 @@ struct Config {
     int nice = -10;
     bool measure_loop = false;
     bool print_profile = false;
+    bool check_config = false;
     bool adopt_orphans = false;
     std::optional<KeysCommand> keys;
     std::optional<OrphansCommand> orphans;
     std::optional<BackupCommand> backup;
 };
 
-/// The result of parsing: a configuration to run with, or an exit code and a text to print.
+/// The result of parsing: a configuration to run with, or an exit code and a text to print. With
+/// --check-config a text may come with the configuration: what is likely wrong although it is taken.
 struct ParsedConfig {
     std::optional<Config> config;
     int exit_code = 0;

@@ -18,6 +18,9 @@ DescriptorShares share_descriptors(std::size_t limit, const DescriptorShares& as
     const std::size_t taken = given.connections + base::k_own_descriptors;
     const std::size_t left = limit > taken ? limit - taken : 0;
     given.sandboxes = std::min(asked.sandboxes, left / base::k_descriptors_per_sandbox);
+    const std::size_t spare = left - given.sandboxes * base::k_descriptors_per_sandbox;
+    given.preview_doors =
+        std::min(asked.preview_doors, given.sandboxes + spare / base::k_descriptors_per_preview_door);
     return given;
 }
 

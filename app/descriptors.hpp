@@ -5,16 +5,19 @@
 #include <cstddef>
 
 #include "core/base/error.hpp"
+#include "core/base/preview_limits.hpp"
 
 namespace atl::app {
 
 struct DescriptorShares {
     std::size_t connections = 0;
     std::size_t sandboxes = 0;
+    std::size_t preview_doors = base::k_max_preview_doors;  // listened on at a time
 };
 
 /// `limit` is RLIMIT_NOFILE (getrlimit(2)); `asked` has the wanted numbers. Connections get at most five
-/// eighths, so that strangers cannot take the descriptors of sandboxes; sandboxes get the rest.
+/// eighths, so that strangers cannot take the descriptors of sandboxes; sandboxes get the rest, with the
+/// ports of their previews. Those of paused sandboxes get what is left.
 DescriptorShares share_descriptors(std::size_t limit, const DescriptorShares& asked) noexcept;
 
 /// Raises the soft limit of descriptors to the hard limit (getrlimit(2)), since many sandboxes need many, and

@@ -10,6 +10,7 @@
 #include "core/base/own_priority.hpp"
 #include "core/isolation/etc_template.hpp"
 #include "core/isolation/host_layout.hpp"
+#include "core/isolation/inner_socket.hpp"
 
 namespace atl::app {
 namespace {
@@ -29,10 +30,13 @@ std::filesystem::path find_program(const std::string& name) {
 }  // namespace
 
 void take_priority(int nice) {
-    if (nice >= 0)
-        base::set_own_slice(base::Slice::whole_turn_ns);
-    else if (!base::set_own_priority(nice, base::Slice::whole_turn_ns))
+    if (nice < 0 && !base::set_own_priority(nice))
         base::LogLine(base::evt::priority_refused).field("nice", nice).debug();
+}
+
+std::string path_of_sandboxes(const isolation::HostLayout& layout) {
+    const char* path = std::getenv("PATH");
+    return isolation::inner_path(layout, path != nullptr ? path : "");
 }
 
 base::Result<isolation::LauncherConfig> make_launcher_config(const Config& config, const DataDir& data,
@@ -48,6 +52,8 @@ base::Result<isolation::LauncherConfig> make_launcher_config(const Config& confi
     isolation::LauncherConfig launcher;
     launcher.bwrap = config.bwrap.empty() ? find_program("bwrap").string() : config.bwrap.string();
     launcher.guest = config.guest;
+    if (!isolation::can_join_net_namespaces())
+        launcher.zygote = config.zygote;
     launcher.run_dir = data.run();
     launcher.etc_dir = data.etc();
     launcher.masks_dir = data.masks();

@@ -1,6 +1,7 @@
 // The server on this host: the launcher's configuration, the process's own priority.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "app/config.hpp"
@@ -15,8 +16,11 @@ namespace atl::app {
 base::Result<isolation::LauncherConfig> make_launcher_config(const Config& config, const DataDir& data,
                                                              const std::vector<sandbox::AgentSpec>& agents);
 
-/// Gives this process the priority of --nice, a negative one, and long slices (core/base/own_priority.hpp). A
-/// refused priority is logged.
+/// Gives this process the priority of --nice if that is negative (core/base/own_priority.hpp). A refused
+/// priority is logged.
 void take_priority(int nice);
+
+/// PATH inside: what there is of the server's own, in sandboxes with this layout.
+std::string path_of_sandboxes(const isolation::HostLayout& layout);
 
 }  // namespace atl::app

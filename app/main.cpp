@@ -11,6 +11,7 @@
 
 #include "app/application.hpp"
 #include "app/backup_command.hpp"
+#include "app/check_command.hpp"
 #include "app/config.hpp"
 #include "app/keys_command.hpp"
 #include "app/memory_trim.hpp"
@@ -24,7 +25,8 @@ using atl::app::Config;
 
 void set_up_logging(const Config& config) {
     auto logger = spdlog::stderr_color_st("atolld");
-    logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %^%l%$ %v");
+    // RFC 3339 in UTC, as the API writes times.
+    logger->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %^%l%$ %v", spdlog::pattern_time_type::utc);
     logger->set_level(spdlog::level::from_str(config.log_level));
     spdlog::set_default_logger(std::move(logger));
 }
@@ -51,6 +53,8 @@ int run(Config config) {
     std::signal(SIGXFSZ, SIG_IGN);
     // Sandboxes must be able to reach their files; secret files get a mode of their own (umask(2)).
     ::umask(022);
+    if (config.check_config)
+        return tell("--check-config", atl::app::check_configuration(config));
     if (config.keys)
         return tell("keys", atl::app::run_keys_command(config));
     if (config.backup)
@@ -72,6 +76,7 @@ int run(Config config) {
     if (!application)
         return fail(application.error());
     (*application)->start();
+    std::fputs((*application)->warning().c_str(), stderr);
     std::fputs((*application)->usage().c_str(), stdout);
     std::fflush(stdout);
     (*application)->run();
@@ -87,6 +92,7 @@ int main(int argc, char** argv) {
         std::fputs(parsed.text.c_str(), parsed.exit_code == 0 ? stdout : stderr);
         return parsed.exit_code;
     }
+    std::fputs(parsed.text.c_str(), stderr);
     set_up_logging(*parsed.config);
     try {
         return run(*parsed.config);

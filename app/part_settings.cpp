@@ -11,6 +11,7 @@
 
 #include "app/agents_file.hpp"
 #include "core/sandbox/env_policy.hpp"
+#include "http/proxy/preview_service.hpp"
 
 namespace atl::app {
 
@@ -43,13 +44,15 @@ Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& config) 
     return agents;
 }
 
-sandbox::ManagerSettings sandbox_settings(const Config& config) {
+sandbox::ManagerSettings sandbox_settings(const Config& config, const std::string& sandbox_path) {
     sandbox::ManagerSettings settings;
     settings.max_sandboxes = config.max_sandboxes;
     settings.max_memory_mb = config.max_memory_mb;
     settings.memory_reserve = config.memory_reserve_percent / 100.0;
     settings.default_limits = config.default_limits;
     settings.host_env = sandbox::pick_host_env(environ);
+    std::erase_if(settings.host_env, [](const auto& variable) { return variable.first == "PATH"; });
+    settings.host_env.emplace_back("PATH", sandbox_path);
     return settings;
 }
 
@@ -69,6 +72,7 @@ http::SystemInfo system_info(const Config& config) {
         system.networks.emplace_back("host");
     system.limits = config.limits;
     system.ceilings = config.ceilings;
+    system.heartbeat_interval = std::chrono::seconds(config.heartbeat_seconds);
     return system;
 }
 
@@ -89,6 +93,23 @@ http::GateSettings gate_settings(const Config& config) {
     settings.trusted_proxies = config.trusted_proxies;
     settings.limits = config.limits;
     return settings;
+}
+
+std::string public_url(const Config& config, const std::string& sandbox_id, std::uint16_t first_port,
+                       const std::vector<std::string>& addresses) {
+    return url_of_host(config, config.previews->host(sandbox_id, first_port), addresses);
+}
+
+std::string url_of_host(const Config& config, const std::string& host,
+                        const std::vector<std::string>& addresses) {
+    if (!config.trusted_proxies.is_empty())
+        return "https://" + host + "/";
+    const std::string scheme = config.tls_cert.empty() ? "http://" : "https://";
+    for (const std::string& address : addresses) {
+        if (!address.starts_with("unix:"))
+            return scheme + host + address.substr(address.rfind(':')) + "/";
+    }
+    return scheme + host + "/";
 }
 
 conversation::ManagerSettings conversation_settings(const Config& config,

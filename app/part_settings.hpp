@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "app/config.hpp"
@@ -18,12 +19,20 @@ namespace atl::app {
 /// unknown_agent if --default-agent or --pool names another agent; the errors of read_agents().
 base::Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& config);
 
-sandbox::ManagerSettings sandbox_settings(const Config& config);
+/// `sandbox_path` is PATH inside, in place of the server's own.
+sandbox::ManagerSettings sandbox_settings(const Config& config, const std::string& sandbox_path);
 fs_guard::MeterSettings meter_settings(const Config& config);
 /// What the configuration alone tells of the system.
 http::SystemInfo system_info(const Config& config);
 http::Settings http_settings(const Config& config, std::size_t max_connections);
 http::GateSettings gate_settings(const Config& config);
+/// The address of a sandbox's preview, whose first port this is: behind a trusted proxy by HTTPS, else at the
+/// first of the `addresses` that has a port. Precondition: there are previews.
+std::string public_url(const Config& config, const std::string& sandbox_id, std::uint16_t first_port,
+                       const std::vector<std::string>& addresses);
+/// The same for a host name of a preview.
+std::string url_of_host(const Config& config, const std::string& host,
+                        const std::vector<std::string>& addresses);
 
 conversation::ManagerSettings conversation_settings(const Config& config,
                                                     std::vector<sandbox::AgentSpec> agents);

@@ -18,23 +18,14 @@ namespace {
 namespace fs = std::filesystem;
 namespace evt = base::evt;
 
-/// Whether there are workspaces of the server's own uid, and of other uids.
-struct Owners {
-    bool own = false;
-    bool others = false;
-};
-
-base::Result<Owners> owners_of_workspaces(const fs::path& data_dir) {
-    Owners owners;
+base::Result<fs_guard::WorkspaceOwners> owners_of_workspaces(const fs::path& data_dir) {
     std::error_code error;
     if (!fs::exists(data_dir, error))
-        return owners;
+        return fs_guard::WorkspaceOwners{};
     const auto root = fs_guard::workspace_root(data_dir);
     if (!root)
         return root.error();
-    for (const uid_t owner : fs_guard::workspace_owners(*root))
-        (owner == ::geteuid() ? owners.own : owners.others) = true;
-    return owners;
+    return fs_guard::workspace_owners(*root, ::geteuid());
 }
 
 // FIRST-UID FIRST-GID COUNT: the ids of the workspaces in this data directory.

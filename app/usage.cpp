@@ -56,6 +56,11 @@ std::string usage_text(const UsageFacts& facts) {
     if (!is_unix(address))
         text += "  console         " + url + "/" +
                 (generated ? "#key=" + percent_encoded(facts.generated_key) : "") + "\n";
+    text += "  previews        what listens on port 5173 of a sandbox, at its `sandboxPublicUrl`:\n" +
+            std::string(18, ' ') +
+            (facts.preview_domain.empty() ? "a port of this machine, 30000 to 39999"
+                                          : "a name below " + facts.preview_domain) +
+            "\n";
     text += warnings(facts);
     text += "\nTry it:\n\n";
     if (generated)

@@ -16,6 +16,7 @@ struct UsageFacts {
     std::filesystem::path api_key_file;
     std::string generated_key;     // empty: the operator chose it, and it is printed nowhere
     Scheme scheme = Scheme::http;  // of TCP listeners
+    std::string preview_domain{};  // empty: previews are ports of this machine
 };
 
 /// Text for a terminal, with a warning if keys would cross a network without TLS.

@@ -5,18 +5,28 @@
 #include "bridge/reply_line.hpp"
 
 namespace atl::bridge {
+namespace {
+
+// Four lists a second on the average.
+constexpr std::size_t k_ports_line_cost = base::k_truncated_read_bytes_per_s / 4;
+
+}  // namespace
 
 ControlStream::ControlStream(std::shared_ptr<StreamContext> context, const std::string& path,
-                             std::string command, Starts starts, OnReady on_ready, OnAgentExit on_agent_exit)
+                             std::string command, Starts starts, OnReady on_ready, OnAgentExit on_agent_exit,
+                             OnPorts on_ports)
     : LineReader(base::k_max_reply_line_bytes),
       context_(std::move(context)),
       on_ready_(std::move(on_ready)),
       on_agent_exit_(std::move(on_agent_exit)),
+      on_ports_(std::move(on_ports)),
+      starts_(starts),
       agent_(starts == Starts::guest ? Agent::none : Agent::running) {
-    const std::string what = starts == Starts::guest ? "guest" : "agent";
-    deadline_ = context_->timers.arm(base::k_start_deadline, [this, what] {
-        not_ready(base::Errc::deadline_exceeded, "the " + what + " was not ready within " +
-                                                     std::to_string(base::k_start_deadline.count()) + " s");
+    deadline_ = context_->timers.arm(base::k_start_deadline, [this] {
+        const bool waits_for_program = starts_ == Starts::guest_and_program;
+        not_ready(waits_for_program ? base::Errc::agent_failed : base::Errc::deadline_exceeded,
+                  std::string("the ") + (waits_for_program ? "agent" : "guest") + " was not ready within " +
+                      std::to_string(base::k_start_deadline.count()) + " s");
     });
     stream_ = Stream::open(context_, path, std::move(command), *this);
 }
@@ -31,9 +41,9 @@ base::Result<void> ControlStream::begin_agent() {
     if (on_ready_ || !stream_->has_reader())
         return base::Error(base::Errc::bridge_failed, "the guest is not there");
     if (agent_ == Agent::running)
-        return base::Error(base::Errc::sandbox_failed, "an agent runs already");
+        return base::Error(base::Errc::agent_failed, "an agent runs already");
     if (agent_ == Agent::starting || exit_timer_ != 0)
-        return base::Error(base::Errc::sandbox_failed, "an agent is being started already");
+        return base::Error(base::Errc::agent_failed, "an agent is being started already");
     agent_ = Agent::starting;
     return {};
 }
@@ -41,7 +51,7 @@ base::Result<void> ControlStream::begin_agent() {
 void ControlStream::end_agent_start(const base::Result<void>& result) {
     std::optional<std::string> exit = std::exchange(early_exit_, std::nullopt);
     if (!result) {
-        agent_ = result.error().code() == base::Errc::sandbox_failed ? Agent::none : Agent::unknown;
+        agent_ = result.error().code() == base::Errc::agent_failed ? Agent::none : Agent::unknown;
         return;
     }
     agent_ = Agent::running;
@@ -56,6 +66,13 @@ void ControlStream::end_agent_start(const base::Result<void>& result) {
 void ControlStream::on_line(std::string_view line) {
     if (on_ready_)
         return on_reply(line);
+    if (on_ports_) {
+        if (auto ports = parse_ports_line(line)) {
+            stream_->charge(k_ports_line_cost);
+            const OnPorts tell = on_ports_;
+            return tell(std::move(*ports));
+        }
+    }
     std::optional<std::string> detail = parse_agent_exit_line(line);
     // One for each start, and the last one may still have to be told.
     const bool expected = agent_ != Agent::none && !early_exit_ && exit_timer_ == 0;
@@ -69,7 +86,8 @@ void ControlStream::on_reply(std::string_view line) {
     if (!reply)
         return not_ready(base::Errc::bridge_failed, "the guest's answer to start is not a reply");
     if (!reply->ok)
-        return not_ready(base::Errc::sandbox_failed, reply->error);
+        return not_ready(starts_ == Starts::guest ? base::Errc::sandbox_failed : base::Errc::agent_failed,
+                         reply->error);
     context_->timers.cancel(std::exchange(deadline_, 0));
     std::exchange(on_ready_, nullptr)(base::Result<void>());
 }

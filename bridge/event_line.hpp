@@ -10,7 +10,8 @@
 namespace atl::bridge {
 
 /// Checks what scan_event() (event_scan.hpp) says an event is. The event's views are of `line` or static. An
-/// Error (bridge_failed) holds a sentence that quotes nothing of the line.
+/// Error (bridge_failed) says what is wrong, quotes the beginning of the line as it came, with what is not
+/// UTF-8 replaced, and lists what is allowed. It is not escaped: its writer does that.
 base::Result<sandbox::AgentEvent> parse_event_line(std::string_view line);
 
 }  // namespace atl::bridge

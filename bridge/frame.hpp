@@ -1,9 +1,10 @@
-// Frames: how input and output of a program travel behind the reply to `exec`. A frame is a little-endian
-// u32, the length of the payload; a u8, the type; the payload. Pure and header-only: host and guest share it.
+// Frames: how input and output of a program travel behind the reply to `exec` and `attach`. A frame is a
+// little-endian u32, the length of the payload; a u8, the type; the payload. Pure and header-only: host and
+// guest share it.
 //
 // The decoder keeps no payload of data: pieces are handed out as they come, so a frame costs no memory. What
-// it checks: lengths, which side may send a type, and the order (nothing behind the end of stdin but
-// signals, nothing behind an exit).
+// it checks: lengths, which side may send a type, and the order (no input behind the end of stdin, nothing
+// behind an exit). Which types a command has is its user's to check.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +26,8 @@ enum class FrameType : std::uint8_t {
     signal = 4,     // host: u8, the number of a signal for the process group
     grant = 5,      // guest: u32, so many bytes more may come for stdin
     exit = 6,       // guest, the last frame: ExitStatus
-    resize = 7,     // host: reserved for ptys; refused
+    resize = 7,     // host, of an attached process with a terminal: u16 columns, u16 rows
+    dropped = 8,    // guest, of an attached process: u64, so many bytes of output are not kept any more
 };
 
 inline constexpr std::size_t k_frame_header_bytes = 5;
@@ -73,11 +75,27 @@ inline std::string encode_exit(const ExitStatus& status) {
     return out;
 }
 
+inline std::string encode_resize(std::uint16_t columns, std::uint16_t rows) {
+    std::string out;
+    const auto size = frame_header(FrameType::resize, columns | std::size_t{rows} << 16U);
+    append_frame(out, FrameType::resize, {size.data(), 4});
+    return out;
+}
+
+inline std::string encode_dropped(std::uint64_t bytes) {
+    char payload[8];
+    for (unsigned at = 0; at < sizeof payload; ++at)
+        payload[at] = static_cast<char>(bytes >> (8 * at) & 0xFF);
+    std::string out;
+    append_frame(out, FrameType::dropped, {payload, sizeof payload});
+    return out;
+}
+
 /// What the decoder found.
 struct Frame {
     FrameType type = FrameType::input;
     std::string_view bytes;    // of data: a piece, empty only where the host sent nothing
-    std::uint32_t number = 0;  // of a signal or a grant
+    std::uint64_t number = 0;  // of a signal, a grant or dropped bytes; rows << 16 | columns of a resize
     ExitStatus exit;
 };
 
@@ -117,16 +135,18 @@ class FrameDecoder {
 
   private:
     static constexpr std::size_t k_exit_bytes = 3;
-    static constexpr std::size_t k_largest_number_bytes = 4;
+    static constexpr std::size_t k_number_bytes = 4;
+    static constexpr std::size_t k_dropped_bytes = 8;
 
     FrameType type() const noexcept { return static_cast<FrameType>(head_[4]); }
+    bool is_input() const noexcept { return type() == FrameType::input || type() == FrameType::input_end; }
     bool is_data() const noexcept {
         return type() == FrameType::input || type() == FrameType::output || type() == FrameType::error;
     }
-    std::uint32_t number_at(std::size_t at, std::size_t size) const noexcept {
-        std::uint32_t number = 0;
+    std::uint64_t number_at(std::size_t at, std::size_t size) const noexcept {
+        std::uint64_t number = 0;
         for (std::size_t i = 0; i < size; ++i)
-            number |= std::uint32_t{head_[at + i]} << (8 * i);
+            number |= std::uint64_t{head_[at + i]} << (8 * i);
         return number;
     }
 
@@ -145,13 +165,14 @@ class FrameDecoder {
         refusal_ = refuse_header();
     }
     const char* refuse_header() const {
-        const bool from_host =
-            type() == FrameType::input || type() == FrameType::input_end || type() == FrameType::signal;
+        const bool from_host = type() == FrameType::input || type() == FrameType::input_end ||
+                               type() == FrameType::signal || type() == FrameType::resize;
         const bool from_guest = type() == FrameType::output || type() == FrameType::error ||
-                                type() == FrameType::grant || type() == FrameType::exit;
+                                type() == FrameType::grant || type() == FrameType::exit ||
+                                type() == FrameType::dropped;
         if (!(sender_ == Sender::host ? from_host : from_guest))
             return "a frame of a type that may not come";
-        if (input_ended_ && type() != FrameType::signal)
+        if (input_ended_ && is_input())
             return "input behind its end";
         if (is_data())
             return refuse_data();
@@ -168,7 +189,10 @@ class FrameDecoder {
             case FrameType::signal:
                 return 1;
             case FrameType::grant:
-                return k_largest_number_bytes;
+            case FrameType::resize:
+                return k_number_bytes;
+            case FrameType::dropped:
+                return k_dropped_bytes;
             case FrameType::exit:
                 return k_exit_bytes;
             default:
@@ -202,7 +226,7 @@ class FrameDecoder {
     }
 
     const Sender sender_;
-    std::array<std::uint8_t, k_frame_header_bytes + k_largest_number_bytes> head_{};
+    std::array<std::uint8_t, k_frame_header_bytes + k_dropped_bytes> head_{};
     std::size_t head_bytes_ = 0;  // collected of the frame that has begun
     std::size_t left_bytes_ = 0;  // of its payload
     bool input_ended_ = false;

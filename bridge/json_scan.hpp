@@ -13,6 +13,17 @@
 
 namespace atl::bridge {
 
+/// What a value is. Bits, so that a rule can allow several.
+enum JsonKind : std::uint8_t {
+    k_string = 1,
+    k_bool = 2,
+    k_integer = 4,  // written without point or exponent, within 64 bits
+    k_other_number = 8,
+    k_null = 16,
+    k_object = 32,
+    k_array = 64,
+};
+
 /// What scan_object() calls; each handler returns false to stop the scan early. Derive and hide what you
 /// need.
 struct ObjectVisitor {
@@ -25,6 +36,10 @@ struct ObjectVisitor {
         return true;
     }
     bool on_other(const std::string& /*key: of another number or null*/) { return true; }
+    /// Whether on_inner() is to be called for the members of this object.
+    bool enters(const std::string& /*key*/) { return false; }
+    /// A member of such an object; `text` of a string only, else empty.
+    bool on_inner(const std::string& /*name*/, JsonKind /*kind*/, std::string_view /*text*/) { return true; }
 };
 
 enum class Scan {
@@ -75,27 +90,41 @@ class ObjectSax {
     ObjectSax(const char* begin, std::size_t max_depth, Visitor& visitor)
         : position(begin), max_depth_(max_depth), visitor_(visitor) {}
 
-    bool null() { return other(); }
+    bool null() { return other(k_null); }
     bool boolean(bool value) {
-        return depth_ > 1 || scalar([&] { return visitor_.on_bool(key_, value); });
+        return depth_ > 1 ? inner(k_bool) : scalar([&] { return visitor_.on_bool(key_, value); });
     }
-    bool number_integer(Json::number_integer_t) { return other(); }
+    bool number_integer(Json::number_integer_t) { return other(k_integer); }
     bool number_unsigned(Json::number_unsigned_t value) {
-        return depth_ > 1 || scalar([&] { return visitor_.on_unsigned(key_, value); });
+        return depth_ > 1 ? inner(k_integer) : scalar([&] { return visitor_.on_unsigned(key_, value); });
     }
-    bool number_float(Json::number_float_t, const std::string&) { return other(); }
+    bool number_float(Json::number_float_t, const std::string&) { return other(k_other_number); }
     bool string(std::string& value) {
-        return depth_ > 1 || scalar([&] { return visitor_.on_string(key_, value); });
+        return depth_ > 1 ? inner(k_string, value) : scalar([&] { return visitor_.on_string(key_, value); });
     }
     bool binary(Json::binary_t&) { return fail(Scan::malformed); }
-    bool start_object(std::size_t) { return open(); }
+    bool start_object(std::size_t) {
+        if (!inner(k_object) || !open())
+            return false;
+        if (depth_ == 2)
+            enters_ = visitor_.enters(key_);
+        return true;
+    }
     bool key(std::string& name) {
         if (depth_ == 1)
             key_.swap(name);
+        else if (depth_ == 2 && enters_)
+            inner_key_.swap(name);
         return true;
     }
     bool end_object() { return --depth_ != 1 || check(visitor_.on_object(key_, span())); }
-    bool start_array(std::size_t) { return depth_ == 0 ? fail(Scan::no_object) : open(); }
+    bool start_array(std::size_t) {
+        if (depth_ == 0)
+            return fail(Scan::no_object);
+        if (depth_ == 1)
+            enters_ = false;
+        return inner(k_array) && open();
+    }
     bool end_array() { return --depth_ != 1 || check(visitor_.on_array(key_, span())); }
     bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) {
         return fail(Scan::malformed);
@@ -105,8 +134,11 @@ class ObjectSax {
     Scan result = Scan::complete;
 
   private:
-    bool other() {
-        return depth_ > 1 || scalar([&] { return visitor_.on_other(key_); });
+    bool other(JsonKind kind) {
+        return depth_ > 1 ? inner(kind) : scalar([&] { return visitor_.on_other(key_); });
+    }
+    bool inner(JsonKind kind, std::string_view text = {}) {
+        return depth_ != 2 || !enters_ || check(visitor_.on_inner(inner_key_, kind, text));
     }
     template <class Call>
     bool scalar(Call call) {
@@ -130,6 +162,8 @@ class ObjectSax {
     const std::size_t max_depth_;
     const char* span_begin_ = nullptr;
     std::string key_;
+    bool enters_ = false;    // the members of the object at depth 2 are told
+    std::string inner_key_;  // of such a member
     Visitor& visitor_;
 };
 

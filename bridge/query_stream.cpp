@@ -12,10 +12,7 @@ QueryStream::QueryStream(std::shared_ptr<StreamContext> context, const std::stri
     : LineReader(base::k_max_event_line_bytes),
       observer_(observer),
       idle_(std::move(idle)),
-      stream_(std::exchange(idle_->stream, nullptr)) {
-    if (!stream_ || !stream_->begin(command, *this))
-        stream_ = Stream::open(std::move(context), path, std::move(command), *this);
-}
+      stream_(idle_->begin(std::move(context), path, std::move(command), *this)) {}
 
 QueryStream::~QueryStream() {
     if (stream_)
@@ -45,9 +42,7 @@ void QueryStream::on_done(const sandbox::AgentEvent& event) {
         stream_.reset();  // it may serve another query while this one is still there
         observer_.on_end(sandbox::QueryEnd::done, {});
     }
-    if (!idle->wanted || idle->stream)
-        return stream->close();
-    idle->stream = stream;
+    idle->keep(stream);
 }
 
 void QueryStream::on_end(Stream::End end, std::string_view detail) {

@@ -8,13 +8,6 @@
 
 namespace atl::bridge {
 
-/// The connection of a channel's last query, once its turn is over: the next query goes by it and need not
-/// connect. Shared by a channel and its queries; null streams: none, or the channel is gone.
-struct IdleStream {
-    std::shared_ptr<Stream> stream;
-    bool wanted = true;  // the channel is there to use it
-};
-
 class QueryStream final : public sandbox::Query, private LineReader {
   public:
     /// `command` is the query's line. `observer` must outlive this; it may destroy this in any call.

@@ -9,12 +9,16 @@
 namespace atl::bridge {
 namespace {
 
-constexpr std::uint32_t k_most_pids = 1U << 22U;  // proc(5), pid_max
+/// `more`: members, each behind a comma.
+std::string encode_attach(const std::string& id, const std::string& more) {
+    std::string line = "{\"cmd\":\"attach\",\"id\":";
+    base::append_json_string(line, id);
+    return line + more + "}\n";
+}
 
 }  // namespace
 
-std::string encode_exec(const sandbox::RunSpec& spec) {
-    std::string line = "{\"cmd\":\"exec\"";
+void append_program(std::string& line, const sandbox::RunSpec& spec) {
     if (spec.command) {
         line += ",\"command\":";
         base::append_json_string(line, *spec.command);
@@ -46,20 +50,38 @@ std::string encode_exec(const sandbox::RunSpec& spec) {
         line += ",\"timeoutMs\":" + std::to_string(spec.timeout.count());
     if (spec.stdin_kind == sandbox::RunSpec::Stdin::pipe)
         line += ",\"stdin\":true";
+}
+
+std::string encode_exec(const sandbox::RunSpec& spec) {
+    std::string line = "{\"cmd\":\"exec\"";
+    append_program(line, spec);
     line += "}\n";
     return line;
 }
 
 RunStream::RunStream(std::shared_ptr<StreamContext> context, const std::string& path,
                      const sandbox::RunSpec& spec, sandbox::RunObserver& observer)
-    : context_(std::move(context)),
-      observer_(observer),
-      reply_(base::k_max_reply_line_bytes),
-      input_ended_(spec.stdin_kind == sandbox::RunSpec::Stdin::none) {
-    deadline_ = context_->timers.arm(base::k_control_reply_deadline, [this] {
+    : RunStream(std::move(context), path, encode_exec(spec), Use::exec, observer) {
+    input_ended_ = spec.stdin_kind == sandbox::RunSpec::Stdin::none;
+}
+
+RunStream::RunStream(std::shared_ptr<StreamContext> context, const std::string& path, const std::string& id,
+                     std::uint64_t after, sandbox::RunObserver& observer)
+    : RunStream(std::move(context), path, encode_attach(id, ",\"after\":" + std::to_string(after)),
+                Use::attach, observer) {}
+
+RunStream::RunStream(std::shared_ptr<StreamContext> context, const std::string& path, const std::string& id,
+                     sandbox::RunObserver& observer)
+    : RunStream(std::move(context), path, encode_attach(id, ",\"input\":true"), Use::attach, observer) {}
+
+RunStream::RunStream(std::shared_ptr<StreamContext> context, const std::string& path, std::string command,
+                     Use use, sandbox::RunObserver& observer)
+    : context_(std::move(context)), observer_(observer), use_(use), reply_(base::k_max_reply_line_bytes) {
+    const auto deadline = use == Use::exec ? k_exec_reply_deadline : base::k_control_reply_deadline;
+    deadline_ = context_->timers.arm(deadline, [this] {
         fail(base::Error(base::Errc::deadline_exceeded, "the guest did not answer in time"));
     });
-    stream_ = Stream::open(context_, path, encode_exec(spec), *this);
+    stream_ = Stream::open(context_, path, std::move(command), *this);
 }
 
 RunStream::~RunStream() {
@@ -95,6 +117,11 @@ void RunStream::signal(int number) {
         stream_->write(encode_signal(static_cast<std::uint8_t>(number)));
 }
 
+void RunStream::resize(const sandbox::TerminalSize& size) {
+    if (has_terminal_ && stream_->room() != 0)
+        stream_->write(encode_resize(size.columns, size.rows));
+}
+
 Stream::Taken RunStream::on_bytes(Stream& stream, std::string_view bytes) {
     return started_ ? read_frames(stream, bytes) : read_reply(stream, bytes);
 }
@@ -107,15 +134,19 @@ Stream::Taken RunStream::read_reply(Stream& stream, std::string_view bytes) {
     const std::optional<ReplyLine> reply =
         cut.found == LineCutter::Found::line ? parse_reply_line(cut.line) : std::nullopt;
     if (!reply || (reply->ok && (reply->pid == 0 || reply->pid > k_most_pids)))
-        return {0, Rest::needs_more, "the guest's answer to exec is not a reply"};
+        return {0, Rest::needs_more, "the guest's answer is not a reply"};
     if (!reply->ok) {
         fail(base::Error(errc_of(reply->code), reply->error));
         return {};
     }
     context_->timers.cancel(std::exchange(deadline_, 0));
     started_ = true;
+    has_terminal_ = reply->terminal;
     const std::size_t used = cut.line.size() + 1;
     observer_.on_started(static_cast<pid_t>(reply->pid));
+    if (stream.has_reader() && use_ == Use::attach)
+        observer_.on_position(reply->from,
+                              reply->terminal ? sandbox::StreamKind::terminal : sandbox::StreamKind::pipes);
     // Frames that came along are shown next.
     return {used, stream.has_reader() && used < bytes.size() ? Rest::go_on : Rest::needs_more, nullptr};
 }
@@ -153,8 +184,13 @@ const char* RunStream::obey(Stream& stream, const Frame& frame) {
             if (frame.number > base::k_input_window_bytes - granted_bytes_)
                 return "the guest granted more than it was sent";
             granted_bytes_ += frame.number;
-            if (std::exchange(wants_room_, false))
+            if (std::exchange(wants_room_, false) || granted_bytes_ == base::k_input_window_bytes)
                 observer_.on_input_room();
+            return nullptr;
+        case FrameType::dropped:
+            if (use_ == Use::exec)
+                return "the guest broke the protocol of exec";
+            observer_.on_dropped(frame.number);
             return nullptr;
         case FrameType::exit:
             stream.close();

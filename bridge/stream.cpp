@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "core/base/unique_fd.hpp"
@@ -108,18 +109,24 @@ void Stream::retry_connect() {
     });
 }
 
-void Stream::write(std::string_view bytes) {
+void Stream::write(std::string_view head, std::string_view bytes) {
     if (closed_ || write_ends_ || write_ended_)
         return;
     const bool was_idle = output_.empty();
-    if (was_idle && connected_)
-        bytes.remove_prefix(send_some(bytes));
+    if (was_idle && connected_) {
+        const std::size_t sent = send_some(head, bytes);
+        const std::size_t sent_of_head = std::min(sent, head.size());
+        head.remove_prefix(sent_of_head);
+        bytes.remove_prefix(sent - sent_of_head);
+    }
     if (write_ended_ && read_ended_)
         return end_later(End::closed, "the guest broke the stream");
-    if (bytes.empty() || write_ended_)
+    if ((head.empty() && bytes.empty()) || write_ended_)
         return;
-    output_.erase(0, std::exchange(sent_bytes_, 0));
-    output_.append(bytes);
+    // Moves fewer bytes than it frees.
+    if (sent_bytes_ > output_.size() / 2)
+        output_.erase(0, std::exchange(sent_bytes_, 0));
+    output_.append(head).append(bytes);
     if (was_idle && connected_)
         wait_writable();
 }
@@ -136,20 +143,24 @@ void Stream::close_write() {
 }
 
 /// What the kernel took; all of it if the guest takes no more.
-std::size_t Stream::send_some(std::string_view bytes) {
-    const ssize_t size =
-        ::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+std::size_t Stream::send_some(std::string_view head, std::string_view bytes) {
+    iovec parts[] = {{const_cast<char*>(head.data()), head.size()},
+                     {const_cast<char*>(bytes.data()), bytes.size()}};
+    msghdr message{};
+    message.msg_iov = parts;
+    message.msg_iovlen = std::size(parts);
+    const ssize_t size = ::sendmsg(socket_.native_handle(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (size >= 0)
         return static_cast<std::size_t>(size);
     if (errno == EAGAIN || errno == EINTR)
         return 0;
     write_ended_ = true;  // the guest closed it: what it said before is still to be read
-    return bytes.size();
+    return head.size() + bytes.size();
 }
 
 void Stream::flush() {
     while (sent_bytes_ < output_.size()) {
-        const std::size_t size = send_some(std::string_view(output_).substr(sent_bytes_));
+        const std::size_t size = send_some({}, std::string_view(output_).substr(sent_bytes_));
         if (size == 0)
             return wait_writable();
         sent_bytes_ += size;
@@ -308,6 +319,26 @@ void Stream::end(End why, std::string_view detail) {
 void Stream::end_later(End why, const char* detail) {
     boost::asio::post(context_->executor,
                       [self = shared_from_this(), why, detail] { self->end(why, detail); });
+}
+
+std::shared_ptr<Stream> IdleStream::begin(std::shared_ptr<StreamContext> context, const std::string& path,
+                                          std::string command, Stream::Reader& reader) {
+    std::shared_ptr<Stream> kept = std::exchange(stream_, nullptr);
+    if (kept && kept->begin(command, reader))
+        return kept;
+    return Stream::open(std::move(context), path, std::move(command), reader);
+}
+
+void IdleStream::keep(std::shared_ptr<Stream> stream) {
+    if (dropped_ || stream_)
+        return stream->close();
+    stream_ = std::move(stream);
+}
+
+void IdleStream::drop() {
+    dropped_ = true;
+    if (stream_)
+        std::exchange(stream_, nullptr)->close();
 }
 
 }  // namespace atl::bridge

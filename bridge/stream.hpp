@@ -89,7 +89,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
     /// Writes now what the kernel takes, queues the rest: the caller keeps to room(). Nothing happens once
     /// the guest takes no more.
-    void write(std::string_view bytes);
+    void write(std::string_view bytes) { write({}, bytes); }
+    /// Both at once, which wakes the guest once.
+    void write(std::string_view head, std::string_view bytes);
     /// How much more the queue should hold.
     std::size_t room() const noexcept;
     /// No write follows: the guest is told behind what is queued.
@@ -112,7 +114,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     void connect();
     Connected try_connect(const char*& why);
     void retry_connect();
-    std::size_t send_some(std::string_view bytes);
+    std::size_t send_some(std::string_view head, std::string_view bytes);
     void flush();
     void written();
     void wait_writable();
@@ -146,6 +148,25 @@ class Stream : public std::enable_shared_from_this<Stream> {
     std::size_t connect_attempts_ = 0;
     base::Millis next_pause_ = k_first_pause;
     base::TimerId timer_ = 0;
+};
+
+/// The connection of the last command that left it good, for the next one, which then need not connect.
+/// Shared by those who send commands to one guest and the commands.
+class IdleStream {
+  public:
+    /// Sends `command` by the connection that is kept, if it is still good, or by a new one, as
+    /// Stream::open().
+    std::shared_ptr<Stream> begin(std::shared_ptr<StreamContext> context, const std::string& path,
+                                  std::string command, Stream::Reader& reader);
+    /// `stream` was released. It is closed where another one is kept, or none any more.
+    void keep(std::shared_ptr<Stream> stream);
+    /// None is kept from now on.
+    void drop();
+    bool is_dropped() const noexcept { return dropped_; }
+
+  private:
+    std::shared_ptr<Stream> stream_;
+    bool dropped_ = false;
 };
 
 }  // namespace atl::bridge

@@ -24,7 +24,22 @@ std::string_view kind_name(sandbox::AgentSpec::Kind kind) {
     return agent_kind::none;
 }
 
+ControlStream::Starts starts_of(sandbox::AgentSpec::Kind kind) {
+    switch (kind) {
+        case sandbox::AgentSpec::Kind::none:
+            return ControlStream::Starts::guest;
+        case sandbox::AgentSpec::Kind::command:
+            return ControlStream::Starts::guest_and_program;
+        case sandbox::AgentSpec::Kind::shell:
+        case sandbox::AgentSpec::Kind::echo:
+            break;
+    }
+    return ControlStream::Starts::guest_and_agent;
+}
+
 }  // namespace
+
+static_assert(sandbox::k_max_resume_bytes < k_max_command_line_bytes / 2);  // argv is in it, too
 
 std::string encode_agent_command(std::string_view name, const sandbox::AgentSpec& agent) {
     std::string line = "{\"cmd\":";
@@ -37,7 +52,10 @@ std::string encode_agent_command(std::string_view name, const sandbox::AgentSpec
             line += ',';
         base::append_json_string(line, argument);
     }
-    line += "]}}\n";
+    line += ']';
+    if (!agent.resume.empty())
+        line.append(",\"resume\":").append(agent.resume);
+    line += "}}\n";
     return line;
 }
 
@@ -45,18 +63,17 @@ UnixChannel::UnixChannel(std::shared_ptr<StreamContext> context, std::string pat
     : context_(std::move(context)), path_(std::move(path)), idle_(std::make_shared<IdleStream>()) {}
 
 UnixChannel::~UnixChannel() {
-    idle_->wanted = false;
-    if (idle_->stream)
-        std::exchange(idle_->stream, nullptr)->close();
+    idle_->drop();
 }
 
 void UnixChannel::start(const sandbox::AgentSpec& agent, std::function<void(base::Result<void>)> on_ready,
                         std::function<void(std::string detail)> on_agent_exit) {
-    const bool with_agent = agent.kind != sandbox::AgentSpec::Kind::none;
-    control_ = std::make_unique<ControlStream>(
-        context_, path_, encode_agent_command(cmd::start, agent),
-        with_agent ? ControlStream::Starts::guest_and_agent : ControlStream::Starts::guest,
-        std::move(on_ready), std::move(on_agent_exit));
+    std::string command = encode_agent_command(cmd::start, agent);
+    if (on_ports_)
+        command.replace(command.rfind('}'), std::string::npos, k_with_ports);
+    control_ =
+        std::make_unique<ControlStream>(context_, path_, std::move(command), starts_of(agent.kind),
+                                        std::move(on_ready), std::move(on_agent_exit), std::move(on_ports_));
 }
 
 void UnixChannel::start_agent(const sandbox::AgentSpec& agent, std::function<void(base::Result<void>)> done) {
@@ -64,10 +81,10 @@ void UnixChannel::start_agent(const sandbox::AgentSpec& agent, std::function<voi
                                         : base::Error(base::Errc::bridge_failed, "the guest was not started");
     if (!begun)
         return boost::asio::post(context_->executor, [idle = idle_, begun, done = std::move(done)] {
-            if (idle->wanted)
+            if (!idle->is_dropped())
                 done(begun);
         });
-    request(encode_agent_command(cmd::agent, agent), base::k_start_deadline, base::Errc::sandbox_failed,
+    request(encode_agent_command(cmd::agent, agent), base::k_start_deadline, base::Errc::agent_failed,
             [this, done = std::move(done)](base::Result<void> result) {
                 control_->end_agent_start(result);
                 done(std::move(result));
@@ -77,8 +94,9 @@ void UnixChannel::start_agent(const sandbox::AgentSpec& agent, std::function<voi
 std::unique_ptr<sandbox::Query> UnixChannel::query(std::string_view turn, std::string_view prompt,
                                                    std::string_view options,
                                                    sandbox::QueryObserver& observer) {
-    return std::make_unique<QueryStream>(context_, path_, encode_query(turn, prompt, options), idle_,
-                                         observer);
+    const LeftoverRule leftovers = std::exchange(leftovers_, LeftoverRule::keep);
+    return std::make_unique<QueryStream>(context_, path_, encode_query(turn, prompt, options, leftovers),
+                                         idle_, observer);
 }
 
 void UnixChannel::interrupt(std::string_view turn, std::function<void(base::Result<void>)> done) {

@@ -8,8 +8,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "bridge/control_stream.hpp"
+#include "bridge/protocol.hpp"
 #include "bridge/query_stream.hpp"
 #include "bridge/request.hpp"
 #include "bridge/stream.hpp"
@@ -27,10 +29,12 @@ class UnixChannel final : public sandbox::Channel {
 
     void start(const sandbox::AgentSpec& agent, std::function<void(base::Result<void>)> on_ready,
                std::function<void(std::string detail)> on_agent_exit) override;
+    void watch_ports(sandbox::OnPorts on_ports) override { on_ports_ = std::move(on_ports); }
     void start_agent(const sandbox::AgentSpec& agent, std::function<void(base::Result<void>)> done) override;
     std::unique_ptr<sandbox::Query> query(std::string_view turn, std::string_view prompt,
                                           std::string_view options,
                                           sandbox::QueryObserver& observer) override;
+    void end_leftovers() override { leftovers_ = LeftoverRule::end; }
     /// Fails with no_turn if the guest runs no such turn.
     void interrupt(std::string_view turn, std::function<void(base::Result<void>)> done) override;
     void shutdown(std::function<void(base::Result<void>)> done) override;
@@ -41,9 +45,11 @@ class UnixChannel final : public sandbox::Channel {
 
     std::shared_ptr<StreamContext> context_;
     std::string path_;
+    sandbox::OnPorts on_ports_;  // until the start
     std::unique_ptr<ControlStream> control_;
     std::shared_ptr<IdleStream> idle_;
     std::list<std::optional<Request>> requests_;
+    LeftoverRule leftovers_ = LeftoverRule::keep;  // of the next query
 };
 
 class UnixChannels final : public sandbox::Channels {

@@ -191,6 +191,12 @@ void Group::watch_memory(sandbox::MemoryWarning on_warning) {
         memory_watch_.emplace(executor_, timers_, memory->second, memory_bytes_, std::move(on_warning));
 }
 
+void Group::watch_processes(sandbox::ProcessWarning on_warning) {
+    const auto pids = controllers_.find(Controller::pids);
+    if (pids != controllers_.end())
+        process_watch_.emplace(executor_, timers_, pids->second, std::move(on_warning));
+}
+
 void Group::watch_oom(std::function<void()> on_oom) {
     const auto memory = controllers_.find(Controller::memory);
     if (memory != controllers_.end())
@@ -236,6 +242,7 @@ void Group::remove(std::function<void(base::Result<void>)> done) {
 void Group::try_remove() {
     oom_watch_.reset();
     memory_watch_.reset();
+    process_watch_.reset();
     freezer_.reset();
     if (!is_empty())
         await_empty();

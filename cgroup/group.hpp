@@ -13,6 +13,7 @@
 #include "cgroup/memory_watch.hpp"
 #include "cgroup/oom_watch.hpp"
 #include "cgroup/place.hpp"
+#include "cgroup/process_watch.hpp"
 #include "core/base/clock.hpp"
 #include "core/isolation/fd_watch.hpp"
 #include "core/sandbox/ports.hpp"
@@ -45,6 +46,8 @@ class Group final : public sandbox::ResourceGroup {
     base::Result<void> set_limits(const sandbox::Limits& limits) override;
     void watch_oom(std::function<void()> on_oom) override;
     void watch_memory(sandbox::MemoryWarning on_warning) override;
+    void watch_processes(sandbox::ProcessWarning on_warning) override;
+    bool is_crowded() const override { return process_watch_ && process_watch_->is_crowded(); }
     bool is_oom_suspected() const override { return oom_watch_ && oom_watch_->is_suspicious(); }
     std::uint64_t oom_kills() const override;
     sandbox::Usage usage() const override;
@@ -88,6 +91,7 @@ class Group final : public sandbox::ResourceGroup {
     std::shared_ptr<isolation::Zygote> zygote_;
     std::optional<OomWatch> oom_watch_;
     std::optional<MemoryWatch> memory_watch_;
+    std::optional<ProcessWatch> process_watch_;
     std::optional<Freezer> freezer_;
     std::uint64_t memory_bytes_ = 0;            // the limit
     std::optional<isolation::FdWatch> events_;  // cgroup.events of v2

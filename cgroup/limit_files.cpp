@@ -19,6 +19,10 @@ constexpr std::uint64_t k_nanoseconds_per_usec = 1000;
 // bwrap's process outside the sandbox, and the guest.
 constexpr std::uint32_t k_own_processes = 2;
 
+std::uint32_t without_own(std::uint64_t count) {
+    return static_cast<std::uint32_t>(count - std::min<std::uint64_t>(count, k_own_processes));
+}
+
 const ControllerFolder* find(const ControllerFolders& folders, Controller controller) {
     const auto found = folders.find(controller);
     return found == folders.end() ? nullptr : &found->second;
@@ -106,11 +110,14 @@ sandbox::Usage read_usage(const ControllerFolders& folders) {
         usage.memory_peak_bytes = number_at(at->folder, is_v2 ? "memory.peak" : "memory.max_usage_in_bytes");
     }
     usage.cpu_usec = read_cpu_usec(folders);
-    if (const auto* at = find(folders, Controller::pids)) {
-        const auto count = number_at(at->folder, "pids.current").value_or(0);
-        usage.processes = static_cast<std::uint32_t>(count - std::min<std::uint64_t>(count, k_own_processes));
-    }
+    if (const auto* at = find(folders, Controller::pids))
+        usage.processes = without_own(number_at(at->folder, "pids.current").value_or(0));
     return usage;
+}
+
+ProcessCount read_process_count(const ControllerFolder& pids) {
+    const std::uint32_t limit = without_own(number_at(pids.folder, "pids.max").value_or(0));
+    return {std::min(without_own(number_at(pids.folder, "pids.current").value_or(0)), limit), limit};
 }
 
 std::optional<std::uint64_t> read_cpu_usec(const ControllerFolders& folders) {

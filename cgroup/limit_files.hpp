@@ -27,6 +27,14 @@ base::Result<void> write_limits(const ControllerFolders& folders, const sandbox:
 
 sandbox::Usage read_usage(const ControllerFolders& folders);
 
+struct ProcessCount {
+    std::uint32_t used = 0;  // threads count
+    std::uint32_t limit = 0;
+};
+
+/// The sandbox's own: without the two that write_limits() adds.
+ProcessCount read_process_count(const ControllerFolder& pids);
+
 /// Processor time of the members of a group and of all groups below it, in microseconds; none where no
 /// hierarchy accounts it.
 std::optional<std::uint64_t> read_cpu_usec(const ControllerFolders& folders);

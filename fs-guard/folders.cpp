@@ -34,10 +34,21 @@ std::vector<std::string> names_in(const fs::path& folder) {
     return names;
 }
 
-std::vector<std::string> workspace_names(const fs::path& data_dir) {
-    auto names = names_in(data_dir / k_workspaces);
-    std::erase(names, "lost+found");
-    return names;
+base::Result<void> each_workspace_name(
+    const fs::path& data_dir, const std::function<base::Result<void>(const std::string& name)>& visit) {
+    const fs::path folder = data_dir / k_workspaces;
+    std::error_code error;
+    // An entry that is moved away is not met again, and each other one is met once (readdir(3p)).
+    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+        const std::string name = at->path().filename().string();
+        if (name == "lost+found")
+            continue;
+        if (auto visited = visit(name); !visited)
+            return visited;
+    }
+    if (error)
+        return failed("reading " + folder.string(), error.value());
+    return {};
 }
 
 }  // namespace atl::fs_guard

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,13 @@ base::Error failed(const std::string& what, int error_number);
 base::Result<base::UniqueFd> open_folder(const std::filesystem::path& path);
 /// A folder that is there and no link; else empty, with errno.
 base::UniqueFd open_existing(int parent, const std::string& name);
-/// In no order; none if the folder cannot be read.
+/// Of a folder with a few entries. In no order; none if the folder cannot be read.
 std::vector<std::string> names_in(const std::filesystem::path& folder);
-/// The names of `data_dir`'s workspaces, without the entries that a file system puts into its root.
-std::vector<std::string> workspace_names(const std::filesystem::path& data_dir);
+/// Calls `visit` with the name of each of `data_dir`'s workspaces, without the entries that a file system
+/// puts into its root, until it returns an error; returns that. `visit` may move the named one away. In no
+/// order. Errors: storage_failed if the folder cannot be read.
+base::Result<void> each_workspace_name(
+    const std::filesystem::path& data_dir,
+    const std::function<base::Result<void>(const std::string& name)>& visit);
 
 }  // namespace atl::fs_guard

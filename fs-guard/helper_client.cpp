@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/ending_limits.hpp"
+#include "core/base/limits.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/base/pidfd.hpp"
@@ -18,7 +19,8 @@
 namespace atl::fs_guard {
 namespace {
 
-constexpr std::size_t k_max_answer_bytes = 64UL * 1024;
+// A page of a list (k_list_page_bytes and one more item), each byte of it six of JSON at most.
+constexpr std::size_t k_max_answer_bytes = 6 * (base::k_list_page_bytes + 64UL * 1024);
 constexpr std::size_t k_most_members = 4096;  // in one request
 constexpr base::Millis k_first_restart_pause{100};
 constexpr int k_max_pause_doublings = 6;
@@ -114,6 +116,18 @@ void HelperClient::checkpoint(const std::filesystem::path& database, Done done) 
             without_answer(std::move(done)));
 }
 
+void HelperClient::find(const std::filesystem::path& database, const nlohmann::json& question,
+                        Answered answered) {
+    enqueue(Kind::task,
+            nlohmann::json{{"op", "find"}, {"path", named(database)}, {"question", question}}.dump(),
+            std::move(answered));
+}
+
+void HelperClient::close_database(const std::filesystem::path& database, Done done) {
+    enqueue(Kind::task, nlohmann::json{{"op", "close"}, {"path", named(database)}}.dump(),
+            without_answer(std::move(done)));
+}
+
 /// Relative where it can be: the data directory's own name may be no UTF-8.
 std::string HelperClient::named(const std::filesystem::path& database) const {
     const auto below = database.lexically_relative(config_.working_dir);
@@ -190,7 +204,7 @@ void HelperClient::await_answers() {
 }
 
 void HelperClient::read_answers() {
-    std::array<char, 4096> chunk;
+    std::array<char, 64UL * 1024> chunk;  // what a pipe holds
     const ssize_t count = ::read(answers_->fd().get(), chunk.data(), chunk.size());
     if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR))
         return lose_helper("the helper ended");

@@ -24,6 +24,7 @@
 #include "core/isolation/child_plan.hpp"
 #include "core/isolation/fd_watch.hpp"
 #include "core/store/checkpoint_helper.hpp"
+#include "core/store/list_helper.hpp"
 
 namespace atl::fs_guard {
 
@@ -62,7 +63,7 @@ struct Inspection {
     bool stood_still = false;         // no process of the sandbox ran meanwhile
 };
 
-class HelperClient final : public store::CheckpointHelper {
+class HelperClient final : public store::CheckpointHelper, public store::ListHelper {
   public:
     /// Starts the helper. `timers` outlives the client. Errors: host_unsupported if it cannot be started.
     static base::Result<std::unique_ptr<HelperClient>> start(base::Executor executor, base::Timers& timers,
@@ -76,6 +77,9 @@ class HelperClient final : public store::CheckpointHelper {
     void remove(const std::string& path, Done done);
     void sync_log(const std::filesystem::path& database, Done done) override;
     void checkpoint(const std::filesystem::path& database, Done done) override;
+    void find(const std::filesystem::path& database, const nlohmann::json& question,
+              Answered answered) override;
+    void close_database(const std::filesystem::path& database, Done done) override;
     /// What a tree holds; `path` as for remove(). Errors: storage_failed, also if it is not there.
     void measure(const std::string& path, std::function<void(base::Result<TreeSize>)> done);
     /// Measures a tree and the deleted files that `members` hold; stood_still is left false. `path` as for
@@ -94,7 +98,6 @@ class HelperClient final : public store::CheckpointHelper {
     pid_t pid() const noexcept { return pid_; }
 
   private:
-    using Answered = std::function<void(base::Result<nlohmann::json>)>;
     /// The helper reports progress in a walk (helper/progress.hpp).
     enum class Kind : std::uint8_t { task, walk };
     struct Request {

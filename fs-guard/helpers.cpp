@@ -20,6 +20,8 @@ base::Result<std::unique_ptr<Helpers>> Helpers::start(base::Executor executor, b
         return ok.error();
     if (auto ok = one(helpers->checkpointer, config.databases, Priority::low); !ok)
         return ok.error();
+    if (auto ok = one(helpers->finder, config.databases, Priority::normal); !ok)
+        return ok.error();
     if (auto ok = one(helpers->measurer, config.workspaces, Priority::background); !ok)
         return ok.error();
     if (auto ok = one(helpers->inspector, config.workspaces, Priority::low); !ok)
@@ -31,6 +33,7 @@ std::map<std::string, const HelperClient*> Helpers::by_work() const {
     return {{"measure", measurer.get()},
             {"inspect", inspector.get()},
             {"remove", remover.get()},
+            {"find", finder.get()},
             {"checkpoint", checkpointer.get()}};
 }
 

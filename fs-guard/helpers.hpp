@@ -28,6 +28,7 @@ struct Helpers {
     std::unique_ptr<HelperClient> remover;
     std::unique_ptr<HelperClient> checkpointer;  // low priority: commits cost more until a checkpoint is done
     std::unique_ptr<HelperClient> measurer;
+    std::unique_ptr<HelperClient> finder;     // normal priority: a request waits for its list
     std::unique_ptr<HelperClient> inspector;  // low priority: a sandbox stands still until it is done
 };
 

@@ -72,9 +72,12 @@ base::Result<void> Orphans::give(const Orphan& orphan, int folder, const std::st
 std::size_t count_claimed_workspaces(const fs::path& data_dir) {
     const auto marks = names_in(data_dir / k_unclaimed);
     const std::unordered_set<std::string> unclaimed(marks.begin(), marks.end());
-    const auto names = workspace_names(data_dir);
-    return static_cast<std::size_t>(std::count_if(
-        names.begin(), names.end(), [&](const std::string& name) { return !unclaimed.contains(name); }));
+    std::size_t claimed = 0;
+    (void)each_workspace_name(data_dir, [&](const std::string& name) -> base::Result<void> {
+        claimed += unclaimed.contains(name) ? 0 : 1;
+        return {};
+    });
+    return claimed;
 }
 
 }  // namespace atl::fs_guard

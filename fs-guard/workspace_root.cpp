@@ -43,14 +43,20 @@ base::Result<std::filesystem::path> workspace_root(const std::filesystem::path& 
     return disk;
 }
 
-std::set<uid_t> workspace_owners(const std::filesystem::path& root) {
-    std::set<uid_t> owners;
-    for (const auto& name : workspace_names(root)) {
+base::Result<WorkspaceOwners> workspace_owners(const std::filesystem::path& root, uid_t own) {
+    WorkspaceOwners owners;
+    std::error_code error;
+    if (!std::filesystem::exists(root / k_workspaces, error))
+        return owners;
+    auto visited = each_workspace_name(root, [&](const std::string& name) -> base::Result<void> {
         struct stat status {};
         if (::access((root / k_unclaimed / name).c_str(), F_OK) != 0 &&
             ::lstat((root / k_workspaces / name).c_str(), &status) == 0)
-            owners.insert(status.st_uid);
-    }
+            (status.st_uid == own ? owners.own : owners.others) = true;
+        return {};
+    });
+    if (!visited)
+        return visited.error();
     return owners;
 }
 

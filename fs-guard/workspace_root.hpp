@@ -6,7 +6,6 @@
 #include <sys/types.h>
 
 #include <filesystem>
-#include <set>
 
 #include "core/base/error.hpp"
 
@@ -16,8 +15,13 @@ namespace atl::fs_guard {
 /// otherwise the server would take every workspace for lost.
 base::Result<std::filesystem::path> workspace_root(const std::filesystem::path& data_dir);
 
+/// Whether there are workspaces of `own`, and of other uids.
+struct WorkspaceOwners {
+    bool own = false;
+    bool others = false;
+};
 /// The owners of the workspaces in `root`. Workspaces that a crash left half-made do not count: the next
-/// start removes them.
-std::set<uid_t> workspace_owners(const std::filesystem::path& root);
+/// start removes them. Errors: storage_failed.
+base::Result<WorkspaceOwners> workspace_owners(const std::filesystem::path& root, uid_t own);
 
 }  // namespace atl::fs_guard

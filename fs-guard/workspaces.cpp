@@ -151,7 +151,9 @@ base::Result<void> Workspaces::make_workspace(const std::string& sandbox_id, std
         ::unlinkat(workspaces_.get(), name, AT_REMOVEDIR);
         return failed("giving the workspace to uid " + std::to_string(host_uid), error_number);
     }
-    if (!quota_ || host_uid < base::k_first_host_uid) {
+    if (!quota_)
+        return {};
+    if (host_uid < base::k_first_host_uid) {
         measured_.insert(sandbox_id);
     } else if (auto joined = join_project(sandbox_id, host_uid); !joined) {
         ::unlinkat(workspaces_.get(), name, AT_REMOVEDIR);
@@ -199,28 +201,31 @@ base::Result<void> Workspaces::join_project(const std::string& sandbox_id, std::
     const base::UniqueFd folder = open_existing(workspaces_.get(), sandbox_id);
     if (!folder)
         return failed("opening the workspace " + sandbox_id, errno);
-    auto assigned = ProjectQuota::assign(folder.get(), project);
-    if (assigned)
-        projects_[sandbox_id] = project;
-    return assigned;
+    return ProjectQuota::assign(folder.get(), project);
 }
 
-void Workspaces::find_project(const std::string& sandbox_id) {
-    const base::UniqueFd folder = quota_ ? open_existing(workspaces_.get(), sandbox_id) : base::UniqueFd();
+std::optional<std::uint32_t> Workspaces::stored_project(const std::string& sandbox_id) const {
+    const base::UniqueFd folder = open_existing(workspaces_.get(), sandbox_id);
     struct stat status {};
     const std::uint32_t project = folder ? ProjectQuota::project_of(folder.get()) : 0;
     if (project >= base::k_first_host_uid && ::fstat(folder.get(), &status) == 0 && status.st_uid == project)
-        projects_[sandbox_id] = project;
-    else
-        measured_.insert(sandbox_id);
+        return project;
+    return std::nullopt;
+}
+
+std::optional<std::uint32_t> Workspaces::project(const std::string& sandbox_id) const {
+    if (!quota_ || !base::is_id(sandbox_id) || measured_.contains(sandbox_id))
+        return std::nullopt;
+    const auto found = projects_.find(sandbox_id);
+    return found == projects_.end() ? stored_project(sandbox_id) : found->second;
 }
 
 bool Workspaces::set_quota(const std::string& sandbox_id, std::uint64_t limit_bytes) {
-    const auto found = projects_.find(sandbox_id);
-    if (found == projects_.end())
+    const auto found = project(sandbox_id);
+    if (!found)
         return false;
-    const auto set = quota_->set_limit(found->second, limit_bytes + k_disk_slack_bytes,
-                                       limit_bytes / k_least_bytes_an_inode);
+    const auto set =
+        quota_->set_limit(*found, limit_bytes + k_disk_slack_bytes, limit_bytes / k_least_bytes_an_inode);
     if (!set)
         base::LogLine(base::evt::disk_unmetered)
             .field("sbx", sandbox_id)
@@ -235,8 +240,8 @@ void Workspaces::clear_quota(std::uint32_t project) {
 }
 
 std::optional<TreeSize> Workspaces::counted(const std::string& sandbox_id) const {
-    const auto found = projects_.find(sandbox_id);
-    const auto usage = found == projects_.end() ? std::nullopt : quota_->usage(found->second);
+    const auto found = project(sandbox_id);
+    const auto usage = found ? quota_->usage(*found) : std::nullopt;
     if (!usage)
         return std::nullopt;
     return TreeSize{usage->bytes, usage->inodes, true};
@@ -261,12 +266,13 @@ void Workspaces::remove(const std::string& sandbox_id, std::function<void(base::
         meter_.forget(sandbox_id);
         done(removed);
     };
+    const auto had = project(sandbox_id);
     measured_.erase(sandbox_id);
-    const auto project = projects_.extract(sandbox_id);
+    projects_.erase(sandbox_id);
     if (base::is_id(sandbox_id) && move_to_trash(sandbox_id, trash_name)) {
         unmark(sandbox_id);
-        if (!project.empty())
-            clear_quota(project.mapped());
+        if (had)
+            clear_quota(*had);
         remover_.remove(std::string(k_trash) + "/" + trash_name, std::move(forget));
         return;
     }
@@ -276,30 +282,24 @@ void Workspaces::remove(const std::string& sandbox_id, std::function<void(base::
     timers_.defer([forget = std::move(forget), result] { forget(result); });
 }
 
-Workspaces::Sweep Workspaces::sweep(const std::vector<std::string>& known_ids,
-                                    std::function<void(base::Result<void>)> done,
-                                    const std::vector<std::string>& held_ids) {
-    const std::unordered_set<std::string> known(known_ids.begin(), known_ids.end());
+/// The marks that the last run left, and the marked workspaces that could not be moved.
+struct Workspaces::Marked {
+    std::unordered_set<std::string> names;
+    std::unordered_set<std::string> stuck;
+};
+
+base::Result<Workspaces::Sweep> Workspaces::sweep(sandbox::SweepCalls calls) {
     Sweep sweep;
-    sort_out(known, {held_ids.begin(), held_ids.end()}, sweep);
-    for (const auto& orphan : orphans_.list()) {
-        // An orphan that the database knows again goes back to its place.
-        if (!missing_.contains(orphan.name) || !orphans_.give(orphan, workspaces_.get(), orphan.name)) {
-            ++sweep.orphans;
-            sweep.orphan_owners.push_back(orphan.owner_uid);
-            continue;
-        }
-        missing_.erase(orphan.name);
-        ++sweep.returned;
-    }
-    sweep.missing = missing_.size();
-    for (const auto& id : known_ids)
-        find_project(id);
+    if (auto sorted = sort_out(calls, sweep); !sorted)
+        return sorted.error();
+    if (auto given = give_back(calls, sweep); !given)
+        return given.error();
+    sweep.missing = calls.known - std::min<std::uint64_t>(calls.known, sweep.kept);
     base::LogLine report(base::evt::workspaces_swept);
-    const auto tell = [&report](const char* name, std::size_t count) {
+    const auto tell = [&report](const char* name, std::uint64_t count) {
         report.field(name, static_cast<std::int64_t>(count));
     };
-    tell("known", known.size());
+    tell("known", calls.known);
     tell("unclaimed", sweep.unclaimed);
     tell("orphans", sweep.orphans);
     tell("new_orphans", sweep.new_orphans);
@@ -309,47 +309,80 @@ Workspaces::Sweep Workspaces::sweep(const std::vector<std::string>& known_ids,
         report.warn();
     else
         report.info();
-    sweep.trash_owners = empty_trash(std::move(done));
+    sweep.trash_owners = empty_trash(std::move(calls.on_emptied));
     return sweep;
 }
 
 // Half-made workspaces of a crash go to the trash; workspaces without a record go to the orphans.
-void Workspaces::sort_out(const std::unordered_set<std::string>& known,
-                          const std::unordered_set<std::string>& held, Sweep& sweep) {
+base::Result<void> Workspaces::sort_out(const sandbox::SweepCalls& calls, Sweep& sweep) {
+    const std::unordered_set<std::string> held(calls.held_ids.begin(), calls.held_ids.end());
     const auto marks = names_in(data_dir_ / k_unclaimed);
-    const std::unordered_set<std::string> unclaimed(marks.begin(), marks.end());
-    std::unordered_set<std::string> stuck;
-    missing_ = known;
-    std::string unused;
-    for (const auto& name : workspace_names(data_dir_)) {
-        if (missing_.erase(name) > 0)
-            continue;
-        if (held.contains(name)) {
-            stuck.insert(name);
-            continue;
-        }
-        if (unclaimed.contains(name)) {
-            if (move_to_trash(name, unused))
-                ++sweep.unclaimed;
-            else
-                stuck.insert(name);
-            continue;
-        }
-        const auto taken = orphans_.take(workspaces_.get(), name);
-        if (taken) {
-            ++sweep.new_orphans;
-            continue;
-        }
-        base::LogLine(base::evt::sandbox_cleanup).quoted("err", taken.error().detail()).error();
-        struct stat status {};
-        if (::fstatat(workspaces_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0)
-            sweep.orphan_owners.push_back(status.st_uid);
-        ++sweep.orphans;
-    }
+    Marked marked{{marks.begin(), marks.end()}, {}};
+    auto sorted = each_workspace_name(data_dir_, [&](const std::string& name) -> base::Result<void> {
+        const auto known = base::is_id(name) ? calls.is_known(name) : base::Result<bool>(false);
+        if (!known)
+            return known.error();
+        if (*known)
+            return keep(calls, name, sweep);
+        if (held.contains(name))
+            marked.stuck.insert(name);
+        else
+            put_aside(name, marked, sweep);
+        return {};
+    });
+    if (!sorted)
+        return sorted;
     for (const auto& mark : marks) {
-        if (!stuck.contains(mark))
+        if (!marked.stuck.contains(mark))
             ::unlinkat(marks_.get(), mark.c_str(), 0);
     }
+    return {};
+}
+
+base::Result<void> Workspaces::keep(const sandbox::SweepCalls& calls, const std::string& name, Sweep& sweep) {
+    ++sweep.kept;
+    if (quota_ && !stored_project(name))
+        measured_.insert(name);
+    return calls.on_kept(name);
+}
+
+void Workspaces::put_aside(const std::string& name, Marked& marked, Sweep& sweep) {
+    if (marked.names.contains(name)) {
+        std::string unused;
+        if (move_to_trash(name, unused))
+            ++sweep.unclaimed;
+        else
+            marked.stuck.insert(name);
+        return;
+    }
+    const auto taken = orphans_.take(workspaces_.get(), name);
+    if (taken) {
+        ++sweep.new_orphans;
+        return;
+    }
+    base::LogLine(base::evt::sandbox_cleanup).quoted("err", taken.error().detail()).error();
+    struct stat status {};
+    if (::fstatat(workspaces_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0)
+        sweep.orphan_owners.push_back(status.st_uid);
+    ++sweep.orphans;
+}
+
+// An orphan that the database knows again goes back to its place, unless a workspace is there.
+base::Result<void> Workspaces::give_back(const sandbox::SweepCalls& calls, Sweep& sweep) {
+    for (const auto& orphan : orphans_.list()) {
+        const auto known = base::is_id(orphan.name) ? calls.is_known(orphan.name) : base::Result<bool>(false);
+        if (!known)
+            return known.error();
+        if (!*known || !orphans_.give(orphan, workspaces_.get(), orphan.name)) {
+            ++sweep.orphans;
+            sweep.orphan_owners.push_back(orphan.owner_uid);
+            continue;
+        }
+        ++sweep.returned;
+        if (auto kept = keep(calls, orphan.name, sweep); !kept)
+            return kept;
+    }
+    return {};
 }
 
 std::vector<std::uint32_t> Workspaces::empty_trash(std::function<void(base::Result<void>)> done) {
@@ -384,17 +417,28 @@ std::optional<std::uint32_t> Workspaces::owner(const std::string& sandbox_id) co
     return status.st_uid < base::k_first_host_uid ? 0 : status.st_uid;
 }
 
-std::vector<std::string> Workspaces::owned_by(const std::vector<std::uint32_t>& host_uids) const {
+base::Result<std::vector<std::string>> Workspaces::owned_by(
+    const std::vector<std::uint32_t>& host_uids) const {
     std::vector<std::string> owned;
     if (host_uids.empty())
         return owned;
-    for (auto& name : names_in(data_dir_ / k_workspaces)) {
+    const auto visit = [&](const std::string& name) -> base::Result<void> {
         struct stat status {};
         if (::fstatat(workspaces_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
             std::ranges::find(host_uids, status.st_uid) != host_uids.end())
-            owned.push_back(std::move(name));
-    }
+            owned.push_back(name);
+        return {};
+    };
+    if (auto visited = each_workspace_name(data_dir_, visit); !visited)
+        return visited.error();
     return owned;
+}
+
+base::Result<void> Workspaces::each_workspace(
+    const std::function<base::Result<void>(const std::string& sandbox_id)>& visit) const {
+    return each_workspace_name(data_dir_, [&](const std::string& name) {
+        return base::is_id(name) ? visit(name) : base::Result<void>();
+    });
 }
 
 std::string Workspaces::folder_name(const std::string& sandbox_id) {
@@ -405,6 +449,8 @@ void Workspaces::watch(const std::string& sandbox_id, std::uint32_t limit_mb,
                        std::function<void(sandbox::Exit)> on_excess,
                        std::function<void(std::uint64_t, std::uint64_t)> on_warning) {
     const std::uint64_t limit_bytes = limit_mb * k_bytes_per_mb;
+    if (const auto found = project(sandbox_id))
+        projects_[sandbox_id] = *found;
     const DiskEnforcer enforcer =
         set_quota(sandbox_id, limit_bytes) ? DiskEnforcer::quota : DiskEnforcer::none;
     // A quota that could not be set is none: then it is measured.
@@ -416,6 +462,11 @@ void Workspaces::watch(const std::string& sandbox_id, std::uint32_t limit_mb,
             on_excess(exit_of(verdict));
         },
         std::move(on_warning), enforcer);
+}
+
+void Workspaces::unwatch(const std::string& sandbox_id) {
+    projects_.erase(sandbox_id);
+    meter_.unwatch(sandbox_id);
 }
 
 void Workspaces::set_limit(const std::string& sandbox_id, std::uint32_t limit_mb) {

@@ -40,25 +40,25 @@ class Workspaces final : public sandbox::DiskGuard {
     base::Result<std::filesystem::path> provision(const std::string& sandbox_id,
                                                   std::uint32_t host_uid) override;
     void claim(const std::string& sandbox_id) override { unmark(sandbox_id); }
-    bool has_workspace(const std::string& sandbox_id) const override {
-        return !missing_.contains(sandbox_id);
-    }
+    bool has_workspace(const std::string& sandbox_id) const override { return owner(sandbox_id).has_value(); }
     std::filesystem::path workspace(const std::string& sandbox_id) const override;
     void watch(const std::string& sandbox_id, std::uint32_t limit_mb,
                std::function<void(sandbox::Exit)> on_excess,
                std::function<void(std::uint64_t, std::uint64_t)> on_warning) override;
     void set_limit(const std::string& sandbox_id, std::uint32_t limit_mb) override;
-    void unwatch(const std::string& sandbox_id) override { meter_.unwatch(sandbox_id); }
+    void unwatch(const std::string& sandbox_id) override;
     std::optional<sandbox::DiskUsage> usage(const std::string& sandbox_id) const override;
     void remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) override;
     bool is_short() const override { return meter_.is_short(); }
     void describe(sandbox::Enforcement& enforcement, const std::string& sandbox_id) const override;
 
     using Sweep = sandbox::Sweep;
-    Sweep sweep(const std::vector<std::string>& known_ids, std::function<void(base::Result<void>)> done,
-                const std::vector<std::string>& held_ids = {}) override;
+    base::Result<Sweep> sweep(sandbox::SweepCalls calls) override;
+    base::Result<void> each_workspace(
+        const std::function<base::Result<void>(const std::string& sandbox_id)>& visit) const override;
     std::optional<std::uint32_t> owner(const std::string& sandbox_id) const override;
-    std::vector<std::string> owned_by(const std::vector<std::uint32_t>& host_uids) const override;
+    base::Result<std::vector<std::string>> owned_by(
+        const std::vector<std::uint32_t>& host_uids) const override;
 
     /// The size as the quota counts it, at once; none for a workspace without a quota, which has to be
     /// walked.
@@ -84,15 +84,20 @@ class Workspaces final : public sandbox::DiskGuard {
     base::Result<void> make_workspace(const std::string& sandbox_id, std::uint32_t host_uid);
     base::Result<void> mark(const std::string& sandbox_id);
     void unmark(const std::string& sandbox_id);
-    void sort_out(const std::unordered_set<std::string>& known, const std::unordered_set<std::string>& held,
-                  Sweep& sweep);
+    struct Marked;
+    base::Result<void> sort_out(const sandbox::SweepCalls& calls, Sweep& sweep);
+    base::Result<void> keep(const sandbox::SweepCalls& calls, const std::string& name, Sweep& sweep);
+    void put_aside(const std::string& name, Marked& marked, Sweep& sweep);
+    base::Result<void> give_back(const sandbox::SweepCalls& calls, Sweep& sweep);
     std::vector<std::uint32_t> empty_trash(std::function<void(base::Result<void>)> done);
     /// False with errno.
     bool move_to_trash(const std::string& name, std::string& trash_name);
     void open_quota();
     base::Result<void> join_project(const std::string& sandbox_id, std::uint32_t project);
-    /// At start: finds the project of a workspace. Workspaces from before the quotas have none.
-    void find_project(const std::string& sandbox_id);
+    /// As the folder tells. None for a workspace from before the quotas, and without a workspace.
+    std::optional<std::uint32_t> stored_project(const std::string& sandbox_id) const;
+    /// The same from memory for one that is watched; none if the workspace is measured.
+    std::optional<std::uint32_t> project(const std::string& sandbox_id) const;
     bool set_quota(const std::string& sandbox_id, std::uint64_t limit_bytes);
     void clear_quota(std::uint32_t project);
 
@@ -105,10 +110,9 @@ class Workspaces final : public sandbox::DiskGuard {
     base::UniqueFd marks_;
     Orphans orphans_;
     std::unordered_set<std::string> unclaimed_;                // marks of this run
-    std::unordered_set<std::string> missing_;                  // known to the store, and not on the disk
     std::optional<ProjectQuota> quota_;                        // none: all are measured
-    std::unordered_map<std::string, std::uint32_t> projects_;  // of the workspaces with a project
-    std::unordered_set<std::string> measured_;                 // workspaces without a project
+    std::unordered_map<std::string, std::uint32_t> projects_;  // of the watched workspaces with a project
+    std::unordered_set<std::string> measured_;  // workspaces without a project, where there are quotas
 };
 
 }  // namespace atl::fs_guard

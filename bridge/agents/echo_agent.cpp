@@ -4,13 +4,14 @@
 
 namespace atl::guest {
 
-void EchoAgent::begin(TurnRequest request, TurnSink& sink) {
+Begun EchoAgent::begin(const TurnRequest& request, TurnSink& sink) {
     std::string lines;
     lines.reserve(request.prompt.size() + request.prompt.size() / 8 + 128);
     bridge::append_text_deltas(lines, request.prompt);
     lines += bridge::k_done_line;
     sink.write(lines);
     sink.finish();
+    return Begun::yes;
 }
 
 }  // namespace atl::guest

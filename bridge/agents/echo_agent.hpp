@@ -8,7 +8,7 @@ namespace atl::guest {
 class EchoAgent final : public AgentRuntime {
   public:
     void start(OnReady on_ready, OnExit) override { on_ready({}); }
-    void begin(TurnRequest request, TurnSink& sink) override;
+    Begun begin(const TurnRequest& request, TurnSink& sink) override;
     void resume(TurnSink&) override {}
     void abandon(TurnSink&) override {}
     bool interrupt(std::string_view) override { return false; }

@@ -24,9 +24,10 @@ constexpr std::size_t k_read_bytes = 32UL * 1024;
 
 }  // namespace
 
-ProcessAgent::ProcessAgent(Services& services, std::vector<std::string> argv)
+ProcessAgent::ProcessAgent(Services& services, std::vector<std::string> argv, std::string resume)
     : services_(services),
       argv_(std::move(argv)),
+      resume_(std::move(resume)),
       input_(services.loop, [this](const char* why) { fail(why); }),
       splitter_(*this) {}
 
@@ -78,7 +79,12 @@ std::string ProcessAgent::launch() {
     return {};
 }
 
-void ProcessAgent::begin(TurnRequest request, TurnSink& sink) {
+Begun ProcessAgent::begin(const TurnRequest& request, TurnSink& sink) {
+    open_turn(request, sink);
+    return Begun::yes;
+}
+
+void ProcessAgent::open_turn(const TurnRequest& request, TurnSink& sink) {
     if (sink_ != nullptr) {
         sink.write(bridge::encode_error_event("turn_in_progress", "the agent is busy with another turn"));
         sink.write(bridge::k_done_line);
@@ -88,7 +94,7 @@ void ProcessAgent::begin(TurnRequest request, TurnSink& sink) {
         log("dropped " + std::to_string(dropped_lines_) + " lines that the agent wrote outside a turn");
     dropped_lines_ = 0;
     sink_ = &sink;
-    turn_ = std::move(request.turn);
+    turn_ = request.turn;
     if (state_ == State::starting)
         return refuse_turn("not_ready", "the agent has not said `ready` yet");
     if (state_ == State::ended)
@@ -171,9 +177,10 @@ void ProcessAgent::on_long_line(std::string_view head) {
             ++dropped_lines_;
         return;
     }
-    relay_ += bridge::encode_error_event("line_too_long", "the agent wrote a line beyond " +
-                                                              std::to_string(base::k_max_event_line_bytes) +
-                                                              " bytes; it was dropped");
+    relay_ += bridge::encode_error_event(
+        "line_too_long",
+        "the agent wrote a line beyond " + std::to_string(base::k_max_event_line_bytes) +
+            " bytes, which was dropped; the line: " + base::excerpt(head, base::k_quoted_line_bytes));
     if (!is_done)
         return;
     relay_ += bridge::k_done_line;
@@ -186,7 +193,7 @@ void ProcessAgent::turn_line(std::string_view line) {
         return;
     // The agent has ended the turn. If the host would refuse this line, the turn would not end there, so the
     // host gets a `done` of ours as well.
-    if (bridge::scan_event(line).refusal != nullptr)
+    if (!bridge::scan_event(line).refusal.empty())
         relay_ += bridge::k_done_line;
     finish_turn();
 }
@@ -204,6 +211,9 @@ void ProcessAgent::flush_turn() {
 
 void ProcessAgent::became_ready() {
     state_ = State::ready;
+    // Not before: of an agent that fails to start this would say that it closed its input.
+    if (!resume_.empty())
+        input_.write(std::exchange(resume_, {}) + '\n');
     std::exchange(on_started_, nullptr)({});
 }
 

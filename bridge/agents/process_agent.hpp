@@ -14,11 +14,12 @@ namespace atl::guest {
 
 class ProcessAgent final : public AgentRuntime, private FdHandler, private LineSplitter::Sink {
   public:
-    ProcessAgent(Services& services, std::vector<std::string> argv);
+    /// `resume`: the line that it gets before all others, without its end; empty: none.
+    ProcessAgent(Services& services, std::vector<std::string> argv, std::string resume);
     ~ProcessAgent() override;
 
     void start(OnReady on_ready, OnExit on_exit) override;
-    void begin(TurnRequest request, TurnSink& sink) override;
+    Begun begin(const TurnRequest& request, TurnSink& sink) override;
     void resume(TurnSink& sink) override;
     void abandon(TurnSink& sink) override;
     bool interrupt(std::string_view turn) override;
@@ -31,6 +32,7 @@ class ProcessAgent final : public AgentRuntime, private FdHandler, private LineS
     void on_line(std::string_view line) override;
     void on_long_line(std::string_view head) override;
 
+    void open_turn(const TurnRequest& request, TurnSink& sink);
     std::string launch();
     ssize_t read_some(std::size_t limit_bytes);
     void on_end_of_output();
@@ -49,6 +51,7 @@ class ProcessAgent final : public AgentRuntime, private FdHandler, private LineS
 
     Services& services_;
     std::vector<std::string> argv_;
+    std::string resume_;  // until it is ready
     State state_ = State::starting;
     pid_t pid_ = -1;
     AgentInput input_;

@@ -3,6 +3,8 @@
 // or break_off(), or abandon() is called, whichever is first, and never after.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -10,6 +12,8 @@
 #include "bridge/guest/children.hpp"
 #include "bridge/guest/leftovers.hpp"
 #include "bridge/guest/loop.hpp"
+// check-allow: layers header-only, so the guest still links nothing of the host's
+#include "core/base/operation_limits.hpp"
 
 namespace atl::guest {
 
@@ -41,7 +45,12 @@ struct Services {
     Children& children;
     Leftovers& leftovers;
     std::string workspace;
+    std::string state_folder;  // writable, on a tmpfs: for small files that live as long as a turn
+    std::chrono::milliseconds search_timeout = base::k_tool_search_timeout;  // of a tool that searches
 };
+
+/// no_room: the sandbox is at its limit of processes, and the turn has not begun.
+enum class Begun : std::uint8_t { yes, no_room };
 
 class AgentRuntime {
   public:
@@ -52,8 +61,9 @@ class AgentRuntime {
     virtual ~AgentRuntime() = default;
     /// Once, first. `on_ready` is called once, possibly at once; `on_exit` at most once, after a good ready.
     virtual void start(OnReady on_ready, OnExit on_exit) = 0;
-    /// A turn begins; it may be over when this returns.
-    virtual void begin(TurnRequest request, TurnSink& sink) = 0;
+    /// A turn begins; it may be over when this returns. After no_room nothing was written to the sink, and
+    /// the same turn may be begun again.
+    virtual Begun begin(const TurnRequest& request, TurnSink& sink) = 0;
     /// The host has read the lines that were queued for `sink`.
     virtual void resume(TurnSink& sink) = 0;
     /// The host closed the stream: interrupts the command of the turn and drops its output.

@@ -1,19 +1,28 @@
 #include "bridge/agents/shell_agent.hpp"
 
+#include <errno.h>
+
 #include "bridge/protocol.hpp"
 
 namespace atl::guest {
 
-void ShellAgent::begin(TurnRequest request, TurnSink& sink) {
-    ShellRun& run = runs_.emplace_back(services_, std::move(request.turn), sink,
-                                       [this](const ShellRun& ended_run) { ended(ended_run); });
-    const std::string error = run.start(request.prompt);
-    if (error.empty())
-        return;
+Begun ShellAgent::begin(const TurnRequest& request, TurnSink& sink) {
+    ShellRun& run = runs_.emplace_back(services_, request.turn, sink,
+                                       [this](const ShellRun& ended_run, std::optional<ShellState> left) {
+                                           if (left)
+                                               state_ = std::move(*left);
+                                           ended(ended_run);
+                                       });
+    const ShellRun::Failure failure = run.start(request.prompt, state_);
+    if (failure.error.empty())
+        return Begun::yes;
     runs_.pop_back();
-    sink.write(bridge::encode_error_event("exec_failed", error));
+    if (failure.error_number == EAGAIN)
+        return Begun::no_room;
+    sink.write(bridge::encode_error_event("exec_failed", failure.error));
     sink.write(bridge::k_done_line);
     sink.finish();
+    return Begun::yes;
 }
 
 void ShellAgent::resume(TurnSink& sink) {

@@ -1,6 +1,8 @@
-// The default agent: a message is run by bash in the workspace, its output streams as text deltas. The turn
-// ends when that bash exits, even if it left background processes: the bytes in the pipe are sent, then
-// `turn_complete` and `done`. State of a turn lives in shell_run.hpp.
+// The default agent: a message is run by bash, its output streams as text deltas that say of which stream
+// they are. The turn ends when that bash exits, even if it left background processes: the bytes in the pipes
+// are sent, then `turn_complete` and `done`. The first message runs in the workspace, each later one in the
+// directory and with the exported variables that the one before it ended with. State of a turn lives in
+// shell_run.hpp.
 #pragma once
 
 #include <list>
@@ -15,7 +17,7 @@ class ShellAgent final : public AgentRuntime {
     explicit ShellAgent(Services& services) : services_(services) {}
 
     void start(OnReady on_ready, OnExit) override { on_ready({}); }
-    void begin(TurnRequest request, TurnSink& sink) override;
+    Begun begin(const TurnRequest& request, TurnSink& sink) override;
     void resume(TurnSink& sink) override;
     void abandon(TurnSink& sink) override;
     bool interrupt(std::string_view turn) override;
@@ -26,6 +28,7 @@ class ShellAgent final : public AgentRuntime {
     void ended(const ShellRun& run);
 
     Services& services_;
+    ShellState state_;  // that the next message begins with
     std::list<ShellRun> runs_;
     std::function<void()> on_stopped_;
 };

@@ -1,5 +1,6 @@
-// One message in one bash: its process group, its output pipe, its end. Output is made valid UTF-8 on the way
-// and is read only as fast as the host reads.
+// One message in one bash: its process group, its two output pipes, its end. Output is made valid UTF-8 on
+// the way and is read only as fast as the host reads; the order of the two streams is that in which they
+// became readable. The directory and the variables of the bash, at its begin and at its end: shell_state.hpp.
 #pragma once
 
 #include <functional>
@@ -8,21 +9,31 @@
 #include <string_view>
 
 #include "bridge/agents/runtime.hpp"
+#include "bridge/agents/shell_state.hpp"
 #include "core/base/utf8.hpp"
 
 namespace atl::guest {
 
-class ShellRun final : public FdHandler {
+struct SpawnRequest;
+
+class ShellRun final {
   public:
-    using OnEnd = std::function<void(const ShellRun&)>;
+    /// `left` is what the message leaves to the next one, none where that is not known.
+    using OnEnd = std::function<void(const ShellRun&, std::optional<ShellState> left)>;
 
     ShellRun(Services& services, std::string turn, TurnSink& sink, OnEnd on_end);
     ~ShellRun();
     ShellRun(const ShellRun&) = delete;
     ShellRun& operator=(const ShellRun&) = delete;
 
-    /// Empty, or why nothing runs: then `on_end` is never called.
-    std::string start(std::string_view script);
+    /// Why nothing runs; an empty `error`: it does.
+    struct Failure {
+        std::string error;
+        int error_number = 0;  // EAGAIN: there is no room for another process (fork(2))
+    };
+    /// After a failure `on_end` is never called. Where the directory of `state` is gone, the message runs in
+    /// the workspace and its output begins with a note.
+    Failure start(std::string_view script, const ShellState& state);
     /// SIGINT to the process group, then SIGTERM, then SIGKILL, each after k_interrupt_grace.
     void interrupt();
     /// SIGTERM to the process group, then SIGKILL: the sandbox ends.
@@ -34,28 +45,42 @@ class ShellRun final : public FdHandler {
     const std::string& turn() const noexcept { return turn_; }
     bool abandoned() const noexcept { return sink_ == nullptr; }
     bool writes_to(const TurnSink& sink) const noexcept { return sink_ == &sink; }
-    void on_ready(std::uint32_t events) override;
 
   private:
-    std::string launch(std::string_view script, int output_fd);
+    /// One of its output streams.
+    struct Output final : FdHandler {
+        Output(ShellRun& in_run, std::string_view in_stream) : run(in_run), stream(in_stream) {}
+        void on_ready(std::uint32_t /*events*/) override { run.on_output(*this); }
+        ShellRun& run;
+        std::string_view stream;  // "stdout" or "stderr"
+        base::UniqueFd pipe;
+        bool listening = false;
+        base::Utf8Repair repair;
+    };
+
+    Failure launch(std::string_view script, const ShellState& state, int output_fd, int error_fd);
+    pid_t spawn_message(SpawnRequest& request, std::string_view script);
     void escalate(int signal_number);
     void listen();
     void pause();
-    ssize_t read_some(std::size_t limit_bytes);
+    void pause(Output& output);
+    void on_output(Output& output);
+    ssize_t read_some(Output& output, std::size_t limit_bytes);
     void on_exit(const Ending& ending);
-    void drain();
+    void drain(Output& output);
+    std::optional<ShellState> left_state();
     void report(const Ending& ending);
-    void emit(std::string_view text);
+    void emit(std::string_view stream, std::string_view text);
 
     Services& services_;
     std::string turn_;
     TurnSink* sink_;
     OnEnd on_end_;
     pid_t pid_ = -1;
-    base::UniqueFd pipe_;
-    bool listening_ = false;
+    Output output_{*this, "stdout"};
+    Output errors_{*this, "stderr"};
     std::unique_ptr<char[]> buffer_;
-    base::Utf8Repair repair_;
+    std::unique_ptr<StateFile> state_file_;
     TimerId timer_ = 0;
     int last_signal_ = 0;  // the strongest one sent so far
 };

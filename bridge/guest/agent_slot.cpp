@@ -15,7 +15,7 @@ std::unique_ptr<AgentRuntime> make_agent(Services& services, const AgentChoice& 
     if (choice.kind == bridge::agent_kind::echo)
         return std::make_unique<EchoAgent>();
     if (choice.kind == bridge::agent_kind::command)
-        return std::make_unique<ProcessAgent>(services, choice.argv);
+        return std::make_unique<ProcessAgent>(services, choice.argv, choice.resume);
     return nullptr;
 }
 

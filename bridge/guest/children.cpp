@@ -22,6 +22,16 @@ void Children::forget(pid_t pid) {
     std::erase_if(watched_, [pid](const auto& entry) { return entry.first == pid; });
 }
 
+bool Children::watches(pid_t pid) const {
+    return std::any_of(watched_.begin(), watched_.end(),
+                       [pid](const auto& entry) { return entry.first == pid; });
+}
+
+bool Children::any() const {
+    siginfo_t info{};
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
 void Children::reap_all() {
     for (;;) {
         siginfo_t info{};

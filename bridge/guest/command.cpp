@@ -20,6 +20,11 @@ struct CommandVisitor : bridge::ObjectVisitor {
             command.prompt = std::move(value);
         return true;
     }
+    bool on_bool(const std::string& key, bool value) {
+        if (key == "ports")
+            command.with_ports = value;
+        return true;
+    }
     bool on_object(const std::string& key, std::string_view span) {
         if (key == "agent")
             command.agent = span;
@@ -33,6 +38,11 @@ struct AgentVisitor : bridge::ObjectVisitor {
     bool on_string(const std::string& key, std::string& value) {
         if (key == "kind")
             choice.kind = std::move(value);
+        return true;
+    }
+    bool on_object(const std::string& key, std::string_view span) {
+        if (key == "resume")
+            choice.resume = span;
         return true;
     }
     bool on_array(const std::string& key, std::string_view span) {

@@ -12,8 +12,9 @@ struct Command {
     std::string name;  // `cmd`
     std::string turn;
     std::string prompt;
-    std::string_view agent;  // of start: the text of an object, a view of the line
-    std::string_view line;   // all of it, without the newline
+    std::string_view agent;   // of start: the text of an object, a view of the line
+    bool with_ports = false;  // of start: the ports that are listened on are to be told
+    std::string_view line;    // all of it, without the newline
 };
 
 /// Nothing if `line` is not a JSON object with a `cmd`. Members it does not know are left to the command.
@@ -23,6 +24,7 @@ std::optional<Command> parse_command(std::string_view line);
 struct AgentChoice {
     std::string kind;
     std::vector<std::string> argv;
+    std::string resume;  // of a program: the text of an object, its first line; empty: none
 };
 
 /// Nothing if `text` is not an object with a `kind`, or its `argv` is not an array of strings.

@@ -4,18 +4,16 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include <memory>
+#include <algorithm>
+#include <array>
+#include <iterator>
 #include <utility>
 
 #include "bridge/protocol.hpp"
+// check-allow: layers header-only, so the guest still links nothing of the host's
+#include "core/base/operation_limits.hpp"
 
 namespace atl::guest {
-namespace {
-
-// Bytes in the output queue, besides those in the socket, above which an agent or a program has to wait.
-constexpr std::size_t k_queue_bytes = 256UL * 1024;
-
-}  // namespace
 
 Connection::Connection(base::UniqueFd socket, Loop& loop, ConnectionOwner& owner)
     : socket_(std::move(socket)), loop_(loop), owner_(owner) {}
@@ -104,10 +102,12 @@ void Connection::read_input(HalfClose half_close) {
 
 void Connection::on_stream(std::uint32_t events) {
     const bool hung_up = (events & (EPOLLHUP | EPOLLERR)) != 0;
+    const bool reads = input_state_ == Input::read && input_.empty();
+    if (hung_up && reads && half_close_ == HalfClose::ends_behind_input)
+        return read_some();
     // Once this end was shut, a hang-up may be no more than the host's half-close, and input may be left.
     if ((hung_up && !output_shut_) || (half_close_ == HalfClose::ends && (events & EPOLLRDHUP) != 0))
         return close();
-    const bool reads = input_state_ == Input::read && input_.empty();
     if (hung_up && !reads) {
         loop_.remove(socket_.get());
         in_loop_ = false;
@@ -120,14 +120,15 @@ void Connection::on_stream(std::uint32_t events) {
 }
 
 void Connection::read_some() {
-    const auto buffer = std::make_unique_for_overwrite<char[]>(k_connection_read_bytes);
-    const ssize_t size = recv(socket_.get(), buffer.get(), k_connection_read_bytes, MSG_DONTWAIT);
+    // Of the event that runs, for all connections: what is not used of it is copied before the next one.
+    static std::array<char, k_connection_read_bytes> buffer;
+    const ssize_t size = recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
     if (size < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (size < 0 || (size == 0 && half_close_ == HalfClose::ends))
+    if (size < 0 || (size == 0 && half_close_ != HalfClose::told))
         return close();
     if (size > 0)
-        return show({buffer.get(), static_cast<std::size_t>(size)});
+        return show({buffer.data(), static_cast<std::size_t>(size)});
     input_state_ = Input::ended;
     watch();
     user_->on_input_end(*this);
@@ -159,22 +160,36 @@ std::uint32_t Connection::watched() const {
 }
 
 void Connection::write(std::string_view bytes) {
+    write({}, bytes);
+}
+
+void Connection::write(std::string_view head, std::string_view bytes) {
     if (phase_ != Phase::stream || output_ends_)
         return;
     if (output_.empty()) {
-        const ssize_t size = send(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+        iovec parts[] = {{const_cast<char*>(head.data()), head.size()},
+                         {const_cast<char*>(bytes.data()), bytes.size()}};
+        msghdr message{};
+        message.msg_iov = parts;
+        message.msg_iovlen = std::size(parts);
+        const ssize_t size = sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
         // A peer that is gone is told by the loop: the caller is not ready for the stream's end in here.
-        if (size > 0)
-            bytes.remove_prefix(static_cast<std::size_t>(size));
-        if (bytes.empty())
+        const std::size_t sent = size > 0 ? static_cast<std::size_t>(size) : 0;
+        const std::size_t sent_of_head = std::min(sent, head.size());
+        head.remove_prefix(sent_of_head);
+        bytes.remove_prefix(sent - sent_of_head);
+        if (head.empty() && bytes.empty())
             return;
     }
-    output_.append(bytes);
+    // A queue that is written to as fast as it is read is never empty.
+    if (sent_bytes_ >= base::k_guest_queue_bytes)
+        output_.erase(0, std::exchange(sent_bytes_, 0));
+    output_.append(head).append(bytes);
     watch();
 }
 
 bool Connection::wants_more() const {
-    return output_.size() - sent_bytes_ < k_queue_bytes;
+    return output_.size() - sent_bytes_ < base::k_guest_queue_bytes;
 }
 
 void Connection::end_output() {
@@ -214,6 +229,7 @@ void Connection::settle() {
         return close();
     phase_ = Phase::command;
     user_ = nullptr;
+    output_ = {};
     // The loop reports again what is still to be read.
     if (std::exchange(input_early_, false))
         watch();
@@ -227,7 +243,8 @@ void Connection::flush() {
             return errno == EAGAIN || errno == EINTR ? void() : close();
         sent_bytes_ += static_cast<std::size_t>(size);
     }
-    output_ = {};
+    // What was full once is full again soon: a command keeps its queue's memory.
+    output_.clear();
     sent_bytes_ = 0;
     watch();
     shut_if_ended();

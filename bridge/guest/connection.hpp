@@ -9,13 +9,14 @@
 #include <string>
 
 #include "bridge/agents/runtime.hpp"
+#include "bridge/frame.hpp"
 
 namespace atl::guest {
 
 class Connection;
 
-/// Bytes of input that one event reads.
-inline constexpr std::size_t k_connection_read_bytes = 16UL * 1024;
+/// Bytes of input that one event reads: a frame of the greatest size.
+inline constexpr std::size_t k_connection_read_bytes = base::k_max_frame_bytes + bridge::k_frame_header_bytes;
 
 /// What follows a connection while a command runs on it. Each call may end the command.
 class ConnectionUser {
@@ -48,8 +49,9 @@ class ConnectionOwner {
 
 class Connection final : public FdHandler, public TurnSink {
   public:
-    /// How the end of the host's stream is read: the host is gone, or its input is complete.
-    enum class HalfClose : std::uint8_t { ends, told };
+    /// What the end of the host's stream means. ends: the host is gone, and unread input is dropped.
+    /// ends_behind_input: the host is gone, and its input is read first. told: the input is complete.
+    enum class HalfClose : std::uint8_t { ends, ends_behind_input, told };
 
     Connection(base::UniqueFd socket, Loop& loop, ConnectionOwner& owner);
     ~Connection();
@@ -70,6 +72,8 @@ class Connection final : public FdHandler, public TurnSink {
     void end_output();
 
     void write(std::string_view bytes) override;
+    /// Both at once, which wakes the host once.
+    void write(std::string_view head, std::string_view bytes);
     bool wants_more() const override;
     void finish() override;
     void break_off() override;

@@ -1,5 +1,5 @@
 // `dial`: a connection to a port of the sandbox's own loopback, which the bridge's stream then is. Ports of
-// the server (bridge::k_undialled_ports) are refused.
+// the server (base::k_reserved_ports) are refused.
 #pragma once
 
 #include <list>

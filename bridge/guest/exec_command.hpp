@@ -9,9 +9,6 @@
 
 namespace atl::guest {
 
-/// Programs that run at the same time, those included that are being ended.
-inline constexpr std::size_t k_max_exec_runs = 64;
-
 class ExecCommand final : public GuestCommand {
   public:
     explicit ExecCommand(Services& services) : services_(services) {}
@@ -19,7 +16,7 @@ class ExecCommand final : public GuestCommand {
 
   private:
     Services& services_;
-    std::list<ExecRun> runs_;
+    std::list<ExecRun> runs_;  // those included that are being ended
 };
 
 }  // namespace atl::guest

@@ -12,7 +12,6 @@
 #include <memory>
 #include <utility>
 
-#include "bridge/guest/spawn.hpp"
 #include "bridge/protocol.hpp"
 
 namespace atl::guest {
@@ -21,29 +20,17 @@ namespace {
 constexpr std::size_t k_read_bytes = 32UL * 1024;
 static_assert(k_read_bytes <= base::k_max_frame_bytes);
 
-ExecRefusal refusal_of(int error_number, std::string error) {
-    const bool busy =
-        error_number == EAGAIN || error_number == ENOMEM || error_number == EMFILE || error_number == ENFILE;
-    return {std::move(error), busy ? bridge::refusal::busy : bridge::refusal::invalid};
-}
-
-/// A pipe of which the guest's end does not block: each end has a file description of its own.
-bool make_pipe(base::UniqueFd& own, base::UniqueFd& other, int own_index) {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return false;
-    own.reset(ends[own_index]);
-    other.reset(ends[1 - own_index]);
-    return fcntl(own.get(), F_SETFL, O_NONBLOCK) == 0;
-}
-
 }  // namespace
 
 ExecRun::ExecRun(Services& services, Connection& connection)
-    : services_(services), connection_(&connection), input_(services.loop, [this](std::uint32_t bytes) {
-          if (connection_ != nullptr)
-              connection_->write(bridge::encode_grant(bytes));
-      }) {}
+    : FrameUser(connection),
+      services_(services),
+      window_(services.loop,
+              [this](std::uint32_t bytes) {
+                  if (connection_ != nullptr)
+                      connection_->write(bridge::encode_grant(bytes));
+              }),
+      input_(services.loop, [this](std::size_t bytes) { window_.passed(bytes); }) {}
 
 ExecRun::~ExecRun() {
     services_.loop.cancel(timer_);
@@ -53,8 +40,8 @@ ExecRun::~ExecRun() {
         services_.children.forget(pid_);
 }
 
-ExecRefusal ExecRun::start(const ExecRequest& request, std::function<void()> on_gone) {
-    ExecRefusal refusal = launch(request);
+ProgramRefusal ExecRun::start(const ProgramRequest& request, std::function<void()> on_gone) {
+    ProgramRefusal refusal = launch(request);
     if (!refusal.error.empty())
         return refusal;
     on_gone_ = std::move(on_gone);
@@ -72,51 +59,37 @@ ExecRefusal ExecRun::start(const ExecRequest& request, std::function<void()> on_
     return {};
 }
 
-ExecRefusal ExecRun::launch(const ExecRequest& request) {
+ProgramRefusal ExecRun::launch(const ProgramRequest& request) {
     base::UniqueFd input;
     base::UniqueFd program_input;
     base::UniqueFd program_output;
     base::UniqueFd program_error;
-    const bool with_input = request.stdin_kind == ExecRequest::Stdin::pipe;
+    const bool with_input = request.stdin_kind == ProgramRequest::Stdin::pipe;
     if ((with_input && !make_pipe(input, program_input, 1)) || !make_pipe(output_.pipe, program_output, 0) ||
         !make_pipe(error_.pipe, program_error, 0)) {
         const int why = errno;
-        return refusal_of(why, std::string("no pipe for the program: ") + strerrordesc_np(why));
+        return program_refusal(why, std::string("no pipe for the program: ") + strerrordesc_np(why));
     }
     SpawnRequest spawned;
-    spawned.argv = request.argv;
-    spawned.directory = request.directory;
-    spawned.environment = request.environment;
     spawned.input_fd = program_input.get();
     spawned.output_fd = program_output.get();
     spawned.error_fd = program_error.get();
-    const pid_t pid = request.script ? spawn_shell(spawned, *request.script) : spawn(spawned);
+    const pid_t pid = spawn_program(spawned, request);
     if (pid < 0)
-        return refusal_of(-pid, spawn_error(spawned, -pid));
+        return program_refusal(-pid, spawn_error(spawned, -pid));
     pid_ = pid;
     input_.open(std::move(input));
     return {};
-}
-
-std::size_t ExecRun::on_input(Connection& connection, std::string_view bytes) {
-    const std::size_t size = bytes.size();
-    bridge::Frame frame;
-    while (connection_ != nullptr) {
-        const auto found = decoder_.next(bytes, frame);
-        if (found == bridge::FrameDecoder::Found::need_more)
-            break;
-        // Closing is cancelling: on_closed() follows.
-        if (found == bridge::FrameDecoder::Found::refused || !obey(frame))
-            connection.close();
-    }
-    return size;
 }
 
 /// False: nothing that the host may send.
 bool ExecRun::obey(const bridge::Frame& frame) {
     switch (frame.type) {
         case bridge::FrameType::input:
-            return input_.write(frame.bytes);
+            if (!window_.take(frame.bytes.size()))
+                return false;
+            input_.write(frame.bytes);
+            return true;
         case bridge::FrameType::input_end:
             input_.end();
             return true;

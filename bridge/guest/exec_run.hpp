@@ -6,36 +6,17 @@
 
 #include <functional>
 #include <optional>
-#include <string>
-#include <vector>
 
-#include "bridge/frame.hpp"
-#include "bridge/guest/connection.hpp"
-#include "bridge/guest/exec_input.hpp"
+#include "bridge/guest/frame_user.hpp"
+#include "bridge/guest/program_input.hpp"
+#include "bridge/guest/program_request.hpp"
 
 namespace atl::guest {
 
 /// How long pipes that others hold are waited for behind the exit.
 inline constexpr Millis k_output_grace{100};
 
-struct ExecRequest {
-    enum class Stdin : std::uint8_t { none, pipe };
-
-    std::optional<std::string> script;  // for a shell; else argv
-    std::vector<std::string> argv;
-    std::string directory;
-    std::vector<std::string> environment;  // NAME=VALUE
-    Millis timeout{0};                     // 0: none
-    Stdin stdin_kind = Stdin::none;        // none: /dev/null
-};
-
-/// Why a program does not run; an empty `error`: it does.
-struct ExecRefusal {
-    std::string error;
-    std::string_view code;  // a word of bridge::refusal, or empty
-};
-
-class ExecRun final : public ConnectionUser {
+class ExecRun final : public FrameUser {
   public:
     /// `connection` outlives this or says on_closed().
     ExecRun(Services& services, Connection& connection);
@@ -45,7 +26,7 @@ class ExecRun final : public ConnectionUser {
 
     /// Starts the program, answers the host and follows the connection. `on_gone` is called once, from the
     /// loop, when all is over; it destroys this. With a refusal nothing of that happens.
-    ExecRefusal start(const ExecRequest& request, std::function<void()> on_gone);
+    ProgramRefusal start(const ProgramRequest& request, std::function<void()> on_gone);
 
   private:
     /// The read end of stdout or stderr.
@@ -58,12 +39,11 @@ class ExecRun final : public ConnectionUser {
         bool listening = false;
     };
 
-    std::size_t on_input(Connection& connection, std::string_view bytes) override;
     void on_drained(Connection& connection) override;
     void on_closed(Connection& connection) override;
-    bool obey(const bridge::Frame& frame);
+    bool obey(const bridge::Frame& frame) override;
 
-    ExecRefusal launch(const ExecRequest& request);
+    ProgramRefusal launch(const ProgramRequest& request);
     void on_output(Output& output);
     ssize_t read_some(Output& output, std::size_t limit_bytes);
     void listen(Output& output);
@@ -76,15 +56,14 @@ class ExecRun final : public ConnectionUser {
     void gone();
 
     Services& services_;
-    Connection* connection_;  // null once closed or finished
     std::function<void()> on_gone_;
     pid_t pid_ = -1;  // until it has ended
     std::optional<Ending> ending_;
     bool timed_out_ = false;
     bool forced_ = false;  // being ended by this
     TimerId timer_ = 0;
-    bridge::FrameDecoder decoder_{bridge::FrameDecoder::Sender::host};
-    ExecInput input_;
+    InputWindow window_;
+    InputPipe input_;
     Output output_{*this, bridge::FrameType::output};
     Output error_{*this, bridge::FrameType::error};
 };

@@ -11,6 +11,8 @@
 
 #include "bridge/guest/log.hpp"
 #include "bridge/protocol.hpp"
+// check-allow: layers header-only, so the guest still links nothing of the host's
+#include "core/base/operation_limits.hpp"
 
 namespace atl::guest {
 namespace {
@@ -31,18 +33,28 @@ sigset_t served_signals() {
 Guest::Guest(GuestOptions options)
     : options_(std::move(options)),
       leftovers_(loop_),
-      services_{loop_, children_, leftovers_, options_.workspace},
+      services_{
+          loop_, children_, leftovers_, options_.workspace, options_.state_folder, options_.search_timeout},
       listener_(options_.listen_fd),
       listener_watch_(*this, &Guest::on_listener),
       signal_watch_(*this, &Guest::on_signal),
       log_watch_(*this, &Guest::on_log),
-      query_(slot_),
+      strays_(loop_, children_, options_.max_processes),
+      ports_(loop_, children_),
+      query_(slot_, strays_),
       interrupt_(slot_),
-      start_(services_, slot_),
+      start_(services_, slot_, ports_),
       agent_(services_, slot_, start_),
       shutdown_([this] { begin_stop(); }),
       exec_(services_),
-      dial_(loop_) {}
+      dial_(loop_),
+      processes_(services_),
+      process_(services_, processes_),
+      list_processes_(processes_),
+      attach_(processes_),
+      control_(processes_),
+      file_(loop_, options_.workspace),
+      tool_(services_) {}
 
 Guest::~Guest() = default;
 
@@ -59,6 +71,8 @@ bool Guest::set_up() {
     if (!loop_.valid() || sigprocmask(SIG_BLOCK, &set, nullptr) != 0)
         return false;
     signal(SIGPIPE, SIG_IGN);
+    // A file beyond RLIMIT_FSIZE is an error of its write. What the guest starts has the default again.
+    signal(SIGXFSZ, SIG_IGN);
     signals_.reset(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
     int listening = 0;
     socklen_t size = sizeof listening;
@@ -89,7 +103,7 @@ void Guest::on_listener() {
         }
         return;
     }
-    if (!is_host(socket.get()) || connections_.size() == k_max_guest_connections)
+    if (!is_host(socket.get()) || connections_.size() == base::k_max_guest_connections)
         return;
     connections_.push_back(
         std::make_unique<Connection>(std::move(socket), loop_, static_cast<ConnectionOwner&>(*this)));
@@ -125,6 +139,9 @@ GuestCommand* Guest::find_command(std::string_view name) {
         {bridge::cmd::query, &query_},       {bridge::cmd::interrupt, &interrupt_},
         {bridge::cmd::exec, &exec_},         {bridge::cmd::dial, &dial_},
         {bridge::cmd::start, &start_},       {bridge::cmd::agent, &agent_},
+        {bridge::cmd::process, &process_},   {bridge::cmd::processes, &list_processes_},
+        {bridge::cmd::attach, &attach_},     {bridge::cmd::control, &control_},
+        {bridge::cmd::file, &file_},         {bridge::cmd::tool, &tool_},
         {bridge::cmd::shutdown, &shutdown_},
     };
     for (const auto& [known, command] : table)
@@ -142,6 +159,7 @@ void Guest::on_command(Connection& connection, std::string_view line) {
         return refuse(connection, "unknown command");
     connection.follow(found);
     found->begin(connection, *command);
+    ports_.stir();
 }
 
 void Guest::on_gone(Connection& connection) {

@@ -6,6 +6,7 @@
 
 #include <sys/signalfd.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,9 +16,13 @@
 #include "bridge/guest/connection.hpp"
 #include "bridge/guest/dial_command.hpp"
 #include "bridge/guest/exec_command.hpp"
+#include "bridge/guest/files/file_command.hpp"
+#include "bridge/guest/port_watch.hpp"
+#include "bridge/guest/process_table.hpp"
 #include "bridge/guest/query_command.hpp"
 #include "bridge/guest/shutdown_command.hpp"
 #include "bridge/guest/start_command.hpp"
+#include "bridge/guest/tools/tool_command.hpp"
 
 namespace atl::guest {
 
@@ -31,10 +36,10 @@ struct GuestOptions {
     int listen_fd = 3;  // listening Unix stream socket, given by the launcher
     Peers peers = Peers::outside;
     std::string workspace;
+    std::string state_folder = "/run";  // Services::state_folder
+    std::uint64_t max_processes = 0;    // that its own rlimit allows, itself included; 0: it has none
+    std::chrono::milliseconds search_timeout = base::k_tool_search_timeout;  // Services::search_timeout
 };
-
-/// Host streams open at the same time; more are closed at once.
-inline constexpr std::size_t k_max_guest_connections = 256;
 
 class Guest final : private ConnectionOwner {
   public:
@@ -77,7 +82,11 @@ class Guest final : private ConnectionOwner {
     Watch signal_watch_;
     Watch log_watch_;
     bool stopping_ = false;
+    // Outlive the commands, which let go of them.
+    std::vector<std::unique_ptr<Connection>> connections_;
     AgentSlot slot_;
+    Strays strays_;
+    PortWatch ports_;
     QueryCommand query_;
     InterruptCommand interrupt_;
     StartCommand start_;
@@ -85,7 +94,13 @@ class Guest final : private ConnectionOwner {
     ShutdownCommand shutdown_;
     ExecCommand exec_;
     DialCommand dial_;
-    std::vector<std::unique_ptr<Connection>> connections_;
+    ProcessTable processes_;
+    ProcessCommand process_;
+    ProcessesCommand list_processes_;
+    AttachCommand attach_;
+    ControlCommand control_;
+    FileCommand file_;
+    ToolCommand tool_;
 };
 
 }  // namespace atl::guest

@@ -11,7 +11,7 @@
 namespace atl::guest {
 
 /// Beyond this many the oldest pipe is closed.
-inline constexpr std::size_t k_max_leftover_pipes = 64;
+inline constexpr std::size_t k_max_leftover_pipes = 128;
 
 class Leftovers {
   public:

@@ -12,16 +12,15 @@
 #include "bridge/guest/guest.hpp"
 #include "bridge/guest/spawn.hpp"
 #include "core/base/limits.hpp"
-#include "core/base/own_priority.hpp"
 
 namespace {
 
 // Where the server has no group that counts processes. For all below: threads count, too, and so does the
-// guest.
-void limit_processes() {
+// guest. Returns how many there may be; 0: not limited here.
+rlim_t limit_processes() {
     const char* const text = getenv(atl::base::k_max_processes_variable);
     if (text == nullptr)
-        return;
+        return 0;
     rlimit limit{};
     const rlim_t most = strtoul(text, nullptr, 10) + 1;
     // A lower limit that is there already stays: it could not be raised.
@@ -34,6 +33,7 @@ void limit_processes() {
         _exit(1);
     }
     unsetenv(atl::base::k_max_processes_variable);
+    return limit.rlim_cur;
 }
 
 }  // namespace
@@ -45,10 +45,8 @@ int main() {
     mallopt(M_MMAP_THRESHOLD, 64 * 1024);
     mallopt(M_TRIM_THRESHOLD, 32 * 1024);
     mallopt(M_TOP_PAD, 4 * 1024);
-    // Its messages do not wait for what the agent, or another sandbox, computes.
-    atl::base::set_own_slice(atl::base::Slice::brief_ns);
-    limit_processes();
     atl::guest::GuestOptions options;
+    options.max_processes = limit_processes();
     options.workspace = atl::guest::workspace_directory();
     atl::guest::Guest guest(std::move(options));
     _exit(guest.run());

@@ -6,14 +6,14 @@
 #include <spawn.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
-
-// check-allow: layers header-only, so the guest still links nothing of the host's
-#include "core/base/unique_fd.hpp"
 
 namespace atl::guest {
 namespace {
@@ -24,8 +24,15 @@ bool same_name(std::string_view entry, std::string_view other) {
     return size != std::string_view::npos && other.substr(0, size + 1) == entry.substr(0, size + 1);
 }
 
-std::vector<char*> child_environment(const std::vector<std::string>& added) {
+std::vector<char*> child_environment(const SpawnRequest& request) {
     std::vector<char*> result;
+    if (request.whole_environment != nullptr) {
+        for (const std::string& entry : *request.whole_environment)
+            result.push_back(const_cast<char*>(entry.c_str()));
+        result.push_back(nullptr);
+        return result;
+    }
+    const std::vector<std::string>& added = request.environment;
     for (char** entry = environ; *entry != nullptr; ++entry) {
         const std::string_view text = *entry;
         const bool replaced =
@@ -44,18 +51,16 @@ class FileActions {
   public:
     explicit FileActions(const SpawnRequest& request) {
         posix_spawn_file_actions_init(&actions_);
-        if (request.input_fd >= 0)
-            posix_spawn_file_actions_adddup2(&actions_, request.input_fd, STDIN_FILENO);
-        else
-            posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-        posix_spawn_file_actions_adddup2(&actions_, request.output_fd, STDOUT_FILENO);
-        if (request.error_fd >= 0)
-            posix_spawn_file_actions_adddup2(&actions_, request.error_fd, STDERR_FILENO);
+        request.terminal.empty() ? add_streams(request) : add_terminal(request.terminal);
         if (request.script_fd >= 0)
             posix_spawn_file_actions_adddup2(&actions_, request.script_fd, STDERR_FILENO + 1);
+        // While the descriptor is still open: closefrom ends that.
+        if (request.directory_fd >= 0)
+            posix_spawn_file_actions_addfchdir_np(&actions_, request.directory_fd);
         const int first_closed = STDERR_FILENO + (request.script_fd >= 0 ? 2 : 1);
         posix_spawn_file_actions_addclosefrom_np(&actions_, first_closed);
-        posix_spawn_file_actions_addchdir_np(&actions_, request.directory.c_str());
+        if (request.directory_fd < 0)
+            posix_spawn_file_actions_addchdir_np(&actions_, request.directory.c_str());
     }
     FileActions(const FileActions&) = delete;
     FileActions& operator=(const FileActions&) = delete;
@@ -63,6 +68,23 @@ class FileActions {
     const posix_spawn_file_actions_t* get() const { return &actions_; }
 
   private:
+    void add_streams(const SpawnRequest& request) {
+        if (request.input_fd >= 0)
+            posix_spawn_file_actions_adddup2(&actions_, request.input_fd, STDIN_FILENO);
+        else
+            posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+        posix_spawn_file_actions_adddup2(&actions_, request.output_fd, STDOUT_FILENO);
+        if (request.error_fd >= 0)
+            posix_spawn_file_actions_adddup2(&actions_, request.error_fd, STDERR_FILENO);
+    }
+    // The leader of a new session gets the first terminal that it opens as its controlling one (open(2),
+    // O_NOCTTY); glibc makes the session before it performs file actions.
+    void add_terminal(const std::string& path) {
+        posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, path.c_str(), O_RDWR, 0);
+        posix_spawn_file_actions_adddup2(&actions_, STDIN_FILENO, STDOUT_FILENO);
+        posix_spawn_file_actions_adddup2(&actions_, STDIN_FILENO, STDERR_FILENO);
+    }
+
     posix_spawn_file_actions_t actions_;
 };
 
@@ -89,6 +111,41 @@ class Attributes {
     posix_spawnattr_t attributes_;
 };
 
+/// Ends in the program, or in the errno of what failed. Between vfork(2) and that this process stands still
+/// and shares its memory with the child, which may call what is safe in a signal handler, and nothing else.
+int enter_confined(const SpawnRequest& request, char* const* argv, char* const* environment) {
+    sigset_t none;
+    sigemptyset(&none);
+    setsid();
+    for (int number = 1; number < NSIG; ++number)
+        signal(number, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
+    const bool is_set = dup2(request.input_fd, STDIN_FILENO) >= 0 &&
+                        dup2(request.output_fd, STDOUT_FILENO) >= 0 &&
+                        dup2(request.error_fd, STDERR_FILENO) >= 0 && fchdir(request.directory_fd) == 0 &&
+                        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+                        syscall(SYS_landlock_restrict_self, request.domain_fd, 0) == 0 &&
+                        (request.script_fd < 0 || dup2(request.script_fd, STDERR_FILENO + 1) >= 0);
+    if (!is_set)
+        return errno;
+    close_range(STDERR_FILENO + (request.script_fd < 0 ? 1 : 2), ~0U, 0);
+    execvpe(argv[0], argv, environment);
+    return errno;
+}
+
+/// posix_spawn(3) has no word for what has to be done here.
+pid_t spawn_confined(const SpawnRequest& request, char* const* argv, char* const* environment) {
+    volatile int error = 0;
+    const pid_t pid = vfork();
+    if (pid == 0) {
+        error = enter_confined(request, argv, environment);
+        _exit(127);
+    }
+    if (pid > 0 && error != 0)
+        waitpid(pid, nullptr, 0);
+    return pid < 0 ? -errno : error != 0 ? -error : pid;
+}
+
 bool write_all(int fd, std::string_view text) {
     while (!text.empty()) {
         const ssize_t size = write(fd, text.data(), text.size());
@@ -99,23 +156,24 @@ bool write_all(int fd, std::string_view text) {
     return true;
 }
 
-/// `script` in memory, for bash to read as its file 3; the first command closes that for everything it
-/// starts, while bash itself reads on through a descriptor of its own.
-base::UniqueFd script_file(std::string_view script) {
+}  // namespace
+
+base::UniqueFd memory_file(std::string_view text) {
     base::UniqueFd file(memfd_create("message", MFD_CLOEXEC));
-    if (!file || !write_all(file.get(), "exec 3<&-\n") || !write_all(file.get(), script))
+    // The descriptor of the child shares the offset.
+    if (!file || !write_all(file.get(), text) || lseek(file.get(), 0, SEEK_SET) != 0)
         return {};
     return file;
 }
-
-}  // namespace
 
 pid_t spawn(const SpawnRequest& request) {
     std::vector<char*> argv;
     for (const std::string& argument : request.argv)
         argv.push_back(const_cast<char*>(argument.c_str()));
     argv.push_back(nullptr);
-    const std::vector<char*> environment = child_environment(request.environment);
+    const std::vector<char*> environment = child_environment(request);
+    if (request.domain_fd >= 0)
+        return spawn_confined(request, argv.data(), environment.data());
     const FileActions actions(request);
     const Attributes attributes;
     pid_t pid = -1;
@@ -129,7 +187,9 @@ pid_t spawn_shell(SpawnRequest& request, std::string_view script) {
     if (script.size() <= k_max_inline_script_bytes) {
         request.argv = {"/bin/bash", "-c", "--", std::string(script)};
     } else {
-        file = script_file(script);
+        // bash reads it as its file 3. The first command closes that for everything it starts, while bash
+        // itself reads on through a descriptor of its own.
+        file = memory_file("exec 3<&-\n" + std::string(script));
         if (!file)
             return -ENOMEM;
         request.argv = {"/bin/bash", "/proc/self/fd/3"};

@@ -1,7 +1,5 @@
 #include "bridge/guest/start_command.hpp"
 
-#include "bridge/guest/log.hpp"
-
 namespace atl::guest {
 
 void StartCommand::begin(Connection& connection, Command& command) {
@@ -15,6 +13,7 @@ void StartCommand::begin(Connection& connection, Command& command) {
         return refuse(connection, "unknown kind of agent");
     started_ = true;
     control_ = &connection;
+    with_ports_ = command.with_ports;
     if (!agent)
         return tell_ready({});
     slot_.launch(
@@ -23,8 +22,19 @@ void StartCommand::begin(Connection& connection, Command& command) {
 }
 
 void StartCommand::tell_ready(const std::string& error) {
-    if (control_ != nullptr)
-        control_->write(error.empty() ? std::string(bridge::k_reply_ok) : bridge::encode_refusal(error));
+    if (control_ == nullptr)
+        return;
+    control_->write(error.empty() ? std::string(bridge::k_reply_ok) : bridge::encode_refusal(error));
+    // Nothing may come before the reply.
+    if (error.empty() && with_ports_)
+        ports_.begin([this](const std::vector<std::uint16_t>& ports) { return tell_ports(ports); });
+}
+
+bool StartCommand::tell_ports(const std::vector<std::uint16_t>& ports) {
+    if (control_ == nullptr || !control_->wants_more())
+        return false;
+    control_->write(bridge::encode_ports(ports));
+    return true;
 }
 
 void StartCommand::tell_agent_exit(const std::string& detail) {
@@ -35,8 +45,8 @@ void StartCommand::tell_agent_exit(const std::string& detail) {
 void StartCommand::on_closed(Connection& connection) {
     if (&connection != control_)
         return;
+    // No word of it in the log: either nobody reads that any more, or the host ends this sandbox.
     control_ = nullptr;
-    log("the host is gone");
     services_.loop.stop(0);
 }
 

@@ -1,15 +1,18 @@
 // `start`: the first command of a generation. Its connection is the control stream, on which each end of an
-// agent is told; when it breaks, the host is gone and the guest ends.
+// agent is told and, if asked for, the ports that are listened on; when it breaks, the host is gone and the
+// guest ends.
 #pragma once
 
 #include "bridge/guest/agent_slot.hpp"
 #include "bridge/guest/guest_command.hpp"
+#include "bridge/guest/port_watch.hpp"
 
 namespace atl::guest {
 
 class StartCommand final : public GuestCommand {
   public:
-    StartCommand(Services& services, AgentSlot& slot) : services_(services), slot_(slot) {}
+    StartCommand(Services& services, AgentSlot& slot, PortWatch& ports)
+        : services_(services), slot_(slot), ports_(ports) {}
 
     void begin(Connection& connection, Command& command) override;
     /// Whether there is a control stream.
@@ -20,10 +23,13 @@ class StartCommand final : public GuestCommand {
   private:
     void on_closed(Connection& connection) override;
     void tell_ready(const std::string& error);
+    bool tell_ports(const std::vector<std::uint16_t>& ports);
 
     Services& services_;
     AgentSlot& slot_;
+    PortWatch& ports_;
     bool started_ = false;
+    bool with_ports_ = false;
     Connection* control_ = nullptr;
 };
 

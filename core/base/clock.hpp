@@ -5,7 +5,9 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace atl::base {
 
@@ -44,5 +46,8 @@ class Timers {
 
 /// RFC 3339 in UTC with milliseconds: "2026-01-31T09:05:00.123Z".
 std::string rfc3339(WallTime time);
+/// The time of an RFC 3339 text with any offset; what is finer than a millisecond is cut off. Nothing for any
+/// other text, and for years before 1970.
+std::optional<WallTime> parse_rfc3339(std::string_view text) noexcept;
 
 }  // namespace atl::base

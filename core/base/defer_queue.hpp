@@ -20,6 +20,7 @@ class DeferQueue final : public boost::asio::execution_context::service {
 
     /// Calls `run` once, never from inside add(). Dropped if the loop is destroyed before.
     void add(std::function<void()> run);
+    std::size_t size() const noexcept { return waiting_.size(); }
 
   private:
     void shutdown() override { waiting_.clear(); }

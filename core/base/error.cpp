@@ -35,12 +35,18 @@ std::string_view code_name(Errc code) noexcept {
             return "unauthorized";
         case Errc::token_expired:
             return "token_expired";
+        case Errc::token_mismatch:
+            return "token_mismatch";
         case Errc::key_restricted:
             return "key_restricted";
         case Errc::read_only_token:
             return "read_only_token";
         case Errc::user_not_allowed:
             return "user_not_allowed";
+        case Errc::port_not_public:
+            return "port_not_public";
+        case Errc::preview_private:
+            return "preview_private";
         case Errc::host_not_allowed:
             return "host_not_allowed";
         case Errc::origin_not_allowed:
@@ -79,8 +85,50 @@ std::string_view code_name(Errc code) noexcept {
             return "too_many_streams";
         case Errc::too_many_conversations:
             return "too_many_conversations";
+        case Errc::too_many_processes:
+            return "too_many_processes";
+        case Errc::executor_unavailable:
+            return "executor_unavailable";
+        case Errc::execution_ended:
+            return "execution_ended";
+        case Errc::call_answered:
+            return "call_answered";
+        case Errc::too_many_executions:
+            return "too_many_executions";
+        case Errc::too_many_kept_processes:
+            return "too_many_kept_processes";
+        case Errc::process_ended:
+            return "process_ended";
+        case Errc::file_not_found:
+            return "file_not_found";
+        case Errc::file_exists:
+            return "file_exists";
+        case Errc::is_directory:
+            return "is_directory";
+        case Errc::not_a_directory:
+            return "not_a_directory";
+        case Errc::not_a_file:
+            return "not_a_file";
+        case Errc::directory_not_empty:
+            return "directory_not_empty";
+        case Errc::outside_workspace:
+            return "outside_workspace";
+        case Errc::invalid_path:
+            return "invalid_path";
+        case Errc::permission_denied:
+            return "permission_denied";
+        case Errc::file_changed:
+            return "file_changed";
+        case Errc::precondition_failed:
+            return "precondition_failed";
+        case Errc::disk_full:
+            return "disk_full";
+        case Errc::invalid_archive:
+            return "invalid_archive";
         case Errc::sandbox_failed:
             return "sandbox_failed";
+        case Errc::agent_failed:
+            return "agent_failed";
         case Errc::sandbox_gone:
             return "sandbox_gone";
         case Errc::capacity:
@@ -91,6 +139,14 @@ std::string_view code_name(Errc code) noexcept {
             return "shutting_down";
         case Errc::bridge_failed:
             return "bridge_failed";
+        case Errc::preview_paused:
+            return "paused";
+        case Errc::preview_ended:
+            return "preview_ended";
+        case Errc::no_listener:
+            return "no_listener";
+        case Errc::upstream_failed:
+            return "upstream_failed";
         case Errc::deadline_exceeded:
             return "deadline_exceeded";
         case Errc::listen_failed:

@@ -30,9 +30,12 @@ enum class Errc : std::uint8_t {
     not_acceptable,          // the route cannot answer in the form that Accept asks for
     unauthorized,            // no key or token, or a wrong one
     token_expired,           // the stream token was good and its time is over
+    token_mismatch,          // the stream token is for another conversation
     key_restricted,          // the key is for one user's conversations, the route for more than those
     read_only_token,         // the stream token lets its holder follow, not send
     user_not_allowed,        // the key belongs to another user than the request names
+    port_not_public,         // the port of a sandbox is not among those that its preview shows
+    preview_private,         // the preview is shown to bearers of a token alone, and this is none
     host_not_allowed,        // the Host field names a server that this is not (DNS rebinding)
     origin_not_allowed,      // a web page of another site asks (cross-site request)
     body_too_large,          // over the cap of the route
@@ -47,22 +50,50 @@ enum class Errc : std::uint8_t {
     conversation_starting,   // its first sandbox is not ready yet
     idempotency_key_reused,  // the same key with another content
     sandbox_in_use,          // it belongs to a conversation
+    preview_ended,           // the sandbox of a preview has ended for good
     seq_expired,             // the log no longer holds the event after `after`
     too_many_requests,       // an address or a key asks, or fails to log in, more often than it may
     too_many_connections,    // an address has all the connections that it may have
     too_many_streams,        // a conversation, an address or a key has all its streams
     too_many_conversations,  // a user has all the conversations that one may have
+    // What is inside the sandbox does not allow it.
+    process_ended,        // the process has ended and takes nothing more
+    file_not_found,       // no such file or directory in the sandbox
+    file_exists,          // there is something at that path already
+    is_directory,         // a file is meant, a directory is there
+    not_a_directory,      // a directory is meant, something else is there
+    not_a_file,           // a FIFO, socket or device, which is never opened
+    directory_not_empty,  // only an empty directory is removed without being asked for more
+    outside_workspace,    // a link or a `..` leads outside the workspace
+    invalid_path,         // a path that no file can have
+    permission_denied,    // the sandbox's own user may not do that to the file
+    file_changed,         // the file changed while it was read or before it was to be changed
+    precondition_failed,  // If-Match or If-None-Match does not hold
+    invalid_archive,      // not a tar archive, or one with entries that are refused
+    // Programs of code mode.
+    executor_unavailable,  // the engine that was asked for cannot run here
+    execution_ended,       // the program has ended and takes no more answers
+    call_answered,         // the call of a tool has its answer already
+    too_many_executions,   // a user has all the programs that one may have running and waiting
+    // More than is kept of a sandbox.
+    too_many_kept_processes,  // the processes that are started again in each generation
     // The host or the server cannot do it now.
-    sandbox_failed,     // the sandbox could not be started; detail says why
-    sandbox_gone,       // the sandbox ended while the operation ran
-    capacity,           // a configured bound is reached
-    storage_failed,     // the database or the workspace store refuses writes
-    shutting_down,      // the server is stopping
-    bridge_failed,      // the guest broke the protocol or its connection
-    deadline_exceeded,  // a peer did not answer in time
-    listen_failed,      // an address cannot be listened on; detail says how to fix it
-    host_unsupported,   // this host lacks a needed feature; detail says how to fix it
-    internal,           // a defect of the server
+    too_many_processes,  // the sandbox has all the processes that it may have
+    disk_full,           // no room in the sandbox for what is written; the old file is kept
+    sandbox_failed,      // the sandbox could not be started; detail says why
+    agent_failed,        // the agent in it could not be started; detail says why
+    sandbox_gone,        // the sandbox ended while the operation ran
+    capacity,            // a configured bound is reached
+    storage_failed,      // the database or the workspace store refuses writes
+    shutting_down,       // the server is stopping
+    bridge_failed,       // the guest broke the protocol, its connection, or failed without a word
+    preview_paused,      // the conversation of a preview is paused
+    no_listener,         // nothing listens on that port inside the sandbox
+    upstream_failed,     // what answers on a port inside the sandbox broke HTTP or the connection
+    deadline_exceeded,   // a peer did not answer in time
+    listen_failed,       // an address cannot be listened on; detail says how to fix it
+    host_unsupported,    // this host lacks a needed feature; detail says how to fix it
+    internal,            // a defect of the server
 };
 
 /// The stable snake_case word of an error, as clients see it in `code`.
@@ -78,15 +109,24 @@ class Error {
         : code_(code), detail_(std::move(detail)), retry_after_(retry_after) {}
     Error() = default;  // Result<T>::error() of a success
 
+    /// The same error, about the member of the request's body that `json_pointer` names (RFC 6901).
+    Error at(std::string json_pointer) && {
+        pointer_ = std::move(json_pointer);
+        return std::move(*this);
+    }
+
     Errc code() const noexcept { return code_; }
     const std::string& detail() const noexcept { return detail_; }
     /// Zero: not known.
     std::chrono::seconds retry_after() const noexcept { return retry_after_; }
+    /// The JSON pointer of the member of the body that is at fault; empty: none is, or it is not known.
+    const std::string& pointer() const noexcept { return pointer_; }
 
   private:
     Errc code_ = Errc::internal;
     std::string detail_;
     std::chrono::seconds retry_after_{0};
+    std::string pointer_;
 };
 
 /// Thrown by Result::value() on an error: only ever a broken invariant.

@@ -19,17 +19,25 @@ inline constexpr std::size_t k_body_budget_bytes = 128UL * 1024 * 1024;
 static_assert(k_free_body_bytes < k_max_body_bytes);
 static_assert(k_max_body_bytes <= k_body_budget_bytes);
 inline constexpr std::size_t k_max_json_depth = 64;
+// A word of a client or operator that is compared with the known ones (core/base/nearest.hpp), and a JSON
+// pointer that an answer repeats.
+inline constexpr std::size_t k_max_told_word_bytes = 64;
+inline constexpr std::size_t k_max_told_pointer_bytes = 256;
+static_assert(2 * k_max_told_word_bytes < k_max_told_pointer_bytes);
 inline constexpr std::size_t k_max_connections = 16 * 1024;
 inline constexpr std::chrono::seconds k_header_deadline{10};
 inline constexpr std::chrono::seconds k_body_deadline{30};
 inline constexpr std::chrono::seconds k_idle_deadline{75};
 inline constexpr std::chrono::seconds k_write_deadline{30};
 // Bodies that stream: the peer has the body deadline for each slice that it sends and the write deadline for
-// each slice that it takes; a piece of a response's source is in memory at a time.
+// each slice that it takes; a piece of a response's source is in memory at a time, and as much input of a
+// connection whose body is being read.
 inline constexpr std::size_t k_body_slice_bytes = 64UL * 1024;
 inline constexpr std::size_t k_write_slice_bytes = 64UL * 1024;
-inline constexpr std::size_t k_source_piece_bytes = 32UL * 1024;
+inline constexpr std::size_t k_source_piece_bytes = 64UL * 1024;
 static_assert(k_source_piece_bytes <= k_write_slice_bytes);
+inline constexpr std::size_t k_bulk_input_bytes = 64UL * 1024;
+static_assert(k_max_header_bytes + k_read_ahead_bytes <= k_bulk_input_bytes);
 inline constexpr std::chrono::seconds k_heartbeat_interval{15};
 static_assert(k_heartbeat_interval < k_write_deadline);
 // Compression on WebSockets (RFC 7692). Measured with zlib's level 1: an event of 1 KiB takes 0.02 ms and
@@ -54,10 +62,23 @@ inline constexpr std::size_t k_list_item_bytes = 1024;
 // A page also ends after a look at so many items that its filter leaves out.
 inline constexpr std::size_t k_list_scan_items = 2000;
 inline constexpr std::size_t k_max_metadata_bytes = 16 * 1024;
+// Lists find conversations by their first members of metadata, in the order of their names, if name and value
+// are not longer.
+inline constexpr std::size_t k_max_indexed_members = 64;
+inline constexpr std::size_t k_max_indexed_bytes = 256;
+inline constexpr std::size_t k_max_metadata_filters = 8;  // of one list
+inline constexpr std::size_t k_max_title_bytes = 512;
 inline constexpr std::size_t k_max_user_id_bytes = 256;
 inline constexpr std::size_t k_max_idempotency_key_bytes = 256;
 inline constexpr std::chrono::seconds k_default_token_ttl{300};
 inline constexpr std::chrono::seconds k_max_token_ttl{86'400};
+// A client whose token is bad or has expired is disconnected after this time, whatever it does.
+inline constexpr std::chrono::milliseconds k_token_end_grace{2000};
+// The `id` of a client's frame: a string of so many bytes, or an integer that every JSON reader keeps exact.
+inline constexpr std::size_t k_max_frame_id_bytes = 128;
+inline constexpr std::int64_t k_max_frame_id = (std::int64_t{1} << 53) - 1;
+// A frame that is refused unread, for a limit, is searched for its `id` up to this length.
+inline constexpr std::size_t k_searched_frame_bytes = 16 * 1024;
 inline constexpr std::size_t k_max_api_keys = 1000;
 inline constexpr std::size_t k_max_key_label_bytes = 64;
 // Holds k_max_api_keys of the longest: JSON escapes a byte with six at most, the rest of a key is below 512.
@@ -87,8 +108,8 @@ inline constexpr std::size_t k_default_max_conversations = 1'000'000;
 inline constexpr std::size_t k_default_max_conversations_per_user = 10'000;
 static_assert(k_default_max_conversations_per_user <= k_default_max_conversations);
 // An ended conversation can be read for this time, and the server keeps at most this many of them.
-inline constexpr std::chrono::seconds k_default_keep_ended{86'400};
-inline constexpr std::size_t k_max_kept_ended = 10'000;
+inline constexpr std::chrono::seconds k_default_keep_ended{7 * 86'400};
+inline constexpr std::size_t k_max_kept_ended = 1'000'000;
 // The server forgets at most this many in one turn of the loop.
 inline constexpr std::size_t k_forgotten_at_once = 16;
 // The longest time that a request may name in seconds.
@@ -110,6 +131,9 @@ inline constexpr std::size_t k_stream_queue_bytes = 256UL * 1024;
 static_assert(k_max_frame_bytes <= k_stream_queue_bytes);
 inline constexpr std::chrono::seconds k_start_deadline{10};
 inline constexpr std::chrono::seconds k_control_reply_deadline{5};
+
+// What `shell` keeps of a turn for the next one: its directory and its exported variables.
+inline constexpr std::size_t k_max_shell_state_bytes = 128 * 1024;
 
 // A borrowed generation of a sandbox goes back this long after its last request.
 inline constexpr std::chrono::milliseconds k_lease_grace{2000};
@@ -137,6 +161,8 @@ static_assert(k_max_turn_log_bytes <= k_max_conversation_log_bytes);
 static_assert(k_max_event_line_bytes < k_max_turn_log_bytes);
 // Kept in memory for subscribers that follow live; older events are read back from the store.
 inline constexpr std::size_t k_live_window_bytes = 1024 * 1024;
+// The turn_start of an open turn up to this size is kept in memory for views of the conversation.
+inline constexpr std::size_t k_kept_start_bytes = 4096;
 inline constexpr std::size_t k_live_window_events = 1024;
 // Bytes that one handler reads back and writes to one subscriber: about a tenth of a millisecond.
 inline constexpr std::size_t k_replay_batch_bytes = 32 * 1024;
@@ -147,6 +173,9 @@ inline constexpr std::size_t k_truncated_read_bytes_per_s = 4UL * 1024 * 1024;
 // A line costs at least this much of that pace, however short it is.
 inline constexpr std::size_t k_paced_line_bytes = 256;
 inline constexpr std::size_t k_max_protocol_complaints = 10;
+// What a complaint quotes of a line, and of a name in it.
+inline constexpr std::size_t k_quoted_line_bytes = 120;
+inline constexpr std::size_t k_quoted_name_bytes = 64;
 
 // Output of a sandbox on stdout and stderr that is kept, per generation.
 inline constexpr std::size_t k_sandbox_log_bytes = 64 * 1024;
@@ -222,6 +251,9 @@ inline constexpr std::size_t k_max_evictions_per_start = 4;
 // Of a sandbox's memory limit: beyond this share its conversation is warned, not more often than this.
 inline constexpr std::uint64_t k_memory_warning_percent = 80;
 inline constexpr std::chrono::seconds k_memory_warning_interval{60};
+inline constexpr std::chrono::seconds k_process_warning_interval{60};
+// A sandbox that met its limit of processes is crowded while fewer than one place in this many is free.
+inline constexpr std::uint32_t k_crowded_share = 8;
 
 // Host uids of sandboxes: clear of subordinate uid ranges (subuid(5)) and of systemd's (UIDS-GIDS.md).
 inline constexpr std::uint32_t k_first_host_uid = 1'879'048'192;

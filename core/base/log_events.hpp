@@ -13,6 +13,7 @@ inline constexpr std::string_view task_failed = "task_failed";
 inline constexpr std::string_view request = "request";
 inline constexpr std::string_view priority_refused = "priority_refused";
 inline constexpr std::string_view limit_reached = "limit_reached";
+inline constexpr std::string_view socket_refused = "socket_refused";
 inline constexpr std::string_view keys_refused = "keys_refused";
 inline constexpr std::string_view tls_loaded = "tls_loaded";
 inline constexpr std::string_view tls_refused = "tls_refused";
@@ -52,6 +53,8 @@ inline constexpr std::string_view disk_short = "disk_short";
 inline constexpr std::string_view disk_unmetered = "disk_unmetered";
 inline constexpr std::string_view helper_failed = "helper_failed";
 inline constexpr std::string_view epoll_exhausted = "epoll_exhausted";
+inline constexpr std::string_view tool_called = "tool_called";
+inline constexpr std::string_view process_not_restarted = "process_not_restarted";
 inline constexpr std::string_view slow_handler = "slow_handler";
 
 }  // namespace atl::base::evt

@@ -129,4 +129,18 @@ class Utf8Repair {
     std::size_t have_ = 0;  // bytes in open_
 };
 
+/// The beginning of a hostile text, to quote in a sentence: UTF-8, at most `limit_bytes` of the text, cut
+/// between characters, with "…" where it is cut. Nothing is escaped: who writes it into JSON or a log does
+/// that, once.
+inline std::string excerpt(std::string_view text, std::size_t limit_bytes) {
+    const bool is_cut = text.size() > limit_bytes;
+    std::string out;
+    Utf8Repair repair;
+    repair.feed(text.substr(0, limit_bytes), out);
+    if (is_cut)
+        return out += "\xE2\x80\xA6";  // a character that the cut broke is left out
+    repair.finish(out);
+    return out;
+}
+
 }  // namespace atl::base

@@ -5,6 +5,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/error.hpp"
 #include "core/conversation/types.hpp"
 #include "core/sandbox/types.hpp"
 
@@ -12,6 +13,8 @@ namespace atl::conversation {
 
 /// Of the error that a turn ends with when its sandbox ended so.
 std::string error_code_of(sandbox::ExitClass exit_class);
+/// The `code` of a start that failed: agent_failed or sandbox_failed.
+std::string start_code_of(base::Errc why);
 /// Of the pause that follows such an end.
 PauseReason pause_reason_of(sandbox::ExitClass exit_class) noexcept;
 
@@ -82,8 +85,9 @@ struct AnswerStarted {
     std::string detail;
 };
 struct AnswerPaused {};
-/// It never came to life: forget it and answer its create with `detail`.
+/// It never came to life: forget it and answer its create.
 struct Discard {
+    std::string code;
     std::string detail;
 };
 

@@ -15,6 +15,13 @@ base::Result<void> Admission::has_place(const sandbox::Limits& limits) const {
     return ports_.refusal(room.error());
 }
 
+base::Result<void> Admission::has_room(const sandbox::Limits& limits) const {
+    if (!is_idle())
+        return ports_.refusal(base::Error(base::Errc::capacity));
+    const auto room = ports_.room(limits);
+    return room ? room : base::Result<void>(ports_.refusal(room.error()));
+}
+
 void Admission::admit(const std::string& id, const sandbox::Limits& limits, Go go) {
     waiting_.push_back({id, limits, std::move(go)});
     pump();

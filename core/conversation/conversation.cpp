@@ -8,7 +8,8 @@
 #include "core/base/log_events.hpp"
 #include "core/conversation/event_words.hpp"
 #include "core/conversation/journal.hpp"
-#include "core/conversation/stored_turns.hpp"
+#include "core/conversation/metadata.hpp"
+#include "core/conversation/preview_ports.hpp"
 #include "core/conversation/view.hpp"
 #include "core/sandbox/manager.hpp"
 
@@ -37,7 +38,13 @@ Conversation::Conversation(Context& context, ConversationOwner& owner, Record re
       log_(std::make_shared<EventLog>(context.journal, context.store, context.clock, record_.key,
                                       context.settings.log_bounds.conversation_bytes)),
       turn_(context, *this, record_, *log_),
-      generations_(context, owner.admission(), *this, record_, sandbox_record_),
+      generations_(context, owner.admission(), *this, record_, sandbox_record_, *log_),
+      kept_processes_(context, record_, [this] { last_batch_ = context_.journal.batch_number(); }),
+      port_news_(context.clock, context.timers,
+                 [this](EventType type, const std::string& data) {
+                     if (!erasing_ && machine_.status() != Status::ended)
+                         log_event(type, data);
+                 }),
       leases_(context.timers,
               [this](LeaseUse use) {
                   touch();
@@ -67,6 +74,7 @@ void Conversation::stop_timers() {
     log_->window()->on_unfollowed(nullptr);
     context_.timers.cancel(std::exchange(life_timer_, 0));
     context_.timers.cancel(std::exchange(lease_timer_, 0));
+    port_news_.stop();
 }
 
 View Conversation::view() const {
@@ -76,17 +84,20 @@ View Conversation::view() const {
     record.first_seq = log_->first_seq();
     record.last_seq = log_->committed_seq();
     const sandbox::Record* const living = context_.sandboxes.find(record_.sandbox_id);
-    return view_of(context_, std::move(record), living != nullptr ? *living : sandbox_record_);
+    View view = view_of(context_, std::move(record), living != nullptr ? *living : sandbox_record_);
+    // Nobody is told of a turn before its turn_start is committed.
+    if (machine_.turn_open() && turn_.record().first_seq <= log_->committed_seq())
+        view.open_turn = turn_.view();
+    return view;
 }
 
 bool Conversation::is_resting() const {
     const Status status = machine_.status();
     const bool is_quiet = machine_.created() && !machine_.sandbox_living() && !machine_.turn_open() &&
                           leases_.is_empty() && start_waiters_.empty() && pause_waiters_.empty() &&
-                          asked_.use_count() == 1;
-    const bool is_stored = record_.status == status && log_->is_published() &&
-                           (context_.journal.is_committed(last_batch_) || context_.journal.idle());
-    return !erasing_ && !removal_waits_ && is_quiet && is_stored && !log_->is_followed() &&
+                          asked_.use_count() == 1 && log_->is_published() && !log_->is_followed();
+    return !erasing_ && !removal_waits_ && is_quiet &&
+           is_stored(context_.journal.idle() ? last_batch_ : context_.journal.committed()) &&
            (status == Status::paused || status == Status::error ||
             (status == Status::ended && sandbox_record_.gone));
 }
@@ -127,7 +138,12 @@ void Conversation::patch(const PatchRequest& patch, Reply<View> reply) {
         if (auto fits = context_.sandboxes.room_to_grow(record_.sandbox_id, *patch.limits); !fits)
             return refuse(reply, fits.error());
     }
-    record_.metadata = patch.metadata.value_or(record_.metadata);
+    auto metadata = patch.metadata ? merge_metadata(record_.metadata, *patch.metadata) : record_.metadata;
+    if (!metadata)
+        return refuse(reply, metadata.error());
+    record_.metadata = std::move(*metadata);
+    record_.title = patch.title.value_or(record_.title);
+    record_.tools.read_before_edit = patch.read_before_edit.value_or(record_.tools.read_before_edit);
     record_.idle_seconds = patch.idle_seconds.value_or(record_.idle_seconds);
     record_.ttl_seconds = patch.ttl_seconds.value_or(record_.ttl_seconds);
     if (patch.limits && context_.sandboxes.find(record_.sandbox_id) != nullptr) {
@@ -135,6 +151,9 @@ void Conversation::patch(const PatchRequest& patch, Reply<View> reply) {
         if (auto applied = context_.sandboxes.set_limits(record_.sandbox_id, *patch.limits); !applied)
             LogLine(evt::limits_deferred).field("conv", id()).field("err", applied.error().detail()).info();
     }
+    sandbox_record_.preview = patch.preview.applied_to(std::move(sandbox_record_.preview));
+    context_.sandboxes.set_preview(record_.sandbox_id, sandbox_record_.preview);
+    look_at_ports();
     run(action::Persist{});
     arm_life();
     std::vector<Reply<View>> waiting{std::move(reply)};
@@ -154,21 +173,19 @@ void Conversation::remove(Reply<void> reply) {
                                   weakly([](Conversation& it) { it.on_removal_answered(); }));
 }
 
-void Conversation::message(std::string content, std::string idempotency_key, MessageReply when,
-                           const Reply<TurnTicket>& reply) {
-    Turn::Start start{std::move(content), std::move(idempotency_key), 0};
-    if (start.idempotency_key.empty())
-        return open_turn(std::move(start), when, reply);
-    const auto message = std::make_shared<Turn::Start>(std::move(start));
-    turn_.replay(message, reply, [weak = weak_from_this(), asked = asked_, message, when, reply] {
+void Conversation::message(Message message, MessageReply when, const Reply<TurnTicket>& reply) {
+    if (message.idempotency_key.empty())
+        return open_turn(std::move(message), when, reply);
+    const auto kept = std::make_shared<Message>(std::move(message));
+    turn_.replay(kept, reply, [weak = weak_from_this(), asked = asked_, kept, when, reply] {
         const auto self = weak.lock();
         if (!self || self->erasing_)
             return reply(no_conversation());
-        self->open_turn(std::move(*message), when, reply);
+        self->open_turn(std::move(*kept), when, reply);
     });
 }
 
-void Conversation::open_turn(Turn::Start start, MessageReply when, const Reply<TurnTicket>& reply) {
+void Conversation::open_turn(Message message, MessageReply when, const Reply<TurnTicket>& reply) {
     if (auto open = check_open(); !open)
         return refuse(reply, open.error());
     if (!machine_.can_open_turn())
@@ -176,11 +193,10 @@ void Conversation::open_turn(Turn::Start start, MessageReply when, const Reply<T
                                    "a turn is still open; wait for its `done` event or interrupt it"));
     if (auto place = check_place(); !place)
         return refuse(reply, place.error());
-    start.number = ++record_.last_turn;
     record_.last_active_at = context_.clock.wall_now();
     touch();
     const auto self = shared_from_this();  // `reply` may be called in open()
-    turn_.open(std::move(start), when, reply);
+    turn_.open(std::move(message), ++record_.last_turn, when, reply);
     perform(machine_.open_turn());
 }
 
@@ -236,6 +252,12 @@ void Conversation::lease(LeaseUse use, LeaseReply reply) {
     arm_life();
 }
 
+void Conversation::forget_kept(const std::string& process_id, Reply<bool> reply) {
+    if (!kept_processes_.forget(process_id))
+        return reply(false);
+    context_.journal.after_commit([reply = std::move(reply)] { reply(true); });
+}
+
 void Conversation::server_stops() {
     if (!machine_.sandbox_living() && !machine_.turn_open())
         return;
@@ -243,43 +265,6 @@ void Conversation::server_stops() {
     const auto reason = machine_.sandbox_is_frozen() || machine_.is_borrowed() ? machine_.reason()
                                                                                : PauseReason::server_restart;
     perform(machine_.pause(reason, "server_shutdown", "the server was stopped"));
-}
-
-void Conversation::restore(const StoredConversation& stored) {
-    // A status that says `active` or `starting` is of a server that ended without changing it.
-    stored_generation_ = sandbox_record_.generation;
-    const bool ran = record_.status == Status::active || record_.status == Status::starting;
-    if (ran) {
-        record_.status = Status::paused;
-        record_.reason = PauseReason::server_restart;
-    }
-    lifetime_.add_age(context_.ages.age_of(record_.created_at));
-    machine_.restore(record_.status, record_.reason);
-    log_->restore(record_.first_seq, record_.last_seq);
-    recount();
-    for (const TurnRecord& turn : restored_turns(stored, context_.journal)) {
-        record_.last_turn = std::max(record_.last_turn, turn.turn);
-        restore_turn(turn);
-    }
-    last_batch_ = context_.journal.batch_number();
-    log_->restore_open(stored.open_bytes);
-    if (ran) {
-        run(action::LogSandboxPaused{PauseReason::server_restart, PauseMode::cold,
-                                     "the server was restarted"});
-        run(action::Persist{});
-    }
-    if (record_.status == Status::ended && !sandbox_record_.gone)
-        run(action::RemoveSandbox{});
-    arm_life();
-}
-
-void Conversation::restore_turn(const TurnRecord& turn) {
-    if (turn.last_seq != 0)
-        return log_->restore_turn(turn.last_seq, turn.bytes);
-    turn_.restore(turn);
-    turn_.append(EventType::error, error_data("server_restart", "the server was restarted"));
-    turn_.append(EventType::done, "{}");
-    run(action::CloseTurn{});
 }
 
 std::optional<sandbox::Exit> Conversation::limit_at_end() {
@@ -370,14 +355,9 @@ void Conversation::run(const action::LogSandboxPaused& paused) {
         .field("reason", to_string(paused.reason))
         .field("mode", to_string(paused.mode))
         .info();
+    if (paused.mode == PauseMode::cold)
+        port_news_.close_all();
     log_->append(EventType::sandbox_paused, 0, paused_data(paused));
-}
-
-void Conversation::run(const action::StartSandbox& start) {
-    if (machine_.created())
-        generations_.start(start.agent);
-    else
-        generations_.claim_or_start();
 }
 
 void Conversation::on_started(const Result<void>& result) {
@@ -385,7 +365,7 @@ void Conversation::on_started(const Result<void>& result) {
         sandbox_record_ = *living;
     if (!result) {
         start_error_ = result.error();
-        perform(machine_.sandbox_start_failed(result.error().detail()));
+        perform(machine_.sandbox_start_failed(start_error_.detail(), start_code_of(start_error_.code())));
         return store_generation();
     }
     const bool is_new = !machine_.created();
@@ -406,18 +386,12 @@ void Conversation::on_started(const Result<void>& result) {
     arm_life();
 }
 
-// The number of a generation that only leases started, or that failed, is stored by nothing else.
-void Conversation::store_generation() {
-    if (!erased_ && machine_.created() && sandbox_record_.generation != stored_generation_)
-        put_sandbox();
-}
-
 void Conversation::on_agent_started(const Result<void>& result) {
     if (result)
         return perform(machine_.agent_started());
     const Error& why = result.error();
     const auto limit = context_.sandboxes.limit_reached(record_.sandbox_id);
-    perform(machine_.agent_start_failed(limit ? error_code_of(limit->exit_class) : "agent_failed",
+    perform(machine_.agent_start_failed(limit ? error_code_of(limit->exit_class) : start_code_of(why.code()),
                                         limit ? limit->detail : why.detail()));
     const bool is_unknown = why.code() == Errc::bridge_failed || why.code() == Errc::deadline_exceeded;
     // Whether one runs now, the guest alone knows, and it does not answer.
@@ -447,7 +421,7 @@ void Conversation::run(const action::CloseTurn&) {
 
 void Conversation::run(const action::EndLeases& end) {
     if (end.code == "sandbox_failed")
-        return leases_.end(end.scope, refused_start(end.detail));
+        return leases_.end(end.scope, refused_start(end.code, end.detail));
     const Errc code = end.code == "conversation_ended" ? Errc::conversation_ended
                       : end.code == "server_shutdown"  ? Errc::shutting_down
                                                        : Errc::sandbox_gone;
@@ -475,21 +449,22 @@ void Conversation::run(const action::Persist&) {
 
 void Conversation::put_sandbox() {
     context_.journal.add(PutSandbox{sandbox_record_});
+    context_.preview_ports->store(sandbox_record_.id);
     stored_generation_ = sandbox_record_.generation;
     last_batch_ = context_.journal.batch_number();
 }
 
-/// What to tell those who wait for a start: that there is no place passes by itself, all else is the
-/// sandbox's.
-Error Conversation::refused_start(const std::string& detail) const {
+/// What to tell those who wait for a start: that there is no place passes by itself.
+Error Conversation::refused_start(std::string_view code, const std::string& detail) const {
     if (start_error_.code() == Errc::capacity && start_error_.detail() == detail)
         return start_error_;
-    return {Errc::sandbox_failed, detail};
+    return {code == "agent_failed" ? Errc::agent_failed : Errc::sandbox_failed, detail};
 }
 
 void Conversation::run(const action::AnswerStarted& answered) {
-    answer(start_waiters_,
-           answered.code.empty() ? std::nullopt : std::optional<Error>(refused_start(answered.detail)));
+    answer(start_waiters_, answered.code.empty()
+                               ? std::nullopt
+                               : std::optional(refused_start(answered.code, answered.detail)));
 }
 
 /// With how it is then, or with `error`, once what the answer says is committed.
@@ -514,6 +489,7 @@ void Conversation::run(const action::RemoveSandbox&) {
     context_.timers.cancel(std::exchange(life_timer_, 0));
     turn_.disarm_grace();
     generations_.cancel_start();
+    kept_processes_.end_generation();
     if (const sandbox::Record* living = context_.sandboxes.find(record_.sandbox_id))
         sandbox_record_ = *living;
     // Only once its end is committed: a conversation that comes back after a crash must find its workspace.
@@ -544,6 +520,7 @@ void Conversation::on_sandbox_removed() {
     // The record stays with an ended conversation to be shown.
     sandbox_record_.gone = true;
     sandbox_record_.env.clear();
+    kept_processes_.forget_all();
     perform(machine_.removed());
     if (erasing_ || !machine_.created())
         return erase();
@@ -552,7 +529,7 @@ void Conversation::on_sandbox_removed() {
 
 void Conversation::run(const action::Discard& discard) {
     erasing_ = true;
-    auto answered = [weak = weak_from_this(), error = refused_start(discard.detail),
+    auto answered = [weak = weak_from_this(), error = refused_start(discard.code, discard.detail),
                      replies = std::exchange(start_waiters_, {})] {
         const auto self = weak.lock();
         if (self && !self->erased_)
@@ -590,11 +567,6 @@ void Conversation::erase() {
 std::uint32_t Conversation::generation() const {
     const sandbox::Record* const living = context_.sandboxes.find(record_.sandbox_id);
     return living != nullptr ? living->generation : sandbox_record_.generation;
-}
-
-void Conversation::on_resource_warning(std::string_view resource, std::uint64_t used, std::uint64_t limit) {
-    if (machine_.created() && !erasing_ && machine_.status() != Status::ended && !machine_.is_borrowed())
-        log_->append(EventType::resource_warning, 0, warning_data(resource, used, limit));
 }
 
 }  // namespace atl::conversation

@@ -13,9 +13,11 @@
 #include "core/conversation/admission.hpp"
 #include "core/conversation/event_words.hpp"
 #include "core/conversation/generations.hpp"
+#include "core/conversation/kept_processes.hpp"
 #include "core/conversation/leases.hpp"
 #include "core/conversation/lifetime.hpp"
 #include "core/conversation/machine.hpp"
+#include "core/conversation/port_news.hpp"
 #include "core/conversation/requests.hpp"
 #include "core/conversation/store.hpp"
 #include "core/conversation/turn.hpp"
@@ -68,6 +70,11 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     /// True from a delete on: nobody is told of it any more.
     bool is_erasing() const noexcept { return erasing_; }
     View view() const;
+    /// Whether the store has its record and its status as they are, `committed` being the journal's last
+    /// batch.
+    bool is_stored(std::uint64_t committed) const {
+        return machine_.created() && record_.status == machine_.status() && last_batch_ <= committed;
+    }
     /// True if the store has all of it: nothing of it lives, nobody follows it or waits for it, and what it
     /// wrote is committed.
     bool is_resting() const;
@@ -78,18 +85,49 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     void create(Reply<View> reply);
     void patch(const PatchRequest& patch, Reply<View> reply);
     void remove(Reply<void> reply);
+    /// Replies as remove() does, once it is_erasing().
+    void join_removal(Reply<void> reply) { removal_waiters_.push_back(std::move(reply)); }
     /// With an Idempotency-Key the store is asked first; what is allowed counts when it has answered.
-    void message(std::string content, std::string idempotency_key, MessageReply when,
-                 const Reply<TurnTicket>& reply);
+    void message(Message message, MessageReply when, const Reply<TurnTicket>& reply);
     base::Result<View> interrupt();
     void pause(PauseMode mode, Reply<View> reply);
     void resume(Reply<View> reply);
     void lease(LeaseUse use, LeaseReply reply);
+    void wake(const Reply<void>& reply);
+    /// Starts a process that is started again in each generation. Precondition: a lease is held.
+    void start_kept(sandbox::ProcessSpec spec, Reply<pid_t> reply) {
+        kept_processes_.start(std::move(spec), std::move(reply));
+    }
+    std::vector<sandbox::ProcessSpec> kept() const { return kept_processes_.list(); }
+    /// `reply` once that is committed, with whether there was one.
+    void forget_kept(const std::string& process_id, Reply<bool> reply);
 
     // What happens to its sandbox.
-    void on_sandbox_exit(const sandbox::Exit& exit) { perform(machine_.sandbox_exited(exit)); }
+    void on_sandbox_exit(const sandbox::Exit& exit) {
+        kept_processes_.end_generation();
+        port_news_.close_all();
+        perform(machine_.sandbox_exited(exit));
+    }
     void on_agent_exit(const std::string& detail) { perform(machine_.agent_exited(detail)); }
-    void on_resource_warning(std::string_view resource, std::uint64_t used, std::uint64_t limit);
+    void on_resource_warning(std::string_view resource, std::uint64_t used, std::uint64_t limit) {
+        if (machine_.created() && !erasing_ && machine_.status() != Status::ended && !machine_.is_borrowed())
+            log_event(EventType::resource_warning, warning_data(resource, used, limit));
+    }
+    /// The ports that are listened on, or what its preview lists of them, have changed.
+    void look_at_ports();
+    void on_files_changed(const FileChange& change) {
+        if (machine_.created() && !erasing_ && machine_.status() != Status::ended && !machine_.is_borrowed())
+            log_event(EventType::files_changed, files_data(change));
+    }
+    void on_preview_changed(const std::string& url) {
+        if (machine_.created() && !erasing_ && machine_.status() != Status::ended)
+            log_event(EventType::preview_changed, preview_data(url));
+        look_at_ports();
+    }
+    void on_tool_progress(const ToolProgress& progress) {
+        if (machine_.created() && !erasing_ && machine_.status() != Status::ended && !machine_.is_borrowed())
+            log_event(EventType::tool_progress, tool_data(progress));
+    }
     void evict() {
         perform(machine_.pause(PauseReason::evicted, "paused",
                                "the server needed its place for another sandbox"));
@@ -127,19 +165,27 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     void run(const action::LogSessionStart&) { log_event(EventType::session_start, session_data(record_)); }
     void run(const action::LogSandboxReady&) {
         log_event(EventType::sandbox_ready, ready_data(generation()));
+        look_at_ports();
     }
     void run(const action::LogSandboxResumed& resumed) {
         log_event(EventType::sandbox_resumed, resumed_data(generation(), resumed.mode));
+        look_at_ports();
+        // A generation that is there for requests alone has none of them until now.
+        if (resumed.mode == PauseMode::cold)
+            kept_processes_.start_all();
     }
     void run(const action::LogSandboxPaused& paused);
     void run(const action::LogSandboxTerminated& terminated) {
+        port_news_.close_all();
         log_event(EventType::sandbox_terminated, exit_data(terminated.exit));
     }
     void run(const action::LogTurnError& error) {
         turn_.append(EventType::error, error_data(error.code, error.message));
     }
     void run(const action::LogTurnDone&) { turn_.append(EventType::done, "{}"); }
-    void run(const action::StartSandbox& start);
+    void run(const action::StartSandbox& start) {
+        machine_.created() ? generations_.start(start.agent) : generations_.claim_or_start();
+    }
     void run(const action::StartAgent&) { generations_.start_agent(); }
     void run(const action::StopSandbox& stop) { generations_.stop(stop.reason); }
     void run(const action::FreezeSandbox&) { generations_.freeze(); }
@@ -167,14 +213,14 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     auto weakly(Call call);
     template <class T>
     void refuse(const T& reply, base::Error error);
-    void open_turn(Turn::Start start, MessageReply when, const Reply<TurnTicket>& reply);
+    void open_turn(Message message, MessageReply when, const Reply<TurnTicket>& reply);
     base::Result<void> check_open() const;
     base::Result<void> check_place();
     std::uint32_t generation() const;
     void log_event(EventType type, const std::string& data) { log_->append(type, 0, data); }
     void pause_warm(PauseReason reason, const std::string& text);
     void answer(std::vector<Reply<View>>& waiters, std::optional<base::Error> error);
-    base::Error refused_start(const std::string& detail) const;
+    base::Error refused_start(std::string_view code, const std::string& detail) const;
     void end(const std::string& code, const std::string& text) { perform(machine_.end(code, text)); }
     /// Its processes or its files may be left: then the store keeps the sandbox, and with it the lease of its
     /// uid.
@@ -187,7 +233,11 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     void erase();
     void touch() { lifetime_.touch(context_.clock.steady_now()); }
     void put_sandbox();
-    void store_generation();
+    /// The number of a generation that only leases started, or that failed, is stored by nothing else.
+    void store_generation() {
+        if (!erased_ && machine_.created() && sandbox_record_.generation != stored_generation_)
+            put_sandbox();
+    }
     void arm_life();
     void on_life_timer(Lifetime::Over over);
 
@@ -199,6 +249,8 @@ class Conversation final : public std::enable_shared_from_this<Conversation>,
     std::shared_ptr<EventLog> log_;
     Turn turn_;
     Generations generations_;
+    KeptProcesses kept_processes_;
+    PortNews port_news_;
     LeaseBook leases_;
     Lifetime lifetime_;
     base::TimerId life_timer_ = 0;

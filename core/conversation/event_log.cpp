@@ -1,5 +1,7 @@
 #include "core/conversation/event_log.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace atl::conversation {
@@ -28,22 +30,22 @@ void EventLog::restore_turn(std::uint64_t last_seq, std::uint64_t bytes) {
     total_bytes_ += bytes;
 }
 
-EventPtr EventLog::append(EventType type, std::uint64_t turn, std::string_view data) {
+EventPtr EventLog::append(EventType type, std::uint64_t turn, std::string_view data, Journal::When when) {
     EventPtr event = make_event(++last_seq_, type, clock_.wall_now(), turn, data);
     open_bytes_ += event->json.size();
     turn_open_ = turn_open_ || turn != 0;
     pending_.push_back({event, journal_.batch_number()});
-    journal_.add(AppendEvent{key_, event});
-    schedule_publish();
+    journal_.add(AppendEvent{key_, event}, when);
+    schedule_publish(when);
     // What happens without turns has its bound, too: a share of it goes as a turn does.
     if (!turn_open_ && open_bytes_ > bound_bytes_ / k_shares_without_turns)
         close_turn();
     return event;
 }
 
-void EventLog::schedule_publish() {
+void EventLog::schedule_publish(Journal::When when) {
     if (!std::exchange(publish_scheduled_, true))
-        journal_.after_commit([self = shared_from_this()] { self->publish(); });
+        journal_.after_commit([self = shared_from_this()] { self->publish(); }, when);
 }
 
 std::uint64_t EventLog::close_turn() {
@@ -70,6 +72,19 @@ void EventLog::cut() {
     journal_.purge(key_, cut_to + 1);
 }
 
+EventLog::Stretch EventLog::finished_before(std::uint64_t last_seq, std::uint64_t limit_bytes) const {
+    auto turn = std::ranges::upper_bound(turns_, last_seq, {}, &TurnSpan::last_seq);
+    Stretch found;
+    if (turn == turns_.begin())
+        return found;
+    found.last_seq = std::prev(turn)->last_seq;
+    do
+        found.bytes += (--turn)->bytes;
+    while (turn != turns_.begin() && found.bytes + std::prev(turn)->bytes <= limit_bytes);
+    found.after = turn == turns_.begin() ? first_seq() - 1 : std::prev(turn)->last_seq;
+    return found;
+}
+
 void EventLog::publish() {
     publish_scheduled_ = false;
     // What another waiter of the same commit appended belongs to the next one.
@@ -78,7 +93,7 @@ void EventLog::publish() {
         pending_.pop_front();
     }
     if (!pending_.empty())
-        schedule_publish();
+        schedule_publish(Journal::When::soon);
     window_->wake_all();
 }
 

@@ -29,8 +29,9 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
     /// Bytes of events behind the last of them.
     void restore_open(std::uint64_t bytes) { open_bytes_ += bytes; }
 
-    /// Adds an event; `data` is the text of a JSON object. Visible after the next commit.
-    EventPtr append(EventType type, std::uint64_t turn, std::string_view data);
+    /// Adds an event; `data` is the text of a JSON object. Visible after its commit, which comes `when` says.
+    EventPtr append(EventType type, std::uint64_t turn, std::string_view data,
+                    Journal::When when = Journal::When::soon);
     /// The turn whose `done` was appended last is over: the log may be cut behind it from now on.
     /// Returns the bytes since the turn before ended.
     std::uint64_t close_turn();
@@ -50,6 +51,15 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
     /// Bytes of the events since the last finished turn.
     std::uint64_t open_bytes() const noexcept { return open_bytes_; }
 
+    /// Neighbouring finished turns, and what was logged before each.
+    struct Stretch {
+        std::uint64_t after = 0;     // its events come after this seq
+        std::uint64_t last_seq = 0;  // 0: there are none
+        std::uint64_t bytes = 0;
+    };
+    /// The last ones that end at `last_seq` or before it: `limit_bytes` of them at most, but one at least.
+    Stretch finished_before(std::uint64_t last_seq, std::uint64_t limit_bytes) const;
+
   private:
     struct TurnSpan {
         std::uint64_t last_seq;
@@ -60,7 +70,7 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
         std::uint64_t batch;  // of the journal
     };
 
-    void schedule_publish();
+    void schedule_publish(Journal::When when);
     void publish();
     void cut();
 

@@ -24,6 +24,16 @@ std::string session_data(const Record& record) {
     });
 }
 
+std::string start_data(const Message& message) {
+    return object([&](base::JsonWriter& json) {
+        if (!message.by.empty())
+            json.key("by").string(message.by);
+        if (!message.idempotency_key.empty())
+            json.key("idempotencyKey").string(message.idempotency_key);
+        json.key("content").string(message.content);
+    });
+}
+
 std::string ready_data(std::uint32_t generation) {
     return object([&](base::JsonWriter& json) { json.key("generation").number(generation); });
 }
@@ -55,6 +65,53 @@ std::string exit_data(const sandbox::Exit& exit) {
 std::string warning_data(std::string_view resource, std::uint64_t used, std::uint64_t limit) {
     return object([&](base::JsonWriter& json) {
         json.key("limit").number(limit).key("resource").string(resource).key("used").number(used);
+    });
+}
+
+std::string preview_data(std::string_view url) {
+    return object([&](base::JsonWriter& json) {
+        json.key("url");
+        if (url.empty())
+            json.null();
+        else
+            json.string(url);
+    });
+}
+
+std::string port_data(std::uint16_t port) {
+    return object([&](base::JsonWriter& json) { json.key("port").number(port); });
+}
+
+std::string port_data(std::uint16_t port, const std::string& url) {
+    return object([&](base::JsonWriter& json) {
+        json.key("port").number(port).key("url");
+        if (url.empty())
+            json.null();
+        else
+            json.string(url);
+    });
+}
+
+std::string files_data(const FileChange& change) {
+    return object([&](base::JsonWriter& json) {
+        json.key("changedFiles").begin_array();
+        for (const std::string& path : change.paths)
+            json.string(path);
+        json.end_array();
+        if (!change.tool_call_id.empty())
+            json.key("toolCallId").string(change.tool_call_id);
+    });
+}
+
+std::string tool_data(const ToolProgress& progress) {
+    return object([&](base::JsonWriter& json) {
+        json.key("toolCallId");
+        if (progress.tool_call_id.empty())
+            json.null();
+        else
+            json.string(progress.tool_call_id);
+        json.key("toolName").string(progress.tool).key("status").string(progress.status);
+        json.key("progress").null().key("message").string(progress.message);
     });
 }
 

@@ -10,11 +10,21 @@
 namespace atl::conversation {
 
 std::string session_data(const Record& record);
+/// With the content as its last member: start_content() finds it there.
+std::string start_data(const Message& message);
 std::string ready_data(std::uint32_t generation);
 std::string resumed_data(std::uint32_t generation, PauseMode mode);
 std::string paused_data(const action::LogSandboxPaused& paused);
 std::string exit_data(const sandbox::Exit& exit);
 std::string warning_data(std::string_view resource, std::uint64_t used, std::uint64_t limit);
+/// Of port_closed.
+std::string port_data(std::uint16_t port);
+/// Of port_opened; an empty `url` is null.
+std::string port_data(std::uint16_t port, const std::string& url);
+std::string files_data(const FileChange& change);
+/// `url`: empty for none.
+std::string preview_data(std::string_view url);
+std::string tool_data(const ToolProgress& progress);
 std::string error_data(std::string_view code, std::string_view message);
 
 }  // namespace atl::conversation

@@ -66,7 +66,8 @@ void Expiry::look() {
 
 void Expiry::look_at_ended(base::Millis next) {
     const auto count = context_.stats.by_status[Status::ended];
-    std::size_t too_many = count > base::k_max_kept_ended ? count - base::k_max_kept_ended : 0;
+    const std::size_t most = context_.settings.max_kept_ended;
+    std::size_t too_many = count > most ? count - most : 0;
     context_.store.find_ending(
         true, k_looked_at, [self = self_, next, too_many](base::Result<std::vector<Ending>> found) mutable {
             if (*self == nullptr)

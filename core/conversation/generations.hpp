@@ -1,14 +1,19 @@
 // The generations of one conversation's sandbox, as a part of it: starts, stops, freezes and thaws the living
-// one through the sandbox manager, and starts the agent inside it. What comes of it goes to the owner, from
-// the loop. Internal to core/conversation.
+// one through the sandbox manager, and starts the agent inside it; a program in a later generation
+// is told of the turns before it. The result goes to the owner, from the loop. Internal to
+// core/conversation.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/conversation/actions.hpp"
 #include "core/conversation/admission.hpp"
+#include "core/conversation/past_turns.hpp"
 #include "core/conversation/settings.hpp"
+#include "core/sandbox/reservation.hpp"
 
 namespace atl::conversation {
 
@@ -26,14 +31,14 @@ class GenerationOwner {
 
 class Generations {
   public:
-    /// `conversation` and `sandbox` are read at each call.
+    /// `conversation`, `sandbox` and `log` are read at each call.
     Generations(Context& context, Admission& admission, GenerationOwner& owner, const Record& conversation,
-                const sandbox::Record& sandbox);
+                const sandbox::Record& sandbox, const EventLog& log);
     ~Generations() { *self_ = nullptr; }
     Generations(const Generations&) = delete;
     Generations& operator=(const Generations&) = delete;
 
-    /// Waits for a place if it must.
+    /// Reads what the agent is told first, then waits for a place if it must.
     void start(AgentStart agent);
     /// The first one: the pool may have started it already.
     void claim_or_start();
@@ -41,11 +46,17 @@ class Generations {
     void stop(const std::string& reason);
     void freeze();
     void thaw();
-    /// It will not start any more.
-    void cancel_start();
+    /// It will not start any more, nor will an agent. True: it waited to be started.
+    bool cancel_start();
 
   private:
-    void launch(AgentStart agent, const base::Result<void>& admitted);
+    using PastRead = std::function<void(std::string turns)>;
+
+    void read_past(const sandbox::AgentSpec& agent, PastRead go_on);
+    void admit(AgentStart agent, std::string past);
+    void launch(AgentStart agent, const std::string& past, const base::Result<void>& admitted);
+    void launch_agent(const std::string& past);
+    sandbox::AgentSpec told(const std::string& past, std::uint32_t generation) const;
     void take_over_warm();
     /// `call` from the loop, if this is still there.
     template <class Call>
@@ -56,7 +67,11 @@ class Generations {
     GenerationOwner& owner_;
     const Record& conversation_;
     const sandbox::Record& sandbox_;
-    std::shared_ptr<Generations*> self_;  // null inside once it is destroyed
+    const EventLog& log_;
+    std::optional<PastTurns> past_;                // being read
+    std::unique_ptr<sandbox::Reservation> place_;  // while it is read for a start
+    bool is_start_reading_ = false;                // for a generation, not for an agent in one
+    std::shared_ptr<Generations*> self_;           // null inside once it is destroyed
 };
 
 }  // namespace atl::conversation

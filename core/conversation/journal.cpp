@@ -18,11 +18,11 @@ bool same_turn(const Write& write, const PutTurn& turn) {
 
 }  // namespace
 
-void Journal::add(Write write) {
+void Journal::add(Write write, When when) {
     if (auto* const turn = std::get_if<PutTurn>(&write)) {
         // A short turn begins and ends in one batch: its row is written once.
         if (supersede(batch_, *turn))
-            return schedule();
+            return schedule(when);
         std::erase_if(lazy_, [turn](const Write& lazy) { return same_turn(lazy, *turn); });
     } else if (std::holds_alternative<ForgetTurns>(write) ||
                std::holds_alternative<EraseConversation>(write)) {
@@ -31,7 +31,7 @@ void Journal::add(Write write) {
         batch_bytes_ += event->event->json.size();
     }
     batch_.push_back(std::move(write));
-    schedule();
+    schedule(when);
 }
 
 bool Journal::supersede(std::vector<Write>& writes, PutTurn& turn) {
@@ -47,14 +47,18 @@ void Journal::add_lazily(PutTurn turn) {
     if (supersede(batch_, turn) || supersede(lazy_, turn))
         return;
     lazy_.emplace_back(std::move(turn));
+    arm_lazy();
+}
+
+void Journal::arm_lazy() {
     // Left armed when they go earlier: firing once for nothing is cheaper than cancelling every time.
     if (std::exchange(lazy_armed_, true))
         return;
     timers_.arm(k_lazy_interval, [this] {
         lazy_armed_ = false;
         promote_lazy();
-        if (!batch_.empty())
-            schedule();
+        if (!batch_.empty() || !waiters_.empty())
+            schedule(When::soon);
     });
 }
 
@@ -63,15 +67,17 @@ void Journal::promote_lazy() {
     lazy_.clear();
 }
 
-void Journal::after_commit(std::function<void()> done) {
+void Journal::after_commit(std::function<void()> done, When when) {
     waiters_.push_back(std::move(done));
-    schedule();
+    schedule(when);
 }
 
-void Journal::schedule() {
+void Journal::schedule(When when) {
     // A batch that is at the store, or waits to be tried again, goes first; on_durable() goes on.
     if (scheduled_ || at_store_)
         return;
+    if (when == When::lazily)
+        return arm_lazy();
     scheduled_ = true;
     timers_.defer([this] { commit_or_retry(); });
 }
@@ -149,7 +155,7 @@ void Journal::on_durable() {
         return commit();
     tell_flushers();
     if (!batch_.empty() || !waiters_.empty())
-        schedule();
+        schedule(When::soon);
 }
 
 void Journal::tell_flushers() {

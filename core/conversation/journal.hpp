@@ -25,14 +25,20 @@ class Journal {
     Journal(const Journal&) = delete;
     Journal& operator=(const Journal&) = delete;
 
-    /// Adds a write to the batch of this turn of the loop.
-    void add(Write write);
+    /// When a batch is committed that has to wait for nothing else.
+    enum class When : std::uint8_t {
+        soon,    // at the end of this turn of the loop
+        lazily,  // with others, after k_lazy_interval at the latest
+    };
+
+    /// Adds a write to the batch that is being filled.
+    void add(Write write, When when = When::soon);
     /// The same for the record of a turn whose loss does no harm, since its events tell the same: goes with
     /// others after k_lazy_interval. A later record of the same turn replaces one that is still to be
     /// written.
     void add_lazily(PutTurn turn);
     /// Calls `done` when all that was added so far is committed.
-    void after_commit(std::function<void()> done);
+    void after_commit(std::function<void()> done, When when = When::soon);
     /// Commits what is there without waiting for the end of the loop's turn; for the start and the end of a
     /// server. `done` once, possibly from inside the call; on an error the batch stays in place.
     void flush(std::function<void(base::Result<void>)> done);
@@ -44,6 +50,8 @@ class Journal {
     /// The number of the batch that add() adds to.
     std::uint64_t batch_number() const noexcept { return batch_number_; }
     bool is_committed(std::uint64_t batch) const noexcept { return batch <= committed_; }
+    /// Every batch up to this number is committed.
+    std::uint64_t committed() const noexcept { return committed_; }
     /// True while the batch holds all that one commit should: a commit is a handler of the loop. Who can
     /// should let writes wait until it is false; all others may still add.
     bool congested() const noexcept {
@@ -72,7 +80,8 @@ class Journal {
 
     static bool supersede(std::vector<Write>& writes, PutTurn& turn);
     void promote_lazy();
-    void schedule();
+    void arm_lazy();
+    void schedule(When when);
     void commit_or_retry();
     void commit();
     void on_end(CommitEnd end, const base::Error& why);

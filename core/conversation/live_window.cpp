@@ -38,7 +38,7 @@ void LiveWindow::cut(std::uint64_t first_seq) {
 void LiveWindow::wake_all() {
     // A woken reader only sets something off, so the list does not change underneath.
     for (Subscription* reader : readers_)
-        reader->wake(readers_.size());
+        reader->wake();
 }
 
 base::Result<Batch> LiveWindow::read(Subscription& reader, std::size_t limit_bytes) {
@@ -128,13 +128,13 @@ void Subscription::ask(std::uint64_t after, std::size_t limit_bytes) {
                                     if (!wanted)
                                         return;
                                     wanted->answer = std::move(events);
-                                    wanted->reader.wake(1);
+                                    wanted->reader.wake();
                                 });
 }
 
-void Subscription::wake(std::size_t together) {
+void Subscription::wake() {
     if (std::exchange(waiting_, false) && wake_)
-        wake_(together);
+        wake_();
 }
 
 void Subscription::on_wake(Wake wake) {

@@ -150,7 +150,7 @@ Actions Machine::sandbox_started() {
     return out;
 }
 
-Actions Machine::sandbox_start_failed(std::string detail) {
+Actions Machine::sandbox_start_failed(std::string detail, std::string code) {
     Actions out;
     if (status_ == Status::ended || (box_ != Box::starting && box_ != Box::stopping))
         return out;
@@ -158,7 +158,7 @@ Actions Machine::sandbox_start_failed(std::string detail) {
     box_ = Box::absent;
     if (!created_) {
         status_ = Status::ended;
-        out.emplace_back(action::Discard{std::move(detail)});
+        out.emplace_back(action::Discard{std::move(code), std::move(detail)});
         return out;
     }
     if (planned) {
@@ -170,11 +170,11 @@ Actions Machine::sandbox_start_failed(std::string detail) {
         return out;
     }
     agent_wanted_ = false;
-    out.emplace_back(action::AnswerStarted{"sandbox_failed", detail});
+    out.emplace_back(action::AnswerStarted{code, detail});
     leases_.end(out, {action::LeaseScope::all, "sandbox_failed", detail});
     if (std::exchange(borrowed_, false))
         return out;
-    fail_turn(out, "sandbox_failed", detail);
+    fail_turn(out, std::move(code), detail);
     status_ = Status::error;
     reason_ = PauseReason::none;
     out.emplace_back(
@@ -284,7 +284,7 @@ Actions Machine::agent_start_failed(std::string code, std::string detail) {
         return out;
     agent_ = Agent::none;
     agent_wanted_ = false;
-    out.emplace_back(action::AnswerStarted{"sandbox_failed", detail});
+    out.emplace_back(action::AnswerStarted{code, detail});
     fail_turn(out, std::move(code), std::move(detail));
     return out;
 }

@@ -28,7 +28,8 @@ class Machine {
         return out;
     }
     Actions sandbox_started();
-    Actions sandbox_start_failed(std::string detail);
+    /// `code`: of the error that a waiting turn ends with; agent_failed or sandbox_failed.
+    Actions sandbox_start_failed(std::string detail, std::string code = "sandbox_failed");
     /// It will exit, for a reason of its own: no turn may begin in it.
     Actions sandbox_ending();
     Actions sandbox_exited(const sandbox::Exit& exit);
@@ -83,6 +84,8 @@ class Machine {
     bool sandbox_up() const noexcept { return box_ == Box::up; }
     bool sandbox_is_frozen() const noexcept { return box_ == Box::frozen; }
     bool sandbox_living() const noexcept { return box_ != Box::absent; }
+    /// It goes down: what is wanted now gets the next generation.
+    bool sandbox_is_stopping() const noexcept { return box_ == Box::stopping; }
     /// True while the generation is there for leases alone.
     bool is_borrowed() const noexcept { return borrowed_; }
     /// True while a `request` lease is held or waits.

@@ -7,7 +7,9 @@
 #include "core/base/ids.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "core/conversation/digest.hpp"
 #include "core/conversation/journal.hpp"
+#include "core/conversation/user_erasure.hpp"
 #include "core/conversation/view.hpp"
 #include "core/sandbox/env_policy.hpp"
 
@@ -19,6 +21,24 @@ using base::Result;
 
 namespace {
 
+std::string cursor_text(const ListPlace& place) {
+    return std::to_string(place.created_at.time_since_epoch().count()) + '-' + std::to_string(place.key);
+}
+
+std::optional<ListPlace> parse_cursor(const std::string& cursor) {
+    const char* const end = cursor.data() + cursor.size();
+    std::int64_t created_at = 0;
+    ListPlace place;
+    const auto time = std::from_chars(cursor.data(), end, created_at);
+    if (time.ec != std::errc() || time.ptr == end || *time.ptr != '-')
+        return std::nullopt;
+    const auto key = std::from_chars(time.ptr + 1, end, place.key);
+    if (key.ec != std::errc() || key.ptr != end || place.key <= 0)
+        return std::nullopt;
+    place.created_at = base::WallTime{base::Millis{created_at}};
+    return place;
+}
+
 Error no_conversation() {
     return {Errc::not_found, "there is no such conversation"};
 }
@@ -28,7 +48,12 @@ Error no_conversation() {
 Manager::Manager(const base::Clock& clock, base::Timers& timers, sandbox::Manager& sandboxes,
                  Journal& journal, Store& store, ManagerSettings settings)
     : settings_(std::move(settings)),
-      context_{clock, timers, sandboxes, journal, store, settings_, stats_, Ages(clock)},
+      context_{clock, timers, sandboxes, journal, store, settings_, stats_, Ages(clock), &preview_ports_},
+      preview_ports_(timers, clock, journal,
+                     [this](const std::string& sandbox_id, const std::string& url) {
+                         if (Conversation* const conversation = residents_.find_by_sandbox(sandbox_id))
+                             conversation->on_preview_changed(url);
+                     }),
       roster_(settings_.conversation_bounds),
       eviction_(context_),
       admission_({[this](const sandbox::Limits& limits) { return context_.sandboxes.room_for(limits); },
@@ -39,8 +64,14 @@ Manager::Manager(const base::Clock& clock, base::Timers& timers, sandbox::Manage
                   [this](const Error& why) { return eviction_.refusal(why); }}),
       standalone_(context_, admission_,
                   [this] { return roster_.room_for(std::nullopt, standalone_.count()); }),
+      file_watches_(timers, sandboxes),
       pool_(timers, sandboxes, settings_.pool,
             [this](const std::string& name) { return settings_.find_agent(name); }),
+      keyed_creates_(context_,
+                     {[this](CreateRequest request, Reply<View> reply) {
+                          create_counted(std::move(request), std::move(reply));
+                      },
+                      [this](const std::string& id, Reply<View> reply) { get(id, std::move(reply)); }}),
       residents_(context_, {[this](StoredConversation stored) { load(std::move(stored)); },
                             [this](Conversation& conversation) { unload(conversation); }}),
       expiry_(context_, {[this](const std::string& id) { return residents_.is_loaded(id); },
@@ -92,6 +123,7 @@ Result<void> Manager::restore(StartState state) {
     for (const Status status : k_all_statuses)
         open += status == Status::ended ? 0 : state.by_status[status];
     roster_.set_open(open);
+    preview_ports_.restore(state.preview_numbers);
     expiry_.look_again();
     auto restored = Restore(context_, residents_).run(state);
     for (const sandbox::Record& record : state.standalone)
@@ -144,6 +176,11 @@ Result<void> Manager::check(const CreateRequest& request, const std::string& age
 void Manager::create(CreateRequest request, Reply<View> reply) {
     if (auto accepted = accepts_work(); !accepted)
         return refuse(reply, accepted.error());
+    request.idempotency_key.empty() ? create_counted(std::move(request), std::move(reply))
+                                    : keyed_creates_.create(std::move(request), std::move(reply));
+}
+
+void Manager::create_counted(CreateRequest request, Reply<View> reply) {
     const auto user_id = request.user_id;
     if (!user_id || roster_.is_counted(*user_id))
         return create_now(std::move(request), std::move(reply));
@@ -163,15 +200,21 @@ void Manager::count_user(const std::string& user_id, std::function<void(Result<v
             return;
         // Beyond the bound as well, which may have been lowered.
         const std::size_t most = 2 * (*self)->roster_.bounds().of_user + 1;
-        (*self)->context_.store.count_open(user_id, most, [self, user_id, done](Result<std::size_t> open) {
-            if (*self == nullptr)
-                return;
-            if (!open)
-                return done(open.error());
-            if (!(*self)->roster_.is_counted(user_id))
-                (*self)->roster_.set_open_of(user_id, *open);
-            done({});
-        });
+        const std::uint64_t ends = (*self)->roster_.ends();
+        (*self)->context_.store.count_open(user_id, most,
+                                           [self, user_id, ends, done](Result<std::size_t> open) {
+                                               if (*self == nullptr)
+                                                   return;
+                                               Roster& roster = (*self)->roster_;
+                                               if (!open)
+                                                   return done(open.error());
+                                               // One of the user's may have ended since it was counted.
+                                               if (!roster.is_counted(user_id) && roster.ends() != ends)
+                                                   return (*self)->count_user(user_id, done);
+                                               if (!roster.is_counted(user_id))
+                                                   roster.set_open_of(user_id, *open);
+                                               done({});
+                                           });
     };
     // What has ended counts until that is committed.
     context_.journal.idle() ? ask() : context_.journal.after_commit(std::move(ask));
@@ -192,13 +235,21 @@ void Manager::create_now(CreateRequest request, Reply<View> reply) {
                         : make_sandbox(record.id, request);
     if (!made)
         return refuse(reply, made.error());
+    made->preview = std::move(request.preview);
+    context_.sandboxes.set_preview(made->id, made->preview);
+    if (!preview_ports_.reserve(*made))
+        reply = warn_of_ports(made->id, std::move(reply));
     record.key = ++last_key_;
     record.user_id = std::move(request.user_id);
+    record.title = std::move(request.title).value_or("");
     record.metadata = std::move(request.metadata);
+    record.tools = request.tools;
     record.idle_seconds = request.idle_seconds.value_or(0);
     record.ttl_seconds = request.ttl_seconds.value_or(0);
     record.created_at = record.last_active_at = context_.clock.wall_now();
     record.sandbox_id = made->id;
+    record.create_key = std::move(request.idempotency_key);
+    record.create_digest = record.create_key.empty() ? "" : digest(request.fingerprint);
     ++stats_.by_status[record.status];
     Conversation& conversation = enlist(std::move(record), std::move(*made));
     roster_.on_made(conversation);
@@ -220,28 +271,27 @@ void Manager::get(const std::string& id, Reply<View> reply) {
 }
 
 void Manager::list(const ListQuery& query, Reply<Page<View>> reply) {
-    ListRange range{query.status, query.user_id, query.order, 0, query.limit};
+    ListRange range{query.filter, query.order, {}, query.limit};
     if (!query.cursor.empty()) {
-        const char* end = query.cursor.data() + query.cursor.size();
-        const auto parsed = std::from_chars(query.cursor.data(), end, range.from_key);
-        if (parsed.ec != std::errc() || parsed.ptr != end || range.from_key <= 0)
+        const auto from = parse_cursor(query.cursor);
+        if (!from)
             return reply(Error(Errc::invalid_request, "cursor is not one that this route gave out"));
+        range.from = *from;
     }
-    const std::int64_t from_key = range.from_key;
-    context_.store.list(range,
-                        [self = self_, query, from_key, reply](Result<Listed<ListedConversation>> listed) {
-                            if (*self == nullptr)
-                                return;
-                            if (!listed)
-                                return reply(listed.error());
-                            Page<View> page;
-                            (*self)->list_rows(query, from_key, std::move(*listed), page);
-                            reply(std::move(page));
-                        });
+    const std::uint64_t committed = context_.journal.committed();
+    context_.store.list(range, [self = self_, range, committed, reply](Result<ConversationList> listed) {
+        if (*self == nullptr)
+            return;
+        if (!listed)
+            return reply(listed.error());
+        Page<View> page;
+        (*self)->list_rows(range, committed, std::move(*listed), page);
+        reply(std::move(page));
+    });
 }
 
 /// Of one that is loaded the list tells how it is, not how it was stored last.
-void Manager::list_rows(const ListQuery& query, std::int64_t from_key, Listed<ListedConversation> listed,
+void Manager::list_rows(const ListRange& range, std::uint64_t committed, ConversationList listed,
                         Page<View>& page) const {
     for (ListedConversation& item : listed.items) {
         const Conversation* const loaded = residents_.find(item.record.id);
@@ -250,37 +300,40 @@ void Manager::list_rows(const ListQuery& query, std::int64_t from_key, Listed<Li
             continue;  // it is being deleted
         View view = loaded != nullptr ? loaded->view()
                                       : view_of(context_, std::move(item.record), std::move(item.sandbox));
-        if (!query.status || view.record.status == *query.status)
+        if (loaded == nullptr || matches(range.filter, view.record))
             page.items.push_back(std::move(view));
     }
-    std::int64_t next = listed.next_key;
-    add_unlisted(query, from_key, next, page);
-    if (next != 0)
-        page.next = std::to_string(next);
+    ListPlace next = listed.next;
+    add_unlisted(range, committed, next, page);
+    if (next.key != 0)
+        page.next = cursor_text(next);
 }
 
-/// Those in memory that the store does not have yet, or not with this status: as while they start.
-void Manager::add_unlisted(const ListQuery& query, std::int64_t from_key, std::int64_t& next,
+/// Those in memory that the store did not have when it was asked, or not with what is asked for: as while
+/// they start. `committed`: the journal's last batch at that time.
+void Manager::add_unlisted(const ListRange& range, std::uint64_t committed, ListPlace& next,
                            Page<View>& page) const {
-    const bool is_newest_first = query.order == ListOrder::newest_first;
-    const auto is_before = [is_newest_first](std::int64_t a, std::int64_t b) {
-        return is_newest_first ? a > b : a < b;
+    const auto is_before = [&range](const ListPlace& a, const ListPlace& b) {
+        return range.order == ListOrder::newest_first ? a > b : a < b;
     };
-    const auto is_listed = [&](const Conversation& it) {
-        const std::int64_t key = it.record().key;
-        return (from_key == 0 || is_before(from_key, key)) && (next == 0 || !is_before(next, key)) &&
-               (!query.status || it.machine().status() == *query.status) &&
-               (!query.user_id || it.record().user_id == query.user_id) && !it.is_erasing() &&
-               std::ranges::none_of(page.items, [key](const View& view) { return view.record.key == key; });
+    const auto is_between = [&](const Conversation& it) {
+        const ListPlace place = place_of(it.record());
+        return (range.from.key == 0 || is_before(range.from, place)) &&
+               (next.key == 0 || !is_before(next, place)) && !it.is_erasing() &&
+               std::ranges::none_of(page.items,
+                                    [&](const View& view) { return view.record.key == place.key; });
     };
+    const bool has_activity = range.filter.active_after || range.filter.active_before;
     residents_.for_each([&](const Conversation& it) {
-        if (is_listed(it))
+        // What is stored as it is was found there; activity is stored with the next change.
+        if ((has_activity || !it.is_stored(committed)) && is_between(it) &&
+            matches(range.filter, it.record(), it.machine().status()))
             page.items.push_back(it.view());
     });
-    std::ranges::sort(page.items, is_before, [](const View& view) { return view.record.key; });
-    if (page.items.size() > query.limit) {
-        page.items.resize(query.limit);
-        next = page.items.back().record.key;
+    std::ranges::sort(page.items, is_before, [](const View& view) { return place_of(view.record); });
+    if (page.items.size() > range.limit) {
+        page.items.resize(range.limit);
+        next = place_of(page.items.back().record);
     }
 }
 
@@ -292,11 +345,50 @@ void Manager::remove(const std::string& id, Reply<void> reply) {
     with(id, reply, [reply](Conversation& it) { it.remove(reply); });
 }
 
-void Manager::message(const std::string& id, std::string content, std::string idempotency_key,
-                      MessageReply when, Reply<TurnTicket> reply) {
-    with(id, reply,
-         [content = std::move(content), key = std::move(idempotency_key), when,
-          reply](Conversation& it) mutable { it.message(std::move(content), std::move(key), when, reply); });
+void Manager::erase_user(const std::string& user_id, Reply<ErasedUser> reply) {
+    UserThings things;
+    things.list = [this](const ListQuery& query, Reply<Page<View>> done) { list(query, std::move(done)); };
+    things.remove = [this](const std::string& id, Reply<void> done) { remove(id, std::move(done)); };
+    things.list_sandboxes = [this](const SandboxQuery& query, Reply<Page<SandboxView>> done) {
+        list_sandboxes(query, std::move(done));
+    };
+    things.remove_sandbox = [this](const std::string& id, Reply<void> done) {
+        remove_sandbox(id, std::move(done));
+    };
+    things.remove_rest = [this, last_key = last_key_](const std::string& user, Reply<void> done) {
+        return remove_resident(user, last_key, std::move(done));
+    };
+    things.last_key = last_key_;
+    std::make_shared<UserErasure>(std::move(things), self_, context_, user_id, std::move(reply))->begin();
+}
+
+bool Manager::remove_resident(const std::string& user_id, std::int64_t last_key, Reply<void> reply) {
+    Conversation* found = nullptr;
+    residents_.for_each([&](Conversation& it) {
+        if (it.record().key <= last_key && it.record().user_id == user_id)
+            found = &it;
+    });
+    if (found != nullptr)
+        found->is_erasing() ? found->join_removal(std::move(reply)) : found->remove(std::move(reply));
+    return found != nullptr;
+}
+
+void Manager::message(const std::string& id, Message message, MessageReply when, Reply<TurnTicket> reply) {
+    with(id, reply, [message = std::move(message), when, reply](Conversation& it) mutable {
+        it.message(std::move(message), when, reply);
+    });
+}
+
+void Manager::read_start(const View& view, Reply<EventPtr> reply) {
+    auto answer = [reply = std::move(reply),
+                   seq = view.open_turn->first_seq](Result<std::vector<EventPtr>> events) {
+        if (!events)
+            return reply(events.error());
+        if (events->empty() || events->front()->seq != seq)
+            return reply(Error(Errc::seq_expired, "the turn is no longer in the log"));
+        reply(std::move(events->front()));
+    };
+    context_.store.read_events(view.record.key, view.open_turn->first_seq - 1, 1, std::move(answer));
 }
 
 void Manager::interrupt(const std::string& id, Reply<View> reply) {
@@ -311,23 +403,81 @@ void Manager::resume(const std::string& id, Reply<View> reply) {
     with(id, reply, [reply](Conversation& it) { it.resume(reply); });
 }
 
-void Manager::lease(const std::string& sandbox_id, LeaseUse use, LeaseReply reply) {
-    const auto on = [use, reply](const std::string& id, Residents& residents, base::Timers& timers) {
-        residents.get(id, [use, reply, &timers](const Result<Conversation*>& found) {
-            if (found && *found != nullptr)
-                return (*found)->lease(use, reply);
-            timers.defer([reply, error = found ? no_conversation() : found.error()] { reply(error); });
-        });
-    };
-    if (const Conversation* const loaded = residents_.find_by_sandbox(sandbox_id))
-        return on(loaded->id(), residents_, context_.timers);
-    standalone_.get(sandbox_id, [this, on, sandbox_id, use, reply](const Result<SandboxView>& found) {
+/// Calls `call` with the conversation that has the sandbox, loaded, or with null: it has none.
+void Manager::with_owner(const std::string& sandbox_id, Residents::Found call) {
+    if (Conversation* const loaded = residents_.find_by_sandbox(sandbox_id))
+        return call(loaded);
+    standalone_.get(sandbox_id, [this, call](const Result<SandboxView>& found) {
         if (!found)
-            return context_.timers.defer([reply, error = found.error()] { reply(error); });
+            return call(found.error());
         const std::string& owner = found->record.conversation_id;
         if (owner.empty())
-            return standalone_.lease(sandbox_id, use, reply);
-        on(owner, residents_, context_.timers);
+            return call(nullptr);
+        residents_.get(owner, [call](const Result<Conversation*>& loaded) {
+            if (loaded && *loaded == nullptr)
+                return call(no_conversation());
+            call(loaded);
+        });
+    });
+}
+
+void Manager::lease(const std::string& sandbox_id, LeaseUse use, LeaseReply reply) {
+    with_owner(sandbox_id, [this, sandbox_id, use, reply](const Result<Conversation*>& owner) {
+        if (!owner)
+            return context_.timers.defer([reply, error = owner.error()] { reply(error); });
+        *owner != nullptr ? (*owner)->lease(use, reply) : standalone_.lease(sandbox_id, use, reply);
+    });
+}
+
+void Manager::wake(const std::string& sandbox_id, const Reply<void>& reply) {
+    with_owner(sandbox_id, [this, reply](const Result<Conversation*>& owner) {
+        if (!owner)
+            return refuse(reply, owner.error());
+        if (*owner == nullptr)
+            return refuse(reply, Error(Errc::sandbox_gone, "the sandbox has no conversation to be woken"));
+        (*owner)->wake(reply);
+    });
+}
+
+void Manager::start_kept_process(const Lease& lease, sandbox::ProcessSpec spec, Reply<pid_t> reply) {
+    if (Conversation* const conversation = residents_.find_by_sandbox(lease.sandbox_id()))
+        return conversation->start_kept(std::move(spec), std::move(reply));
+    refuse(reply, Error(Errc::invalid_field,
+                        "`restart` is for sandboxes of conversations: this one has a single generation")
+                      .at("/restart"));
+}
+
+void Manager::kept_processes(const std::string& sandbox_id, Reply<std::vector<sandbox::ProcessSpec>> reply) {
+    with_owner(sandbox_id, [reply](const Result<Conversation*>& owner) {
+        if (!owner)
+            return reply(owner.error());
+        reply(*owner != nullptr ? (*owner)->kept() : std::vector<sandbox::ProcessSpec>());
+    });
+}
+
+void Manager::forget_process(const std::string& sandbox_id, const std::string& process_id,
+                             Reply<bool> reply) {
+    with_owner(sandbox_id, [process_id, reply](const Result<Conversation*>& owner) {
+        if (!owner)
+            return reply(owner.error());
+        *owner != nullptr ? (*owner)->forget_kept(process_id, reply) : reply(false);
+    });
+}
+
+ToolSettings Manager::tools(const Lease& lease) const {
+    const Conversation* const conversation = residents_.find_by_sandbox(lease.sandbox_id());
+    return conversation != nullptr ? conversation->record().tools : ToolSettings();
+}
+
+void Manager::watch_files(const std::string& sandbox_id, Reply<std::unique_ptr<FileWatch>> reply) {
+    standalone_.get(sandbox_id, [this, sandbox_id, reply](const Result<SandboxView>& found) {
+        if (!found)
+            return reply(found.error());
+        const bool is_standalone = found->record.conversation_id.empty();
+        if (is_standalone && context_.sandboxes.status(sandbox_id) != sandbox::Status::ready)
+            return reply(Error(Errc::sandbox_gone, "the sandbox has ended"));
+        using AtEnd = FileWatches::AtEnd;
+        reply(file_watches_.follow(sandbox_id, is_standalone ? AtEnd::ends : AtEnd::waits_for_next));
     });
 }
 
@@ -383,6 +533,22 @@ void Manager::on_resource_warning(const std::string& sandbox_id, std::string_vie
                                   std::uint64_t used, std::uint64_t limit) {
     if (Conversation* const conversation = residents_.find_by_sandbox(sandbox_id))
         conversation->on_resource_warning(resource, used, limit);
+}
+
+void Manager::on_ports(const std::string& sandbox_id) {
+    if (Conversation* const conversation = residents_.find_by_sandbox(sandbox_id))
+        conversation->look_at_ports();
+}
+
+void Manager::files_changed(const std::string& sandbox_id, const FileChange& change) {
+    if (Conversation* const conversation = residents_.find_by_sandbox(sandbox_id))
+        conversation->on_files_changed(change);
+}
+
+void Manager::tool_progress(const std::string& sandbox_id, const ToolProgress& progress) {
+    Conversation* const conversation = shutting_down_ ? nullptr : residents_.find_by_sandbox(sandbox_id);
+    if (conversation != nullptr)
+        conversation->on_tool_progress(progress);
 }
 
 // Whoever waits for a place goes before what is only started ahead.

@@ -18,6 +18,9 @@
 #include "core/conversation/conversation.hpp"
 #include "core/conversation/eviction.hpp"
 #include "core/conversation/expiry.hpp"
+#include "core/conversation/file_watches.hpp"
+#include "core/conversation/keyed_creates.hpp"
+#include "core/conversation/preview_ports.hpp"
 #include "core/conversation/requests.hpp"
 #include "core/conversation/residents.hpp"
 #include "core/conversation/restore.hpp"
@@ -57,7 +60,8 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     // Errors of all: not_found, storage_failed.
 
     /// `reply` once: the conversation when its sandbox is ready and that is committed; otherwise nothing is
-    /// left.
+    /// left. With an Idempotency-Key the conversation that the same request made before. Errors also:
+    /// idempotency_key_reused.
     void create(CreateRequest request, Reply<View> reply);
     void get(const std::string& id, Reply<View> reply);
     /// A page may have fewer items than its bound, or none, and still a `next`: one call looks at a bounded
@@ -67,12 +71,18 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     void patch(const std::string& id, const PatchRequest& patch, Reply<View> reply);
     /// `reply` when sandbox, workspace and log are gone.
     void remove(const std::string& id, Reply<void> reply);
+    /// Removes everything of a user that was there when this was called: conversations, ended ones too, and
+    /// sandboxes without one. `reply` when nothing of it can be read any more (the events of its logs leave
+    /// the database in the background), or with the first error, after all others were removed.
+    void erase_user(const std::string& user_id, Reply<ErasedUser> reply);
     /// Starts a turn; resumes a paused conversation first, which the turn waits for. `reply` once.
-    /// `idempotency_key` may be empty; with one the turn is committed before the agent hears of it, so that a
-    /// retry cannot run it twice. Errors: not_found, turn_in_progress,
+    /// With an Idempotency-Key the turn is committed before the agent hears of it, so that a retry cannot run
+    /// it twice. Errors: not_found, turn_in_progress,
     /// conversation_ended, conversation_starting, idempotency_key_reused, storage_failed, shutting_down.
-    void message(const std::string& id, std::string content, std::string idempotency_key, MessageReply when,
-                 Reply<TurnTicket> reply);
+    void message(const std::string& id, Message message, MessageReply when, Reply<TurnTicket> reply);
+    /// The turn_start of the open turn in `view`, where the view itself has none. Precondition: it has an
+    /// open turn. Errors: seq_expired once it is gone from the log.
+    void read_start(const View& view, Reply<EventPtr> reply);
     /// Asks the agent to stop the open turn, which ends as every turn does. Errors: no_turn.
     void interrupt(const std::string& id, Reply<View> reply);
     /// Cold: ends the sandbox and keeps the workspace; an open turn ends first. Warm: freezes the sandbox,
@@ -87,6 +97,71 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     /// conversation_ended, conversation_starting, sandbox_failed, sandbox_gone, capacity, storage_failed,
     /// shutting_down.
     void lease(const std::string& sandbox_id, LeaseUse use, LeaseReply reply);
+    /// Makes the paused conversation of a sandbox active, for a client that only looks at it: without its
+    /// agent, and never in the place of another sandbox. `reply` once, from the loop, when the sandbox is up.
+    /// Errors as lease(); capacity also where something would have to be evicted; sandbox_gone also without
+    /// a conversation, and while the last generation goes down.
+    void wake(const std::string& sandbox_id, const Reply<void>& reply);
+    /// What can be done in the generation of a held lease; null once that is gone. Valid until control
+    /// returns to the loop; what it makes is destroyed at the latest when the lease's end is told.
+    sandbox::Operations* operations(const Lease& lease) {
+        return context_.sandboxes.operations(lease.sandbox_id());
+    }
+    /// The same of the generation that is up, without a lease: for a look that is no activity and keeps
+    /// nothing living. Null where none is up. Of a frozen one nothing is answered.
+    sandbox::Operations* operations_of_living(const std::string& sandbox_id) {
+        return context_.sandboxes.operations(sandbox_id);
+    }
+
+    /// What the preview of a sandbox goes by now; with what was changed last once that is committed. Errors:
+    /// not_found, storage_failed.
+    void preview(const std::string& sandbox_id, Reply<PreviewView> reply) const {
+        standalone_.preview(sandbox_id, std::move(reply));
+    }
+    using PreviewChanged =
+        std::function<void(const std::string& sandbox_id, const sandbox::PreviewSettings& now)>;
+    /// `told` is called when what the preview of a sandbox in memory shows has changed, before that is
+    /// committed; it may end what is open, and must not act on the sandbox. Null: nobody is told.
+    void tell_preview_changes(PreviewChanged told) { preview_changed_ = std::move(told); }
+    /// The ports of this machine that previews are shown at; off until they are enabled.
+    PreviewPorts& preview_ports() noexcept { return preview_ports_; }
+    /// Where ports are shown, for the events `port_opened`. Set before the first conversation is made.
+    void set_port_url(PortUrl url) { context_.port_url = std::move(url); }
+    /// Await, while false, before connect().
+    bool can_connect(const std::string& sandbox_id) const {
+        return context_.sandboxes.can_connect(sandbox_id);
+    }
+    void await_connect(const std::string& sandbox_id, std::function<void()> ready) {
+        context_.sandboxes.await_connect(sandbox_id, std::move(ready));
+    }
+    /// A connection to a port inside a sandbox that is ready. Holds no lease and is no activity. Errors:
+    /// no_listener, sandbox_gone, host_unsupported; capacity, while no socket is there.
+    base::Result<sandbox::InnerSocket> connect(const std::string& sandbox_id, std::uint16_t port) {
+        return context_.sandboxes.connect(sandbox_id, port);
+    }
+
+    /// Starts a process that is started again in each generation of the conversation's sandbox, with another
+    /// id each time. `reply` once, with its pid, when it runs and that is committed. Errors:
+    /// too_many_kept_processes, invalid_field for a sandbox without a conversation, sandbox_gone, those of
+    /// sandbox::Operations::start_process().
+    void start_kept_process(const Lease& lease, sandbox::ProcessSpec spec, Reply<pid_t> reply);
+    /// Those of a sandbox, whether they run or not, with their present ids.
+    void kept_processes(const std::string& sandbox_id, Reply<std::vector<sandbox::ProcessSpec>> reply);
+    /// A process that runs goes on, and does not come back. `reply` once that is committed; false: none of
+    /// that id is kept.
+    void forget_process(const std::string& sandbox_id, const std::string& process_id, Reply<bool> reply);
+    /// How the filesystem tools work in the sandbox.
+    ToolSettings tools(const Lease& lease) const;
+
+    /// A tool has changed files of a sandbox: the event `files_changed`, where a conversation has the sandbox
+    /// and its generation is not only borrowed.
+    void files_changed(const std::string& sandbox_id, const FileChange& change);
+    /// A tool is at work, or was, in a sandbox: the event `tool_progress`, likewise.
+    void tool_progress(const std::string& sandbox_id, const ToolProgress& progress);
+
+    /// Follows the files of a sandbox, whether it runs or not; that starts nothing, holds no lease and is no
+    /// activity. Errors also: sandbox_gone for one without a conversation that has ended.
+    void watch_files(const std::string& sandbox_id, Reply<std::unique_ptr<FileWatch>> reply);
 
     /// Errors: seq_expired if `after` lies before the log's beginning and is not 0; invalid_request beyond
     /// its end.
@@ -99,8 +174,8 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     void get_sandbox(const std::string& id, Reply<SandboxView> reply) {
         standalone_.get(id, std::move(reply));
     }
-    void list_sandboxes(std::size_t limit, const std::string& cursor, Reply<Page<SandboxView>> reply) {
-        standalone_.list(limit, cursor, std::move(reply));
+    void list_sandboxes(const SandboxQuery& query, Reply<Page<SandboxView>> reply) {
+        standalone_.list(query, std::move(reply));
     }
     void sandbox_usage(const std::string& id, Reply<SandboxUsage> reply) {
         standalone_.usage(id, std::move(reply));
@@ -114,6 +189,10 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     void remove_sandbox(const std::string& id, Reply<void> reply) {
         standalone_.remove(id, std::move(reply));
     }
+
+    /// Its time.
+    const base::Clock& clock() const noexcept { return context_.clock; }
+    base::Timers& timers() const noexcept { return context_.timers; }
 
     /// Whether new work is accepted now. Errors: shutting_down, storage_failed.
     base::Result<void> ready() const { return accepts_work(); }
@@ -138,7 +217,25 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
                              std::uint64_t limit) override;
     void on_agent_exit(const std::string& sandbox_id, std::uint32_t generation,
                        const std::string& detail) override;
+    void on_ports(const std::string& sandbox_id) override;
     void on_room(const std::string& sandbox_id) override;
+    void on_status(const std::string& sandbox_id, sandbox::Status status) override {
+        file_watches_.on_status(sandbox_id, status);
+        const sandbox::Record* const record = context_.sandboxes.find(sandbox_id);
+        // Those of the pool are nobody's yet.
+        if (status == sandbox::Status::ready && record != nullptr && residents_.find_by_sandbox(sandbox_id))
+            preview_ports_.on_up(*record);
+        else if (status == sandbox::Status::terminated || status == sandbox::Status::failed)
+            preview_ports_.on_down(sandbox_id);
+    }
+    void on_removal(const std::string& sandbox_id) override {
+        file_watches_.on_removed(sandbox_id);
+        preview_ports_.on_removed(sandbox_id);
+    }
+    void on_preview(const std::string& sandbox_id, const sandbox::PreviewSettings& preview) override {
+        if (preview_changed_)
+            preview_changed_(sandbox_id, preview);
+    }
     std::optional<std::string> spare_one() override;
 
     base::Result<void> accepts_work() const override;
@@ -155,16 +252,28 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     /// deleted.
     template <class T, class Call>
     void with(const std::string& id, const Reply<T>& reply, Call call);
+    void with_owner(const std::string& sandbox_id, Residents::Found call);
     Conversation& enlist(Record record, sandbox::Record sandbox_record);
     void load(StoredConversation stored);
     void unload(Conversation& conversation);
     void count_user(const std::string& user_id, std::function<void(base::Result<void>)> done);
+    void create_counted(CreateRequest request, Reply<View> reply);
     void create_now(CreateRequest request, Reply<View> reply);
-    void list_rows(const ListQuery& query, std::int64_t from_key, Listed<ListedConversation> listed,
+    bool remove_resident(const std::string& user_id, std::int64_t last_key, Reply<void> reply);
+    void list_rows(const ListRange& range, std::uint64_t committed, ConversationList listed,
                    Page<View>& page) const;
-    void add_unlisted(const ListQuery& query, std::int64_t from_key, std::int64_t& next,
+    void add_unlisted(const ListRange& range, std::uint64_t committed, ListPlace& next,
                       Page<View>& page) const;
     base::Result<void> check(const CreateRequest& request, const std::string& agent) const;
+    /// Has the log of a new conversation say that no port is left for its preview.
+    Reply<View> warn_of_ports(std::string sandbox_id, Reply<View> reply) {
+        return [this, sandbox_id = std::move(sandbox_id), reply = std::move(reply)](base::Result<View> made) {
+            if (made)
+                on_resource_warning(sandbox_id, "preview_ports", base::k_preview_numbers,
+                                    base::k_preview_numbers);
+            reply(std::move(made));
+        };
+    }
     base::Result<sandbox::Record> make_sandbox(const std::string& conversation_id,
                                                const CreateRequest& request);
     template <class T>
@@ -175,14 +284,18 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     const ManagerSettings settings_;
     Stats stats_;
     Context context_;
+    PreviewPorts preview_ports_;
     Roster roster_;
     Eviction eviction_;
     Admission admission_;
     StandaloneSandboxes standalone_;
+    FileWatches file_watches_;
     WarmPool pool_;
+    KeyedCreates keyed_creates_;
     Residents residents_;
     Expiry expiry_;
     std::unordered_set<Conversation*> awaiting_removal_;  // their end is not committed yet
+    PreviewChanged preview_changed_;
     std::int64_t last_key_ = 0;
     bool shutting_down_ = false;
     std::shared_ptr<Manager*> self_;  // null inside once it is destroyed

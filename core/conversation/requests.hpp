@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/conversation/list_filter.hpp"
 #include "core/conversation/types.hpp"
 #include "core/sandbox/types.hpp"
 
@@ -33,8 +34,7 @@ struct Page {
 enum class ListOrder : std::uint8_t { oldest_first, newest_first };
 
 struct ListQuery {
-    std::optional<Status> status;
-    std::optional<std::string> user_id;
+    ListFilter filter;
     std::size_t limit = base::k_default_page_items;
     std::string cursor;  // as a page's `next` of the same order gave it
     ListOrder order = ListOrder::oldest_first;
@@ -42,11 +42,19 @@ struct ListQuery {
 
 /// A sandbox without a conversation.
 struct SandboxRequest {
+    std::optional<std::string> user_id;
     std::string metadata = "{}";
     sandbox::Environment env;
     sandbox::Limits limits;
     sandbox::NetworkMode network = sandbox::NetworkMode::none;
+    sandbox::PreviewSettings preview;
     std::optional<std::uint32_t> ttl_seconds;
+};
+
+struct SandboxQuery {
+    std::optional<std::string> user_id;  // those of this user's conversations, and the user's own
+    std::size_t limit = base::k_default_page_items;
+    std::string cursor;  // as a page's `next` gave it
 };
 
 /// A sandbox as the API shows it; `conversation_id` is empty without one.
@@ -54,6 +62,22 @@ struct SandboxView {
     sandbox::Record record;
     sandbox::Status status = sandbox::Status::pending;
     sandbox::Enforcement enforcement;
+};
+
+/// A sandbox as its preview needs it.
+struct PreviewView {
+    std::string conversation_id;  // empty: it has none
+    std::uint32_t generation = 0;
+    sandbox::Status status = sandbox::Status::pending;
+    bool has_ended = false;  // for good: only its record is left, or it is being removed
+    sandbox::NetworkMode network = sandbox::NetworkMode::none;
+    sandbox::PreviewSettings settings;
+};
+
+/// How much of a user was removed.
+struct ErasedUser {
+    std::size_t conversations = 0;
+    std::size_t sandboxes = 0;  // without a conversation
 };
 
 /// What a sandbox uses now; empty is what is not known.

@@ -8,13 +8,6 @@
 
 namespace atl::conversation {
 
-std::vector<sandbox::Record> StartState::sandboxes() const {
-    std::vector<sandbox::Record> all = owned;
-    all.insert(all.end(), standalone.begin(), standalone.end());
-    all.insert(all.end(), abandoned.begin(), abandoned.end());
-    return all;
-}
-
 base::Result<void> Restore::run(const StartState& state) {
     for (const LeftEvents& left : state.left_events)
         context_.journal.purge(left.key, left.below_seq);

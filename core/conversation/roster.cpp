@@ -34,6 +34,7 @@ void Roster::on_end(const Conversation& conversation) {
     if (counting_.erase(record.key) == 0)
         return;
     --open_;
+    ++ends_;
     if (record.user_id) {
         if (auto& open = users_[*record.user_id].open)
             --*open;

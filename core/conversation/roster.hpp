@@ -48,6 +48,8 @@ class Roster {
     /// Errors: capacity, too_many_conversations.
     base::Result<void> room_for(const std::optional<std::string>& user_id, std::size_t others) const;
 
+    /// How many have ended so far.
+    std::uint64_t ends() const noexcept { return ends_; }
     /// Those that have not ended.
     std::size_t open() const noexcept { return open_; }
     const ConversationBounds& bounds() const noexcept { return bounds_; }
@@ -60,6 +62,7 @@ class Roster {
 
     ConversationBounds bounds_;
     std::size_t open_ = 0;
+    std::uint64_t ends_ = 0;
     std::unordered_map<std::string, User> users_;
     std::unordered_set<std::int64_t> counting_;  // keys of those loaded that count
 };

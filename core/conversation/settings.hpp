@@ -1,6 +1,7 @@
 // What the manager of conversations is configured with, and what its parts share.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ class Manager;
 namespace atl::conversation {
 
 class Journal;
+class PreviewPorts;
 class Store;
 
 /// The bounds of a conversation's log, in bytes of serialised events.
@@ -43,6 +45,7 @@ struct ManagerSettings {
     bool allow_host_network = false;
     ConversationBounds conversation_bounds;
     std::chrono::seconds keep_ended = base::k_default_keep_ended;  // one whose time to live is over
+    std::size_t max_kept_ended = base::k_max_kept_ended;
     LogBounds log_bounds;
     base::Millis turn_limit = base::k_default_turn_limit;
     std::vector<PoolSize> pool;                            // of `agents`, each once
@@ -52,6 +55,9 @@ struct ManagerSettings {
     /// Null: no agent of that name is configured.
     const sandbox::AgentSpec* find_agent(const std::string& name) const;
 };
+
+/// Where a port that the preview of a sandbox lists is shown; empty: nowhere.
+using PortUrl = std::function<std::string(const sandbox::Record& sandbox, std::uint16_t port)>;
 
 /// What the parts of the manager share. All of it outlives them.
 struct Context {
@@ -63,6 +69,8 @@ struct Context {
     const ManagerSettings& settings;
     Stats& stats;
     Ages ages;
+    PreviewPorts* preview_ports;
+    PortUrl port_url{};  // empty: no port has an address
 };
 
 }  // namespace atl::conversation

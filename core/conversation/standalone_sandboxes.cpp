@@ -6,6 +6,7 @@
 
 #include "core/base/ids.hpp"
 #include "core/conversation/journal.hpp"
+#include "core/conversation/preview_ports.hpp"
 #include "core/conversation/store.hpp"
 #include "core/conversation/view.hpp"
 #include "core/sandbox/env_policy.hpp"
@@ -28,33 +29,26 @@ void StandaloneSandboxes::create(SandboxRequest request, Reply<SandboxView> repl
     const auto refuse = [&](Error error) {
         context_.timers.defer([reply, error = std::move(error)] { reply(error); });
     };
-    if (auto usable = context_.journal.usable(); !usable)
-        return refuse(usable.error());
-    if (auto room = room_(); !room)
-        return refuse(room.error());
-    if (request.network == sandbox::NetworkMode::host && !context_.settings.allow_host_network)
-        return refuse(Error(Errc::network_not_allowed,
-                            "network \"host\" is off; the operator allows it with "
-                            "--allow-host-network"));
-    if (auto checked = sandbox::check_env(request.env); !checked)
+    if (auto checked = check(request); !checked)
         return refuse(checked.error());
-    if (auto place = admission_.has_place(request.limits); !place)
-        return refuse(place.error());
     sandbox::Record wanted;
+    wanted.user_id = request.user_id;
     wanted.network = request.network;
     wanted.limits = request.limits;
+    wanted.preview = std::move(request.preview);
     wanted.env = std::move(request.env);
     wanted.metadata = std::move(request.metadata);
     wanted.ttl_seconds = request.ttl_seconds.value_or(0);
     auto made = context_.sandboxes.create(std::move(wanted));
     if (!made)
         return refuse(made.error());
-    ++count_;
+    count(request.user_id);
+    context_.preview_ports->reserve(*made);
     const std::string id = made->id;
-    auto ready = [this, id, reply](const base::Result<void>& started) {
+    auto ready = [this, id, user_id = request.user_id, reply](const base::Result<void>& started) {
         const sandbox::Record* record = context_.sandboxes.find(id);
         if (!started || record == nullptr) {
-            --count_;
+            uncount(user_id);
             const Error error =
                 started ? Error(Errc::sandbox_gone, "the sandbox was removed") : started.error();
             context_.sandboxes.remove(id, [reply, error] { reply(error); });
@@ -62,6 +56,7 @@ void StandaloneSandboxes::create(SandboxRequest request, Reply<SandboxView> repl
         }
         enlist(*record);
         context_.journal.add(PutSandbox{*record});
+        context_.preview_ports->store(id);
         context_.journal.after_commit([this, id, reply] {
             get(id, reply);
             context_.sandboxes.claim(id);
@@ -74,8 +69,39 @@ void StandaloneSandboxes::create(SandboxRequest request, Reply<SandboxView> repl
     });
 }
 
-void StandaloneSandboxes::adopt(const sandbox::Record& record) {
+base::Result<void> StandaloneSandboxes::check(const SandboxRequest& request) const {
+    if (auto usable = context_.journal.usable(); !usable)
+        return usable;
+    if (auto room = room_(); !room)
+        return room;
+    const std::size_t most = context_.settings.conversation_bounds.of_user;
+    const auto own = request.user_id ? of_user_.find(*request.user_id) : of_user_.end();
+    if (own != of_user_.end() && own->second >= most)
+        return Error(Errc::too_many_conversations,
+                     "this user has " + std::to_string(most) +
+                         " sandboxes without a conversation already; delete some");
+    if (request.network == sandbox::NetworkMode::host && !context_.settings.allow_host_network)
+        return Error(Errc::network_not_allowed,
+                     "network \"host\" is off; the operator allows it with --allow-host-network");
+    if (auto checked = sandbox::check_env(request.env); !checked)
+        return checked;
+    return admission_.has_place(request.limits);
+}
+
+void StandaloneSandboxes::count(const std::optional<std::string>& user_id) {
     ++count_;
+    if (user_id)
+        ++of_user_[*user_id];
+}
+
+void StandaloneSandboxes::uncount(const std::optional<std::string>& user_id) {
+    --count_;
+    if (user_id && --of_user_.at(*user_id) == 0)
+        of_user_.erase(*user_id);
+}
+
+void StandaloneSandboxes::adopt(const sandbox::Record& record) {
+    count(record.user_id);
     context_.sandboxes.adopt(record);
     enlist(record);
 }
@@ -121,33 +147,52 @@ void StandaloneSandboxes::get(const std::string& id, Reply<SandboxView> reply) c
         });
 }
 
-void StandaloneSandboxes::list(std::size_t limit, const std::string& cursor,
-                               Reply<Page<SandboxView>> reply) const {
-    std::int64_t from_key = 0;
-    if (!cursor.empty()) {
-        const char* end = cursor.data() + cursor.size();
-        const auto parsed = std::from_chars(cursor.data(), end, from_key);
-        if (parsed.ec != std::errc() || parsed.ptr != end || from_key <= 0)
-            return reply(Error(Errc::invalid_request, "cursor is not one that this route gave out"));
-    }
-    context_.store.list_sandboxes(
-        from_key, limit, [self = self_, reply](base::Result<Listed<sandbox::Record>> listed) {
+// Asked for each request of a preview: of one that lives without a look at the store.
+void StandaloneSandboxes::preview(const std::string& id, Reply<PreviewView> reply) const {
+    const sandbox::Record* const known = context_.sandboxes.find(id);
+    if (known != nullptr && known->conversation_id.empty() && !own_.contains(id))
+        return reply(no_sandbox());
+    if (known != nullptr && context_.sandboxes.channel(id) != nullptr)
+        return reply(preview_of(context_, *known));
+    context_.store.find_sandbox(
+        id, [self = self_, id, reply](base::Result<std::optional<sandbox::Record>> found) {
             if (*self == nullptr)
                 return;
             const Context& context = (*self)->context_;
-            if (!listed)
-                return reply(listed.error());
-            Page<SandboxView> page;
-            for (const sandbox::Record& record : listed->items) {
-                if (context.sandboxes.is_being_removed(record.id))
-                    continue;
-                const sandbox::Record* const now = context.sandboxes.find(record.id);
-                page.items.push_back(view_of(context, now != nullptr ? *now : record));
-            }
-            if (listed->next_key != 0)
-                page.next = std::to_string(listed->next_key);
-            reply(std::move(page));
+            if (!found)
+                return reply(found.error());
+            if (!*found)
+                return reply(no_sandbox());
+            const sandbox::Record* const now = context.sandboxes.find(id);
+            reply(preview_of(context, now != nullptr ? *now : **found));
         });
+}
+
+void StandaloneSandboxes::list(const SandboxQuery& query, Reply<Page<SandboxView>> reply) const {
+    SandboxRange range{query.user_id, 0, query.limit};
+    if (!query.cursor.empty()) {
+        const char* end = query.cursor.data() + query.cursor.size();
+        const auto parsed = std::from_chars(query.cursor.data(), end, range.from_key);
+        if (parsed.ec != std::errc() || parsed.ptr != end || range.from_key <= 0)
+            return reply(Error(Errc::invalid_request, "cursor is not one that this route gave out"));
+    }
+    context_.store.list_sandboxes(range, [self = self_, reply](base::Result<Listed<sandbox::Record>> listed) {
+        if (*self == nullptr)
+            return;
+        const Context& context = (*self)->context_;
+        if (!listed)
+            return reply(listed.error());
+        Page<SandboxView> page;
+        for (const sandbox::Record& record : listed->items) {
+            if (context.sandboxes.is_being_removed(record.id))
+                continue;
+            const sandbox::Record* const now = context.sandboxes.find(record.id);
+            page.items.push_back(view_of(context, now != nullptr ? *now : record));
+        }
+        if (listed->next_key != 0)
+            page.next = std::to_string(listed->next_key);
+        reply(std::move(page));
+    });
 }
 
 void StandaloneSandboxes::usage(const std::string& id, Reply<SandboxUsage> reply) const {
@@ -192,7 +237,7 @@ void StandaloneSandboxes::remove(const std::string& id, Reply<void> reply) {
     }
     context_.timers.cancel(own_.extract(id).mapped());
     end_leases(id, Error(Errc::sandbox_gone, "the sandbox was deleted"));
-    --count_;
+    uncount(own->user_id);
     auto is_gone = std::make_shared<bool>(false);
     auto answered = [this, record = *own, reply, is_gone]() mutable {
         // Not to come back with the next start, which ends what a conversation left that is no more.

@@ -18,7 +18,7 @@ namespace atl::conversation {
 
 class StandaloneSandboxes {
   public:
-    /// `room`: whether there may be one more. Errors: capacity.
+    /// `room`: whether there may be one more of all. Errors: capacity.
     StandaloneSandboxes(Context& context, Admission& admission, std::function<base::Result<void>()> room)
         : context_(context), admission_(admission), room_(std::move(room)) {}
     ~StandaloneSandboxes() { *self_ = nullptr; }
@@ -27,7 +27,8 @@ class StandaloneSandboxes {
 
     void create(SandboxRequest request, Reply<SandboxView> reply);
     void get(const std::string& id, Reply<SandboxView> reply) const;
-    void list(std::size_t limit, const std::string& cursor, Reply<Page<SandboxView>> reply) const;
+    void preview(const std::string& id, Reply<PreviewView> reply) const;
+    void list(const SandboxQuery& query, Reply<Page<SandboxView>> reply) const;
     void remove(const std::string& id, Reply<void> reply);
     void usage(const std::string& id, Reply<SandboxUsage> reply) const;
     void log(const std::string& id, std::uint64_t after, std::optional<sandbox::LogStream> only,
@@ -49,6 +50,9 @@ class StandaloneSandboxes {
     /// Null if it is none of those without a conversation.
     const sandbox::Record* find(const std::string& id) const;
     void enlist(const sandbox::Record& record);
+    base::Result<void> check(const SandboxRequest& request) const;
+    void count(const std::optional<std::string>& user_id);
+    void uncount(const std::optional<std::string>& user_id);
     void arm_time_to_live(const sandbox::Record& record);
     void end_leases(const std::string& id, const base::Error& why);
 
@@ -56,7 +60,8 @@ class StandaloneSandboxes {
     Admission& admission_;
     std::function<base::Result<void>()> room_;
     std::size_t count_ = 0;
-    std::unordered_map<std::string, base::TimerId> own_;  // and the timer of its end; 0: none
+    std::unordered_map<std::string, std::size_t> of_user_;  // how many there are; no zero
+    std::unordered_map<std::string, base::TimerId> own_;    // and the timer of its end; 0: none
     std::unordered_map<std::string, LeaseBook> leases_;
     /// Null inside once it is destroyed: an answer of the store may come after that.
     std::shared_ptr<StandaloneSandboxes*> self_ = std::make_shared<StandaloneSandboxes*>(this);

@@ -2,6 +2,7 @@
 // implements it (core/store), the simulation has one in memory that fails on demand.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,6 +13,7 @@
 
 #include "core/base/counts_by.hpp"
 #include "core/base/error.hpp"
+#include "core/conversation/preview_numbers.hpp"
 #include "core/conversation/requests.hpp"
 #include "core/conversation/types.hpp"
 #include "core/sandbox/types.hpp"
@@ -22,7 +24,7 @@ namespace atl::conversation {
 struct PutConversation {
     Record record;
 };
-struct EraseConversation {  // with its turns; its events go by purge_events()
+struct EraseConversation {  // with its turns and kept processes; its events go by purge_events()
     std::int64_t key;
 };
 struct PutSandbox {
@@ -38,13 +40,30 @@ struct ForgetTurns {  // those that ended at or before this seq
     std::int64_t key;
     std::uint64_t last_seq;
 };
+struct PutKeptProcess {
+    std::int64_t key;
+    KeptProcess process;
+};
+struct EraseKeptProcess {
+    std::int64_t key;
+    std::uint32_t number;
+};
+struct PutPreviewNumber {
+    PreviewNumber row;
+};
 struct AppendEvent {
     std::int64_t key;
     EventPtr event;
 };
 
 using Write = std::variant<PutConversation, EraseConversation, PutSandbox, EraseSandbox, PutTurn, ForgetTurns,
-                           AppendEvent>;
+                           PutKeptProcess, EraseKeptProcess, PutPreviewNumber, AppendEvent>;
+
+/// The conversation that a create request with an Idempotency-Key made.
+struct CreatedBefore {
+    std::string id;
+    std::string digest;  // of the request's fingerprint
+};
 
 /// A turn as its events tell of it.
 struct LoggedTurn {
@@ -62,6 +81,7 @@ struct StoredConversation {
     std::vector<TurnRecord> turns;             // in order; without digests and keys of ended ones
     std::vector<LoggedTurn> unrecorded_turns;  // those that have events but no record, or one that is open
     std::uint64_t open_bytes = 0;              // of the events behind the last finished turn
+    std::vector<KeptProcess> kept_processes;   // in the order of their numbers
 };
 
 /// A row of a list: a conversation and its sandbox, whose environment is left out.
@@ -70,12 +90,35 @@ struct ListedConversation {
     sandbox::Record sandbox;
 };
 
+/// A conversation's place in every list: by when it was created, then by its key.
+struct ListPlace {
+    base::WallTime created_at{};
+    std::int64_t key = 0;  // 0: before the first
+
+    friend auto operator<=>(const ListPlace&, const ListPlace&) = default;
+};
+inline ListPlace place_of(const Record& record) {
+    return {record.created_at, record.key};
+}
+
 /// Which conversations a list asks for. One call looks at k_list_scan_items rows at most.
 struct ListRange {
-    std::optional<Status> status;
-    std::optional<std::string> user_id;
+    ListFilter filter;
     ListOrder order = ListOrder::oldest_first;
-    std::int64_t from_key = 0;  // the last key of the page before; 0: from the beginning
+    ListPlace from;  // of the last one of the page before
+    std::size_t limit = base::k_default_page_items;
+};
+
+/// What it found; `next` goes on behind it, its key is 0 at the end.
+struct ConversationList {
+    std::vector<ListedConversation> items;
+    ListPlace next;
+};
+
+/// Which sandboxes a list asks for. One call looks at k_list_scan_items rows at most.
+struct SandboxRange {
+    std::optional<std::string> user_id;
+    std::int64_t from_key = 0;
     std::size_t limit = base::k_default_page_items;
 };
 
@@ -106,13 +149,11 @@ struct StartState {
     std::vector<std::string> unfinished;
     std::vector<sandbox::Record> standalone;  // sandboxes without a conversation
     std::vector<sandbox::Record> abandoned;   // sandboxes whose conversation was deleted
-    std::vector<sandbox::Record> owned;       // all others that are not gone, in part
+    std::uint64_t sandboxes = 0;              // that are not gone, with these and all others
     std::vector<LeftEvents> left_events;
-    base::CountsBy<Status> by_status;  // of all conversations
-    std::int64_t last_key = 0;         // the highest key that any row uses
-
-    /// All that are not gone.
-    std::vector<sandbox::Record> sandboxes() const;
+    std::vector<PreviewNumber> preview_numbers;  // one of a sandbox that is no more is free
+    base::CountsBy<Status> by_status;            // of all conversations
+    std::int64_t last_key = 0;                   // the highest key that any row uses
 };
 
 /// The answer to a read: called once, from inside the call or later from the loop. Errors: storage_failed.
@@ -171,11 +212,13 @@ class Store {
     virtual void load_start(ReadDone<StartState> done) = 0;
     /// The conversation with this id; none if there is none.
     virtual void load(const std::string& id, ReadDone<std::optional<StoredConversation>> done) = 0;
-    /// By key, about k_list_page_bytes at most.
-    virtual void list(const ListRange& range, ReadDone<Listed<ListedConversation>> done) = 0;
+    /// None if no conversation that is there was created with this key.
+    virtual void find_created(const std::string& create_key, ReadDone<std::optional<CreatedBefore>> done) = 0;
+    /// By place, about k_list_page_bytes at most.
+    virtual void list(const ListRange& range, ReadDone<ConversationList> done) = 0;
     /// The same of sandboxes that are not gone, the oldest first; their environments are left out.
-    virtual void list_sandboxes(std::int64_t from_key, std::size_t limit,
-                                ReadDone<Listed<sandbox::Record>> done) = 0;
+    virtual void list_sandboxes(const SandboxRange& range, ReadDone<Listed<sandbox::Record>> done) = 0;
+    /// A start asks for each workspace that it finds.
     virtual void find_sandbox(const std::string& id, ReadDone<std::optional<sandbox::Record>> done) = 0;
     /// How many conversations of a user have not ended; counts to `limit` at most.
     virtual void count_open(const std::string& user_id, std::size_t limit, ReadDone<std::size_t> done) = 0;

@@ -40,8 +40,7 @@ class Subscription {
     /// detail names the first seq), storage_failed.
     base::Result<Batch> next(std::size_t limit_bytes);
 
-    /// How many readers the conversation has, which may all be woken at the same moment.
-    using Wake = std::function<void(std::size_t together)>;
+    using Wake = std::function<void()>;
 
     /// `wake` is called, at most once a call of next() that returned empty, when there is more, the store has
     /// answered or the conversation is gone. It must only set something off, not read. Pass nullptr to be
@@ -59,7 +58,7 @@ class Subscription {
     };
 
     void ask(std::uint64_t after, std::size_t limit_bytes);
-    void wake(std::size_t together);
+    void wake();
 
     std::shared_ptr<LiveWindow> window_;
     std::uint64_t cursor_;

@@ -7,6 +7,7 @@
 #include "core/conversation/digest.hpp"
 #include "core/conversation/event_words.hpp"
 #include "core/conversation/journal.hpp"
+#include "core/sandbox/manager.hpp"
 
 namespace atl::conversation {
 namespace {
@@ -32,21 +33,26 @@ Turn::~Turn() {
     cancel_timers();
 }
 
-void Turn::open(Start start, MessageReply when, const Reply<TurnTicket>& reply) {
+void Turn::open(Message message, std::uint64_t number, MessageReply when, const Reply<TurnTicket>& reply) {
     record_ = TurnRecord{};
     record_.conversation_key = conversation_.key;
-    record_.turn = start.number;
+    record_.turn = number;
     record_.first_seq = log_.last_seq() + 1;
-    if (!start.idempotency_key.empty()) {
-        record_.content_digest = digest(start.content);
-        record_.idempotency_key = std::move(start.idempotency_key);
+    if (!message.idempotency_key.empty()) {
+        record_.content_digest = digest(message.content);
+        record_.idempotency_key = message.idempotency_key;
         keyed_batch_ = context_.journal.batch_number();
     }
-    content_ = std::move(start.content);
+    // The bound of a turn is for what the agent writes. The commit takes what the agent says at once along.
+    start_ = log_.append(EventType::turn_start, number, start_data(message), Journal::When::lazily);
+    if (start_->json.size() > base::k_kept_start_bytes)
+        start_ = nullptr;
+    content_ = std::move(message.content);
     logged_bytes_ = dropped_bytes_ = 0;
     complaints_ = 0;
     truncated_ = last_was_error_ = false;
     started_ = context_.clock.steady_now();
+    started_at_ = context_.clock.wall_now();
     ++context_.stats.turns_started;
     if (base::logs_debug())
         base::LogLine(evt::turn_started).field("conv", conversation_.id).field("turn", record_.turn).debug();
@@ -55,7 +61,8 @@ void Turn::open(Start start, MessageReply when, const Reply<TurnTicket>& reply) 
     ticket.turn = record_.turn;
     ticket.after = record_.first_seq - 1;
     if (when == MessageReply::at_once && record_.idempotency_key.empty()) {
-        context_.journal.add_lazily(PutTurn{record_});
+        // With its turn_start: a start looks for open turns by their rows.
+        context_.journal.add(PutTurn{record_}, Journal::When::lazily);
         reply(ticket);
     } else {
         context_.journal.add(PutTurn{record_});
@@ -69,7 +76,7 @@ void Turn::open(Start start, MessageReply when, const Reply<TurnTicket>& reply) 
     }
 }
 
-void Turn::replay(const std::shared_ptr<const Start>& message, const Reply<TurnTicket>& reply,
+void Turn::replay(const std::shared_ptr<const Message>& message, const Reply<TurnTicket>& reply,
                   const std::function<void()>& is_new) {
     if (record_.idempotency_key == message->idempotency_key)
         return answer_again(record_, *message, reply);
@@ -95,7 +102,7 @@ void Turn::replay(const std::shared_ptr<const Start>& message, const Reply<TurnT
     context_.store.find_turn(conversation_.key, message->idempotency_key, std::move(answer));
 }
 
-void Turn::answer_again(const TurnRecord& record, const Start& message, const Reply<TurnTicket>& reply) {
+void Turn::answer_again(const TurnRecord& record, const Message& message, const Reply<TurnTicket>& reply) {
     if (record.content_digest != digest(message.content))
         return context_.timers.defer([reply] {
             reply(base::Error(base::Errc::idempotency_key_reused,
@@ -108,8 +115,14 @@ void Turn::answer_again(const TurnRecord& record, const Start& message, const Re
     context_.journal.after_commit([reply, ticket] { reply(ticket); });
 }
 
+OpenTurn Turn::view() const {
+    return {record_.turn, started_at_, record_.first_seq, start_};
+}
+
 void Turn::restore(const TurnRecord& record) {
     record_ = record;
+    append(EventType::error, error_data("server_restart", "the server was restarted"));
+    append(EventType::done, "{}");
 }
 
 bool Turn::is_running(std::uint64_t turn) const {
@@ -132,6 +145,8 @@ void Turn::send_query() {
     if (channel == nullptr)
         return owner_.query_ended(sandbox::QueryEnd::connect_failed, "the sandbox went down");
     const std::string content = std::exchange(content_, {});
+    if (context_.sandboxes.is_crowded(conversation_.sandbox_id))
+        channel->end_leftovers();
     query_ = channel->query(turn_name(record_.turn), content, "{}", *this);
 }
 
@@ -162,6 +177,7 @@ void Turn::drop_query() {
 
 void Turn::close() {
     context_.timers.cancel(std::exchange(limit_timer_, 0));
+    start_ = nullptr;
     record_.last_seq = log_.last_seq();
     record_.bytes = log_.close_turn();
     context_.journal.add_lazily(PutTurn{record_});

@@ -38,20 +38,15 @@ class Turn final : private sandbox::QueryObserver {
     Turn(Context& context, TurnOwner& owner, const Record& conversation, EventLog& log);
     ~Turn() override;
 
-    struct Start {
-        std::string content;
-        std::string idempotency_key;  // may be empty
-        std::uint64_t number = 0;
-    };
-    /// Opens the next turn. `reply` gets its ticket.
-    void open(Start start, MessageReply when, const Reply<TurnTicket>& reply);
+    /// Opens the turn of this number: writes its turn_start. `reply` gets its ticket.
+    void open(Message message, std::uint64_t number, MessageReply when, const Reply<TurnTicket>& reply);
     /// Answers a message whose Idempotency-Key started a turn before; `reply` as for open(), once that turn
     /// is committed. Errors: idempotency_key_reused (for a message of another digest), storage_failed. Of any
     /// other message calls `is_new`, once, from inside the call if the store answers at once; then no turn
     /// of this key was started before that. Called also when the turn's owner is gone.
-    void replay(const std::shared_ptr<const Start>& message, const Reply<TurnTicket>& reply,
+    void replay(const std::shared_ptr<const Message>& message, const Reply<TurnTicket>& reply,
                 const std::function<void()>& is_new);
-    /// Takes over one that the store holds as open.
+    /// Takes over one that the store holds as open, and appends its end: the server was restarted.
     void restore(const TurnRecord& record);
     /// Gives the message to the agent; with an Idempotency-Key only once the turn is committed.
     void send();
@@ -66,6 +61,8 @@ class Turn final : private sandbox::QueryObserver {
     /// Appends an event of the turn that the server itself writes.
     void append(EventType type, std::string_view data);
     const TurnRecord& record() const noexcept { return record_; }
+    /// Precondition: it is open.
+    OpenTurn view() const;
     bool last_was_error() const noexcept { return last_was_error_; }
 
   private:
@@ -75,7 +72,7 @@ class Turn final : private sandbox::QueryObserver {
     bool truncated() const override { return truncated_; }
     bool congested() const override { return log_.congested(); }
 
-    void answer_again(const TurnRecord& record, const Start& message, const Reply<TurnTicket>& reply);
+    void answer_again(const TurnRecord& record, const Message& message, const Reply<TurnTicket>& reply);
     void send_query();
     bool is_running(std::uint64_t turn) const;
     bool admit(EventType type, std::size_t bytes);
@@ -93,6 +90,8 @@ class Turn final : private sandbox::QueryObserver {
     bool truncated_ = false;
     bool last_was_error_ = false;
     base::SteadyTime started_{};
+    base::WallTime started_at_{};
+    EventPtr start_;  // unless it is long
     base::TimerId grace_timer_ = 0;
     base::TimerId limit_timer_ = 0;
     std::unique_ptr<sandbox::Query> query_;  // of the open turn, or of one that ended with `done`

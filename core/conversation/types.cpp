@@ -12,7 +12,7 @@ struct Name {
     enum class Writer { agent, server } writer;
 };
 
-constexpr std::array<Name, 17> k_names = {{
+constexpr std::array<Name, 21> k_names = {{
     {EventType::session_start, "session_start", Name::Writer::server},
     {EventType::text_delta, "text_delta", Name::Writer::agent},
     {EventType::thinking_delta, "thinking_delta", Name::Writer::agent},
@@ -30,6 +30,10 @@ constexpr std::array<Name, 17> k_names = {{
     {EventType::resource_warning, "resource_warning", Name::Writer::server},
     {EventType::port_opened, "port_opened", Name::Writer::server},
     {EventType::port_closed, "port_closed", Name::Writer::server},
+    {EventType::turn_start, "turn_start", Name::Writer::server},
+    {EventType::files_changed, "files_changed", Name::Writer::server},
+    {EventType::tool_progress, "tool_progress", Name::Writer::server},
+    {EventType::preview_changed, "preview_changed", Name::Writer::server},
 }};
 
 void append_number(std::string& out, std::uint64_t number) {
@@ -144,6 +148,19 @@ EventPtr make_event(std::uint64_t seq, EventType type, base::WallTime at, std::u
     json += data;
     json += '}';
     return event;
+}
+
+std::string_view start_content(const Event& turn_start) noexcept {
+    // The content is the last member of the data, which is the last member of the event. No quote within
+    // another member's text is unescaped.
+    constexpr std::string_view k_name = "\"content\":";
+    constexpr std::string_view k_end = "}}";
+    const std::string_view json = turn_start.json;
+    const std::size_t at = json.find(k_name, json.find("\"data\":{"));
+    if (turn_start.type != EventType::turn_start || at == std::string_view::npos)
+        return "\"\"";
+    const std::size_t begin = at + k_name.size();
+    return json.substr(begin, json.size() - k_end.size() - begin);
 }
 
 }  // namespace atl::conversation

@@ -8,9 +8,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/base/clock.hpp"
 #include "core/base/limits.hpp"
+#include "core/sandbox/operations.hpp"
 #include "core/sandbox/types.hpp"
 
 namespace atl::conversation {
@@ -47,8 +49,12 @@ enum class EventType : std::uint8_t {
     resource_warning = 15,
     port_opened = 16,
     port_closed = 17,
+    turn_start = 18,
+    files_changed = 19,
+    tool_progress = 20,
+    preview_changed = 21,
 };
-inline constexpr auto k_last_event_type = EventType::port_closed;
+inline constexpr auto k_last_event_type = EventType::preview_changed;
 
 std::string_view to_string(EventType type) noexcept;
 /// The type of an event that an agent may write; nothing for any other name.
@@ -73,22 +79,46 @@ std::string turn_name(std::uint64_t turn);
 EventPtr make_event(std::uint64_t seq, EventType type, base::WallTime at, std::uint64_t turn,
                     std::string_view data);
 
+/// The content of a turn_start, as JSON text; points into the event.
+std::string_view start_content(const Event& turn_start) noexcept;
+
+/// How the filesystem tools work in a conversation's sandbox.
+struct ToolSettings {
+    bool read_before_edit = false;  // a file that was not read, or changed since, is not edited
+    bool operator==(const ToolSettings&) const = default;
+};
+
+/// A process that is started again in each generation.
+struct KeptProcess {
+    std::uint32_t number = 0;   // in its conversation
+    sandbox::ProcessSpec spec;  // its id is that of the last start
+};
+
 /// What a create request says, already checked by the HTTP layer for form only.
 struct CreateRequest {
-    std::string agent;  // empty: the server's default
+    std::string idempotency_key;  // empty: none; senders that are strangers to each other have different ones
+    std::string fingerprint;      // with a key: all that the request asks for, as text
+    std::string agent;            // empty: the server's default
+    std::optional<std::string> title;
     std::optional<std::string> user_id;
     std::string metadata = "{}";  // the text of a JSON object
     sandbox::Environment env;
     sandbox::Limits limits;
     sandbox::NetworkMode network = sandbox::NetworkMode::none;
+    sandbox::PreviewSettings preview;
+    ToolSettings tools;
     std::optional<std::uint32_t> idle_seconds;
     std::optional<std::uint32_t> ttl_seconds;
 };
 
-/// What a PATCH changes; an empty optional leaves the field alone, 0 seconds switches a timer off.
+/// What a PATCH changes; an empty optional leaves the field alone, an empty title removes it, 0 seconds
+/// switches a timer off.
 struct PatchRequest {
-    std::optional<std::string> metadata;
+    std::optional<std::string> title;
+    std::optional<std::string> metadata;  // a merge patch (RFC 7396), the text of a JSON object
     std::optional<sandbox::Limits> limits;
+    sandbox::PreviewChanges preview;
+    std::optional<bool> read_before_edit;
     std::optional<std::uint32_t> idle_seconds;
     std::optional<std::uint32_t> ttl_seconds;
 };
@@ -99,10 +129,12 @@ struct Record {
     std::string id;
     std::string agent;
     std::optional<std::string> user_id;
+    std::string title;  // empty: none
     std::string metadata = "{}";
     std::string sandbox_id;
     Status status = Status::starting;
     PauseReason reason = PauseReason::none;
+    ToolSettings tools;
     std::uint32_t idle_seconds = 0;  // 0: none
     std::uint32_t ttl_seconds = 0;   // 0: none
     base::WallTime created_at{};
@@ -110,6 +142,8 @@ struct Record {
     std::uint64_t first_seq = 1;
     std::uint64_t last_seq = 0;
     std::uint64_t last_turn = 0;
+    std::string create_key;     // of the request that made it; not loaded again
+    std::string create_digest;  // of that request's fingerprint; not loaded again
 };
 
 /// What is kept of a turn: for idempotency, for the log's bound, for the end after a crash.
@@ -123,14 +157,45 @@ struct TurnRecord {
     std::uint64_t bytes = 0;      // of its events in the log
 };
 
+/// A message to a conversation's agent.
+struct Message {
+    std::string content;
+    std::string idempotency_key;  // empty: none
+    std::string by;               // the sender as the log names it; empty: not known
+};
+
+/// What a tool has changed.
+struct FileChange {
+    std::vector<std::string> paths;  // absolute, as inside the sandbox
+    std::string tool_call_id;        // as the caller named the call; empty: it did not
+};
+
+/// How far a call of a tool is.
+struct ToolProgress {
+    std::string tool_call_id;  // as the caller named the call; empty: it did not
+    std::string tool;
+    std::string status;   // running, completed, failed
+    std::string message;  // for people; may be empty
+};
+
+/// A turn that is not over.
+struct OpenTurn {
+    std::uint64_t turn = 0;
+    base::WallTime started_at{};
+    std::uint64_t first_seq = 0;  // of its turn_start
+    EventPtr start;               // its turn_start; null for a long one, which the log has
+};
+
 /// A conversation as the API shows it.
 struct View {
     Record record;
+    std::optional<OpenTurn> open_turn;
     std::uint32_t generation = 0;
     sandbox::Status sandbox_status = sandbox::Status::pending;
     base::WallTime sandbox_created_at{};
     sandbox::NetworkMode network = sandbox::NetworkMode::none;
     sandbox::Limits limits;
+    sandbox::PreviewSettings preview;
     sandbox::Enforcement enforcement;
 };
 

@@ -11,9 +11,11 @@ sandbox::Record without_env(const sandbox::Record& record) {
     sandbox::Record told;
     told.id = record.id;
     told.conversation_id = record.conversation_id;
+    told.user_id = record.user_id;
     told.generation = record.generation;
     told.network = record.network;
     told.limits = record.limits;
+    told.preview = record.preview;
     told.metadata = record.metadata;
     told.created_at = record.created_at;
     told.ttl_seconds = record.ttl_seconds;
@@ -30,6 +32,7 @@ View view_of(const Context& context, Record record, const sandbox::Record& sandb
     view.sandbox_created_at = sandbox_record.created_at;
     view.network = sandbox_record.network;
     view.limits = sandbox_record.limits;
+    view.preview = sandbox_record.preview;
     view.enforcement = context.sandboxes.enforcement(sandbox_record.network, sandbox_record.id);
     view.record = std::move(record);
     return view;
@@ -40,6 +43,17 @@ SandboxView view_of(const Context& context, const sandbox::Record& record) {
     view.record = without_env(record);
     view.status = context.sandboxes.status(record.id);
     view.enforcement = context.sandboxes.enforcement(record.network, record.id);
+    return view;
+}
+
+PreviewView preview_of(const Context& context, const sandbox::Record& record) {
+    PreviewView view;
+    view.conversation_id = record.conversation_id;
+    view.generation = record.generation;
+    view.status = context.sandboxes.status(record.id);
+    view.has_ended = record.gone || context.sandboxes.is_being_removed(record.id);
+    view.network = record.network;
+    view.settings = record.preview;
     return view;
 }
 

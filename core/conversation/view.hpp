@@ -10,5 +10,6 @@ namespace atl::conversation {
 View view_of(const Context& context, Record record, const sandbox::Record& sandbox_record);
 /// Its environment is left out: it is not told, and may be large.
 SandboxView view_of(const Context& context, const sandbox::Record& record);
+PreviewView preview_of(const Context& context, const sandbox::Record& record);
 
 }  // namespace atl::conversation

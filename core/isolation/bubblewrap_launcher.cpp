@@ -47,6 +47,11 @@ class BubblewrapProcess final : public sandbox::Process {
     std::string log_tail() const override { return running_->log_tail(); }
     std::optional<std::uint32_t> sockets() const override { return running_->sockets(); }
     std::optional<std::uint32_t> netlink_sockets() const override { return running_->netlink_sockets(); }
+    base::Result<sandbox::InnerSocket> connect(std::uint16_t port) override {
+        return running_->connect(port);
+    }
+    bool can_connect() const override { return running_->can_connect(); }
+    void await_connect(std::function<void()> ready) override { running_->await_connect(std::move(ready)); }
     void on_log(std::function<void(std::string_view)> on_text) override {
         running_->on_log(std::move(on_text));
     }
@@ -319,7 +324,8 @@ base::Result<std::unique_ptr<sandbox::Process>> BubblewrapLauncher::launch(
                     std::move(fds->log.read_end),
                     std::move(fds->status.read_end),
                     spec.network,
-                    failures_};
+                    failures_,
+                    config_.zygote};
     auto running =
         std::make_shared<RunningSandbox>(executor_, timers_, std::move(started), std::move(on_exit));
     running->watch();

@@ -36,9 +36,10 @@ enum class HostNetwork : std::uint8_t { refused, allowed };
 /// The launcher's configuration. Paths are absolute; no value changes while the server runs.
 struct LauncherConfig {
     std::string bwrap = "/usr/bin/bwrap";
-    std::filesystem::path guest;      // the guest's binary, readable and executable by everyone
-    std::filesystem::path run_dir;    // holds the bridge sockets; only this server's, emptied at start
-    std::filesystem::path etc_dir;    // write_etc() made it
+    std::filesystem::path zygote{};  // atoll-zygote, where the server may not join net namespaces; else empty
+    std::filesystem::path guest;     // the guest's binary, readable and executable by everyone
+    std::filesystem::path run_dir;   // holds the bridge sockets; only this server's, emptied at start
+    std::filesystem::path etc_dir;   // write_etc() made it
     std::filesystem::path masks_dir;  // make_masks() made it
     HostLayout layout;
     std::vector<std::filesystem::path> sources;  // below them lie all workspaces and agents

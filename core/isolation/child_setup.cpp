@@ -210,9 +210,8 @@ ATL_CHILD bool ChildSetup::lower_priority() noexcept {
     // A kernel without I/O priorities may refuse this call: that costs only speed.
     ::syscall(SYS_ioprio_set, k_ioprio_who_process, 0,
               background ? k_ioprio_idle : k_ioprio_last_of_best_effort);
-    // A batch process does not preempt the server when it wakes. With SCHED_OTHER it would do so in the
-    // middle of a turn, since the server's slice is longer (own_priority.hpp). The kernel may refuse this
-    // call, too.
+    // A batch process does not preempt the server when it wakes. The kernel may refuse this call,
+    // too.
     const struct sched_param unused {};
     ::syscall(SYS_sched_setscheduler, 0, SCHED_BATCH, &unused);
     const int wanted = background ? k_nice_background : k_nice_low;

@@ -1,5 +1,7 @@
 #include "core/isolation/host_layout.hpp"
 
+#include <algorithm>
+
 namespace atl::isolation {
 namespace {
 
@@ -79,7 +81,52 @@ base::Result<void> add_hidden(const fs::path& root, const fs::path& wanted, Host
     return {};
 }
 
+/// Whether `path` is `folder` or lies below it.
+bool is_within(const fs::path& path, const fs::path& folder) {
+    const fs::path below = path.lexically_relative(folder);
+    return !below.empty() && *below.begin() != "..";
+}
+
+/// Whether a sandbox has the folder, under this very name.
+bool is_folder_inside(const HostLayout& layout, const fs::path& folder, const fs::path& root) {
+    const fs::path name = folder.lexically_normal();
+    const auto shows = [&](const std::string& shown) { return is_within(name, shown); };
+    const bool is_named = shows("/usr") || std::any_of(layout.folders.begin(), layout.folders.end(), shows) ||
+                          std::any_of(layout.links.begin(), layout.links.end(),
+                                      [&](const auto& link) { return shows(link.first); });
+    std::error_code error;
+    const fs::path real = fs::canonical(root / folder.relative_path(), error);
+    if (!is_named || error || !fs::is_directory(real, error))
+        return false;
+    // A symlink may lead out of what is shown.
+    const auto holds = [&](const std::string& shown) {
+        return is_within(real, fs::weakly_canonical(root / fs::path(shown).relative_path(), error));
+    };
+    const bool is_shown = holds("/usr") || std::any_of(layout.folders.begin(), layout.folders.end(), holds);
+    return is_shown && std::none_of(layout.hidden_folders.begin(), layout.hidden_folders.end(), holds);
+}
+
 }  // namespace
+
+std::string inner_path(const HostLayout& layout, std::string_view path, const fs::path& root) {
+    constexpr std::string_view k_usual = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+    std::vector<std::string_view> kept;
+    for (const std::string_view list : {path, k_usual}) {
+        if (!kept.empty())
+            break;
+        for (std::string_view left = list; !left.empty();) {
+            const std::string_view folder = left.substr(0, left.find(':'));
+            left.remove_prefix(std::min(left.size(), folder.size() + 1));
+            if (folder.starts_with('/') && std::find(kept.begin(), kept.end(), folder) == kept.end() &&
+                is_folder_inside(layout, folder, root))
+                kept.push_back(folder);
+        }
+    }
+    std::string joined;
+    for (const std::string_view folder : kept)
+        (joined += joined.empty() ? "" : ":") += folder;
+    return joined;
+}
 
 base::Result<HostLayout> probe_layout(const std::vector<fs::path>& hidden, const fs::path& root) {
     HostLayout layout;

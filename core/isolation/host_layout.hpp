@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,5 +34,10 @@ struct HostLayout {
 /// invalid_field. `root` stands for "/" (tests).
 base::Result<HostLayout> probe_layout(const std::vector<std::filesystem::path>& hidden,
                                       const std::filesystem::path& root = "/");
+
+/// The folders of `path` (as in $PATH) that a sandbox has, too: below /usr or the other folders of programs,
+/// not masked, there now, each once. Where none is left, the usual ones of them. `root` as above.
+std::string inner_path(const HostLayout& layout, std::string_view path,
+                       const std::filesystem::path& root = "/");
 
 }  // namespace atl::isolation

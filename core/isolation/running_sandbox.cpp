@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <boost/asio/post.hpp>
 #include <cerrno>
 #include <charconv>
 #include <fstream>
 #include <string_view>
 
+#include "core/isolation/inner_socket.hpp"
 #include "core/isolation/socket_counts.hpp"
 
 namespace atl::isolation {
@@ -69,7 +71,8 @@ RunningSandbox::RunningSandbox(const base::Executor& executor, base::Timers& tim
       log_(executor, timers, std::move(started.log)),
       socket_(std::move(started.socket)),
       failures_(std::move(started.failures)),
-      network_(started.network) {
+      network_(started.network),
+      socket_program_(std::move(started.socket_program)) {
     status_.emplace(executor, std::move(started.status));
 }
 
@@ -137,6 +140,7 @@ void RunningSandbox::on_bwrap_gone() {
 // container; otherwise another process does, and the call fails.
 void RunningSandbox::on_init_gone() {
     init_gone_ = true;
+    socket_maker_.reset();
     (void)base::reap(init_->fd());
     end_if_gone();
 }
@@ -154,25 +158,31 @@ void RunningSandbox::end_if_gone() {
         tell(describe_exit());
 }
 
+/// bwrap's last words when the kernel has no memory for the filters. Nothing else wrote before them.
+bool RunningSandbox::filters_refused() const {
+    const std::string& log = log_.tail();
+    return log.starts_with("bwrap: ") && log.find("PR_SET_SECCOMP") != std::string::npos &&
+           log.find(k_no_memory_for_filters) != std::string::npos;
+}
+
 // The log tail holds bwrap's reason: no program of the sandbox ran, so only bwrap wrote.
 sandbox::Exit RunningSandbox::failed_setup() const {
     sandbox::Exit exit{sandbox::ExitClass::setup_failed, bwrap_exit_->code,
                        "bubblewrap ended before the guest ran"};
-    const std::string& log = log_.tail();
-    const bool filters_refused = log.find("PR_SET_SECCOMP") != std::string::npos &&
-                                 log.find(k_no_memory_for_filters) != std::string::npos;
-    if (filters_refused)
+    const bool refused = filters_refused();
+    if (refused)
         exit.detail =
             "the kernel refused the system call filters: this host's memory for compiled BPF "
             "programs is used up (sysctl net.core.bpf_jit_limit)";
-    ++(filters_refused ? failures_->filters_refused : failures_->other);
+    ++(refused ? failures_->filters_refused : failures_->other);
     return exit;
 }
 
 sandbox::Exit RunningSandbox::describe_exit() const {
     using sandbox::ExitClass;
     const bool by_signal = bwrap_exit_->how == base::ChildExit::How::signalled;
-    if (!guest_status_ && !(by_signal && init_pid_ > 0))
+    // Its first process ends before bwrap does: the broken bridge may have had bwrap killed in between.
+    if (!guest_status_ && (!by_signal || init_pid_ <= 0 || filters_refused()))
         return failed_setup();
     const int code = by_signal ? bwrap_exit_->code : *guest_status_;
     if (by_signal)
@@ -194,12 +204,51 @@ base::UniqueFd RunningSandbox::open_net(const char* name) const {
     return has_exited(init_->fd()) ? base::UniqueFd() : std::move(file);
 }
 
-// The file stays open: opening it takes five times as long as reading it. The server itself makes no sockets
-// in that namespace; otherwise they would have to be subtracted here.
+// The file stays open: opening it takes five times as long as reading it.
 std::optional<std::uint32_t> RunningSandbox::sockets() {
     if (!sockstat_)
         sockstat_ = open_net("sockstat");
-    return sockstat_ ? sockets_used(sockstat_.get()) : std::nullopt;
+    const auto used = sockstat_ ? sockets_used(sockstat_.get()) : std::nullopt;
+    return used ? std::optional(*used - std::min(*used, *our_sockets_)) : std::nullopt;
+}
+
+base::Result<sandbox::InnerSocket> RunningSandbox::connect(std::uint16_t port) {
+    if (!init_ || init_gone_)
+        return base::Error(base::Errc::sandbox_gone);
+    if (network_ != sandbox::NetworkMode::none)
+        return base::Error(base::Errc::host_unsupported, "The network of this sandbox is the host's.");
+    const MakeInnerSocket make = [this](int family) -> base::Result<base::UniqueFd> {
+        return socket_maker_ ? socket_maker_->take(family) : socket_inside(init_->fd(), family);
+    };
+    auto fd = connect_inside(make, port);
+    if (fd.has_error())
+        return fd.error();
+    ++*our_sockets_;
+    const auto uncount = [count = our_sockets_](const void*) { --*count; };
+    return sandbox::InnerSocket{std::move(*fd), std::shared_ptr<const void>(this, uncount)};
+}
+
+bool RunningSandbox::can_connect() const {
+    if (socket_program_.empty() || !init_ || init_gone_ || network_ != sandbox::NetworkMode::none)
+        return true;  // connect() says how it is
+    return socket_maker_ && socket_maker_->is_ready();
+}
+
+void RunningSandbox::await_connect(std::function<void()> ready) {
+    if (!can_connect() && !socket_maker_) {
+        const std::string path = "/proc/" + std::to_string(init_pid_) + "/ns/net";
+        const base::UniqueFd net(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+        auto made = net && !has_exited(init_->fd())
+                        ? SocketMaker::start(executor_, timers_, socket_program_, net, our_sockets_)
+                        : base::Error(base::Errc::sandbox_gone);
+        if (made)
+            socket_maker_ = std::move(*made);
+        else
+            socket_program_.clear();  // connect() is refused
+    }
+    if (can_connect())
+        return boost::asio::post(executor_, std::move(ready));
+    socket_maker_->await(std::move(ready));
 }
 
 std::optional<std::uint32_t> RunningSandbox::netlink_sockets() {
@@ -218,6 +267,7 @@ void RunningSandbox::terminate() {
 // without it.
 void RunningSandbox::kill() {
     kill_wanted_ = true;
+    socket_maker_.reset();
     if (init_)
         base::send_signal(init_->fd(), SIGKILL);
     if (!bwrap_exit_ && kill_timer_ == 0)

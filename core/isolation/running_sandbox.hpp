@@ -5,6 +5,7 @@
 // Not here: starting it (bubblewrap_launcher.cpp).
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,8 +17,9 @@
 #include "core/isolation/bridge_socket.hpp"
 #include "core/isolation/fd_watch.hpp"
 #include "core/isolation/log_pipe.hpp"
+#include "core/isolation/socket_maker.hpp"
 #include "core/isolation/spawn.hpp"
-#include "core/sandbox/types.hpp"
+#include "core/sandbox/ports.hpp"
 
 namespace atl::isolation {
 
@@ -35,6 +37,7 @@ struct Started {
     base::UniqueFd status;  // reading end, non-blocking
     sandbox::NetworkMode network = sandbox::NetworkMode::none;
     std::shared_ptr<LaunchFailures> failures;
+    std::filesystem::path socket_program;  // atoll-zygote, where sockets inside need it; empty: they do not
 };
 
 class RunningSandbox : public std::enable_shared_from_this<RunningSandbox> {
@@ -59,6 +62,9 @@ class RunningSandbox : public std::enable_shared_from_this<RunningSandbox> {
     /// As sandbox::Process says.
     std::optional<std::uint32_t> sockets();
     std::optional<std::uint32_t> netlink_sockets();
+    base::Result<sandbox::InnerSocket> connect(std::uint16_t port);
+    bool can_connect() const;
+    void await_connect(std::function<void()> ready);
     void on_log(std::function<void(std::string_view)> on_text) { log_.on_text(std::move(on_text)); }
 
   private:
@@ -71,6 +77,7 @@ class RunningSandbox : public std::enable_shared_from_this<RunningSandbox> {
     void end_if_gone();
     sandbox::Exit describe_exit() const;
     base::UniqueFd open_net(const char* name) const;
+    bool filters_refused() const;
     sandbox::Exit failed_setup() const;
 
     base::Executor executor_;
@@ -86,6 +93,9 @@ class RunningSandbox : public std::enable_shared_from_this<RunningSandbox> {
     std::shared_ptr<LaunchFailures> failures_;
     std::string status_text_;
     sandbox::NetworkMode network_;
+    std::shared_ptr<std::uint32_t> our_sockets_ = std::make_shared<std::uint32_t>(0);  // of connect()
+    std::filesystem::path socket_program_;
+    std::unique_ptr<SocketMaker> socket_maker_;  // once somebody looked at a port, where it is needed
     base::UniqueFd sockstat_;  // of the sandbox's net namespace, which the open file keeps alive
     std::optional<base::ChildExit> bwrap_exit_;
     std::optional<int> guest_status_;  // from bwrap; set: the guest ran

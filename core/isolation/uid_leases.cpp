@@ -105,12 +105,13 @@ base::Result<std::unique_ptr<HostUidLeases>> HostUidLeases::open(UidLeaseConfig 
 }
 
 void HostUidLeases::quarantine(const std::vector<std::uint32_t>& host_uids) {
-    quarantined_.insert(host_uids.begin(), host_uids.end());
+    for (const std::uint32_t uid : host_uids)
+        quarantined_.insert(uid);
 }
 
 void HostUidLeases::hold(const std::vector<std::uint32_t>& host_uids) {
     for (const std::uint32_t uid : host_uids) {
-        if (uid >= base::k_first_host_uid && held_.insert(uid).second)
+        if (uid >= base::k_first_host_uid && held_.insert(uid))
             secure_block(uid);
     }
 }
@@ -118,21 +119,27 @@ void HostUidLeases::hold(const std::vector<std::uint32_t>& host_uids) {
 std::optional<std::uint32_t> HostUidLeases::next_free() {
     // A uid that was just given back is taken last: stray references to it have time to go.
     const auto total = static_cast<std::uint32_t>(blocks_.size()) * config_.uids_per_block;
-    for (std::uint32_t step = 0; step < total; ++step) {
+    for (std::uint32_t step = 0; step < total;) {
         const std::uint32_t at = (next_ + step) % total;
-        const std::uint32_t uid = base::k_first_host_uid +
-                                  blocks_[at / config_.uids_per_block] * config_.uids_per_block +
-                                  at % config_.uids_per_block;
-        if (!used_.contains(uid) && !quarantined_.contains(uid) && !held_.contains(uid)) {
-            next_ = at + 1;
-            return uid;
+        const std::uint32_t offset = at % config_.uids_per_block;
+        const std::uint32_t uid =
+            base::k_first_host_uid + blocks_[at / config_.uids_per_block] * config_.uids_per_block + offset;
+        const std::uint32_t rest = std::min(config_.uids_per_block - offset, total - step);
+        const std::uint32_t skipped = used_.first_absent(uid, uid + rest) - uid;
+        step += skipped;
+        if (skipped == rest)
+            continue;
+        if (!quarantined_.contains(uid + skipped) && !held_.contains(uid + skipped)) {
+            next_ = at + skipped + 1;
+            return uid + skipped;
         }
+        ++step;
     }
     return std::nullopt;
 }
 
 base::Result<std::uint32_t> HostUidLeases::acquire() {
-    auto uid = used_.size() < blocks_.size() * config_.uids_per_block ? next_free() : std::nullopt;
+    auto uid = next_free();
     // A whole block may be quarantined: then the next block is used.
     while (!uid) {
         auto block = lease_block();
@@ -145,6 +152,10 @@ base::Result<std::uint32_t> HostUidLeases::acquire() {
     return *uid;
 }
 
+bool HostUidLeases::is_own(std::uint32_t block) const {
+    return std::ranges::find(blocks_, block) != blocks_.end();
+}
+
 base::Result<std::uint32_t> HostUidLeases::lease_block() {
     const DirectoryLock lock(config_.lease_dir);
     if (!lock.held())
@@ -153,8 +164,11 @@ base::Result<std::uint32_t> HostUidLeases::lease_block() {
     for (std::uint32_t block = 0; block < config_.blocks; ++block) {
         if (leased.contains(block))
             continue;
-        if (try_lease(block))
+        if (try_lease(block)) {
+            if (is_own(block))
+                continue;  // its file was removed by hand, and is there again
             return block;
+        }
         if (errno != EEXIST)
             return failed(config_.lease_dir, errno);
     }
@@ -164,7 +178,8 @@ base::Result<std::uint32_t> HostUidLeases::lease_block() {
 // Precondition: the lock is held.
 base::Result<std::uint32_t> HostUidLeases::reclaim_block() {
     for (std::uint32_t block = 0; block < config_.blocks; ++block) {
-        if (!is_abandoned(block))
+        // Without its instance id this server's own blocks look abandoned.
+        if (is_own(block) || !is_abandoned(block))
             continue;
         ::unlink(file_of(block).c_str());
         if (try_lease(block))
@@ -197,29 +212,38 @@ bool HostUidLeases::is_abandoned(std::uint32_t block) const {
 void HostUidLeases::adopt(std::uint32_t host_uid) {
     if (host_uid < base::k_first_host_uid)
         return;
-    used_.insert(host_uid);
+    if (!used_.insert(host_uid))
+        shared_.insert(host_uid);
     secure_block(host_uid);
 }
 
 /// Of a uid that is in use already.
 void HostUidLeases::secure_block(std::uint32_t host_uid) {
     const std::uint32_t block = (host_uid - base::k_first_host_uid) / config_.uids_per_block;
-    if (std::find(blocks_.begin(), blocks_.end(), block) != blocks_.end())
+    if (block >= config_.blocks || is_own(block) || foreign_.contains(block))
         return;
     const DirectoryLock lock(config_.lease_dir);
     if (lock.held() && try_lease(block)) {
         blocks_.push_back(block);
         return;
     }
+    // What may pass is tried again with the next uid of the block.
+    const bool is_foreign = lock.held() && errno == EEXIST;
+    const std::string why = is_foreign ? "a stored uid belongs to a block that another server leases"
+                                       : base::errno_text("leasing the block of a stored uid", errno);
+    if (is_foreign)
+        foreign_.insert(block);
     base::LogLine(base::evt::sandbox_cleanup)
-        .field("err", "a stored uid belongs to a block that another server leases")
+        .quoted("err", why)
         .field("uid", static_cast<std::int64_t>(host_uid))
         .error();
 }
 
 void HostUidLeases::release(std::uint32_t host_uid) {
-    if (const auto found = used_.find(host_uid); found != used_.end())
-        used_.erase(found);
+    if (const auto found = shared_.find(host_uid); found != shared_.end())
+        shared_.erase(found);
+    else
+        used_.erase(host_uid);
 }
 
 UidMode own_uid_mode() noexcept {

@@ -5,7 +5,8 @@
 // when the server stops, since the workspaces stay. A block is taken over only when its holder's data
 // directory no longer has that id, and only when no fresh block is left.
 // Invariants: a uid is handed out to one sandbox at a time; a lease file appears whole or not at all
-// (link(2)); taking a block over happens under a lock (flock(2)).
+// (link(2)); taking a block over happens under a lock (flock(2)); a block is leased once by one server, also
+// when its lease file or its instance id was removed under it.
 // Not here: the sandbox of each uid (the store), the making of the instance id (app).
 #pragma once
 
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "core/base/limits.hpp"
+#include "core/isolation/uid_set.hpp"
 #include "core/sandbox/ports.hpp"
 
 namespace atl::isolation {
@@ -50,7 +52,8 @@ class HostUidLeases final : public sandbox::UidLeases {
 
     /// Errors: capacity when the whole range is leased, storage_failed.
     base::Result<std::uint32_t> acquire() override;
-    /// A uid of a block that another server holds by now is logged: that block's file was removed by hand.
+    /// The first uid of a block that another server holds by now is logged: that block's file was removed by
+    /// hand.
     void adopt(std::uint32_t host_uid) override;
     void release(std::uint32_t host_uid) override;
 
@@ -67,14 +70,17 @@ class HostUidLeases final : public sandbox::UidLeases {
     void secure_block(std::uint32_t host_uid);
     bool try_lease(std::uint32_t block) const;
     bool is_abandoned(std::uint32_t block) const;
+    bool is_own(std::uint32_t block) const;
     std::optional<std::uint32_t> next_free();
 
     UidLeaseConfig config_;
     std::vector<std::uint32_t> blocks_;
-    std::multiset<std::uint32_t> used_;  // each as often as it was adopted
-    std::set<std::uint32_t> quarantined_;
-    std::set<std::uint32_t> held_;
-    std::uint32_t next_ = 0;  // where the search for a free uid starts
+    UidSet used_;
+    std::multiset<std::uint32_t> shared_;  // of those, for each sandbox beyond the first that has it
+    UidSet quarantined_;
+    UidSet held_;
+    std::set<std::uint32_t> foreign_;  // blocks of uids in use that could not be leased
+    std::uint32_t next_ = 0;           // where the search for a free uid starts
 };
 
 /// For a rootless server: every sandbox has the server's uid.

@@ -28,6 +28,8 @@ class WaitingProcess {
     /// One message (unix(7), SCM_RIGHTS). 0 or errno, EAGAIN where too many wait to be read. Precondition:
     /// `fds` are one at least and k_max_zygote_fds at most.
     int send(std::string_view text, std::span<const int> fds) const;
+    /// A socket of whole messages; its other end is the process's descriptor 0.
+    int socket() const noexcept { return socket_.get(); }
     pid_t pid() const noexcept { return spawned_.pid; }
     /// It is its caller's from now on.
     Spawned release() { return std::move(spawned_); }

@@ -9,7 +9,8 @@
 
 namespace atl::sandbox {
 
-/// The allow-listed variables that `environ_block` (environ(7), ends with a null pointer) holds.
+/// The allow-listed variables that `environ_block` (environ(7), ends with a null pointer) holds. PATH is the
+/// host's here: which of its folders a sandbox has, core/isolation knows (inner_path()).
 Environment pick_host_env(const char* const* environ_block);
 
 /// Checks the variables of a create request: well-formed names and values, no LD_*, no variable that the

@@ -85,12 +85,17 @@ void LogBook::retire(const std::string& id, std::uint32_t generation) {
         add(log, LogStream::output, generation, std::exchange(log.unfinished, {}));
     log.retired = retired_.insert(retired_.end(), id);
     retired_bytes_ += log.bytes + k_log_overhead_bytes;
-    while (retired_bytes_ > bounds_.retired_bytes) {
-        const auto oldest = logs_.find(retired_.front());
-        retired_bytes_ -= oldest->second.bytes + k_log_overhead_bytes;
-        retired_.pop_front();
-        logs_.erase(oldest);
-    }
+    while (retired_bytes_ > bounds_.retired_bytes)
+        drop(std::string(retired_.front()));
+}
+
+void LogBook::drop(const std::string& id) {
+    const auto found = logs_.find(id);
+    if (found == logs_.end() || !found->second.retired)
+        return;
+    retired_bytes_ -= found->second.bytes + k_log_overhead_bytes;
+    retired_.erase(*found->second.retired);
+    logs_.erase(found);
 }
 
 std::optional<LogPage> LogBook::read(const std::string& id, std::uint64_t after,

@@ -60,6 +60,9 @@ class LogBook {
     /// others.
     void retire(const std::string& id, std::uint32_t generation);
 
+    /// Forgets the log of a sandbox without processes; does nothing if there is none.
+    void drop(const std::string& id);
+
     /// Entries after `after`, of one stream or of both; none for a sandbox without a log.
     std::optional<LogPage> read(const std::string& id, std::uint64_t after,
                                 std::optional<LogStream> only = std::nullopt) const;

@@ -7,6 +7,7 @@
 #include "core/base/ids.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "core/base/utf8.hpp"
 #include "core/sandbox/env_policy.hpp"
 #include "core/sandbox/manager_parts.hpp"
 
@@ -73,13 +74,14 @@ Result<Record> Manager::create(Record wanted) {
         ports_.uids.release(*uid);
         return put.error();
     }
-    const auto workspace = ports_.disk.provision(wanted.id, *uid);
-    if (!workspace) {
-        release_uid(wanted.id, *uid);
+    Sandbox made;
+    made.record = wanted;
+    made.host_uid = *uid;
+    if (const auto workspace = ports_.disk.provision(wanted.id, *uid); !workspace) {
+        release_uid(made);
         return workspace.error();
     }
-    host_uids_[wanted.id] = *uid;
-    enlist(wanted, *uid);
+    enlist(std::move(made));
     return wanted;
 }
 
@@ -88,10 +90,8 @@ void Manager::claim(const std::string& id) {
         ports_.disk.claim(id);
 }
 
-Manager::Sandbox& Manager::enlist(Record record, std::uint32_t host_uid) {
-    auto sandbox = std::make_unique<Sandbox>();
-    sandbox->record = std::move(record);
-    sandbox->host_uid = host_uid;
+Manager::Sandbox& Manager::enlist(Sandbox made) {
+    auto sandbox = std::make_unique<Sandbox>(std::move(made));
     ++stats_.by_status[sandbox->status];
     const std::string id = sandbox->record.id;
     return *sandboxes_.emplace(id, std::move(sandbox)).first->second;
@@ -101,12 +101,45 @@ void Manager::set_status(Sandbox& sandbox, Status status) {
     --stats_.by_status[sandbox.status];
     ++stats_.by_status[status];
     sandbox.status = status;
+    if (observer_ != nullptr)
+        observer_->on_status(sandbox.record.id, status);
 }
 
 void Manager::adopt(Record record) {
-    const auto known = host_uids_.find(record.id);
     --stats_.by_status[Status::terminated];
-    set_status(enlist(std::move(record), known == host_uids_.end() ? 0 : known->second), Status::terminated);
+    Sandbox adopted;
+    adopted.record = std::move(record);
+    Sandbox& sandbox = enlist(std::move(adopted));
+    if (const auto found = find_host_uid(sandbox); !found)
+        LogLine(evt::sandbox_cleanup)
+            .field("sbx", sandbox.record.id)
+            .quoted("err", found.error().detail())
+            .error();
+}
+
+// The facts are there for each that had a workspace at the start. The owner of a workspace without them may
+// be the uid of another sandbox by now: it was not reserved.
+Result<void> Manager::find_host_uid(Sandbox& sandbox) const {
+    if (sandbox.host_uid)
+        return {};
+    const auto facts = ports_.node.find(sandbox.record.id);
+    if (!facts)
+        return facts.error();
+    if (!*facts && ports_.disk.owner(sandbox.record.id))
+        return base::Error(
+            base::Errc::storage_failed,
+            "the server does not know the host uid of this sandbox, whose workspace or record was "
+            "put back while it ran; restart the server");
+    sandbox.host_uid = facts->value_or(0);
+    return {};
+}
+
+/// Whether processes of its earlier generations, or with its uid, may be left.
+bool Manager::has_undying(const Sandbox& sandbox) const {
+    if (undying_.size() == 0)
+        return false;
+    const std::string& id = sandbox.record.id;
+    return undying_.holds(id, sandbox.host_uid ? *sandbox.host_uid : ports_.disk.owner(id).value_or(0));
 }
 
 void Manager::release(const std::string& id) {
@@ -126,7 +159,10 @@ void Manager::start(const std::string& id, const AgentSpec& agent, Ready ready) 
         return refuse(Error(Errc::shutting_down, "the server is stopping; try again in a moment"));
     if (sandbox == nullptr || sandbox->removing)
         return refuse(Error(Errc::sandbox_gone, "the sandbox has been removed"));
-    if (undying_.holds(id, sandbox->host_uid))
+    // Never with another uid than its own.
+    if (const auto found = find_host_uid(*sandbox); !found)
+        return refuse(found.error());
+    if (has_undying(*sandbox))
         return refuse(
             Error(Errc::sandbox_failed,
                   "processes of its last start have been killed and have not died yet; it can start "
@@ -169,12 +205,14 @@ Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
     if (!group)
         return group.error();
     generation.group = std::move(*group);
-    if (generation.group)
+    if (generation.group) {
         watch_memory(sandbox);
+        watch_processes(sandbox);
+    }
     LaunchSpec spec;
     spec.sandbox_id = record.id;
     spec.generation = generation.number;
-    spec.host_uid = sandbox.host_uid;
+    spec.host_uid = sandbox.host_uid.value();
     spec.workspace = ports_.disk.workspace(record.id);
     spec.agent_dir = agent.dir;
     spec.env = compose_env(settings_.host_env, record);
@@ -214,14 +252,29 @@ void Manager::connect(Sandbox& sandbox, const AgentSpec& agent) {
         Generation* living = lookup(id, number);
         if (living == nullptr)
             return;
-        perform(*lookup(id), result ? living->machine.channel_ready()
-                                    : living->machine.channel_failed(result.error().detail()));
+        if (result)
+            return perform(*lookup(id), living->machine.channel_ready());
+        // Of one that is ended for another reason already, that reason counts.
+        if (result.error().code() == Errc::agent_failed &&
+            living->machine.phase() == GenerationMachine::Phase::launching)
+            living->start_error = Error(Errc::agent_failed);
+        perform(*lookup(id), living->machine.channel_failed(result.error().detail()));
     };
     auto on_agent_exit = [this, id, number](const std::string& detail) {
         // It may have been ended for a limit: the sandbox's end then says so.
         if (lookup(id, number) != nullptr && !limit_reached(id) && observer_ != nullptr)
             observer_->on_agent_exit(id, number, detail);
     };
+    // Those of a sandbox without a net namespace of its own would be the host's.
+    if (sandbox.record.network != NetworkMode::host)
+        generation.channel->watch_ports([this, id, number](std::vector<std::uint16_t> ports) {
+            Generation* const living = lookup(id, number);
+            if (living == nullptr || living->ports == ports)
+                return;
+            living->ports = std::move(ports);
+            if (observer_ != nullptr)
+                observer_->on_ports(id);
+        });
     generation.channel->start(agent, std::move(on_ready), std::move(on_agent_exit));
 }
 
@@ -240,6 +293,10 @@ void Manager::perform(Sandbox& sandbox, const MachineStep& step) {
         arm(sandbox, step.deadline);
     if (step.thaw && !thaw_group(sandbox))
         return perform(sandbox, generation.machine.kill(stuck_exit()));
+    // From now on it shows that it is paused, or has ended: connect() is refused.
+    const bool stops = step.freeze || step.ask_shutdown || step.terminate || step.kill;
+    if (stops && observer_ != nullptr)
+        observer_->on_preview(sandbox.record.id, sandbox.record.preview);
     if (step.freeze)
         begin_freeze(sandbox);
     if (step.ask_shutdown) {
@@ -390,7 +447,8 @@ void Manager::finish(const std::string& id, std::uint32_t number) {
     Ready ready = std::move(sandbox.generation->ready);
     std::vector<Done> waiters = std::move(sandbox.generation->waiters);
     Error start_error = sandbox.generation->start_error;
-    const std::string tail = sandbox.generation->process ? sandbox.generation->process->log_tail() : "";
+    std::string tail = sandbox.generation->process ? sandbox.generation->process->log_tail() : "";
+    tail.erase(tail.find_last_not_of('\n') + 1);
     if (remains) {
         keep_remains(sandbox);
     } else {
@@ -417,8 +475,8 @@ void Manager::finish(const std::string& id, std::uint32_t number) {
             std::string detail =
                 exit.exit_class == ExitClass::killed ? "it was stopped while it started" : exit.detail;
             if (!tail.empty())
-                detail += "; its log ends: " + base::escaped(tail, base::k_log_tail_bytes);
-            start_error = Error(Errc::sandbox_failed, std::move(detail));
+                detail += "; its log ends: " + base::excerpt(tail, base::k_log_tail_bytes);
+            start_error = Error(start_error.code(), std::move(detail));
         }
         ready(start_error);
     }
@@ -448,6 +506,15 @@ const Record* Manager::find(const std::string& id) const {
     return sandbox == nullptr || sandbox->removing ? nullptr : &sandbox->record;
 }
 
+void Manager::set_preview(const std::string& id, const PreviewSettings& preview) {
+    Sandbox* const sandbox = lookup(id);
+    if (sandbox == nullptr || sandbox->record.preview == preview)
+        return;
+    sandbox->record.preview = preview;
+    if (observer_ != nullptr)
+        observer_->on_preview(id, preview);
+}
+
 bool Manager::is_being_removed(const std::string& id) const {
     const Sandbox* sandbox = lookup(id);
     return sandbox != nullptr && sandbox->removing;
@@ -461,6 +528,28 @@ Channel* Manager::channel(const std::string& id) {
     return generation.machine.phase() == GenerationMachine::Phase::ready ? generation.channel.get() : nullptr;
 }
 
+base::Result<InnerSocket> Manager::connect(const std::string& id, std::uint16_t port) {
+    if (channel(id) == nullptr || status(id) != Status::ready)
+        return base::Error(base::Errc::sandbox_gone);
+    return lookup(id)->generation->process->connect(port);
+}
+
+bool Manager::can_connect(const std::string& id) const {
+    const Sandbox* const sandbox = lookup(id);
+    return sandbox == nullptr || sandbox->status != Status::ready || !sandbox->generation ||
+           !sandbox->generation->process || sandbox->generation->process->can_connect();
+}
+
+void Manager::await_connect(const std::string& id, std::function<void()> ready) {
+    lookup(id)->generation->process->await_connect(std::move(ready));
+}
+
+std::vector<std::uint16_t> Manager::ports(const std::string& id) const {
+    const Sandbox* const sandbox = lookup(id);
+    return sandbox != nullptr && sandbox->generation ? sandbox->generation->ports
+                                                     : std::vector<std::uint16_t>();
+}
+
 Operations* Manager::operations(const std::string& id) {
     if (channel(id) == nullptr)
         return nullptr;
@@ -468,6 +557,12 @@ Operations* Manager::operations(const std::string& id) {
     if (!generation.operations)
         generation.operations = ports_.channels.open_operations(*generation.process);
     return generation.operations.get();
+}
+
+void Manager::note(const std::string& id, std::string text) {
+    Sandbox* sandbox = lookup(id);
+    if (sandbox != nullptr && sandbox->generation)
+        logs_.note(id, sandbox->generation->number, std::move(text));
 }
 
 Status Manager::status(const std::string& id) const {

@@ -27,6 +27,7 @@
 #include "core/sandbox/machine.hpp"
 #include "core/sandbox/node_store.hpp"
 #include "core/sandbox/ports.hpp"
+#include "core/sandbox/reservation.hpp"
 #include "core/sandbox/socket_watch.hpp"
 #include "core/sandbox/stats.hpp"
 #include "core/sandbox/types.hpp"
@@ -62,15 +63,30 @@ class Observer {
     virtual ~Observer() = default;
     virtual void on_sandbox_exit(const std::string& sandbox_id, std::uint32_t generation,
                                  const Exit& exit) = 0;
-    /// Memory or disk comes near its limit, both in bytes.
+    /// Memory or disk comes near its limit, both in bytes; or a process was refused for theirs, in processes.
     virtual void on_resource_warning(const std::string& sandbox_id, std::string_view resource,
                                      std::uint64_t used, std::uint64_t limit) = 0;
     /// The agent of a ready generation ended; the generation still lives.
     virtual void on_agent_exit(const std::string& sandbox_id, std::uint32_t generation,
                                const std::string& detail) = 0;
+    /// Manager::ports() of a living generation have changed.
+    virtual void on_ports(const std::string& sandbox_id) { (void)sandbox_id; }
     /// A generation has ended, ready or not, or the processes of a lost generation have died: there may be
     /// room for another.
     virtual void on_room(const std::string& sandbox_id) { (void)sandbox_id; }
+    /// Told inside a step of the sandbox: nothing here may act on it. What watches of its files there are end
+    /// before this returns, unless it is ready or frozen.
+    virtual void on_status(const std::string& sandbox_id, Status status) {
+        (void)sandbox_id;
+        (void)status;
+    }
+    /// What its preview shows has changed. As on_status().
+    virtual void on_preview(const std::string& sandbox_id, const PreviewSettings& preview) {
+        (void)sandbox_id;
+        (void)preview;
+    }
+    /// Its removal begins. As on_status().
+    virtual void on_removal(const std::string& sandbox_id) { (void)sandbox_id; }
     /// The host is short of memory: begins to end a sandbox that can be spared, and names it. None: nothing
     /// can be spared.
     virtual std::optional<std::string> spare_one() { return std::nullopt; }
@@ -100,6 +116,11 @@ class Manager {
     /// ever start with them. Errors: capacity.
     base::Result<void> room_to_grow(const std::string& id, const Limits& limits) const;
     const Limits& default_limits() const noexcept { return settings_.default_limits; }
+    /// Keeps a place for a start with these limits, whether there is one or not: room_for() others is less
+    /// until this ends.
+    std::unique_ptr<Reservation> reserve(const Limits& limits) {
+        return std::make_unique<Reservation>(reserved_, limits.memory_mb);
+    }
     /// How many sandboxes are worth evicting for a start with these limits that finds no room.
     std::size_t worth_evicting(const Limits& limits) const;
     /// Whether the disk has too little room for another workspace to grow.
@@ -111,20 +132,20 @@ class Manager {
     /// crash.
     void claim(const std::string& id);
     /// At start, before the first adopt(): workspaces, uids and processes that an earlier run left
-    /// (start_sweep.hpp). `known`: the sandboxes of the store that are not gone; they count as terminated.
+    /// (start_sweep.hpp). `known`: the sandboxes of the store; those that are not gone count as terminated.
     /// Returns how many workspaces no record names. Errors: storage_failed.
-    base::Result<std::size_t> take_over(const std::vector<Record>& known);
-    /// Takes over a sandbox that take_over() got, or that release() let go. It has no running processes,
-    /// except what take_over() found.
+    base::Result<std::size_t> take_over(const KnownSandboxes& known);
+    /// Takes over a sandbox that take_over() knew, or that release() let go. It has no running processes,
+    /// except what take_over() found. One read of the node's store; while that fails, it does not start.
     void adopt(Record record);
     /// Lets go of a sandbox that does not live: its workspace and its uid stay, and adopt() takes it over
     /// again. Precondition: no generation lives, and it is not being removed.
     void release(const std::string& id);
 
-    /// Starts the next generation. `ready` is called once, from the loop: success, or sandbox_failed
-    /// (with a detail that says why and holds the log's tail, also while processes of the last generation
-    /// have not died), capacity, shutting_down; on an error nothing of the generation is left, or it is on
-    /// the list of undying(). Precondition: no generation lives.
+    /// Starts the next generation. `ready` is called once, from the loop: success, agent_failed, or
+    /// sandbox_failed (with a detail that says why and holds the log's tail, also while processes of the last
+    /// generation have not died), capacity, shutting_down; on an error nothing of the generation is left, or
+    /// it is on the list of undying(). Precondition: no generation lives.
     void start(const std::string& id, const AgentSpec& agent, Ready ready);
     /// Ends the living generation in the steps of design.md section 3, then calls `done`; with none living,
     /// calls it from the loop. The exit's class is `why`.
@@ -168,6 +189,9 @@ class Manager {
     std::optional<Exit> limit_reached(const std::string& id);
     /// Whether limit_reached() may be true: cheap enough to be asked at the end of each turn.
     bool is_limit_suspected(const std::string& id) const;
+    /// Whether its processes have met their limit and hardly one more has room: what is started next may
+    /// fail. Cheap enough to be asked at the start of each turn.
+    bool is_crowded(const std::string& id) const;
     /// True from when a generation that was ready is being ended until it is gone.
     bool is_ending(const std::string& id) const;
 
@@ -178,12 +202,23 @@ class Manager {
     /// limit can be raised but not lowered.
     /// Precondition: the sandbox is known. Errors: sandbox_failed; the next generation has them all the same.
     base::Result<void> set_limits(const std::string& id, const Limits& limits);
+    /// From now on, and tells the observer of a change; does nothing for a sandbox that is not known.
+    void set_preview(const std::string& id, const PreviewSettings& preview);
     /// Of the living generation; empty without one, or if this host does not account.
     Usage usage(const std::string& id) const;
     /// As last measured; none without a living generation.
     std::optional<DiskUsage> disk_usage(const std::string& id) const;
     /// Null unless the sandbox is ready. Valid until control returns to the loop.
     Channel* channel(const std::string& id);
+    /// A connection to a port inside a sandbox that is ready and not frozen. Errors: those of
+    /// Process::connect.
+    base::Result<InnerSocket> connect(const std::string& id, std::uint16_t port);
+    /// Before connect(), as Process::can_connect() and await_connect(). True for a sandbox that does not run.
+    bool can_connect(const std::string& id) const;
+    /// Precondition: !can_connect().
+    void await_connect(const std::string& id, std::function<void()> ready);
+    /// The ports that are listened on in the living generation, as it told them last (Channel::watch_ports).
+    std::vector<std::uint16_t> ports(const std::string& id) const;
     /// As channel(). What it makes is destroyed by its owner at the latest when the generation's end is told.
     Operations* operations(const std::string& id);
     Status status(const std::string& id) const;
@@ -203,6 +238,10 @@ class Manager {
     const Stats& stats() const noexcept { return stats_; }
     /// Logs of the present sandboxes and of some that are gone.
     const LogBook& logs() const noexcept { return logs_; }
+    /// A note of the server in the log of the living generation; does nothing without one.
+    void note(const std::string& id, std::string text);
+    /// Of a sandbox that is removed.
+    void drop_log(const std::string& id) { logs_.drop(id); }
     /// The memory limit of the living generation, which may be above that of the next; none without one.
     std::optional<std::uint32_t> memory_limit_mb(const std::string& id) const;
 
@@ -219,14 +258,17 @@ class Manager {
     struct Removal;
 
     void hold(std::vector<Leftover> leftovers);
-    void release_uid(const std::string& id, std::uint32_t host_uid);
+    void release_uid(Sandbox& sandbox);
+    bool has_undying(const Sandbox& sandbox) const;
     bool is_host_short() const;
     Sandbox* lookup(const std::string& id) const;
     Generation* lookup(const std::string& id, std::uint32_t generation) const;
-    Sandbox& enlist(Record record, std::uint32_t host_uid);
+    Sandbox& enlist(Sandbox made);
+    base::Result<void> find_host_uid(Sandbox& sandbox) const;
     void set_status(Sandbox& sandbox, Status status);
     base::Result<void> launch(Sandbox& sandbox, const AgentSpec& agent);
     void watch_memory(Sandbox& sandbox);
+    void watch_processes(Sandbox& sandbox);
     void watch_disk(Sandbox& sandbox);
     void watch_sockets(Sandbox& sandbox);
     void on_socket_excess(const std::string& id, const SocketExcess& excess);
@@ -256,8 +298,8 @@ class Manager {
     ManagerSettings settings_;
     Observer* observer_ = nullptr;
     std::unordered_map<std::string, std::unique_ptr<Sandbox>> sandboxes_;
-    std::unordered_map<std::string, std::uint32_t> host_uids_;  // of all that have a workspace here
     std::size_t living_ = 0;
+    std::shared_ptr<Reserved> reserved_ = std::make_shared<Reserved>();
     std::uint64_t committed_mb_ = 0;
     Stats stats_;
     LogBook logs_;

@@ -19,11 +19,12 @@ constexpr int k_sigkill = 9;  // signal(7)
 Result<void> Manager::room_for(const Limits& limits) const {
     if (shutting_down_)
         return Error(Errc::shutting_down, "the server is stopping; try again in a moment");
-    if (living_ >= settings_.max_sandboxes)
+    if (living_ + reserved_->sandboxes >= settings_.max_sandboxes)
         return Error(Errc::capacity,
                      "all " + std::to_string(settings_.max_sandboxes) +
                          " sandboxes are in use; delete or pause a conversation, or try again later");
-    if (settings_.max_memory_mb > 0 && committed_mb_ + limits.memory_mb > settings_.max_memory_mb)
+    if (settings_.max_memory_mb > 0 &&
+        committed_mb_ + reserved_->memory_mb + limits.memory_mb > settings_.max_memory_mb)
         return Error(Errc::capacity, "its memory limit of " + std::to_string(limits.memory_mb) +
                                          " MB is more than is left of the " +
                                          std::to_string(settings_.max_memory_mb) +
@@ -75,6 +76,21 @@ void Manager::watch_memory(Sandbox& sandbox) {
             if (lookup(id, number) != nullptr && observer_ != nullptr)
                 observer_->on_resource_warning(id, resource, used, limit);
         });
+}
+
+void Manager::watch_processes(Sandbox& sandbox) {
+    const std::string id = sandbox.record.id;
+    const std::uint32_t number = sandbox.generation->number;
+    sandbox.generation->group->watch_processes([this, id, number](std::uint32_t used, std::uint32_t limit) {
+        if (lookup(id, number) != nullptr && observer_ != nullptr)
+            observer_->on_resource_warning(id, "processes", used, limit);
+    });
+}
+
+bool Manager::is_crowded(const std::string& id) const {
+    const Sandbox* sandbox = lookup(id);
+    return sandbox != nullptr && sandbox->generation && sandbox->generation->group &&
+           sandbox->generation->group->is_crowded();
 }
 
 void Manager::watch_disk(Sandbox& sandbox) {

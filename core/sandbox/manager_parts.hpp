@@ -22,6 +22,7 @@ struct Manager::Generation {
     std::unique_ptr<Process> process;
     std::unique_ptr<Channel> channel;
     std::unique_ptr<Operations> operations;  // once somebody asked
+    std::vector<std::uint16_t> ports;        // that are listened on
     base::TimerId timer = 0;
     base::SteadyTime started{};
     Ready ready;  // until it has been answered
@@ -39,7 +40,8 @@ struct Manager::Removal {
 
 struct Manager::Sandbox {
     Record record;
-    std::uint32_t host_uid = 0;  // 0: the server's own, or no workspace needs one
+    /// 0: the server's own, or no workspace needs one. None while the node's store cannot be read.
+    std::optional<std::uint32_t> host_uid;
     Status status = Status::terminated;
     std::optional<Generation> generation;
     bool removing = false;

@@ -13,17 +13,14 @@ using base::LogLine;
 using base::Result;
 namespace evt = base::evt;
 
-Result<std::size_t> Manager::take_over(const std::vector<Record>& known) {
-    auto swept = sweep_at_start(known, ports_.groups, ports_.disk, ports_.uids, ports_.node);
+Result<std::size_t> Manager::take_over(const KnownSandboxes& known) {
+    const auto swept = sweep_at_start(known, ports_.groups, ports_.disk, ports_.uids, ports_.node);
     if (!swept)
         return swept.error();
-    host_uids_ = std::move(swept->host_uids);
     hold(ports_.groups.take_leftovers());
-    for (const Record& record : known) {
-        const auto host_uid = host_uids_.find(record.id);
-        committed_mb_ += undying_.identify(record, host_uid == host_uids_.end() ? 0 : host_uid->second);
-        ++stats_.by_status[Status::terminated];
-    }
+    for (const auto& [record, host_uid] : swept->suspects)
+        committed_mb_ += undying_.identify(record, host_uid);
+    stats_.by_status[Status::terminated] += known.count;
     return swept->orphans;
 }
 
@@ -77,7 +74,7 @@ void Manager::remains_gone(const std::string& id, std::uint32_t generation, std:
     std::vector<std::string> removable;
     for (const auto& [other, sandbox] : sandboxes_) {
         if (sandbox->removing && !sandbox->generation && !sandbox->is_workspace_going &&
-            !undying_.holds(other, sandbox->host_uid))
+            !has_undying(*sandbox))
             removable.push_back(other);
     }
     for (const std::string& other : removable)
@@ -105,11 +102,13 @@ void Manager::remove(const std::string& id, Done answered, Done gone) {
     sandbox->removals.push_back(removal);
     if (std::exchange(sandbox->removing, true))
         return;
+    if (observer_ != nullptr)
+        observer_->on_removal(id);
     // Its workspace goes with it: there is nothing to be polite about.
     if (sandbox->generation)
         perform(*sandbox,
                 sandbox->generation->machine.kill({ExitClass::killed, 0, "the sandbox was removed"}));
-    else if (!undying_.holds(id, sandbox->host_uid))
+    else if (!has_undying(*sandbox))
         remove_workspace(id);
 }
 
@@ -126,7 +125,7 @@ void Manager::workspace_removed(const std::string& id, const Result<void>& remov
     Sandbox& sandbox = *node.mapped();
     --stats_.by_status[sandbox.status];
     if (removed)
-        release_uid(id, sandbox.host_uid);
+        release_uid(sandbox);
     else
         LogLine(evt::sandbox_cleanup).field("sbx", id).field("err", removed.error().detail()).error();
     LogLine(evt::sandbox_removed).field("sbx", id).info();
@@ -141,14 +140,18 @@ void Manager::workspace_removed(const std::string& id, const Result<void>& remov
     }
 }
 
-// Precondition: its workspace is gone. A uid whose facts cannot be erased is not handed out before the next
-// start has erased them.
-void Manager::release_uid(const std::string& id, std::uint32_t host_uid) {
-    host_uids_.erase(id);
-    if (const auto erased = ports_.node.erase(id); erased)
-        ports_.uids.release(host_uid);
-    else
-        LogLine(evt::sandbox_cleanup).field("sbx", id).quoted("err", erased.error().detail()).error();
+// Precondition: its workspace is gone. A uid whose facts cannot be read or erased is not handed out before
+// the next start has erased them.
+void Manager::release_uid(Sandbox& sandbox) {
+    auto released = find_host_uid(sandbox);
+    if (released)
+        released = ports_.node.erase(sandbox.record.id);
+    if (released)
+        return ports_.uids.release(*sandbox.host_uid);
+    LogLine(evt::sandbox_cleanup)
+        .field("sbx", sandbox.record.id)
+        .quoted("err", released.error().detail())
+        .error();
 }
 
 // Reports the end once only undying processes are left.

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/base/unique_fd.hpp"
 #include "core/sandbox/operations.hpp"
 #include "core/sandbox/types.hpp"
 
@@ -25,6 +26,9 @@ namespace atl::sandbox {
 /// "memory" or "memory_pressure", the bytes held, the limit in bytes.
 using MemoryWarning =
     std::function<void(std::string_view resource, std::uint64_t used_bytes, std::uint64_t limit_bytes)>;
+
+/// The processes that run, and how many may. Threads count.
+using ProcessWarning = std::function<void(std::uint32_t used, std::uint32_t limit)>;
 
 /// A process that is in a group, or about to enter it, and waits to become a sandbox. The launcher knows what
 /// it is; to everybody else it is a thing to hand over. Its destruction ends one that became nothing.
@@ -62,6 +66,12 @@ class ResourceGroup {
     /// each resource: "memory" when the members hold much of their limit, "memory_pressure" when they wait
     /// for memory. Bytes.
     virtual void watch_memory(MemoryWarning on_warning) = 0;
+    /// Calls `on_warning` when the kernel has refused a process for the group's limit of processes, not more
+    /// often than base::k_process_warning_interval. Never where groups do not limit processes.
+    virtual void watch_processes(ProcessWarning on_warning) { (void)on_warning; }
+    /// True where watch_processes() has warned and less than one in base::k_crowded_share of the limit is
+    /// free now: what is started next may fail. Free of cost before the first warning.
+    virtual bool is_crowded() const { return false; }
     /// True while the kernel has said that the group met its memory limit, and whether it killed for it is
     /// still to be seen. Costs nothing.
     virtual bool is_oom_suspected() const { return false; }
@@ -102,15 +112,38 @@ class ResourceGroups {
     virtual std::optional<std::uint64_t> cpu_usec() const { return std::nullopt; }
 };
 
+/// The sandboxes of the store of conversations, for a start: asked for one at a time, since the store may
+/// have a million.
+struct KnownSandboxes {
+    std::uint64_t count = 0;  // of those that are not gone
+    /// None if the store has none of this id; one that is gone may be named. Errors: storage_failed.
+    std::function<base::Result<std::optional<Record>>(const std::string& sandbox_id)> find;
+};
+
 /// What a start found of workspaces.
 struct Sweep {
     std::size_t unclaimed = 0;  // moved to the trash
     std::size_t orphans = 0;    // now, those of earlier starts with them
     std::size_t new_orphans = 0;
     std::size_t returned = 0;                  // orphans that the store knows again
+    std::size_t kept = 0;                      // workspaces of the store's sandboxes, returned ones with them
     std::size_t missing = 0;                   // sandboxes of the store without a workspace
-    std::vector<std::uint32_t> trash_owners;   // not to be handed out until `done`
+    std::vector<std::uint32_t> trash_owners;   // not to be handed out until `on_emptied`
     std::vector<std::uint32_t> orphan_owners;  // not to be handed out at all
+};
+
+/// What a sweep asks and tells, one workspace at a time: nobody holds a list of all.
+struct SweepCalls {
+    /// Whether the store has this sandbox. An error ends the sweep before anything is done with this
+    /// workspace.
+    std::function<base::Result<bool>(const std::string& sandbox_id)> is_known;
+    /// Once for each workspace of a sandbox that the store has. An error ends the sweep.
+    std::function<base::Result<void>(const std::string& sandbox_id)> on_kept;
+    /// The last byte of the trash is freed, with the first error there was.
+    std::function<void(base::Result<void>)> on_emptied;
+    std::uint64_t known = 0;  // how many sandboxes the store has
+    std::vector<std::string>
+        held_ids{};  // processes of an earlier run still use these: they stay as they are
 };
 
 /// The workspaces on disk: provisioning, metering, removal (fs-guard).
@@ -123,7 +156,7 @@ class DiskGuard {
                                                           std::uint32_t host_uid) = 0;
     /// The store has a record of this sandbox: from now on no start takes its workspace for half-made.
     virtual void claim(const std::string& sandbox_id) = 0;
-    /// False for a sandbox of the store whose workspace was not there at the start. No disk access.
+    /// One look at the disk.
     virtual bool has_workspace(const std::string& sandbox_id) const = 0;
     /// Whether the disk has less than the reserve: then nothing new should begin to write.
     virtual bool is_short() const { return false; }
@@ -140,18 +173,20 @@ class DiskGuard {
     virtual std::optional<DiskUsage> usage(const std::string& sandbox_id) const = 0;
     /// Out of reach at once; `done` when its last byte is freed.
     virtual void remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) = 0;
-    /// At start, once the store has told which sandboxes exist: begins to remove what is in the trash and
-    /// what a crash left half-made, and moves every other workspace that is not known to the orphans. `done`
-    /// is called when the last byte of the trash is freed, with the first error there was. Workspaces in
-    /// `held_ids` stay as they are: processes of an earlier run still use them.
-    virtual Sweep sweep(const std::vector<std::string>& known_ids,
-                        std::function<void(base::Result<void>)> done,
-                        const std::vector<std::string>& held_ids) = 0;
+    /// At start: begins to remove what is in the trash and what a crash left half-made, and moves every other
+    /// workspace that is not known to the orphans. Errors: storage_failed, also those of `calls`; then the
+    /// trash stays, and what was moved by then is where it belongs.
+    virtual base::Result<Sweep> sweep(SweepCalls calls) = 0;
+    /// Calls `visit` with the id of each workspace, in no order, until it returns an error; returns that.
+    /// Errors: storage_failed.
+    virtual base::Result<void> each_workspace(
+        const std::function<base::Result<void>(const std::string& sandbox_id)>& visit) const = 0;
     /// The uid that its workspace was made for: its owner, 0 for one that is no sandbox's. None without a
     /// workspace. Looks at the disk.
     virtual std::optional<std::uint32_t> owner(const std::string& sandbox_id) const = 0;
-    /// The ids of the workspaces whose owner is one of these.
-    virtual std::vector<std::string> owned_by(const std::vector<std::uint32_t>& host_uids) const = 0;
+    /// The ids of the workspaces whose owner is one of these. Errors: storage_failed.
+    virtual base::Result<std::vector<std::string>> owned_by(
+        const std::vector<std::uint32_t>& host_uids) const = 0;
     /// Fills in disk: of this workspace, or with an empty id of one that would be made now.
     virtual void describe(Enforcement& enforcement, const std::string& sandbox_id) const = 0;
 };
@@ -166,6 +201,13 @@ struct LaunchSpec {
     Environment env;  // complete: the launcher adds nothing
     NetworkMode network = NetworkMode::none;
     Limits limits;
+};
+
+/// A connection of the server to a port of a sandbox's own loopback. It counts as the server's as long as
+/// `counted` lives: not among the sandbox's sockets.
+struct InnerSocket {
+    base::UniqueFd fd;  // TCP, non-blocking; it may still be connecting
+    std::shared_ptr<const void> counted;
 };
 
 /// One started generation: its processes and its listening bridge socket.
@@ -186,6 +228,17 @@ class Process {
     /// The number of sockets inside, of every family, in about 2 us; none if the net namespace is not the
     /// sandbox's own, or cannot be read.
     virtual std::optional<std::uint32_t> sockets() const { return std::nullopt; }
+    /// A connection to a port inside. Errors: no_listener; sandbox_gone; host_unsupported, where the server
+    /// cannot make sockets there, or the net namespace is not the sandbox's own.
+    virtual base::Result<InnerSocket> connect(std::uint16_t port) {
+        (void)port;
+        return base::Error(base::Errc::host_unsupported);
+    }
+    /// Whether connect() may be called now. Where the server is not root it may have to make sockets first.
+    virtual bool can_connect() const { return true; }
+    /// Calls `ready` once, from the loop, when it is worth to ask can_connect() again: also when the process
+    /// has ended, and after the end of this object.
+    virtual void await_connect(std::function<void()> ready) { (void)ready; }
     /// The number of AF_NETLINK sockets among them, in about 30 us.
     virtual std::optional<std::uint32_t> netlink_sockets() const { return std::nullopt; }
 };
@@ -239,7 +292,8 @@ class QueryObserver {
     virtual ~QueryObserver() = default;
     /// Views are valid during the call only.
     virtual void on_event(const AgentEvent& event) = 0;
-    /// A line that was refused; the stream goes on. `what` is a sentence, safe to show.
+    /// A line that was refused; the stream goes on. `what` says why, quotes it and lists what is allowed:
+    /// UTF-8, bounded, not escaped.
     virtual void on_bad_line(std::string_view what) = 0;
     /// Last call of a stream.
     virtual void on_end(QueryEnd end, std::string_view detail) = 0;
@@ -256,24 +310,35 @@ class Query {
     virtual ~Query() = default;
 };
 
+/// The TCP ports of the sandbox's own loopback that are listened on: all of them, at most
+/// base::k_max_told_ports, from the smallest to the largest, without those that are the server's own.
+using OnPorts = std::function<void(std::vector<std::uint16_t> ports)>;
+
 /// The host's end of one generation's bridge.
 class Channel {
   public:
     virtual ~Channel() = default;
     /// Connects, starts the agent and waits until it is ready, at most base::k_start_deadline; with kind none
-    /// waits for the guest alone. `on_ready` once; if it succeeded, `on_agent_exit` once for each agent that
-    /// became ready, when it ends or when the control stream breaks.
+    /// waits for the guest alone. `on_ready` once: success, agent_failed where the guest answers but the
+    /// agent cannot start, or another error; if it succeeded, `on_agent_exit` once for each agent that became
+    /// ready, when it ends or when the control stream breaks.
     virtual void start(const AgentSpec& agent, std::function<void(base::Result<void>)> on_ready,
                        std::function<void(std::string detail)> on_agent_exit) = 0;
+    /// Before start(): from then on `on_ports` is called when they change, a few times a second at most. The
+    /// sandbox tells them: it may say what is not so. Precondition: it has a net namespace of its own.
+    virtual void watch_ports(OnPorts on_ports) { (void)on_ports; }
     /// After a good start(): starts an agent where none runs, because the start was of kind none or the last
     /// agent ended (on_agent_exit has told it). `done` once, within base::k_start_deadline: success, and the
-    /// agent takes queries; sandbox_failed with the reason, also while an agent runs or starts, and another
+    /// agent takes queries; agent_failed with the reason, also while an agent runs or starts, and another
     /// attempt may follow; bridge_failed or deadline_exceeded, and whether an agent runs is not known: end
     /// the generation. Precondition: the kind is not none.
     virtual void start_agent(const AgentSpec& agent, std::function<void(base::Result<void>)> done) = 0;
     /// `options` is the text of a JSON object. `observer` must outlive the Query.
     virtual std::unique_ptr<Query> query(std::string_view turn, std::string_view prompt,
                                          std::string_view options, QueryObserver& observer) = 0;
+    /// The next query begins by ending the processes that earlier turns left running. The guest does that
+    /// also unasked, when it cannot start a process for a turn.
+    virtual void end_leftovers() {}
     virtual void interrupt(std::string_view turn, std::function<void(base::Result<void>)> done) = 0;
     /// Asks the guest to end the agent and itself.
     virtual void shutdown(std::function<void(base::Result<void>)> done) = 0;

@@ -6,6 +6,10 @@ std::string_view to_string(NetworkMode mode) noexcept {
     return mode == NetworkMode::host ? "host" : "none";
 }
 
+std::string_view to_string(PreviewAccess access) noexcept {
+    return access == PreviewAccess::everyone ? "public" : "private";
+}
+
 std::string_view to_string(Status status) noexcept {
     switch (status) {
         case Status::pending:
@@ -47,6 +51,14 @@ std::optional<NetworkMode> parse_network(std::string_view text) noexcept {
         return NetworkMode::none;
     if (text == "host")
         return NetworkMode::host;
+    return std::nullopt;
+}
+
+std::optional<PreviewAccess> parse_access(std::string_view text) noexcept {
+    if (text == "public")
+        return PreviewAccess::everyone;
+    if (text == "private")
+        return PreviewAccess::token_bearers;
     return std::nullopt;
 }
 

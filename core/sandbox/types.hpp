@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -14,6 +15,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/base/limits.hpp"
+#include "core/base/preview_limits.hpp"
 
 namespace atl::sandbox {
 
@@ -31,6 +33,41 @@ struct Limits {
     std::uint32_t max_sockets = base::k_default_max_sockets;        // of every family, all processes together
     std::uint32_t max_open_files = base::k_default_max_open_files;  // of each process, RLIMIT_NOFILE
     bool operator==(const Limits&) const = default;
+};
+
+enum class PreviewAccess : std::uint8_t {
+    everyone,      // who knows the address
+    token_bearers  // who came by a token of scope `preview`
+};
+
+/// What the preview of a sandbox shows, and to whom.
+struct PreviewSettings {
+    PreviewAccess access = PreviewAccess::everyone;
+    std::optional<bool> wake;  // what was asked for
+    /// Never empty; each once; the first is shown where no port is named.
+    std::vector<std::uint16_t> ports{base::k_default_preview_port};
+
+    bool is_private() const noexcept { return access == PreviewAccess::token_bearers; }
+    /// Whether a request wakes a paused conversation: unless it was said, only where not everyone may ask.
+    bool wakes() const noexcept { return wake.value_or(is_private()); }
+    bool lists(std::uint16_t port) const noexcept {
+        return std::find(ports.begin(), ports.end(), port) != ports.end();
+    }
+    bool operator==(const PreviewSettings&) const = default;
+};
+
+/// What a request says of them; empty is what stays.
+struct PreviewChanges {
+    std::optional<PreviewAccess> access;
+    std::optional<bool> wake;
+    std::optional<std::vector<std::uint16_t>> ports;
+
+    PreviewSettings applied_to(PreviewSettings settings) const {
+        settings.access = access.value_or(settings.access);
+        settings.wake = wake ? wake : settings.wake;
+        settings.ports = ports.value_or(std::move(settings.ports));
+        return settings;
+    }
 };
 
 /// How long some, and how long all processes of a group have waited for a resource, in microseconds.
@@ -85,7 +122,10 @@ struct AgentSpec {
     Kind kind = Kind::none;
     std::vector<std::string> argv;             // command only; as seen inside the sandbox
     std::optional<std::filesystem::path> dir;  // host folder shown read-only as /agent
+    std::string resume{};                      // command only: its first line, a JSON object; empty: none
 };
+/// The longest AgentSpec::resume, with the end of its line.
+inline constexpr std::size_t k_max_resume_bytes = 256UL * 1024;
 
 /// The status of one generation.
 enum class Status : std::uint8_t { pending, ready, frozen, failed, terminated };
@@ -116,18 +156,22 @@ struct Exit {
 };
 
 std::string_view to_string(NetworkMode mode) noexcept;
+std::string_view to_string(PreviewAccess access) noexcept;
 std::string_view to_string(Status status) noexcept;
 std::string_view to_string(ExitClass exit_class) noexcept;
 std::optional<NetworkMode> parse_network(std::string_view text) noexcept;
+std::optional<PreviewAccess> parse_access(std::string_view text) noexcept;
 
 /// The part of a sandbox that outlives the server: its row in the store. What only this host has of it is in
 /// the node's store (node_store.hpp).
 struct Record {
     std::string id;
-    std::string conversation_id;  // empty: a sandbox without a conversation
+    std::string conversation_id;         // empty: a sandbox without a conversation
+    std::optional<std::string> user_id;  // the owner of one without a conversation; else that has it
     std::uint32_t generation = 0;
     NetworkMode network = NetworkMode::none;
     Limits limits;
+    PreviewSettings preview;
     Environment env;       // from the create request, already checked
     std::string metadata;  // JSON object as text; of a sandbox without a conversation
     base::WallTime created_at{};

@@ -34,13 +34,17 @@ class MeteredStore final : public conversation::Store {
               conversation::ReadDone<std::optional<conversation::StoredConversation>> done) override {
         store_.load(id, std::move(done));
     }
+    void find_created(const std::string& create_key,
+                      conversation::ReadDone<std::optional<conversation::CreatedBefore>> done) override {
+        store_.find_created(create_key, std::move(done));
+    }
     void list(const conversation::ListRange& range,
-              conversation::ReadDone<conversation::Listed<conversation::ListedConversation>> done) override {
+              conversation::ReadDone<conversation::ConversationList> done) override {
         store_.list(range, std::move(done));
     }
-    void list_sandboxes(std::int64_t from_key, std::size_t limit,
+    void list_sandboxes(const conversation::SandboxRange& range,
                         conversation::ReadDone<conversation::Listed<sandbox::Record>> done) override {
-        store_.list_sandboxes(from_key, limit, std::move(done));
+        store_.list_sandboxes(range, std::move(done));
     }
     void find_sandbox(const std::string& id,
                       conversation::ReadDone<std::optional<sandbox::Record>> done) override {

@@ -1,6 +1,7 @@
 // The node's store (core/sandbox/node_store.hpp) in a small SQLite database of its own. Each call is one
 // commit, which waits for no disk (connection.hpp): a loss of power may take the last facts, and a start
-// makes them anew. Invariants: one process; the log is written back by the helper, never on the loop.
+// makes them anew. Invariants: one process; the log is written back by the helper, never on the loop, but for
+// the batches of a start; no read stays open after a call.
 #pragma once
 
 #include <filesystem>
@@ -24,7 +25,14 @@ class SqliteNodeStore final : public sandbox::NodeStore {
 
     base::Result<void> put(const sandbox::HostFacts& facts) override;
     base::Result<void> erase(const std::string& sandbox_id) override;
-    base::Result<std::vector<sandbox::HostFacts>> load() override;
+    base::Result<std::optional<std::uint32_t>> find(const std::string& sandbox_id) override;
+    /// These two write the log back themselves when it is due: nothing is served yet, and the helper's answer
+    /// could not come.
+    base::Result<void> put_all(std::span<const sandbox::HostFacts> facts) override;
+    base::Result<void> erase_all(std::span<const std::string> sandbox_ids) override;
+    base::Result<std::vector<sandbox::HostFacts>> list(const std::string& after_id,
+                                                       std::size_t limit) override;
+    base::Result<std::size_t> count() override;
 
   private:
     struct Impl;

@@ -1,8 +1,9 @@
-// The reads of the conversations' database: one conversation, a page of a list, what a start needs. Internal
+// The reads of the conversations' database: one conversation, what a start needs. Internal
 // to core/store.
 //
 // Invariants: each call is bounded, but for load_start(); no read stays open after a call, since an open read
-// holds back checkpoints. Throws SQLite::Exception. Not here: writes, the log's events (sqlite_store.hpp).
+// holds back checkpoints. Throws SQLite::Exception. Not here: writes, the log's events
+// (sqlite_store.hpp), lists (finder.hpp).
 #pragma once
 
 #include <SQLiteCpp/Database.h>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "core/conversation/store.hpp"
+#include "core/store/rows.hpp"
 
 namespace atl::store {
 
@@ -23,23 +25,22 @@ class Reader {
 
     conversation::StartState load_start();
     std::optional<conversation::StoredConversation> load(const std::string& id);
-    conversation::Listed<conversation::ListedConversation> list(const conversation::ListRange& range);
-    conversation::Listed<sandbox::Record> list_sandboxes(std::int64_t from_key, std::size_t limit);
+    std::optional<conversation::CreatedBefore> find_created(const std::string& create_key);
     std::optional<sandbox::Record> find_sandbox(const std::string& id);
-    std::size_t count_open(const std::string& user_id, std::size_t limit);
     std::vector<conversation::Ending> find_ending(bool has_ended, std::size_t limit);
 
   private:
-    conversation::Record conversation_at(SQLite::Statement& row);
-    std::uint64_t extreme(SQLite::Statement& query, std::int64_t key);
     void load_turns(conversation::StoredConversation& stored);
     void load_unrecorded_turns(conversation::StoredConversation& stored);
+    void load_kept_processes(conversation::StoredConversation& stored);
     void load_open_bytes(conversation::StoredConversation& stored);
     void find_left_events(conversation::StartState& state);
+    void find_preview_numbers(conversation::StartState& state);
 
     SQLite::Database& database_;
-    SQLite::Statement one_, sandbox_, first_event_, last_event_, last_turn_, turns_, unrecorded_, open_bytes_,
-        next_log_, first_seq_;
+    SQLite::Statement one_, sandbox_;
+    LogEnds log_ends_;
+    SQLite::Statement last_turn_, turns_, unrecorded_, kept_processes_, open_bytes_;
 };
 
 }  // namespace atl::store

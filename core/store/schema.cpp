@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "core/base/limits.hpp"
+#include "core/base/preview_limits.hpp"
 #include "core/conversation/types.hpp"
 
 namespace atl::store {
@@ -129,10 +131,132 @@ CREATE INDEX open_turns ON turns (id) WHERE last_seq = 0;
 )sql";
 static_assert(static_cast<int>(conversation::Status::ended) == 3);
 
+constexpr const char* k_version_6 = R"sql(
+ALTER TABLE conversations ADD COLUMN title TEXT NOT NULL DEFAULT '';
+ALTER TABLE conversations ADD COLUMN create_key TEXT;     -- the sender's scope and its Idempotency-Key
+ALTER TABLE conversations ADD COLUMN create_digest TEXT;  -- of what that request asked for
+ALTER TABLE sandboxes ADD COLUMN user_id TEXT;  -- of one without a conversation
+CREATE UNIQUE INDEX conversations_by_create_key ON conversations (create_key) WHERE create_key IS NOT NULL;
+)sql";
+
+// What lists find by. Each index is in the order of a list, by creation and then by key, except that of the
+// last activity: its hour changes seldom, so a message leaves it alone. Members of metadata have rows of
+// their own, which triggers keep: limits.hpp says which. A log's events below a seq belong to nobody any
+// more: a start finds such logs in `purges`, where they stay until the last of those events is gone. 1000 *
+// ttl_seconds and 3 are as above; 64 and 256 are k_max_indexed_members and k_max_indexed_bytes.
+constexpr const char* k_version_7 = R"sql(
+DROP INDEX conversations_by_user;
+CREATE INDEX conversations_by_user ON conversations (user_id, created_at) WHERE user_id IS NOT NULL;
+CREATE INDEX open_conversations_by_user ON conversations (user_id) WHERE user_id IS NOT NULL AND status <> 3;
+CREATE INDEX conversations_by_agent ON conversations (agent, created_at);
+CREATE INDEX conversations_by_status ON conversations (status, created_at);
+CREATE INDEX conversations_by_creation ON conversations (created_at);
+CREATE INDEX conversations_by_active_hour ON conversations (last_active_at / 3600000, created_at);
+CREATE INDEX sandboxes_by_user ON sandboxes (user_id) WHERE user_id IS NOT NULL;
+CREATE INDEX present_sandboxes ON sandboxes (key) WHERE gone = 0;
+CREATE INDEX standalone_sandboxes ON sandboxes (key) WHERE conversation_id = '' AND gone = 0;
+
+CREATE TABLE metadata_members (
+    name       TEXT NOT NULL,
+    value      TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    key        INTEGER NOT NULL,
+    PRIMARY KEY (name, value, created_at, key)
+) STRICT, WITHOUT ROWID;
+UPDATE conversations SET metadata = '{}'
+    WHERE NOT json_valid(metadata) OR json_type(metadata) <> 'object';
+INSERT INTO metadata_members
+    SELECT name, value, created_at, key FROM (
+        SELECT m.key AS name, CASE WHEN m.type IN ('true', 'false') THEN m.type ELSE CAST(m.value AS TEXT) END AS value,
+               c.created_at AS created_at, c.key AS key, row_number() OVER (PARTITION BY c.key ORDER BY m.id) AS place
+        FROM conversations AS c, json_each(c.metadata) AS m
+        WHERE (m.type IN ('text', 'true', 'false') OR typeof(m.value) = 'integer')
+              AND length(CAST(m.key AS BLOB)) <= 256 AND length(CAST(m.value AS BLOB)) <= 256
+              AND instr(c.metadata, '\u0000') = 0)
+    WHERE place <= 64 ON CONFLICT DO NOTHING;
+CREATE TRIGGER metadata_added AFTER INSERT ON conversations WHEN new.metadata <> '{}' BEGIN
+    INSERT INTO metadata_members
+        SELECT m.key, CASE WHEN m.type IN ('true', 'false') THEN m.type ELSE CAST(m.value AS TEXT) END,
+               new.created_at, new.key
+        FROM json_each(new.metadata) AS m
+        WHERE (m.type IN ('text', 'true', 'false') OR typeof(m.value) = 'integer')
+              AND length(CAST(m.key AS BLOB)) <= 256 AND length(CAST(m.value AS BLOB)) <= 256
+              AND instr(new.metadata, '\u0000') = 0
+        LIMIT 64 ON CONFLICT DO NOTHING;
+END;
+CREATE TRIGGER metadata_changed AFTER UPDATE OF metadata ON conversations WHEN new.metadata <> old.metadata BEGIN
+    DELETE FROM metadata_members WHERE created_at = old.created_at AND key = old.key AND (name, value) IN
+        (SELECT m.key, CASE WHEN m.type IN ('true', 'false') THEN m.type ELSE CAST(m.value AS TEXT) END
+         FROM json_each(old.metadata) AS m);
+    INSERT INTO metadata_members
+        SELECT m.key, CASE WHEN m.type IN ('true', 'false') THEN m.type ELSE CAST(m.value AS TEXT) END,
+               new.created_at, new.key
+        FROM json_each(new.metadata) AS m
+        WHERE (m.type IN ('text', 'true', 'false') OR typeof(m.value) = 'integer')
+              AND length(CAST(m.key AS BLOB)) <= 256 AND length(CAST(m.value AS BLOB)) <= 256
+              AND instr(new.metadata, '\u0000') = 0
+        LIMIT 64 ON CONFLICT DO NOTHING;
+END;
+CREATE TRIGGER metadata_removed AFTER DELETE ON conversations WHEN old.metadata <> '{}' BEGIN
+    DELETE FROM metadata_members WHERE created_at = old.created_at AND key = old.key AND (name, value) IN
+        (SELECT m.key, CASE WHEN m.type IN ('true', 'false') THEN m.type ELSE CAST(m.value AS TEXT) END
+         FROM json_each(old.metadata) AS m);
+END;
+
+CREATE TABLE purges (
+    key       INTEGER PRIMARY KEY,
+    below_seq INTEGER NOT NULL
+) STRICT;
+CREATE TRIGGER log_begins_later AFTER UPDATE OF first_seq ON conversations WHEN new.first_seq > old.first_seq BEGIN
+    INSERT INTO purges VALUES (new.key, new.first_seq)
+        ON CONFLICT (key) DO UPDATE SET below_seq = excluded.below_seq;
+END;
+CREATE TRIGGER log_left AFTER DELETE ON conversations BEGIN
+    INSERT INTO purges VALUES (old.key, 1 << 36)
+        ON CONFLICT (key) DO UPDATE SET below_seq = excluded.below_seq;
+END;
+INSERT INTO purges SELECT key, first_seq FROM conversations WHERE first_seq > 1;
+INSERT INTO purges
+    WITH RECURSIVE logs (key) AS (
+        SELECT min(id) >> 36 FROM events
+        UNION ALL
+        SELECT (SELECT min(id) >> 36 FROM events WHERE id >= (logs.key + 1) << 36) FROM logs
+            WHERE logs.key IS NOT NULL)
+    SELECT key, 1 << 36 FROM logs WHERE key IS NOT NULL AND key NOT IN (SELECT key FROM conversations);
+)sql";
+static_assert(k_seq_bits == 36 && base::k_max_indexed_members == 64 && base::k_max_indexed_bytes == 256);
+
+constexpr const char* k_version_8 = R"sql(
+ALTER TABLE conversations ADD COLUMN read_before_edit INTEGER NOT NULL DEFAULT 0;
+CREATE TABLE kept_processes (
+    id   INTEGER PRIMARY KEY,  -- conversation key << 36 | number
+    spec TEXT NOT NULL         -- JSON object
+) STRICT;
+)sql";
+
+// 5173 is k_default_preview_port.
+constexpr const char* k_version_9 = R"sql(
+ALTER TABLE sandboxes ADD COLUMN preview_access INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE sandboxes ADD COLUMN preview_wake INTEGER;  -- null: not said
+ALTER TABLE sandboxes ADD COLUMN preview_ports TEXT NOT NULL DEFAULT '5173';  -- with commas
+)sql";
+static_assert(base::k_default_preview_port == 5173);
+
+// Ports of previews that a sandbox has or had.
+constexpr const char* k_version_10 = R"sql(
+CREATE TABLE preview_numbers (
+    number     INTEGER PRIMARY KEY,
+    sandbox_id TEXT NOT NULL,     -- empty: free again
+    freed      INTEGER NOT NULL,  -- of a free one: counts up
+    stale      INTEGER NOT NULL   -- 1: browsers may keep what another sandbox stored
+) STRICT;
+)sql";
+
 // Each says its tables in full, or the columns that it adds: a step is never changed once there are databases
 // of it.
-constexpr std::array<const char*, k_schema_version> k_steps = {k_version_1, k_version_2, k_version_3,
-                                                               k_version_4, k_version_5};
+constexpr std::array<const char*, k_schema_version> k_steps = {
+    k_version_1, k_version_2, k_version_3, k_version_4, k_version_5,
+    k_version_6, k_version_7, k_version_8, k_version_9, k_version_10};
 
 }  // namespace
 

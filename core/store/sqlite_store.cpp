@@ -6,12 +6,17 @@
 
 #include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "core/store/connection.hpp"
 #include "core/store/database_files.hpp"
 #include "core/store/env_text.hpp"
+#include "core/store/finder.hpp"
+#include "core/store/list_text.hpp"
+#include "core/store/ports_text.hpp"
+#include "core/store/process_text.hpp"
 #include "core/store/reader.hpp"
 #include "core/store/row_ids.hpp"
 #include "core/store/schema.hpp"
@@ -23,10 +28,13 @@ using base::Error;
 using base::Result;
 using conversation::AppendEvent;
 using conversation::EraseConversation;
+using conversation::EraseKeptProcess;
 using conversation::EraseSandbox;
 using conversation::EventPtr;
 using conversation::ForgetTurns;
 using conversation::PutConversation;
+using conversation::PutKeptProcess;
+using conversation::PutPreviewNumber;
 using conversation::PutSandbox;
 using conversation::PutTurn;
 using conversation::ReadDone;
@@ -53,10 +61,16 @@ struct SqliteStore::Impl : Connection {
     void apply(const EraseSandbox& write);
     void apply(const PutTurn& write);
     void apply(const ForgetTurns& write);
+    void apply(const PutKeptProcess& write);
+    void apply(const EraseKeptProcess& write);
+    void apply(const PutPreviewNumber& write);
     void apply(const AppendEvent& write);
     /// The answer of one of the reader's calls.
     template <class Call>
     auto read_with(Call call) -> Result<decltype(call(std::declval<Reader&>()))>;
+    template <class T, class Look>
+    void find_with(ReadDone<T> done, const nlohmann::json& question, Look look,
+                   T (*take)(const nlohmann::json&));
 
     OpenedFiles opened;
     std::optional<Error> lost;  // while a file is not where it was opened
@@ -64,8 +78,11 @@ struct SqliteStore::Impl : Connection {
     std::function<void(std::uintmax_t)> committed;
     std::unique_ptr<SQLite::Statement> begin, end;
     std::unique_ptr<SQLite::Statement> put_conversation, erase_conversation, put_sandbox, erase_sandbox,
-        put_turn, forget_turns, append_event, purge, read, find;
+        put_turn, forget_turns, put_process, erase_processes, put_number, append_event, purge, purged, read,
+        find;
     std::optional<Reader> reader;
+    std::optional<Finder> finder;
+    ListsAsked lists_asked;  // empty: `finder` answers
 };
 
 void SqliteStore::Impl::prepare() {
@@ -76,36 +93,48 @@ void SqliteStore::Impl::prepare() {
     end = statement("COMMIT");
     // An update leaves the indexes alone whose columns do not change.
     put_conversation = statement(
-        "INSERT INTO conversations VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (key) DO UPDATE SET "
-        "metadata = excluded.metadata, status = excluded.status, reason = excluded.reason, "
+        "INSERT INTO conversations VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (key) DO UPDATE "
+        "SET "
+        "title = excluded.title, metadata = excluded.metadata, status = excluded.status, reason = "
+        "excluded.reason, "
         "idle_seconds = excluded.idle_seconds, ttl_seconds = excluded.ttl_seconds, "
-        "last_active_at = excluded.last_active_at, first_seq = excluded.first_seq");
+        "last_active_at = excluded.last_active_at, first_seq = excluded.first_seq, "
+        "read_before_edit = excluded.read_before_edit");
     erase_conversation = statement("DELETE FROM conversations WHERE key = ?");
     put_sandbox = statement(
-        "INSERT INTO sandboxes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE SET "
+        "INSERT INTO sandboxes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE "
+        "SET "
         "conversation_id = excluded.conversation_id, "
         "generation = excluded.generation, network = excluded.network, memory_mb = excluded.memory_mb, "
         "cpu_percent = excluded.cpu_percent, disk_mb = excluded.disk_mb, "
         "max_processes = excluded.max_processes, env = excluded.env, metadata = excluded.metadata, "
         "created_at = excluded.created_at, ttl_seconds = excluded.ttl_seconds, gone = excluded.gone, "
-        "max_sockets = excluded.max_sockets, max_open_files = excluded.max_open_files");
+        "max_sockets = excluded.max_sockets, max_open_files = excluded.max_open_files, "
+        "preview_access = excluded.preview_access, preview_wake = excluded.preview_wake, "
+        "preview_ports = excluded.preview_ports");
     erase_sandbox = statement("DELETE FROM sandboxes WHERE id = ?");
     put_turn = statement("INSERT OR REPLACE INTO turns VALUES (?,?,?,?,?,?)");
     forget_turns = statement("DELETE FROM turns WHERE id >= ? AND id < ? AND last_seq > 0 AND last_seq <= ?");
+    put_process = statement("INSERT OR REPLACE INTO kept_processes VALUES (?,?)");
+    erase_processes = statement("DELETE FROM kept_processes WHERE id >= ? AND id < ?");
+    put_number = statement("INSERT OR REPLACE INTO preview_numbers VALUES (?,?,?,?)");
     append_event = statement("INSERT INTO events VALUES (?,?,?,?)");
     purge = statement(
         "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE id >= ? AND id < ? ORDER BY id LIMIT "
         "?)");
+    purged = statement("DELETE FROM purges WHERE key = ? AND below_seq <= ?");
     read = statement("SELECT id, type, turn, json FROM events WHERE id > ? AND id < ? ORDER BY id");
     find = statement(
         "SELECT id, idempotency_key, content_digest, first_seq, last_seq, bytes FROM turns "
         "WHERE idempotency_key = ? AND id >= ? AND id < ?");
     reader.emplace(database);
+    finder.emplace(database);
 }
 
 void SqliteStore::Impl::abandon() noexcept {
     for (auto* statement : {&begin, &end, &put_conversation, &erase_conversation, &put_sandbox,
-                            &erase_sandbox, &put_turn, &forget_turns, &append_event, &purge, &read, &find})
+                            &erase_sandbox, &put_turn, &forget_turns, &put_process, &erase_processes,
+                            &put_number, &append_event, &purge, &purged, &read, &find})
         (*statement)->tryReset();
     // SQLite has rolled back by itself after some errors (lang_transaction.html, section 3).
     if (sqlite3_get_autocommit(database.getHandle()) == 0)
@@ -201,6 +230,15 @@ void SqliteStore::Impl::apply(const PutConversation& write) {
     s.bind(11, millis(record.created_at));
     s.bind(12, millis(record.last_active_at));
     s.bind(13, static_cast<std::int64_t>(record.first_seq));
+    s.bindNoCopy(14, record.title);
+    if (record.create_key.empty()) {
+        s.bind(15);
+        s.bind(16);
+    } else {
+        s.bindNoCopy(15, record.create_key);
+        s.bindNoCopy(16, record.create_digest);
+    }
+    s.bind(17, record.tools.read_before_edit ? 1 : 0);
     s.exec();
 }
 
@@ -209,6 +247,10 @@ void SqliteStore::Impl::apply(const EraseConversation& write) {
     erase_conversation->bind(1, write.key);
     erase_conversation->exec();
     apply(ForgetTurns{write.key, std::uint64_t{1} << k_seq_bits});
+    erase_processes->reset();
+    erase_processes->bind(1, row_id(write.key, 0));
+    erase_processes->bind(2, row_id(write.key + 1, 0));
+    erase_processes->exec();
 }
 
 void SqliteStore::Impl::apply(const PutSandbox& write) {
@@ -232,6 +274,16 @@ void SqliteStore::Impl::apply(const PutSandbox& write) {
     s.bind(14, record.gone ? 1 : 0);
     s.bind(15, record.limits.max_sockets);
     s.bind(16, record.limits.max_open_files);
+    if (record.user_id)
+        s.bindNoCopy(17, *record.user_id);
+    else
+        s.bind(17);
+    s.bind(18, static_cast<int>(record.preview.access));
+    if (record.preview.wake)
+        s.bind(19, *record.preview.wake ? 1 : 0);
+    else
+        s.bind(19);
+    s.bind(20, ports_text(record.preview.ports));
     s.exec();
 }
 
@@ -265,6 +317,31 @@ void SqliteStore::Impl::apply(const ForgetTurns& write) {
     forget_turns->exec();
 }
 
+void SqliteStore::Impl::apply(const PutKeptProcess& write) {
+    const std::string spec = process_text(write.process.spec);
+    put_process->reset();
+    put_process->bind(1, row_id(write.key, write.process.number));
+    put_process->bindNoCopy(2, spec);
+    put_process->exec();
+}
+
+void SqliteStore::Impl::apply(const EraseKeptProcess& write) {
+    const std::int64_t id = row_id(write.key, write.number);
+    erase_processes->reset();
+    erase_processes->bind(1, id);
+    erase_processes->bind(2, id + 1);
+    erase_processes->exec();
+}
+
+void SqliteStore::Impl::apply(const PutPreviewNumber& write) {
+    put_number->reset();
+    put_number->bind(1, static_cast<int>(write.row.number));
+    put_number->bindNoCopy(2, write.row.sandbox_id);
+    put_number->bind(3, static_cast<std::int64_t>(write.row.freed));
+    put_number->bind(4, write.row.is_stale ? 1 : 0);
+    put_number->exec();
+}
+
 void SqliteStore::Impl::apply(const AppendEvent& write) {
     SQLite::Statement& s = *append_event;
     s.reset();
@@ -280,15 +357,30 @@ Result<std::size_t> SqliteStore::purge_events(std::int64_t key, std::uint64_t be
     if (auto allowed = usable(); !allowed)
         return allowed.error();
     const std::int64_t end = below_seq >> k_seq_bits == 0 ? row_id(key, below_seq) : row_id(key + 1, 0);
+    const auto run = [](SQLite::Statement& statement) {
+        statement.reset();
+        return static_cast<std::size_t>(statement.exec());
+    };
     try {
+        run(*impl_->begin);
         impl_->purge->reset();
         impl_->purge->bind(1, row_id(key, 0));
         impl_->purge->bind(2, end);
         impl_->purge->bind(3, static_cast<std::int64_t>(max_rows));
-        return static_cast<std::size_t>(impl_->purge->exec());
+        const std::size_t removed = run(*impl_->purge);
+        if (removed < max_rows) {
+            impl_->purged->reset();
+            impl_->purged->bind(1, key);
+            impl_->purged->bind(
+                2, static_cast<std::int64_t>(std::min(below_seq, std::uint64_t{1} << k_seq_bits)));
+            run(*impl_->purged);
+        }
+        run(*impl_->end);
+        return removed;
     } catch (const SQLite::Exception& error) {
-        impl_->purge->tryReset();
-        return impl_->failure(error);
+        const Error failure = impl_->failure(error);
+        impl_->abandon();
+        return failure;
     }
 }
 
@@ -310,22 +402,63 @@ void SqliteStore::load(const std::string& id,
     done(impl_->read_with([&id](Reader& reader) { return reader.load(id); }));
 }
 
-void SqliteStore::list(const conversation::ListRange& range,
-                       ReadDone<conversation::Listed<conversation::ListedConversation>> done) {
-    done(impl_->read_with([&range](Reader& reader) { return reader.list(range); }));
+void SqliteStore::find_created(const std::string& create_key,
+                               ReadDone<std::optional<conversation::CreatedBefore>> done) {
+    done(impl_->read_with([&](Reader& reader) { return reader.find_created(create_key); }));
 }
 
-void SqliteStore::list_sandboxes(std::int64_t from_key, std::size_t limit,
+/// The answer to a list: as `look` finds it in this process, or as `take` reads the helper's answer.
+template <class T, class Look>
+void SqliteStore::Impl::find_with(ReadDone<T> done, const nlohmann::json& question, Look look,
+                                  T (*take)(const nlohmann::json&)) {
+    if (!lists_asked)
+        return done([&]() -> Result<T> {
+            try {
+                return look();
+            } catch (const SQLite::Exception& error) {
+                return failure(error);
+            }
+        }());
+    lists_asked(question, [this, done = std::move(done), take](Result<nlohmann::json> answer) {
+        done([&]() -> Result<T> {
+            if (!answer)
+                return answer.error();
+            try {
+                check_answer(*answer);
+                return take(*answer);
+            } catch (const SQLite::Exception& error) {
+                return failure(error);
+            } catch (const nlohmann::json::exception& error) {
+                return Error(Errc::storage_failed, error.what());
+            }
+        }());
+    });
+}
+
+void SqliteStore::read_lists_by(ListsAsked ask) {
+    impl_->lists_asked = std::move(ask);
+}
+
+void SqliteStore::list(const conversation::ListRange& range, ReadDone<conversation::ConversationList> done) {
+    impl_->find_with(
+        std::move(done), question_of(range), [&] { return impl_->finder->list(range); }, conversations_in);
+}
+
+void SqliteStore::list_sandboxes(const conversation::SandboxRange& range,
                                  ReadDone<conversation::Listed<sandbox::Record>> done) {
-    done(impl_->read_with([=](Reader& reader) { return reader.list_sandboxes(from_key, limit); }));
+    impl_->find_with(
+        std::move(done), question_of(range), [&] { return impl_->finder->list_sandboxes(range); },
+        sandboxes_in);
+}
+
+void SqliteStore::count_open(const std::string& user_id, std::size_t limit, ReadDone<std::size_t> done) {
+    impl_->find_with(
+        std::move(done), question_of(user_id, limit),
+        [&] { return impl_->finder->count_open(user_id, limit); }, count_in);
 }
 
 void SqliteStore::find_sandbox(const std::string& id, ReadDone<std::optional<sandbox::Record>> done) {
     done(impl_->read_with([&id](Reader& reader) { return reader.find_sandbox(id); }));
-}
-
-void SqliteStore::count_open(const std::string& user_id, std::size_t limit, ReadDone<std::size_t> done) {
-    done(impl_->read_with([&](Reader& reader) { return reader.count_open(user_id, limit); }));
 }
 
 void SqliteStore::find_ending(bool has_ended, std::size_t limit,
@@ -385,13 +518,15 @@ Result<TurnRecord> SqliteStore::turn_of(std::int64_t key, const std::string& ide
 }
 
 Result<void> SqliteStore::set_sharing(Sharing sharing, Sharer sharer) {
-    impl_->sharing[sharer] = sharing;
-    const bool shared = std::any_of(impl_->sharing.begin(), impl_->sharing.end(),
+    auto changed = impl_->sharing;
+    changed[sharer] = sharing;
+    const bool shared = std::any_of(changed.begin(), changed.end(),
                                     [](const auto& each) { return each.second == Sharing::shared; });
     try {
         impl_->database.exec(shared ? "PRAGMA locking_mode = NORMAL" : "PRAGMA locking_mode = EXCLUSIVE");
         // The mode takes effect at the next access.
         static_cast<void>(impl_->database.execAndGet("SELECT count(*) FROM sqlite_schema").getInt());
+        impl_->sharing = std::move(changed);
         return {};
     } catch (const SQLite::Exception& error) {
         return impl_->failure(error);

@@ -3,9 +3,9 @@
 // Invariants: one connection, one process (the data directory is locked before this is opened); the file is
 // mode 0600; automatic checkpoints are off: checkpointer.hpp has them made outside the loop. A database that
 // is damaged, or whose files are no longer those that were opened, takes no more writes. Every call is
-// answered from inside it, after its statement was reset. Opening reads the header and the schema, not the
-// whole file: damage elsewhere is found by the read or the commit that meets it. Not here: what the rows
-// mean.
+// answered from inside it, after its statement was reset, but for lists, which another process may read.
+// Opening reads the header and the schema, not the whole file: damage elsewhere is found by the read or the
+// commit that meets it. Not here: what the rows mean.
 #pragma once
 
 #include <filesystem>
@@ -13,6 +13,7 @@
 #include <memory>
 
 #include "core/conversation/store.hpp"
+#include "core/store/list_helper.hpp"
 
 namespace atl::store {
 
@@ -30,9 +31,11 @@ class SqliteStore final : public conversation::Store {
     void load_start(conversation::ReadDone<conversation::StartState> done) override;
     void load(const std::string& id,
               conversation::ReadDone<std::optional<conversation::StoredConversation>> done) override;
+    void find_created(const std::string& create_key,
+                      conversation::ReadDone<std::optional<conversation::CreatedBefore>> done) override;
     void list(const conversation::ListRange& range,
-              conversation::ReadDone<conversation::Listed<conversation::ListedConversation>> done) override;
-    void list_sandboxes(std::int64_t from_key, std::size_t limit,
+              conversation::ReadDone<conversation::ConversationList> done) override;
+    void list_sandboxes(const conversation::SandboxRange& range,
                         conversation::ReadDone<conversation::Listed<sandbox::Record>> done) override;
     void find_sandbox(const std::string& id,
                       conversation::ReadDone<std::optional<sandbox::Record>> done) override;
@@ -58,8 +61,13 @@ class SqliteStore final : public conversation::Store {
     /// this connection keeps its locks, which saves six system calls a commit (pragma.html, locking_mode).
     enum class Sharing : std::uint8_t { exclusive, shared };
     /// Each sharer shares for itself; the database is exclusive only while no sharer shares it.
-    enum class Sharer : std::uint8_t { checkpoint, backup };
+    enum class Sharer : std::uint8_t { checkpoint, backup, lists };
     base::Result<void> set_sharing(Sharing sharing, Sharer sharer = Sharer::checkpoint);
+
+    /// Has list(), list_sandboxes() and count_open() answered by this, later from the loop; null: from inside
+    /// the call again. Questions and answers as in list_text.hpp.
+    using ListsAsked = std::function<void(const nlohmann::json& question, ListHelper::Answered answered)>;
+    void read_lists_by(ListsAsked ask);
 
     /// Called at the end of each commit with the size of the write-ahead log in bytes, from inside commit().
     void on_commit(std::function<void(std::uintmax_t wal_bytes)> committed);

@@ -1,4 +1,4 @@
-// atoll-helper: slow work on the disk for the server, at a low priority. Reads one request a line on
+// atoll-helper: slow work on the disk for the server. Reads one request a line on
 // stdin, answers each with one line on stdout, in order, and ends with stdin or with the server.
 //   {"id":N,"op":"remove","path":P}                          P relative to the working directory
 //   {"id":N,"op":"checkpoint","path":P}                  P the database
@@ -6,6 +6,8 @@
 //   {"id":N,"op":"measure","path":P}                         P relative to the working directory
 //   {"id":N,"op":"inspect","path":P,"pid":N,"members":[N]}   also the deleted files that the processes hold;
 //                                                            without members: all processes below the pid
+//   {"id":N,"op":"find","path":P,"question":Q}               P the database, Q as in core/store/list_text.hpp
+//   {"id":N,"op":"close","path":P}                           the database of the last find
 //   -> {"id":N,"ok":true, …} | {"id":N,"ok":false,"error":S}
 // Before the answer to a removal, a measurement or an inspection: {"id":N,"progress":STEPS}, each second
 // (progress.hpp)
@@ -20,17 +22,21 @@
 
 #include "fs-guard/helper/checkpoint.hpp"
 #include "fs-guard/helper/held_files.hpp"
+#include "fs-guard/helper/lists.hpp"
 #include "fs-guard/helper/progress.hpp"
 #include "fs-guard/helper/tree_meter.hpp"
-#include "fs-guard/helper/tree_remover.hpp"
+#include "fs-guard/tree_remover.hpp"
 
 namespace {
 
 using nlohmann::json;
 
 json answer_remove(const std::string& path) {
-    atl::helper::TreeRemover remover;
-    if (remover.remove(path))
+    atl::fs_guard::TreeRemover remover;
+    remover.begin(path);
+    while (remover.step(1))
+        atl::helper::note_progress();
+    if (remover.error().empty())
         return {{"ok", true}, {"removed", remover.removed()}};
     return {{"ok", false}, {"error", remover.error()}};
 }
@@ -94,6 +100,15 @@ json answer(const json& request) {
         return answer_sync_log(path);
     if (op == "checkpoint")
         return answer_checkpoint(path);
+    if (op == "find") {
+        json found = atl::helper::find(path, request.at("question"));
+        found["ok"] = true;
+        return found;
+    }
+    if (op == "close") {
+        atl::helper::close_database();
+        return {{"ok", true}};
+    }
     return {{"ok", false}, {"error", "unknown op"}};
 }
 

@@ -15,6 +15,11 @@ namespace {
 using base::Errc;
 using base::Error;
 
+constexpr std::string_view k_wrong_key =
+    "The request carries a key that this server does not know: it is mistyped, revoked, or of another "
+    "server. The server's own key is in `api-key` of its data directory, unless ATOLL_API_KEY sets it; "
+    "`atolld keys list` shows the others.";
+
 enum class Literal : std::uint8_t { none, loopback, other };
 
 Literal ip_literal(std::string_view host) {
@@ -41,6 +46,12 @@ bool contains(const std::vector<std::string>& list, std::string_view text) {
                        [&](const std::string& entry) { return iequals(entry, text); });
 }
 
+Principal holder_of_the_key() {
+    Principal principal;
+    principal.label = "api-key";
+    return principal;
+}
+
 }  // namespace
 
 KeyAuthenticator::KeyAuthenticator(std::string key, KeyStore* more, const TokenVerifier* tokens)
@@ -53,19 +64,19 @@ base::Result<Principal> KeyAuthenticator::authenticate(const Request& request) c
     const auto given = credential(request);
     // The length of the key is no secret; CRYPTO_memcmp(3) takes the same time wherever the bytes differ.
     if (given.size() == key_.size() && CRYPTO_memcmp(given.data(), key_.data(), key_.size()) == 0)
-        return Principal{"api-key", std::nullopt, std::nullopt, Scope::full, {}};
+        return holder_of_the_key();
     if (more_ != nullptr && !given.empty()) {
         if (auto found = more_->find(given))
             return std::move(*found);
     }
-    return Error(Errc::unauthorized);
+    return given.empty() ? Error(Errc::unauthorized) : Error(Errc::unauthorized, std::string(k_wrong_key));
 }
 
 base::Result<Principal> KeyAuthenticator::authenticate_token(std::string_view token,
-                                                             std::string_view conversation_id) const {
+                                                             std::string_view id) const {
     if (tokens_ == nullptr)
-        return Error(Errc::unauthorized);
-    return tokens_->verify(token, conversation_id);
+        return Error(Errc::unauthorized, std::string(k_wrong_token));
+    return tokens_->verify(token, id);
 }
 
 std::string_view credential(const Request& request) noexcept {
@@ -91,8 +102,11 @@ base::Result<void> check_host(std::string_view authority, Reach reach,
         if (is_localhost(*host))
             return {};
     }
-    return Error(Errc::host_not_allowed, "The Host `" + base::escaped(authority) +
-                                             "` is not a name of this server; the operator can allow it.");
+    return Error(Errc::host_not_allowed,
+                 "The Host `" + base::escaped(authority) +
+                     "` is not a name of this server. The operator can allow it: start the server with "
+                     "`--allowed-host " +
+                     (host ? base::escaped(*host) : "NAME") + "` or ATOLL_ALLOWED_HOSTS.");
 }
 
 bool is_web_origin(std::string_view origin) noexcept {
@@ -129,8 +143,12 @@ base::Result<void> check_origin(const Request& request, const Site& own,
         iequals(origin.substr(scheme_end + 3), own.authority) &&
         (own.scheme.empty() || iequals(origin.substr(0, scheme_end), own.scheme)))
         return {};
-    return Error(Errc::origin_not_allowed, "Pages of `" + base::escaped(origin) +
-                                               "` may not ask here; the operator can allow that origin.");
+    return Error(
+        Errc::origin_not_allowed,
+        "Pages of `" + base::escaped(origin) + "` may not ask here. " +
+            (is_web ? "The operator can allow them: start the server with `--allowed-origin " +
+                          base::escaped(origin) + "` or ATOLL_ALLOWED_ORIGINS."
+                    : "`--allowed-origin` allows origins as https://app.example only, not this one."));
 }
 
 }  // namespace atl::http

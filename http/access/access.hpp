@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "http/access/client_address.hpp"
 #include "http/access/limit_changes.hpp"
@@ -14,26 +15,46 @@
 
 namespace atl::http {
 
-/// The rights of a principal in a conversation that it may open.
+/// What a principal may do with what it may open. A token of a conversation is for `read` or `chat`, a token
+/// of a sandbox for `files`, `terminal` or `preview`.
 enum class Scope : std::uint8_t {
-    full,  // a key
-    chat,  // a token: follow the stream, send messages and interrupts
-    read   // a token: follow the stream
+    full,      // a key
+    chat,      // a token: follow the stream, send messages and interrupts
+    read,      // a token: follow the stream
+    files,     // a token: read files and the archive, watch
+    terminal,  // a token: start processes, feed, signal, resize and read them
+    preview    // a token: see what listens inside, at the addresses of previews; no route
 };
+
+/// Whether a credential with the scope `has` opens what needs the scope `needed`.
+constexpr bool includes(Scope has, Scope needed) noexcept {
+    return has == Scope::full || has == needed || (has == Scope::chat && needed == Scope::read);
+}
 
 /// The sender of a request, as far as a handler has to know.
 struct Principal {
     std::string label;                           // of the key, for logs; never the key
     std::optional<std::string> user_id;          // set: sees only conversations of this user
     std::optional<std::string> conversation_id;  // set: a token, for this conversation only
+    std::optional<std::string> sandbox_id;       // set: a token, for this sandbox only
     Scope scope = Scope::full;
     std::string
         limited_as;  // the one key or token that limits count; empty: the server's own, without limits
     LimitChanges ceilings{};  // of the key itself (limit_ceilings.hpp)
+    // When the credential expires: the server then ends the streams that it opened. max: never.
+    base::SteadyTime expires_at = base::SteadyTime::max();
 
     /// Whether everything is open to it.
-    bool unrestricted() const noexcept { return !user_id && !conversation_id && scope == Scope::full; }
+    bool unrestricted() const noexcept { return !user_id && scope == Scope::full; }
+    /// Whether a stream token made it, whose bearer is not known.
+    bool is_token() const noexcept { return scope != Scope::full; }
 };
+
+/// The sender as a conversation's log names it: the key's user, else its label; empty for a token, whose
+/// bearer is not known.
+inline std::string sender_name(const Principal& principal) {
+    return principal.is_token() ? std::string() : principal.user_id.value_or(principal.label);
+}
 
 /// Keys that are kept somewhere and may come and go while the server runs.
 class KeyStore {
@@ -43,24 +64,31 @@ class KeyStore {
     virtual std::optional<Principal> find(std::string_view key) = 0;
 };
 
-/// Tells a request's principal. Implementations must not tell a wrong key from none.
+/// The detail of `unauthorized` for a token that is no good one.
+inline constexpr std::string_view k_wrong_token =
+    "The request carries a token that is not valid here: it is damaged, or it is for another conversation or "
+    "sandbox, for another scope, or of another server. POST /v1/conversations/{id}/tokens or "
+    "/v1/sandboxes/{id}/tokens makes a new one.";
+
+/// Tells a request's principal. An `unauthorized` has a detail where the request has credentials, and none
+/// where it has not. It must not tell what is wrong with a key.
 class Authenticator {
   public:
     virtual ~Authenticator() = default;
     /// Errors: unauthorized.
     virtual base::Result<Principal> authenticate(const Request& request) const = 0;
-    /// The same for a `?token=` on a route of this conversation. Errors: unauthorized, token_expired.
-    virtual base::Result<Principal> authenticate_token(std::string_view token,
-                                                       std::string_view conversation_id) const = 0;
+    /// The same for a `?token=` on a route of the conversation or sandbox `id`. Errors: unauthorized,
+    /// token_expired, token_mismatch. It asks neither whether there is such a thing nor which scope the route
+    /// needs.
+    virtual base::Result<Principal> authenticate_token(std::string_view token, std::string_view id) const = 0;
 };
 
 /// Tells stream tokens from anything else (stream_tokens.hpp).
 class TokenVerifier {
   public:
     virtual ~TokenVerifier() = default;
-    /// Errors: unauthorized, token_expired.
-    virtual base::Result<Principal> verify(std::string_view token,
-                                           std::string_view conversation_id) const = 0;
+    /// Errors: unauthorized, token_expired, token_mismatch.
+    virtual base::Result<Principal> verify(std::string_view token, std::string_view id) const = 0;
 };
 
 /// Accepts one key without restrictions, and the keys of a store, from `Authorization: Bearer KEY` or
@@ -71,8 +99,7 @@ class KeyAuthenticator final : public Authenticator {
     explicit KeyAuthenticator(std::string key, KeyStore* more = nullptr,
                               const TokenVerifier* tokens = nullptr);
     base::Result<Principal> authenticate(const Request& request) const override;
-    base::Result<Principal> authenticate_token(std::string_view token,
-                                               std::string_view conversation_id) const override;
+    base::Result<Principal> authenticate_token(std::string_view token, std::string_view id) const override;
 
   private:
     std::string key_;

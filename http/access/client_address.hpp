@@ -28,6 +28,7 @@ class TrustedProxies {
     bool add(std::string_view text);
 
     bool contains(const PeerAddress& peer) const noexcept;
+    bool is_empty() const noexcept { return prefixes_.empty() && !unix_; }
 
   private:
     std::vector<IpPrefix> prefixes_;

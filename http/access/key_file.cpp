@@ -300,7 +300,12 @@ std::optional<Principal> KeyFile::find(std::string_view key) {
     }
     if (found == nullptr)
         return std::nullopt;
-    return Principal{found->label, found->user_id, std::nullopt, Scope::full, found->id, found->ceilings};
+    Principal principal;
+    principal.label = found->label;
+    principal.user_id = found->user_id;
+    principal.limited_as = found->id;
+    principal.ceilings = found->ceilings;
+    return principal;
 }
 
 Result<std::vector<ApiKey>> read_key_file(const std::filesystem::path& path) {

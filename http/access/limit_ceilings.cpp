@@ -54,7 +54,8 @@ base::Result<void> check_ceilings(const LimitChanges& asked, const LimitChanges&
         if (value && ceiling && *value > *ceiling)
             return base::Error(base::Errc::limit_not_allowed,
                                "`limits." + std::string(limit.api) + "` is " + std::to_string(*value) +
-                                   "; the ceiling for this key is " + std::to_string(*ceiling) + ".");
+                                   "; the ceiling for this key is " + std::to_string(*ceiling) + ".")
+                .at("/limits/" + std::string(limit.api));
     }
     return {};
 }

@@ -18,18 +18,32 @@ using base::Error;
 constexpr std::size_t k_min_signing_key_bytes = 32;
 constexpr std::size_t k_signature_digits = 64;
 
-std::string_view name_of(Scope scope) noexcept {
-    return scope == Scope::chat ? "chat" : "read";
-}
-
 /// The signed text. It contains the version, so that a token of a later form never passes as this form.
-std::string claims_of(std::string_view conversation_id, Scope scope, std::int64_t expiry) {
+std::string claims_of(std::string_view id, Scope scope, std::int64_t expiry) {
     std::string claims("v1.");
-    claims.append(conversation_id).append(".").append(name_of(scope)).append(".");
+    claims.append(id).append(".").append(scope_name(scope)).append(".");
     return claims + std::to_string(expiry);
 }
 
 }  // namespace
+
+std::string_view scope_name(Scope scope) noexcept {
+    switch (scope) {
+        case Scope::full:
+            break;
+        case Scope::chat:
+            return "chat";
+        case Scope::read:
+            return "read";
+        case Scope::files:
+            return "files";
+        case Scope::terminal:
+            return "terminal";
+        case Scope::preview:
+            return "preview";
+    }
+    return "";
+}
 
 StreamTokens::StreamTokens(std::string signing_key, const base::Clock& clock)
     : signing_key_(std::move(signing_key)), clock_(clock) {
@@ -37,7 +51,7 @@ StreamTokens::StreamTokens(std::string signing_key, const base::Clock& clock)
         throw std::invalid_argument("the key that signs tokens is too short");
 }
 
-std::string StreamTokens::sign(std::string_view claims) const {
+std::string StreamTokens::signature_of(std::string_view claims) const {
     std::array<unsigned char, EVP_MAX_MD_SIZE> raw{};
     unsigned int size = 0;
     if (::HMAC(EVP_sha256(), signing_key_.data(), static_cast<int>(signing_key_.size()),
@@ -53,35 +67,47 @@ std::string StreamTokens::sign(std::string_view claims) const {
     return out;
 }
 
-StreamTokens::Issued StreamTokens::issue(std::string_view conversation_id, Scope scope,
-                                         std::chrono::seconds ttl) const {
-    const auto expires_at = std::chrono::floor<std::chrono::seconds>(clock_.wall_now()) + ttl;
-    const std::string claims = claims_of(conversation_id, scope, expires_at.time_since_epoch().count());
-    return {claims + '.' + sign(claims), expires_at};
+bool StreamTokens::is_signed(std::string_view claims, std::string_view signature) const {
+    const std::string expected = signature_of(claims);
+    // CRYPTO_memcmp(3) takes the same time wherever bytes differ.
+    return signature.size() == expected.size() &&
+           CRYPTO_memcmp(expected.data(), signature.data(), expected.size()) == 0;
 }
 
-base::Result<Principal> StreamTokens::verify(std::string_view token, std::string_view conversation_id) const {
+StreamTokens::Issued StreamTokens::issue(std::string_view id, Scope scope, std::chrono::seconds ttl) const {
+    const auto expires_at = std::chrono::floor<std::chrono::seconds>(clock_.wall_now()) + ttl;
+    const std::string claims = claims_of(id, scope, expires_at.time_since_epoch().count());
+    return {claims + '.' + signature_of(claims), expires_at};
+}
+
+base::Result<Principal> StreamTokens::verify(std::string_view token, std::string_view id) const {
     const auto dot = token.rfind('.');
     if (dot == std::string_view::npos || token.size() - dot - 1 != k_signature_digits)
-        return Error(Errc::unauthorized);
+        return Error(Errc::unauthorized, std::string(k_wrong_token));
     const auto claims = token.substr(0, dot);
-    const std::string signature = sign(claims);
-    // Nothing of the claims is believed before this; CRYPTO_memcmp(3) takes the same time wherever bytes
-    // differ.
-    if (CRYPTO_memcmp(signature.data(), token.data() + dot + 1, k_signature_digits) != 0)
-        return Error(Errc::unauthorized);
+    const std::string_view signature = token.substr(dot + 1);
+    // Nothing of the claims is believed before this.
+    if (!is_signed(claims, signature))
+        return Error(Errc::unauthorized, std::string(k_wrong_token));
     const auto expiry = parse_decimal(claims.substr(claims.rfind('.') + 1));
     if (!expiry)
-        return Error(Errc::unauthorized);
+        return Error(Errc::unauthorized, std::string(k_wrong_token));
     const auto seconds = static_cast<std::int64_t>(*expiry);
-    for (const Scope scope : {Scope::read, Scope::chat}) {
-        if (claims != claims_of(conversation_id, scope, seconds))
+    for (const Scope scope : {Scope::read, Scope::chat, Scope::files, Scope::terminal, Scope::preview}) {
+        if (claims != claims_of(id, scope, seconds))
             continue;
-        if (clock_.wall_now() >= base::WallTime(std::chrono::seconds(seconds)))
+        const auto left = base::WallTime(std::chrono::seconds(seconds)) - clock_.wall_now();
+        if (left <= base::Millis::zero())
             return Error(Errc::token_expired);
-        return Principal{"stream-token", std::nullopt, std::string(conversation_id), scope, signature};
+        Principal principal;
+        principal.label = "stream-token";
+        (is_of_sandbox(scope) ? principal.sandbox_id : principal.conversation_id) = id;
+        principal.scope = scope;
+        principal.limited_as = signature;
+        principal.expires_at = clock_.steady_now() + left;
+        return principal;
     }
-    return Error(Errc::unauthorized);
+    return Error(Errc::token_mismatch);
 }
 
 }  // namespace atl::http

@@ -1,6 +1,8 @@
-// Tokens that open one conversation's stream to a browser, whose EventSource and WebSocket cannot send a key:
-// signed, for one conversation, for a while, for reading or for chatting. A token is its own record:
-//     v1.CONVERSATION.SCOPE.EXPIRY.SIGNATURE     EXPIRY in seconds since 1970, SIGNATURE in hexadecimal
+// Tokens that open the streams of one conversation, or the files or processes of one sandbox, to a browser,
+// whose EventSource, WebSocket and links cannot send a key: signed, for one thing, for a while, for one
+// scope. A token is its own record:
+//     v1.ID.SCOPE.EXPIRY.SIGNATURE     EXPIRY in seconds since 1970, SIGNATURE in hexadecimal
+// ID is a conversation's with the scopes read and chat, and a sandbox's with files, terminal and preview.
 // The server stores no token, so only a new signing key can revoke one before its expiry.
 // Not here: reading a token from a request (session.cpp).
 #pragma once
@@ -15,6 +17,14 @@
 
 namespace atl::http {
 
+/// The word for it in requests and in a token; "" for full.
+std::string_view scope_name(Scope scope) noexcept;
+
+/// Whether a token of this scope is for a sandbox; else it is for a conversation.
+constexpr bool is_of_sandbox(Scope scope) noexcept {
+    return scope == Scope::files || scope == Scope::terminal || scope == Scope::preview;
+}
+
 class StreamTokens final : public TokenVerifier {
   public:
     /// `signing_key`: secret, 32 bytes or more, else it throws. `clock` must outlive this.
@@ -24,16 +34,22 @@ class StreamTokens final : public TokenVerifier {
         std::string token;
         base::WallTime expires_at;
     };
-    /// Precondition: `conversation_id` is an id, `scope` is read or chat.
-    Issued issue(std::string_view conversation_id, Scope scope, std::chrono::seconds ttl) const;
+    /// Precondition: `id` is the id of what `scope` is for, and `scope` is not full.
+    Issued issue(std::string_view id, Scope scope, std::chrono::seconds ttl) const;
 
-    /// The principal of the token's bearer. Errors: token_expired if the token was good for this
-    /// conversation, else unauthorized.
-    base::Result<Principal> verify(std::string_view token, std::string_view conversation_id) const override;
+    /// The principal of the token's bearer. It expires with the token, by the steady clock: a clock that is
+    /// set later does not change that. Errors: token_expired if the token was good for this id;
+    /// token_mismatch if it was signed here for another one, whether that time is over or not; else
+    /// unauthorized.
+    base::Result<Principal> verify(std::string_view token, std::string_view id) const override;
+
+    /// HMAC-SHA256 of `claims` in hexadecimal, for other records with this key: what it signs must not begin
+    /// as a token does.
+    std::string signature_of(std::string_view claims) const;
+    /// Whether `signature` is that of `claims`, in a time that does not tell where it differs.
+    bool is_signed(std::string_view claims, std::string_view signature) const;
 
   private:
-    std::string sign(std::string_view claims) const;
-
     std::string signing_key_;
     const base::Clock& clock_;
 };

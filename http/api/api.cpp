@@ -43,8 +43,15 @@ Router make_router(Api& api) {
     move_into(routes, token_routes(api));
     move_into(routes, sandbox_routes(api));
     move_into(routes, sandbox_report_routes(api));
+    move_into(routes, file_routes(api));
+    move_into(routes, file_change_routes(api));
+    move_into(routes, archive_routes(api));
+    move_into(routes, watch_routes(api));
+    move_into(routes, tool_routes(api));
+    move_into(routes, exec_routes(api));
+    move_into(routes, process_routes(api));
     move_into(routes, system_routes(api));
-    move_into(routes, console_routes());
+    move_into(routes, console_routes(api.system.preview_frames));
     for (Route& route : routes)
         guard_route(api, route);
     const auto document = std::make_shared<std::string>();
@@ -53,9 +60,9 @@ Router make_router(Api& api) {
     description.pattern = "/openapi.json";
     description.name = "getOpenApi";
     description.summary = "This description.";
-    description.responses = {{200, "The OpenAPI 3.1 document.", "AnyObject"}};
+    description.responses = {{200, "The OpenAPI 3.1 document.", "OpenApi"}};
     description.handler = [document](RequestContext&) { return async_send_document(document); };
-    description.user_keys = UserKeys::allowed;
+    description.auth = Auth::open;
     guard_route(api, description);
     routes.push_back(std::move(description));
     *document = openapi_document(routes, api.system.version);

@@ -1,15 +1,19 @@
 // The routes of the API and the services that they use. Handlers are free functions over Api and
 // RequestContext: they read the form, call the core, write the view. Where to look: conversations.cpp,
 // turns.cpp (messages and events), conversation_socket.cpp (the WebSocket), tokens.cpp, sandboxes.cpp,
-// sandbox_reports.cpp, system.cpp.
+// sandbox_reports.cpp, exec.cpp, processes.cpp, files.cpp, file_changes.cpp, archive.cpp, watch.cpp,
+// tools.cpp, system.cpp.
 #pragma once
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
+#include "core/base/limits.hpp"
 #include "core/base/loop_meter.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/sandbox/types.hpp"
@@ -17,6 +21,10 @@
 #include "http/access/limit_settings.hpp"
 #include "http/access/subscribers.hpp"
 #include "http/server/router.hpp"
+
+namespace atl::execution {
+class Executions;
+}
 
 namespace atl::http {
 
@@ -42,20 +50,27 @@ struct SystemInfo {
     std::string warm_pause = "none";                         // the mechanism of freezing: cgroup2, cgroup1
     std::size_t orphans = 0;                    // workspaces that no record names, as the start found them
     std::function<base::Result<void>()> ready;  // an error says why no work can be taken now
-    const base::LoopMeter* loop = nullptr;      // of the server's loop, while it is measured
+    std::function<std::string(const std::string& sandbox_id, std::uint16_t first_port)>
+        public_url;                // of previews, ends in "/"; empty: there are none
+    std::string preview_frames{};  // where they are: sources of a Content-Security-Policy; empty: nowhere
+    const base::LoopMeter* loop = nullptr;  // of the server's loop, while it is measured
+    base::Millis heartbeat_interval = base::k_heartbeat_interval;  // of silence in a stream
 };
 
 class Metrics;
 class SharedDeflate;
 class StreamTokens;
+class UnattendedCalls;
 
 struct Api {
     conversation::Manager& conversations;
     SystemInfo system;
-    const StreamTokens* tokens = nullptr;  // without: no route makes tokens
-    SharedDeflate* deflate = nullptr;      // without: no WebSocket is compressed
-    const Metrics* metrics = nullptr;      // without: /metrics is empty
-    SubscriberCounts subscribers;          // now
+    const StreamTokens* tokens = nullptr;              // without: no route makes tokens
+    SharedDeflate* deflate = nullptr;                  // without: no WebSocket is compressed
+    const Metrics* metrics = nullptr;                  // without: /metrics is empty
+    SubscriberCounts subscribers;                      // now
+    std::shared_ptr<UnattendedCalls> unattended = {};  // made with the routes that need it
+    execution::Executions* executions = nullptr;       // without: programs are not run
 };
 
 /// All routes, /openapi.json among them. `api` must outlive the router.
@@ -67,6 +82,14 @@ std::vector<Route> socket_routes(Api& api);
 std::vector<Route> token_routes(Api& api);
 std::vector<Route> sandbox_routes(Api& api);
 std::vector<Route> sandbox_report_routes(Api& api);
+std::vector<Route> file_routes(Api& api);
+std::vector<Route> file_change_routes(Api& api);
+std::vector<Route> archive_routes(Api& api);
+std::vector<Route> watch_routes(Api& api);
+std::vector<Route> tool_routes(Api& api);
+std::vector<Route> exec_routes(Api& api);
+std::vector<Route> process_routes(Api& api);
+std::vector<Route> execution_routes(Api& api);
 std::vector<Route> system_routes(Api& api);
 
 /// A route's handler, bound to `api`, which must outlive it.

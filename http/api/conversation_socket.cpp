@@ -25,22 +25,20 @@ std::function<Result<void>()> frame_limit(const RequestContext& context) {
     };
 }
 
-WebSocketActions actions_on(Api& api, const std::string& id) {
+WebSocketActions actions_on(Api& api, const std::string& id, const std::string& by) {
     WebSocketActions actions;
-    // The events of the turn tell the result, after their commit.
-    actions.message = [&api, id](std::string content, std::string key, WebSocketActions::Reply reply) {
-        api.conversations.message(
-            id, std::move(content), std::move(key), Manager::MessageReply::at_once,
-            [reply = std::move(reply)](Result<TurnTicket> ticket) {
-                reply(ticket.has_error() ? Result<void>(ticket.error()) : Result<void>());
-            });
+    actions.message = [&api, id, by](std::string content, std::string key, Manager::MessageReply when,
+                                     WebSocketActions::Reply reply) {
+        api.conversations.message(id, {std::move(content), std::move(key), by}, when, std::move(reply));
     };
     // Its feed follows the conversation, so that is loaded, and the answer comes from inside the call.
-    actions.interrupt = [&api, id]() -> Result<void> {
-        const auto answer = std::make_shared<Result<void>>();
+    actions.interrupt = [&api, id]() -> Result<TurnTicket> {
+        const auto answer = std::make_shared<Result<TurnTicket>>(TurnTicket{});
         api.conversations.interrupt(id, [answer](const Result<conversation::View>& done) {
             if (done.has_error())
                 *answer = done.error();
+            else
+                *answer = TurnTicket{done->record.last_turn, done->record.last_seq, false};
         });
         return *answer;
     };
@@ -52,17 +50,17 @@ WebSocketActions no_actions() {
     const base::Error refusal(Errc::read_only_token,
                               "This token is for reading; get one with the scope chat.");
     WebSocketActions actions;
-    actions.message = [refusal](std::string, std::string, const WebSocketActions::Reply& reply) {
-        reply(refusal);
-    };
-    actions.interrupt = [refusal]() -> Result<void> { return refusal; };
+    actions.message = [refusal](std::string, std::string, Manager::MessageReply,
+                                const WebSocketActions::Reply& reply) { reply(refusal); };
+    actions.interrupt = [refusal]() -> Result<TurnTicket> { return refusal; };
     return actions;
 }
 
-/// A browser reads no status of a refused handshake, but it does read a close frame.
-class ExpiredFeed final : public EventFeed {
+/// Ends the WebSocket with an error at once: a browser's page reads no status of a refused handshake, but it
+/// does read a close frame.
+class RefusedFeed final : public EventFeed {
   public:
-    ExpiredFeed(base::Error error, std::uint64_t after) : error_(std::move(error)), after_(after) {}
+    RefusedFeed(base::Error error, std::uint64_t after) : error_(std::move(error)), after_(after) {}
     Result<conversation::Batch> next(std::size_t) override { return error_; }
     void on_wake(StreamWake) override {}
     std::uint64_t cursor() const noexcept override { return after_; }
@@ -83,9 +81,12 @@ Task<Result<std::unique_ptr<EventFeed>>> async_open_feed(Api& api, RequestContex
     if (subscription.has_value())
         co_return std::unique_ptr<EventFeed>(
             std::make_unique<SubscriptionFeed>(std::move(*subscription), std::move(lease)));
-    if (subscription.error().code() != Errc::seq_expired)
+    // A token was made for a conversation that was there.
+    const bool is_removed = context.principal.is_token() && subscription.error().code() == Errc::not_found;
+    if (subscription.error().code() != Errc::seq_expired && !is_removed)
         co_return subscription.error();
-    co_return std::unique_ptr<EventFeed>(std::make_unique<ExpiredFeed>(subscription.error(), after));
+    const base::Error error = is_removed ? base::Error(Errc::conversation_ended) : subscription.error();
+    co_return std::unique_ptr<EventFeed>(std::make_unique<RefusedFeed>(error, after));
 }
 
 Task<Result<Response>> async_open_socket(Api& api, RequestContext& context) {
@@ -109,11 +110,12 @@ Task<Result<Response>> async_open_socket(Api& api, RequestContext& context) {
     if (feed.has_error())
         co_return feed.error();
     const bool reads_only = context.principal.scope == Scope::read;
-    WebSocketActions actions = reads_only ? no_actions() : actions_on(api, *id);
+    WebSocketActions actions =
+        reads_only ? no_actions() : actions_on(api, *id, sender_name(context.principal));
     actions.admit_frame = frame_limit(context);
     auto session = std::make_unique<WebSocketSession>(
         std::move(*feed), std::move(actions), reads_only ? k_reader_frame_bytes : base::k_max_body_bytes,
-        agreement->compression == Compression::deflate ? api.deflate : nullptr);
+        agreement->compression == Compression::deflate ? api.deflate : nullptr, context.principal.expires_at);
     co_return accept_handshake(context.request, *agreement, std::move(session));
 }
 
@@ -126,16 +128,21 @@ std::vector<Route> socket_routes(Api& api) {
     socket.pattern = "/v1/conversations/{id}/ws";
     socket.name = "openWebSocket";
     socket.summary =
-        "A WebSocket: each text frame of the server is one Event from `after` on, live, or `rejected`; the "
-        "client's are ClientFrame. permessage-deflate is spoken where it is offered. A close frame's reason "
-        "is `{code, after}`.";
+        "A WebSocket: each text frame of the server is one Event from `after` on, live, or Accepted or "
+        "Rejected; the client's are ClientFrame. permessage-deflate is spoken where it is offered. A close "
+        "frame's reason is `{code, after, detail?}`. A bad or expired token gets the WebSocket and the close "
+        "code 4401, one for something else 4403.";
     socket.handler = bind_handler(api, async_open_socket);
     socket.query = {
         {"after", R"({"type":"integer","minimum":0,"default":0})", "Only events with a greater seq."},
         k_token_parameter};
     socket.auth = Auth::token_or_key;
-    socket.headers = {"Upgrade", "Sec-WebSocket-Key", "Sec-WebSocket-Version", k_extensions_field};
-    socket.responses = {{101, "The WebSocket.", ""}};
+    socket.opens = Opens::websocket;
+    socket.headers = {{"Upgrade", "`websocket`."},
+                      {"Sec-WebSocket-Key", "16 random bytes as base64 (RFC 6455)."},
+                      {"Sec-WebSocket-Version", "`13`."},
+                      {k_extensions_field, "The extensions that the client offers: permessage-deflate."}};
+    socket.responses = {{101, "The WebSocket.", "WebSocketFrames"}};
     socket.errors = {Errc::not_found, Errc::invalid_field, Errc::upgrade_required, Errc::storage_failed,
                      Errc::too_many_streams};
     return routes;

@@ -2,6 +2,7 @@
 #include "http/access/limit_ceilings.hpp"
 #include "http/api/api.hpp"
 #include "http/api/forms.hpp"
+#include "http/api/list_query.hpp"
 #include "http/api/ownership.hpp"
 #include "http/api/views.hpp"
 
@@ -15,10 +16,21 @@ using base::Task;
 using conversation::Manager;
 using conversation::View;
 
-Result<Response> respond(const Result<View>& view) {
+/// The conversation, with the content of its open turn; without it if that cannot be read any more: the
+/// request itself has been done.
+Task<Result<Response>> async_respond(Api& api, RequestContext& context, Result<View> view) {
     if (view.has_error())
-        return view.error();
-    return json_response(conversation_json(*view));
+        co_return view.error();
+    if (view->open_turn && !view->open_turn->start) {
+        using conversation::EventPtr;
+        auto read = [&](Manager::Reply<EventPtr> reply) {
+            api.conversations.read_start(*view, std::move(reply));
+        };
+        const auto start = co_await context.async_reply<EventPtr>(read);
+        if (start.has_value())
+            view->open_turn->start = *start;
+    }
+    co_return json_response(conversation_json(*view, api.system.public_url));
 }
 
 Task<Result<Response>> async_create(Api& api, RequestContext& context) {
@@ -33,46 +45,29 @@ Task<Result<Response>> async_create(Api& api, RequestContext& context) {
         co_return open.error();
     if (auto claimed = claim_user(context.principal, form->user_id); claimed.has_error())
         co_return claimed.error();
+    const auto key = read_idempotency_key(context.request);
+    if (key.has_error())
+        co_return key.error();
+    if (!key->empty()) {
+        // Those of one user, or of one key without a user; an Idempotency-Key has no line break.
+        const Principal& sender = context.principal;
+        form->idempotency_key =
+            (sender.user_id ? "u" + *sender.user_id : "k" + sender.limited_as) + '\n' + *key;
+        form->fingerprint = body->dump();
+    }
     auto start = [&](Manager::Reply<View> reply) {
         api.conversations.create(std::move(*form), std::move(reply));
     };
     const auto view = co_await context.async_reply<View>(start);
     if (view.has_error())
         co_return view.error();
-    Response response = json_response(conversation_json(*view), 201);
+    Response response = json_response(conversation_json(*view, api.system.public_url), 201);
     response.headers.emplace_back("Location", "/v1/conversations/" + view->record.id);
     co_return response;
 }
 
-Result<conversation::ListQuery> list_query(const RequestContext& context) {
-    conversation::ListQuery query;
-    const auto limit = context.query_integer("limit", k_page_range);
-    if (limit.has_error())
-        return limit.error();
-    query.limit = limit->value_or(base::k_default_page_items);
-    if (const std::string* status = context.query_value("status")) {
-        query.status = conversation::parse_status(*status);
-        if (!query.status)
-            return Error(Errc::invalid_field,
-                         "The query parameter `status` must be a status of a conversation.");
-    }
-    if (const std::string* user_id = context.query_value("userId"))
-        query.user_id = *user_id;
-    if (const std::string* cursor = context.query_value("cursor"))
-        query.cursor = *cursor;
-    if (auto claimed = claim_user(context.principal, query.user_id); claimed.has_error())
-        return claimed.error();
-    if (const std::string* order = context.query_value("order")) {
-        if (*order != "oldest" && *order != "newest")
-            return Error(Errc::invalid_field, "The query parameter `order` must be oldest or newest.");
-        if (*order == "newest")
-            query.order = conversation::ListOrder::newest_first;
-    }
-    return query;
-}
-
 Task<Result<Response>> async_list(Api& api, RequestContext& context) {
-    const auto query = list_query(context);
+    const auto query = read_list_query(context);
     if (query.has_error())
         co_return query.error();
     using Page = conversation::Page<View>;
@@ -84,7 +79,7 @@ Task<Result<Response>> async_list(Api& api, RequestContext& context) {
     base::JsonWriter json(out);
     json.begin_object().key("conversations").begin_array();
     for (const View& view : page->items)
-        write_conversation(json, view);
+        write_conversation(json, view, TurnContent::left_out, api.system.public_url);
     json.end_array().key("next");
     if (page->next.empty())
         json.null();
@@ -99,8 +94,8 @@ Task<Result<Response>> async_get(Api& api, RequestContext& context) {
     if (id.has_error())
         co_return id.error();
     auto start = [&](Manager::Reply<View> reply) { api.conversations.get(*id, std::move(reply)); };
-    const auto view = co_await context.async_reply<View>(start);
-    co_return respond(view);
+    auto view = co_await context.async_reply<View>(start);
+    co_return co_await async_respond(api, context, std::move(view));
 }
 
 Task<Result<Response>> async_patch(Api& api, RequestContext& context) {
@@ -118,14 +113,17 @@ Task<Result<Response>> async_patch(Api& api, RequestContext& context) {
     if (before.has_error())
         co_return before.error();
     conversation::PatchRequest patch;
+    patch.title = form->title;
     patch.metadata = form->metadata;
     if (form->limits)
         patch.limits = form->limits->applied_to(before->limits);
+    patch.preview = form->preview;
+    patch.read_before_edit = form->read_before_edit;
     patch.idle_seconds = form->idle_seconds;
     patch.ttl_seconds = form->ttl_seconds;
     auto start = [&](Manager::Reply<View> reply) { api.conversations.patch(*id, patch, std::move(reply)); };
-    const auto changed = co_await context.async_reply<View>(start);
-    co_return respond(changed);
+    auto changed = co_await context.async_reply<View>(start);
+    co_return co_await async_respond(api, context, std::move(changed));
 }
 
 Task<Result<Response>> async_remove(Api& api, RequestContext& context) {
@@ -141,13 +139,37 @@ Task<Result<Response>> async_remove(Api& api, RequestContext& context) {
     co_return response;
 }
 
+Task<Result<Response>> async_erase_user(Api& api, RequestContext& context) {
+    const std::string* const named = context.query_value("userId");
+    if (named == nullptr || named->empty())
+        co_return Error(
+            Errc::invalid_field,
+            "The query parameter `userId` must name the user whose conversations and sandboxes are "
+            "to be removed.");
+    std::optional<std::string> user_id = *named;
+    if (auto claimed = claim_user(context.principal, user_id); claimed.has_error())
+        co_return claimed.error();
+    using conversation::ErasedUser;
+    auto start = [&](Manager::Reply<ErasedUser> reply) {
+        api.conversations.erase_user(*user_id, std::move(reply));
+    };
+    const auto erased = co_await context.async_reply<ErasedUser>(start);
+    if (erased.has_error())
+        co_return erased.error();
+    std::string out;
+    base::JsonWriter json(out);
+    json.begin_object().key("conversations").number(erased->conversations);
+    json.key("sandboxes").number(erased->sandboxes).end_object();
+    co_return json_response(std::move(out));
+}
+
 Task<Result<Response>> async_interrupt(Api& api, RequestContext& context) {
     const auto id = id_param(context);
     if (id.has_error())
         co_return id.error();
     auto start = [&](Manager::Reply<View> reply) { api.conversations.interrupt(*id, std::move(reply)); };
-    const auto view = co_await context.async_reply<View>(start);
-    co_return respond(view);
+    auto view = co_await context.async_reply<View>(start);
+    co_return co_await async_respond(api, context, std::move(view));
 }
 
 Task<Result<Response>> async_pause(Api& api, RequestContext& context) {
@@ -161,8 +183,8 @@ Task<Result<Response>> async_pause(Api& api, RequestContext& context) {
     if (mode.has_error())
         co_return mode.error();
     auto start = [&](Manager::Reply<View> reply) { api.conversations.pause(*id, *mode, std::move(reply)); };
-    const auto view = co_await context.async_reply<View>(start);
-    co_return respond(view);
+    auto view = co_await context.async_reply<View>(start);
+    co_return co_await async_respond(api, context, std::move(view));
 }
 
 Task<Result<Response>> async_resume(Api& api, RequestContext& context) {
@@ -170,8 +192,8 @@ Task<Result<Response>> async_resume(Api& api, RequestContext& context) {
     if (id.has_error())
         co_return id.error();
     auto start = [&](Manager::Reply<View> reply) { api.conversations.resume(*id, std::move(reply)); };
-    const auto view = co_await context.async_reply<View>(start);
-    co_return respond(view);
+    auto view = co_await context.async_reply<View>(start);
+    co_return co_await async_respond(api, context, std::move(view));
 }
 
 Route route(Api& api, Method method, std::string_view pattern, std::string_view name, ApiHandler handler) {
@@ -194,12 +216,16 @@ Route create_route(Api& api) {
     made.summary = "Creates a conversation with its sandbox; answers when that is ready.";
     made.body = BodyKind::optional_json;
     made.request_schema = "CreateConversation";
+    made.headers = {k_idempotency_parameter};
     made.responses = {{201, "The conversation, ready.", "Conversation"}};
-    made.errors = {Errc::unknown_agent,         Errc::invalid_env,      Errc::network_not_allowed,
-                   Errc::sandbox_failed,        Errc::capacity,         Errc::storage_failed,
-                   Errc::shutting_down,         Errc::host_unsupported, Errc::bridge_failed,
-                   Errc::deadline_exceeded,     Errc::user_not_allowed, Errc::limit_not_allowed,
-                   Errc::too_many_conversations};
+    made.errors = {Errc::unknown_agent,          Errc::invalid_env,
+                   Errc::network_not_allowed,    Errc::sandbox_failed,
+                   Errc::agent_failed,           Errc::capacity,
+                   Errc::storage_failed,         Errc::shutting_down,
+                   Errc::host_unsupported,       Errc::bridge_failed,
+                   Errc::deadline_exceeded,      Errc::user_not_allowed,
+                   Errc::limit_not_allowed,      Errc::too_many_conversations,
+                   Errc::idempotency_key_reused, Errc::conversation_ended};
     made.user_keys = UserKeys::allowed;
     return made;
 }
@@ -207,14 +233,23 @@ Route create_route(Api& api) {
 Route list_route(Api& api) {
     Route made = route(api, Method::get, "/v1/conversations", "listConversations", async_list);
     made.summary = "Lists conversations, page by page.";
-    made.query = {
-        {"status", R"({"$ref":"#/components/schemas/ConversationStatus"})", "Only those of this status."},
-        {"userId", R"({"type":"string"})", "Only those of this user."},
-        {"limit", R"({"type":"integer","minimum":1,"maximum":10000,"default":100})", "Items in a page."},
-        {"cursor", R"({"type":"string"})", "`next` of the page before, in the same order."},
-        {"order", R"({"enum":["oldest","newest"],"default":"oldest"})", "Which come first."}};
+    made.query = list_parameters();
     made.responses = {{200, "A page.", "ConversationPage"}};
-    made.errors = {Errc::invalid_field, Errc::user_not_allowed};
+    made.errors = {Errc::invalid_field, Errc::user_not_allowed, Errc::storage_failed};
+    made.user_keys = UserKeys::allowed;
+    return made;
+}
+
+Route erase_route(Api& api) {
+    Route made =
+        route(api, Method::delete_, "/v1/conversations", "deleteConversationsOfUser", async_erase_user);
+    made.summary =
+        "Removes all that is kept of a user: conversations, ended ones too, and sandboxes; answers when "
+        "nothing of it can be read any more. What is made meanwhile may stay. After an error it may be "
+        "repeated.";
+    made.query = {{"userId", R"({"type":"string","minLength":1})", "The user.", false, true}};
+    made.responses = {{200, "How much was removed.", "ErasedUser"}};
+    made.errors = {Errc::invalid_field, Errc::user_not_allowed, Errc::storage_failed, Errc::shutting_down};
     made.user_keys = UserKeys::allowed;
     return made;
 }
@@ -226,6 +261,7 @@ std::vector<Route> conversation_routes(Api& api) {
     std::vector<Route> routes;
     routes.push_back(create_route(api));
     routes.push_back(list_route(api));
+    routes.push_back(erase_route(api));
 
     Route get = route(api, Method::get, k_one, "getConversation", async_get);
     get.summary = "One conversation.";
@@ -233,7 +269,7 @@ std::vector<Route> conversation_routes(Api& api) {
     routes.push_back(std::move(get));
 
     Route patch = route(api, Method::patch, k_one, "patchConversation", async_patch);
-    patch.summary = "Changes metadata, limits or timers.";
+    patch.summary = "Changes the title, metadata (a merge patch, RFC 7396), limits, preview or timers.";
     patch.body = BodyKind::json;
     patch.request_schema = "PatchConversation";
     patch.responses = {{200, "The conversation as changed.", "Conversation"}};
@@ -266,8 +302,9 @@ std::vector<Route> conversation_routes(Api& api) {
 
     Route resume = action_route(api, "/v1/conversations/{id}/resume", "resumeConversation", async_resume);
     resume.summary = "Lets a frozen sandbox go on, or starts it again; answers when it is ready.";
-    resume.errors.insert(resume.errors.end(), {Errc::sandbox_failed, Errc::capacity, Errc::host_unsupported,
-                                               Errc::bridge_failed, Errc::deadline_exceeded});
+    resume.errors.insert(resume.errors.end(),
+                         {Errc::sandbox_failed, Errc::agent_failed, Errc::capacity, Errc::host_unsupported,
+                          Errc::bridge_failed, Errc::deadline_exceeded});
     routes.push_back(std::move(resume));
     return routes;
 }

@@ -16,19 +16,43 @@ using base::Error;
 // How long a browser waits before it reconnects, in milliseconds.
 constexpr std::string_view k_retry_hint = "retry: 1000\n\n";
 
+constexpr std::string_view k_stream_closed = "stream_closed";
+
+std::string_view advice_for(Errc reason) noexcept {
+    if (reason == Errc::token_expired)
+        return "The token's time is over. Get a new one, and go on after the last event that you saw.";
+    return "Reconnect and go on after the last event that you saw.";
+}
+
 }  // namespace
 
-void write_sse_event(std::string& out, const conversation::Event& event) {
+void write_sse_event(std::string& out, const conversation::Event& event, EventNames names) {
     const auto type = to_string(event.type);
     constexpr std::size_t k_frame_bytes = 48;
     if (out.capacity() - out.size() < event.json.size() + type.size() + k_frame_bytes)
         out.reserve(2 * out.capacity() + event.json.size() + type.size() + k_frame_bytes);
-    fmt::format_to(std::back_inserter(out), "id: {}\nevent: ", event.seq);
-    out.append(type).append("\ndata: ").append(event.json).append("\n\n");
+    fmt::format_to(std::back_inserter(out), "id: {}\n", event.seq);
+    if (names == EventNames::types)
+        out.append("event: ").append(type).append("\n");
+    out.append("data: ").append(event.json).append("\n\n");
 }
 
-EventStream::EventStream(std::unique_ptr<EventFeed> feed, std::uint64_t turn)
-    : feed_(std::move(feed)), turn_(turn) {}
+void write_stream_closed(std::string& out, const Error& reason, std::uint64_t after, EventNames names) {
+    if (names == EventNames::types)
+        out.append("event: ").append(k_stream_closed).append("\n");
+    out += "data: ";
+    base::JsonWriter json(out);
+    json.begin_object();
+    json.key("type").string(k_stream_closed);
+    json.key("code").string(base::code_name(reason.code()));
+    json.key("detail").string(reason.detail());
+    json.key("after").number(after);
+    json.end_object();
+    out += "\n\n";
+}
+
+EventStream::EventStream(std::unique_ptr<EventFeed> feed, std::uint64_t turn, EventNames names)
+    : feed_(std::move(feed)), turn_(turn), names_(names) {}
 
 BodyStream::State EventStream::pull(std::string& out, std::size_t limit_bytes) {
     if (!begun_ && turn_ == 0)
@@ -38,19 +62,19 @@ BodyStream::State EventStream::pull(std::string& out, std::size_t limit_bytes) {
     while (scanned_bytes < limit_bytes) {
         const auto batch = feed_->next(limit_bytes - scanned_bytes);
         if (batch.has_error()) {
-            write_closed(batch.error(), out);
+            close(batch.error(), out);
             return State::finished;
         }
         for (const auto& event : batch->events) {
             scanned_bytes += event->cost_bytes();
             if (turn_ != 0 && event->turn != turn_)
                 continue;
-            write_sse_event(out, *event);
+            write_sse_event(out, *event, names_);
             if (turn_ != 0 && event->type == conversation::EventType::done)
                 return State::finished;
         }
         if (batch->gone) {
-            write_closed(Error(Errc::conversation_ended, "The conversation was removed."), out);
+            close(Error(Errc::conversation_ended, "The conversation was removed."), out);
             return State::finished;
         }
         if (batch->events.empty())
@@ -64,26 +88,19 @@ void EventStream::heartbeat(std::string& out) {
 }
 
 void EventStream::end_early(Errc reason, std::string& out) {
-    write_closed(Error(reason, "Reconnect and go on after the last event that you saw."), out);
+    close(Error(reason, std::string(advice_for(reason))), out);
 }
 
-void EventStream::write_closed(const Error& reason, std::string& out) const {
-    out += "event: stream_closed\ndata: ";
-    base::JsonWriter json(out);
-    json.begin_object();
-    json.key("code").string(base::code_name(reason.code()));
-    json.key("detail").string(reason.detail());
-    json.key("after").number(feed_->cursor());
-    json.end_object();
-    out += "\n\n";
+void EventStream::close(const Error& reason, std::string& out) const {
+    write_stream_closed(out, reason, feed_->cursor(), names_);
 }
 
-Response event_stream_response(std::unique_ptr<EventFeed> feed, std::uint64_t turn) {
+Response event_stream_response(std::unique_ptr<EventFeed> feed, std::uint64_t turn, EventNames names) {
     Response response;
     response.content_type = k_event_stream_type;
     // nginx buffers responses unless told otherwise; events are meant to arrive one by one.
     response.headers.emplace_back("X-Accel-Buffering", "no");
-    response.stream = std::make_unique<EventStream>(std::move(feed), turn);
+    response.stream = std::make_unique<EventStream>(std::move(feed), turn, names);
     return response;
 }
 

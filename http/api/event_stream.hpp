@@ -1,7 +1,9 @@
 // A conversation's events as Server-Sent Events (WHATWG HTML, section 9.2): the events after a cursor, live,
 // either all of them or one turn up to its `done`. Every frame with an id is an event of the log, so a client
 // resumes from the last id that it has seen. If a stream ends for another reason than its `done`, its last
-// frame is `stream_closed {code, detail, after}` without an id.
+// frame is `stream_closed {code, detail, after}` without an id. Every frame's data is an object with `type`.
+// No frame has an `event:` field unless the client asks for it: EventSource.onmessage then gets them all, and
+// an agent's event `error` does not look like a broken connection.
 #pragma once
 
 #include <functional>
@@ -12,6 +14,7 @@
 #include "core/conversation/subscription.hpp"
 #include "core/conversation/types.hpp"
 #include "http/access/client_limits.hpp"
+#include "http/server/router.hpp"
 #include "http/wire/message.hpp"
 
 namespace atl::http {
@@ -43,13 +46,26 @@ class SubscriptionFeed final : public EventFeed {
 
 inline constexpr std::string_view k_event_stream_type = "text/event-stream";
 
-/// Appends `id: N\nevent: TYPE\ndata: {json}\n\n`. An event's JSON is one line.
-void write_sse_event(std::string& out, const conversation::Event& event);
+/// Whether frames have an `event:` field with the type: `?named=1`.
+enum class EventNames : std::uint8_t { none, types };
+
+/// What a route with such a stream has among its query parameters.
+inline constexpr QueryParameter k_named_parameter{
+    "named", R"({"type":"integer","minimum":0,"maximum":1,"default":0})",
+    "1: each frame of an event stream has an `event:` field with its type."};
+/// Errors: invalid_field.
+base::Result<EventNames> event_names(const RequestContext& context);
+
+/// Appends `id: N\ndata: {json}\n\n`, with names `event: TYPE` between them. An event's JSON is one line.
+void write_sse_event(std::string& out, const conversation::Event& event, EventNames names);
+/// Appends `data: {"type":"stream_closed","code","detail","after"}\n\n`, with names `event: stream_closed`
+/// before it.
+void write_stream_closed(std::string& out, const base::Error& reason, std::uint64_t after, EventNames names);
 
 class EventStream final : public BodyStream {
   public:
     /// Every event until the conversation is gone. `turn` not 0: only this turn's, until its `done`.
-    EventStream(std::unique_ptr<EventFeed> feed, std::uint64_t turn);
+    EventStream(std::unique_ptr<EventFeed> feed, std::uint64_t turn, EventNames names);
 
     State pull(std::string& out, std::size_t limit_bytes) override;
     void on_wake(StreamWake wake) override { feed_->on_wake(std::move(wake)); }
@@ -57,15 +73,16 @@ class EventStream final : public BodyStream {
     void end_early(base::Errc reason, std::string& out) override;
 
   private:
-    void write_closed(const base::Error& reason, std::string& out) const;
+    void close(const base::Error& reason, std::string& out) const;
 
     std::unique_ptr<EventFeed> feed_;
     std::uint64_t turn_;
+    EventNames names_;
     bool begun_ = false;
 };
 
 /// A 200 that streams.
-Response event_stream_response(std::unique_ptr<EventFeed> feed, std::uint64_t turn);
+Response event_stream_response(std::unique_ptr<EventFeed> feed, std::uint64_t turn, EventNames names);
 
 /// The seq from which a client resumes: Last-Event-ID if the request has it, since a browser sends it when it
 /// reconnects with the same URL, else `after`. Errors: invalid_request for an id that is no number.

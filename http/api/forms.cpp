@@ -1,6 +1,13 @@
 #include "http/api/forms.hpp"
 
+#include <algorithm>
+#include <vector>
+
+#include "core/base/json_writer.hpp"
 #include "http/access/limit_ceilings.hpp"
+#include "http/access/stream_tokens.hpp"
+#include "http/api/preview_form.hpp"
+#include "http/wire/text.hpp"
 
 namespace atl::http {
 namespace {
@@ -47,25 +54,6 @@ std::optional<LimitChanges> read_limits(ObjectReader& reader, const LimitChanges
     return changes;
 }
 
-sandbox::Environment read_env(ObjectReader& reader) {
-    sandbox::Environment env;
-    const Json* value = reader.object("env");
-    if (value == nullptr)
-        return env;
-    if (value->size() > base::k_max_env_entries) {
-        reader.fail("env", "at most " + std::to_string(base::k_max_env_entries) + " variables");
-        return env;
-    }
-    for (const auto& [name, text] : value->items()) {
-        if (!text.is_string()) {
-            reader.fail("env", "an object of strings");
-            return env;
-        }
-        env.emplace_back(name, text.get<std::string>());
-    }
-    return env;
-}
-
 sandbox::NetworkMode read_network(ObjectReader& reader) {
     const auto text = reader.string("network", k_max_agent_name_bytes);
     if (!text)
@@ -74,6 +62,17 @@ sandbox::NetworkMode read_network(ObjectReader& reader) {
     if (!mode)
         reader.fail("network", "\"none\" or \"host\"");
     return mode.value_or(sandbox::NetworkMode::none);
+}
+
+/// `readBeforeEdit` of the member `tools`, if both are there.
+std::optional<bool> read_tools(ObjectReader& reader) {
+    const Json* value = reader.object("tools");
+    if (value == nullptr)
+        return std::nullopt;
+    ObjectReader tools(*value, "tools.");
+    const auto read_before_edit = tools.boolean("readBeforeEdit");
+    keep_error(reader, tools.finish());
+    return read_before_edit;
 }
 
 // A string without NUL, which C programs down the line would take for its end.
@@ -117,6 +116,25 @@ std::string read_content(ObjectReader& reader) {
 
 }  // namespace
 
+sandbox::Environment read_env(ObjectReader& reader) {
+    sandbox::Environment env;
+    const Json* value = reader.object("env");
+    if (value == nullptr)
+        return env;
+    if (value->size() > base::k_max_env_entries) {
+        reader.fail("env", "at most " + std::to_string(base::k_max_env_entries) + " variables");
+        return env;
+    }
+    for (const auto& [name, text] : value->items()) {
+        if (!text.is_string()) {
+            reader.fail("env", "an object of strings");
+            return env;
+        }
+        env.emplace_back(name, text.get<std::string>());
+    }
+    return env;
+}
+
 sandbox::Limits LimitChanges::applied_to(sandbox::Limits limits) const noexcept {
     limits.memory_mb = memory_mb.value_or(limits.memory_mb);
     limits.cpu_percent = cpu_percent.value_or(limits.cpu_percent);
@@ -127,17 +145,31 @@ sandbox::Limits LimitChanges::applied_to(sandbox::Limits limits) const noexcept 
     return limits;
 }
 
+base::Result<std::string> read_idempotency_key(const Request& request) {
+    if (!request.has_header("Idempotency-Key"))
+        return std::string();
+    const auto key = request.header("Idempotency-Key");
+    if (!is_visible_ascii(key, base::k_max_idempotency_key_bytes))
+        return Error(Errc::invalid_request, "Idempotency-Key must be 1 to " +
+                                                std::to_string(base::k_max_idempotency_key_bytes) +
+                                                " visible ASCII characters.");
+    return std::string(key);
+}
+
 base::Result<conversation::CreateRequest> read_create_form(const Json& body, const LimitChanges& ceilings,
                                                            const sandbox::Limits& defaults) {
     ObjectReader reader(body);
     conversation::CreateRequest request;
     request.agent = read_text(reader, "agent", k_max_agent_name_bytes).value_or("");
+    request.title = read_text(reader, "title", base::k_max_title_bytes);
     request.user_id = read_text(reader, "userId", base::k_max_user_id_bytes);
     request.metadata = read_metadata(reader).value_or("{}");
     request.env = read_env(reader);
     request.limits =
         read_limits(reader, ceilings).value_or(LimitChanges{}).applied_to(lowered_to(ceilings, defaults));
     request.network = read_network(reader);
+    request.preview = read_preview(reader).applied_to({});
+    request.tools.read_before_edit = read_tools(reader).value_or(false);
     request.idle_seconds = read_u32(reader, "idleSeconds", k_seconds_range);
     request.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
     if (auto result = reader.finish(); result.has_error())
@@ -148,8 +180,12 @@ base::Result<conversation::CreateRequest> read_create_form(const Json& body, con
 base::Result<PatchForm> read_patch_form(const Json& body, const LimitChanges& ceilings) {
     ObjectReader reader(body);
     PatchForm form;
+    form.title =
+        reader.is_null("title") ? std::string() : read_text(reader, "title", base::k_max_title_bytes);
     form.metadata = read_metadata(reader);
     form.limits = read_limits(reader, ceilings);
+    form.preview = read_preview(reader);
+    form.read_before_edit = read_tools(reader);
     form.idle_seconds = read_u32(reader, "idleSeconds", k_seconds_range);
     form.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
     if (auto result = reader.finish(); result.has_error())
@@ -162,26 +198,36 @@ base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json
                                                                       const sandbox::Limits& defaults) {
     ObjectReader reader(body);
     conversation::Manager::SandboxRequest request;
+    request.user_id = read_text(reader, "userId", base::k_max_user_id_bytes);
     request.metadata = read_metadata(reader).value_or("{}");
     request.env = read_env(reader);
     request.limits =
         read_limits(reader, ceilings).value_or(LimitChanges{}).applied_to(lowered_to(ceilings, defaults));
     request.network = read_network(reader);
+    request.preview = read_preview(reader).applied_to({});
     request.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
     if (auto result = reader.finish(); result.has_error())
         return result.error();
     return request;
 }
 
-base::Result<TokenForm> read_token_form(const Json& body) {
+base::Result<TokenForm> read_token_form(const Json& body, TokenOf of) {
     ObjectReader reader(body);
     TokenForm form;
     if (const auto ttl = reader.integer("ttlSeconds", k_token_ttl_range))
         form.ttl = std::chrono::seconds(*ttl);
+    std::vector<Scope> scopes{Scope::files, Scope::terminal, Scope::preview};
+    if (of == TokenOf::conversation)
+        scopes.insert(scopes.end(), {Scope::read, Scope::chat});
     const auto scope = reader.string("scope", k_max_agent_name_bytes);
-    if (scope && *scope != "read" && *scope != "chat")
-        reader.fail("scope", "\"read\" or \"chat\"");
-    form.scope = scope == "chat" ? Scope::chat : Scope::read;
+    const auto named = std::find_if(scopes.begin(), scopes.end(),
+                                    [&](Scope one) { return scope && *scope == scope_name(one); });
+    if (named != scopes.end())
+        form.scope = *named;
+    else if (scope || of == TokenOf::sandbox)
+        reader.fail("scope", of == TokenOf::sandbox
+                                 ? "\"files\", \"terminal\" or \"preview\""
+                                 : "\"read\", \"chat\", \"files\", \"terminal\" or \"preview\"");
     if (auto result = reader.finish(); result.has_error())
         return result.error();
     return form;
@@ -205,9 +251,35 @@ base::Result<std::string> read_message_form(const Json& body) {
     return content;
 }
 
+std::optional<std::string> frame_id(const Json& body) {
+    const auto found = body.is_object() ? body.find("id") : body.end();
+    if (found == body.end())
+        return std::nullopt;
+    if (found->is_string()) {
+        const auto& text = found->get_ref<const std::string&>();
+        if (text.empty() || text.size() > base::k_max_frame_id_bytes)
+            return std::nullopt;
+        std::string out;
+        base::JsonWriter(out).string(text);
+        return out;
+    }
+    const bool is_too_great =
+        found->is_number_unsigned() && found->get<std::uint64_t>() > base::k_max_frame_id;
+    if (!found->is_number_integer() || is_too_great)
+        return std::nullopt;
+    const auto number = found->get<std::int64_t>();
+    return number < -base::k_max_frame_id ? std::nullopt : std::optional(std::to_string(number));
+}
+
 base::Result<ClientFrame> read_client_frame(const Json& body) {
     ObjectReader reader(body);
     ClientFrame frame;
+    if (reader.any("id") != nullptr) {
+        if (auto id = frame_id(body))
+            frame.id = std::move(*id);
+        else
+            reader.fail("id", "a string of 1 to 128 bytes or an integer of at most 53 bits");
+    }
     const auto type = reader.string("type", k_max_frame_type_bytes);
     if (type == "message") {
         frame.kind = ClientFrame::Kind::message;

@@ -14,6 +14,7 @@
 #include "http/access/limit_changes.hpp"
 #include "http/access/limit_ranges.hpp"
 #include "http/wire/json_reader.hpp"
+#include "http/wire/message.hpp"
 
 namespace atl::http {
 
@@ -31,12 +32,19 @@ struct TokenForm {
 };
 
 struct PatchForm {
+    std::optional<std::string> title;  // empty: none from now on
     std::optional<std::string> metadata;
     std::optional<LimitChanges> limits;
+    sandbox::PreviewChanges preview;
+    std::optional<bool> read_before_edit;
     std::optional<std::uint32_t> idle_seconds;
     std::optional<std::uint32_t> ttl_seconds;
 };
 
+/// The member `env`: an object of strings. What it may name, sandbox::check_env() says.
+sandbox::Environment read_env(ObjectReader& reader);
+/// The Idempotency-Key of a request; empty if it has none. Errors: invalid_request.
+base::Result<std::string> read_idempotency_key(const Request& request);
 /// `ceilings` are those of the request's key: a limit above its ceiling is refused (limit_not_allowed). A
 /// limit that the body does not name gets its value in `defaults`, or its ceiling if that is lower.
 base::Result<conversation::CreateRequest> read_create_form(const Json& body,
@@ -46,18 +54,25 @@ base::Result<PatchForm> read_patch_form(const Json& body, const LimitChanges& ce
 base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json& body,
                                                                       const LimitChanges& ceilings = {},
                                                                       const sandbox::Limits& defaults = {});
-base::Result<TokenForm> read_token_form(const Json& body);
+/// What a token is for: a conversation's may be of any scope, and reads unless it says otherwise; a sandbox's
+/// is for its files, its terminal or its preview, and must say which.
+enum class TokenOf : std::uint8_t { conversation, sandbox };
+base::Result<TokenForm> read_token_form(const Json& body, TokenOf of);
 base::Result<conversation::PauseMode> read_pause_form(const Json& body);
 /// The text of `{content: string | [{type:"text", text}]}`; several parts are joined by line ends.
 base::Result<std::string> read_message_form(const Json& body);
-/// The request in a client's WebSocket frame: `{type:"message", content, idempotencyKey?}`, content as above,
-/// or `{type:"interrupt"}`.
+/// The request in a client's WebSocket frame: `{type:"message", content, idempotencyKey?, id?}`, content as
+/// above, or `{type:"interrupt", id?}`.
 struct ClientFrame {
     enum class Kind : std::uint8_t { message, interrupt };
     Kind kind = Kind::interrupt;
     std::string content;
     std::string idempotency_key;
+    std::string id;  // as the text of JSON; empty: none
 };
 base::Result<ClientFrame> read_client_frame(const Json& body);
+/// The text of the frame's `id`, also of a frame that is wrong otherwise. Nothing if it has none, or one that
+/// is neither a string of 1 to k_max_frame_id_bytes bytes nor an integer up to k_max_frame_id of either sign.
+std::optional<std::string> frame_id(const Json& body);
 
 }  // namespace atl::http

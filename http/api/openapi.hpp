@@ -1,5 +1,6 @@
-// The OpenAPI document, made from the routing table and the component schemas: it has exactly the routes of
-// the table.
+// The OpenAPI document, made from the routing table, the component schemas and the recorded examples: it has
+// exactly the routes of the table. Problems that several routes share are components. Not here: frames of
+// streams, for which OpenAPI has no place; schemas that say so stand for them (frame_schemas.cpp).
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -23,9 +23,9 @@ Task<Result<void>> async_check_conversation(Api& api, RequestContext& context, s
     if (principal.unrestricted())
         co_return Result<void>();
     // A token was checked against the path already, so it opens only its own conversation.
-    if (principal.conversation_id) {
+    if (principal.is_token()) {
         if (principal.conversation_id != id)
-            co_return Error(Errc::unauthorized);
+            co_return Error(Errc::unauthorized, std::string(k_wrong_token));
         co_return Result<void>();
     }
     if (!base::is_id(id))
@@ -40,18 +40,6 @@ Task<Result<void>> async_check_conversation(Api& api, RequestContext& context, s
     co_return Result<void>();
 }
 
-Task<Result<void>> async_check_sandbox(Api& api, RequestContext& context, std::string id) {
-    if (context.principal.unrestricted())
-        co_return Result<void>();
-    if (!base::is_id(id))
-        co_return Error(Errc::not_found);
-    auto look = [&](Reply<SandboxView> reply) { api.conversations.get_sandbox(id, std::move(reply)); };
-    const auto view = co_await context.async_reply<SandboxView>(look);
-    if (view.has_error())
-        co_return view.error().code() == Errc::not_found ? Error(Errc::not_found) : view.error();
-    co_return co_await async_check_conversation(api, context, view->record.conversation_id);
-}
-
 Task<Result<void>> async_check_unrestricted(RequestContext& context) {
     if (!context.principal.unrestricted())
         co_return Error(Errc::key_restricted);
@@ -59,6 +47,27 @@ Task<Result<void>> async_check_unrestricted(RequestContext& context) {
 }
 
 }  // namespace
+
+Task<Result<void>> async_check_sandbox(Api& api, RequestContext& context, std::string id) {
+    if (context.principal.unrestricted())
+        co_return Result<void>();
+    if (context.principal.is_token()) {
+        if (context.principal.sandbox_id != id)
+            co_return Error(Errc::unauthorized, std::string(k_wrong_token));
+        co_return Result<void>();
+    }
+    if (!base::is_id(id))
+        co_return Error(Errc::not_found);
+    auto look = [&](Reply<SandboxView> reply) { api.conversations.get_sandbox(id, std::move(reply)); };
+    const auto view = co_await context.async_reply<SandboxView>(look);
+    if (view.has_error())
+        co_return view.error().code() == Errc::not_found ? Error(Errc::not_found) : view.error();
+    if (!view->record.conversation_id.empty())
+        co_return co_await async_check_conversation(api, context, view->record.conversation_id);
+    if (view->record.user_id != context.principal.user_id)
+        co_return Error(Errc::not_found);
+    co_return Result<void>();
+}
 
 void guard_route(Api& api, Route& route) {
     if (route.auth == Auth::open || route.user_keys == UserKeys::allowed)

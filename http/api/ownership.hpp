@@ -3,14 +3,15 @@
 //     /v1/conversations/{id}…   the conversation's user must be the key's
 //     /v1/sandboxes/{id}…       the user of the sandbox's conversation must be
 //     any other                 refused, unless the route says UserKeys::allowed and keeps to the user itself
-// A stream token opens only the routes of its own conversation that take tokens. A conversation of another
-// user answers not_found, exactly like one that does not exist.
+// A stream token opens only the routes of its own conversation or sandbox that take tokens of its scope. A
+// conversation of another user answers not_found, exactly like one that does not exist.
 #pragma once
 
 #include <optional>
 #include <string>
 
 #include "core/base/error.hpp"
+#include "core/base/task.hpp"
 #include "http/access/access.hpp"
 #include "http/api/api.hpp"
 #include "http/server/router.hpp"
@@ -19,6 +20,10 @@ namespace atl::http {
 
 /// Sets the route's guard and adds the errors that it gives. `api` must outlive the route.
 void guard_route(Api& api, Route& route);
+
+/// Whether the request's key reaches the sandbox `id`, for a route whose path does not name it. Errors:
+/// not_found, likewise for an unknown one; storage_failed.
+base::Task<base::Result<void>> async_check_sandbox(Api& api, RequestContext& context, std::string id);
 
 /// Checks the user in a body or a query: an absent user becomes the key's user, another user is refused. A
 /// key without a user may name any user. Errors: user_not_allowed.

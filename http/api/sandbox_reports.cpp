@@ -4,6 +4,7 @@
 #include "http/api/api.hpp"
 #include "http/api/forms.hpp"
 #include "http/api/views.hpp"
+#include "http/wire/download.hpp"
 
 namespace atl::http {
 namespace {
@@ -52,7 +53,11 @@ Task<Result<Response>> async_logs(Api& api, RequestContext& context) {
     const auto page = co_await context.async_reply<sandbox::LogPage>(start);
     if (page.has_error())
         co_return page.error();
-    co_return json_response(log_page_json(*page));
+    // It holds what the sandbox wrote.
+    Response response = json_response(log_page_json(*page));
+    forbid_scripts(response);
+    response.headers.emplace_back("Content-Disposition", content_disposition("attachment", "log.json"));
+    co_return response;
 }
 
 }  // namespace

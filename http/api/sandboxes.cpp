@@ -22,6 +22,8 @@ Task<Result<Response>> async_create(Api& api, RequestContext& context) {
                                   api.conversations.default_limits());
     if (form.has_error())
         co_return form.error();
+    if (auto claimed = claim_user(context.principal, form->user_id); claimed.has_error())
+        co_return claimed.error();
     if (auto open = check_network(context.principal, form->network); open.has_error())
         co_return open.error();
     auto start = [&](Manager::Reply<SandboxView> reply) {
@@ -30,7 +32,7 @@ Task<Result<Response>> async_create(Api& api, RequestContext& context) {
     const auto view = co_await context.async_reply<SandboxView>(start);
     if (view.has_error())
         co_return view.error();
-    Response response = json_response(sandbox_json(*view), 201);
+    Response response = json_response(sandbox_json(*view, api.system.public_url), 201);
     response.headers.emplace_back("Location", "/v1/sandboxes/" + view->record.id);
     co_return response;
 }
@@ -39,12 +41,17 @@ Task<Result<Response>> async_list(Api& api, RequestContext& context) {
     const auto limit = context.query_integer("limit", k_page_range);
     if (limit.has_error())
         co_return limit.error();
-    const std::string* given_cursor = context.query_value("cursor");
-    const std::string cursor = given_cursor == nullptr ? std::string() : *given_cursor;
+    conversation::SandboxQuery query;
+    query.limit = limit->value_or(base::k_default_page_items);
+    if (const std::string* cursor = context.query_value("cursor"))
+        query.cursor = *cursor;
+    if (const std::string* user_id = context.query_value("userId"))
+        query.user_id = *user_id;
+    if (auto claimed = claim_user(context.principal, query.user_id); claimed.has_error())
+        co_return claimed.error();
     using Page = conversation::Page<SandboxView>;
     auto start = [&](Manager::Reply<Page> reply) {
-        api.conversations.list_sandboxes(limit->value_or(base::k_default_page_items), cursor,
-                                         std::move(reply));
+        api.conversations.list_sandboxes(query, std::move(reply));
     };
     const auto page = co_await context.async_reply<Page>(start);
     if (page.has_error())
@@ -53,7 +60,7 @@ Task<Result<Response>> async_list(Api& api, RequestContext& context) {
     base::JsonWriter json(out);
     json.begin_object().key("sandboxes").begin_array();
     for (const SandboxView& view : page->items)
-        write_sandbox(json, view);
+        write_sandbox(json, view, api.system.public_url);
     json.end_array().key("next");
     if (page->next.empty())
         json.null();
@@ -73,7 +80,7 @@ Task<Result<Response>> async_get(Api& api, RequestContext& context) {
     const auto view = co_await context.async_reply<SandboxView>(start);
     if (view.has_error())
         co_return view.error();
-    co_return json_response(sandbox_json(*view));
+    co_return json_response(sandbox_json(*view, api.system.public_url));
 }
 
 Task<Result<Response>> async_remove(Api& api, RequestContext& context) {
@@ -96,10 +103,20 @@ Route create_route(Api& api) {
     made.body = BodyKind::optional_json;
     made.request_schema = "CreateSandbox";
     made.responses = {{201, "The sandbox, ready.", "Sandbox"}};
-    made.errors = {
-        Errc::invalid_env,   Errc::network_not_allowed, Errc::sandbox_failed,   Errc::sandbox_gone,
-        Errc::capacity,      Errc::storage_failed,      Errc::shutting_down,    Errc::host_unsupported,
-        Errc::bridge_failed, Errc::deadline_exceeded,   Errc::limit_not_allowed};
+    made.errors = {Errc::invalid_env,
+                   Errc::network_not_allowed,
+                   Errc::sandbox_failed,
+                   Errc::sandbox_gone,
+                   Errc::capacity,
+                   Errc::storage_failed,
+                   Errc::shutting_down,
+                   Errc::host_unsupported,
+                   Errc::bridge_failed,
+                   Errc::deadline_exceeded,
+                   Errc::limit_not_allowed,
+                   Errc::user_not_allowed,
+                   Errc::too_many_conversations};
+    made.user_keys = UserKeys::allowed;
     return made;
 }
 
@@ -107,10 +124,12 @@ Route list_route(Api& api) {
     Route made{Method::get, "/v1/sandboxes", "listSandboxes", "Lists sandboxes, page by page.",
                bind_handler(api, async_list)};
     made.query = {
+        {"userId", R"({"type":"string"})", "Only those of this user, and of this user's conversations."},
         {"limit", R"({"type":"integer","minimum":1,"maximum":10000,"default":100})", "Items in a page."},
         {"cursor", R"({"type":"string"})", "`next` of the page before."}};
     made.responses = {{200, "A page.", "SandboxPage"}};
-    made.errors = {Errc::invalid_field};
+    made.errors = {Errc::invalid_field, Errc::user_not_allowed, Errc::storage_failed};
+    made.user_keys = UserKeys::allowed;
     return made;
 }
 

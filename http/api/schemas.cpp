@@ -1,312 +1,187 @@
-// The component schemas of the OpenAPI document. Ranges come from forms.hpp and core/base/limits.hpp, so the
-// document has the ranges that the server checks; tests compare the fields with the forms and the views.
-#include "http/access/limit_ceilings.hpp"
+// The component schemas of the OpenAPI document: bodies of requests, and the whole list. Ranges come from
+// forms.hpp and core/base/limits.hpp, so the document has the ranges that the server checks; tests compare
+// the fields with the forms and the views.
 #include "http/api/forms.hpp"
 #include "http/api/openapi.hpp"
+#include "http/api/preview_form.hpp"
+#include "http/api/schema_parts.hpp"
 
 namespace atl::http {
 namespace {
 
-using OrderedJson = nlohmann::ordered_json;
-
-enum class Members : std::uint8_t { optional, required };
-
-OrderedJson integer(IntRange range) {
-    return OrderedJson{{"type", "integer"}, {"minimum", range.least}, {"maximum", range.most}};
+Schema environment() {
+    return Schema{{"type", "object"},
+                  {"maxProperties", base::k_max_env_entries},
+                  {"propertyNames", {{"pattern", "^[A-Za-z_][A-Za-z0-9_]*$"}}},
+                  {"additionalProperties", text()}};
 }
 
-OrderedJson counter() {
-    return OrderedJson{{"type", "integer"}, {"minimum", 0}};
+Property user_id() {
+    return {"userId",
+            "The user of your product that it is for. A key with a user may leave it out or name that user.",
+            text_up_to(base::k_max_user_id_bytes)};
 }
-OrderedJson text() {
-    return OrderedJson{{"type", "string"}};
+Property metadata() {
+    return {"metadata", "What you want to keep with it, at most 16 KiB of JSON. The server does not read it.",
+            any_object()};
 }
-OrderedJson nullable_counter() {
-    OrderedJson out = counter();
-    out["type"] = OrderedJson::array({"integer", "null"});
-    return out;
+Property environment_of_all() {
+    return {"env", "Environment variables of every program inside, at most 128 and 32 KiB. Never told again.",
+            environment()};
 }
-
-OrderedJson nullable_text() {
-    return OrderedJson{{"type", {"string", "null"}}};
+Property limit_changes() {
+    return {"limits", "Limits that differ from the defaults.", ref("LimitChanges")};
 }
-OrderedJson time() {
-    return OrderedJson{{"type", "string"}, {"format", "date-time"}};
+Property network() {
+    return {"network", "The network inside; `none` unless it is named.", ref("Network")};
 }
-OrderedJson any_object() {
-    return OrderedJson{{"type", "object"}};
+Property preview() {
+    return {"preview", "What its preview shows, and to whom.", ref("PreviewChanges")};
 }
-OrderedJson list_of(OrderedJson items) {
-    return OrderedJson{{"type", "array"}, {"items", std::move(items)}};
+Property tools() {
+    return {"tools", "How the filesystem tools work in its sandbox.", ref("ToolChanges")};
 }
-OrderedJson ref(const std::string& name) {
-    return OrderedJson{{"$ref", "#/components/schemas/" + name}};
+Property idle_seconds() {
+    return {"idleSeconds", "Seconds without a turn after which it is paused; 0: never.",
+            integer(k_seconds_range)};
 }
-
-OrderedJson text_up_to(std::size_t bytes) {
-    return OrderedJson{{"type", "string"}, {"minLength", 1}, {"maxLength", bytes}};
-}
-
-OrderedJson one_of(std::initializer_list<const char*> words) {
-    OrderedJson list = OrderedJson::array();
-    for (const char* word : words)
-        list.push_back(word);
-    return OrderedJson{{"enum", std::move(list)}};
+Property ttl_seconds() {
+    return {"ttlSeconds", "Seconds after which it is ended and its workspace removed; 0: never.",
+            integer(k_seconds_range)};
 }
 
-OrderedJson object(Members members, std::initializer_list<std::pair<const char*, OrderedJson>> properties) {
-    OrderedJson out{{"type", "object"}};
-    OrderedJson names = OrderedJson::array();
-    for (const auto& [name, schema] : properties) {
-        out["properties"][name] = schema;
-        names.push_back(name);
-    }
-    if (members == Members::required)
-        out["required"] = std::move(names);
-    else
-        out["additionalProperties"] = false;
-    return out;
+void add_creates(Schema& out) {
+    out["ToolChanges"] = described(
+        object(Members::optional,
+               {{"readBeforeEdit",
+                 "Whether an edit of a file that was not read in this generation of the sandbox, or that "
+                 "changed since it was read, is refused as FILE_CHANGED. False unless it is set.",
+                 flag()}}),
+        "How the filesystem tools are to work; what is not named stays.");
+    out["CreateConversation"] = described(
+        object(Members::optional,
+               {{"agent", "The agent that answers; the server's default unless it is named.",
+                 text_up_to(k_max_agent_name_bytes)},
+                {"title", "A title for lists, at most 512 bytes.", text_up_to(base::k_max_title_bytes)},
+                user_id(),
+                metadata(),
+                environment_of_all(),
+                limit_changes(),
+                network(),
+                preview(),
+                tools(),
+                idle_seconds(),
+                ttl_seconds()}),
+        "A new conversation. An empty body takes all defaults.");
+    out["CreateSandbox"] =
+        described(object(Members::optional, {user_id(), metadata(), environment_of_all(), limit_changes(),
+                                             network(), preview(), ttl_seconds()}),
+                  "A new sandbox without a conversation. An empty body takes all defaults.");
 }
 
-OrderedJson ceilings() {
-    OrderedJson out = object(Members::required, {});
-    for (const LimitName& limit : limit_names()) {
-        out["properties"][std::string(limit.api)] = nullable_counter();
-        out["required"].push_back(limit.api);
-    }
-    return out;
+void add_changes(Schema& out) {
+    Schema title = text_up_to(base::k_max_title_bytes);
+    title["type"] = {"string", "null"};
+    out["PatchConversation"] = described(
+        object(Members::optional,
+               {{"title", "A new title, at most 512 bytes; null removes it.", std::move(title)},
+                {"metadata",
+                 "A merge patch (RFC 7396): a member that is null is removed, one that is not named stays.",
+                 any_object()},
+                limit_changes(),
+                preview(),
+                tools(),
+                idle_seconds(),
+                ttl_seconds()}),
+        "The members to change; what is not named stays.");
+    Schema mode = one_of({"cold", "warm"});
+    mode["default"] = "cold";
+    out["PauseConversation"] = described(
+        object(Members::optional,
+               {{"mode",
+                 "Cold: the sandbox is ended, its workspace kept. Warm: it is frozen for some time, with "
+                 "all its processes, where the server can.",
+                 std::move(mode)}}),
+        "How to pause.");
+    Schema ttl = integer(k_token_ttl_range);
+    ttl["default"] = base::k_default_token_ttl.count();
+    Schema scope = one_of({"read", "chat", "files", "terminal", "preview"});
+    scope["default"] = "read";
+    const Property seconds{"ttlSeconds", "Seconds for which the token is good.", std::move(ttl)};
+    out["CreateStreamToken"] = described(
+        object(Members::optional,
+               {seconds,
+                {"scope",
+                 "Read: follow. Chat: also send messages and interrupt, on a WebSocket. Files: read the "
+                 "files of the conversation's sandbox. Terminal: start and use its processes. Preview: "
+                 "see what listens on its ports.",
+                 std::move(scope)}}),
+        "A new stream token. An empty body takes all defaults.");
+    out["CreateSandboxToken"] =
+        described(object(Members::optional,
+                         {seconds,
+                          {"scope",
+                           "Files: read files, their archive and their changes. Terminal: start "
+                           "and use processes. Preview: see what listens on its ports.",
+                           one_of({"files", "terminal", "preview"})}},
+                         {"scope"}),
+                  "A new token for the files, the terminal or the preview of a sandbox.");
 }
 
-OrderedJson network() {
-    return one_of({"none", "host"});
-}
-
-OrderedJson environment() {
-    return OrderedJson{{"type", "object"},
-                       {"maxProperties", base::k_max_env_entries},
-                       {"propertyNames", {{"pattern", "^[A-Za-z_][A-Za-z0-9_]*$"}}},
-                       {"additionalProperties", text()}};
-}
-
-OrderedJson message_content() {
-    OrderedJson part =
-        object(Members::optional, {{"type", OrderedJson{{"const", "text"}}}, {"text", text()}});
-    part["required"] = {"type", "text"};
-    OrderedJson parts = list_of(std::move(part));
+void add_message(Schema& out) {
+    const Schema part = object(
+        Members::optional, {{"type", "The kind of part.", constant("text")}, {"text", "Its text.", text()}},
+        {"type", "text"});
+    Schema parts = list_of(described(part, "A part of a message."));
     parts["minItems"] = 1;
-    OrderedJson content;
-    content["oneOf"] = {text_up_to(base::k_max_body_bytes), std::move(parts)};
-    return content;
-}
-
-void add_requests(OrderedJson& out) {
-    out["LimitChanges"] = object(Members::optional, {{"memoryMb", integer(k_memory_mb_range)},
-                                                     {"cpuPercent", integer(k_cpu_percent_range)},
-                                                     {"diskMb", integer(k_disk_mb_range)},
-                                                     {"maxProcesses", integer(k_max_processes_range)},
-                                                     {"maxSockets", integer(k_max_sockets_range)},
-                                                     {"maxOpenFiles", integer(k_max_open_files_range)}});
-    out["CreateConversation"] = object(Members::optional, {{"agent", text_up_to(k_max_agent_name_bytes)},
-                                                           {"userId", text_up_to(base::k_max_user_id_bytes)},
-                                                           {"metadata", any_object()},
-                                                           {"env", environment()},
-                                                           {"limits", ref("LimitChanges")},
-                                                           {"network", network()},
-                                                           {"idleSeconds", integer(k_seconds_range)},
-                                                           {"ttlSeconds", integer(k_seconds_range)}});
-    out["PatchConversation"] = object(Members::optional, {{"metadata", any_object()},
-                                                          {"limits", ref("LimitChanges")},
-                                                          {"idleSeconds", integer(k_seconds_range)},
-                                                          {"ttlSeconds", integer(k_seconds_range)}});
-    out["CreateStreamToken"] = object(
-        Members::optional, {{"ttlSeconds", integer(k_token_ttl_range)}, {"scope", one_of({"read", "chat"})}});
-    out["CreateStreamToken"]["properties"]["ttlSeconds"]["default"] = base::k_default_token_ttl.count();
-    out["CreateStreamToken"]["properties"]["scope"]["default"] = "read";
-    out["PauseConversation"] = object(Members::optional, {{"mode", one_of({"cold", "warm"})}});
-    out["PauseConversation"]["properties"]["mode"]["default"] = "cold";
-    out["CreateSandbox"] = object(Members::optional, {{"metadata", any_object()},
-                                                      {"env", environment()},
-                                                      {"limits", ref("LimitChanges")},
-                                                      {"network", network()},
-                                                      {"ttlSeconds", integer(k_seconds_range)}});
-    out["PostMessage"] = object(Members::optional, {{"content", message_content()}});
-    out["PostMessage"]["required"] = OrderedJson::array({"content"});
-}
-
-void add_parts(OrderedJson& out) {
-    out["Limits"] = object(Members::required, {{"memoryMb", integer(k_memory_mb_range)},
-                                               {"cpuPercent", integer(k_cpu_percent_range)},
-                                               {"diskMb", integer(k_disk_mb_range)},
-                                               {"maxProcesses", integer(k_max_processes_range)},
-                                               {"maxSockets", integer(k_max_sockets_range)},
-                                               {"maxOpenFiles", integer(k_max_open_files_range)}});
-    out["Enforcement"] = object(Members::required, {{"filesystem", text()},
-                                                    {"network", text()},
-                                                    {"syscalls", text()},
-                                                    {"uid", text()},
-                                                    {"memory", text()},
-                                                    {"cpu", text()},
-                                                    {"processes", text()},
-                                                    {"sockets", one_of({"count", "none"})},
-                                                    {"disk", text()}});
-    out["ConversationStatus"] = one_of({"starting", "active", "paused", "ended", "error"});
-    out["SandboxStatus"] = one_of({"pending", "ready", "frozen", "failed", "terminated"});
-    out["StatusReason"] = one_of({"user", "idle", "oom", "disk", "crash", "evicted", "server_restart"});
-    out["StatusReason"]["enum"].push_back(nullptr);
-}
-
-void add_resources(OrderedJson& out) {
-    out["Conversation"] = object(Members::required, {{"id", text()},
-                                                     {"agent", text()},
-                                                     {"status", ref("ConversationStatus")},
-                                                     {"statusReason", ref("StatusReason")},
-                                                     {"userId", nullable_text()},
-                                                     {"sandboxId", text()},
-                                                     {"generation", counter()},
-                                                     {"sandboxStatus", ref("SandboxStatus")},
-                                                     {"sandboxCreatedAt", time()},
-                                                     {"sandboxPublicUrl", nullable_text()},
-                                                     {"limits", ref("Limits")},
-                                                     {"network", network()},
-                                                     {"metadata", any_object()},
-                                                     {"idleSeconds", integer(k_seconds_range)},
-                                                     {"ttlSeconds", integer(k_seconds_range)},
-                                                     {"createdAt", time()},
-                                                     {"lastActiveAt", time()},
-                                                     {"firstSeq", counter()},
-                                                     {"lastSeq", counter()},
-                                                     {"enforcement", ref("Enforcement")}});
-    out["Sandbox"] = object(Members::required, {{"id", text()},
-                                                {"conversationId", nullable_text()},
-                                                {"generation", counter()},
-                                                {"status", ref("SandboxStatus")},
-                                                {"sandboxPublicUrl", nullable_text()},
-                                                {"limits", ref("Limits")},
-                                                {"network", network()},
-                                                {"metadata", any_object()},
-                                                {"ttlSeconds", integer(k_seconds_range)},
-                                                {"createdAt", time()},
-                                                {"enforcement", ref("Enforcement")}});
-    out["Pressure"] = object(Members::required, {{"someUs", counter()}, {"fullUs", counter()}});
-    out["Pressure"]["type"] = {"object", "null"};
-    out["SandboxMetrics"] = object(
-        Members::required,
-        {{"at", time()},
-         {"generation", counter()},
-         {"status", ref("SandboxStatus")},
-         {"memory", object(Members::required, {{"usedBytes", nullable_counter()},
-                                               {"limitBytes", counter()},
-                                               {"peakBytes", nullable_counter()}})},
-         {"cpu", object(Members::required, {{"usageUs", nullable_counter()}, {"limitPercent", counter()}})},
-         {"processes", nullable_counter()},
-         {"maxProcesses", counter()},
-         {"sockets", nullable_counter()},
-         {"maxSockets", counter()},
-         {"disk", object(Members::required, {{"usedBytes", nullable_counter()},
-                                             {"inodes", nullable_counter()},
-                                             {"limitBytes", counter()}})},
-         {"pressure",
-          object(Members::required,
-                 {{"memory", ref("Pressure")}, {"cpu", ref("Pressure")}, {"io", ref("Pressure")}})}});
-    out["SandboxLogEntry"] = object(Members::required, {{"seq", counter()},
-                                                        {"at", time()},
-                                                        {"stream", one_of({"output", "system"})},
-                                                        {"generation", counter()},
-                                                        {"text", text()}});
-    out["SandboxLog"] =
-        object(Members::required,
-               {{"entries", list_of(ref("SandboxLogEntry"))}, {"firstSeq", counter()}, {"next", counter()}});
-    out["ConversationPage"] = object(
-        Members::required, {{"conversations", list_of(ref("Conversation"))}, {"next", nullable_text()}});
-    out["SandboxPage"] =
-        object(Members::required, {{"sandboxes", list_of(ref("Sandbox"))}, {"next", nullable_text()}});
-}
-
-void add_events(OrderedJson& out) {
-    out["Event"] = object(Members::required, {{"seq", counter()},
-                                              {"type", text()},
-                                              {"at", time()},
-                                              {"turn", nullable_text()},
-                                              {"data", any_object()}});
-    out["EventPage"] = object(Members::required, {{"events", list_of(ref("Event"))}, {"next", counter()}});
-    out["EventStream"] = text();
-    out["EventStream"]["description"] =
-        "Server-Sent Events: `id` is the event's seq, `event` its type, `data` the Event. A stream that ends "
-        "early "
-        "says so in a `stream_closed` {code, detail, after} without an id.";
-    out["ClientFrame"]["oneOf"] =
-        OrderedJson::array({object(Members::optional, {{"type", OrderedJson{{"const", "message"}}},
-                                                       {"content", message_content()},
-                                                       {"idempotencyKey", text()}}),
-                            object(Members::required, {{"type", OrderedJson{{"const", "interrupt"}}}})});
-    out["Rejected"] =
-        object(Members::required,
-               {{"type", OrderedJson{{"const", "rejected"}}}, {"code", text()}, {"detail", text()}});
-    out["StreamToken"] = object(Members::required, {{"token", text()}, {"expiresAt", time()}});
-    out["TurnTicket"] = object(Members::required, {{"turn", text()}, {"after", counter()}});
-}
-
-void add_server(OrderedJson& out) {
-    out["Problem"] = object(Members::required, {{"title", text()},
-                                                {"status", counter()},
-                                                {"detail", text()},
-                                                {"code", text()},
-                                                {"requestId", text()}});
-    out["Health"] = object(Members::required, {{"status", text()}});
-    out["Capacity"] = object(Members::required, {{"livingSandboxes", counter()},
-                                                 {"maxSandboxes", counter()},
-                                                 {"conversations", counter()},
-                                                 {"maxConversations", counter()},
-                                                 {"maxConversationsPerUser", counter()},
-                                                 {"memoryMb", counter()},
-                                                 {"maxMemoryMb", nullable_counter()}});
-    out["Pool"] = object(Members::required, {{"agent", text()}, {"size", counter()}, {"ready", counter()}});
-    out["Histogram"] = object(Members::required, {{"count", counter()},
-                                                  {"p50", counter()},
-                                                  {"p99", counter()},
-                                                  {"p999", counter()},
-                                                  {"max", counter()}});
-    out["Loop"] =
-        object(Members::required, {{"latenessUs", ref("Histogram")}, {"handlerCpuUs", ref("Histogram")}});
-    out["Loop"]["type"] = {"object", "null"};  // null unless the server was started with --measure-loop
-    out["Undying"] = object(Members::required, {{"sandboxId", nullable_text()},
-                                                {"generation", counter()},
-                                                {"since", time()},
-                                                {"processes", nullable_counter()}});
-    out["System"] = object(Members::required, {{"version", text()},
-                                               {"agents", list_of(text())},
-                                               {"defaultAgent", text()},
-                                               {"networks", list_of(network())},
-                                               {"enforcement", ref("Enforcement")},
-                                               {"notEnforced", any_object()},
-                                               {"capacity", ref("Capacity")},
-                                               {"pool", list_of(ref("Pool"))},
-                                               {"orphans", counter()},
-                                               {"undying", list_of(ref("Undying"))},
-                                               {"warmPause", one_of({"cgroup2", "cgroup1", "none"})},
-                                               {"clientLimits", ref("ClientLimits")},
-                                               {"limitCeilings", ceilings()},
-                                               {"loop", ref("Loop")}});
-    out["ClientLimits"] = object(Members::required, {{"connectionsPerAddress", nullable_counter()},
-                                                     {"requestsPerSecondPerAddress", nullable_counter()},
-                                                     {"requestsPerSecondPerKey", nullable_counter()},
-                                                     {"failedLoginsPerMinute", nullable_counter()},
-                                                     {"streamsPerConversation", nullable_counter()},
-                                                     {"streamsPerKey", nullable_counter()}});
-    out["AnyObject"] = any_object();
-    out["ConsoleFile"] = text();
-    out["Metrics"] = text();
+    out["MessageContent"] =
+        described(any_of_these({text_up_to(base::k_max_body_bytes), std::move(parts)}),
+                  "The text of a message, or parts of it that are joined by line breaks.");
+    out["PostMessage"] =
+        described(object(Members::optional, {{"content", "What the agent is asked.", ref("MessageContent")}},
+                         {"content"}),
+                  "A message: the question of a turn.");
 }
 
 }  // namespace
 
-OrderedJson component_schemas() {
-    OrderedJson out = OrderedJson::object();
-    add_requests(out);
-    add_parts(out);
-    add_resources(out);
-    add_events(out);
-    add_server(out);
+Schema limits_schema(Members members) {
+    return object(
+        members,
+        {{"memoryMb", "Memory of all processes together, in MB of 1,048,576 bytes.",
+          integer(k_memory_mb_range)},
+         {"cpuPercent", "Processor time, in percent of one core: 200 is two cores.",
+          integer(k_cpu_percent_range)},
+         {"diskMb", "The workspace, in MB of 1,048,576 bytes.", integer(k_disk_mb_range)},
+         {"maxProcesses", "Processes at one time; threads count.", integer(k_max_processes_range)},
+         {"maxSockets", "Sockets of every family, of all processes together.", integer(k_max_sockets_range)},
+         {"maxOpenFiles", "Open files of each process.", integer(k_max_open_files_range)}});
+}
+
+void add_request_schemas(Schema& out) {
+    out["LimitChanges"] = described(limits_schema(Members::optional),
+                                    "Limits of a sandbox; one that is not named stays, or is the default.");
+    out["Network"] = described(one_of({"none", "host"}),
+                               "The network of a sandbox: none at all, or the host's, where the server and "
+                               "the key allow it.");
+    add_preview_schemas(out);
+    add_creates(out);
+    add_changes(out);
+    add_message(out);
+}
+
+Schema component_schemas() {
+    Schema out = Schema::object();
+    add_request_schemas(out);
+    add_resource_schemas(out);
+    add_report_schemas(out);
+    add_file_schemas(out);
+    add_event_schemas(out);
+    add_frame_schemas(out);
+    add_exec_schemas(out);
+    add_process_schemas(out);
+    add_tool_schemas(out);
+    add_server_schemas(out);
     return out;
 }
 

@@ -4,6 +4,7 @@
 #include "http/access/limit_ceilings.hpp"
 #include "http/api/api.hpp"
 #include "http/api/views.hpp"
+#include "http/console/console.hpp"
 #include "http/server/metrics.hpp"
 
 namespace atl::http {
@@ -120,6 +121,8 @@ Task<Result<Response>> async_system(Api& api, RequestContext& context) {
         json.string(agent.name);
     json.end_array();
     json.key("defaultAgent").string(api.system.default_agent);
+    json.key("console").begin_object().key("terminal");
+    json.raw(console_has_terminal() ? "true" : "false").end_object();
     json.key("networks").begin_array();
     for (const auto& network : api.system.networks)
         json.string(network);

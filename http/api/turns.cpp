@@ -3,6 +3,7 @@
 #include "http/api/api.hpp"
 #include "http/api/event_stream.hpp"
 #include "http/api/forms.hpp"
+#include "http/api/transcript.hpp"
 
 namespace atl::http {
 namespace {
@@ -18,17 +19,6 @@ using SubscriptionPtr = std::unique_ptr<conversation::Subscription>;
 // A page ends here even if it may have more items: one response must not hold up the loop.
 constexpr std::size_t k_page_bytes = 512UL * 1024;
 
-Result<std::string> idempotency_key(const Request& request) {
-    if (!request.has_header("Idempotency-Key"))
-        return std::string();
-    const auto key = request.header("Idempotency-Key");
-    if (!is_visible_ascii(key, base::k_max_idempotency_key_bytes))
-        return Error(Errc::invalid_request, "Idempotency-Key must be 1 to " +
-                                                std::to_string(base::k_max_idempotency_key_bytes) +
-                                                " visible ASCII characters.");
-    return std::string(key);
-}
-
 Task<Result<SubscriptionPtr>> async_subscribe(Api& api, RequestContext& context, const std::string& id,
                                               std::uint64_t after) {
     auto start = [&](Manager::Reply<SubscriptionPtr> reply) {
@@ -38,12 +28,12 @@ Task<Result<SubscriptionPtr>> async_subscribe(Api& api, RequestContext& context,
 }
 
 Task<Result<Response>> async_open_stream(Api& api, RequestContext& context, const std::string& id,
-                                         TurnTicket from, StreamLease lease) {
+                                         TurnTicket from, EventNames names, StreamLease lease) {
     auto subscription = co_await async_subscribe(api, context, id, from.after);
     if (subscription.has_error())
         co_return subscription.error();
     co_return event_stream_response(
-        std::make_unique<SubscriptionFeed>(std::move(*subscription), std::move(lease)), from.turn);
+        std::make_unique<SubscriptionFeed>(std::move(*subscription), std::move(lease)), from.turn, names);
 }
 
 Response ticket_response(const TurnTicket& ticket) {
@@ -60,9 +50,12 @@ Task<Result<Response>> async_post_message(Api& api, RequestContext& context) {
     const auto id = id_param(context);
     if (id.has_error())
         co_return id.error();
-    auto key = idempotency_key(context.request);
+    auto key = read_idempotency_key(context.request);
     if (key.has_error())
         co_return key.error();
+    const auto names = event_names(context);
+    if (names.has_error())
+        co_return names.error();
     const auto body = context.json_body();
     if (body.has_error())
         co_return body.error();
@@ -75,15 +68,16 @@ Task<Result<Response>> async_post_message(Api& api, RequestContext& context) {
     if (lease.has_error())
         co_return lease.error();
     const auto when = streams ? Manager::MessageReply::at_once : Manager::MessageReply::committed;
+    conversation::Message message{std::move(*content), std::move(*key), sender_name(context.principal)};
     auto start = [&](Manager::Reply<TurnTicket> reply) {
-        api.conversations.message(*id, std::move(*content), std::move(*key), when, std::move(reply));
+        api.conversations.message(*id, std::move(message), when, std::move(reply));
     };
     const auto ticket = co_await context.async_reply<TurnTicket>(start);
     if (ticket.has_error())
         co_return ticket.error();
     if (streams) {
         lease->reader = api.subscribers.enter(SubscriberKind::turn);
-        co_return co_await async_open_stream(api, context, *id, *ticket, std::move(*lease));
+        co_return co_await async_open_stream(api, context, *id, *ticket, *names, std::move(*lease));
     }
     co_return ticket_response(*ticket);
 }
@@ -93,7 +87,7 @@ Task<Result<std::uint64_t>> async_write_events(RequestContext& context, base::Js
                                                conversation::Subscription& events, std::size_t limit,
                                                std::uint64_t after) {
     auto wake = [&events](Manager::Reply<void> reply) {
-        events.on_wake([reply = std::move(reply)](std::size_t) { reply({}); });
+        events.on_wake([reply = std::move(reply)] { reply({}); });
     };
     std::size_t bytes = 0;
     while (limit > 0 && bytes < k_page_bytes) {
@@ -145,6 +139,9 @@ Task<Result<Response>> async_get_events(Api& api, RequestContext& context) {
     const auto limit = context.query_integer("limit", k_page_range);
     if (limit.has_error())
         co_return limit.error();
+    const auto names = event_names(context);
+    if (names.has_error())
+        co_return names.error();
     if (context.accepts() == MediaType::event_stream) {
         const auto from = resume_point(context.request, after->value_or(0));
         if (from.has_error())
@@ -155,10 +152,51 @@ Task<Result<Response>> async_get_events(Api& api, RequestContext& context) {
         lease->reader = api.subscribers.enter(SubscriberKind::sse);
         TurnTicket whole;
         whole.after = *from;
-        co_return co_await async_open_stream(api, context, *id, whole, std::move(*lease));
+        co_return co_await async_open_stream(api, context, *id, whole, *names, std::move(*lease));
     }
     co_return co_await async_events_page(api, context, *id, after->value_or(0),
                                          limit->value_or(base::k_default_page_items));
+}
+
+Task<Result<Response>> async_get_transcript(Api& api, RequestContext& context) {
+    const auto id = id_param(context);
+    if (id.has_error())
+        co_return id.error();
+    const std::string* const format = context.query_value("format");
+    if (format != nullptr && *format != "markdown" && *format != "jsonl")
+        co_return Error(Errc::invalid_field, "The query parameter `format` must be markdown or jsonl.");
+    auto lease = context.stream_lease(*id);
+    if (lease.has_error())
+        co_return lease.error();
+    auto look = [&](Manager::Reply<conversation::View> reply) {
+        api.conversations.get(*id, std::move(reply));
+    };
+    const auto view = co_await context.async_reply<conversation::View>(look);
+    if (view.has_error())
+        co_return view.error();
+    auto subscription = co_await async_subscribe(api, context, *id, 0);
+    if (subscription.has_error())
+        co_return subscription.error();
+    co_return transcript_response(
+        std::make_unique<SubscriptionFeed>(std::move(*subscription), std::move(*lease)), *view,
+        format != nullptr && *format == "jsonl" ? TranscriptFormat::jsonl : TranscriptFormat::markdown);
+}
+
+Route transcript_route(Api& api) {
+    Route made;
+    made.method = Method::get;
+    made.pattern = "/v1/conversations/{id}/transcript";
+    made.name = "getTranscript";
+    made.summary = "The questions, answers and tools of the log so far, as a text to keep.";
+    made.handler = bind_handler(api, async_get_transcript);
+    made.auth = Auth::token_or_key;
+    made.query = {{"format", R"({"enum":["markdown","jsonl"],"default":"markdown"})",
+                   "Markdown to read, or one JSON object a line: {role, turn, at, ...}."},
+                  k_token_parameter};
+    made.responses = {{200, "The transcript.", "Transcript", "text/markdown; charset=utf-8"},
+                      {200, "The transcript.", "Transcript", "application/jsonl"}};
+    made.errors = {Errc::not_found, Errc::invalid_field, Errc::storage_failed, Errc::too_many_streams};
+    return made;
 }
 
 }  // namespace
@@ -173,16 +211,19 @@ std::vector<Route> turn_routes(Api& api) {
     post.handler = bind_handler(api, async_post_message);
     post.body = BodyKind::json;
     post.request_schema = "PostMessage";
-    post.headers = {"Idempotency-Key"};
+    post.headers = {k_idempotency_parameter};
+    post.query = {k_named_parameter};
     post.responses = {{200, "The turn's events.", "EventStream", k_event_stream_type},
                       {202, "The turn has started; its events come after `after`.", "TurnTicket"}};
     post.errors = {Errc::not_found,
                    Errc::turn_in_progress,
                    Errc::conversation_ended,
                    Errc::seq_expired,
+                   Errc::invalid_field,
                    Errc::idempotency_key_reused,
                    Errc::conversation_starting,
                    Errc::sandbox_failed,
+                   Errc::agent_failed,
                    Errc::capacity,
                    Errc::storage_failed,
                    Errc::shutting_down,
@@ -195,15 +236,18 @@ std::vector<Route> turn_routes(Api& api) {
     events.summary = "A page of the log; with `Accept: text/event-stream` the log from there on, live.";
     events.handler = bind_handler(api, async_get_events);
     events.auth = Auth::token_or_key;
-    events.headers = {"Last-Event-ID"};
+    events.headers = {
+        {"Last-Event-ID", "Of an event stream: the seq of the last event that was seen; wins over `after`."}};
     events.query = {
         {"after", R"({"type":"integer","minimum":0,"default":0})", "Only events with a greater seq."},
         {"limit", R"({"type":"integer","minimum":1,"maximum":10000,"default":100})", "Events in a page."},
+        k_named_parameter,
         k_token_parameter};
     events.responses = {{200, "Events.", "EventPage"},
                         {200, "The events, live.", "EventStream", k_event_stream_type}};
     events.errors = {Errc::not_found, Errc::invalid_field, Errc::seq_expired, Errc::storage_failed,
                      Errc::too_many_streams};
+    routes.push_back(transcript_route(api));
     return routes;
 }
 

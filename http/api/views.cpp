@@ -1,5 +1,7 @@
 #include "http/api/views.hpp"
 
+#include "http/api/preview_form.hpp"
+
 namespace atl::http {
 namespace {
 
@@ -60,10 +62,31 @@ void write_enforcement(base::JsonWriter& json, const sandbox::Enforcement& enfor
     json.end_object();
 }
 
-void write_conversation(base::JsonWriter& json, const conversation::View& view) {
+void write_open_turn(base::JsonWriter& json, const std::optional<conversation::OpenTurn>& turn,
+                     TurnContent content) {
+    if (!turn) {
+        json.null();
+        return;
+    }
+    json.begin_object();
+    json.key("turn").string(conversation::turn_name(turn->turn));
+    json.key("startedAt").string(base::rfc3339(turn->started_at));
+    if (content == TurnContent::written && turn->start)
+        json.key("content").raw(conversation::start_content(*turn->start));
+    json.end_object();
+}
+
+std::string preview_url(const PublicUrl& url, const std::string& sandbox_id, sandbox::NetworkMode network,
+                        const sandbox::PreviewSettings& preview) {
+    return url && network == sandbox::NetworkMode::none ? url(sandbox_id, preview.ports.front()) : "";
+}
+
+void write_conversation(base::JsonWriter& json, const conversation::View& view, TurnContent content,
+                        const PublicUrl& url) {
     const auto& record = view.record;
     json.begin_object();
     json.key("id").string(record.id);
+    write_text_or_null(json.key("title"), record.title);
     json.key("agent").string(record.agent);
     json.key("status").string(to_string(record.status));
     write_text_or_null(json.key("statusReason"), to_string(record.reason));
@@ -72,9 +95,16 @@ void write_conversation(base::JsonWriter& json, const conversation::View& view) 
     json.key("generation").number(view.generation);
     json.key("sandboxStatus").string(to_string(view.sandbox_status));
     json.key("sandboxCreatedAt").string(base::rfc3339(view.sandbox_created_at));
-    json.key("sandboxPublicUrl").null();
+    write_text_or_null(json.key("sandboxPublicUrl"),
+                       record.status == conversation::Status::ended
+                           ? ""
+                           : preview_url(url, record.sandbox_id, view.network, view.preview));
+    write_open_turn(json.key("openTurn"), view.open_turn, content);
     write_limits(json.key("limits"), view.limits);
     json.key("network").string(to_string(view.network));
+    write_preview(json.key("preview"), view.preview);
+    json.key("tools").begin_object().key("readBeforeEdit");
+    json.raw(record.tools.read_before_edit ? "true" : "false").end_object();
     json.key("metadata").raw(record.metadata.empty() ? "{}" : record.metadata);
     json.key("idleSeconds").number(record.idle_seconds);
     json.key("ttlSeconds").number(record.ttl_seconds);
@@ -86,16 +116,23 @@ void write_conversation(base::JsonWriter& json, const conversation::View& view) 
     json.end_object();
 }
 
-void write_sandbox(base::JsonWriter& json, const conversation::Manager::SandboxView& view) {
+void write_sandbox(base::JsonWriter& json, const conversation::Manager::SandboxView& view,
+                   const PublicUrl& url) {
     const auto& record = view.record;
+    // One without a conversation has one generation.
+    const bool has_ended = record.conversation_id.empty() && (view.status == sandbox::Status::terminated ||
+                                                              view.status == sandbox::Status::failed);
     json.begin_object();
     json.key("id").string(record.id);
     write_text_or_null(json.key("conversationId"), record.conversation_id);
+    json.key("userId").string_or_null(record.user_id);
     json.key("generation").number(record.generation);
     json.key("status").string(to_string(view.status));
-    json.key("sandboxPublicUrl").null();
+    write_text_or_null(json.key("sandboxPublicUrl"),
+                       has_ended ? "" : preview_url(url, record.id, record.network, record.preview));
     write_limits(json.key("limits"), record.limits);
     json.key("network").string(to_string(record.network));
+    write_preview(json.key("preview"), record.preview);
     json.key("metadata").raw(record.metadata.empty() ? "{}" : record.metadata);
     json.key("ttlSeconds").number(record.ttl_seconds);
     json.key("createdAt").string(base::rfc3339(record.created_at));
@@ -103,10 +140,10 @@ void write_sandbox(base::JsonWriter& json, const conversation::Manager::SandboxV
     json.end_object();
 }
 
-std::string conversation_json(const conversation::View& view) {
+std::string conversation_json(const conversation::View& view, const PublicUrl& url) {
     std::string out;
     base::JsonWriter json(out);
-    write_conversation(json, view);
+    write_conversation(json, view, TurnContent::written, url);
     return out;
 }
 
@@ -167,10 +204,10 @@ std::string log_page_json(const sandbox::LogPage& page) {
     return out;
 }
 
-std::string sandbox_json(const conversation::Manager::SandboxView& view) {
+std::string sandbox_json(const conversation::Manager::SandboxView& view, const PublicUrl& url) {
     std::string out;
     base::JsonWriter json(out);
-    write_sandbox(json, view);
+    write_sandbox(json, view, url);
     return out;
 }
 

@@ -29,12 +29,14 @@ export class Api {
         this.#onUnauthorized = onUnauthorized;
     }
 
-    /** A response of a 2xx status; throws ApiError. */
-    async fetch(method, path, { body, headers = {}, signal } = {}) {
+    /** A response of a 2xx status; throws ApiError. `body` is sent as JSON, `bytes` (a Blob or an array) as they are. */
+    async fetch(method, path, { body, bytes, headers = {}, signal } = {}) {
         const all = { Authorization: `Bearer ${this.#key}`, ...headers };
         if (body !== undefined) all['Content-Type'] = 'application/json';
+        if (bytes !== undefined) all['Content-Type'] = 'application/octet-stream';
         const options = { method, headers: all, signal, cache: 'no-store', credentials: 'omit', referrerPolicy: 'no-referrer' };
         if (body !== undefined) options.body = JSON.stringify(body);
+        if (bytes !== undefined) options.body = bytes;
         let response;
         try {
             response = await fetch(path, options);
@@ -66,9 +68,16 @@ export class Api {
     get(id) {
         return this.json('GET', pathOf(id));
     }
+    patch(id, change) {
+        return this.json('PATCH', pathOf(id), { body: change });
+    }
+    /** {token, expiresAt, url}: the address at which a browser gets a private preview's pass. */
+    previewToken(id) {
+        return this.json('POST', `${pathOf(id)}/tokens`, { body: { scope: 'preview' } });
+    }
     /** What a sandbox uses now. */
     usage(sandboxId) {
-        return this.json('GET', `/v1/sandboxes/${encodeURIComponent(sandboxId)}/metrics`);
+        return this.json('GET', `${sandboxPathOf(sandboxId)}/metrics`);
     }
     remove(id) {
         return this.json('DELETE', pathOf(id));
@@ -94,6 +103,10 @@ export class Api {
             }
         }
     }
+}
+
+export function sandboxPathOf(sandboxId) {
+    return `/v1/sandboxes/${encodeURIComponent(sandboxId)}`;
 }
 
 export function pathOf(id) {

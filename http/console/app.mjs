@@ -1,11 +1,14 @@
 // The page: signing in, the list, the open conversation, dialogs. The fragment of the address names the open conversation.
 import { harmless } from './ansi.mjs';
 import { Api, ApiError } from './api.mjs';
+import { ask } from './ask.mjs';
 import { Chat } from './chat.mjs';
 import { enforcementOf } from './labels.mjs';
 import { ConversationList } from './list.mjs';
+import { PreviewPanel } from './preview_panel.mjs';
 import { forget, fragmentOf, loadKey, readFragment, saveKey } from './store.mjs';
 import { h } from './view.mjs';
+import { Workbench } from './workbench.mjs';
 
 const NOTICE_MS = 6000;
 
@@ -21,12 +24,24 @@ for (const [name, id] of Object.entries({
     deleteDialog: 'delete-dialog', deleteForm: 'delete-form', deleteError: 'delete-error',
 }))
     at[name] = byId(id);
+// Those of the other views, by their own names in another spelling.
+for (const id of [
+    'tabs', 'terminal-tab', 'files-panel', 'tree', 'file-new', 'folder-new', 'file-upload', 'folder-upload', 'file-input', 'folder-input',
+    'file-download', 'file-rename', 'file-delete', 'files-problem', 'files-said', 'editor', 'editor-empty', 'editor-open', 'editor-name',
+    'editor-facts', 'editor-save', 'editor-revert', 'editor-close', 'editor-conflict', 'editor-theirs', 'editor-mine', 'editor-note',
+    'editor-text', 'editor-dump', 'editor-picture', 'terminal-panel', 'terminal-state', 'terminal-new', 'terminal-end', 'terminal-note',
+    'terminal-screen', 'ask-dialog', 'ask-form', 'ask-title', 'ask-text', 'ask-label', 'ask-name', 'ask-problem', 'ask-submit',
+    'preview', 'preview-offer', 'preview-port', 'preview-reload', 'preview-follow', 'preview-open', 'preview-close', 'preview-frame',
+])
+    at[id.replace(/-(.)/g, (_, letter) => letter.toUpperCase())] = byId(id);
 at.keys.dataset.text = at.keys.textContent;
 
 let api = null;
 let system = null;
 let list = null;
 let chat = null;
+let workbench = null;
+let preview = null;
 let opening = 0;
 let noticeTimer = null;
 
@@ -105,6 +120,10 @@ byId('sign-out').addEventListener('click', () => {
 
 function close() {
     ++opening;
+    workbench?.destroy();
+    workbench = null;
+    preview?.destroy();
+    preview = null;
     chat?.destroy();
     chat = null;
     at.app.classList.remove('open');
@@ -128,9 +147,16 @@ async function open(id) {
     at.welcome.hidden = true;
     at.app.classList.add('open');
     list.select(id);
+    preview = new PreviewPanel(api, conversation, at, { tell });
     chat = new Chat(api, conversation, at, {
         say,
-        changed: (changed) => list?.update(changed),
+        event: (event) => preview?.event(event),
+        reset: () => preview?.reset(),
+        changed: (changed) => {
+            list?.update(changed);
+            workbench?.update(changed);
+            preview?.update(changed);
+        },
         gone: (gone, state) => {
             list.remove(gone);
             history.replaceState(null, '', location.pathname);
@@ -138,6 +164,8 @@ async function open(id) {
             tell(harmless(state.detail) || 'The conversation is gone.');
         },
     });
+    const hasTerminal = system.console?.terminal === true;
+    workbench = new Workbench(api, conversation, at, { say, tell, ask: (question) => ask(at, question) }, hasTerminal);
     // On a touch screen it would call up the keyboard.
     if (matchMedia('(hover: hover)').matches) at.message.focus({ preventScroll: true });
 }
@@ -156,7 +184,7 @@ window.addEventListener('hashchange', route);
 
 // --- dialogs
 
-for (const dialog of [at.createDialog, at.deleteDialog])
+for (const dialog of [at.createDialog, at.deleteDialog, at.askDialog])
     dialog.querySelector('button[value=cancel]').addEventListener('click', () => dialog.close());
 
 const NETWORKS = {
@@ -190,7 +218,7 @@ at.createForm.addEventListener('submit', async (event) => {
     show(at.createError, null);
     const form = { agent: at.createAgent.value, network: at.createNetwork.value };
     const title = at.createName.value.trim();
-    if (title !== '') form.metadata = { title };
+    if (title !== '') form.title = title;
     try {
         const made = await api.create(form);
         at.createDialog.close();

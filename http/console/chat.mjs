@@ -2,7 +2,6 @@
 import { Follower } from './follower.mjs';
 import { Gauges } from './gauges.mjs';
 import { actionsOf, connectionOf, enforcementOf, nameOf, statusOf } from './labels.mjs';
-import { forgetPrompts, loadPrompts, savePrompt } from './store.mjs';
 import { Transcript } from './transcript.mjs';
 import { chooseTransport } from './transport.mjs';
 import { TranscriptView, h } from './view.mjs';
@@ -26,15 +25,13 @@ export class Chat {
     #escapeAt = -Infinity;
     #refetch = null;
     #listeners = new AbortController();
-    #pendingPrompts;
 
-    /** `at`: elements by name. `on`: {changed(conversation), gone(), say(text)}. */
+    /** `at`: elements by name. `on`: {changed(conversation), gone(), say(text), event(event), reset()}. */
     constructor(api, conversation, at, on) {
         this.#api = api;
         this.#id = conversation.id;
         this.#at = at;
         this.#on = on;
-        this.#pendingPrompts = new Map(loadPrompts(this.#id));
         at.chat.hidden = false;
         at.sendError.hidden = true;
         this.#makeView(conversation);
@@ -108,10 +105,10 @@ export class Chat {
     }
 
     #reset() {
+        this.#on.reset();
         const { log, turns, folded } = this.#at;
         this.#view.destroy();
         this.#transcript = new Transcript();
-        this.#pendingPrompts = new Map(loadPrompts(this.#id));
         const onStuck = (stuck) => (this.#at.latest.hidden = stuck);
         const terminal = this.#conversation.agent === 'shell';
         this.#view = new TranscriptView({ scroller: log, root: turns, folded, terminal, onStuck });
@@ -120,16 +117,15 @@ export class Chat {
     #event(event) {
         const before = this.#transcript.openTurn;
         const operations = this.#transcript.apply(event);
+        this.#on.event(event);
         this.#view.push(operations);
-        const asked = this.#pendingPrompts.get(event.turn);
-        if (asked !== undefined) {
-            this.#pendingPrompts.delete(event.turn);
-            this.#view.prompt(event.turn, asked);
-        }
         for (const operation of operations) {
             if (operation.op === 'changed') this.#refetchSoon();
             if (operation.op === 'end' && event.seq > this.#conversation.lastSeq) this.#on.say(operation.failed ? 'The turn failed.' : 'The turn is done.');
-            if (operation.op === 'end') this.#refetchSoon();
+            if (operation.op === 'end') {
+                if (this.#conversation.openTurn?.turn === operation.turn) this.#conversation.openTurn = null;
+                this.#refetchSoon();
+            }
         }
         if (before !== this.#transcript.openTurn) this.#buttons();
     }
@@ -187,7 +183,9 @@ export class Chat {
 
     #buttons() {
         const { send, stop, freeze, pause, message } = this.#at;
-        const may = actionsOf(this.#conversation, this.#transcript.openTurn !== null);
+        // A long log may still be on its way.
+        const isOpen = this.#transcript.openTurn !== null || this.#conversation.openTurn !== null;
+        const may = actionsOf(this.#conversation, isOpen);
         send.disabled = !may.send || this.#sending;
         stop.hidden = !may.stop;
         freeze.hidden = !may.freeze;
@@ -216,8 +214,6 @@ export class Chat {
         const asked = this.#view.ask(text);
         try {
             const { turn } = await this.#api.send(this.#id, text);
-            savePrompt(this.#id, turn, text);
-            this.#transcript.begin(turn);
             asked.settle(turn);
         } catch (error) {
             asked.remove();
@@ -244,7 +240,8 @@ export class Chat {
     // One Esc is easily hit by accident, and may be meant for something else.
     #escape(event) {
         if (event.key !== 'Escape' || event.isComposing || this.#at.stop.hidden) return;
-        if (document.querySelector('dialog[open]') !== null) return;
+        // In another view it belongs to that.
+        if (document.querySelector('dialog[open]') !== null || this.#at.chat.dataset.tab !== 'chat') return;
         const now = performance.now();
         if (now - this.#escapeAt > ESCAPE_MS) {
             this.#escapeAt = now;
@@ -273,6 +270,5 @@ export class Chat {
     /** Deletes it on the server. Throws ApiError. */
     async remove() {
         await this.#api.remove(this.#id);
-        forgetPrompts(this.#id);
     }
 }

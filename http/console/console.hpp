@@ -22,10 +22,14 @@ struct ConsoleFile {
 /// Every file, in no order that matters. Made from http/console by embed.cmake.
 std::span<const ConsoleFile> console_files() noexcept;
 
+/// Whether the build had the package of the terminal (npm/README.md).
+bool console_has_terminal() noexcept;
+
 /// True if `if_none_match` (RFC 9110 section 13.1.2) names `etag`: then the client has these bytes already.
 bool etag_matches(std::string_view if_none_match, std::string_view etag) noexcept;
 
-/// `GET /` and `GET /console/{file}`.
-std::vector<Route> console_routes();
+/// `GET /` and `GET /console/{file}`. `frames`: what the page may show in a frame, as the sources of a
+/// Content-Security-Policy; empty: nothing.
+std::vector<Route> console_routes(std::string_view frames = {});
 
 }  // namespace atl::http

@@ -14,9 +14,11 @@ export function delayOf(failures, random) {
 
 /**
  * What the end of a connection asks for, by the server's code:
- * `retry` as soon as the backoff allows, `reset` to read the log from its beginning, `stop` for good.
+ * `retry` as soon as the backoff allows, `renew` at once with a new token, `reset` to read the log from its beginning,
+ * `stop` for good.
  */
 export function verdict(code) {
+    if (code === 'token_expired') return 'renew';
     if (code === 'seq_expired') return 'reset';
     if (code === 'not_found' || code === 'conversation_ended') return 'stop';
     if (code === 'unauthorized' || code === 'forbidden') return 'stop';
@@ -35,6 +37,7 @@ export class Follower {
     #timer = null;
     #silence = null;
     #listens = true; // silence means something
+    #renewed = false; // since the last event
     #ended = false;
 
     /**
@@ -117,6 +120,7 @@ export class Follower {
         if (!Number.isSafeInteger(event.seq) || event.seq <= this.#last) return;
         this.#last = event.seq;
         this.#failures = 0;
+        this.#renewed = false;
         this.#on.event(event);
     }
 
@@ -127,6 +131,11 @@ export class Follower {
             this.#ended = true;
             this.#on.state({ name: 'stopped', code, detail });
             return;
+        }
+        // New tokens that expire at once do not make a loop without a pause.
+        if (what === 'renew' && !this.#renewed) {
+            this.#renewed = true;
+            return this.#connect();
         }
         if (what === 'reset') {
             this.#last = 0;

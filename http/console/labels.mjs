@@ -14,7 +14,7 @@ const TONES = { starting: '', active: 'good', paused: 'warn', ended: '', error: 
 
 /** A name for people: the title that was given, else the agent and the beginning of the id. */
 export function nameOf(conversation) {
-    const title = conversation.metadata?.title;
+    const { title } = conversation;
     if (typeof title === 'string' && title.trim() !== '') return harmless(title.replace(/\s+/g, ' ').trim().slice(0, 120));
     return `${harmless(conversation.agent)} ${conversation.id.slice(0, 6)}`;
 }

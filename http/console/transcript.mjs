@@ -56,12 +56,10 @@ export class Transcript {
         return this.#open;
     }
 
-    /** A turn of which no event came yet has begun. */
-    begin(turn) {
-        if (!this.#turns.has(turn)) this.#turn(turn, null);
-    }
-
-    /** The operations that show `event`; none for what was applied already. */
+    /**
+     * The operations that show `event`, each with its seq; none for what was applied already. What happens to the
+     * sandbox while a turn is open is shown within that turn, so that the page has the order of the log.
+     */
     apply(event) {
         if (event.seq <= this.#last) return [];
         const operations = [];
@@ -75,7 +73,8 @@ export class Transcript {
             this.#turns.get(turn).at ??= event.at;
             operations.push({ op: 'turn', turn, at: event.at });
         }
-        operations.push(...this.#operations(event, turn, data));
+        operations.push(...this.#operations(event, turn ?? this.#open, data));
+        for (const operation of operations) operation.seq = event.seq;
         return operations;
     }
 
@@ -103,10 +102,12 @@ export class Transcript {
     }
 
     #operations(event, turn, data) {
-        if (event.type === 'text_delta') return this.#text(turn, 'text', asText(data.delta));
+        if (event.type === 'text_delta') return this.#text(turn, data.stream === 'stderr' ? 'stderr' : 'text', asText(data.delta));
         if (event.type === 'thinking_delta') return this.#text(turn, 'thinking', asText(data.delta));
         if (turn !== null && event.type !== 'done') this.#part(turn);
         switch (event.type) {
+            case 'turn_start':
+                return [{ op: 'question', turn, text: cut(asText(data.content), MAX_VALUE), by: word(data.by) }];
             case 'tool_use':
                 return [{ op: 'tool', turn, id: word(data.id), name: word(data.name), input: contentText(data.input) }];
             case 'tool_result': {

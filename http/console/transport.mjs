@@ -8,8 +8,10 @@ import { SseParser } from './sse.mjs';
 
 // A WebSocket that never opened so often is not worth another attempt.
 const MAX_FAILED_OPENS = 2;
-// A token is used at once; a stream that is open stays open.
-const TOKEN_SECONDS = 60;
+// The server ends the stream when its token expires, and the next one begins with a new token.
+const TOKEN_SECONDS = 600;
+// Close codes of a WebSocket whose token the server refuses.
+const REFUSED_TOKEN = [4401, 4403];
 
 /** Events by Server-Sent Events. `drained()` resolves when more can be taken in. */
 export function openSse({ api, id, drained }, after, on) {
@@ -19,7 +21,7 @@ export function openSse({ api, id, drained }, after, on) {
         const parser = new SseParser(
             (frame) => {
                 const value = JSON.parse(frame.data);
-                if (frame.type === 'stream_closed') end = { code: String(value.code), detail: String(value.detail) };
+                if (value.type === 'stream_closed') end = { code: String(value.code), detail: String(value.detail) };
                 else on.onEvent(value);
             },
             () => on.onActivity(),
@@ -93,7 +95,8 @@ export function openWebSocket({ api, id, location, WebSocket: Socket }, after, o
             const told = end ?? parsed(String(event.reason ?? '')) ?? {};
             const code = typeof told.code === 'string' ? told.code : '';
             const detail = typeof told.detail === 'string' ? told.detail : '';
-            finish({ code, detail, from: opened ? 'stream' : 'handshake' });
+            const refused = REFUSED_TOKEN.includes(event.code) && code !== 'token_expired';
+            finish({ code, detail, from: refused ? 'token' : opened ? 'stream' : 'handshake' });
         };
     };
     run();
@@ -137,7 +140,8 @@ export function chooseTransport(context, onChoice = () => {}) {
         };
         const onEnd = (end) => {
             // 404 also means that the conversation is gone: the other way tells.
-            const noRoute = end.from === 'tokens' && (end.status === 404 || end.status === 405);
+            // A new token that is refused was not made by the server that the WebSocket reaches.
+            const noRoute = end.from === 'token' || (end.from === 'tokens' && (end.status === 404 || end.status === 405));
             if (end.from === 'handshake') ++failedOpens;
             if (!noRoute && failedOpens < MAX_FAILED_OPENS) return on.onEnd(end);
             useSse = true;

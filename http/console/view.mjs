@@ -143,6 +143,7 @@ export class TranscriptView {
     #waiting = [];
     #pieces = new Pieces();
     #turns = new Map(); // name -> {element, answer, outcome, complete, tools}
+    #asked = new Map(); // turn, or the element itself while the turn has no name -> element
     #blocks = new Map(); // key of the newest block of a turn -> TextBlock
     #stuck = true; // to the end
     #dead = false;
@@ -206,7 +207,7 @@ export class TranscriptView {
         this.#scroller.scrollTop = this.#scroller.scrollHeight;
     }
 
-    /** Shows what was asked, before its turn has a name. Returns {settle(turn), remove()}. */
+    /** Shows what was asked until the log has it. Returns {settle(turn), remove()}. */
     ask(text) {
         const element = h('article', 'turn');
         const prompt = this.#prompt(text);
@@ -215,19 +216,18 @@ export class TranscriptView {
         this.#root.append(element);
         this.toEnd();
         return {
-            settle: (turn) => {
-                element.remove();
-                this.prompt(turn, text);
-            },
+            settle: (turn) => (this.#turns.has(turn) ? element.remove() : this.#asked.set(turn, element)),
             remove: () => element.remove(),
         };
     }
 
-    /** What the user said that began `turn`. */
-    prompt(turn, text) {
-        const { element, answer } = this.#turn(turn);
-        if (element.querySelector('.prompt') === null) element.insertBefore(this.#prompt(text), answer);
-        if (this.#stuck) this.toEnd();
+    #question(turn, { turn: name, text, seq }) {
+        this.#asked.get(name)?.remove();
+        this.#asked.delete(name);
+        const prompt = this.#prompt(text);
+        prompt.dataset.seq = seq;
+        turn.element.insertBefore(prompt, turn.answer);
+        this.#pieces.add(prompt, text.length + 2 * NODE_COST);
     }
 
     #prompt(text) {
@@ -293,6 +293,8 @@ export class TranscriptView {
     #show(operation) {
         const turn = operation.turn ? this.#turn(operation.turn) : null;
         switch (operation.op) {
+            case 'question':
+                return this.#question(turn, operation);
             case 'text':
                 return this.#block(turn, operation).append(operation.text);
             case 'tool':
@@ -300,21 +302,21 @@ export class TranscriptView {
             case 'result':
                 return this.#result(turn, operation);
             case 'message':
-                return this.#fold(turn, 'message', harmless(operation.kind), operation.text);
+                return this.#fold(turn, 'message', harmless(operation.kind), operation.text, operation.seq);
             case 'complete':
                 turn.complete = operation;
                 return;
             case 'error':
-                return this.#line(turn, 'error', `${harmless(operation.text)}${operation.code ? ` (${harmless(operation.code)})` : ''}`);
+                return this.#line(turn, 'error', `${harmless(operation.text)}${operation.code ? ` (${harmless(operation.code)})` : ''}`, operation.seq);
             case 'end':
                 return this.#end(turn, operation);
             case 'note':
-                return this.#line(turn, `note ${operation.tone}`, harmless(operation.url ? `${operation.text} ${operation.url}` : operation.text));
+                return this.#line(turn, `note ${operation.tone}`, harmless(operation.url ? `${operation.text} ${operation.url}` : operation.text), operation.seq);
             default:
         }
     }
 
-    #block(turn, { kind, block }) {
+    #block(turn, { kind, block, seq }) {
         let found = this.#blocks.get(turn);
         if (found?.key === block && found.container.isConnected) return found.text;
         let container;
@@ -323,7 +325,8 @@ export class TranscriptView {
             container = h('details', 'thinking');
             inside = h('div', 'block');
             container.append(h('summary', '', 'Thinking'), inside);
-        } else container = inside = h('div', 'block text');
+        } else container = inside = h('div', kind === 'stderr' ? 'block text stderr' : 'block text');
+        container.dataset.seq = seq;
         turn.answer.append(container);
         found = { key: block, container, text: found?.key === block ? found.text : new TextBlock(inside, this.#pieces) };
         found.text.parent = inside;
@@ -331,12 +334,13 @@ export class TranscriptView {
         return found.text;
     }
 
-    #fold(turn, kind, title, text) {
+    #fold(turn, kind, title, text, seq) {
         const parent = turn?.answer ?? this.#root;
         const details = h('details', `fold ${kind}`);
         const summary = h('summary', '', kind === 'tool' ? 'Tool ' : '');
         summary.append(h('b', '', title));
         details.append(summary);
+        details.dataset.seq = seq;
         parent.append(details);
         this.#pieces.add(details);
         this.#inside(details, 'content', text);
@@ -350,15 +354,15 @@ export class TranscriptView {
         new TextBlock(box, this.#pieces).append(text);
     }
 
-    #tool(turn, { id, name, input }) {
-        const details = this.#fold(turn, 'tool', harmless(name) || 'without a name', input);
+    #tool(turn, { id, name, input, seq }) {
+        const details = this.#fold(turn, 'tool', harmless(name) || 'without a name', input, seq);
         turn?.tools.set(id, details);
         if (turn !== null && turn.tools.size > MAX_TOOLS) turn.tools.delete(turn.tools.keys().next().value);
     }
 
-    #result(turn, { id, content, isError }) {
+    #result(turn, { id, content, isError, seq }) {
         const known = turn?.tools.get(id);
-        const details = known?.isConnected ? known : this.#fold(turn, 'tool', 'result', '');
+        const details = known?.isConnected ? known : this.#fold(turn, 'tool', 'result', '', seq);
         const summary = details.querySelector('summary');
         if (isError) details.classList.add('failed');
         // Once: a tool that answers again and again must not make the page grow.
@@ -367,8 +371,9 @@ export class TranscriptView {
         this.#inside(details, 'result', content);
     }
 
-    #line(turn, classes, text) {
+    #line(turn, classes, text, seq) {
         const element = h('p', classes, text);
+        element.dataset.seq = seq;
         (turn?.answer ?? this.#root).append(element);
         this.#pieces.add(element, text.length + 2 * NODE_COST);
     }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "http/wire/connection.hpp"
+
 namespace atl::http {
 namespace {
 
@@ -56,6 +58,9 @@ MediaType preferred_media(std::string_view accept) noexcept {
     return stream > 0 && stream >= json ? MediaType::event_stream : MediaType::json;
 }
 
+RequestContext::RequestContext(Request& of, Connection& connection)
+    : request(of), wake_(connection.wake()), aborted_(connection.is_aborted()), connection_(&connection) {}
+
 const std::string& RequestContext::param(std::string_view name) const {
     const auto found =
         std::find_if(params.begin(), params.end(), [&](const auto& p) { return p.first == name; });
@@ -82,6 +87,21 @@ base::Result<std::optional<std::uint64_t>> RequestContext::query_integer(std::st
     return value;
 }
 
+base::Task<base::Result<void>> RequestContext::async_until(const std::function<bool()>& is_done) {
+    while (!is_done()) {
+        if (aborted_)
+            co_return Error(Errc::shutting_down);
+        if (connection_ == nullptr) {
+            co_await wake_->async_wait();
+            continue;
+        }
+        const Io io = co_await connection_->async_idle();
+        if (io == Io::eof || io == Io::failed)
+            co_return Error(Errc::request_timeout, "The client left before its answer.");
+    }
+    co_return base::Result<void>();
+}
+
 base::Result<Json> RequestContext::json_body() const {
     if (!is_json_type(request.header("Content-Type")))
         return Error(Errc::unsupported_media_type, "Send the body with `Content-Type: application/json`.");
@@ -92,6 +112,12 @@ base::Result<Json> RequestContext::json_body_or_empty() const {
     if (request.body.empty())
         return Json::object();
     return json_body();
+}
+
+void RequestContext::drop_body() {
+    std::string().swap(request.body);
+    if (body_place != nullptr)
+        body_place->release();
 }
 
 }  // namespace atl::http

@@ -12,6 +12,7 @@
 #include "core/base/task.hpp"
 #include "http/access/access.hpp"
 #include "http/access/client_limits.hpp"
+#include "http/wire/body_budget.hpp"
 #include "http/wire/body_source.hpp"
 #include "http/wire/json_reader.hpp"
 #include "http/wire/message.hpp"
@@ -32,11 +33,14 @@ class RequestContext {
   public:
     RequestContext(Request& of, std::shared_ptr<WakeEvent> wake, const bool& aborted)
         : request(of), wake_(std::move(wake)), aborted_(aborted) {}
+    /// Of a session: knows when its client leaves.
+    RequestContext(Request& of, Connection& connection);
     RequestContext(const RequestContext&) = delete;
     RequestContext& operator=(const RequestContext&) = delete;
 
     Request& request;
     BodySource* body = nullptr;  // where the route's body is BodyKind::stream, until the response is sent
+    BodyBudget::Place* body_place = nullptr;  // of request.body. Null: it needs none
     std::string request_id;
     Principal principal;
     Client client;
@@ -61,6 +65,9 @@ class RequestContext {
     base::Result<Json> json_body() const;
     /// The same, where no body at all means `{}`.
     base::Result<Json> json_body_or_empty() const;
+    /// Frees request.body and its place in the budget. The session does it after the handler; a handler that
+    /// waits for long does it before, or long bodies of other clients wait as well.
+    void drop_body();
 
     /// Calls `start(reply)` and waits for `reply`, a function that takes the Result<T> of a core call. If the
     /// server gives up on the connection first, the result is shutting_down and the late reply is dropped.
@@ -87,9 +94,22 @@ class RequestContext {
         co_return std::move(*state->value);
     }
 
+    /// Makes async_until() look again. Callable from anywhere, also when the request is over.
+    std::function<void()> waker() const {
+        return [wake = wake_] { wake->post(); };
+    }
+    /// Waits until `is_done()`, which is asked at each wake. Unlike async_reply() it ends early for a client
+    /// that leaves, so it is for what nobody needs then. A client that ends only its sending side counts as
+    /// one that left, but it can still read the error. A client that left is not noticed while what it sent
+    /// behind its request fills the input buffer, since nothing more is read then: the caller needs a bound
+    /// of its own. The connection must not be read from meanwhile: not for BodyKind::stream. Errors:
+    /// shutting_down; request_timeout: the client left.
+    base::Task<base::Result<void>> async_until(const std::function<bool()>& is_done);
+
   private:
     std::shared_ptr<WakeEvent> wake_;
     const bool& aborted_;
+    Connection* connection_ = nullptr;
 };
 
 }  // namespace atl::http

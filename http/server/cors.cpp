@@ -12,7 +12,8 @@ base::Task<base::Result<Response>> async_preflight(RequestContext&) {
     response.headers.emplace_back("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE");
     response.headers.emplace_back(
         "Access-Control-Allow-Headers",
-        "Authorization, Content-Type, X-API-Key, Idempotency-Key, Last-Event-ID, X-Request-Id");
+        "Authorization, Content-Type, X-API-Key, Idempotency-Key, Last-Event-ID, X-Request-Id, Range, "
+        "If-Range, If-Match, If-None-Match");
     response.headers.emplace_back("Access-Control-Max-Age", "600");
     co_return response;
 }
@@ -44,7 +45,9 @@ void add_cors(const Request& request, const std::vector<std::string>& allowed, R
     if (!is_allowed_origin(origin, allowed))
         return;
     response.headers.emplace_back("Access-Control-Allow-Origin", std::string(origin));
-    response.headers.emplace_back("Access-Control-Expose-Headers", "X-Request-Id, Retry-After");
+    response.headers.emplace_back("Access-Control-Expose-Headers",
+                                  "X-Request-Id, Retry-After, ETag, Content-Range, Accept-Ranges, "
+                                  "Content-Disposition");
 }
 
 }  // namespace atl::http

@@ -2,10 +2,15 @@
 
 #include <algorithm>
 
+#include "core/base/limits.hpp"
 #include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
+#include "core/base/nearest.hpp"
 #include "http/server/cors.hpp"
 #include "http/server/problem.hpp"
 #include "http/server/server_options.hpp"
+#include "http/websocket/closing.hpp"
+#include "http/websocket/handshake.hpp"
 
 namespace atl::http {
 namespace {
@@ -14,6 +19,38 @@ using base::Errc;
 using base::Error;
 
 constexpr unsigned k_too_many = 429;
+constexpr std::string_view k_after_parameter = "after";
+
+const std::string* find_item(const QueryItems& items, std::string_view name) {
+    const auto found =
+        std::find_if(items.begin(), items.end(), [&](const auto& item) { return item.first == name; });
+    return found == items.end() ? nullptr : &found->second;
+}
+
+/// The token of a request that has no key and a route that takes tokens.
+std::optional<std::string> find_token(const Router::Match& match, const Request& request) {
+    // A request with a key needs a good one, whatever else it has.
+    if (match.route == nullptr || match.route->auth != Auth::token_or_key || !credential(request).empty())
+        return std::nullopt;
+    const auto items = parse_query(request.query);
+    const std::string* const token = items ? find_item(*items, k_token_parameter.name) : nullptr;
+    return token == nullptr ? std::nullopt : std::optional<std::string>(*token);
+}
+
+/// As the client gave it. The log is not looked at.
+std::uint64_t after_in(const Request& request) {
+    const auto items = parse_query(request.query);
+    const std::string* const text = items ? find_item(*items, k_after_parameter) : nullptr;
+    const auto after = text == nullptr ? std::nullopt : parse_decimal(*text);
+    return after && *after <= INT64_MAX ? *after : 0;
+}
+
+std::vector<std::string> names_of(const Route& route) {
+    std::vector<std::string> names;
+    for (const QueryParameter& parameter : route.query)
+        names.emplace_back(parameter.name);
+    return names;
+}
 
 }  // namespace
 
@@ -31,8 +68,8 @@ Decision Gate::admit(RequestContext& context, const Arrival& arrival) {
     context.client = client_of(context.request, context.client.address, settings_.trusted_proxies);
     context.limits = &limits_;
     context.limited = limits_.subject_of(context.client);
-    std::string allow;
-    const auto route = find_route(context, arrival, allow);
+    Refusal refusal;
+    const auto route = find_route(context, arrival, refusal);
     Decision decision;
     if (route.has_value()) {
         decision.handler = &(*route)->handler;
@@ -42,14 +79,18 @@ Decision Gate::admit(RequestContext& context, const Arrival& arrival) {
         decision.max_body_bytes = settings_.max_body_bytes;
         return decision;
     }
+    if (refusal.by_close_frame) {
+        decision.refusal = close_socket(context, arrival, route.error());
+        return decision;
+    }
     decision.refusal = refuse(context, route.error());
-    if (!allow.empty())
-        decision.refusal.headers.emplace_back("Allow", std::move(allow));
+    if (!refusal.allow.empty())
+        decision.refusal.headers.emplace_back("Allow", std::move(refusal.allow));
     return decision;
 }
 
 base::Result<const Route*> Gate::find_route(RequestContext& context, const Arrival& arrival,
-                                            std::string& allow) {
+                                            Refusal& refusal) {
     const Request& request = context.request;
     if (auto limit = limits_.request(context.limited, arrival.at); limit.has_error())
         return limit.error();
@@ -61,14 +102,14 @@ base::Result<const Route*> Gate::find_route(RequestContext& context, const Arriv
     if (match.route == nullptr && is_preflight(request, settings_.allowed_origins))
         return &preflight_route();
     if (match.route == nullptr || match.route->auth != Auth::open) {
-        if (auto known = admit_principal(context, arrival, match); known.has_error())
+        if (auto known = admit_principal(context, arrival, match, refusal); known.has_error())
             return known.error();
     }
     if (match.route == nullptr) {
-        allow = std::move(match.allow);
-        if (allow.empty())
+        refusal.allow = std::move(match.allow);
+        if (refusal.allow.empty())
             return Error(Errc::not_found, "There is no such route; /openapi.json lists them all.");
-        return Error(Errc::method_not_allowed, "This route has other methods: " + allow + '.');
+        return Error(Errc::method_not_allowed, "This route has other methods: " + refusal.allow + '.');
     }
     if (match.malformed)
         return Error(Errc::invalid_request, "The path is not percent-encoded UTF-8, or holds a %00.");
@@ -98,39 +139,62 @@ base::Result<void> Gate::admit_site(const RequestContext& context, const Arrival
 // A good key always works, whatever came from its address before: else anyone who shares the address could
 // lock its owner out. What is wrong costs its address, and says no more than that once it is too much.
 base::Result<void> Gate::admit_principal(RequestContext& context, const Arrival& arrival,
-                                         const Router::Match& match) {
-    auto principal = identify(match, context.request);
+                                         const Router::Match& match, Refusal& refusal) {
+    const Request& request = context.request;
+    const auto token = find_token(match, request);
+    auto principal = identify(match, request, token ? &*token : nullptr);
     if (principal.has_value()) {
         context.principal = std::move(*principal);
         context.limited = limits_.subject_of(context.limited, context.principal);
         return limits_.key_request(context.limited, arrival.at);
     }
-    // No credentials: not a failed login.
-    const bool takes_token = match.route != nullptr && match.route->auth == Auth::token_or_key;
-    const bool tried =
-        !credential(context.request).empty() || (takes_token && !context.request.query.empty());
-    if (tried && principal.error().code() == Errc::unauthorized) {
+    // A page may send an expired token by mistake, and nobody finds one by guessing; a WebSocket costs more
+    // than an answer.
+    const bool opens_socket =
+        token && match.route->opens == Opens::websocket && check_handshake(request).has_value();
+    const bool is_guess = token ? principal.error().code() != Errc::token_expired
+                                : !credential(request).empty();  // no credentials: not a failed login
+    if (is_guess || opens_socket) {
         if (auto limit = limits_.failed_login(context.limited, arrival.at); limit.has_error())
             return limit;
     }
+    refusal.by_close_frame = opens_socket;
+    // Over HTTP a token for something else is answered like any wrong one.
+    if (principal.error().code() == Errc::token_mismatch && !opens_socket)
+        return Error(Errc::unauthorized, std::string(k_wrong_token));
     return principal.error();
 }
 
-base::Result<Principal> Gate::identify(const Router::Match& match, const Request& request) const {
-    // A request with a key needs a good one, whatever else it has.
-    if (match.route == nullptr || match.route->auth != Auth::token_or_key || !credential(request).empty())
+base::Result<Principal> Gate::identify(const Router::Match& match, const Request& request,
+                                       const std::string* token) const {
+    if (token == nullptr)
         return authenticator_.authenticate(request);
-    const auto named = [](std::string_view name) {
-        return [name](const auto& item) { return item.first == name; };
-    };
-    const auto items = parse_query(request.query);
-    const auto id = std::find_if(match.params.begin(), match.params.end(), named("id"));
-    if (!items || id == match.params.end())
-        return Error(Errc::unauthorized);
-    const auto token = std::find_if(items->begin(), items->end(), named(k_token_parameter.name));
-    if (token == items->end())
-        return Error(Errc::unauthorized);
-    return authenticator_.authenticate_token(token->second, id->second);
+    const auto id = std::find_if(match.params.begin(), match.params.end(),
+                                 [](const auto& item) { return item.first == "id"; });
+    // A path that has no id is that of another thing.
+    auto principal = authenticator_.authenticate_token(*token, id == match.params.end() ? "" : id->second);
+    if (principal.has_value() && !includes(principal->scope, match.route->token_scope))
+        return Error(Errc::token_mismatch);
+    return principal;
+}
+
+// Neither the answer nor its time depends on whether there is such a conversation.
+Response Gate::close_socket(const RequestContext& context, const Arrival& arrival, const Error& error) {
+    const bool is_expired = error.code() == Errc::token_expired;
+    const bool is_of_another = error.code() == Errc::token_mismatch;
+    const auto code = is_of_another ? k_close_token_mismatch : k_close_token_bad;
+    base::LogLine(base::evt::socket_refused)
+        .field("req", context.request_id)
+        .field("close", static_cast<std::int64_t>(code))
+        .field("addr", address_text(context.client.address))
+        .info();
+    std::string_view detail = "this server did not make the token";
+    if (is_expired)
+        detail = "get a new token and connect again";
+    else if (is_of_another)
+        detail = "the token is for another conversation, sandbox or scope";
+    const std::string reason = close_reason(base::code_name(error.code()), after_in(context.request), detail);
+    return close_at_handshake(context.request, code, reason, arrival.at + base::k_token_end_grace);
 }
 
 base::Result<void> Gate::admit_query(const Route& route, RequestContext& context) {
@@ -143,10 +207,11 @@ base::Result<void> Gate::admit_query(const Route& route, RequestContext& context
         if (std::any_of(items->begin(), item, same_name))
             return Error(Errc::invalid_request,
                          "The query parameter `" + base::escaped(name) + "` is given twice.");
-        const auto declared = [&](const QueryParameter& parameter) { return parameter.name == name; };
+        const auto declared = [&](const QueryParameter& parameter) { return declares(parameter, name); };
         if (std::none_of(route.query.begin(), route.query.end(), declared) && route.auth != Auth::open)
-            return Error(Errc::unknown_field,
-                         "There is no query parameter `" + base::escaped(name) + "` here.");
+            return Error(Errc::unknown_field, "There is no query parameter `" + base::escaped(name) +
+                                                  "` here" +
+                                                  base::did_you_mean(name, names_of(route), "`", "."));
     }
     context.query = std::move(*items);
     return {};

@@ -27,12 +27,20 @@ class Gate final : public Service {
     void complete(const Request& request, Response& response) override;
 
   private:
-    base::Result<const Route*> find_route(RequestContext& context, const Arrival& arrival,
-                                          std::string& allow);
+    /// What a refusal has beside its error.
+    struct Refusal {
+        std::string allow;
+        bool by_close_frame = false;  // the client gets its WebSocket, and reads the error there
+    };
+
+    base::Result<const Route*> find_route(RequestContext& context, const Arrival& arrival, Refusal& refusal);
     base::Result<void> admit_site(const RequestContext& context, const Arrival& arrival) const;
     base::Result<void> admit_principal(RequestContext& context, const Arrival& arrival,
-                                       const Router::Match& match);
-    base::Result<Principal> identify(const Router::Match& match, const Request& request) const;
+                                       const Router::Match& match, Refusal& refusal);
+    base::Result<Principal> identify(const Router::Match& match, const Request& request,
+                                     const std::string* token) const;
+    static Response close_socket(const RequestContext& context, const Arrival& arrival,
+                                 const base::Error& error);
     static base::Result<void> admit_query(const Route& route, RequestContext& context);
 
     const GateSettings settings_;

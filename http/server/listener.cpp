@@ -91,6 +91,39 @@ Reach reach_of(const sockaddr_storage& address) {
     return IN6_IS_ADDR_LOOPBACK(&ip) ? Reach::loopback : Reach::network;
 }
 
+// A client that vanished without a word, asleep or behind a NAT, is noticed within two minutes. Accepted
+// sockets inherit it.
+void probe_silent_clients(int fd) {
+    const int on = 1;
+    const int first_seconds = 60;
+    const int each_seconds = 15;
+    const int probes = 4;
+    ::setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &first_seconds, sizeof first_seconds);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &each_seconds, sizeof each_seconds);
+    ::setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof probes);
+}
+
+// On an error none, and errno in `error_number` with the name of the call in `call`.
+UniqueFd listen_at(const sockaddr* address, socklen_t length, const char*& call, int& error_number) {
+    UniqueFd fd(::socket(address->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    const int on = 1;
+    call = "socket";
+    bool is_done = static_cast<bool>(fd);
+    if (is_done) {
+        ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        probe_silent_clients(fd.get());
+        call = "bind";
+        is_done = ::bind(fd.get(), address, length) == 0;
+    }
+    if (is_done) {
+        call = "listen";
+        is_done = ::listen(fd.get(), k_backlog) == 0;
+    }
+    error_number = is_done ? 0 : errno;
+    return is_done ? std::move(fd) : UniqueFd();
+}
+
 base::Result<UniqueFd> listen_tcp(const std::string& spec, sockaddr_storage& bound) {
     const auto target = split_host_port(spec);
     if (!target)
@@ -102,15 +135,11 @@ base::Result<UniqueFd> listen_tcp(const std::string& spec, sockaddr_storage& bou
     if (const int code = ::getaddrinfo(target->host.c_str(), target->port.c_str(), &hints, &found); code != 0)
         return Error(Errc::listen_failed, "Cannot listen on " + spec + ": " + ::gai_strerror(code) + '.');
     const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
-    UniqueFd fd(::socket(found->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    const char* call = nullptr;
+    int error_number = 0;
+    UniqueFd fd = listen_at(found->ai_addr, found->ai_addrlen, call, error_number);
     if (!fd)
-        return failure(spec, "socket", errno, remedy_for(errno));
-    const int on = 1;
-    ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (::bind(fd.get(), found->ai_addr, found->ai_addrlen) != 0)
-        return failure(spec, "bind", errno, remedy_for(errno));
-    if (::listen(fd.get(), k_backlog) != 0)
-        return failure(spec, "listen", errno, remedy_for(errno));
+        return failure(spec, call, error_number, remedy_for(error_number));
     socklen_t length = sizeof bound;
     ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &length);
     return fd;
@@ -199,6 +228,36 @@ base::Result<Listener> Listener::open(base::Executor executor, const std::string
     Listener listener(executor, std::move(*fd), bound.ss_family, reach_of(bound));
     listener.address_ = address_text(bound);
     return listener;
+}
+
+std::optional<Listener> Listener::open_loopback(base::Executor executor, int family, std::uint16_t port,
+                                                int& error_number) {
+    sockaddr_storage address{};
+    socklen_t length = sizeof(sockaddr_in);
+    if (family == AF_INET) {
+        auto& v4 = reinterpret_cast<sockaddr_in&>(address);
+        v4.sin_family = AF_INET;
+        v4.sin_port = htons(port);
+        v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    } else {
+        auto& v6 = reinterpret_cast<sockaddr_in6&>(address);
+        v6.sin6_family = AF_INET6;
+        v6.sin6_port = htons(port);
+        v6.sin6_addr = IN6ADDR_LOOPBACK_INIT;
+        length = sizeof v6;
+    }
+    const char* call = nullptr;
+    UniqueFd fd = listen_at(reinterpret_cast<const sockaddr*>(&address), length, call, error_number);
+    if (!fd)
+        return std::nullopt;
+    Listener listener(executor, std::move(fd), family, Reach::loopback);
+    listener.address_ = address_text(address);
+    return listener;
+}
+
+std::uint16_t Listener::port() const noexcept {
+    const auto number = parse_decimal(std::string_view(address_).substr(address_.rfind(':') + 1));
+    return family_ == AF_UNIX ? 0 : static_cast<std::uint16_t>(number.value_or(0));
 }
 
 base::Task<bool> Listener::async_wait() {

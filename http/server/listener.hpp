@@ -1,6 +1,7 @@
 // A listening socket made from its spec: "HOST:PORT", "[V6]:PORT" or "unix:PATH". Blocking name look-up
-// happens only here, at start. A Unix socket's file has mode 0600, or 0660 for a group; it replaces one that
-// nobody serves any more, and is removed by close(). Accepted sockets are non-blocking and close-on-exec.
+// happens only in open(), at start. A Unix socket's file has mode 0600, or 0660 for a group; it replaces one
+// that nobody serves any more, and is removed by close(). Accepted sockets are non-blocking and
+// close-on-exec.
 #pragma once
 
 #include <sys/types.h>
@@ -29,6 +30,10 @@ class Listener {
     /// Members of `unix_group` may connect to a Unix socket, too. Errors: listen_failed, with what to do.
     static base::Result<Listener> open(base::Executor executor, const std::string& spec,
                                        std::optional<gid_t> unix_group = std::nullopt);
+    /// A listener on 127.0.0.1 (AF_INET) or [::1] (AF_INET6), without a look-up. None: `error_number` is
+    /// bind(2)'s or that of another call.
+    static std::optional<Listener> open_loopback(base::Executor executor, int family, std::uint16_t port,
+                                                 int& error_number);
     Listener(Listener&&) noexcept = default;
     Listener& operator=(Listener&&) = delete;
     ~Listener();
@@ -39,10 +44,14 @@ class Listener {
     /// left.
     std::optional<Accepted> accept(bool& exhausted);
     void close();
+    bool is_open() const { return descriptor_.is_open(); }
 
     /// As bound: port 0 is replaced by the one that the kernel chose.
     const std::string& address() const noexcept { return address_; }
     Reach reach() const noexcept { return reach_; }
+    base::Executor executor() { return descriptor_.get_executor(); }
+    /// As bound; 0: it has none.
+    std::uint16_t port() const noexcept;
 
   private:
     using Descriptor = boost::asio::posix::basic_stream_descriptor<base::Executor>;

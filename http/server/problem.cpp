@@ -13,13 +13,22 @@ std::string_view default_detail(Errc code) noexcept {
         case Errc::not_found:
             return "There is no such resource.";
         case Errc::unauthorized:
-            return "Send the API key as `Authorization: Bearer KEY` or `X-API-Key: KEY`.";
+            return "The request carries no key. Send the API key as `Authorization: Bearer KEY` or "
+                   "`X-API-Key: KEY`.";
         case Errc::token_expired:
             return "The token's time is over; fetch a new one.";
+        case Errc::token_mismatch:
+            return "The token is for another conversation or sandbox, or for another scope.";
         case Errc::key_restricted:
             return "This key is for the conversations of one user; the route needs a key without a user.";
         case Errc::user_not_allowed:
             return "This key belongs to another user; leave `userId` out or name that user.";
+        case Errc::port_not_public:
+            return "This preview does not show that port; `preview.ports` of its conversation lists those "
+                   "that it "
+                   "does.";
+        case Errc::preview_private:
+            return "This preview is private: open it with the `url` of a token of scope `preview`.";
         case Errc::turn_in_progress:
             return "A turn is open; wait for its `done` or interrupt it.";
         case Errc::no_turn:
@@ -40,6 +49,14 @@ std::string_view default_detail(Errc code) noexcept {
             return "There are too many streams; close some or share one.";
         case Errc::too_many_conversations:
             return "This user has too many conversations; delete some.";
+        case Errc::executor_unavailable:
+            return "This executor is not available here; GET /v1/executors says why.";
+        case Errc::execution_ended:
+            return "The execution has ended.";
+        case Errc::call_answered:
+            return "This call has been answered already.";
+        case Errc::too_many_executions:
+            return "This user has too many executions; try again after Retry-After.";
         case Errc::shutting_down:
             return "The server is stopping; try again in a moment.";
         case Errc::internal:
@@ -49,12 +66,33 @@ std::string_view default_detail(Errc code) noexcept {
     }
 }
 
+/// The member of the body that errors of this code are always about.
+std::string_view default_pointer(Errc code) noexcept {
+    switch (code) {
+        case Errc::unknown_agent:
+            return "/agent";
+        case Errc::invalid_env:
+            return "/env";
+        case Errc::network_not_allowed:
+            return "/network";
+        default:
+            return "";
+    }
+}
+
+/// RFC 6750 section 3: `error` tells a client that what it sent is worthless; a request without credentials
+/// gets none.
+std::string challenge(const base::Error& error) {
+    const bool was_wrong = error.code() == Errc::token_expired || !error.detail().empty();
+    return std::string("Bearer realm=\"atoll\"") + (was_wrong ? ", error=\"invalid_token\"" : "");
+}
+
 // When the error itself does not know: after a moment, where it passes by itself.
 std::chrono::seconds retry_after(const base::Error& error) noexcept {
     constexpr std::chrono::seconds k_moment{5};
     const unsigned status = status_of(error.code());
-    const bool passes =
-        status == 429 || error.code() == Errc::capacity || error.code() == Errc::shutting_down;
+    const bool passes = status == 429 || error.code() == Errc::capacity ||
+                        error.code() == Errc::too_many_processes || error.code() == Errc::shutting_down;
     if (error.retry_after().count() > 0 || !passes)
         return error.retry_after();
     return k_moment;
@@ -73,6 +111,8 @@ unsigned status_of(Errc code) noexcept {
         case Errc::unknown_agent:
         case Errc::invalid_env:
         case Errc::idempotency_key_reused:
+        case Errc::invalid_path:
+        case Errc::invalid_archive:
             return 422;
         case Errc::network_not_allowed:
         case Errc::limit_not_allowed:
@@ -80,8 +120,13 @@ unsigned status_of(Errc code) noexcept {
         case Errc::key_restricted:
         case Errc::read_only_token:
         case Errc::user_not_allowed:
+        case Errc::outside_workspace:
+        case Errc::permission_denied:
+        case Errc::port_not_public:
+        case Errc::preview_private:
             return 403;
         case Errc::not_found:
+        case Errc::file_not_found:
             return 404;
         case Errc::method_not_allowed:
             return 405;
@@ -89,6 +134,7 @@ unsigned status_of(Errc code) noexcept {
             return 406;
         case Errc::unauthorized:
         case Errc::token_expired:
+        case Errc::token_mismatch:
             return 401;
         case Errc::host_not_allowed:
             return 421;
@@ -102,6 +148,7 @@ unsigned status_of(Errc code) noexcept {
         case Errc::too_many_connections:
         case Errc::too_many_streams:
         case Errc::too_many_conversations:
+        case Errc::too_many_executions:
             return 429;
         case Errc::unsupported_media_type:
             return 415;
@@ -115,16 +162,37 @@ unsigned status_of(Errc code) noexcept {
         case Errc::conversation_starting:
         case Errc::sandbox_in_use:
         case Errc::sandbox_gone:
+        case Errc::executor_unavailable:
+        case Errc::execution_ended:
+        case Errc::call_answered:
+        case Errc::too_many_kept_processes:
+        case Errc::process_ended:
+        case Errc::file_exists:
+        case Errc::is_directory:
+        case Errc::not_a_directory:
+        case Errc::not_a_file:
+        case Errc::directory_not_empty:
+        case Errc::file_changed:
             return 409;
+        case Errc::precondition_failed:
+            return 412;
+        case Errc::disk_full:
+            return 507;
         case Errc::seq_expired:
+        case Errc::preview_ended:
             return 410;
         case Errc::sandbox_failed:
         case Errc::capacity:
         case Errc::storage_failed:
         case Errc::shutting_down:
         case Errc::host_unsupported:
+        case Errc::no_listener:
+        case Errc::preview_paused:
+        case Errc::too_many_processes:
             return 503;
+        case Errc::agent_failed:
         case Errc::bridge_failed:
+        case Errc::upstream_failed:
             return 502;
         case Errc::deadline_exceeded:
             return 504;
@@ -139,20 +207,31 @@ std::string_view error_detail(const base::Error& error) noexcept {
     return error.detail().empty() ? default_detail(error.code()) : error.detail();
 }
 
+std::string_view error_pointer(const base::Error& error) noexcept {
+    return error.pointer().empty() ? default_pointer(error.code()) : error.pointer();
+}
+
+std::string problem_type(Errc code) {
+    return std::string(k_errors_page) + '#' + std::string(base::code_name(code));
+}
+
 Response problem(const base::Error& error, std::string_view request_id) {
     Response response;
     response.status = status_of(error.code());
     response.content_type = k_problem_type;
     base::JsonWriter json(response.body);
     json.begin_object();
+    json.key("type").string(problem_type(error.code()));
     json.key("title").string(reason_phrase(response.status));
     json.key("status").number(response.status);
     json.key("detail").string(error_detail(error));
     json.key("code").string(base::code_name(error.code()));
+    if (const auto pointer = error_pointer(error); !pointer.empty())
+        json.key("pointer").string(pointer);
     json.key("requestId").string(request_id);
     json.end_object();
     if (status_of(error.code()) == 401)
-        response.headers.emplace_back("WWW-Authenticate", "Bearer realm=\"atoll\"");
+        response.headers.emplace_back("WWW-Authenticate", challenge(error));
     if (error.code() == Errc::upgrade_required) {
         response.headers.emplace_back("Connection", "Upgrade");
         response.headers.emplace_back("Upgrade", "websocket");

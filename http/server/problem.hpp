@@ -8,14 +8,27 @@ namespace atl::http {
 
 inline constexpr std::string_view k_problem_type = "application/problem+json";
 
+/// The page of the documentation that has a section for each code.
+inline constexpr std::string_view k_errors_page = "docs/errors.md";
+
 /// The status that tells `code`. Every entry of Errc has one.
 unsigned status_of(base::Errc code) noexcept;
+
+/// What errors of this code mean, in one sentence that begins the code's section of k_errors_page.
+std::string_view meaning_of(base::Errc code) noexcept;
 
 /// The error's sentence, or the usual one of its code.
 std::string_view error_detail(const base::Error& error) noexcept;
 
-/// `{title, status, detail, code, requestId}`, with Retry-After and WWW-Authenticate where the error has
-/// them.
+/// The JSON pointer of the member of the body that is at fault; empty: none is, or it is not known.
+std::string_view error_pointer(const base::Error& error) noexcept;
+
+/// The `type` of a problem: a relative reference to the code's section of k_errors_page. As stable as `code`.
+std::string problem_type(base::Errc code);
+
+/// `{type, title, status, detail, code, pointer?, requestId}`, with Retry-After and WWW-Authenticate where
+/// the error has them. An error `unauthorized` with a sentence of its own says that the credentials were
+/// wrong, one without that there were none.
 Response problem(const base::Error& error, std::string_view request_id);
 
 }  // namespace atl::http

@@ -21,23 +21,47 @@ namespace atl::http {
 /// before the body is read.
 using Guard = std::function<base::Task<base::Result<void>>(RequestContext&)>;
 
-/// token_or_key: a key, or else a stream token of the conversation `{id}` in the query as `token`, which the
-/// route declares (k_token_parameter).
+/// token_or_key: a key, or else a stream token of the conversation or sandbox `{id}` in the query as `token`,
+/// which the route declares (k_token_parameter); `Route::token_scope` says which tokens.
 enum class Auth : std::uint8_t { required, open, token_or_key };
 
 /// What a key may have that is for one user's conversations only, where the path does not name what belongs
 /// to somebody (ownership.hpp).
 enum class UserKeys : std::uint8_t { refused, allowed };
 
+/// What the route makes of the connection. websocket: a client whose token is bad gets the WebSocket and a
+/// close frame that says so, since a browser's page reads no status of a refused handshake.
+enum class Opens : std::uint8_t { response, websocket };
+
 struct QueryParameter {
     std::string_view name;
     std::string_view schema;  // JSON text
     std::string_view description;
+    bool is_family = false;    // every name that begins so, as "metadata." and a member's name
+    bool is_required = false;  // told by the document; the handler refuses
 };
+
+/// Whether a query's parameter of this name is the one that is declared, or one of that family.
+inline bool declares(const QueryParameter& parameter, std::string_view name) noexcept {
+    return parameter.is_family ? name.size() > parameter.name.size() && name.starts_with(parameter.name)
+                               : name == parameter.name;
+}
 
 /// What a route with Auth::token_or_key has among its query parameters.
 inline constexpr QueryParameter k_token_parameter{"token", R"({"type":"string"})",
                                                   "A stream token, for who cannot send a key in a header."};
+
+/// A field of the request's head that a route reads.
+struct HeaderParameter {
+    std::string_view name;
+    std::string_view description;
+};
+
+/// What a route has among its fields that does nothing twice for one key.
+inline constexpr HeaderParameter k_idempotency_parameter{
+    "Idempotency-Key",
+    "Makes sending the request again safe: 1 to 256 visible ASCII characters. The same request with the same "
+    "key gets what the first one made."};
 
 /// One response that a route may give besides problems.
 struct ResponseSpec {
@@ -57,11 +81,13 @@ struct Route {
     BodyKind body = BodyKind::none;
     std::string_view request_schema;  // name in components/schemas; of a stream none
     std::vector<QueryParameter> query;
-    std::vector<std::string_view> headers;  // request fields that the route reads
+    std::vector<HeaderParameter> headers;  // request fields that the route reads
     std::vector<ResponseSpec> responses;
     std::vector<base::Errc> errors;  // beyond those that every route may give
     UserKeys user_keys = UserKeys::refused;
-    Guard guard;  // set by make_router
+    Opens opens = Opens::response;
+    Scope token_scope = Scope::read;  // that a token needs, with Auth::token_or_key
+    Guard guard;                      // set by make_router
 };
 
 /// A parameter of a pattern: a whole segment in braces, or, with dots at its end, the rest of the path.

@@ -1,14 +1,17 @@
 #include "http/server/server.hpp"
 
+#include <sys/socket.h>
+
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <cerrno>
 
+#include "core/base/defer_queue.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "http/server/session.hpp"
-#include "http/wire/wake_queue.hpp"
 
 namespace atl::http {
 namespace {
@@ -26,8 +29,7 @@ Server::Server(base::Executor executor, const base::Clock& clock, base::Timers& 
     : executor_(executor),
       state_(clock, timers, std::move(settings)),
       tasks_(executor, "http"),
-      grace_timer_(executor),
-      pause_timer_(executor) {}
+      grace_timer_(executor) {}
 
 Server::~Server() = default;
 
@@ -35,25 +37,64 @@ base::Result<std::string> Server::listen(const std::string& spec, Services servi
     auto listener = Listener::open(executor_, spec, state_.settings.unix_socket_group);
     if (listener.has_error())
         return listener.error();
-    Door door{std::move(*listener), std::move(services)};
-    doors_.push_back(std::make_unique<Door>(std::move(door)));
+    services_.push_back(std::make_unique<const Services>(std::move(services)));
+    doors_.push_back(
+        std::make_shared<Door>(std::move(*listener), *services_.back(), Encryption::as_configured));
     return doors_.back()->listener.address();
 }
 
+Server::Opening Server::open_loopback(std::uint16_t port, const Services& services) {
+    if (state_.stopping)
+        return Opening::refused;
+    std::vector<DoorPtr> opened;
+    for (const int family : {AF_INET, AF_INET6}) {
+        int error = 0;
+        auto listener = Listener::open_loopback(executor_, family, port, error);
+        if (listener)
+            opened.push_back(std::make_shared<Door>(std::move(*listener), services, Encryption::none));
+        else if (error == EADDRINUSE || error == EACCES)
+            return Opening::taken;
+        else if (family == AF_INET || (error != EAFNOSUPPORT && error != EADDRNOTAVAIL))
+            return Opening::refused;
+    }
+    for (const DoorPtr& door : opened)
+        tasks_.spawn(async_accept(door));
+    loopback_[port] = std::move(opened);
+    return Opening::open;
+}
+
+void Server::close_loopback(std::uint16_t port) {
+    const auto closed = loopback_.extract(port);
+    if (closed.empty())
+        return;
+    for (const DoorPtr& door : closed.mapped())
+        door->close();
+}
+
+void Server::Door::close() {
+    listener.close();
+    pause.cancel();
+}
+
 void Server::start() {
-    for (auto& door : doors_) {
+    for (const DoorPtr& door : doors_) {
         base::LogLine(base::evt::server_listening).field("addr", door->listener.address()).info();
-        tasks_.spawn(async_accept(*door));
+        tasks_.spawn(async_accept(door));
     }
 }
 
-std::size_t Server::queued_wakes() const {
-    return boost::asio::use_service<WakeQueue>(executor_.context()).size();
+bool Server::is_plain(const Door& door) const {
+    return !state_.tls || door.encryption == Encryption::none || door.listener.reach() == Reach::unix_socket;
 }
 
-base::Task<> Server::async_accept(Door& door) {
+std::size_t Server::queued_wakes() const {
+    return boost::asio::use_service<base::DeferQueue>(executor_.context()).size();
+}
+
+base::Task<> Server::async_accept(DoorPtr kept) {
+    Door& door = *kept;
     Listener& listener = door.listener;
-    while (!state_.stopping) {
+    while (!state_.stopping && listener.is_open()) {
         const bool open = co_await listener.async_wait();
         if (!open || state_.stopping)
             break;
@@ -70,8 +111,8 @@ base::Task<> Server::async_accept(Door& door) {
         base::LogLine(base::evt::task_failed).field("err", "out of file descriptors").warn();
         boost::system::error_code error;
         auto token = boost::asio::redirect_error(boost::asio::use_awaitable_t<base::Executor>{}, error);
-        pause_timer_.expires_after(k_exhausted_pause);
-        co_await pause_timer_.async_wait(token);
+        door.pause.expires_after(k_exhausted_pause);
+        co_await door.pause.async_wait(token);
     }
 }
 
@@ -82,11 +123,11 @@ void Server::take(Accepted client, Door& door) {
     if (sessions_.size() >= state_.settings.max_connections)
         return refuse(client, door, Error(Errc::capacity, "The server has no connections left."));
     const Reach reach = door.listener.reach();
-    auto connection = std::make_shared<Connection>(std::make_unique<SocketStream>(std::move(client.socket)),
-                                                   state_.clock, state_.timers, state_.settings,
-                                                   reach == Reach::unix_socket ? nullptr : state_.tls);
+    auto connection =
+        std::make_shared<Connection>(std::make_unique<SocketStream>(std::move(client.socket)), state_.clock,
+                                     state_.timers, state_.settings, is_plain(door) ? nullptr : state_.tls);
     auto session = std::make_shared<Session>(state_, door.services, std::move(connection), client.peer, reach,
-                                             std::move(*lease));
+                                             std::move(*lease), door.listener.port());
     sessions_.insert(session.get());
     tasks_.spawn(async_serve(std::move(session)));
 }
@@ -96,7 +137,7 @@ void Server::take(Accepted client, Door& door) {
 // comes later still may.
 void Server::refuse(Accepted& client, Door& door, const Error& error) {
     // A handshake only to say no would cost more than the refusal is worth.
-    const bool answers = !state_.tls || door.listener.reach() == Reach::unix_socket;
+    const bool answers = is_plain(door);
     if (!answers || error.code() == Errc::capacity)
         limit_log_.log(error, client.peer);
     if (!answers)
@@ -133,9 +174,12 @@ base::Task<> Server::async_serve(std::shared_ptr<Session> session) {
 
 void Server::stop(base::Millis grace, std::function<void()> done) {
     state_.stopping = true;
-    for (auto& door : doors_)
-        door->listener.close();
-    pause_timer_.cancel();
+    for (const DoorPtr& door : doors_)
+        door->close();
+    for (const auto& [port, doors] : loopback_) {
+        for (const DoorPtr& door : doors)
+            door->close();
+    }
     for (Session* session : sessions_)
         session->stop();
     grace_timer_.expires_after(grace);

@@ -5,6 +5,7 @@
 
 #include <boost/asio/basic_waitable_timer.hpp>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_set>
@@ -33,6 +34,13 @@ class Server {
     /// choose. `services` answer there and must outlive the server. Gives the address as bound. Clients wait
     /// in the backlog until start(). Errors: listen_failed.
     base::Result<std::string> listen(const std::string& spec, Services services);
+    enum class Opening : std::uint8_t { open, taken, refused };
+    /// Serves plain HTTP at once on 127.0.0.1 and, where the host has it, [::1], until close_loopback().
+    /// `services` must outlive the server. taken: another program listens there; refused: no descriptors, or
+    /// the server is stopping. Precondition: the port is not open.
+    Opening open_loopback(std::uint16_t port, const Services& services);
+    /// Accepts no more; connections that are open stay. A port that is not open is ignored.
+    void close_loopback(std::uint16_t port);
     /// From now on TCP listeners speak HTTPS with this; open connections stay as they are, Unix sockets
     /// plain.
     void use_tls(std::shared_ptr<const TlsContext> tls) { state_.tls = std::move(tls); }
@@ -48,19 +56,28 @@ class Server {
     const BodyBudget& bodies() const noexcept { return state_.bodies; }
     /// Responses of all services since the start, by status; a stream counts when it has ended.
     const auto& responses() const noexcept { return state_.responses; }
-    /// Of the loop: coroutines that are to be woken (wake_queue.hpp).
+    /// Of the loop: coroutines that are to be woken, and other work that was put off (defer_queue.hpp).
     std::size_t queued_wakes() const;
 
   private:
+    enum class Encryption : std::uint8_t { as_configured, none };
     using Timer = boost::asio::basic_waitable_timer<
         std::chrono::steady_clock, boost::asio::wait_traits<std::chrono::steady_clock>, base::Executor>;
 
     struct Door {
-        Listener listener;
-        Services services;
-    };
+        Door(Listener with, const Services& to, Encryption how)
+            : listener(std::move(with)), services(to), encryption(how), pause(listener.executor()) {}
+        void close();
 
-    base::Task<> async_accept(Door& door);
+        Listener listener;
+        const Services& services;
+        Encryption encryption;
+        Timer pause;
+    };
+    using DoorPtr = std::shared_ptr<Door>;
+
+    base::Task<> async_accept(DoorPtr kept);
+    bool is_plain(const Door& door) const;
     base::Task<> async_serve(std::shared_ptr<Session> session);
     void take(Accepted client, Door& door);
     void refuse(Accepted& client, Door& door, const base::Error& error);
@@ -69,10 +86,11 @@ class Server {
     ServerState state_;
     base::TaskGroup tasks_;
     LimitLog limit_log_;
-    std::vector<std::unique_ptr<Door>> doors_;
+    std::vector<std::unique_ptr<const Services>> services_;  // of listen()
+    std::vector<DoorPtr> doors_;                             // of listen()
+    std::map<std::uint16_t, std::vector<DoorPtr>> loopback_;
     std::unordered_set<Session*> sessions_;
     Timer grace_timer_;
-    Timer pause_timer_;
 };
 
 }  // namespace atl::http

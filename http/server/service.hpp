@@ -32,9 +32,10 @@ enum class BodyKind : std::uint8_t {
 
 /// How a request came.
 struct Arrival {
-    Reach reach;          // of the listener
-    bool secure = false;  // through TLS of this server
-    base::SteadyTime at;  // the end of its head
+    Reach reach;             // of the listener
+    bool secure = false;     // through TLS of this server
+    base::SteadyTime at;     // the end of its head
+    std::uint16_t port = 0;  // of the listener; 0: none
 };
 
 /// What becomes of a request. Without a handler it is refused.

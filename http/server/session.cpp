@@ -17,16 +17,25 @@ constexpr std::size_t k_max_request_id_bytes = 128;
 constexpr std::size_t k_kept_output_bytes = 8192;
 constexpr unsigned k_too_many = 429;
 
+/// A stream ends when its credential expires. A client that does not take the end in time is cut off.
+base::SteadyTime cut_time(const Principal& principal, const Response& response) {
+    const bool goes_on = response.stream != nullptr || response.takeover != nullptr;
+    if (!goes_on || principal.expires_at == base::SteadyTime::max())
+        return response.cut_at;
+    return std::min(response.cut_at, principal.expires_at + base::k_token_end_grace);
+}
+
 }  // namespace
 
 Session::Session(ServerState& state, const Services& services, std::shared_ptr<Connection> connection,
-                 PeerAddress peer, Reach reach, CountLimiter::Lease lease)
+                 PeerAddress peer, Reach reach, CountLimiter::Lease lease, std::uint16_t port)
     : state_(state),
       services_(services),
       service_(&services.any()),
       connection_(std::move(connection)),
       parser_({state.settings.max_header_bytes, 0}),
       reach_(reach),
+      port_(port),
       peer_(peer),
       lease_(std::move(lease)) {}
 
@@ -80,10 +89,11 @@ base::Task<Session::Next> Session::async_serve_one() {
         co_return co_await async_refuse_unread(head.error());
     if (!*head)
         co_return Next::close;
-    RequestContext context(parser_.request(), connection_->wake(), connection_->is_aborted());
+    RequestContext context(parser_.request(), *connection_);
+    context.body_place = &place_;
     begin_request(context);
     service_ = &services_.find(context.request.authority);
-    const Arrival arrival{reach_, connection_->is_secure(), began_};
+    const Arrival arrival{reach_, connection_->is_secure(), began_, port_};
     Decision decision = service_->admit(context, arrival);
     if (decision.handler == nullptr)
         co_return co_await async_respond(context, decision.refusal);
@@ -99,7 +109,7 @@ base::Task<Session::Next> Session::async_serve_one() {
     } else {
         const auto body = co_await async_read_body(decision.max_body_bytes);
         if (body.has_error()) {
-            drop_body();
+            context.drop_body();
             Response refusal = service_->refuse(context, body.error());
             co_return co_await async_respond(context, refusal);
         }
@@ -107,7 +117,8 @@ base::Task<Session::Next> Session::async_serve_one() {
             co_return Next::close;
     }
     Response response = co_await async_handle(*decision.handler, context);
-    drop_body();
+    // A response may take long, a stream's above all: the body is of no use by then.
+    context.drop_body();
     const Next next = co_await async_respond(context, response);
     body_.reset();
     co_return next;
@@ -197,12 +208,6 @@ base::Task<base::Result<bool>> Session::async_take_place(std::size_t most_bytes)
     co_return true;
 }
 
-// A response may take long, a stream's above all: the body is of no use by then.
-void Session::drop_body() {
-    std::string().swap(parser_.request().body);
-    place_.release();
-}
-
 void Session::begin_request(RequestContext& context) {
     const auto given_id = context.request.header("X-Request-Id");
     const bool echo = is_visible_ascii(given_id, k_max_request_id_bytes);
@@ -241,6 +246,8 @@ Session::Next Session::after_response(Io io, KeepAlive kept) const {
 
 base::Task<Session::Next> Session::async_respond(RequestContext& context, Response& response) {
     const bool head_only = context.request.method == Method::head;
+    if (response.relay)
+        co_return co_await async_relay(context, response);
     if (response.source && !head_only)
         co_return co_await async_respond_source(context, response);
     service_->complete(context.request, response);
@@ -256,11 +263,14 @@ base::Task<Session::Next> Session::async_respond(RequestContext& context, Respon
         kept = KeepAlive::implied;
     out_.clear();
     write_response(out_, response, context.request_id, state_.date(), kept, framing);
+    const bool ends_with_head = response.stream != nullptr && head_only;
+    connection_->cut_at(ends_with_head ? base::SteadyTime::max() : cut_time(context.principal, response));
     Io io = Io::ok;
     if (response.stream && !head_only) {
-        StreamJob job{std::move(out_), framing, *response.stream};
+        StreamJob job{std::move(out_), framing, *response.stream, context.principal.expires_at};
         io = co_await async_send_stream(*connection_, job, state_);
         response.stream.reset();
+        connection_->cut_at(base::SteadyTime::max());
     } else {
         io = co_await connection_->async_send(out_);
     }
@@ -281,6 +291,9 @@ base::Task<Session::Next> Session::async_respond_source(RequestContext& context,
         response.source.reset();
         co_return co_await async_respond(context, refusal);
     }
+    // What is all there already has a length.
+    if (!response.length && response.source->is_at_end())
+        response.length = job.piece.size();
     service_->complete(context.request, response);
     job.length = response.length;
     if (!response.length)
@@ -299,8 +312,29 @@ base::Task<Session::Next> Session::async_respond_source(RequestContext& context,
     co_return after_response(io, kept);
 }
 
-void Session::end_response(const RequestContext& context, const Response& response) {
-    count(context, response);
+// Another server answers; this one only learns what became of it.
+base::Task<Session::Next> Session::async_relay(RequestContext& context, Response& response) {
+    connection_->cut_at(response.cut_at);
+    const Relay::Outcome outcome = co_await response.relay->async_run(*connection_, parser_, state_);
+    connection_->cut_at(base::SteadyTime::max());
+    response.relay.reset();
+    if (outcome.instead)
+        co_return co_await async_respond(context, *outcome.instead);
+    response.status = outcome.status;
+    end_response(context, response, Origin::relayed);
+    switch (outcome.after) {
+        case Relay::After::again:
+            co_return Next::again;
+        case Relay::After::linger:
+            co_return Next::linger;
+        case Relay::After::close:
+            break;
+    }
+    co_return Next::close;
+}
+
+void Session::end_response(const RequestContext& context, const Response& response, Origin origin) {
+    count(context, response, origin);
     if (out_.capacity() > k_kept_output_bytes)
         std::string().swap(out_);
 }
@@ -308,28 +342,28 @@ void Session::end_response(const RequestContext& context, const Response& respon
 // An answer to what could not be read as a request; nothing is known of it but the error, and perhaps its
 // Origin, so that its page may read why.
 base::Task<Session::Next> Session::async_refuse_unread(Error error) {
-    RequestContext context(parser_.request(), connection_->wake(), connection_->is_aborted());
+    RequestContext context(parser_.request(), *connection_);
     context.request_id = state_.new_request_id();
     context.client.address = peer_;
-    const Arrival arrival{reach_, connection_->is_secure(), began_};
+    const Arrival arrival{reach_, connection_->is_secure(), began_, port_};
     Response response = service_->refuse_unread(context, arrival, error);
     service_->complete(context.request, response);
     out_.clear();
     write_response(out_, response, context.request_id, state_.date(), KeepAlive::no, Framing::length);
     const Io io = co_await connection_->async_send(out_);
-    count(context, response);
+    count(context, response, Origin::here);
     co_return io == Io::ok ? Next::linger : Next::close;
 }
 
-void Session::count(const RequestContext& context, const Response& response) const {
+void Session::count(const RequestContext& context, const Response& response, Origin origin) const {
     state_.count_response(response.status);
     service_->count_response(response.status);
-    log_request(context.request_id, response.status, context.client.address);
+    log_request(context, response.status, origin);
 }
 
-void Session::log_request(std::string_view request_id, unsigned status, const PeerAddress& address) const {
+void Session::log_request(const RequestContext& context, unsigned status, Origin origin) const {
     // Refusals of a limit fill no log: LimitLog tells of them.
-    const bool failed = status >= 400 && status != k_too_many;
+    const bool failed = status >= 400 && status != k_too_many && origin == Origin::here;
     const bool told = failed || state_.settings.access_log == AccessLog::all;
     if (!spdlog::should_log(told ? spdlog::level::info : spdlog::level::debug))
         return;
@@ -339,7 +373,7 @@ void Session::log_request(std::string_view request_id, unsigned status, const Pe
     line.field("method", to_string(request.method)).quoted("path", request.path);
     line.field("status", static_cast<std::int64_t>(status));
     line.field("dur_ms", std::chrono::duration_cast<std::chrono::milliseconds>(taken).count());
-    line.field("req", request_id).field("addr", address_text(address));
+    line.field("req", context.request_id).field("addr", address_text(context.client.address));
     if (told)
         line.info();
     else

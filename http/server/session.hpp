@@ -25,9 +25,9 @@ namespace atl::http {
 class Session {
   public:
     /// `state` and `services` must outlive the session. `lease` counts the connection as long as the session
-    /// lives.
+    /// lives. `port`: of the listener; 0: none.
     Session(ServerState& state, const Services& services, std::shared_ptr<Connection> connection,
-            PeerAddress peer, Reach reach, CountLimiter::Lease lease);
+            PeerAddress peer, Reach reach, CountLimiter::Lease lease, std::uint16_t port = 0);
 
     /// Serves until the connection ends. The session must live until then. Not cancellable: use stop() and
     /// abort().
@@ -43,23 +43,25 @@ class Session {
     enum class Next : std::uint8_t { again, close, linger, taken_over };
     // Of the request's body, once the response begins.
     enum class Rest : std::uint8_t { is_read, may_be_read };
+    // Who answered: what another server says fails is no fault of this one, and its visitors fill no log.
+    enum class Origin : std::uint8_t { here, relayed };
 
     base::Task<Next> async_open();
     base::Task<Next> async_serve_one();
     base::Task<base::Result<bool>> async_read_head();
     base::Task<base::Result<bool>> async_read_body(std::size_t most_bytes);
     base::Task<base::Result<bool>> async_take_place(std::size_t most_bytes);
-    void drop_body();
     base::Task<Response> async_handle(const Handler& handler, RequestContext& context);
     base::Task<Next> async_respond(RequestContext& context, Response& response);
     base::Task<Next> async_respond_source(RequestContext& context, Response& response);
-    void end_response(const RequestContext& context, const Response& response);
+    base::Task<Next> async_relay(RequestContext& context, Response& response);
+    void end_response(const RequestContext& context, const Response& response, Origin origin = Origin::here);
     base::Task<Next> async_refuse_unread(base::Error error);
     void begin_request(RequestContext& context);
     KeepAlive keep_alive(Rest rest) const;
     Next after_response(Io io, KeepAlive kept) const;
-    void count(const RequestContext& context, const Response& response) const;
-    void log_request(std::string_view request_id, unsigned status, const PeerAddress& address) const;
+    void count(const RequestContext& context, const Response& response, Origin origin) const;
+    void log_request(const RequestContext& context, unsigned status, Origin origin) const;
 
     ServerState& state_;
     const Services& services_;
@@ -69,6 +71,7 @@ class Session {
     BodyBudget::Place place_;         // of a body that is collected
     std::optional<BodyReader> body_;  // of one that is streamed
     Reach reach_;
+    std::uint16_t port_;
     PeerAddress peer_;
     CountLimiter::Lease lease_;
     bool idle_ = false;

@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <limits>
+#include <memory>
 #include <span>
 
 #include "core/base/log.hpp"
@@ -17,7 +18,7 @@ Io cut(Connection& connection) {
 
 // A source that is always ready, with a client that always reads, would keep the loop to itself.
 base::Task<> async_give_way(Connection& connection) {
-    connection.wake()->post(WakeLane::step);
+    connection.wake()->post();
     co_await connection.async_pause();
 }
 
@@ -26,12 +27,13 @@ base::Task<> async_give_way(Connection& connection) {
 base::Task<base::Result<void>> async_read_piece(SourceJob& job, std::size_t most_bytes) {
     std::string failure;
     try {
-        job.piece.resize(most_bytes);
-        const std::span<char> room(job.piece);
+        if (!job.room)
+            job.room = std::make_unique_for_overwrite<char[]>(base::k_source_piece_bytes);
+        const std::span<char> room(job.room.get(), most_bytes);
         const auto count = co_await job.source.async_read_some(room);
         if (count.has_error())
             co_return count.error();
-        job.piece.resize(*count);
+        job.piece = {job.room.get(), *count};
         co_return base::Result<void>();
     } catch (const std::exception& error) {
         failure = error.what();
@@ -48,11 +50,13 @@ base::Task<Io> async_send_source(Connection& connection, SourceJob& job) {
         if (job.piece.size() > left || (finished && job.length && left > 0))
             co_return cut(connection);
         left -= job.piece.size();
+        const bool last = finished || left == 0;
+        // A piece without anything around it goes as it is.
+        const bool goes_alone = out.empty() && job.framing != Framing::chunked && !last;
         if (job.framing == Framing::chunked)
             write_chunk(out, job.piece);
-        else
+        else if (!goes_alone)
             out += job.piece;
-        const bool last = finished || left == 0;
         if (!finished && left == 0) {
             // The last byte of the promised length goes out only once the source has ended there.
             const auto more = co_await async_read_piece(job, 1);
@@ -61,7 +65,8 @@ base::Task<Io> async_send_source(Connection& connection, SourceJob& job) {
         }
         if (last && job.framing == Framing::chunked)
             out += k_last_chunk;
-        const Io io = co_await connection.async_send(out);
+        const std::string_view sent = goes_alone ? job.piece : std::string_view(out);
+        const Io io = co_await connection.async_send(sent);
         if (io != Io::ok || last)
             co_return io;
         out.clear();

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/base/limits.hpp"
 #include "core/base/task.hpp"
@@ -21,7 +23,8 @@ struct SourceJob {
     std::string head{};                     // of the response
     Framing framing = Framing::length;      // or chunked, or until_close
     std::optional<std::uint64_t> length{};  // as the head promises
-    std::string piece{};                    // the last one that was read
+    std::unique_ptr<char[]> room{};         // of base::k_source_piece_bytes, once one was read
+    std::string_view piece{};               // the last one that was read
 };
 
 /// Reads the next piece, at most `most_bytes` of it; an empty one is the end. Errors: those of the source;

@@ -38,7 +38,7 @@ void BodyBudget::grant() {
         waiting_.pop_front();
         used_bytes_ += next.bytes_;
         next.state_ = Place::State::held;
-        std::exchange(next.wake_, nullptr)->post(WakeLane::fanout);
+        std::exchange(next.wake_, nullptr)->post();
     }
 }
 

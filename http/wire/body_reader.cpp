@@ -72,10 +72,24 @@ base::Task<Io> BodyReader::async_wait() {
     connection_.use_buffer(BufferSize::full);
     const auto since = connection_.now();
     connection_.set_deadline(std::chrono::ceil<base::Millis>(left_));
-    const Io io = co_await connection_.async_fill();
+    const Io io = co_await async_fill();
     connection_.clear_deadline();
     left_ = std::max(left_ - (connection_.now() - since), decltype(left_)::zero());
     co_return io;
+}
+
+// As Connection::async_fill(), but ends with `deadline` once nobody wants the rest.
+base::Task<Io> BodyReader::async_fill() {
+    const std::size_t before = connection_.input().size();
+    for (;;) {
+        if (is_over_ && is_over_())
+            co_return Io::deadline;
+        const Io io = co_await connection_.async_idle();
+        if (io != Io::stopped && connection_.input().size() > before)
+            co_return Io::ok;
+        if (io != Io::ok)
+            co_return io;
+    }
 }
 
 bool BodyReader::drop_rest() {

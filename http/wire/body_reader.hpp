@@ -5,7 +5,9 @@
 // (request_parser.hpp).
 #pragma once
 
+#include <functional>
 #include <optional>
+#include <utility>
 
 #include "core/base/clock.hpp"
 #include "http/wire/body_source.hpp"
@@ -24,8 +26,10 @@ class BodyReader final : public BodySource {
 
     /// The first call answers `Expect: 100-continue`, if the client seems to wait for that. Errors:
     /// request_timeout; invalid_request for a body that is malformed, or that ends before it is complete;
-    /// header_too_large for a chunk's line or trailers; shutting_down.
+    /// header_too_large for a chunk's line or trailers; shutting_down; request_timeout also for what was
+    /// given up.
     base::Task<base::Result<std::size_t>> async_read_some(std::span<char> room) override;
+    void give_up_if(std::function<bool()> is_over) override { is_over_ = std::move(is_over); }
 
     /// The head of the response is on its way: `100 Continue` would be out of place from now on.
     void response_begins() noexcept { may_continue_ = false; }
@@ -34,11 +38,13 @@ class BodyReader final : public BodySource {
 
   private:
     base::Task<Io> async_wait();
+    base::Task<Io> async_fill();
     base::Error fail(base::Error error);
 
     Connection& connection_;
     RequestParser& parser_;
     const WireSettings& settings_;
+    std::function<bool()> is_over_;
     std::optional<base::Error> error_;
     std::size_t slice_bytes_ = 0;               // read since the time for them began
     std::chrono::steady_clock::duration left_;  // of that time

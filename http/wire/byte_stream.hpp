@@ -7,6 +7,7 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -41,8 +42,9 @@ class ByteStream {
 
 class SocketStream final : public ByteStream {
   public:
-    /// `socket` must be non-blocking.
-    explicit SocketStream(Socket socket) : socket_(std::move(socket)) {}
+    /// `socket` must be non-blocking. `held` lives as long as the stream.
+    explicit SocketStream(Socket socket, std::shared_ptr<const void> held = nullptr)
+        : held_(std::move(held)), socket_(std::move(socket)) {}
     base::Executor executor() override { return socket_.get_executor(); }
     int native_handle() override { return socket_.native_handle(); }
     void async_read_some(std::span<char> room, ReadDone done) override {
@@ -68,6 +70,7 @@ class SocketStream final : public ByteStream {
     }
 
   private:
+    std::shared_ptr<const void> held_;
     Socket socket_;
 };
 

@@ -28,8 +28,16 @@ Connection::Connection(std::unique_ptr<ByteStream> stream, const base::Clock& cl
       wake_(std::make_shared<WakeEvent>(stream_->executor())),
       tls_(tls ? std::make_unique<TlsStream>(std::move(tls), stream_->native_handle()) : nullptr) {}
 
+Connection::Connection(std::unique_ptr<ByteStream> stream, const Connection& other)
+    : stream_(std::move(stream)),
+      clock_(other.clock_),
+      timers_(other.timers_),
+      settings_(other.settings_),
+      wake_(other.wake_) {}
+
 Connection::~Connection() {
     timers_.cancel(timer_);
+    timers_.cancel(cut_timer_);
 }
 
 void Connection::consume(std::size_t count) noexcept {
@@ -79,12 +87,25 @@ void Connection::on_timer() {
         return arm_timer();
     deadline_ = base::SteadyTime::max();
     deadline_passed_ = true;
-    wake_->post(WakeLane::fanout);
+    wake_->post();
+}
+
+void Connection::cut_at(base::SteadyTime at) {
+    timers_.cancel(std::exchange(cut_timer_, 0));
+    if (at == base::SteadyTime::max() || aborted_)
+        return;
+    const auto wait = std::max(base::Millis::zero(), std::chrono::ceil<base::Millis>(at - now()));
+    cut_timer_ = timers_.arm(wait, [this] {
+        cut_timer_ = 0;
+        cut();
+        abort();
+    });
 }
 
 // Room for a read, within the cap. Only while no read is under way: it may move the buffer.
 bool Connection::make_room() {
-    const std::size_t limit = settings_.max_header_bytes + base::k_read_ahead_bytes;
+    const std::size_t small = settings_.max_header_bytes + base::k_read_ahead_bytes;
+    const std::size_t limit = size_ == BufferSize::full ? std::max(small, base::k_bulk_input_bytes) : small;
     if (begin_ > 0 && begin_ == end_)
         begin_ = end_ = 0;
     if (size_ == BufferSize::full && buffer_.size() < limit)
@@ -308,6 +329,36 @@ base::Task<Io> Connection::async_pause() {
     co_return std::exchange(deadline_passed_, false) ? Io::deadline : Io::ok;
 }
 
+std::size_t Connection::send_some(std::string_view bytes) {
+    if (aborted_ || failed_ || write_pending_)
+        return 0;
+    const std::size_t sent = write_some(bytes);
+    if (sent < bytes.size() && !failed_)
+        start_write_wait();
+    return sent;
+}
+
+Io Connection::status() const noexcept {
+    if (aborted_)
+        return Io::stopped;
+    if (failed_)
+        return Io::failed;
+    return eof_ ? Io::eof : Io::ok;
+}
+
+std::unique_ptr<ByteStream> Connection::release() {
+    if (read_pending_ || write_pending_ || tls_ || begin_ != end_)
+        return nullptr;
+    failed_ = true;
+    return std::move(stream_);
+}
+
+void Connection::end_sending() {
+    if (tls_ && !aborted_ && !failed_)
+        tls_->send_close_notify();
+    stream_->shutdown_send();
+}
+
 base::Task<> Connection::async_linger() {
     // Input that still arrives is dropped, so it need not be decrypted.
     end_tls();
@@ -347,9 +398,11 @@ void Connection::abort() {
 
 void Connection::close() {
     end_tls();
-    stream_->close();
+    if (stream_)
+        stream_->close();
     clear_deadline();
     timers_.cancel(std::exchange(timer_, 0));
+    timers_.cancel(std::exchange(cut_timer_, 0));
 }
 
 }  // namespace atl::http

@@ -37,6 +37,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     /// outlive the connection.
     Connection(std::unique_ptr<ByteStream> stream, const base::Clock& clock, base::Timers& timers,
                const WireSettings& settings, std::shared_ptr<const TlsContext> tls = nullptr);
+    /// One that a coroutine waits for together with another: whatever happens to this one wakes the other's
+    /// waiter. Deadlines belong to the other one.
+    Connection(std::unique_ptr<ByteStream> stream, const Connection& other);
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
     ~Connection();
@@ -57,6 +60,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     base::SteadyTime now() const { return clock_.steady_now(); }
     void set_deadline(base::Millis from_now);
     void clear_deadline() noexcept;
+    /// At `at` the connection breaks off as by cut() and abort(), whatever the peer does and whatever is
+    /// waited for. max: never.
+    void cut_at(base::SteadyTime at);
 
     /// Waits until more input is there than before. ok, eof, deadline, stopped, failed.
     base::Task<Io> async_fill();
@@ -70,6 +76,21 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     /// Waits for a wake and reads nothing more meanwhile. ok (something woke us, perhaps for nothing),
     /// deadline, stopped (abort only).
     base::Task<Io> async_pause();
+    /// For a coroutine that waits for two connections at once: it does what can be done now on both, and then
+    /// waits for the event that they share, with async_pause().
+    /// Reads ahead as long as there is room; what arrives, or an end, wakes.
+    void begin_read() { start_read(); }
+    /// Sends what can be sent now. Gives how many bytes that was; where it was not all, a wake says that more
+    /// can be sent, or that the connection has failed.
+    std::size_t send_some(std::string_view bytes);
+    /// How the connection is, without a wait. ok, eof, stopped (abort only), failed.
+    Io status() const noexcept;
+    /// Takes the stream away, for another use; null where a read or a wait of it is under way. Only without
+    /// TLS and input.
+    std::unique_ptr<ByteStream> release();
+    /// The peer sees the end of what is sent. TLS has no half-open state: there it ends both sides.
+    void end_sending();
+
     /// Ends the sending side and reads on, dropping input, until the peer closes or the linger deadline
     /// passes: an answer before the end of a request would otherwise be lost to a reset (RFC 9112
     /// section 9.6).
@@ -112,6 +133,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     base::SteadyTime deadline_ = base::SteadyTime::max();  // max: none
     base::SteadyTime timer_at_{};
     base::TimerId timer_ = 0;
+    base::TimerId cut_timer_ = 0;
     BufferSize size_ = BufferSize::small;
     bool read_pending_ = false;
     bool write_pending_ = false;

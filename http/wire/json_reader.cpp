@@ -5,6 +5,7 @@
 
 #include "core/base/limits.hpp"
 #include "core/base/log.hpp"
+#include "core/base/nearest.hpp"
 #include "http/wire/text.hpp"
 
 namespace atl::http {
@@ -102,7 +103,7 @@ ObjectReader::ObjectReader(const Json& value, std::string path) : path_(std::mov
         return;
     }
     const std::string where = path_.empty() ? "The body" : '`' + path_.substr(0, path_.size() - 1) + '`';
-    error_.emplace(Errc::invalid_field, where + " must be a JSON object.");
+    error_.emplace(Error(Errc::invalid_field, where + " must be a JSON object.").at(pointer_to("")));
 }
 
 const Json* ObjectReader::find(std::string_view name) {
@@ -142,6 +143,17 @@ std::optional<std::uint64_t> ObjectReader::integer(std::string_view name, IntRan
     return value->get<std::uint64_t>();
 }
 
+std::optional<bool> ObjectReader::boolean(std::string_view name) {
+    const Json* value = find(name);
+    if (value == nullptr)
+        return std::nullopt;
+    if (!value->is_boolean()) {
+        fail(name, "true or false");
+        return std::nullopt;
+    }
+    return value->get<bool>();
+}
+
 const Json* ObjectReader::object(std::string_view name) {
     const Json* value = find(name);
     if (value != nullptr && !value->is_object()) {
@@ -151,13 +163,19 @@ const Json* ObjectReader::object(std::string_view name) {
     return value;
 }
 
+bool ObjectReader::is_null(std::string_view name) {
+    const Json* const value = find(name);
+    return value != nullptr && value->is_null();
+}
+
 const Json* ObjectReader::any(std::string_view name) {
     return find(name);
 }
 
 void ObjectReader::fail(std::string_view name, std::string_view what_it_must_be) {
     fail(Error(Errc::invalid_field,
-               '`' + path_ + std::string(name) + "` must be " + std::string(what_it_must_be) + '.'));
+               '`' + path_ + std::string(name) + "` must be " + std::string(what_it_must_be) + '.')
+             .at(pointer_to(name)));
 }
 
 void ObjectReader::fail(Error error) {
@@ -170,10 +188,36 @@ base::Result<void> ObjectReader::finish() {
         return *error_;
     for (const auto& [name, value] : object_->items()) {
         if (std::find(known_.begin(), known_.end(), name) == known_.end())
-            return Error(Errc::unknown_field,
-                         "There is no field `" + path_ + base::escaped(name) + "` here.");
+            return Error(Errc::unknown_field, "There is no field `" + path_ + base::escaped(name) + "` here" +
+                                                  base::did_you_mean(name, known_, "`", "."))
+                .at(pointer_to(name));
     }
     return {};
+}
+
+/// RFC 6901. Of the object itself if `name` is empty, which is no name of a field. Empty also where it would
+/// be longer than an answer repeats.
+std::string ObjectReader::pointer_to(std::string_view name) const {
+    std::string pointer;
+    // The path is the server's own text, as `limits.` or `content[0].`.
+    for (const char c :
+         path_.empty() ? std::string_view() : std::string_view(path_).substr(0, path_.size() - 1)) {
+        if (pointer.empty())
+            pointer = "/";
+        if (c == '.' || c == '[')
+            pointer += '/';
+        else if (c != ']')
+            pointer += c;
+    }
+    if (!name.empty())
+        pointer += '/';
+    for (const char c : name.substr(0, base::k_max_told_pointer_bytes)) {
+        if (c == '~' || c == '/')
+            (pointer += '~') += c == '~' ? '0' : '1';
+        else
+            pointer += c;
+    }
+    return pointer.size() > base::k_max_told_pointer_bytes ? std::string() : pointer;
 }
 
 }  // namespace atl::http

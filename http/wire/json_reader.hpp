@@ -26,7 +26,8 @@ struct IntRange {
 };
 
 /// Reads the members of an object by name and keeps the first error. Ask finish() at the end: it also refuses
-/// members that no call has read. `path` prefixes names in details: "limits." for limits.memoryMb.
+/// members that no call has read. `path` prefixes names in details: "limits." for limits.memoryMb. Errors
+/// about a member carry its JSON pointer.
 class ObjectReader {
   public:
     /// `value` must outlive the reader; anything but an object is an invalid_field error.
@@ -35,8 +36,11 @@ class ObjectReader {
     /// Nothing if absent; nothing and an error if it is of another type or out of range.
     std::optional<std::string> string(std::string_view name, std::size_t limit_bytes);
     std::optional<std::uint64_t> integer(std::string_view name, IntRange range);
+    std::optional<bool> boolean(std::string_view name);
     /// An object or array member, unchanged; a null pointer if absent or (with an error) of another type.
     const Json* object(std::string_view name);
+    /// Whether the member is there and is null.
+    bool is_null(std::string_view name);
     /// Any member, unchecked; a null pointer if absent.
     const Json* any(std::string_view name);
 
@@ -49,6 +53,7 @@ class ObjectReader {
 
   private:
     const Json* find(std::string_view name);
+    std::string pointer_to(std::string_view name) const;
 
     const Json* object_ = nullptr;
     std::string path_;

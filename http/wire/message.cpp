@@ -65,6 +65,8 @@ std::string_view reason_phrase(unsigned status) noexcept {
             return "No Content";
         case 206:
             return "Partial Content";
+        case 303:
+            return "See Other";
         case 304:
             return "Not Modified";
         case 400:
@@ -85,6 +87,8 @@ std::string_view reason_phrase(unsigned status) noexcept {
             return "Conflict";
         case 410:
             return "Gone";
+        case 412:
+            return "Precondition Failed";
         case 413:
             return "Content Too Large";
         case 414:
@@ -111,6 +115,8 @@ std::string_view reason_phrase(unsigned status) noexcept {
             return "Service Unavailable";
         case 504:
             return "Gateway Timeout";
+        case 507:
+            return "Insufficient Storage";
         default:
             return "";
     }
@@ -144,6 +150,7 @@ void write_response(std::string& out, const Response& response, std::string_view
     out += "\r\n";
     if (with_body)
         out += response.body;
+    out += response.first_bytes;
 }
 
 void write_chunk(std::string& out, std::string_view payload) {

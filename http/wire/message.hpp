@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/clock.hpp"
 #include "core/base/error.hpp"
 #include "core/base/task.hpp"
 #include "http/wire/body_source.hpp"
@@ -30,11 +31,13 @@ struct HeaderField {
 /// The head of a request, and its body once that is complete.
 struct Request {
     Method method = Method::other;
-    unsigned version = 11;       // 10 or 11
+    std::string_view method_text;  // as sent
+    unsigned version = 11;         // 10 or 11
     std::string_view path;       // as sent, still percent-encoded; begins with "/", or is the "*" of OPTIONS
     std::string_view query;      // without the '?'
     std::string_view authority;  // of the target in absolute form, else of the Host field; may be empty
     std::vector<HeaderField> fields;
+    std::vector<HeaderField> trailers;  // behind a chunked body that is streamed, once it has ended
     std::string body;
 
     /// The value of the first field of that name, empty if there is none.
@@ -42,8 +45,8 @@ struct Request {
     bool has_header(std::string_view name) const noexcept;
 };
 
-/// Says that there is more for a stream, and for how many at this moment, itself included.
-using StreamWake = std::function<void(std::size_t together)>;
+/// Says that there is more for a stream.
+using StreamWake = std::function<void()>;
 
 /// The body of a response that is made while it is sent: the session pulls a piece, sends it, and pulls
 /// again. Single-threaded; destroyed when it is finished or the client is gone.
@@ -66,6 +69,7 @@ class BodyStream {
 };
 
 class Connection;
+class RequestParser;
 class ServerState;
 
 /// The protocol that takes over the connection after a 101 (RFC 9110 section 15.2.2). The session closes the
@@ -76,6 +80,29 @@ class Takeover {
     /// Serves until the peer or the server ends it. Not cancellable: it watches ServerState::stopping at each
     /// wake, and Connection's waits say when it was aborted. Call once.
     virtual base::Task<> async_run(Connection& connection, const ServerState& state) = 0;
+};
+
+struct Response;
+
+/// An answer that another server makes, head and all (http/proxy): nothing of this server's is added to it.
+class Relay {
+  public:
+    enum class After : std::uint8_t {
+        again,   // the answer is complete, the request was read: another one may come
+        linger,  // the answer is complete, the request was not read
+        close,
+    };
+    struct Outcome {
+        After after = After::close;
+        unsigned status = 0;                // that the client got; 0: none
+        std::unique_ptr<Response> instead;  // to be sent by the session, since nothing was sent yet
+    };
+    virtual ~Relay() = default;
+    /// Answers, and reads what it needs of the request's body from `connection` through `request`. A protocol
+    /// that follows a 101 is over, too, when it returns. Not cancellable: it watches ServerState::stopping at
+    /// each wake, and the connection's waits say when it was aborted. Call once.
+    virtual base::Task<Outcome> async_run(Connection& connection, RequestParser& request,
+                                          const ServerState& state) = 0;
 };
 
 /// What a handler answers. With a `stream` or a `source` the body is not used; a 101 has a `takeover` and its
@@ -92,6 +119,11 @@ struct Response {
     std::unique_ptr<BodySource> source;
     std::optional<std::uint64_t> length;  // of the source, in bytes; nothing: not known
     std::unique_ptr<Takeover> takeover;
+    std::unique_ptr<Relay> relay;  // with BodyKind::stream; nothing else of the response is used
+    // The first bytes of the protocol of the takeover; they go out in one write with the head.
+    std::string first_bytes;
+    base::SteadyTime cut_at =
+        base::SteadyTime::max();  // the connection is cut then, whatever the client does
 };
 
 /// A 200, or another status, with the text of a JSON value.

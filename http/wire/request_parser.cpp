@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/base/limits.hpp"
+#include "http/wire/field_arena.hpp"
 #include "http/wire/text.hpp"
 
 namespace atl::http {
@@ -17,10 +18,6 @@ using base::Errc;
 using base::Error;
 using boost::beast::string_view;
 using ErrorCode = boost::beast::error_code;
-
-constexpr std::size_t k_kept_arena_bytes = 4096;
-// The shortest end of a chunked body, "0\r\n\r\n": at every point of one at least this much is still to come.
-constexpr std::size_t k_least_chunked_rest_bytes = 5;
 
 std::string_view std_view(string_view text) {
     return {text.data(), text.size()};
@@ -47,12 +44,6 @@ Method to_method(beast_http::verb verb) {
     }
 }
 
-// A piece of the arena; views are made once the arena has stopped growing.
-struct Piece {
-    std::size_t offset = 0;
-    std::size_t size = 0;
-};
-
 }  // namespace
 
 // Receives the elements that Beast's parser finds. A refusal of ours is kept in `refusal`, and Beast gets
@@ -65,8 +56,9 @@ class RequestParser::Sink {
         explicit Parser(Sink& sink) : sink_(sink) {}
 
       private:
-        void on_request_impl(beast_http::verb verb, string_view, string_view text, int version,
+        void on_request_impl(beast_http::verb verb, string_view name, string_view text, int version,
                              ErrorCode& ec) override {
+            sink_.method_name = sink_.arena.keep(std_view(name));
             sink_.on_line(to_method(verb), std_view(text), version, ec);
         }
         void on_field_impl(beast_http::field field, string_view name, string_view value,
@@ -88,11 +80,13 @@ class RequestParser::Sink {
         std::size_t on_chunk_body_impl(std::uint64_t, string_view bytes, ErrorCode& ec) override {
             return sink_.on_body(std_view(bytes), ec);
         }
-        void on_finish_impl(ErrorCode&) override {}
+        void on_finish_impl(ErrorCode&) override { sink_.on_end(); }
         void on_response_impl(int, string_view, int, ErrorCode&) override {}
 
         Sink& sink_;
     };
+
+    using Piece = FieldArena::Piece;
 
     void start(const ParserLimits& limits) {
         parser.emplace(*this);
@@ -108,12 +102,9 @@ class RequestParser::Sink {
     void clear() {
         parser.reset();
         request = Request{};
-        if (arena.capacity() > k_kept_arena_bytes)
-            std::string().swap(arena);
         arena.clear();
-        fields.clear();
         refusal.reset();
-        target = host = Piece{};
+        method_name = target = host = Piece{};
         hosts = lengths = codings = origins = authorizations = 0;
         head_bytes = 0;
         chunk_left = body_bytes = 0;
@@ -137,20 +128,24 @@ class RequestParser::Sink {
     void on_line(Method method, std::string_view text, int version, ErrorCode& ec) {
         request.method = method;
         request.version = static_cast<unsigned>(version);
-        target = keep(text);
+        target = arena.keep(text);
         if (!std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f && c != '#'; }))
             refuse(ec, "The request target holds characters that a URI cannot have; percent-encode them.");
     }
 
     void on_field(beast_http::field field, std::string_view name, std::string_view value, ErrorCode& ec) {
-        if (is_folded(name))
+        if (is_folded(input, name))
             return refuse(ec, "A field must not go on in another line.");
-        if (parser->is_header_done())
-            return;  // a trailer: nothing here may change the request
-        fields.emplace_back(keep(name), keep(value));
+        if (parser->is_header_done()) {
+            // A trailer: nothing here may change the request. The views of the head must stay as they are.
+            if (streams)
+                arena.add_trailer(name, value);
+            return;
+        }
+        const Piece kept = arena.add_field(name, value);
         switch (field) {
             case beast_http::field::host:
-                host = fields.back().second;
+                host = kept;
                 ++hosts;
                 break;
             case beast_http::field::content_length:
@@ -180,8 +175,8 @@ class RequestParser::Sink {
     }
 
     void on_head_end(ErrorCode& ec) {
-        for (const auto& [name, value] : fields)
-            request.fields.push_back({view(name), view(value)});
+        arena.show_fields(request.fields);
+        request.method_text = arena.view(method_name);
         if (lengths > 0 && codings > 0)
             return refuse(ec, "Content-Length and Transfer-Encoding cannot be given together.");
         // RFC 9112 section 3.2: 400 to an HTTP/1.1 request without Host, and to any with more than one.
@@ -190,10 +185,13 @@ class RequestParser::Sink {
         split_target(ec);
     }
 
+    void on_end() { arena.show_trailers(request.trailers); }
+
     std::size_t on_body(std::string_view bytes, ErrorCode& ec) {
         if (streams) {
             bytes = bytes.substr(0, room.size());
-            std::copy(bytes.begin(), bytes.end(), room.begin());
+            if (!passes)
+                std::copy(bytes.begin(), bytes.end(), room.begin());
             room = room.subspan(bytes.size());
         } else if (bytes.size() > body_limit - request.body.size()) {
             ec = beast_http::error::body_limit;
@@ -215,9 +213,9 @@ class RequestParser::Sink {
 
     std::optional<Parser> parser;
     Request request;
-    std::string arena;
-    std::vector<std::pair<Piece, Piece>> fields;
+    FieldArena arena;
     std::optional<Error> refusal;
+    Piece method_name;
     Piece target;
     Piece host;
     int hosts = 0;
@@ -231,33 +229,17 @@ class RequestParser::Sink {
     std::uint64_t chunk_left = 0;  // of the chunk that has begun
     std::span<char> room;          // for the body that is streamed
     bool streams = false;
+    bool passes = false;  // the body's bytes are passed on already; of `room` only the size counts
     bool expects_continue = false;
     bool failed = false;     // even if Beast has read all of the message
     std::string_view input;  // the parser's present input; contains all of the present field
 
   private:
-    // RFC 9112 section 5.2: Beast takes obs-fold and makes it a space; others may see two fields or none. It
-    // has looked at the byte behind the line's end to decide this.
-    bool is_folded(std::string_view name) const {
-        const auto begin = static_cast<std::size_t>(name.data() + name.size() - input.data());
-        const auto line_end = input.find("\r\n", begin);
-        const auto next = line_end == std::string_view::npos ? "" : input.substr(line_end + 2, 1);
-        return next == " " || next == "\t";
-    }
-    Piece keep(std::string_view text) {
-        const Piece piece{arena.size(), text.size()};
-        arena.append(text);
-        return piece;
-    }
-    std::string_view view(Piece piece) const {
-        return std::string_view(arena).substr(piece.offset, piece.size);
-    }
-
     // RFC 9112 section 3.2: origin-form or absolute-form. The authority of an absolute-form counts instead of
     // Host.
     void split_target(ErrorCode& ec) {
-        auto text = view(target);
-        request.authority = view(host);
+        auto text = arena.view(target);
+        request.authority = arena.view(host);
         for (const std::string_view scheme : {"http://", "https://"}) {
             if (text.size() > scheme.size() && iequals(text.substr(0, scheme.size()), scheme)) {
                 text.remove_prefix(scheme.size());
@@ -333,6 +315,19 @@ base::Result<RequestParser::Fed> RequestParser::feed_body(std::string_view bytes
     if (used.has_error())
         return used.error();
     return Fed{*used, room.size() - sink_->room.size()};
+}
+
+base::Result<std::size_t> RequestParser::pass_body(std::string_view bytes) {
+    sink_->passes = true;
+    // Not written to.
+    sink_->room = std::span<char>(const_cast<char*>(bytes.data()), bytes.size());
+    auto used = parse(bytes, 0);
+    sink_->passes = false;
+    return used;
+}
+
+std::uint64_t RequestParser::body_left() const {
+    return content_length().value_or(sink_->body_bytes) - sink_->body_bytes;
 }
 
 // From `used` on. Gives where it stopped.

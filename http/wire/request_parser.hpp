@@ -43,6 +43,11 @@ class RequestParser {
     /// Parses from `bytes` and writes the body's into `room`, which must not be empty. Stops when there is no
     /// room left. Errors: invalid_request, header_too_large.
     base::Result<Fed> feed_body(std::string_view bytes, std::span<char> room);
+    /// The same of a body with Content-Length, for bytes that the caller passes on by itself: at most
+    /// body_left(). Gives how many were used.
+    base::Result<std::size_t> pass_body(std::string_view bytes);
+    /// What is missing of a body with Content-Length; else 0. Valid once head_done().
+    std::uint64_t body_left() const;
 
     /// True from the first byte of a message on.
     bool started() const noexcept;

@@ -2,12 +2,10 @@
 
 #include <utility>
 
-#include "http/wire/wake_queue.hpp"
-
 namespace atl::http {
 
 WakeEvent::WakeEvent(base::Executor executor)
-    : queue_(boost::asio::use_service<WakeQueue>(executor.context())) {}
+    : queue_(boost::asio::use_service<base::DeferQueue>(executor.context())) {}
 
 void WakeEvent::notify() {
     if (!waiter_)
@@ -17,12 +15,13 @@ void WakeEvent::notify() {
     std::move(waiter)();
 }
 
-void WakeEvent::post(WakeLane lane) {
-    if (posted_ && lane >= lane_)
+void WakeEvent::post() {
+    if (std::exchange(posted_, true))
         return;
-    posted_ = true;
-    lane_ = lane;
-    queue_.add(shared_from_this(), lane);
+    queue_.add([self = shared_from_this()] {
+        self->posted_ = false;
+        self->notify();
+    });
 }
 
 }  // namespace atl::http

@@ -6,28 +6,12 @@
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 
+#include "core/base/defer_queue.hpp"
 #include "core/base/task.hpp"
 
 namespace atl::http {
-
-class WakeQueue;
-
-/// The priority of a wake: the work that may run before it in a turn of the loop.
-enum class WakeLane : std::uint8_t {
-    prompt,  // other wakes of this lane
-    fanout,  // one of many wakes at once: also a slice of time of `prompt`
-    step,    // the next step of long work: also a slice of `prompt` and one of `fanout`
-};
-
-/// The lane for one of `together` sessions that are woken together.
-constexpr WakeLane lane_among(std::size_t together) noexcept {
-    constexpr std::size_t k_few = 8;
-    return together <= k_few ? WakeLane::prompt : WakeLane::fanout;
-}
 
 class WakeEvent : public std::enable_shared_from_this<WakeEvent> {
   public:
@@ -43,17 +27,14 @@ class WakeEvent : public std::enable_shared_from_this<WakeEvent> {
     /// Resumes the waiter before returning. Only from a handler of the loop that holds no iterators of its
     /// own.
     void notify();
-    /// Resumes the waiter later, after those that were posted before in this lane (wake_queue.hpp); several
-    /// calls before that are one, in the most urgent of their lanes. Callable from anywhere.
-    void post(WakeLane lane = WakeLane::prompt);
+    /// Resumes the waiter later, in its turn among all that the loop has put off (core/base/defer_queue.hpp);
+    /// several calls before that are one. Callable from anywhere.
+    void post();
 
   private:
-    friend class WakeQueue;
-
-    WakeQueue& queue_;
+    base::DeferQueue& queue_;
     boost::asio::any_completion_handler<void()> waiter_;
     bool posted_ = false;
-    WakeLane lane_ = WakeLane::prompt;  // while posted; entries of it in other lanes are void
 };
 
 }  // namespace atl::http

@@ -4,6 +4,7 @@ A skip whose reason matches no entry, or whose entry finds the facility present,
 """
 
 import ctypes
+import errno
 import mmap
 import os
 import platform
@@ -47,6 +48,16 @@ def lacks_cgroups():
         return not os.access("/sys/fs/cgroup", os.W_OK)
     controllers = ("memory", "pids", "freezer", "unified")
     return not any(os.access(f"/sys/fs/cgroup/{name}", os.W_OK) for name in controllers)
+
+
+def lacks_user_attributes():
+    """The file system of temporary folders keeps none for their owners."""
+    with tempfile.NamedTemporaryFile() as file:
+        try:
+            os.setxattr(file.name, "user.atoll", b"x")
+        except OSError as error:
+            return error.errno in (errno.ENOTSUP, errno.EPERM)
+    return False
 
 
 def lacks_cgroup1_freezer():
@@ -115,6 +126,7 @@ EXCUSES = (
     (r"accounts no pressure", lambda build: not os.path.exists("/proc/pressure/cpu")),
     (r"cgroup v2 hierarchy here", lambda build: lacks_cgroup2_controllers()),
     (r"this user was told to have a part", lambda build: "ATOLL_TEST_DELEGATED" not in os.environ),
+    (r"no extended attributes of users", lambda build: lacks_user_attributes()),
     (r"project quotas", lambda build: lacks_project_quotas()),
     (r"vsock", lambda build: lacks_socket_family(40)),
     (r"ipv6", lambda build: not os.path.exists("/proc/net/if_inet6")),

@@ -15,7 +15,7 @@ MAX_BEAST_FILES = 5
 # Formatting differs between releases of clang-format: one of them decides.
 CLANG_FORMAT = "14"
 
-CORE = ("core/base/", "core/sandbox/", "core/conversation/", "core/store/", "core/isolation/")
+CORE = ("core/base/", "core/sandbox/", "core/conversation/", "core/store/", "core/isolation/", "core/execution/")
 # Headers without a source file of their own: the guest links nothing of the host's.
 GUEST_BASE = (
     "core/base/limits.hpp",
@@ -32,6 +32,7 @@ LAYERS = (
     ("core/conversation/", ("core/base/", "core/sandbox/")),
     ("core/store/", ("core/base/", "core/sandbox/", "core/conversation/")),
     ("core/isolation/", ("core/base/", "core/sandbox/")),
+    ("core/execution/", ("core/base/",)),
     ("bridge/guest/", ("bridge/", *GUEST_BASE)),
     ("bridge/agents/", ("bridge/", *GUEST_BASE)),
     ("bridge/", CORE),
@@ -41,6 +42,7 @@ LAYERS = (
     ("http/websocket/", ("core/base/", "http/wire/")),
     ("http/access/", CORE + ("http/wire/",)),
     ("http/server/", CORE + ("http/wire/", "http/websocket/", "http/access/")),
+    ("http/proxy/", CORE + ("http/wire/", "http/access/", "http/server/")),
     ("http/console/", ("core/base/", "http/wire/", "http/server/")),
     ("http/api/", CORE + ("bridge/", "http/")),
     ("app/", CORE + ("bridge/", "cgroup/", "fs-guard/", "http/")),
@@ -203,10 +205,10 @@ def co_await_operator(tree):
 
 
 def own_files(tree):
-    """Every file of ours that people read: sources and scripts."""
-    for folder in FOLDERS + ("scripts", ".ci"):
+    """Every file of ours that people read: sources, clients and scripts."""
+    for folder in FOLDERS + ("clients", "scripts", ".ci"):
         for path in sorted((tree.root / folder).rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
+            if path.is_file() and not {"__pycache__", "node_modules"}.intersection(path.parts):
                 yield path
 
 
@@ -214,7 +216,7 @@ def long_file(tree):
     """A file that needs a table of contents is two files."""
     for path in own_files(tree):
         data = DATA_FOLDERS.intersection(path.relative_to(tree.root).parts)
-        if data or path.suffix not in (".hpp", ".cpp", ".py", ".sh", ".txt", ".cmake", ""):
+        if data or path.suffix not in (".hpp", ".cpp", ".py", ".js", ".mjs", ".ts", ".sh", ".txt", ".cmake", ""):
             continue
         lines = path.read_bytes().count(b"\n")
         if lines > MAX_LINES:

@@ -64,7 +64,10 @@ BAD = [
     ("co-await-operator", {"http/a.cpp": "Task<> f() { if (co_await a() && co_await b()) g(); }\n"}),
     ("co-await-operator", {"http/a.cpp": "#include <boost/asio/experimental/awaitable_operators.hpp>\n"}),
     ("long-file", {"core/base/a.cpp": "// line\n" * 601}),
+    ("long-file", {"clients/js/a.js": "// line\n" * 601}),
     ("readme", {"cgroup/a.cpp": ""}),
+    ("readme", {"clients/js/a.js": "", "clients/README.md": "Clients.\n"}),
+    ("readme", {"clients/a/a.py": "", "clients/README.md": "Clients.\n"}),
     ("readme", {"tests/unit/a.cpp": "", "tests/README.md": "Tests.\n"}),
     ("script-usage", {"scripts/a": "#!/bin/sh\nexit 0\n"}),
     ("script-usage", {"scripts/a": "#!/bin/sh\necho Usage:; exit 1\n"}),
@@ -114,6 +117,7 @@ GOOD = [
                       "    co_return std::string{};\n}\n",
     }),
     (["readme", "long-file"], {"cgroup/a.cpp": "// line\n" * 600, "cgroup/README.md": "Groups.\n"}),
+    (["readme"], {"clients/a.js": "", "clients/README.md": "Clients.\n", "clients/node_modules/a/b.js": ""}),
     (["script-usage"], {"scripts/a": "#!/bin/sh\necho Usage: a\n", "scripts/README.md": "Scripts.\n"}),
     (["format", "files"], {"core/base/a.hpp": "int f();\n"}),
 ]

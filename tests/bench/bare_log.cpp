@@ -49,8 +49,9 @@ void BareLog::event(std::int64_t conversation, std::int64_t seq, std::int64_t tu
 
 void BareLog::turn(std::int64_t conversation, std::int64_t number, std::string_view lines) {
     const std::size_t middle = lines.find('\n');
-    event(conversation, number * 2 + 1, number, "message", lines.substr(0, middle));
-    event(conversation, number * 2 + 2, number, "done", lines.substr(middle + 1));
+    event(conversation, number * 3 + 1, number, "turn_start", R"({"content":"hello"})");
+    event(conversation, number * 3 + 2, number, "message", lines.substr(0, middle));
+    event(conversation, number * 3 + 3, number, "done", lines.substr(middle + 1));
     sqlite3_bind_int64(turn_, 1, conversation);
     sqlite3_bind_int64(turn_, 2, number);
     step(turn_);

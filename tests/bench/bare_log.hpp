@@ -23,7 +23,7 @@ class BareLog {
     void commit() { step(commit_); }
     void event(std::int64_t conversation, std::int64_t seq, std::int64_t turn, std::string_view type,
                std::string_view data);
-    /// A turn of two events, in two lines.
+    /// A turn: its question, and two events in two lines.
     void turn(std::int64_t conversation, std::int64_t number, std::string_view lines);
 
   private:

@@ -214,7 +214,7 @@ BareLoop::BareLoop(std::size_t connections, Persist persist, int nice) {
     loop_ = std::make_unique<Child>([&] {
         theirs.clear();
         if (nice < 0)
-            base::set_own_priority(nice, base::Slice::whole_turn_ns);
+            base::set_own_priority(nice);
         Loop loop(std::move(listener.fd), ours, persist == Persist::sqlite ? dir_.path() / "floor.db" : "");
         loop.run();
     });

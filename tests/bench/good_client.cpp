@@ -33,7 +33,7 @@ struct Times {
 /// priority, where it may: a user's browser is on another machine and waits for no processor of this one.
 template <class Exchange>
 void keep_talking(double for_ms, Times& times, Exchange exchange) {
-    base::set_own_priority(k_nice, base::Slice::whole_turn_ns);
+    base::set_own_priority(k_nice);
     const auto began = Clock::now();
     while (ms_since(began) < for_ms && times.count < times.ms.size()) {
         const auto sent = Clock::now();

@@ -12,7 +12,6 @@ constexpr std::size_t k_rounds = 5;
 constexpr double k_budget_ms = 30'000;
 constexpr double k_max_pss_kb = 512;
 constexpr double k_max_memavail_kb = 1536;
-constexpr double k_max_rss_kb = 25'600;
 
 Result single(const char* key, const char* target, double value, double limit) {
     Result result{.key = key, .unit = "KB", .target = target};
@@ -28,7 +27,6 @@ std::vector<Result> measure_idle() {
     Connection connection(server.port());
     Samples pss;
     Samples available;
-    Samples rss;
     std::size_t processes = 0;
     const auto began = Clock::now();
     for (std::size_t round = 0; round < k_rounds && ms_since(began) < k_budget_ms; ++round) {
@@ -40,14 +38,12 @@ std::vector<Result> measure_idle() {
         const std::vector<pid_t> found = sandbox_processes(server.pid());
         processes = found.size();
         pss.add(pss_kb(found) / k_conversations);
-        rss.add(rss_kb(server.pid()));
         for (const std::string& id : ids)
             server.remove_conversation(connection, id);
     }
     Result idle = single("idle_sandbox_pss_kb", "<= 512", pss.p50(), k_max_pss_kb);
     idle.more["processes"] = static_cast<double>(processes) / k_conversations;
-    return {idle, single("idle_sandbox_memavail_kb", "<= 1,536", available.percentile(1), k_max_memavail_kb),
-            single("server_rss_kb", "<= 25,600", rss.percentile(1), k_max_rss_kb)};
+    return {idle, single("idle_sandbox_memavail_kb", "<= 1,536", available.percentile(1), k_max_memavail_kb)};
 }
 
 }  // namespace atl::bench

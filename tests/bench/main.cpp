@@ -17,6 +17,7 @@ struct Options {
     std::string json;
     std::string markdown;
     Scope scope = Scope::product_and_floor;
+    Size size = Size::whole;
     std::size_t sandboxes = 1000;
     bool must_reach = false;
     std::vector<std::string> paired;  // two folders, or none
@@ -44,12 +45,18 @@ std::vector<Measure> measures() {
         {{"fanout_ms", "fanout_to_beast"}, true, [](const Options& o) { return measure_fanout(o.scope); }},
         {{"stream_events_per_s"}, true, [=](const Options& o) { return one(measure_stream(o.scope)); }},
         {{"replay_mb_s"}, false, [=](const Options&) { return one(measure_replay()); }},
+        {{"upload_mb_s", "download_mb_s"}, false, [](const Options&) { return measure_transfer(); }},
         {{"reactor_lateness_ms"}, false, [=](const Options&) { return one(measure_lateness()); }},
         {{"idle_ws_kb"}, false, [=](const Options&) { return one(measure_idle_sockets()); }},
+        {{"exec_true_ms"}, true, [=](const Options& o) { return one(measure_exec(o.scope)); }},
+        {{"exec_per_s"}, false, [=](const Options&) { return one(measure_exec_rate()); }},
+        {{"pty_echo_ms"}, false, [=](const Options&) { return one(measure_terminal()); }},
         {{"turns_per_s"}, true, [=](const Options& o) { return one(measure_turns(o.scope)); }},
-        {{"idle_sandbox_pss_kb", "idle_sandbox_memavail_kb", "server_rss_kb"},
+        {{"idle_sandbox_pss_kb", "idle_sandbox_memavail_kb"},
          false,
          [](const Options&) { return measure_idle(); }},
+        {{"start_s"}, true, [=](const Options& o) { return one(measure_start(o.scope, o.size)); }},
+        {{"server_rss_kb", "list_ms"}, false, [](const Options& o) { return measure_resting(o.size); }},
         {{"load_message_ms", "load_growth_kb", "load_cut"},
          false,
          [](const Options& o) { return measure_load(o.scope); }},
@@ -58,6 +65,15 @@ std::vector<Measure> measures() {
         {{"disk_overshoot_pct"}, false, [=](const Options&) { return one(measure_disk()); }},
         {{"walk_lateness_ms"}, false, [=](const Options&) { return one(measure_walk()); }},
         {{"create_storm_per_s"}, false, [=](const Options&) { return one(measure_storm()); }},
+        {{"tool_read_ms", "tool_replace_ms"}, false, [](const Options& o) { return measure_tools(o.scope); }},
+        {{"grep_ms"}, false, [=](const Options&) { return one(measure_grep()); }},
+        {{"preview_rps"}, false, [=](const Options& o) { return one(measure_preview_rps(o.scope)); }},
+        {{"preview_latency_ms"},
+         false,
+         [=](const Options& o) { return one(measure_preview_latency(o.scope)); }},
+        {{"preview_mb_s"}, false, [=](const Options& o) { return one(measure_preview_bodies(o.scope)); }},
+        {{"preview_ws_ms"}, false, [=](const Options& o) { return one(measure_preview_sockets(o.scope)); }},
+        {{"preview_conns"}, false, [=](const Options&) { return one(measure_preview_connections()); }},
         {{"concurrent_sandboxes"},
          false,
          [=](const Options& o) { return one(measure_concurrent(o.sandboxes)); }},
@@ -138,6 +154,7 @@ int measure_and_tell(const Options& options) {
 int main(int argc, char** argv) {
     Options options;
     bool floors_only = false;
+    bool is_short = false;
     CLI::App app("Measures atolld of this build. Exit status 1 if something could not be measured.",
                  "scripts/bench");
     app.add_option("--only", options.only, "Only these, separated by commas")
@@ -164,6 +181,7 @@ int main(int argc, char** argv) {
     app.add_option("--pairs", options.pairs, "How often each of them runs")
         ->capture_default_str()
         ->check(CLI::Range(6, 1000));
+    app.add_flag("--short", is_short, "A twentieth of the rows for what needs a seeded database");
     app.add_flag("--must-reach", options.must_reach, "Exit status 1 also if a target is missed");
     CLI11_PARSE(app, argc, argv);
     if (!options.paired.empty() && options.only.empty()) {
@@ -172,6 +190,8 @@ int main(int argc, char** argv) {
     }
     if (floors_only)
         options.scope = Scope::floor_only;
+    if (is_short)
+        options.size = Size::small;
     try {
         if (!options.paired.empty())
             return compare_and_tell(options);

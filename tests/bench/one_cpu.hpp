@@ -1,7 +1,8 @@
-// Confines this process, and what it starts meanwhile, to one CPU.
+// Confines this process and what it starts meanwhile, or another process, to one CPU.
 #pragma once
 
 #include <sched.h>
+#include <sys/types.h>
 
 namespace atl::bench {
 
@@ -18,5 +19,8 @@ class OneCpu {
   private:
     cpu_set_t before_;
 };
+
+/// Confines the thread `pid` for good. Throws std::system_error.
+void pin(pid_t pid, Cpu which);
 
 }  // namespace atl::bench

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double k_ready_ms = 10'000;
+constexpr double k_ready_ms = 60'000;
 constexpr int k_stop_ms = 20'000;
 constexpr std::size_t k_tail_bytes = 2000;
 
@@ -68,7 +68,10 @@ fs::path bin_dir() {
     return fs::read_symlink("/proc/self/exe").parent_path();
 }
 
-Server::Server(const std::vector<std::string>& more) : key_(random_key()), port_(free_port()) {
+Server::Server(const std::vector<std::string>& more, fs::path data_dir)
+    : data_dir_(data_dir.empty() ? dir_.path() / "data" : std::move(data_dir)),
+      key_(random_key()),
+      port_(free_port()) {
     spawn(more);
     try {
         wait_ready();
@@ -90,9 +93,8 @@ Server::~Server() {
 void Server::spawn(const std::vector<std::string>& more) {
     const std::string program = (server_dir().empty() ? bin_dir() : server_dir()) / "atolld";
     const std::string listen = "127.0.0.1:" + std::to_string(port_);
-    const std::string data_dir = this->data_dir();
     const std::string log = dir_.path() / "log";
-    std::vector<std::string> args{program, "--listen", listen, "--data-dir", data_dir};
+    std::vector<std::string> args{program, "--listen", listen, "--data-dir", data_dir_.string()};
     args.insert(args.end(), more.begin(), more.end());
     std::vector<char*> argv;
     for (std::string& arg : args)
@@ -119,10 +121,10 @@ void Server::spawn(const std::vector<std::string>& more) {
     pidfd_.reset(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0)));
 }
 
-/// Tries again after a pause that grows from 1 to 50 ms and that the end of the process cuts short.
+/// Tries again after a pause that grows from 1 to 10 ms and that the end of the process cuts short.
 void Server::wait_ready() {
     const auto began = Clock::now();
-    for (int pause_ms = 1; ms_since(began) < k_ready_ms; pause_ms = std::min(pause_ms * 2, 50)) {
+    for (int pause_ms = 1; ms_since(began) < k_ready_ms; pause_ms = std::min(pause_ms * 2, 10)) {
         try {
             Connection connection(port_);
             if (connection.exchange(request("GET", "/readyz")).status == 200)
@@ -133,7 +135,7 @@ void Server::wait_ready() {
         if (wait_end(pause_ms))
             throw std::runtime_error("atolld ended at its start:\n" + log_tail());
     }
-    throw std::runtime_error("atolld was not ready within 10 s:\n" + log_tail());
+    throw std::runtime_error("atolld was not ready within 60 s:\n" + log_tail());
 }
 
 bool Server::wait_end(int timeout_ms) {
@@ -143,10 +145,6 @@ bool Server::wait_end(int timeout_ms) {
     ::waitpid(pid_, nullptr, 0);
     pid_ = -1;
     return true;
-}
-
-fs::path Server::data_dir() const {
-    return dir_.path() / "data";
 }
 
 double Server::cpu_ms() const {
@@ -207,8 +205,8 @@ std::string Server::message_request(const std::string& id) const {
 }
 
 void Server::check_turn(int status, const std::string& body) {
-    if (status != 200 || body.find("event: done") == std::string::npos ||
-        body.find("event: error") != std::string::npos)
+    if (status != 200 || body.find(R"("type":"done")") == std::string::npos ||
+        body.find(R"("type":"error")") != std::string::npos)
         throw std::runtime_error("a message was answered " + std::to_string(status) + " " + body);
 }
 

@@ -1,5 +1,5 @@
 // An atolld, of this build unless use_server_of() says otherwise, started for one measurement on a free port
-// with an empty data directory.
+// with an empty data directory, or with one that the measurement has filled.
 #pragma once
 
 #include <sys/types.h>
@@ -23,8 +23,8 @@ void use_server_of(std::filesystem::path programs);
 class Server {
   public:
     /// Starts it and waits until /readyz answers 200; throws with the end of its log if it does not.
-    /// `more` goes to its command line.
-    explicit Server(const std::vector<std::string>& more = {});
+    /// `more` goes to its command line. `data_dir` outlives it; empty: a fresh one.
+    explicit Server(const std::vector<std::string>& more = {}, std::filesystem::path data_dir = {});
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
     /// Stops it if stop() has not.
@@ -35,7 +35,7 @@ class Server {
     /// CPU time of its one thread so far.
     double cpu_ms() const;
     const std::string& key() const { return key_; }
-    std::filesystem::path data_dir() const;
+    const std::filesystem::path& data_dir() const { return data_dir_; }
     std::string request(std::string_view method, std::string_view target, std::string_view body = {},
                         Accept accept = Accept::json) const;
 
@@ -59,6 +59,7 @@ class Server {
     std::string log_tail() const;
 
     TempDir dir_;
+    std::filesystem::path data_dir_;
     std::string key_;
     std::uint16_t port_ = 0;
     pid_t pid_ = -1;

@@ -57,12 +57,13 @@ std::size_t FrameReader::whole_frame(std::string_view bytes) {
     return bytes.size() < head + payload ? 0 : head + payload;
 }
 
-WebSocket::WebSocket(std::uint16_t port, const std::string& target, const std::string& key)
+WebSocket::WebSocket(std::uint16_t port, const std::string& target, const std::string& key,
+                     const std::string& host)
     : fd_(connect_to(port, k_wait_seconds)) {
     if (target.empty())
         return;
     const std::string request =
-        "GET " + target + " HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer " + key +
+        "GET " + target + " HTTP/1.1\r\nHost: " + host + "\r\nAuthorization: Bearer " + key +
         "\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
     if (::send(fd_.get(), request.data(), request.size(), MSG_NOSIGNAL) !=
@@ -80,11 +81,19 @@ WebSocket::WebSocket(std::uint16_t port, const std::string& target, const std::s
 }
 
 void WebSocket::send_text(std::string_view text) {
-    if (text.size() > 125)
+    send_message('\x81', text);
+}
+
+void WebSocket::send_binary(std::string_view bytes) {
+    send_message('\x82', bytes);
+}
+
+void WebSocket::send_message(char type, std::string_view payload) {
+    if (payload.size() > 125)
         throw std::logic_error("only short messages");
     // A mask of zeros: the client need not be slower than it is.
-    std::string frame{'\x81', static_cast<char>(0x80 | text.size()), 0, 0, 0, 0};
-    frame += text;
+    std::string frame{type, static_cast<char>(0x80 | payload.size()), 0, 0, 0, 0};
+    frame += payload;
     send(frame);
 }
 

@@ -18,7 +18,7 @@ namespace atl::bench {
 /// Finds the frames in what a server sends.
 class FrameReader {
   public:
-    /// Adds what has arrived and calls `on_frame` with the payload of each text frame that is now complete.
+    /// Adds what has arrived and calls `on_frame` with the payload of each message that is now complete.
     /// Throws for a close frame. True if there was a ping, which wants its pong.
     template <class OnFrame>
     bool feed(std::string_view bytes, OnFrame on_frame) {
@@ -33,7 +33,7 @@ class FrameReader {
             if (rest.front() == k_close)
                 throw std::runtime_error("the server closed a WebSocket: " + std::string(payload.substr(2)));
             pinged = pinged || rest.front() == k_ping;
-            if (rest.front() == k_text)
+            if (rest.front() == k_text || rest.front() == k_binary)
                 on_frame(payload);
         }
         if (pieced)
@@ -45,6 +45,7 @@ class FrameReader {
 
   private:
     static constexpr char k_text = '\x81';
+    static constexpr char k_binary = '\x82';
     static constexpr char k_close = '\x88';
     static constexpr char k_ping = '\x89';
     static std::size_t head_size(std::string_view bytes);
@@ -58,10 +59,13 @@ class WebSocket {
   public:
     /// Connects to the loopback port. With a `target` it opens a WebSocket; throws unless the server takes
     /// it.
-    WebSocket(std::uint16_t port, const std::string& target, const std::string& key);
+    WebSocket(std::uint16_t port, const std::string& target, const std::string& key,
+              const std::string& host = "127.0.0.1");
 
     int fd() const { return fd_.get(); }
+    /// At most 125 bytes.
     void send_text(std::string_view text);
+    void send_binary(std::string_view bytes);
     /// Waits until a frame arrives that `wanted` likes, at most 30 s; gives what it was called with before.
     void await(const std::function<bool(std::string_view payload)>& wanted);
     /// Takes what has arrived without waiting. Returns of how many turns the `done` was in it.
@@ -75,6 +79,8 @@ class WebSocket {
     void send(std::string_view frame);
 
   private:
+    void send_message(char type, std::string_view payload);
+
     base::UniqueFd fd_;
     FrameReader reader_;
     bool early_done_ = false;

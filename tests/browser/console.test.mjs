@@ -101,6 +101,38 @@ test('lines arrive one by one, and a reload comes back to them', async () => {
     assert.equal(await page.textContent('#title'), 'Line by line');
 });
 
+// The seq of each element that shows an event, as they stand in the page.
+const shownSeqs = (page) => page.$$eval('#turns [data-seq]', (all) => all.map((element) => Number(element.dataset.seq)));
+
+test('another tab sees the questions, stops the turn that is open, and all of it in the order of the log', async () => {
+    const page = await open();
+    await createConversation(page, 'Two tabs');
+    await send(page, 'echo first');
+    await turnsDone(page, 1);
+    await page.click('#pause');
+    await page.waitForFunction(() => document.getElementById('pause').dataset.act === 'resume');
+    await send(page, 'echo second; sleep 1000');
+    await page.waitForFunction(() => document.getElementById('turns').textContent.includes('second\n'));
+    // A tab of its own has nothing in its session storage but the key.
+    const other = await open();
+    await other.goto(page.url());
+    await other.waitForFunction(() => document.getElementById('turns').textContent.includes('second\n'));
+    assert.deepEqual(await other.$$eval('.prompt', (all) => all.map((prompt) => prompt.textContent)), ['echo first', 'echo second; sleep 1000']);
+    await other.click('#stop');
+    for (const tab of [page, other]) {
+        await turnsDone(tab, 2);
+        await tab.waitForSelector('#stop', { state: 'hidden' });
+        const seqs = await shownSeqs(tab);
+        assert.ok(seqs.length >= 7, `too few are shown: ${seqs}`);
+        assert.deepEqual(seqs, [...new Set(seqs)].sort((a, b) => a - b));
+    }
+    const before = await shownSeqs(page);
+    await page.reload();
+    await turnsDone(page, 2);
+    assert.deepEqual(await shownSeqs(page), before);
+    assert.deepEqual(await page.evaluate(() => Object.keys(sessionStorage)), ['atoll.key']);
+});
+
 test('a connection that is cut again and again loses and doubles nothing', async () => {
     const proxy = await startProxy(server.address);
     try {

@@ -12,8 +12,9 @@ export const SCREENSHOTS = process.env.ATOLL_SCREENSHOTS;
 const CANDIDATES = ['/usr/bin/chromium', '/usr/bin/google-chrome', '/usr/bin/google-chrome-stable'];
 const DEADLINE_MS = 20_000;
 
-export function startServer() {
+export function startServer({ flags = [] } = {}) {
     return startAtolld({
+        flags,
         prepare(folder) {
             const agents = path.join(folder, 'agents.json');
             const from = path.join(path.dirname(fileURLToPath(import.meta.url)), 'agent');
@@ -26,11 +27,13 @@ export function startServer() {
     });
 }
 
-export async function startBrowser() {
+/** A headless Chromium; `names` are looked up at this machine, as a wildcard record of DNS would have it. */
+export async function startBrowser({ names } = {}) {
     const { chromium } = createRequire(path.join(process.env.ATOLL_BROWSER_MODULES, 'package.json'))('playwright-core');
     const executablePath = process.env.ATOLL_CHROMIUM || CANDIDATES.find((candidate) => existsSync(candidate));
     // Its own sandbox does not start as root.
     const args = process.getuid() === 0 ? ['--no-sandbox'] : [];
+    if (names) args.push(`--host-resolver-rules=MAP ${names} 127.0.0.1`);
     return chromium.launch({ executablePath, args });
 }
 

@@ -10,31 +10,24 @@ const require = createRequire(path.join(process.env.ATOLL_CLIENT_MODULES, 'packa
 export const SOURCES = [{ name: "undici's EventSource", Source: require('undici').EventSource }];
 if (globalThis.EventSource !== undefined) SOURCES.push({ name: "Node's EventSource", Source: globalThis.EventSource });
 
-const TYPES = [
-    'session_start', 'text_delta', 'thinking_delta', 'tool_use', 'tool_result', 'message', 'turn_complete', 'error', 'done',
-    'sandbox_ready', 'sandbox_paused', 'sandbox_resumed', 'sandbox_terminated', 'output_truncated', 'resource_warning',
-];
-
 /** Follows a conversation with its token. `opened` counts the connections, over() resolves once it gives up by itself. */
 export function followEvents(route, conversation, { Source = SOURCES[0].Source, after, token = conversation.token } = {}) {
     const from = after === undefined ? '' : `after=${after}&`;
     const source = new Source(`${route.http}${conversation.path}/events?${from}token=${token}`);
-    const follower = { events: new Events(), opened: 0, closings: [], close: () => source.close() };
-    source.addEventListener('error', () => follower.events.changed());
+    const follower = { events: new Events(), opened: 0, errors: 0, closings: [], close: () => source.close() };
+    source.addEventListener('error', () => {
+        ++follower.errors;
+        follower.events.changed();
+    });
     follower.over = () => follower.events.until('the end of the EventSource', () => source.readyState === source.CLOSED);
     source.addEventListener('open', () => {
         ++follower.opened;
         follower.events.changed();
     });
-    for (const type of TYPES) {
-        // A broken connection is an `error`, too, but has no data.
-        source.addEventListener(type, ({ data, lastEventId }) => {
-            if (data === undefined) return;
-            follower.events.add({ ...JSON.parse(data), id: lastEventId });
-        });
-    }
-    source.addEventListener('stream_closed', ({ data }) => {
-        follower.closings.push(JSON.parse(data));
+    source.addEventListener('message', ({ data, lastEventId }) => {
+        const event = JSON.parse(data);
+        if (event.type !== 'stream_closed') return follower.events.add({ ...event, id: lastEventId });
+        follower.closings.push(event);
         follower.events.changed();
     });
     return follower;

@@ -85,6 +85,23 @@ each('a token that is not good ends it at once', async (Source, route) => {
     }
 });
 
+each('when its token expires it is told so, and a new token goes on', async (Source, route) => {
+    const conversation = await createConversation(route, { agent: 'echo' });
+    const { token } = await call(route, 201, 'POST', `${conversation.path}/tokens`, { ttlSeconds: 2 });
+    const follower = followEvents(route, conversation, { Source, token });
+    await follower.events.until('the end of the token', () => follower.closings.length > 0);
+    assert.equal(follower.closings[0].code, 'token_expired');
+    assert.equal(follower.closings[0].after, follower.events.last);
+    // It comes back by itself with the same address, and gives up at the 401.
+    await follower.over();
+    assert.equal(follower.opened, 1);
+    const again = followEvents(route, conversation, { Source, after: follower.events.last });
+    await send(route, conversation, 'hi');
+    await again.events.turnEnd();
+    await assertComplete(route, conversation, [...follower.events.list, ...again.events.list]);
+    again.close();
+});
+
 test('an EventSource comes back after nginx lost the server behind it', async () => {
     const conversation = await createConversation(place.proxied);
     const follower = followEvents(place.proxied, conversation);

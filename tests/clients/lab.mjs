@@ -80,13 +80,16 @@ export const removeConversation = (route, conversation) => call(route, 204, 'DEL
 /** What a stream has brought: `list` of events with the time of their arrival, and waiting for more. */
 export class Events {
     list = [];
-    rejected = [];
+    answers = [];
     #looks = new Set();
 
     add(event) {
         event.arrived = performance.now();
-        (event.type === 'rejected' ? this.rejected : this.list).push(event);
+        (event.type === 'rejected' || event.type === 'accepted' ? this.answers : this.list).push(event);
         this.changed();
+    }
+    get rejected() {
+        return this.answers.filter((frame) => frame.type === 'rejected');
     }
     changed() {
         for (const look of [...this.#looks]) look();

@@ -1,4 +1,4 @@
-// nginx as a child of the test, with scripts/nginx/atoll.conf: that very file, but for the lines an operator adapts too.
+// nginx as a child of the test, with the files of scripts/nginx: those very files, but for the lines an operator adapts too.
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import net from 'node:net';
@@ -8,25 +8,29 @@ import { fileURLToPath } from 'node:url';
 import { spawnTied } from '../node_support/child.mjs';
 import { makeFolder } from '../node_support/server.mjs';
 
-const EXAMPLE = path.join(path.dirname(fileURLToPath(import.meta.url)), '../../scripts/nginx/atoll.conf');
+const EXAMPLES = path.join(path.dirname(fileURLToPath(import.meta.url)), '../../scripts/nginx');
 const START_DEADLINE_MS = 20_000;
 const ATTEMPTS = 5;
 
 /** `text` with the one place where `from` is made `to`; throws if there is none, or more. */
 export function replaceOnce(text, from, to) {
     const parts = text.split(from);
-    if (parts.length !== 2) throw new Error(`${EXAMPLE} has "${from}" ${parts.length - 1} times, not once`);
+    if (parts.length !== 2) throw new Error(`the configuration has "${from}" ${parts.length - 1} times, not once`);
     return parts.join(to);
 }
 
-function adapted(folder, port, upstream) {
+function adapted(name, folder, port, domain, log) {
     const modules = process.env.ATOLL_CLIENT_MODULES;
-    let text = readFileSync(EXAMPLE, 'utf8');
-    text = replaceOnce(text, 'server 127.0.0.1:4100;', `server ${upstream};`);
+    let text = readFileSync(path.join(EXAMPLES, name), 'utf8');
     text = replaceOnce(text, 'listen 443 ssl', `listen 127.0.0.1:${port} ssl`);
-    text = replaceOnce(text, '/etc/ssl/atoll.example.pem', path.join(modules, 'certificate.pem'));
-    text = replaceOnce(text, '/etc/ssl/atoll.example.key', path.join(modules, 'key.pem'));
-    return replaceOnce(text, '/var/log/nginx/atoll.log', path.join(folder, 'access.log'));
+    text = replaceOnce(text, `/etc/ssl/${domain}.pem`, path.join(modules, 'certificate.pem'));
+    text = replaceOnce(text, `/etc/ssl/${domain}.key`, path.join(modules, 'key.pem'));
+    return replaceOnce(text, `/var/log/nginx/${log}`, path.join(folder, 'access.log'));
+}
+
+function adaptedApi(folder, port, upstream) {
+    const text = adapted('atoll.conf', folder, port, 'atoll.example', 'atoll.log');
+    return replaceOnce(text, 'server 127.0.0.1:4100;', `server ${upstream};`);
 }
 
 // As Debian has it: a master that is root has workers that are not.
@@ -44,6 +48,7 @@ events { worker_connections 512; }
 http {
 ${['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map((name) => `    ${name}_temp_path ${folder}/temp/${name};`).join('\n')}
     include ${folder}/atoll.conf;
+    include ${folder}/previews.conf;
 }
 `;
 
@@ -72,14 +77,15 @@ function serves(child, log) {
     });
 }
 
-/** Starts nginx before `upstream` ("host:port" or "unix:PATH"); `edit` may change the adapted example. */
+/** Starts nginx before `upstream` ("host:port" or "unix:PATH"); `edit` may change the adapted atoll.conf. */
 export async function startNginx(upstream, edit = (text) => text) {
     for (let attempt = 1; ; ++attempt) {
         const folder = makeFolder();
         const log = { text: '' };
         const port = await freePort();
         mkdirSync(path.join(folder, 'temp'));
-        writeFileSync(path.join(folder, 'atoll.conf'), edit(adapted(folder, port, upstream)));
+        writeFileSync(path.join(folder, 'atoll.conf'), edit(adaptedApi(folder, port, upstream)));
+        writeFileSync(path.join(folder, 'previews.conf'), adapted('previews.conf', folder, port, 'preview.example', 'atoll-previews.log'));
         writeFileSync(path.join(folder, 'nginx.conf'), main(folder));
         const args = ['-e', 'stderr', '-p', folder, '-c', path.join(folder, 'nginx.conf')];
         const child = spawnTied('nginx', args, { env: { PATH: process.env.PATH }, stdio: ['ignore', 'ignore', 'pipe'] });

@@ -97,6 +97,42 @@ test("the public name has to be allowed, and then its own pages may open WebSock
     });
 });
 
+test('a preview is shown below its domain, and its WebSockets and answers come as from the dev server', async () => {
+    const flags = ['--preview-domain', 'preview.example', '--trusted-proxy', '127.0.0.1'];
+    await withPlace({ flags }, async (place) => {
+        const sandbox = await call(place.direct, 201, 'POST', '/v1/sandboxes', {});
+        const host = `preview-${sandbox.id}.preview.example`;
+        assert.equal(sandbox.sandboxPublicUrl, `https://${host}/`);
+        const route = place.proxied.to(host);
+        const ask = (...more) => curl(route, '/', ['--connect-to', `${host}::127.0.0.1:${place.nginx.port}`, ...more], { key: null });
+        const nobody = await ask();
+        assert.deepEqual([nobody.status, JSON.parse(nobody.body).code], [503, 'no_listener']);
+        // Changes to the protocol that the client wants, and tells of the request otherwise.
+        const program = `import http.server
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        wanted = self.headers.get("Upgrade")
+        said = " ".join(self.headers.get(name, "-") for name in ("Host", "X-Forwarded-Host", "X-Forwarded-Proto"))
+        self.send_response(101 if wanted else 200)
+        if wanted:
+            self.send_header("Connection", "upgrade")
+            self.send_header("Upgrade", wanted)
+        self.end_headers()
+        self.wfile.write(said.encode())
+    def log_message(self, *args): pass
+http.server.HTTPServer(("127.0.0.1", 5173), Handler).serve_forever()`;
+        await call(place.direct, 201, 'POST', `/v1/sandboxes/${sandbox.id}/processes`, { argv: ['python3', '-c', program] });
+        let shown;
+        do shown = await ask();
+        while (shown.status === 503);
+        assert.deepEqual([shown.status, shown.body], [200, `localhost:5173 ${host} https`]);
+        const switched = await ask('--http1.1', '-i', '-H', 'Connection: Upgrade', '-H', 'Upgrade: private-protocol');
+        assert.equal(switched.status, 101, switched.body);
+        assert.match(switched.body, /upgrade: private-protocol\r\n/i);
+        assert.equal((await call(place.proxied, 200, 'GET', `/v1/sandboxes/${sandbox.id}`)).id, sandbox.id);
+    });
+});
+
 test('requests through nginx share a few connections to the server, and WebSockets do not spoil them', async () => {
     await withPlace({}, async (place) => {
         const many = await curl(place.proxied, '/v1/conversations?limit=[1-200]');

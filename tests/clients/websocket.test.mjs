@@ -78,6 +78,42 @@ each('a refused frame and the end of the conversation name their reason', async 
     assert.deepEqual(reason(closed), { code: 'conversation_ended', after: socket.events.last });
 });
 
+each('an id comes back with the answer to its frame', async (client, route) => {
+    const { socket } = await open(client, route);
+    const answer = (type, id) => socket.events.until(`${type} ${id}`, ({ answers }) => answers.find((frame) => frame.type === type && frame.id === id));
+    socket.send('{"type":"interrupt","id":7}');
+    assert.equal((await answer('rejected', 7)).code, 'no_turn');
+    const before = socket.events.last;
+    socket.send('{"type":"message","content":"echo begun; sleep 1000","id":"m"}');
+    const accepted = await answer('accepted', 'm');
+    assert.equal(accepted.turn, 't1');
+    assert.ok(accepted.after >= before);
+    const start = await socket.events.until('the turn', ({ list }) => list.find((event) => event.turn === 't1'));
+    assert.equal(start.seq, accepted.after + 1);
+    socket.send('{"type":"interrupt","id":8}');
+    assert.equal((await answer('accepted', 8)).turn, 't1');
+    await socket.events.turnEnd();
+    socket.end();
+    await socket.closed;
+});
+
+each('when its token expires it is closed with 4401, and goes on with a new one', async (client, route) => {
+    const conversation = await createConversation(route, { agent: 'echo' });
+    const { token } = await call(route, 201, 'POST', `${conversation.path}/tokens`, { ttlSeconds: 2 });
+    const socket = await openStream(client, route, { ...conversation, token });
+    const closed = await socket.closed;
+    assert.equal(closed.code, 4401);
+    assert.deepEqual([reason(closed).code, reason(closed).after], ['token_expired', socket.events.last]);
+    const late = await client.open(`${route.ws}${conversation.path}/ws?after=0&token=${token}`);
+    assert.equal((await late.closed).code, 4401);
+    const again = await openStream(client, route, conversation, { after: socket.events.last });
+    again.message('hi');
+    await again.events.turnEnd();
+    await assertComplete(route, conversation, [...socket.events.list, ...again.events.list]);
+    again.end();
+    await again.closed;
+});
+
 each('bytes instead of text close it with 1003', async (client, route) => {
     const { socket } = await open(client, route);
     socket.sendBytes([1, 2, 3]);
@@ -129,8 +165,7 @@ each('without a good key or token there is no WebSocket, and no conversation wit
     const key = { headers: { 'X-API-Key': route.server.key } };
     const attempts = [
         [401, path],
-        [401, `${path}?token=v1.not-a-token`],
-        [401, `${path}?token=${other.token}`],
+        [401, `${path}?after=0`],
         [401, path, wrong],
         [client.headers ? 404 : 401, unknown, key],
     ];
@@ -140,6 +175,18 @@ each('without a good key or token there is no WebSocket, and no conversation wit
         if (client.tellsStatus) assert.equal(refused.status, status);
     };
     await Promise.all(attempts.map(refuse));
+    // A page reads no status of a refused handshake: a bad token is told by a close frame.
+    const unknownToo = `${route.ws}/v1/conversations/${'a'.repeat(20)}/ws`;
+    for (const [code, word, url] of [
+        [4401, 'unauthorized', `${path}?after=3&token=v1.not-a-token`],
+        [4403, 'token_mismatch', `${path}?after=3&token=${other.token}`],
+        [4403, 'token_mismatch', `${unknownToo}?after=3&token=${other.token}`],
+    ]) {
+        const closed = await (await client.open(url)).closed;
+        assert.equal(closed.code, code);
+        assert.equal(reason(closed).code, word);
+        assert.equal(reason(closed).after, 3);
+    }
     // The controls: a key, and the conversation's own token, which is for reading only.
     if (client.headers) {
         const socket = await client.open(path, key);

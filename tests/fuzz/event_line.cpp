@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "bridge/event_shape.hpp"
 #include "bridge/guest/command.hpp"
 #include "bridge/protocol.hpp"
 #include "bridge/reply_line.hpp"
@@ -23,6 +24,29 @@ bool is_plain(std::string_view text) {
                         [](char c) { return static_cast<unsigned char>(c) < 0x20; });
 }
 
+bool has_kind(const nlohmann::json& value, std::uint8_t kinds) {
+    const auto is = [&](bridge::JsonKind kind, bool really) { return (kinds & kind) != 0 && really; };
+    return is(bridge::k_string, value.is_string()) || is(bridge::k_bool, value.is_boolean()) ||
+           is(bridge::k_integer, value.is_number_integer()) ||
+           is(bridge::k_other_number, value.is_number_float()) || is(bridge::k_null, value.is_null()) ||
+           is(bridge::k_object, value.is_object()) || is(bridge::k_array, value.is_array());
+}
+
+bool has_shape(const nlohmann::json& data, const bridge::EventShape& shape) {
+    for (const bridge::MemberRule& rule : shape.members) {
+        if (rule.name.empty())
+            break;
+        const auto member = data.find(rule.name);
+        if (member == data.end() && rule.needed == bridge::Needed::yes)
+            return false;
+        if (member != data.end() && !has_kind(*member, rule.kinds))
+            return false;
+        if (member != data.end() && rule.name == "stream" && *member != "stdout" && *member != "stderr")
+            return false;
+    }
+    return true;
+}
+
 bool should_be_accepted(const fuzz::Document& document) {
     const auto& value = document.value;
     if (!document.accepted || !value.is_object() || document.depth > base::k_max_event_depth + 1)
@@ -31,11 +55,17 @@ bool should_be_accepted(const fuzz::Document& document) {
         if (std::count(document.top_names.begin(), document.top_names.end(), name) > 1)
             return false;
     const auto name = value.find("ev");
-    if (name == value.end() || !name->is_string() ||
-        std::count(bridge::k_turn_events.begin(), bridge::k_turn_events.end(), name->get<std::string>()) == 0)
+    if (name == value.end() || !name->is_string())
+        return false;
+    const auto shape = std::find_if(
+        bridge::k_event_shapes.begin(), bridge::k_event_shapes.end(),
+        [&](const bridge::EventShape& known) { return known.event == name->get<std::string>(); });
+    if (shape == bridge::k_event_shapes.end())
         return false;
     const auto data = value.find("data");
-    return data == value.end() ? *name == "done" : data->is_object();
+    if (data == value.end())
+        return *name == "done";
+    return data->is_object() && has_shape(*data, *shape);
 }
 
 void check_event(std::string_view line) {
@@ -48,11 +78,11 @@ void check_event(std::string_view line) {
     // could not repair the turn.
     require(!event || event->name != bridge::ev::done || guest::event_name(line) == bridge::ev::done,
             "what ends a turn for the host ends it for the guest");
-    require(event.has_value() == (is_plain(text) && should_be_accepted(document)),
-            "the verdict is nlohmann's");
+    const bool wanted = is_plain(text) && should_be_accepted(document);
+    require(event.has_value() == wanted || (wanted && document.repeats_a_name), "the verdict is nlohmann's");
     if (!event) {
-        require(is_plain(event.error().detail()) && event.error().detail().size() < 100,
-                "a refusal is a sentence");
+        require(base::is_utf8(event.error().detail()) && event.error().detail().size() < 1000,
+                "a refusal is a bounded text");
         return;
     }
     require(base::is_utf8(text), "what is accepted is UTF-8");
@@ -75,10 +105,11 @@ void check_event(std::string_view line) {
 
 void check_replies(std::string_view line) {
     if (const auto reply = bridge::parse_reply_line(line))
-        require(is_plain(reply->error) && (!reply->ok || reply->error.empty()),
-                "a reply's error is safe to show");
+        require(
+            base::is_utf8(reply->error) && reply->error.size() < 1000 && (!reply->ok || reply->error.empty()),
+            "a reply's error is a bounded text");
     if (const auto detail = bridge::parse_agent_exit_line(line))
-        require(is_plain(*detail), "the reason of an exit is safe to show");
+        require(base::is_utf8(*detail) && detail->size() < 1000, "the reason of an exit is a bounded text");
 }
 
 }  // namespace

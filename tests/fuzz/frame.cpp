@@ -48,8 +48,8 @@ Found decode(FrameDecoder::Sender sender, std::string_view text, std::uint8_t se
     return found;
 }
 
-std::uint32_t number(std::string_view bytes) {
-    std::uint32_t value = 0;
+std::uint64_t number(std::string_view bytes) {
+    std::uint64_t value = 0;
     for (std::size_t i = bytes.size(); i-- > 0;)
         value = value << 8U | static_cast<unsigned char>(bytes[i]);
     return value;
@@ -69,10 +69,14 @@ Found read(FrameDecoder::Sender sender, std::string_view text) {
         const std::size_t size = number(text.substr(0, 4));
         const auto type = static_cast<unsigned char>(text[4]);
         const bool data = host ? type == 0 : type == 1 || type == 2;
-        const bool other = host ? type == 3 || type == 4 : type == 5 || type == 6;
-        const std::size_t expected = type == 4 ? 1 : type == 5 ? 4 : type == 6 ? 3 : 0;
+        const bool other = host ? type == 3 || type == 4 || type == 7 : type == 5 || type == 6 || type == 8;
+        const std::size_t expected = type == 4                ? 1
+                                     : type == 5 || type == 7 ? 4
+                                     : type == 6              ? 3
+                                     : type == 8              ? 8
+                                                              : 0;
         if ((!data && !other) || (data && (size > base::k_max_frame_bytes || (size == 0 && !host))) ||
-            (other && size != expected) || (input_ended && type != 4))
+            (other && size != expected) || (input_ended && (type == 0 || type == 3)))
             return found.refused = true, found;
         text.remove_prefix(bridge::k_frame_header_bytes);
         const auto payload = text.substr(0, size);

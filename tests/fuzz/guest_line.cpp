@@ -53,6 +53,11 @@ void check_agent(std::string_view text) {
         const auto listed =
             argv != document.value.end() && argv->is_array() ? *argv : nlohmann::json::array();
         require(nlohmann::json(choice->argv) == listed, "the arguments are the text's");
+        const auto resume = document.value.find("resume");
+        const bool is_told = resume != document.value.end() && resume->is_object();
+        require(is_told == !choice->resume.empty(), "an agent is told an object or nothing");
+        if (is_told)
+            require(fuzz::read_document(choice->resume).value == *resume, "what it is told is the text's");
     }
 }
 

@@ -97,8 +97,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(second.calls.empty(), "nothing reaches a turn before its agent speaks");
     peer.send(connection, "{\"ev\":\"message\",\"data\":{\"n\":2}}\n{\"ev\":\"done\"}\n");
     require(second.calls == Calls{"message {\"n\":2}", "done {}", "end 0"}, "a turn has its own events only");
-    if (idle->stream)
-        idle->stream->close();
+    idle->drop();
     peer.settle();
     return 0;
 }

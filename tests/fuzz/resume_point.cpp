@@ -41,7 +41,8 @@ void check_id(std::string_view text) {
 }
 
 // A reader of event streams by WHATWG HTML, section 9.2.6, for one frame.
-void check_frame(std::string_view text, std::uint64_t seq, conversation::EventType type) {
+void check_frame(std::string_view text, std::uint64_t seq, conversation::EventType type,
+                 http::EventNames names) {
     conversation::Event event;
     event.seq = seq;
     event.type = type;
@@ -50,7 +51,7 @@ void check_frame(std::string_view text, std::uint64_t seq, conversation::EventTy
         if (static_cast<unsigned char>(c) >= 0x20)
             event.json.push_back(c);
     std::string frame;
-    http::write_sse_event(frame, event);
+    http::write_sse_event(frame, event, names);
     std::string id, name, data;
     std::size_t blank_lines = 0;
     for (std::string_view left = frame; !left.empty();) {
@@ -65,7 +66,9 @@ void check_frame(std::string_view text, std::uint64_t seq, conversation::EventTy
             (field == "id" ? id : field == "event" ? name : data) = line.substr(colon + 2);
     }
     require(blank_lines == 1, "a frame is one frame");
-    require(reference(id) == seq && name == to_string(type) && data == event.json, "a frame is its event");
+    require(reference(id) == seq && data == event.json, "a frame is its event");
+    const auto expected = names == http::EventNames::types ? to_string(type) : std::string_view();
+    require(name == expected, "a frame has its type where that is asked for, and nowhere else");
 }
 
 }  // namespace
@@ -75,6 +78,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check_id(input.rest());
     const auto type = static_cast<conversation::EventType>(1 + input.byte() % 17U);
     const std::uint64_t seq = (std::uint64_t{input.byte()} << 55U) + input.byte();
-    check_frame(input.rest(), seq, type);
+    check_frame(input.rest(), seq, type, http::EventNames::none);
+    check_frame(input.rest(), seq, type, http::EventNames::types);
     return 0;
 }

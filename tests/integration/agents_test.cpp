@@ -1,5 +1,6 @@
 // Configured agents that misbehave: their own conversation reports it, the neighbour notices nothing.
 #include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
 #include <fstream>
 
 #include "tests/support/api_client.hpp"
@@ -27,6 +28,9 @@ struct Hostile {
             {"agents",
              {agent("hostile", ""), agent("never-ready", "never-ready"),
               agent("exit-at-start", "exit-at-start"), agent("ignore-shutdown", "ignore-shutdown"),
+              Json{{"name", "once"},
+                   {"argv",
+                    {"bash", "-c", "[ -e tried ] && exit 4; touch tried; echo '{\"ev\":\"ready\"}'; cat"}}},
               Json{{"name", "missing"}, {"argv", {"/no/such/program"}}}}}};
         std::ofstream(folder.path() / "agents.json") << agents.dump();
         ServerOptions made;
@@ -55,7 +59,7 @@ TEST_CASE("A well-behaved configured agent runs its turn") {
     const std::string id = world.hostile();
     const Turn turn = world.api.message(id, "ok");
     CHECK(turn.output == "after");
-    CHECK(types(turn.events) == "text_delta turn_complete done");
+    CHECK(types(turn.events) == "turn_start text_delta turn_complete done");
 }
 
 TEST_CASE("An agent that dies in a turn ends it with an error and one done, and a message starts it afresh") {
@@ -87,6 +91,38 @@ TEST_CASE("Garbage from an agent is refused line by line and the turn goes on") 
     CHECK(world.api.get(id)["generation"] == 1);
 }
 
+TEST_CASE("A complaint about a line quotes it once escaped and lists what is allowed") {
+    Hostile world;
+    const std::string id = world.hostile();
+    const Turn turn = world.api.message(id, "shapes");
+    CHECK(turn.output == "after");
+    std::vector<std::string> messages;
+    for (const auto& event : turn.events)
+        if (event["type"] == "error") {
+            CHECK(event["data"]["code"] == "agent_protocol");
+            messages.push_back(event["data"]["message"]);
+        }
+    REQUIRE(messages.size() == 4);
+    CHECK(messages[0] ==
+          R"(`delta` of `text_delta` is not a string; the line: {"ev":"text_delta","data":{"delta":7}}; )"
+          R"(its `data` is {delta: string, stream?: "stdout"|"stderr"})");
+    CHECK(messages[1].starts_with("`input` of `tool_use` is missing; the line: "));
+    CHECK(
+        messages[2].starts_with("`t\xc3\xa9xt\n\"x\"` is no event of an agent; the line: "
+                                "{\"ev\":\"t\xc3\xa9xt\\n\\\"x\\\"\",\"data\":{}}; an event is "));
+    CHECK(messages[3].starts_with(
+        "a raw control character in an event; the line: say \"hi\" \\ \xc3\xa9\x1b[1m; an event is "));
+    CHECK(messages[3].ends_with("thinking_delta, tool_use, tool_result, turn_complete"));
+    // The agent's own words are the bytes it wrote.
+    const Turn words = world.api.message(id, "words");
+    const HttpResponse log =
+        world.api.connect().request("GET", "/v1/conversations/" + id + "/events?after=0&limit=1000");
+    CHECK(log.body.find("{\"code\":\"mine\",\"message\":\"a \\\"b\\\"\\n\xc3\xa9 \\u00e9 \\\\\"}") !=
+          std::string::npos);
+    // A log line: escaped once, too.
+    CHECK(world.server.log().find(R"(err="`t\xc3\xa9xt\n\"x\"` is no event)") != std::string::npos);
+}
+
 TEST_CASE("A turn ends with one done, whatever line the agent ends it with") {
     Hostile world;
     const std::string id = world.hostile();
@@ -96,15 +132,16 @@ TEST_CASE("A turn ends with one done, whatever line the agent ends it with") {
         CHECK(count(turn, "done") == 1);
         CHECK(turn.events.back()["type"] == "done");
         const Turn next = world.api.message(id, "ok");
-        CHECK(types(next.events) == "text_delta turn_complete done");
+        CHECK(types(next.events) == "turn_start text_delta turn_complete done");
     }
     CHECK(world.api.get(id)["generation"] == 1);
 }
 
-TEST_CASE("A million events are cut at the turn's bound, which says how much was dropped") {
+TEST_CASE("A flood of events is cut at the turn's bound, which says how much was dropped") {
     Hostile world;
     const std::string id = world.hostile();
-    const Turn turn = world.api.message(id, "flood 1000000", 120s);
+    const bool is_full = std::getenv("ATOLL_TEST_FULL") != nullptr;
+    const Turn turn = world.api.message(id, is_full ? "flood 1000000" : "flood 400000", 300s);
     REQUIRE(count(turn, "output_truncated") == 1);
     CHECK(count(turn, "done") == 1);
     std::size_t bytes = 0;
@@ -133,13 +170,36 @@ TEST_CASE("An agent that cannot be started leaves nothing but a reason") {
     Hostile world;
     for (const std::string name : {"exit-at-start", "missing"}) {
         INFO(name);
-        const Json problem = world.api.call(503, "POST", "/v1/conversations", Json{{"agent", name}}.dump());
-        CHECK(problem["code"] == "sandbox_failed");
+        const HttpResponse answer =
+            world.api.connect().request("POST", "/v1/conversations", Json{{"agent", name}}.dump());
+        CHECK(answer.status == 502);
+        CHECK(answer.header("retry-after").empty());
+        const Json problem = Json::parse(answer.body);
+        CHECK(problem["code"] == "agent_failed");
+        // Escaped once: as JSON, by who wrote the answer.
+        const std::string detail = problem["detail"];
         if (name == "exit-at-start")
-            CHECK(problem["detail"].get<std::string>().find("cannot find my model") != std::string::npos);
+            CHECK(detail ==
+                  "the agent exited with status 3 before it was ready; its log ends: "
+                  "cannot find my \"mod\xc3\xa9l\"");
+        else
+            CHECK(detail.starts_with("cannot run /no/such/program in /workspace: No such file or directory"));
     }
     CHECK(world.api.call(200, "GET", "/v1/conversations")["conversations"].size() == 1);
     CHECK(world.api.call(200, "GET", "/v1/sandboxes")["sandboxes"].size() == 1);
+}
+
+TEST_CASE("An agent that no longer starts fails a resume with 502 and a message with the same code") {
+    Hostile world;
+    const std::string id = world.api.create({{"agent", "once"}})["id"];
+    const std::string target = "/v1/conversations/" + id;
+    world.api.call(200, "POST", target + "/pause");
+    const Json problem = world.api.call(502, "POST", target + "/resume");
+    CHECK(problem["code"] == "agent_failed");
+    CHECK(problem["detail"].get<std::string>().starts_with("the agent exited with status 4 before"));
+    const Turn turn = world.api.message(id, "ok");
+    CHECK(turn.errors == std::vector<std::string>{"agent_failed"});
+    CHECK(count(turn, "done") == 1);
 }
 
 TEST_CASE("A conversation whose agent never gets ready can be deleted, which answers its creator") {

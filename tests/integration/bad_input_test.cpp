@@ -80,7 +80,7 @@ TEST_CASE("Nothing but health is told without the key") {
     HttpClient client("127.0.0.1:" + std::to_string(server.port()));
     CHECK(client.request("GET", "/healthz").status == 200);
     CHECK(client.request("GET", "/readyz").status == 200);
-    for (const char* target : {"/v1/system", "/v1/conversations", "/openapi.json", "/v1/sandboxes"}) {
+    for (const char* target : {"/v1/system", "/v1/conversations", "/v1/sandboxes", "/metrics"}) {
         CHECK(client.request("GET", target).status == 401);
         CHECK(client.request("GET", target, "", {{"Authorization", "Bearer wrong"}}).status == 401);
         CHECK(client.request("GET", target, "", {{"X-API-Key", server.key()}}).status == 200);

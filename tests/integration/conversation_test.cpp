@@ -1,5 +1,6 @@
 // The main job: a conversation, its sandbox, its agent's events, over HTTP.
 #include <catch2/catch_test_macros.hpp>
+#include <map>
 
 #include "tests/support/api_client.hpp"
 
@@ -12,13 +13,19 @@ TEST_CASE("A message runs in the conversation's sandbox and its events stream ba
     const Json made = api.create({{"metadata", {{"ticket", 7}}}, {"userId", "u1"}});
     CHECK(made["status"] == "active");
     CHECK(made["sandboxStatus"] == "ready");
-    CHECK(made["sandboxPublicUrl"].is_null());
+    CHECK(made["sandboxPublicUrl"].get<std::string>().starts_with("http://localhost:3"));
     CHECK(made["metadata"]["ticket"] == 7);
     CHECK(made["lastSeq"] == 2);
     const std::string id = made["id"];
 
     const Turn turn = api.message(id, "echo one; echo two >&2; pwd; exit 3");
-    CHECK(turn.output == "one\ntwo\n/workspace\n");
+    std::map<std::string, std::string> output;  // by stream: no order holds between two pipes
+    for (const auto& event : turn.events) {
+        if (event["type"] == "text_delta")
+            output[event["data"]["stream"]] += event["data"]["delta"].get<std::string>();
+    }
+    CHECK(output["stdout"] == "one\n/workspace\n");
+    CHECK(output["stderr"] == "two\n");
     CHECK(turn.exit_code == 3);
     CHECK(types(turn.events).ends_with("turn_complete done"));
     std::uint64_t seq = 2;
@@ -26,7 +33,7 @@ TEST_CASE("A message runs in the conversation's sandbox and its events stream ba
         CHECK(event["seq"] == ++seq);
         CHECK(event["turn"] == "t1");
     }
-    CHECK(types(api.events(id)).starts_with("session_start sandbox_ready text_delta"));
+    CHECK(types(api.events(id)).starts_with("session_start sandbox_ready turn_start text_delta"));
     CHECK(api.get(id)["lastSeq"] == seq);
 }
 
@@ -38,6 +45,7 @@ TEST_CASE("Output arrives while the command still runs") {
     client.open_stream("POST", "/v1/conversations/" + id + "/messages",
                        R"({"content":"mkfifo fifo; echo first; read -r line < fifo"})",
                        {{"Accept", "text/event-stream"}});
+    REQUIRE(client.next_event());  // turn_start
     const auto first = client.next_event();
     REQUIRE(first);
     CHECK(Json::parse(first->data)["data"]["delta"] == "first\n");
@@ -84,7 +92,7 @@ TEST_CASE("The echo agent answers with the message") {
     const std::string text = "quotes \" and \\ and \n and \xc3\xa4 and </script>";
     const Turn turn = api.message(id, text);
     CHECK(turn.output == text);
-    CHECK(types(turn.events) == "text_delta done");
+    CHECK(types(turn.events) == "turn_start text_delta done");
 }
 
 TEST_CASE("A message may be long, and a very long one too") {
@@ -153,8 +161,8 @@ TEST_CASE("Several readers of one conversation see the same live events") {
     api.message(id, "hello");
     api.message(id, "again");
     for (auto& reader : readers) {
-        CHECK(types(read_until(reader, "done")) == "text_delta done");
-        CHECK(types(read_until(reader, "done")) == "text_delta done");
+        CHECK(types(read_until(reader, "done")) == "turn_start text_delta done");
+        CHECK(types(read_until(reader, "done")) == "turn_start text_delta done");
     }
 }
 
@@ -172,7 +180,8 @@ TEST_CASE("A paused conversation resumes with a message, on the same workspace, 
     CHECK(resumed["status"] == "active");
     CHECK(resumed["generation"] == 2);
     CHECK(resumed["sandboxId"] == paused["sandboxId"]);
-    CHECK(types(api.events(id)).find("sandbox_terminated sandbox_paused sandbox_resumed text_delta") !=
+    CHECK(types(api.events(id))
+              .find("sandbox_terminated sandbox_paused turn_start sandbox_resumed text_delta") !=
           std::string::npos);
 }
 

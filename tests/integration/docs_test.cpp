@@ -119,7 +119,7 @@ TEST_CASE("The walk of README.md works as it is written") {
     const std::string output = run_page(server, folder.path(), "README.md");
     INFO(output);
     CHECK(output.find("note") != std::string::npos);
-    CHECK(output.find("event: done") != std::string::npos);
+    CHECK(output.find(R"("type":"done")") != std::string::npos);
     CHECK(output.find("\"turn_complete\"") != std::string::npos);
     CHECK(output.find("problem") == std::string::npos);
     CHECK(ApiClient(server).call(200, "GET", "/v1/conversations")["conversations"].empty());
@@ -130,7 +130,7 @@ TEST_CASE("The quickstart works as it is written") {
     const TempDir folder;
     const std::string output = run_page(server, folder.path(), "docs/quickstart.md");
     INFO(output);
-    CHECK(count_of(output, "event: done") == 2);
+    CHECK(count_of(output, R"("type":"done")") == 2);
     CHECK(output.find("\"filesystem\": \"bubblewrap\"") != std::string::npos);
     CHECK(output.find("paused\n") != std::string::npos);
     CHECK(output.find("hello") != std::string::npos);

@@ -1,8 +1,8 @@
 // An agent that misbehaves as its prompt says. Speaks the JSON-lines vocabulary otherwise. Prompts: ok,
 // crash, segv, garbage, long-line, flood N, deep, deaf (never answers, ignores interrupts), odd-done N (ends
 // the turn with the Nth line that is hardly a `done`), children (dies and leaves a child with its pipes),
-// silent-exit, binary, unknown, stderr. Argument "never-ready": says nothing. Argument "exit-at-start": exits
-// 3 with a word on stderr.
+// silent-exit, binary, unknown, shapes (data that is not as documented), words (an error with quotes),
+// stderr. Argument "never-ready": says nothing. Argument "exit-at-start": exits 3 with a word on stderr.
 #include <signal.h>
 #include <unistd.h>
 
@@ -96,6 +96,14 @@ void obey(const std::string& prompt) {
     if (prompt == "unknown")
         say("{\"ev\":\"sandbox_terminated\",\"data\":{\"class\":\"oom\"}}\n{\"ev\":\"session_start\","
             "\"data\":{}}");
+    if (prompt == "shapes")
+        say("{\"ev\":\"text_delta\",\"data\":{\"delta\":7}}\n"
+            "{\"ev\":\"tool_use\",\"data\":{\"id\":\"1\",\"name\":\"n\"}}\n"
+            "{\"ev\":\"t\xc3\xa9xt\\n\\\"x\\\"\",\"data\":{}}\n"
+            "say \"hi\" \\ \xc3\xa9\x1b[1m");
+    if (prompt == "words")
+        say("{\"ev\":\"error\",\"data\":{\"code\":\"mine\",\"message\":\"a \\\"b\\\"\\n\xc3\xa9 \\u00e9 "
+            "\\\\\"}}");
     if (prompt == "long-line")
         long_line();
     if (prompt == "deep")
@@ -118,7 +126,7 @@ int main(int argc, char** argv) {
     if (argc > 1 && std::strcmp(argv[1], "never-ready") == 0)
         deaf();
     if (argc > 1 && std::strcmp(argv[1], "exit-at-start") == 0) {
-        std::fputs("cannot find my model\n", stderr);
+        std::fputs("cannot find my \"mod\xc3\xa9l\"\n", stderr);
         return 3;
     }
     event("ready", "{}");

@@ -267,4 +267,9 @@ TEST_CASE("What an agent writes to stderr is in its sandbox's log, which outlive
     const Json kept = watched.api.call(200, "GET", path)["entries"];
     REQUIRE(kept.size() >= 3);
     CHECK(kept.back()["text"].get<std::string>().starts_with("ended: killed"));
+    // A browser that is led to it shows nothing of it.
+    const auto answer = watched.api.http().request("GET", path);
+    CHECK(answer.header("content-security-policy") == "sandbox; default-src 'none'");
+    CHECK(answer.header("cross-origin-resource-policy") == "same-origin");
+    CHECK(answer.header("content-disposition") == "attachment; filename=\"log.json\"");
 }

@@ -3,14 +3,12 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
 #include <fstream>
 #include <optional>
 
-#include "core/base/own_priority.hpp"
 #include "tests/support/api_client.hpp"
 
 using namespace atl::test;
@@ -262,36 +260,6 @@ TEST_CASE("A server that was started at a lower priority than its helpers have s
     ApiClient api(*server);
     const Json made = api.create();
     CHECK(api.message(made["id"], "echo here").output == "here\n");
-}
-
-TEST_CASE("The slice of guests is short, that of the server long, and agents have the kernel's") {
-    const auto slice_of = [](pid_t pid) {
-        atl::base::SchedAttr found;
-        return ::syscall(SYS_sched_getattr, pid, &found, sizeof found, 0) == 0 ? found.runtime_ns : 0;
-    };
-    if (slice_of(0) == 0)
-        SKIP("needs a kernel with slices of one process, Linux 6.12");
-    const ServerProcess server;
-    ApiClient api(server);
-    const Json made = api.create();
-    std::vector<std::uint64_t> guests;
-    for (const pid_t pid : descendants(server.pid())) {
-        std::string name;
-        std::ifstream("/proc/" + std::to_string(pid) + "/comm") >> name;
-        if (name == "guest")
-            guests.push_back(slice_of(pid));
-    }
-    CHECK(slice_of(server.pid()) == 10'000'000);
-    CHECK(guests == std::vector<std::uint64_t>{100'000});
-    // A child of the agent reads its own attributes: the runtime is the field at byte 24.
-    const std::string look =
-        "python3 -c 'import ctypes, struct; b = ctypes.create_string_buffer(48); "
-        "ctypes.CDLL(None).syscall(" +
-        std::to_string(SYS_sched_getattr) + ", 0, b, 48, 0); print(struct.unpack_from(\"Q\", b, 24)[0])'";
-    const std::string agents = api.message(made["id"], look).output;
-    const std::uint64_t kernels = std::stoull(agents);
-    CHECK(kernels > 100'000);  // at least 700,000
-    CHECK(kernels < 10'000'000);
 }
 
 TEST_CASE("The server that runs in a data directory below /root serves sandboxes from there") {

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "tests/support/api_client.hpp"
+#include "tests/support/websocket_client.hpp"
 
 using namespace atl::test;
 
@@ -76,6 +77,45 @@ TEST_CASE("A browser follows a conversation with a token and no key, also after 
     const auto mode = std::filesystem::status(dir.path() / "token-key").permissions();
     CHECK((mode & std::filesystem::perms::mask) ==
           (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write));
+}
+
+TEST_CASE("The server ends streams when their token expires, and a bad token's WebSocket at once") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const std::string id = api.create({{"agent", "echo"}})["id"];
+    const std::string other = api.create({{"agent", "echo"}})["id"];
+    const std::string token = token_for(api, id, R"({"ttlSeconds":2,"scope":"chat"})");
+    const auto socket_of = [](const std::string& of, const std::string& with) {
+        return "/v1/conversations/" + of + "/ws?token=" + with;
+    };
+    const auto end_of = [](WebSocketClient socket) {
+        const auto frame = socket.await_close();
+        return std::to_string(frame.close_code()) + ' ' +
+               Json::parse(frame.close_reason())["code"].get<std::string>();
+    };
+    WebSocketClient socket(browser(server), socket_of(id, token));
+    CHECK(end_of(WebSocketClient(browser(server), socket_of(other, token))) == "4403 token_mismatch");
+    CHECK(end_of(WebSocketClient(browser(server), socket_of(std::string(20, 'a'), token))) ==
+          "4403 token_mismatch");
+    CHECK(end_of(WebSocketClient(browser(server), socket_of(id, token + "0"))) == "4401 unauthorized");
+    HttpClient page = browser(server);
+    REQUIRE(page.open_stream("GET", events_of(id, token), "", {{"Accept", "text/event-stream"}}).status ==
+            200);
+    std::optional<SseEvent> last;
+    while (auto event = page.next_event()) {
+        CHECK_FALSE(event->is_named);
+        last = std::move(event);
+    }
+    REQUIRE(last);
+    const Json end = Json::parse(last->data);
+    CHECK(end["type"] == "stream_closed");
+    CHECK(end["code"] == "token_expired");
+    CHECK(end["after"] == api.events(id).back()["seq"]);
+    CHECK(end_of(std::move(socket)) == "4401 token_expired");
+    CHECK(end_of(WebSocketClient(browser(server), socket_of(id, token))) == "4401 token_expired");
+    CHECK(browser(server).request("GET", events_of(id, token)).status == 401);
+    CHECK(server.log().find("evt=socket_refused") != std::string::npos);
+    CHECK(server.log().find(token) == std::string::npos);
 }
 
 TEST_CASE("A token is good for its own conversation's stream and for nothing else") {

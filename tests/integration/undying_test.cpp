@@ -210,7 +210,7 @@ TEST_CASE("A delete is answered while the helper that removes files stands still
     const Json made = api.create();
     const fs::path workspace = workspace_of(server, made["sandboxId"]);
     const auto helpers = children_of(server, "atoll-helper");
-    REQUIRE(helpers.size() == 4);
+    REQUIRE(helpers.size() == 5);
     for (const pid_t pid : helpers)
         REQUIRE(::kill(pid, SIGSTOP) == 0);
     const auto began = std::chrono::steady_clock::now();

@@ -96,7 +96,7 @@ Lab& each_lab() {
     const Privilege privilege = GENERATE(from_range(privileges()));
     auto& lab = labs()[privilege];
     if (!lab)
-        lab = std::make_unique<Lab>(privilege);
+        lab = std::make_unique<Lab>(privilege, Words{"--preview-domain", "preview.localhost"});
     return *lab;
 }
 

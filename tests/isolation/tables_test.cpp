@@ -33,6 +33,7 @@ TEST_CASE("A terminal works inside: its name, its owner, its session and job con
           "/dev/pts/0\nuser\nto-tty");
     // Monitor mode needs a controlling terminal: the job is stopped and goes on.
     CHECK(sandbox.output(
-              "script -qec 'bash -ic \"sleep 100 & kill -STOP %1; wait -n; jobs; kill %1\" 2>&1' /dev/null"
-              " | grep -c Stopped") == "1");
+              "script -qec 'bash -ic \"sleep 100 & kill -STOP %1;"
+              " while [ -z \\\"\\$(jobs -s)\\\" ]; do :; done; jobs; kill %1; kill -CONT %1\" 2>&1' /dev/null"
+              " | grep -o -m 1 Stopped") == "Stopped");
 }

@@ -14,14 +14,8 @@ export function makeFolder() {
     return folder;
 }
 
-/**
- * Starts atolld, which serves on a free port of the loopback and on what `flags` add. `prepare(folder)` may put files into
- * its folder first and return more flags. Rejects, with what it printed, if it does not serve.
- */
-export async function startServer({ flags = [], prepare = () => [] } = {}) {
-    const folder = makeFolder();
-    const data = path.join(folder, 'data');
-    const args = ['--listen', '127.0.0.1:0', '--data-dir', data, ...prepare(folder), ...flags];
+/** Runs atolld until it serves. Rejects, with what it printed, if it does not. */
+async function launch(args) {
     const env = { PATH: process.env.PATH, LANG: 'C.UTF-8' };
     const child = spawnTied(path.join(process.env.ATOLL_BIN, 'atolld'), args, { env, stdio: ['ignore', 'pipe', 'pipe'] });
     const gone = new Promise((done) => child.once('exit', done));
@@ -38,20 +32,45 @@ export async function startServer({ flags = [], prepare = () => [] } = {}) {
         child.stderr.setEncoding('utf8').on('data', read);
         child.on('exit', (code) => {
             clearTimeout(late);
-            rmSync(folder, { recursive: true, force: true });
             fail(new Error(`atolld ended with ${code}: ${log}`));
         });
     });
+    const end = (signal) => {
+        child.kill(signal);
+        return gone;
+    };
+    return { log, end };
+}
+
+/**
+ * Starts atolld, which serves on a free port of the loopback and on what `flags` add. `prepare(folder)` may put files into
+ * its folder first and return more flags. Rejects, with what it printed, if it does not serve.
+ */
+export async function startServer({ flags = [], prepare = () => [] } = {}) {
+    const folder = makeFolder();
+    const remove = () => rmSync(folder, { recursive: true, force: true });
+    const data = path.join(folder, 'data');
+    const rest = ['--data-dir', data, ...prepare(folder), ...flags];
+    let running = await launch(['--listen', '127.0.0.1:0', ...rest]).catch((error) => {
+        remove();
+        throw error;
+    });
+    const address = /serves on http:\/\/([0-9.]+:\d+)\n/.exec(running.log)[1];
     return {
         folder,
-        address: /serves on http:\/\/([0-9.]+:\d+)\n/.exec(log)[1],
+        address,
         key: readFileSync(path.join(data, 'api-key'), 'utf8').trim(),
-        consoleUrl: /console +(\S+)/.exec(log)?.[1],
+        consoleUrl: /console +(\S+)/.exec(running.log)?.[1],
+        /** Kills it with SIGKILL and waits for that. */
+        kill: () => running.end('SIGKILL'),
+        /** Starts it again, after kill(), with the same address and data. */
+        async startAgain() {
+            running = await launch(['--listen', address, ...rest]);
+        },
         /** Asks it to end and waits for that; again is nothing. */
         async stop() {
-            child.kill('SIGTERM');
-            await gone;
-            rmSync(folder, { recursive: true, force: true });
+            await running.end('SIGTERM');
+            remove();
         },
     };
 }

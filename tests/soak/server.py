@@ -77,13 +77,16 @@ class Client:
         self.headers = {"Authorization": f"Bearer {server.key}"}
 
     def call(self, method, path, body=None, accept="application/json"):
-        """(status, body): JSON parsed, anything else as text."""
+        """(status, body): JSON parsed, anything else as text. A body of bytes is sent as it is."""
         headers = {**self.headers, "Accept": accept}
-        if body is not None:
+        if isinstance(body, bytes):
+            headers["Content-Type"] = "application/octet-stream"
+        elif body is not None:
             headers["Content-Type"] = "application/json"
-        self.connection.request(method, path, None if body is None else json.dumps(body), headers)
+            body = json.dumps(body)
+        self.connection.request(method, path, body, headers)
         response = self.connection.getresponse()
-        text = response.read().decode()
+        text = response.read().decode(errors="replace")
         is_json = "json" in response.headers.get("Content-Type", "")
         return response.status, json.loads(text) if is_json and text else text
 

@@ -2,6 +2,7 @@
 
 import argparse
 import collections
+import http.client
 import os
 import random
 import re
@@ -27,9 +28,17 @@ COMMANDS = (
     "kill -9 -1",
     "sleep 1000",
 )
+TOOLS = (
+    ("write_file", {"path": "/workspace/t/a", "content": "one\ntwo\n"}),
+    ("read_file", {"path": "/workspace/t/a"}),
+    ("search_file_content", {"pattern": "two", "path": "/workspace"}),
+    ("glob", {"pattern": "**/*"}),
+    ("list_directory", {"path": "/workspace"}),
+)
 # Allowed answers while others delete, pause and kill at the same time. Any other answer is a defect.
 EXPECTED = {404, 409}
-EXPECTED_CODES = {"sandbox_failed", "capacity", "sandbox_gone"}
+# bridge_failed: its sandbox was killed, and the call heard of its broken stream first.
+EXPECTED_CODES = {"sandbox_failed", "capacity", "sandbox_gone", "too_many_processes", "disk_full", "bridge_failed"}
 
 
 class Conversations:
@@ -70,7 +79,8 @@ class Worker(threading.Thread):
     def run(self):
         actions = (
             (self.message, 40), (self.create, 15), (self.delete, 12), (self.pause, 9), (self.resume, 9),
-            (self.interrupt, 9), (self.read, 4), (self.kill, 2),
+            (self.interrupt, 9), (self.read, 4), (self.kill, 2), (self.command, 12), (self.files, 12),
+            (self.process, 8), (self.tool, 8),
         )  # fmt: skip
         kinds, weights = zip(*actions)
         while time.monotonic() < self.until:
@@ -105,7 +115,7 @@ class Worker(threading.Thread):
         follow = command != "sleep 1000" and self.chance.random() < 0.7
         accept = "text/event-stream" if follow else "application/json"
         status, answer = self.ask("message", "POST", f"{ROOT}/{one}/messages", {"content": command}, accept)
-        ends = ("event: done", "event: stream_closed")
+        ends = ('"type":"done"', '"type":"stream_closed"')
         if status == 200 and not any(end in answer for end in ends):
             self.wrong.append(f"a turn's stream ended without a last word: {answer[-300:]!r}")
 
@@ -135,6 +145,53 @@ class Worker(threading.Thread):
             self.ask("events", "GET", f"{ROOT}/{one}/events?limit=1000")
             self.ask("metrics", "GET", f"/v1/sandboxes/{answer['sandboxId']}/metrics")
             self.ask("logs", "GET", f"/v1/sandboxes/{answer['sandboxId']}/logs")
+
+    def inside(self):
+        """The address of some conversation's sandbox; None without one."""
+        one = self.conversations.pick(self.chance)
+        status, answer = self.ask("read", "GET", f"{ROOT}/{one}") if one is not None else (404, None)
+        return f"/v1/sandboxes/{answer['sandboxId']}" if status == 200 else None
+
+    def command(self):
+        if where := self.inside():
+            wanted = {"command": self.chance.choice(COMMANDS), "timeoutMs": 500}
+            accept = self.chance.choice(("application/json", "text/event-stream"))
+            self.ask("exec", "POST", f"{where}/exec", wanted, accept)
+
+    def files(self):
+        if where := self.inside():
+            name = f"{where}/files/soak/{self.chance.randrange(20)}"
+            bytes_ = b"x" * self.chance.choice((10, 300_000))
+            for method, path, body in (
+                ("PUT", name, bytes_), ("GET", name, None), ("GET", f"{where}/files/?list=1&depth=3", None),
+                ("POST", name, {"op": "copy", "to": "/workspace/copy"}), ("GET", f"{where}/archive", None),
+                ("DELETE", f"{where}/files/copy?recursive=1", None),
+            ):  # fmt: skip
+                try:
+                    if self.ask("files", method, path, body)[0] >= 400:
+                        return
+                except (ConnectionResetError, http.client.IncompleteRead):
+                    # Its sandbox ended within the answer, which is then broken off; a request is answered.
+                    if method != "GET":
+                        raise
+                    self.client = self.server.connect()
+                    return
+
+    def process(self):
+        if where := self.inside():
+            wanted = {"command": "cat; sleep 100", **self.chance.choice(({}, {"pty": {"cols": 80, "rows": 24}}))}
+            status, made = self.ask("process", "POST", f"{where}/processes", wanted)
+            if status == 201 and self.chance.random() < 0.7:
+                name = f"{where}/processes/{made['processId']}"
+                self.ask("stdin", "POST", f"{name}/stdin", b"hello\n")
+                self.ask("signal", "POST", f"{name}/signal", {"signal": "SIGKILL"})
+                self.ask("processes", "GET", f"{where}/processes")
+
+    def tool(self):
+        if where := self.inside():
+            name, arguments = self.chance.choice(TOOLS)
+            wanted = {"sandboxId": where.rsplit("/", 1)[1], "args": arguments}
+            self.ask("tool", "POST", f"/v1/tools/{name}", wanted)
 
     def kill(self):
         """A bubblewrap of this server dies of a signal from outside."""

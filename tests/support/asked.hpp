@@ -8,6 +8,7 @@
 
 #include "core/conversation/manager.hpp"
 #include "core/conversation/store.hpp"
+#include "core/sandbox/ports.hpp"
 
 namespace atl::test {
 
@@ -33,8 +34,9 @@ inline base::Result<conversation::SandboxView> get_sandbox(conversation::Manager
 }
 inline base::Result<conversation::Page<conversation::SandboxView>> list_sandboxes(
     conversation::Manager& manager, std::size_t limit, const std::string& cursor = "") {
-    return conversation::answered_at_once<conversation::Page<conversation::SandboxView>>(
-        [&](auto reply) { manager.list_sandboxes(limit, cursor, std::move(reply)); });
+    return conversation::answered_at_once<conversation::Page<conversation::SandboxView>>([&](auto reply) {
+        manager.list_sandboxes({std::nullopt, limit, cursor}, std::move(reply));
+    });
 }
 inline base::Result<conversation::SandboxUsage> sandbox_usage(conversation::Manager& manager,
                                                               const std::string& id) {
@@ -59,6 +61,12 @@ inline base::Result<std::optional<sandbox::Record>> find_sandbox(conversation::S
                                                                  const std::string& id) {
     return conversation::answered_at_once<std::optional<sandbox::Record>>(
         [&](auto done) { store.find_sandbox(id, std::move(done)); });
+}
+
+/// What a start of the sandboxes' manager asks of the store that has told its state.
+inline sandbox::KnownSandboxes known_sandboxes(conversation::Store& store,
+                                               const conversation::StartState& state = {}) {
+    return {state.sandboxes, [&store](const std::string& id) { return find_sandbox(store, id); }};
 }
 
 }  // namespace atl::test

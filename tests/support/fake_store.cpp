@@ -42,6 +42,7 @@ void FakeStore::apply(const conversation::Write& write) {
     } else if (const auto* erase = std::get_if<EraseConversation>(&write)) {
         conversations.erase(erase->key);
         turns.erase(turns.lower_bound({erase->key, 0}), turns.lower_bound({erase->key + 1, 0}));
+        processes.erase(processes.lower_bound({erase->key, 0}), processes.lower_bound({erase->key + 1, 0}));
     } else if (const auto* box = std::get_if<PutSandbox>(&write)) {
         sandboxes[box->record.id] = box->record;
     } else if (const auto* gone = std::get_if<EraseSandbox>(&write)) {
@@ -53,6 +54,12 @@ void FakeStore::apply(const conversation::Write& write) {
             return entry.first.first == forget->key && entry.second.last_seq > 0 &&
                    entry.second.last_seq <= forget->last_seq;
         });
+    } else if (const auto* kept = std::get_if<PutKeptProcess>(&write)) {
+        processes[{kept->key, kept->process.number}] = kept->process.spec;
+    } else if (const auto* forgotten = std::get_if<EraseKeptProcess>(&write)) {
+        processes.erase({forgotten->key, forgotten->number});
+    } else if (const auto* number = std::get_if<PutPreviewNumber>(&write)) {
+        preview_numbers[number->row.number] = number->row;
     } else if (const auto* append = std::get_if<AppendEvent>(&write)) {
         const bool fresh = events.emplace(std::pair{append->key, append->event->seq}, append->event).second;
         require(fresh, "an event number was used twice");
@@ -114,10 +121,15 @@ void FakeStore::load_start(conversation::ReadDone<conversation::StartState> done
     }
     for (const auto& [id, record] : sandboxes) {
         if (!record.gone)
-            (record.conversation_id.empty() ? state.standalone
-             : owned.contains(id)           ? state.owned
-                                            : state.abandoned)
-                .push_back(record);
+            ++state.sandboxes;
+        if (!record.gone && (record.conversation_id.empty() || !owned.contains(id)))
+            (record.conversation_id.empty() ? state.standalone : state.abandoned).push_back(record);
+    }
+    for (const auto& [number, row] : preview_numbers) {
+        state.preview_numbers.push_back(row);
+        const auto box = sandboxes.find(row.sandbox_id);
+        if (box == sandboxes.end() || box->second.gone)
+            state.preview_numbers.back().sandbox_id.clear();
     }
     for (auto at = events.begin(); at != events.end();) {
         const std::int64_t key = at->first.first;
@@ -146,6 +158,9 @@ void FakeStore::load(const std::string& id,
             stored->record.last_turn = at->first.second;
         }
         add_unrecorded_turns(*stored);
+        for (auto at = processes.lower_bound({record->key, 0});
+             at != processes.lower_bound({record->key + 1, 0}); ++at)
+            stored->kept_processes.push_back({at->first.second, at->second});
     }
     answer(std::move(done), std::move(stored));
 }
@@ -177,51 +192,63 @@ void FakeStore::add_unrecorded_turns(conversation::StoredConversation& stored) c
         stored.open_bytes += at->second->json.size();
 }
 
+void FakeStore::find_created(const std::string& create_key,
+                             conversation::ReadDone<std::optional<conversation::CreatedBefore>> done) {
+    const auto found = std::ranges::find_if(
+        conversations, [&](const auto& row) { return row.second.create_key == create_key; });
+    std::optional<conversation::CreatedBefore> before;
+    if (found != conversations.end())
+        before = {found->second.id, found->second.create_digest};
+    answer(std::move(done), std::move(before));
+}
+
 void FakeStore::list(const conversation::ListRange& range,
-                     conversation::ReadDone<conversation::Listed<conversation::ListedConversation>> done) {
+                     conversation::ReadDone<conversation::ConversationList> done) {
     const bool is_newest_first = range.order == conversation::ListOrder::newest_first;
-    conversation::Listed<conversation::ListedConversation> listed;
+    std::vector<const conversation::Record*> rows;
+    for (const auto& [key, record] : conversations) {
+        const conversation::ListPlace place = place_of(record);
+        // As by an index.
+        if (range.filter.user_id && record.user_id != range.filter.user_id)
+            continue;
+        if (range.from.key == 0 || (is_newest_first ? place < range.from : place > range.from))
+            rows.push_back(&record);
+    }
+    std::ranges::sort(rows, [&](const auto* a, const auto* b) {
+        return is_newest_first ? place_of(*a) > place_of(*b) : place_of(*a) < place_of(*b);
+    });
+    conversation::ConversationList listed;
     std::size_t bytes = 0;
     std::size_t seen = 0;
-    std::int64_t last = 0;
-    const auto take = [&](const conversation::Record& record) {
-        if (range.user_id && record.user_id != *range.user_id)
-            return true;
+    conversation::ListPlace last;
+    for (const conversation::Record* record : rows) {
         if (listed.items.size() == range.limit || bytes > base::k_list_page_bytes ||
             seen++ == base::k_list_scan_items) {
-            listed.next_key = last;
-            return false;
+            listed.next = last;
+            break;
         }
-        last = record.key;
-        if (range.status && record.status != *range.status)
-            return true;
-        const auto box = sandboxes.find(record.sandbox_id);
-        listed.items.push_back({with_log(record), box == sandboxes.end() ? sandbox::Record{} : box->second});
-        bytes += record.metadata.size() + base::k_list_item_bytes;
-        return true;
-    };
-    if (is_newest_first) {
-        auto at = range.from_key == 0 ? conversations.end() : conversations.lower_bound(range.from_key);
-        while (at != conversations.begin() && take(std::prev(at)->second))
-            --at;
-    } else {
-        auto at = conversations.upper_bound(range.from_key);
-        while (at != conversations.end() && take(at->second))
-            ++at;
+        last = place_of(*record);
+        if (!matches(range.filter, *record))
+            continue;
+        const auto box = sandboxes.find(record->sandbox_id);
+        listed.items.push_back({with_log(*record), box == sandboxes.end() ? sandbox::Record{} : box->second});
+        bytes += record->metadata.size() + base::k_list_item_bytes;
     }
     answer(std::move(done), std::move(listed));
 }
 
 /// Here the place in the order of ids is the key.
-void FakeStore::list_sandboxes(std::int64_t from_key, std::size_t limit,
+void FakeStore::list_sandboxes(const conversation::SandboxRange& range,
                                conversation::ReadDone<conversation::Listed<sandbox::Record>> done) {
     conversation::Listed<sandbox::Record> listed;
     std::size_t bytes = 0;
     std::int64_t key = 0;
     for (const auto& [id, record] : sandboxes) {
-        if (++key <= from_key || record.gone)
+        const auto* const owner = find(record.conversation_id);
+        const auto& user_id = owner == nullptr ? record.user_id : owner->user_id;
+        if (++key <= range.from_key || record.gone || (range.user_id && user_id != range.user_id))
             continue;
-        if (listed.items.size() == limit || bytes > base::k_list_page_bytes) {
+        if (listed.items.size() == range.limit || bytes > base::k_list_page_bytes) {
             listed.next_key = key - 1;
             break;
         }
@@ -278,6 +305,8 @@ void FakeStore::read_events(std::int64_t key, std::uint64_t after, std::size_t l
                             conversation::EventsRead done) {
     using Events = std::vector<conversation::EventPtr>;
     auto read = [this, key, after, limit_bytes]() -> Result<Events> {
+        if (read_fails())
+            return Error(Errc::storage_failed, "injected");
         Events found;
         std::size_t bytes = 0;
         for (auto at = events.upper_bound({key, after});
@@ -318,11 +347,34 @@ Result<void> FakeNodeStore::erase(const std::string& sandbox_id) {
     return {};
 }
 
-Result<std::vector<sandbox::HostFacts>> FakeNodeStore::load() {
-    std::vector<sandbox::HostFacts> loaded;
-    for (const auto& [id, uid] : facts)
-        loaded.push_back({id, uid});
-    return loaded;
+Result<std::optional<std::uint32_t>> FakeNodeStore::find(const std::string& sandbox_id) {
+    if (fails())
+        return Error(Errc::storage_failed, "injected");
+    const auto found = facts.find(sandbox_id);
+    return found == facts.end() ? std::nullopt : std::optional(found->second);
+}
+
+Result<void> FakeNodeStore::put_all(std::span<const sandbox::HostFacts> all) {
+    for (const sandbox::HostFacts& each : all) {
+        if (auto done = put(each); !done)
+            return done;
+    }
+    return {};
+}
+
+Result<void> FakeNodeStore::erase_all(std::span<const std::string> sandbox_ids) {
+    for (const std::string& id : sandbox_ids) {
+        if (auto done = erase(id); !done)
+            return done;
+    }
+    return {};
+}
+
+Result<std::vector<sandbox::HostFacts>> FakeNodeStore::list(const std::string& after_id, std::size_t limit) {
+    std::vector<sandbox::HostFacts> listed;
+    for (auto at = facts.upper_bound(after_id); at != facts.end() && listed.size() < limit; ++at)
+        listed.push_back({at->first, at->second});
+    return listed;
 }
 
 bool FakeNodeStore::names(std::uint32_t host_uid) const {

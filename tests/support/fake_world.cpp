@@ -199,9 +199,12 @@ class FakeChannel final : public sandbox::Channel {
         process_->on_ready = nullptr;
         process_->on_agent = nullptr;
         process_->on_agent_exit = nullptr;
+        process_->on_ports = nullptr;
     }
+    void watch_ports(sandbox::OnPorts on_ports) override { process_->on_ports = std::move(on_ports); }
     void start(const sandbox::AgentSpec& agent, std::function<void(Result<void>)> on_ready,
                std::function<void(std::string)> on_agent_exit) override {
+        process_->is_told(agent);
         process_->on_ready = std::move(on_ready);
         on_agent_exit_ = std::move(on_agent_exit);
         if (agent.kind != sandbox::AgentSpec::Kind::none)
@@ -222,6 +225,7 @@ class FakeChannel final : public sandbox::Channel {
         // A sandbox that is being measured gets it after its thaw.
         require(!process_->frozen || process_->sandbox_id == world_.measured,
                 "an agent was started in a frozen process");
+        process_->is_told(agent);
         process_->on_agent = std::move(done);
         const bool fails = world_.chance(world_.failure_per_mille);
         world_.later([process = process_, on_exit = on_agent_exit_, fails] {
@@ -231,7 +235,7 @@ class FakeChannel final : public sandbox::Channel {
             if (!process->alive)
                 return tell(Error(Errc::bridge_failed, "the guest is gone"));
             if (fails)
-                return tell(Error(Errc::sandbox_failed, "injected"));
+                return tell(Error(Errc::agent_failed, "injected"));
             process->on_agent_exit = on_exit;
             tell({});
         });
@@ -300,6 +304,40 @@ struct FakeDial final : FailingOperation<sandbox::Dial> {
     void close_write() override {}
 };
 
+/// Answered later, unless it is cancelled; with a failure where no other answer is given.
+struct FakeQuestion final : sandbox::Question {
+    template <class Answer>
+    FakeQuestion(FakeWorld& world, Answer answer)
+        : FakeQuestion(world, answer, Error(Errc::bridge_failed, "a fake runs nothing")) {}
+    template <class Answer, class Result>
+    FakeQuestion(FakeWorld& world, Answer answer, Result result) {
+        world.later([alive = std::weak_ptr(alive), answer = std::move(answer), result = std::move(result)] {
+            if (alive.lock())
+                answer(result);
+        });
+    }
+
+    std::shared_ptr<bool> alive = std::make_shared<bool>();
+};
+
+struct FakeCall final : FailingOperation<sandbox::Call> {
+    using FailingOperation::FailingOperation;
+    void end_input() override {}
+};
+
+/// Refused later, unless it is ended.
+struct FakeWatch final : sandbox::Watch {
+    FakeWatch(FakeWorld& world, std::function<void(const Error&)> fail) {
+        world.later([alive = std::weak_ptr(alive), fail = std::move(fail)] {
+            if (alive.lock())
+                fail(Error(Errc::bridge_failed, "a fake runs nothing"));
+        });
+    }
+    void resume() override {}
+
+    std::shared_ptr<bool> alive = std::make_shared<bool>();
+};
+
 class FakeOperations final : public sandbox::Operations {
   public:
     explicit FakeOperations(FakeWorld& world) : world_(world) {}
@@ -307,9 +345,40 @@ class FakeOperations final : public sandbox::Operations {
         return std::make_unique<FakeRun>(world_,
                                          [&observer](const Error& error) { observer.on_failed(error); });
     }
+    std::unique_ptr<sandbox::Run> attach(const std::string&, std::uint64_t,
+                                         sandbox::RunObserver& observer) override {
+        return std::make_unique<FakeRun>(world_,
+                                         [&observer](const Error& error) { observer.on_failed(error); });
+    }
+    std::unique_ptr<sandbox::Run> feed(const std::string&, sandbox::RunObserver& observer) override {
+        return std::make_unique<FakeRun>(world_,
+                                         [&observer](const Error& error) { observer.on_failed(error); });
+    }
+    std::unique_ptr<sandbox::Question> start_process(const sandbox::ProcessSpec& spec,
+                                                     sandbox::Answer<pid_t> answer) override {
+        if (world_.start_process)
+            return std::make_unique<FakeQuestion>(world_, std::move(answer), world_.start_process(spec));
+        return std::make_unique<FakeQuestion>(world_, std::move(answer));
+    }
+    std::unique_ptr<sandbox::Question> list_processes(
+        const std::string&, sandbox::Answer<std::vector<sandbox::ProcessInfo>> answer) override {
+        return std::make_unique<FakeQuestion>(world_, std::move(answer));
+    }
+    std::unique_ptr<sandbox::Question> control_process(const std::string&, const sandbox::ProcessControl&,
+                                                       sandbox::Answer<void> answer) override {
+        return std::make_unique<FakeQuestion>(world_, std::move(answer));
+    }
     std::unique_ptr<sandbox::Dial> dial(std::uint16_t, sandbox::DialObserver& observer) override {
         return std::make_unique<FakeDial>(world_,
                                           [&observer](const Error& error) { observer.on_end(error); });
+    }
+    std::unique_ptr<sandbox::Call> call(const sandbox::CallSpec&, sandbox::CallObserver& observer) override {
+        return std::make_unique<FakeCall>(world_,
+                                          [&observer](const Error& error) { observer.on_failed(error); });
+    }
+    std::unique_ptr<sandbox::Watch> watch(sandbox::WatchObserver& observer) override {
+        return std::make_unique<FakeWatch>(world_,
+                                           [&observer](const Error& error) { observer.on_failed(error); });
     }
 
   private:
@@ -372,43 +441,6 @@ void FakeWorld::check_facts(const std::function<bool(const std::string& sandbox_
         require(!is_there(id) || (found != node.facts.end() && found->second == uid),
                 "the facts of a sandbox are lost");
     }
-}
-
-sandbox::Sweep FakeWorld::sweep(const std::vector<std::string>& known_ids,
-                                std::function<void(Result<void>)> done,
-                                const std::vector<std::string>& held_ids) {
-    const std::set<std::string> known(known_ids.begin(), known_ids.end());
-    const std::set<std::string> held(held_ids.begin(), held_ids.end());
-    for (const auto& [id, uid] : workspaces) {
-        require(known.contains(id) || unclaimed.contains(id), "a claimed workspace is in no store");
-        if (!known.contains(id) && !held.contains(id))
-            trash.emplace(id, uid);
-    }
-    std::erase_if(workspaces, [&](const auto& entry) { return trash.contains(entry.first); });
-    std::erase_if(unclaimed, [&](const auto& id) { return known.contains(id) || !workspaces.contains(id); });
-    sandbox::Sweep swept;
-    for (const auto& [id, uid] : trash)
-        swept.trash_owners.push_back(uid);
-    later([this, gone = trash, done = std::move(done)] {
-        for (const auto& [id, uid] : gone)
-            trash.erase(id);
-        done({});
-    });
-    return swept;
-}
-
-std::optional<std::uint32_t> FakeWorld::owner(const std::string& sandbox_id) const {
-    const auto found = workspaces.find(sandbox_id);
-    return found == workspaces.end() ? std::nullopt : std::optional(found->second);
-}
-
-std::vector<std::string> FakeWorld::owned_by(const std::vector<std::uint32_t>& host_uids) const {
-    std::vector<std::string> owned;
-    for (const auto& [id, uid] : workspaces) {
-        if (std::ranges::find(host_uids, uid) != host_uids.end())
-            owned.push_back(id);
-    }
-    return owned;
 }
 
 void FakeWorld::server_killed() {
@@ -547,51 +579,6 @@ std::unique_ptr<sandbox::Channel> FakeWorld::open(const std::string&, const sand
 
 std::unique_ptr<sandbox::Operations> FakeWorld::open_operations(const sandbox::Process&) {
     return std::make_unique<FakeOperations>(*this);
-}
-
-Result<std::uint32_t> FakeWorld::acquire() {
-    if (chance(failure_per_mille))
-        return Error(Errc::capacity, "injected");
-    std::uint32_t uid = 1;
-    while (uids.contains(uid) || withheld.contains(uid) || quarantined.contains(uid))
-        ++uid;
-    for (const auto& [pid, process] : processes)
-        require(process->host_uid != uid, "the uid of a living process was given away");
-    require(!has_files(uid), "the uid of a workspace was given away");
-    require(!node.names(uid), "a uid was given away that the node's store names");
-    uids.insert(uid);
-    return uid;
-}
-
-bool FakeWorld::has_files(std::uint32_t host_uid) const {
-    const auto is_its = [&](const auto& entry) { return entry.second == host_uid; };
-    return std::ranges::any_of(workspaces, is_its) || std::ranges::any_of(trash, is_its);
-}
-
-void FakeWorld::adopt(std::uint32_t host_uid) {
-    require(uids.insert(host_uid).second, "a uid was adopted twice");
-}
-
-void FakeWorld::release(std::uint32_t host_uid) {
-    // A sandbox whose workspace was lost has none.
-    if (host_uid == 0)
-        return;
-    require(uids.erase(host_uid) == 1, "a uid was released that was not leased");
-    require(!has_files(host_uid), "a uid was released before its workspace was removed");
-    require(!node.names(host_uid), "a uid was released that the node's store names");
-    // The uid is not handed out before the next start, released or not.
-    if (withheld.contains(host_uid))
-        return;
-    for (const auto& [pid, process] : processes)
-        require(process->host_uid != host_uid, "the uid of a living process was released");
-}
-
-void FakeWorld::quarantine(const std::vector<std::uint32_t>& host_uids) {
-    quarantined.insert(host_uids.begin(), host_uids.end());
-}
-
-void FakeWorld::hold(const std::vector<std::uint32_t>& host_uids) {
-    withheld.insert(host_uids.begin(), host_uids.end());
 }
 
 }  // namespace atl::test

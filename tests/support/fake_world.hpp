@@ -85,9 +85,11 @@ class FakeStore final : public conversation::Store {
     void load_start(conversation::ReadDone<conversation::StartState> done) override;
     void load(const std::string& id,
               conversation::ReadDone<std::optional<conversation::StoredConversation>> done) override;
+    void find_created(const std::string& create_key,
+                      conversation::ReadDone<std::optional<conversation::CreatedBefore>> done) override;
     void list(const conversation::ListRange& range,
-              conversation::ReadDone<conversation::Listed<conversation::ListedConversation>> done) override;
-    void list_sandboxes(std::int64_t from_key, std::size_t limit,
+              conversation::ReadDone<conversation::ConversationList> done) override;
+    void list_sandboxes(const conversation::SandboxRange& range,
                         conversation::ReadDone<conversation::Listed<sandbox::Record>> done) override;
     void find_sandbox(const std::string& id,
                       conversation::ReadDone<std::optional<sandbox::Record>> done) override;
@@ -100,7 +102,8 @@ class FakeStore final : public conversation::Store {
     void find_turn(std::int64_t key, const std::string& idempotency_key,
                    conversation::TurnFound done) override;
 
-    std::function<bool()> fails = [] { return false; };  // a commit, which is then refused
+    std::function<bool()> fails = [] { return false; };       // a commit, which is then refused
+    std::function<bool()> read_fails = [] { return false; };  // of a log
     bool is_fenced = false;
     /// Of a store that is elsewhere: how its answer comes later. Empty: at once.
     std::function<void(std::function<void()>)> later;
@@ -115,6 +118,8 @@ class FakeStore final : public conversation::Store {
     std::map<std::string, sandbox::Record> sandboxes;
     std::map<std::pair<std::int64_t, std::uint64_t>, conversation::TurnRecord> turns;
     std::map<std::pair<std::int64_t, std::uint64_t>, conversation::EventPtr> events;
+    std::map<std::pair<std::int64_t, std::uint32_t>, sandbox::ProcessSpec> processes;  // kept ones
+    std::map<std::uint16_t, conversation::PreviewNumber> preview_numbers;
 
   private:
     conversation::CommitEnd keep(const conversation::WriteBatch& batch);
@@ -140,7 +145,12 @@ class FakeNodeStore final : public sandbox::NodeStore {
   public:
     base::Result<void> put(const sandbox::HostFacts& put) override;
     base::Result<void> erase(const std::string& sandbox_id) override;
-    base::Result<std::vector<sandbox::HostFacts>> load() override;
+    base::Result<std::optional<std::uint32_t>> find(const std::string& sandbox_id) override;
+    base::Result<void> put_all(std::span<const sandbox::HostFacts> all) override;
+    base::Result<void> erase_all(std::span<const std::string> sandbox_ids) override;
+    base::Result<std::vector<sandbox::HostFacts>> list(const std::string& after_id,
+                                                       std::size_t limit) override;
+    base::Result<std::size_t> count() override { return facts.size(); }
     bool names(std::uint32_t host_uid) const;
 
     std::function<bool()> fails = [] { return false; };
@@ -165,7 +175,18 @@ struct FakeProcessState {
     std::function<void(base::Result<void>)> on_ready;  // until answered
     std::function<void(base::Result<void>)> on_agent;  // until a start_agent() is answered
     std::function<void(std::string)> on_agent_exit;    // empty without an agent, and once the Channel is gone
+    sandbox::OnPorts on_ports;                         // empty if not asked for, and once the Channel is gone
+    std::string resume;                                // of the agent that was started last
     std::set<struct FakeQueryState*> queries;
+
+    void is_told(const sandbox::AgentSpec& agent) {
+        const bool is_program = agent.kind == sandbox::AgentSpec::Kind::command;
+        require(agent.resume.empty() || is_program, "what is no program was told of turns");
+        require(!is_program || generation == 1 || !agent.resume.empty(),
+                "a program of a later generation was not told of it");
+        require(agent.resume.size() < sandbox::k_max_resume_bytes, "a program was told too much");
+        resume = agent.resume;
+    }
 };
 
 struct FakeQueryState {
@@ -224,11 +245,12 @@ struct FakeWorld : sandbox::Launcher,
                std::function<void(sandbox::Exit)> on_excess,
                std::function<void(std::uint64_t, std::uint64_t)> on_warning) override;
     /// There are no orphans here: who loses a claimed workspace breaks an invariant.
-    sandbox::Sweep sweep(const std::vector<std::string>& known_ids,
-                         std::function<void(base::Result<void>)> done,
-                         const std::vector<std::string>& held_ids) override;
+    base::Result<sandbox::Sweep> sweep(sandbox::SweepCalls calls) override;
+    base::Result<void> each_workspace(
+        const std::function<base::Result<void>(const std::string&)>& visit) const override;
     std::optional<std::uint32_t> owner(const std::string& sandbox_id) const override;
-    std::vector<std::string> owned_by(const std::vector<std::uint32_t>& host_uids) const override;
+    base::Result<std::vector<std::string>> owned_by(
+        const std::vector<std::uint32_t>& host_uids) const override;
     void set_limit(const std::string&, std::uint32_t) override {}
     void unwatch(const std::string& sandbox_id) override { watched.erase(sandbox_id); }
     std::optional<sandbox::DiskUsage> usage(const std::string& sandbox_id) const override {
@@ -262,6 +284,8 @@ struct FakeWorld : sandbox::Launcher,
     FakeStore store;
     FakeNodeStore node;
     unsigned failure_per_mille = 0;
+    /// How a guest answers the start of a process; empty: with a failure.
+    std::function<base::Result<pid_t>(const sandbox::ProcessSpec&)> start_process;
     sandbox::Usage used;                          // by every group
     std::optional<sandbox::DiskUsage> disk_used;  // by every workspace that is measured
     bool workspaces_may_be_missing = false;

@@ -11,6 +11,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 namespace atl::test {
@@ -122,7 +123,13 @@ std::optional<SseEvent> parse_frame(std::string_view frame, std::size_t& comment
             event.data.append(any ? "\n" : "").append(value);
         any = any || name == "data";
     }
-    return any ? std::optional<SseEvent>(std::move(event)) : std::nullopt;
+    if (!any)
+        return std::nullopt;
+    event.is_named = !event.event.empty();
+    const auto json = nlohmann::json::parse(event.data, nullptr, false);
+    if (!event.is_named && json.is_object() && json.contains("type") && json["type"].is_string())
+        event.event = json["type"];
+    return event;
 }
 
 }  // namespace

@@ -30,8 +30,9 @@ struct HttpResponse {
 
 struct SseEvent {
     std::string id;     // empty: the frame had none
-    std::string event;  // empty: the frame had none
+    std::string event;  // of the frame, else the `type` of its data; empty: neither has one
     std::string data;
+    bool is_named = false;  // the frame had an `event`
 };
 
 class HttpClient {

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -148,7 +149,10 @@ Child spawn(const std::vector<std::string>& command, const std::vector<std::stri
 }
 
 std::vector<std::string> full_environment(const std::vector<std::pair<std::string, std::string>>& added) {
-    std::vector<std::string> out{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"};
+    std::vector<std::string> out;
+    if (std::none_of(added.begin(), added.end(),
+                     [](const auto& variable) { return variable.first == "PATH"; }))
+        out.emplace_back("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
     for (const char* name : {"ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS"}) {
         if (const char* value = std::getenv(name))
             out.push_back(std::string(name) + "=" + value);

@@ -1,6 +1,7 @@
 // atoll-zygote N: joins the N groups whose cgroup.procs it got as descriptors 3 and up, waits on descriptor 0
 // for what to become, and becomes it. What goes wrong is told on the future program's stderr; the exit status
-// is then 127. `atoll-zygote epoll-count` (epoll_count.hpp) is another task.
+// is then 127. `atoll-zygote epoll-count` (epoll_count.hpp) and `atoll-zygote sockets` (socket_task.hpp) are
+// other tasks.
 // Static and small: a few of these wait at any time.
 #include <sys/socket.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include "core/isolation/child_setup.hpp"
 #include "core/isolation/zygote/epoll_count.hpp"
 #include "core/isolation/zygote/request.hpp"
+#include "core/isolation/zygote/socket_task.hpp"
 
 namespace {
 
@@ -79,6 +81,8 @@ int main(int argc, char** argv) {
                     {argv + 4, argv + argc});
         return EXIT_SUCCESS;
     }
+    if (argc == 2 && argv[1] == k_socket_task)
+        return make_sockets();
     const std::string refused = join_groups(argc == 2 ? std::atoi(argv[1]) : 0);
     const auto request = receive();
     if (!request)

@@ -35,6 +35,43 @@ TEST_CASE("Flags win over the environment, the environment over the config file"
     CHECK(parsed.config->turn_limit_seconds == 5);
 }
 
+TEST_CASE("Every key of a config file is one of a flag, or the start is refused with all that are not") {
+    const TempDir dir;
+    const std::string file = (dir.path() / "atoll.toml").string();
+    const auto with = [&](const std::string& text) {
+        std::ofstream(file) << text;
+        return parse({"--config", file.c_str()});
+    };
+    const auto good = with("listen = [\"127.0.0.1:1\", \"unix:/tmp/s\"]\nlimit-loopback = true\n");
+    INFO(good.text);
+    REQUIRE(good.config);
+    CHECK(good.config->listen.size() == 2);
+    CHECK(good.config->limits.loopback == atl::http::LoopbackLimits::as_others);
+    const auto bad = with("turn-limit = 7\n\nmax_sandboxes = 9\n'lisen' = \"x\"\nzzz = 1\n");
+    INFO(bad.text);
+    CHECK_FALSE(bad.config);
+    CHECK(bad.exit_code == 2);
+    CHECK(bad.text.find(file + ":3: there is no key `max_sandboxes`; did you mean `max-sandboxes`?") !=
+          std::string::npos);
+    CHECK(bad.text.find(file + ":4: there is no key `lisen`; did you mean `listen`?") != std::string::npos);
+    CHECK(bad.text.find(file + ":5: there is no key `zzz`\n") != std::string::npos);
+    for (const char* text :
+         {"[server]\nmax-sandboxes = 9\n", "[keys]\nlabel = \"x\"\n", "[server]\n", "help = true\n",
+          "config = \"other\"\n", "max-sandboxes 9\n", "a.max-sandboxes = 9\n"}) {
+        const auto refused = with(text);
+        INFO(text << refused.text);
+        CHECK(refused.exit_code == 2);
+        CHECK(refused.text.find(file) != std::string::npos);
+    }
+    CHECK(parse({"--config", "/no/such/file"}).exit_code == 2);
+}
+
+TEST_CASE("A flag with a typing error is refused with the flag that was meant") {
+    CHECK(parse({"--max-sandboxs", "3"}).text.find("did you mean --max-sandboxes?") != std::string::npos);
+    CHECK(parse({"--lissten=127.0.0.1:1"}).text.find("did you mean --listen?") != std::string::npos);
+    CHECK(parse({"--frobnicate"}).text.find("did you mean") == std::string::npos);
+}
+
 TEST_CASE("A value outside its range is refused with the flag's name") {
     for (const auto& arguments :
          std::vector<std::vector<const char*>>{{"--max-sandboxes", "0"},
@@ -51,6 +88,10 @@ TEST_CASE("A value outside its range is refused with the flag's name") {
                                                {"--websocket-compression", "maybe"},
                                                {"--agents-file", "/no/such/file"},
                                                {"--unix-socket-group", "no-such-group"},
+                                               {"--preview-domain", "a b"},
+                                               {"--preview-domain", "https://preview.example"},
+                                               {"--preview-domain", "preview.example."},
+                                               {"--preview-pattern", "preview"},
                                                {"--heartbeat", "0"},
                                                {"--heartbeat", "30"},
                                                {"--turn-log-bytes", "1"}}) {
@@ -66,6 +107,9 @@ TEST_CASE("A value outside its range is refused with the flag's name") {
         CHECK(parse({"--allowed-origin", origin}).exit_code == 2);
     }
     CHECK(parse({"--allowed-origin", "https://app.example", "--allowed-origin", "http://[::1]:5173"}).config);
+    CHECK(parse({"--preview-domain", "a.example", "--preview-pattern", "{port}-{id}"}).config->previews);
+    CHECK_FALSE(parse({"--preview-pattern", "{id}"}).config.value().previews);
+    CHECK(parse({"--preview-domain", "a.example", "--preview-pattern", "{id}{port}"}).exit_code == 2);
     CHECK(parse({"--turn-log-bytes", "100000", "--conversation-log-bytes", "50000"}).exit_code == 2);
     CHECK(parse({"stray"}).exit_code == 2);
 }

@@ -75,6 +75,17 @@ struct Bench {
 
 }  // namespace
 
+TEST_CASE("what a program is told first goes with the command that starts it, as it is") {
+    sandbox::AgentSpec program;
+    program.kind = sandbox::AgentSpec::Kind::command;
+    program.argv = {"/agent/run"};
+    program.resume = R"({"cmd":"resume","turns":[]})";
+    CHECK(
+        bridge::encode_agent_command(bridge::cmd::agent, program) ==
+        R"({"cmd":"agent","agent":{"kind":"command","argv":["/agent/run"],"resume":{"cmd":"resume","turns":[]}}})"
+        "\n");
+}
+
 TEST_CASE("an agent is started where none runs, and its end is told once") {
     Bench bench;
     for (int i = 0; i < 2; ++i) {
@@ -101,7 +112,7 @@ TEST_CASE("an agent is started where none runs, and its end is told once") {
 TEST_CASE("after the agent of the start has ended another is started") {
     Bench bench(echo_agent());
     bench.refuse();
-    CHECK(bench.reply->error().code() == Errc::sandbox_failed);
+    CHECK(bench.reply->error().code() == Errc::agent_failed);
     CHECK(bench.control->send(k_exit));
     bench.settle();
     CHECK(bench.exits == k_one_exit);
@@ -121,7 +132,7 @@ TEST_CASE("an agent that cannot start is refused with its reason, and may be tri
     CHECK(peer.send("{\"ok\":false,\"error\":\"no such program\"}\n"));
     bench.settle();
     REQUIRE(bench.reply.has_value());
-    CHECK(bench.reply->error().code() == Errc::sandbox_failed);
+    CHECK(bench.reply->error().code() == Errc::agent_failed);
     CHECK(bench.reply->error().detail() == "no such program");
     FakePeer second = bench.ask();
     bench.timers.advance(base::k_start_deadline);
@@ -222,7 +233,7 @@ TEST_CASE("channel and guest start an agent on demand") {
     reply.reset();
     channel->start_agent(agent, done);
     run_until([&] { return reply.has_value(); });
-    CHECK(reply->error().code() == Errc::sandbox_failed);
+    CHECK(reply->error().code() == Errc::agent_failed);
     CHECK(reply->error().detail() == "the agent exited with status 1 before it was ready");
 
     agent.argv = {"/bin/bash", "-c",

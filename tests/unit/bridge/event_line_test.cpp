@@ -1,11 +1,15 @@
 #include "bridge/event_line.hpp"
 
+#include <algorithm>
+#include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <string>
 
+#include "bridge/event_shape.hpp"
 #include "bridge/protocol.hpp"
 #include "core/base/limits.hpp"
+#include "core/base/utf8.hpp"
 
 namespace atl::bridge {
 namespace {
@@ -21,6 +25,22 @@ std::string nested(std::size_t depth) {
 std::string message(std::string_view data) {
     return "{\"ev\":\"message\",\"data\":" + std::string(data) + "}";
 }
+
+constexpr std::array<std::string_view, 14> k_good = {
+    R"({"ev":"text_delta","data":{"delta":"x"}})",
+    R"({"ev":"text_delta","data":{"delta":"","stream":"stdout"}})",
+    R"({"ev":"text_delta","data":{"stream":"std\u0065rr","delta":"x","mine":{"delta":1}}})",
+    R"({"data":{"delta":"x"},"ev":"thinking_delta"})",
+    R"({"ev":"tool_use","data":{"id":"1","name":"n","input":{"id":2}}})",
+    R"({"ev":"tool_result","data":{"toolUseId":"1","content":"x","isError":false}})",
+    R"({"ev":"tool_result","data":{"toolUseId":"1","content":[{"type":"text"}],"isError":true}})",
+    R"({"ev":"tool_result","data":{"toolUseId":"1","content":null,"isError":true}})",
+    R"({"ev":"message","data":{"delta":1,"code":[],"isError":"x"}})",
+    R"({"ev":"turn_complete","data":{"result":"success"}})",
+    R"({"ev":"turn_complete","data":{"result":"","exitCode":-1,"signal":"SIGINT"}})",
+    R"({"ev":"error","data":{"code":"c","message":"m"}})",
+    R"({"ev":"done","data":{"id":1}})",
+    R"({"ev":"done"})"};
 
 }  // namespace
 
@@ -42,16 +62,20 @@ TEST_CASE("an event's payload is the agent's own text, byte for byte") {
 
 TEST_CASE("members may come in any order, with white space, and unknown ones are ignored") {
     const auto event =
-        parse_event_line(R"( { "id" : [1,{"ev":"x"}] , "data" : {"a" : 1} , "n":null, "ev" : "error" } )");
+        parse_event_line(R"( { "id" : [1,{"ev":"x"}] , "data" : {"a" : 1} , "n":null, "ev" : "message" } )");
     REQUIRE(event.has_value());
-    CHECK(event->name == "error");
+    CHECK(event->name == "message");
     CHECK(event->data == R"({"a" : 1})");
     CHECK(parse_event_line("{\"ev\":\"done\",\"data\":{}}\r").has_value());
 }
 
 TEST_CASE("every event that an agent may write is known, and its name may be escaped") {
-    for (const std::string_view name : k_turn_events)
-        CHECK(parse_event_line("{\"ev\":\"" + std::string(name) + "\",\"data\":{}}").value().name == name);
+    for (const std::string_view line : k_good)
+        CHECK(parse_event_line(line).has_value());
+    for (const EventShape& shape : k_event_shapes)
+        CHECK(std::any_of(k_good.begin(), k_good.end(), [&](std::string_view line) {
+            return parse_event_line(line).value().name == shape.event;
+        }));
     CHECK(parse_event_line(R"({"ev":"d\u006fne"})").value().name == "done");
 }
 
@@ -62,7 +86,7 @@ TEST_CASE("done needs no data, everything else does") {
     CHECK_FALSE(parse_event_line(R"({"ev":"message"})").has_value());
 }
 
-TEST_CASE("a line that is not an event is refused with a sentence that quotes none of it") {
+TEST_CASE("a line that is not an event is refused with a sentence that quotes it and lists what is allowed") {
     const std::string line = GENERATE(
         as<std::string>{}, "", " ", "garbage", "null", "1", "\"ev\"", "[]", "{}", "{", "{\"ev\"",
         "{\"ev\":\"done\"", R"({"ev":"done"}x)", R"({"ev":"done"}{"ev":"done"})", R"({"ev":"done",})",
@@ -86,15 +110,72 @@ TEST_CASE("a line that is not an event is refused with a sentence that quotes no
     const auto event = parse_event_line(line);
     REQUIRE_FALSE(event.has_value());
     CHECK(event.error().code() == base::Errc::bridge_failed);
-    CHECK_FALSE(event.error().detail().empty());
-    CHECK(event.error().detail().find("garbage") == std::string::npos);
+    const std::string why = event.error().detail();
+    CHECK(base::is_utf8(why));
+    CHECK(why.find("; the line: ") != std::string::npos);
+    CHECK((why.find("text_delta, message, done") != std::string::npos ||
+           why.find("its `data` is ") != std::string::npos));
+    CHECK(why.size() < 600);
+}
+
+TEST_CASE(
+    "a refusal quotes the line as it came: cut between characters, repaired and escaped by nobody yet") {
+    CHECK(parse_event_line("say \"hi\"\\n \xC3\xA9").error().detail() ==
+          "a line that is not valid JSON in UTF-8; the line: say \"hi\"\\n \xC3\xA9; an event is "
+          "{\"ev\":NAME,\"data\":{\xE2\x80\xA6}} with one of the names text_delta, message, done, error, "
+          "thinking_delta, tool_use, tool_result, turn_complete");
+    const std::string unknown = parse_event_line(R"({"ev":"text\ndel\"ta","data":{}})").error().detail();
+    CHECK(
+        unknown.starts_with("`text\ndel\"ta` is no event of an agent; the line: "
+                            R"({"ev":"text\ndel\"ta","data":{}}; an event is )"));
+    const std::string odd(base::k_quoted_line_bytes - 1, 'x');
+    CHECK(parse_event_line(odd + "\xC3\xA9").error().detail().find("line: " + odd + "\xE2\x80\xA6;") !=
+          std::string::npos);
+    CHECK(parse_event_line("\xFF").error().detail().find("line: \xEF\xBF\xBD;") != std::string::npos);
+    const std::string name(1000, 'n');
+    CHECK(parse_event_line("{\"ev\":\"" + name + "\",\"data\":{}}").error().detail().size() < 500);
+}
+
+TEST_CASE("data that is not as documented is refused by the name of its member") {
+    const auto [line, why] = GENERATE(table<std::string, std::string>(
+        {{R"({"ev":"text_delta","data":{}})", "`delta` of `text_delta` is missing"},
+         {R"({"ev":"text_delta","data":{"delta":1}})", "`delta` of `text_delta` is not a string"},
+         {R"({"data":{"delta":{"delta":"x"}},"ev":"text_delta"})", "`delta` of `text_delta` is not a string"},
+         {R"({"ev":"text_delta","data":{"delta":"a","delta":"b"}})",
+          "`delta` of `text_delta` is given twice"},
+         {R"({"ev":"text_delta","data":{"delta":"a","stream":"stdin"}})",
+          "`stream` of `text_delta` is not \"stdout\" or \"stderr\""},
+         {R"({"ev":"text_delta","data":{"delta":"a","stream":null}})",
+          "`stream` of `text_delta` is not \"stdout\" or \"stderr\""},
+         {R"({"ev":"thinking_delta","data":{"delta":null}})", "`delta` of `thinking_delta` is not a string"},
+         {R"({"ev":"tool_use","data":{"id":"1","name":"n"}})", "`input` of `tool_use` is missing"},
+         {R"({"ev":"tool_use","data":{"id":"1","name":"n","input":[]}})",
+          "`input` of `tool_use` is not an object"},
+         {R"({"ev":"tool_use","data":{"id":1,"name":"n","input":{}}})", "`id` of `tool_use` is not a string"},
+         {R"({"ev":"tool_result","data":{"toolUseId":"1","isError":true}})",
+          "`content` of `tool_result` is missing"},
+         {R"({"ev":"tool_result","data":{"toolUseId":"1","content":"","isError":"no"}})",
+          "`isError` of `tool_result` is not a boolean"},
+         {R"({"ev":"turn_complete","data":{}})", "`result` of `turn_complete` is missing"},
+         {R"({"ev":"turn_complete","data":{"result":"x","exitCode":1.5}})",
+          "`exitCode` of `turn_complete` is not an integer"},
+         {R"({"ev":"turn_complete","data":{"result":"x","exitCode":"0"}})",
+          "`exitCode` of `turn_complete` is not an integer"},
+         {R"({"ev":"error","data":{"code":"x"}})", "`message` of `error` is missing"},
+         {R"({"ev":"error","data":{"code":[],"message":""}})", "`code` of `error` is not a string"},
+         {R"({"ev":"error"})", "`error` without `data`"}}));
+    CAPTURE(line);
+    const auto event = parse_event_line(line);
+    REQUIRE_FALSE(event.has_value());
+    CHECK(event.error().detail().starts_with(why + "; the line: " + line.substr(0, 60)));
+    CHECK(event.error().detail().find("; its `data` is {") != std::string::npos);
 }
 
 TEST_CASE("nesting is bounded, and 100,000 levels cost nothing") {
     CHECK(parse_event_line(message(nested(base::k_max_event_depth))).has_value());
     const auto deeper = parse_event_line(message(nested(base::k_max_event_depth + 1)));
     REQUIRE_FALSE(deeper.has_value());
-    CHECK(deeper.error().detail() == "JSON nested too deep");
+    CHECK(deeper.error().detail().starts_with("JSON nested too deep; the line: "));
     for (const char bracket : {'[', '{'}) {
         const auto hostile = parse_event_line(message("{\"a\":" + std::string(100'000, bracket)));
         REQUIRE_FALSE(hostile.has_value());
@@ -112,6 +193,7 @@ TEST_CASE("what the built-in agents write passes the host's check") {
     std::string lines;
     const std::string text = "a\"\\\n\r\t\x01\x7f \xE2\x82\xAC";
     append_text_deltas(lines, text);
+    append_text_deltas(lines, text, "stderr");
     lines += encode_error_event("c", text);
     lines += k_done_line;
     for (std::size_t at = 0; at < lines.size();) {

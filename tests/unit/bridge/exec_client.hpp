@@ -1,4 +1,5 @@
-// A plain client for `exec`: sends frames within what the guest grants, and collects what comes back.
+// A plain client for `exec` and `attach`: sends frames within what the guest grants, and collects what comes
+// back.
 #pragma once
 
 #include <sys/socket.h>
@@ -16,8 +17,8 @@ namespace atl::test {
 class ExecClient {
   public:
     /// `members` of the command, as JSON without the braces.
-    ExecClient(const GuestProcess& guest, std::string_view members)
-        : client_(guest.send("{\"cmd\":\"exec\"," + std::string(members) + "}")) {
+    ExecClient(const GuestProcess& guest, std::string_view members, const std::string& command = "exec")
+        : client_(guest.send("{\"cmd\":\"" + command + "\"," + std::string(members) + "}")) {
         reply = nlohmann::json::parse(client_.line().value_or("null"));
     }
 
@@ -58,6 +59,8 @@ class ExecClient {
                 error += frame.bytes;
             else if (frame.type == bridge::FrameType::grant)
                 granted += frame.number;
+            else if (frame.type == bridge::FrameType::dropped)
+                dropped += frame.number;
             else
                 exit = frame.exit;
         }
@@ -77,10 +80,19 @@ class ExecClient {
         }
     }
 
+    /// Until stdout holds `text`; false: it never did.
+    bool read_until(std::string_view text) {
+        while (output.find(text) == std::string::npos)
+            if (!step())
+                return false;
+        return true;
+    }
+
     nlohmann::json reply;
     std::string output;
     std::string error;
     std::optional<bridge::ExitStatus> exit;
+    std::uint64_t dropped = 0;
     std::size_t granted = base::k_input_window_bytes;
 
   private:

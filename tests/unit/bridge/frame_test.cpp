@@ -73,6 +73,9 @@ TEST_CASE("a frame is a length in four bytes, the lowest first, a type and the p
                                                          8));
     CHECK(bridge::encode_signal(15) == std::string("\x01\0\0\0\x04\x0f", 6));
     CHECK(bridge::encode_grant(0x01020304) == std::string("\x04\0\0\0\x05\x04\x03\x02\x01", 9));
+    CHECK(bridge::encode_resize(0x0102, 0x0304) == std::string("\x04\0\0\0\x07\x02\x01\x04\x03", 9));
+    CHECK(bridge::encode_dropped(0x0102030405060708) ==
+          std::string("\x08\0\0\0\x08\x08\x07\x06\x05\x04\x03\x02\x01", 13));
     CHECK(bridge::encode_exit({3, 9, true}) == std::string("\x03\0\0\0\x06\x03\x09\x01", 8));
     CHECK(frame(FrameType::input_end) == std::string("\0\0\0\0\x03", 5));
 }
@@ -80,22 +83,24 @@ TEST_CASE("a frame is a length in four bytes, the lowest first, a type and the p
 TEST_CASE("frames are the same in any pieces") {
     const std::string big(base::k_max_frame_bytes, 'x');
     const std::string from_guest = frame(FrameType::output, "out") + frame(FrameType::error, "err") +
-                                   bridge::encode_grant(70'000) + frame(FrameType::output, big) +
-                                   bridge::encode_exit({255, 64, false});
+                                   bridge::encode_grant(70'000) +
+                                   bridge::encode_dropped(std::uint64_t{1} << 40U) +
+                                   frame(FrameType::output, big) + bridge::encode_exit({255, 64, false});
     const std::string from_host = frame(FrameType::input, "in") + bridge::encode_signal(2) +
                                   frame(FrameType::input, std::string("\0\xff", 2)) +
-                                  frame(FrameType::input_end) + bridge::encode_signal(64);
+                                  frame(FrameType::input_end) + bridge::encode_signal(64) +
+                                  bridge::encode_resize(80, 24);
     for (const std::size_t piece : {1UL, 2UL, 3UL, 4UL, 5UL, 6UL, 7UL, 9UL, 64UL, 100'000UL}) {
         const Decoded guest = decode(Sender::guest, from_guest, piece);
         CHECK(guest.refusal.empty());
         CHECK((guest.output == "out" + big));
         CHECK(guest.error == "err");
-        CHECK(guest.others == std::vector<std::string>{"5 70000", "exit 255 64"});
+        CHECK(guest.others == std::vector<std::string>{"5 70000", "8 1099511627776", "exit 255 64"});
         CHECK(guest.is_whole);
         const Decoded host = decode(Sender::host, from_host, piece);
         CHECK(host.refusal.empty());
         CHECK(host.input == std::string("in\0\xff", 4));
-        CHECK(host.others == std::vector<std::string>{"4 2", "3 0", "4 64"});
+        CHECK(host.others == std::vector<std::string>{"4 2", "3 0", "4 64", "7 1572944"});
     }
 }
 
@@ -113,8 +118,8 @@ TEST_CASE("what a side may not send is refused with the header") {
     for (int type = 0; type < 256; ++type) {
         const std::string header = frame(static_cast<FrameType>(type)).substr(0, 5);
         const bool is_data = type == 0 || type == 1 || type == 2;
-        const bool host_may = type == 0 || type == 3 || type == 4;
-        const bool guest_may = type == 1 || type == 2 || type == 5 || type == 6;
+        const bool host_may = type == 0 || type == 3 || type == 4 || type == 7;
+        const bool guest_may = type == 1 || type == 2 || type == 5 || type == 6 || type == 8;
         const std::string empty = type == 0 ? "" : "an empty frame of output";
         const std::string wrong_size = is_data ? empty : type == 3 ? "" : "a frame of the wrong size";
         CHECK(refusal(Sender::host, header) ==
@@ -141,6 +146,7 @@ TEST_CASE("lengths and order are checked") {
     CHECK(refusal(Sender::host, end + end) == "input behind its end");
     CHECK(refusal(Sender::host, end + frame(FrameType::input, "x")) == "input behind its end");
     CHECK(refusal(Sender::host, end + bridge::encode_signal(9)).empty());
+    CHECK(refusal(Sender::host, end + bridge::encode_resize(1, 1)).empty());
 }
 
 }  // namespace atl::test

@@ -46,9 +46,9 @@ bool mount_proc() {
 }
 
 /// The environment that a guest under test finds.
-void set_environment() {
+void set_environment(const GuestSetting& setting = {}) {
     clearenv();
-    setenv("PATH", "/usr/local/bin:/usr/bin:/bin", 1);
+    setenv("PATH", setting.programs.c_str(), 1);
     setenv("ASH_SANDBOX_ID", "sandbox1", 1);
     setenv("PWD", "/nowhere", 1);
     setenv("OLDPWD", "/nowhere", 1);
@@ -69,6 +69,9 @@ Client::Client(const std::string& path) : socket_(::socket(AF_UNIX, SOCK_STREAM 
 void Client::send(std::string_view text) const {
     while (!text.empty()) {
         const ssize_t size = ::send(socket_.get(), text.data(), text.size(), MSG_NOSIGNAL);
+        // A guest that has refused the rest says so in what is read next.
+        if (size < 0 && (errno == EPIPE || errno == ECONNRESET))
+            return;
         if (size <= 0)
             throw std::runtime_error("the guest does not read");
         text.remove_prefix(static_cast<std::size_t>(size));
@@ -211,14 +214,23 @@ void GuestProcess::fork_guest(Space space, Run run) {
         std::swap(inner, pid_);
 }
 
-GuestProcess::GuestProcess(Space space, guest::Peers peers, std::string workspace) {
+GuestProcess::GuestProcess(Space space, guest::Peers peers, std::string workspace, std::uint64_t disk_bytes,
+                           GuestSetting setting) {
     listen();
     const Space wanted = space == Space::own && can_isolate() ? Space::own : Space::shared;
     if (space == Space::own && wanted == Space::shared)
         peers = guest::Peers::any;
     fork_guest(wanted, [&] {
-        set_environment();
-        guest::Guest under_test({listener_.release(), peers, std::move(workspace)});
+        set_environment(setting);
+        const std::string size = "size=" + std::to_string(disk_bytes);
+        if (disk_bytes > 0 && mount("tmpfs", workspace.c_str(), "tmpfs", 0, size.c_str()) != 0)
+            return 126;
+        if (!setting.local_programs.empty() &&
+            mount(setting.local_programs.c_str(), "/usr/local/bin", nullptr, MS_BIND, nullptr) != 0)
+            return 126;
+        guest::GuestOptions options{listener_.release(), peers, std::move(workspace), directory_};
+        options.search_timeout = setting.search_timeout;
+        guest::Guest under_test(std::move(options));
         return under_test.run();
     });
     listener_.reset();

@@ -68,12 +68,22 @@ struct Transcript {
     const nlohmann::json& data(std::string_view event) const;
 };
 
+/// What a guest under test finds otherwise than in a sandbox.
+struct GuestSetting {
+    std::string programs = "/usr/local/bin:/usr/bin:/bin";  // its PATH
+    std::string local_programs;  // a folder in place of /usr/local/bin; needs a pid namespace
+    std::chrono::milliseconds search_timeout = base::k_tool_search_timeout;
+};
+
 class GuestProcess {
   public:
     enum class Space { own, shared };  // pid namespace
 
     GuestProcess() : GuestProcess(Space::own, guest::Peers::outside) {}
-    GuestProcess(Space space, guest::Peers peers, std::string workspace = "/tmp");
+    /// With `disk_bytes` the workspace is a file system of that size, seen by the guest only; needs a pid
+    /// namespace.
+    GuestProcess(Space space, guest::Peers peers, std::string workspace = "/tmp",
+                 std::uint64_t disk_bytes = 0, GuestSetting setting = {});
     /// The program instead of the class; needs a pid namespace.
     static GuestProcess program(const std::string& file);
     GuestProcess(GuestProcess&&) = default;

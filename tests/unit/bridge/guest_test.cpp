@@ -98,7 +98,7 @@ TEST_CASE("a host that leaves before its command ends harms nobody") {
 TEST_CASE("more connections than the bound are closed at once") {
     const GuestProcess guest;
     std::vector<Client> idle;
-    for (std::size_t i = 0; i < guest::k_max_guest_connections; ++i) {
+    for (std::size_t i = 0; i < base::k_max_guest_connections; ++i) {
         idle.push_back(guest.connect());
         idle.back().send("{");
     }

@@ -44,13 +44,73 @@ TEST_CASE("an agent gets the host's command as it is") {
     const GuestProcess guest;
     const Client control =
         guest.start_command(agent(R"(printf '{"ev":"message","data":%s}\n{"ev":"done"}\n' "$line")"));
-    Client client = guest.connect();
-    client.send(bridge::encode_query("t7", "a \"b\"", R"({"model":"m","n":1.0})"));
-    const auto lines = client.rest();
-    REQUIRE(lines.size() == 2);
-    CHECK(
-        lines[0] ==
-        R"({"ev":"message","data":{"cmd":"query","turn":"t7","prompt":"a \"b\"","options":{"model":"m","n":1.0}}})");
+    // What the guest itself is asked for is no business of the agent's.
+    for (const auto leftovers : {bridge::LeftoverRule::keep, bridge::LeftoverRule::end}) {
+        Client client = guest.connect();
+        client.send(bridge::encode_query("t7", "a \"b\"", R"({"model":"m","n":1.0})", leftovers));
+        const auto lines = client.rest();
+        REQUIRE(lines.size() == 2);
+        CHECK(
+            lines[0] ==
+            R"({"ev":"message","data":{"cmd":"query","turn":"t7","prompt":"a \"b\"","options":{"model":"m","n":1.0}}})");
+    }
+}
+
+TEST_CASE("an agent gets the line of its resume as it came, once it is ready and before the first query") {
+    const GuestProcess guest;
+    const std::string past(200'000, 'p');
+    const std::string resume = R"({"cmd":"resume", "turns":[{"text":")" + past + R"(\u00e9","n":1.0}]})";
+    // It answers each query with the lines that it has read.
+    const std::string script =
+        "IFS= read -rt 0 && exit 5\n" +
+        agent(R"(printf '{"ev":"message","data":{"before":[%s]}}\n{"ev":"done"}\n' "$lines")",
+              "lines=$lines$line");
+    const nlohmann::json argv = {"/bin/bash", "-c", script};
+    const std::string choice = R"({"kind":"command","argv":)" + argv.dump() + R"(,"resume":)" + resume + "}";
+    const auto heard = [&] {
+        const auto lines = guest.query("hi").rest();
+        REQUIRE(lines.size() == 2);
+        CHECK(lines[0] == R"({"ev":"message","data":{"before":[)" + resume + "]}}");
+    };
+    SECTION("with the generation") {
+        const Client control = guest.start(choice);
+        heard();
+        heard();
+    }
+    SECTION("later") {
+        const Client control = guest.start(R"({"kind":"none"})");
+        CHECK(guest.ask(R"({"cmd":"agent","agent":)" + choice + "}").at("ok") == true);
+        heard();
+    }
+}
+
+TEST_CASE("an agent that dies before it is ready is not said to have closed its input, whatever it is told") {
+    const GuestProcess guest;
+    const nlohmann::json command = {{"cmd", "start"},
+                                    {"agent",
+                                     {{"kind", "command"},
+                                      {"argv", {"/bin/sh", "-c", "exit 3"}},
+                                      {"resume", {{"text", std::string(200'000, 'p')}}}}}};
+    Client control = guest.send(command.dump());
+    CHECK(nlohmann::json::parse(control.line().value()).at("error") ==
+          "the agent exited with status 3 before it was ready");
+}
+
+TEST_CASE("a turn that waits for room is dropped with its connection, and the next one runs") {
+    const GuestProcess guest;
+    const Client control = guest.start_command(agent(R"(echo '{"ev":"done"}')"));
+    for (int i = 0; i < 20; ++i) {
+        Client gone = guest.connect();
+        gone.send(bridge::encode_query("t" + std::to_string(i), "x", "", bridge::LeftoverRule::end));
+    }
+    // A turn that had begun before its connection was closed keeps the agent busy until its `done`.
+    std::vector<std::string> lines(2);
+    for (int tries = 0; lines.size() == 2 && tries < 1000; ++tries) {
+        Client client = guest.connect();
+        client.send(bridge::encode_query("last", "x", "", bridge::LeftoverRule::end));
+        lines = client.rest();
+    }
+    CHECK(lines == std::vector<std::string>{R"({"ev":"done"})"});
 }
 
 TEST_CASE("an agent that cannot be started is refused with the reason") {

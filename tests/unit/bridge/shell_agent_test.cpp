@@ -2,11 +2,14 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "bridge/guest/spawn.hpp"
 #include "core/base/limits.hpp"
 #include "guest_process.hpp"
+#include "tests/support/server_process.hpp"
 
 namespace atl::test {
 namespace {
@@ -31,7 +34,7 @@ TEST_CASE("a message is run by bash, its output streams, its exit code is the tu
     const Client control = guest.start(k_shell);
     const Transcript good = guest.run("echo one; echo two >&2; echo three");
     CHECK(good.names() == "text_delta turn_complete done");
-    CHECK(good.text == "one\ntwo\nthree\n");
+    CHECK(good.text.size() == 14);
     CHECK(good.data("turn_complete") == nlohmann::json{{"result", "success"}, {"exitCode", 0}});
     const Transcript bad = guest.run("exit 3");
     CHECK(bad.data("turn_complete") == nlohmann::json{{"result", "error"}, {"exitCode", 3}});
@@ -67,6 +70,121 @@ TEST_CASE("a message beyond what an argument holds is run the same") {
     const Transcript turn = guest.run(script);
     CHECK(turn.text == std::to_string(size) + "\n");
     CHECK(turn.data("turn_complete").at("exitCode") == 7);
+    CHECK(guest.run("export Y=1; : '" + std::string(size, 'y') + "'").text.empty());
+    CHECK(guest.run("echo $Y").text == "1\n");
+}
+
+TEST_CASE("stdout is told from stderr, each is valid UTF-8 of its own") {
+    const GuestProcess guest;
+    const Client control = guest.start(k_shell);
+    const Transcript turn =
+        guest.run("printf 'a\\xc3'; printf 'b\\xa9' >&2; printf '\\xa9c'; printf 'd' >&2");
+    std::map<std::string, std::string> texts;
+    for (const auto& event : turn.events)
+        if (event.at("ev") == "text_delta")
+            texts[event.at("data").at("stream")] += event.at("data").at("delta").get<std::string>();
+    CHECK(texts == std::map<std::string, std::string>{{"stdout",
+                                                       "a\xC3\xA9"
+                                                       "c"},
+                                                      {"stderr", "b" + std::string(k_replacement) + "d"}});
+    // One waits for the other to be read.
+    const TempDir folder;
+    const std::string mark = folder.path().string() + "/mark";
+    Client client = guest.query("echo out; while ! [ -e " + mark + " ]; do :; done; echo err >&2");
+    CHECK(first_text(client) == "out");
+    CHECK(guest.run("echo >" + mark, "other").data("turn_complete").at("exitCode") == 0);
+    const Transcript rest = Transcript::of(client.rest());
+    CHECK(rest.data("text_delta") == nlohmann::json{{"delta", "err\n"}, {"stream", "stderr"}});
+}
+
+TEST_CASE("a message begins in the directory and with the exported variables of the one before it") {
+    const GuestProcess guest;
+    const Client control = guest.start(k_shell);
+    const TempDir folder;
+    const std::string deep = folder.path().string() + "/a 'b\n c";
+    std::filesystem::create_directory(deep);
+    std::filesystem::create_directory_symlink(deep, folder.path() / "link");
+    guest.run("cd " + folder.path().string() + "/link; export A='x\n\"y\"' B=2; C=3; unset ASH_SANDBOX_ID");
+    CHECK(guest.run("pwd; echo \"$A$B$C\"; echo ${ASH_SANDBOX_ID-gone}; bash -c 'echo $B'").text ==
+          folder.path().string() + "/link\nx\n\"y\"2\ngone\n2\n");
+    CHECK(guest
+              .run("cd -P .; [ \"$PWD\" = " + ("$'" + folder.path().string() + "/a \\'b\\n c'") +
+                   " ] && unset A && echo ok")
+              .text == "ok\n");
+    CHECK(guest.run("cd ..; echo ${A-unset}; cd - >/dev/null && pwd | wc -l; declare -p SHLVL").text ==
+          "unset\n2\ndeclare -x SHLVL=\"1\"\n");
+}
+
+TEST_CASE("a message that calls exit tells its state, one that ends otherwise leaves the last one known") {
+    const GuestProcess guest;
+    const Client control = guest.start(k_shell);
+    const auto code = [&](std::string_view script) {
+        return guest.run(script).data("turn_complete").at("exitCode").get<int>();
+    };
+    CHECK(code("export A=1; exit 3") == 3);
+    CHECK(guest.run("echo $A").text == "1\n");
+    CHECK(code("f() { export A=2; false; exit; }; f") == 1);
+    CHECK(guest.run("echo $A; (export A=sub; exit 5); echo $?").text == "2\n5\n");
+    CHECK(code("set -e; export A=3; false; true") == 1);
+    CHECK(code("export A=3; kill -KILL $$") == 137);
+    CHECK(code("export A=3; exec false") == 1);
+    CHECK(code("export A=3; builtin exit 4") == 4);
+    CHECK(code("export A=3; if") == 2);
+    CHECK(guest.run("echo $A").text == "2\n");
+    // Options and functions of the message do not get in the way.
+    CHECK(code("set -aeufC; set -o pipefail; umask 777; printf() { :; }; IFS=x; export A=4; false || true") ==
+          0);
+    CHECK(guest.run("echo $A; compgen -e | grep __").text == "4\n");
+}
+
+TEST_CASE("keeping the state shows in nothing that a message sees") {
+    const GuestProcess guest;
+    const Client control = guest.start(k_shell);
+    CHECK(guest.run("trap -p; echo $# $0 $LINENO\necho $LINENO; compgen -v | grep -i atoll").text ==
+          "0 /bin/bash 1\n2\n");
+    CHECK(guest.run("trap 'echo bye $?' EXIT; exit 6").text == "bye 6\n");
+    CHECK(guest.run("trap 'echo bye' EXIT; export B=1").text == "bye\n");
+    CHECK(guest.run("echo $B; set -x; exit 3").text == "1\n++ exit 3\n");
+    CHECK(guest.run("set -x; true").text == "++ true\n");
+    CHECK(guest.run("nothing-like-it").text == "/bin/bash: line 1: nothing-like-it: command not found\n");
+    CHECK(guest.run("set -o posix; export B=2; exit 7").data("turn_complete").at("exitCode") == 7);
+    CHECK(guest.run("export POSIXLY_CORRECT=1").data("turn_complete").at("exitCode") == 0);
+    CHECK(guest.run("echo $B; export B=3; unset POSIXLY_CORRECT").text == "1\n");
+    CHECK(guest.run("echo $B").text == "3\n");
+}
+
+TEST_CASE("where the directory is gone, a message runs in the workspace and says so") {
+    const GuestProcess guest;
+    const Client control = guest.start(k_shell);
+    const TempDir folder;
+    const std::string gone = folder.path().string() + "/gone\xFF";
+    std::filesystem::create_directory(gone);
+    guest.run("export A=1; cd " + folder.path().string() + "/gone*; rmdir \"$PWD\"");
+    CHECK(guest.run("pwd; echo $A").text == "shell: cannot enter " + folder.path().string() + "/gone" +
+                                                std::string(k_replacement) +
+                                                "; this runs in /tmp\n/tmp\n1\n");
+    CHECK(guest.run("pwd").text == "/tmp\n");
+}
+
+TEST_CASE("more variables than the bound are not kept, and the turn says so") {
+    const GuestProcess guest;
+    const Client control = guest.start(k_shell);
+    guest.run("export A=1");
+    const Transcript turn = guest.run(
+        "export A=2 B=$(head -c 100000 /dev/zero | tr '\\0' x) C=$(head -c 100000 /dev/zero | tr '\\0' y)");
+    CHECK(turn.text.find("more than 131072 bytes") != std::string::npos);
+    CHECK(turn.data("turn_complete").at("exitCode") == 0);
+    CHECK(guest.run("echo $A${B-}").text == "1\n");
+}
+
+TEST_CASE("an abandoned message leaves no state") {
+    const GuestProcess guest;
+    const Client control = guest.start(k_shell);
+    Client client = guest.query("trap 'export A=late; exit' INT; echo $$; while :; do :; done");
+    const std::string pid = first_text(client);
+    client.close();
+    CHECK(guest.run("while kill -0 " + pid + " 2>/dev/null; do :; done; echo ${A-none}").text == "none\n");
+    CHECK(guest.run("echo ${A-none}").text == "none\n");
 }
 
 TEST_CASE("what cannot be run is an error and done, never silence") {

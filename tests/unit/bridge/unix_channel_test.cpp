@@ -82,6 +82,18 @@ TEST_CASE("a query writes one command line and hands out events until done") {
     CHECK(peer.at_end());
 }
 
+TEST_CASE("a query asks to end leftovers once, where that is wanted") {
+    Bench bench;
+    bench.channel->end_leftovers();
+    const auto line_of = [&](const char* turn) {
+        bench.query = bench.channel->query(turn, "x", "{}", bench.turn);
+        return bench.guest.accept().received();
+    };
+    CHECK(line_of("t1") ==
+          "{\"cmd\":\"query\",\"turn\":\"t1\",\"prompt\":\"x\",\"options\":{},\"endLeftovers\":true}\n");
+    CHECK(line_of("t2") == "{\"cmd\":\"query\",\"turn\":\"t2\",\"prompt\":\"x\",\"options\":{}}\n");
+}
+
 TEST_CASE("the next query goes by the connection of one that ended with done") {
     Bench bench;
     FakePeer peer = bench.open_query();
@@ -386,7 +398,7 @@ TEST_CASE("start tells the guest the agent and waits for its reply") {
         CHECK(peer.send("{\"ev\":\"agent_exit\",\"detail\":\"exited\\u0007 3\"}\n"));
         bench.timers.advance(base::Millis{100});
         bench.settle();
-        CHECK(exits == std::vector<std::string>{"exited\\x07 3"});
+        CHECK(exits == std::vector<std::string>{"exited\x07 3"});
         CHECK_FALSE(peer.at_end());
         peer.close();
         bench.settle();
@@ -409,7 +421,7 @@ TEST_CASE("start tells the guest the agent and waits for its reply") {
         CHECK(peer.send("{\"ok\":false,\"error\":\"no such program\"}\n"));
         bench.settle();
         REQUIRE(ready.has_value());
-        CHECK(ready->error().code() == Errc::sandbox_failed);
+        CHECK(ready->error().code() == Errc::agent_failed);
         CHECK(ready->error().detail() == "no such program");
         CHECK(peer.at_end());
     }
@@ -418,7 +430,7 @@ TEST_CASE("start tells the guest the agent and waits for its reply") {
         CHECK_FALSE(ready.has_value());
         bench.timers.advance(base::Millis{1});
         REQUIRE(ready.has_value());
-        CHECK(ready->error().code() == Errc::deadline_exceeded);
+        CHECK(ready->error().code() == Errc::agent_failed);
         CHECK(peer.at_end());
     }
     SECTION("the guest dies") {
@@ -547,7 +559,7 @@ TEST_CASE("channel and guest understand each other") {
     Recorder turn;
     auto query = channel->query("t1", "echo hi; exit 3", "{}", turn);
     run_until([&] { return turn.ended(); });
-    CHECK(turn.calls == std::vector<std::string>{"text_delta {\"delta\":\"hi\\n\"}",
+    CHECK(turn.calls == std::vector<std::string>{R"(text_delta {"delta":"hi\n","stream":"stdout"})",
                                                  R"(turn_complete {"result":"error","exitCode":3})",
                                                  "done {}", end_call(QueryEnd::done)});
 

@@ -99,9 +99,16 @@ class Watched {
 };
 
 /// Holds so many bytes in the memory of one process for two seconds, again and again: longer than the
-/// watch's interval of one second on v1. `tail` keeps an endless line until its input ends.
+/// watch's interval of one second on v1. `dd` has them in one buffer while the pipe behind it is full.
 std::string holding(const std::string& bytes) {
-    return "while :; do (head -c " + bytes + " /dev/zero; sleep 2) | tail > /dev/null; done";
+    return "while :; do dd if=/dev/zero bs=" + bytes +
+           " count=1 2> /dev/null | (sleep 2; cat > /dev/null); done";
+}
+
+/// Takes so many bytes into the memory of one process for a moment, some times.
+std::string touching(const std::string& bytes) {
+    return "for i in 1 2 3 4 5 6; do dd if=/dev/zero of=/dev/null bs=" + bytes +
+           " count=1 2> /dev/null; done\n";
 }
 
 }  // namespace
@@ -124,10 +131,8 @@ TEST_CASE("memory watch: who holds much of the limit is warned once, not each ti
 TEST_CASE("memory watch: half of the limit is no reason to warn, nor are files that are merely cached") {
     Watched watched;
     const test::TempFolder folder;
-    watched.run(
-        "for i in 1 2 3 4 5 6; do head -c 60000000 /dev/zero | tail > /dev/null; done\n"
-        "for i in 1 2 3; do head -c 90000000 /dev/zero > " +
-        (folder / "file").string() + "; cat " + (folder / "file").string() + " > /dev/null; done");
+    watched.run(touching("60000000") + "for i in 1 2 3; do head -c 90000000 /dev/zero > " +
+                (folder / "file").string() + "; cat " + (folder / "file").string() + " > /dev/null; done");
     CHECK(watched.ends());
     CHECK(watched.warnings.empty());
 }
@@ -137,7 +142,7 @@ TEST_CASE("memory watch: a limit that is raised moves the mark") {
     sandbox::Limits more;
     more.memory_mb = 512;
     REQUIRE(watched.group->set_limits(more).has_value());
-    watched.run("for i in 1 2 3 4 5 6; do head -c 112000000 /dev/zero | tail > /dev/null; done");
+    watched.run(touching("112000000"));
     CHECK(watched.ends());
     CHECK(watched.warnings.empty());
 }
@@ -157,7 +162,7 @@ TEST_CASE("memory watch: who waits for memory is told so") {
     const test::TempFolder folder;
     const std::string file = (folder / "file").string();
     watched.run(
-        "(head -c 105000000 /dev/zero; exec sleep 1000) | tail > /dev/null &\n"
+        "dd if=/dev/zero bs=105000000 count=1 | sleep 1000 &\n"
         "while :; do head -c 60000000 /dev/zero > " +
         file + "; cat " + file + " > /dev/null; done");
     CHECK(watched.loop.run_until([&] { return watched.count("memory_pressure") > 0; }, k_deadline));

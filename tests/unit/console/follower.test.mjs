@@ -172,3 +172,22 @@ test('after stop nothing happens', () => {
     assert.deepEqual(world.events, []);
     assert.equal(world.connections.length, 1);
 });
+
+test('a token that expired is renewed at once, and with a pause if that brings no event', () => {
+    const world = new World();
+    world.last.on.onOpen();
+    world.send(1);
+    world.last.on.onEnd({ code: 'token_expired' });
+    assert.equal(world.connections.length, 2);
+    assert.equal(world.last.after, 1);
+    assert.deepEqual(world.states.slice(-2), ['live', 'connecting']);
+    world.last.on.onOpen();
+    world.last.on.onEnd({ code: 'token_expired' });
+    assert.equal(world.connections.length, 2);
+    assert.equal(world.states.at(-1), 'waiting');
+    world.pass(MAX_DELAY_MS);
+    assert.equal(world.connections.length, 3);
+    world.send(2);
+    world.last.on.onEnd({ code: 'token_expired' });
+    assert.equal(world.connections.length, 4);
+});

@@ -18,10 +18,10 @@ test('what is not enforced is a warning that names it', () => {
 test('a conversation is named by its title, harmless and short, or by its agent and id', () => {
     const base = { agent: 'shell', id: 'abcdefghijkl', metadata: {} };
     assert.equal(nameOf(base), 'shell abcdef');
-    assert.equal(nameOf({ ...base, metadata: { title: ' a \n b ' } }), 'a b');
-    assert.equal(nameOf({ ...base, metadata: { title: '\u202ex' } }), '<U+202E>x');
-    assert.equal(nameOf({ ...base, metadata: { title: { a: 1 } } }), 'shell abcdef');
-    assert.ok(nameOf({ ...base, metadata: { title: 'x'.repeat(10_000) } }).length < 200);
+    assert.equal(nameOf({ ...base, title: ' a \n b ' }), 'a b');
+    assert.equal(nameOf({ ...base, title: '\u202ex' }), '<U+202E>x');
+    assert.equal(nameOf({ ...base, title: { a: 1 } }), 'shell abcdef');
+    assert.ok(nameOf({ ...base, title: 'x'.repeat(10_000) }).length < 200);
 });
 
 test('the state tells its reason', () => {

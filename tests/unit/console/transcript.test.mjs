@@ -26,6 +26,17 @@ test('the deltas of a turn join until something else comes between', () => {
     assert.equal(new Set(blocks.map(([block]) => block)).size, 3);
 });
 
+test('what a command writes to stderr is told from the rest', () => {
+    const list = ops(
+        ['text_delta', { delta: 'a', stream: 'stdout' }, 't1'],
+        ['text_delta', { delta: 'b', stream: 'stderr' }, 't1'],
+        ['text_delta', { delta: 'c', stream: 'stderr' }, 't1'],
+        ['text_delta', { delta: 'd' }, 't1'],
+    );
+    assert.deepEqual(list.map(({ kind }) => kind), ['text', 'stderr', 'stderr', 'text']);
+    assert.equal(new Set(list.map(({ block }) => block)).size, 3);
+});
+
 test('an event that was applied is not applied again', () => {
     const transcript = new Transcript();
     const event = { seq: 1, type: 'text_delta', at, turn: 't1', data: { delta: 'a' } };
@@ -39,22 +50,37 @@ test('a hole in the log is told', () => {
     assert.match(first.text, /1 to 4/);
 });
 
-test('a turn is open from its first event, or its ticket, to its done', () => {
-    const { transcript } = apply(['text_delta', { delta: 'a' }, 't1']);
+test('a turn is open from its first event to its done', () => {
+    const { transcript } = apply(['turn_start', { content: 'a' }, 't1']);
     assert.equal(transcript.openTurn, 't1');
     transcript.apply({ seq: 2, type: 'done', at, turn: 't1', data: {} });
     assert.equal(transcript.openTurn, null);
-    transcript.begin('t1');
-    assert.equal(transcript.openTurn, null);
-    transcript.begin('t2');
-    assert.equal(transcript.openTurn, 't2');
+});
+
+test('a turn begins with its question', () => {
+    const [question] = ops(['turn_start', { content: 'why?', by: 'eve' }, 't1']);
+    assert.deepEqual(question, { op: 'question', turn: 't1', text: 'why?', by: 'eve', seq: 1 });
+});
+
+test('what happens to the sandbox during a turn is shown in its place within the turn', () => {
+    const list = ops(
+        ['turn_start', { content: 'a' }, 't1'],
+        ['text_delta', { delta: 'a' }, 't1'],
+        ['resource_warning', { resource: 'memory', used: 9, limit: 10 }],
+        ['text_delta', { delta: 'b' }, 't1'],
+        ['done', {}, 't1'],
+        ['sandbox_paused', { reason: 'user', detail: '' }],
+    );
+    assert.deepEqual(list.map(({ op, turn }) => [op, turn]).slice(1, 4), [['text', 't1'], ['note', 't1'], ['text', 't1']]);
+    assert.notEqual(list[1].block, list[3].block);
+    assert.equal(list.at(-2).turn, null);
 });
 
 test('the end of a turn tells failure and duration', () => {
     const good = ops(['turn_complete', { result: 'success', exitCode: 0 }, 't1'], ['done', {}, 't1']);
     assert.deepEqual(good, [
-        { op: 'complete', turn: 't1', result: 'success', exitCode: 0 },
-        { op: 'end', turn: 't1', failed: false, ms: 0 },
+        { op: 'complete', turn: 't1', result: 'success', exitCode: 0, seq: 1 },
+        { op: 'end', turn: 't1', failed: false, ms: 0, seq: 2 },
     ]);
     const bad = ops(['error', { code: 'c', message: 'm' }, 't1'], ['done', {}, 't1']);
     assert.equal(bad[1].failed, true);

@@ -98,7 +98,7 @@ test('what is no event ends the connection', async () => {
 });
 
 test('a server without tokens is followed by Server-Sent Events', async () => {
-    const stream = 'id: 1\nevent: done\ndata: {"seq":1}\n\nevent: stream_closed\ndata: {"code":"shutting_down","detail":"d","after":1}\n\n';
+    const stream = 'id: 1\ndata: {"seq":1,"type":"error"}\n\ndata: {"type":"stream_closed","code":"shutting_down","detail":"d","after":1}\n\n';
     for (const status of [404, 405]) {
         const api = fakeApi(new ApiError(status, 'not_found', ''), stream);
         const { seen, open } = follow(api, 3);
@@ -124,6 +124,23 @@ test('a WebSocket that never gets through is given up for Server-Sent Events', a
     }
     await until(() => seen.opens.length === 1);
     assert.deepEqual(seen.choices, ['websocket', 'websocket', 'sse']);
+});
+
+test('a new token that the WebSocket refuses is given up for Server-Sent Events, an expired one is not', async () => {
+    for (const code of [4401, 4403]) {
+        const { seen, open } = follow(fakeApi({ token: 't' }));
+        open();
+        await until(() => Socket.made.length === 1);
+        Socket.made[0].onopen();
+        Socket.made[0].onclose({ code: 4401, reason: '{"code":"token_expired","after":0}' });
+        assert.equal(seen.ends[0].code, 'token_expired');
+        open();
+        await until(() => Socket.made.length === 2);
+        Socket.made[1].onopen();
+        Socket.made[1].onclose({ code, reason: '{"code":"unauthorized","after":0}' });
+        await until(() => seen.choices.length === 3);
+        assert.deepEqual(seen.choices, ['websocket', 'websocket', 'sse']);
+    }
 });
 
 test('a refused token says why', async () => {

@@ -47,6 +47,44 @@ TEST_CASE("Times are RFC 3339 in UTC with milliseconds") {
     CHECK(rfc3339(WallTime{Millis{951'782'400'000}}) == "2000-02-29T00:00:00.000Z");
 }
 
+TEST_CASE("Times are read as RFC 3339 has them, and nothing else is") {
+    const auto millis = [](std::string_view text) -> std::optional<std::int64_t> {
+        const auto time = parse_rfc3339(text);
+        return time ? std::optional<std::int64_t>(time->time_since_epoch().count()) : std::nullopt;
+    };
+    CHECK(millis("1970-01-01T00:00:00Z") == 0);
+    CHECK(millis("2000-02-29T00:00:00.000Z") == 951'782'400'000);
+    CHECK(millis("2000-02-29t00:00:00.0079z") == 951'782'400'007);
+    CHECK(millis("2000-02-29 01:30:00.5+01:30") == 951'782'400'500);
+    CHECK(millis("2000-02-28T23:00:00-01:00") == 951'782'400'000);
+    CHECK(millis("1969-12-31T23:30:00-01:00") == 1'800'000);
+    for (const WallTime time : {WallTime{Millis{1}}, WallTime{Millis{4'102'444'799'999}}})
+        CHECK(parse_rfc3339(rfc3339(time)) == time);
+    for (const char* text : {"",
+                             "2000",
+                             "2000-02-29",
+                             "2000-02-29T00:00Z",
+                             "2000-02-30T00:00:00Z",
+                             "2000-13-01T00:00:00Z",
+                             "1969-12-31T23:59:59Z",
+                             "2000-02-29T24:00:00Z",
+                             "2000-02-29T00:60:00Z",
+                             "2000-02-29T00:00:61Z",
+                             "2000-02-29T00:00:00",
+                             "2000-02-29T00:00:00.Z",
+                             "2000-02-29T00:00:00Zx",
+                             "2000-02-29T00:00:00+1:00",
+                             "2000-02-29T00:00:00+24:00",
+                             "2000-02-29T00:00:00+01:60",
+                             "+000-02-29T00:00:00Z",
+                             " 2000-02-29T00:00:00Z",
+                             "2000-02-29T-1:00:00Z",
+                             "951782400"}) {
+        INFO(text);
+        CHECK_FALSE(parse_rfc3339(text));
+    }
+}
+
 TEST_CASE("Hostile text in a log line cannot forge a line or a field") {
     const LogLine line =
         LogLine("x").quoted("err", "a\nb\x1b[31m\"c=d\xff").field("sbx", "plain").field("k", "a b");

@@ -78,6 +78,22 @@ TEST_CASE("A resume that fails ends the waiting turn and a later message tries a
     CHECK(kinds(machine.open_turn()) == std::vector{k<action::StartSandbox>});
 }
 
+TEST_CASE("An agent that cannot start is told from a sandbox that cannot") {
+    Machine machine;
+    machine.create();
+    CHECK(first<action::Discard>(machine.sandbox_start_failed("no program", "agent_failed")).code ==
+          "agent_failed");
+    Machine paused;
+    paused.restore(conversation::Status::paused, PauseReason::user);
+    paused.open_turn();
+    paused.acquire_lease(conversation::LeaseUse::request);
+    const Actions failed = paused.sandbox_start_failed("no program", "agent_failed");
+    CHECK(first<action::LogTurnError>(failed).code == "agent_failed");
+    CHECK(first<action::AnswerStarted>(failed).code == "agent_failed");
+    // Those who wait for the generation alone try again without the agent.
+    CHECK(first<action::EndLeases>(failed).code == "sandbox_failed");
+}
+
 TEST_CASE("An ignored interrupt costs the agent its sandbox") {
     Machine machine = active();
     machine.open_turn();

@@ -87,7 +87,7 @@ class Followers {
                 } else if (!away_) {
                     follower.subscription = std::move(*subscription);
                     *follower.woken = true;
-                    follower.subscription->on_wake([woken = follower.woken](std::size_t) { *woken = true; });
+                    follower.subscription->on_wake([woken = follower.woken] { *woken = true; });
                 }
             });
     }

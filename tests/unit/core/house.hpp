@@ -24,7 +24,8 @@ class House {
   public:
     explicit House(sandbox::ManagerSettings with, conversation::ManagerSettings settings = {})
         : sandbox_settings_(std::move(with)), settings_(std::move(settings)) {
-        settings_.agents = {sandbox::AgentSpec{"shell", sandbox::AgentSpec::Kind::shell, {}, {}}};
+        if (settings_.agents.empty())
+            settings_.agents = {sandbox::AgentSpec{"shell", sandbox::AgentSpec::Kind::shell, {}, {}}};
         open();
     }
 
@@ -84,7 +85,7 @@ class House {
         journal_.emplace(world.store, world.timers);
         conversations.emplace(world.clock, world.timers, *sandboxes, *journal_, world.store, settings_);
         const conversation::StartState state = load_start(world.store).value();
-        sandboxes->take_over(state.sandboxes()).value();
+        sandboxes->take_over(known_sandboxes(world.store, state)).value();
         conversations->restore(state).value();
     }
 

@@ -66,7 +66,7 @@ struct LogBench : test::JournalBench {
 /// A reader as HTTP has them: it reads on whenever it is woken.
 struct Reader {
     Reader(const EventLog& log, std::uint64_t after) : subscription(std::in_place, log.window(), after) {
-        subscription->on_wake([this](std::size_t) {
+        subscription->on_wake([this] {
             ++wakes;
             is_woken = true;
         });
@@ -225,7 +225,7 @@ struct FarHouse : test::House {
 
     /// The reply is written where `ticket` says.
     void message(Ticket& ticket, const std::string& key, const std::string& content = "hi") {
-        conversations->message(id, content, key, MessageReply::committed,
+        conversations->message(id, {content, key, ""}, MessageReply::committed,
                                [&ticket](base::Result<TurnTicket> given) {
                                    REQUIRE_FALSE(ticket.has_value());
                                    ticket = std::move(given);

@@ -1,6 +1,7 @@
 #include "core/store/node_store.hpp"
 
 #include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Statement.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -38,9 +39,8 @@ struct Bench {
     std::vector<std::string> lines() {
         std::vector<std::string> lines;
         const auto store = open();
-        for (const HostFacts& facts : store->load().value())
+        for (const HostFacts& facts : store->list("", 100'000).value())
             lines.push_back(facts.sandbox_id + " " + std::to_string(facts.host_uid));
-        std::ranges::sort(lines);
         return lines;
     }
 
@@ -127,4 +127,59 @@ TEST_CASE("node store: a call that fails has changed nothing, and the next one m
     other.exec("DROP TRIGGER refuse");
     REQUIRE(store->put({"c", 3}));
     CHECK(bench.lines() == Lines{"a 1", "c 3"});
+}
+
+TEST_CASE("node store: one sandbox is found by its id, and all are listed in pages") {
+    Bench bench;
+    const auto store = bench.open();
+    REQUIRE(store->put_all(std::vector<HostFacts>{{"c", 3}, {"a", 1}, {"d", 1'879'048'200}, {"b", 2}}));
+    CHECK(store->find("d").value() == 1'879'048'200);
+    CHECK(store->find("e").value() == std::nullopt);
+    CHECK(store->count().value() == 4);
+    CHECK(store->list("", 3).value() == std::vector<HostFacts>{{"a", 1}, {"b", 2}, {"c", 3}});
+    CHECK(store->list("c", 3).value() == std::vector<HostFacts>{{"d", 1'879'048'200}});
+    CHECK(store->list("d", 3).value().empty());
+    REQUIRE(store->erase_all(std::vector<std::string>{"a", "nobody", "c"}));
+    CHECK(bench.lines() == Lines{"b 2", "d 1879048200"});
+}
+
+TEST_CASE("node store: a batch that fails has changed nothing, and later calls succeed") {
+    Bench bench;
+    const auto store = bench.open();
+    SQLite::Database other(bench.file.string(), SQLite::OPEN_READWRITE);
+    other.exec(
+        "CREATE TRIGGER refuse BEFORE INSERT ON sandboxes WHEN new.id = 'b' "
+        "BEGIN SELECT RAISE(ABORT, 'no'); END");
+    const auto refused = store->put_all(std::vector<HostFacts>{{"a", 1}, {"b", 2}});
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code() == base::Errc::storage_failed);
+    REQUIRE(store->put({"c", 3}));
+    REQUIRE(store->put_all(std::vector<HostFacts>{{"d", 4}}));
+    CHECK(bench.lines() == Lines{"c 3", "d 4"});
+}
+
+TEST_CASE("node store: the batches of a start keep the log short without a helper") {
+    Bench bench;
+    const auto store = bench.open(100'000);
+    std::uintmax_t longest = 0;
+    for (std::uint32_t batch = 0; batch < 20; ++batch) {
+        std::vector<HostFacts> facts;
+        for (std::uint32_t i = 0; i < 1000; ++i)
+            facts.push_back({std::to_string(i * 7919 % 1000) + "-" + std::to_string(batch), i});
+        REQUIRE(store->put_all(facts));
+        longest = std::max(longest, std::filesystem::file_size(bench.file.string() + "-wal"));
+    }
+    CHECK(store->count().value() == 20'000);
+    // One batch changes each page at most once.
+    CHECK(longest < 100'000 + 2 * std::filesystem::file_size(bench.file));
+    CHECK(bench.helper.asked == 0);
+}
+
+TEST_CASE("node store: what is asked at each load is answered through the key") {
+    Bench bench;
+    bench.open().reset();
+    SQLite::Database database(bench.file.string(), SQLite::OPEN_READWRITE);
+    SQLite::Statement plan(database, "EXPLAIN QUERY PLAN SELECT host_uid FROM sandboxes WHERE id = ?");
+    REQUIRE(plan.executeStep());
+    CHECK(plan.getColumn(3).getString().find("USING PRIMARY KEY") != std::string::npos);
 }

@@ -193,7 +193,7 @@ TEST_CASE("residents: a list has those that the store does not have yet, or has 
     House house({});
     const std::string resuming = paused(house);
     conversation::ListQuery starting;
-    starting.status = Status::starting;
+    starting.filter.status = Status::starting;
     CHECK(test::list(*house.conversations, starting)->items.empty());
     house.conversations->create({}, [](const base::Result<View>&) {});
     house.conversations->resume(resuming, [](const base::Result<View>&) {});

@@ -88,6 +88,8 @@ TEST_CASE("A database of the first version is brought to the present one with al
         CHECK(conversation.last_active_at == base::WallTime{base::Millis{2000}});
         CHECK(conversation.last_seq == 2);
         CHECK(conversation.last_turn == 1);
+        CHECK_FALSE(conversation.tools.read_before_edit);
+        CHECK((*stored)->kept_processes.empty());
         const auto older = test::find_sandbox(*store, "z-older")->value();
         CHECK(older.gone);
         CHECK(older.metadata == R"({"x":2})");
@@ -159,6 +161,55 @@ TEST_CASE("Every limit of a sandbox comes back as it was put") {
     REQUIRE(found);
     REQUIRE(found->has_value());
     CHECK((*found)->limits == record.limits);
+}
+
+TEST_CASE(
+    "What a preview shows comes back as it was put, and from before there was such a thing as the default") {
+    const test::TempDir dir;
+    const std::filesystem::path file = dir.path() / "db";
+    REQUIRE(test::commit(*open(file), {PutSandbox{box("a")}, PutSandbox{box("b")}}));
+    SQLite::Database(file.string(), SQLite::OPEN_READWRITE)
+        .exec(
+            "ALTER TABLE sandboxes DROP COLUMN preview_access; ALTER TABLE sandboxes DROP COLUMN "
+            "preview_wake; "
+            "ALTER TABLE sandboxes DROP COLUMN preview_ports; DROP TABLE preview_numbers; PRAGMA "
+            "user_version = 8");
+    const auto before = test::find_sandbox(*open(file), "a")->value().preview;
+    CHECK(before == sandbox::PreviewSettings());
+    CHECK(before.ports == std::vector<std::uint16_t>{5173});
+    sandbox::Record record = box("a");
+    record.preview = {sandbox::PreviewAccess::token_bearers, false, {3000, 65535, 1}};
+    REQUIRE(test::commit(*open(file), {PutSandbox{record}}));
+    CHECK(test::find_sandbox(*open(file), "a")->value().preview == record.preview);
+    CHECK(test::find_sandbox(*open(file), "b")->value().preview == before);
+    SQLite::Database(file.string(), SQLite::OPEN_READWRITE)
+        .exec("UPDATE sandboxes SET preview_ports = 'x,,70000,0,8080'");
+    CHECK(test::find_sandbox(*open(file), "a")->value().preview.ports == std::vector<std::uint16_t>{8080});
+    SQLite::Database(file.string(), SQLite::OPEN_READWRITE).exec("UPDATE sandboxes SET preview_ports = ''");
+    CHECK(test::find_sandbox(*open(file), "a")->value().preview.ports == std::vector<std::uint16_t>{5173});
+}
+
+TEST_CASE("A database from before kept processes takes them, and the rule of its tools") {
+    const test::TempDir dir;
+    const std::filesystem::path file = dir.path() / "db";
+    Record record;
+    record.key = 7;
+    record.id = "c7";
+    REQUIRE(test::commit(*open(file), {PutConversation{record}}));
+    SQLite::Database(file.string(), SQLite::OPEN_READWRITE)
+        .exec(
+            "DROP TABLE kept_processes; ALTER TABLE conversations DROP COLUMN read_before_edit; "
+            "ALTER TABLE sandboxes DROP COLUMN preview_access; ALTER TABLE sandboxes DROP COLUMN "
+            "preview_wake; "
+            "ALTER TABLE sandboxes DROP COLUMN preview_ports; DROP TABLE preview_numbers; PRAGMA "
+            "user_version = 7");
+    record.tools.read_before_edit = true;
+    const auto before = test::load(*open(file), "c7");
+    CHECK_FALSE((*before)->record.tools.read_before_edit);
+    REQUIRE(test::commit(*open(file), {PutConversation{record}, PutKeptProcess{7, {1, {}}}}));
+    const auto after = test::load(*open(file), "c7");
+    CHECK((*after)->record.tools.read_before_edit);
+    CHECK((*after)->kept_processes.size() == 1);
 }
 
 TEST_CASE("Two rows of one sandbox are refused in clear words") {

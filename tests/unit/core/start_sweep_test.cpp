@@ -1,7 +1,12 @@
 // What a start makes of a node's store and a conversations' store that are not of the same moment.
 #include "core/sandbox/start_sweep.hpp"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <functional>
+#include <map>
+#include <set>
+#include <stdexcept>
 
 #include "house.hpp"
 #include "tests/support/result_printer.hpp"
@@ -73,7 +78,7 @@ TEST_CASE("start sweep: the uid of a sandbox that no store knows is free once it
         sandbox::ManagerPorts{house.world.clock, house.world.timers, house.world, house.world, house.world,
                               house.world, house.world, house.world.node},
         sandbox::ManagerSettings{});
-    REQUIRE(house.sandboxes->take_over({}).value() == 0);
+    REQUIRE(house.sandboxes->take_over(known_sandboxes(house.world.store)).value() == 0);
     CHECK(house.world.node.facts.empty());
     REQUIRE(house.world.trash.size() == 1);
     CHECK(house.world.node.facts.at(house.sandboxes->create({})->id) != uid);
@@ -115,7 +120,7 @@ TEST_CASE("start sweep: a workspace below processes of an earlier run keeps its 
     REQUIRE(house.world.left.size() == 1);
     house.world.left.front().sandbox_id = pooled.id;
     house.world.left.front().host_uids.clear();  // its processes tell none
-    REQUIRE(house.sandboxes->take_over({}).value() == 0);
+    REQUIRE(house.sandboxes->take_over(known_sandboxes(house.world.store)).value() == 0);
     CHECK(house.world.workspaces.contains(pooled.id));
     CHECK(house.world.withheld.contains(uid));
     CHECK(house.sandboxes->create({}).has_value());
@@ -123,40 +128,175 @@ TEST_CASE("start sweep: a workspace below processes of an earlier run keeps its 
 
 TEST_CASE("start sweep: a node's store that cannot be written ends the start") {
     FakeWorld world{1};
-    sandbox::Record known;
-    known.id = "a";
+    world.store.sandboxes["a"].id = "a";
     world.workspaces.emplace("a", 5);
-    world.node.fails = [] { return true; };
-    const auto refused = sandbox::sweep_at_start({known}, world, world, world, world.node);
+    // Each call in turn.
+    const auto known = known_sandboxes(world.store);
+    for (int calls = 0; calls < 3; ++calls) {
+        world.node.fails = [left = calls]() mutable { return left-- <= 0; };
+        const auto refused = sandbox::sweep_at_start(known, world, world, world, world.node);
+        REQUIRE_FALSE(refused);
+        CHECK(refused.error().code() == base::Errc::storage_failed);
+        world.uids.clear();
+    }
+    world.node.fails = [] { return false; };
+    CHECK(sandbox::sweep_at_start(known, world, world, world, world.node));
+    CHECK(world.node.facts.at("a") == 5);
+}
+
+TEST_CASE("start sweep: a store that cannot be read ends the start, and no workspace is moved") {
+    FakeWorld world{1};
+    world.workspaces.emplace("a", 5);
+    world.unclaimed.insert("a");
+    world.node.facts.emplace("a", 5);
+    sandbox::KnownSandboxes known;
+    known.find = [](const std::string&) {
+        return base::Result<std::optional<sandbox::Record>>(base::Error(base::Errc::storage_failed, "no"));
+    };
+    const auto refused = sandbox::sweep_at_start(known, world, world, world, world.node);
     REQUIRE_FALSE(refused);
     CHECK(refused.error().code() == base::Errc::storage_failed);
+    CHECK(world.workspaces.contains("a"));
+    CHECK(world.trash.empty());
+    CHECK(world.node.facts.contains("a"));
 }
 
-TEST_CASE("A sandbox whose facts cannot be put is not made, and nothing of it is left") {
+TEST_CASE("start sweep: many facts are settled in batches") {
+    struct Batches final : sandbox::NodeStore {
+        explicit Batches(sandbox::NodeStore& with) : node(with) {}
+        base::Result<void> put(const sandbox::HostFacts&) override { throw std::logic_error("one by one"); }
+        base::Result<void> erase(const std::string&) override { throw std::logic_error("one by one"); }
+        base::Result<std::optional<std::uint32_t>> find(const std::string& id) override {
+            return node.find(id);
+        }
+        base::Result<void> put_all(std::span<const sandbox::HostFacts> facts) override {
+            largest = std::max(largest, facts.size());
+            return node.put_all(facts);
+        }
+        base::Result<void> erase_all(std::span<const std::string> ids) override {
+            largest = std::max(largest, ids.size());
+            return node.erase_all(ids);
+        }
+        base::Result<std::vector<sandbox::HostFacts>> list(const std::string& after,
+                                                           std::size_t limit) override {
+            largest = std::max(largest, limit);
+            return node.list(after, limit);
+        }
+        base::Result<std::size_t> count() override { return node.count(); }
+
+        sandbox::NodeStore& node;
+        std::size_t largest = 0;
+    };
+    FakeWorld world{1};
+    const auto number = [](std::uint32_t i) { return std::to_string(100'000 + i); };
+    std::map<std::string, std::uint32_t> expected;
+    // The store's sandboxes: of three, one has facts, one has lost them, and one has lost its workspace.
+    for (std::uint32_t i = 1; i <= 15'000; ++i) {
+        world.store.sandboxes[number(i)].id = number(i);
+        if (i % 3 != 0)
+            expected.emplace(number(i), i);
+        if (i % 3 != 1)
+            world.node.facts.emplace(number(i), i);
+    }
+    world.workspaces = expected;
+    // A sandbox that is gone from the store, and a workspace that only its crash left.
+    for (std::uint32_t i = 20'000; i < 30'000; ++i)
+        world.node.facts.emplace(number(i), i);
+    world.node.facts.emplace("half-made", 31'000);
+    world.workspaces.emplace("half-made", 31'000);
+    world.unclaimed.insert("half-made");
+    Batches node(world.node);
+    REQUIRE(sandbox::sweep_at_start(known_sandboxes(world.store), world, world, world, node));
+    CHECK(world.node.facts == expected);
+    CHECK(world.uids.size() == 10'000);
+    CHECK(world.quarantined == std::set<std::uint32_t>{31'000});
+    CHECK(node.largest == sandbox::k_facts_batch);
+}
+
+TEST_CASE("start sweep: processes of an earlier run are told by name, by their uid, or by the owner's") {
     House house({});
-    house.world.node.fails = [] { return true; };
-    const auto refused = house.create();
+    const View view = house.create(300).value();
+    const std::string id = view.record.sandbox_id;
+    const std::uint32_t uid = house.world.node.facts.at(id);
+    uid_of_next_start(house, view);
+    REQUIRE(house.world.processes.size() == 1);
+    house.world.gets_stuck(house.world.processes.begin()->second, base::Millis{600'000});
+    next_server(house);
+    REQUIRE(house.world.left.size() == 1);
+    SECTION("by name") {
+        house.world.left.front().sandbox_id = id;
+        house.world.left.front().host_uids.clear();
+    }
+    SECTION("by the uid of the facts, which is not the owner's") {
+        house.world.left.front().sandbox_id.clear();
+        house.world.workspaces.at(id) = uid + 1;
+    }
+    SECTION("by the owner of the workspace, whose facts are lost") {
+        house.world.left.front().sandbox_id.clear();
+        house.world.node.facts.clear();
+    }
+    REQUIRE(house.sandboxes->take_over(known_sandboxes(house.world.store)).value() == 0);
+    CHECK(house.sandboxes->committed_memory_mb() == 300);
+    REQUIRE(house.sandboxes->undying(9).size() == 1);
+    CHECK(house.sandboxes->undying(9).front().sandbox_id == id);
+}
+
+namespace {
+
+/// A sandbox that rests, adopted again while the node's store answers, or not.
+struct Adopted {
+    explicit Adopted(const std::function<void(FakeNodeStore&)>& meanwhile) {
+        record = house.sandboxes->create({}).value();
+        uid = house.world.node.facts.at(record.id);
+        house.sandboxes->release(record.id);
+        meanwhile(house.world.node);
+        house.sandboxes->adopt(record);
+    }
+    base::Result<void> start() {
+        return house.answer<void>([&](auto reply) { house.sandboxes->start(record.id, {}, reply); });
+    }
+    std::uint32_t uid_of_process() const { return house.world.processes.begin()->second->host_uid; }
+
+    House house{{}};
+    sandbox::Record record;
+    std::uint32_t uid = 0;
+};
+
+}  // namespace
+
+TEST_CASE("A sandbox whose facts cannot be read does not start until they can") {
+    Adopted it([](FakeNodeStore& node) { node.fails = [] { return true; }; });
+    const auto refused = it.start();
     REQUIRE(refused.has_error());
     CHECK(refused.error().code() == base::Errc::storage_failed);
-    CHECK(house.world.workspaces.empty());
-    CHECK(house.world.uids.empty());
-    house.world.node.fails = [] { return false; };
-    CHECK(house.create().has_value());
+    CHECK(it.house.world.processes.empty());
+    it.house.world.node.fails = [] { return false; };
+    REQUIRE(it.start());
+    CHECK(it.uid_of_process() == it.uid);
 }
 
-TEST_CASE("A uid whose facts cannot be erased is free only after the next start") {
-    House house({});
-    const View view = house.create().value();
-    const std::uint32_t uid = house.world.node.facts.at(view.record.sandbox_id);
-    house.world.node.fails = [] { return true; };
-    CHECK(
-        house.answer<void>([&](auto reply) { house.conversations->remove(view.record.id, std::move(reply)); })
-            .has_value());
-    house.world.node.fails = [] { return false; };
-    CHECK(house.world.uids.contains(uid));
-    CHECK(house.world.node.facts.at(house.create()->record.sandbox_id) != uid);
-    house.restart();
-    CHECK_FALSE(house.world.uids.contains(uid));
-    CHECK(house.world.node.facts.size() == 1);
-    CHECK(house.world.node.facts.at(house.create()->record.sandbox_id) == uid);
+TEST_CASE("A workspace without facts under a running server is not started with its owner's uid") {
+    // Another sandbox may have that uid by now.
+    Adopted it([](FakeNodeStore& node) { node.facts.clear(); });
+    const auto refused = it.start();
+    REQUIRE(refused.has_error());
+    CHECK(refused.error().code() == base::Errc::storage_failed);
+    CHECK(refused.error().detail().find("restart the server") != std::string::npos);
+    CHECK(it.house.world.processes.empty());
+}
+
+TEST_CASE("A removed sandbox whose facts could not be read gives its uid back if they can by then") {
+    Adopted it([](FakeNodeStore& node) { node.fails = [] { return true; }; });
+    bool is_back = false;
+    SECTION("they can") {
+        it.house.world.node.fails = [] { return false; };
+        is_back = true;
+    }
+    SECTION("they cannot") {}
+    it.house.answer<void>([&](auto reply) {
+        it.house.sandboxes->remove(it.record.id, [reply] { reply(base::Result<void>()); });
+    });
+    CHECK(it.house.world.workspaces.empty());
+    CHECK(it.house.world.uids.contains(it.uid) != is_back);
+    CHECK(it.house.world.node.facts.contains(it.record.id) != is_back);
 }

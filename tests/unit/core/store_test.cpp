@@ -8,6 +8,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 
 #include "core/base/limits.hpp"
 #include "core/store/sqlite_store.hpp"
@@ -110,6 +111,80 @@ TEST_CASE("What was committed is there after the store is opened again") {
     CHECK((*events)[1]->type == EventType::text_delta);
 }
 
+TEST_CASE("A process that is kept comes back as it was put, and goes with its conversation") {
+    const test::TempDir dir;
+    sandbox::ProcessSpec script;
+    script.id = "first";
+    script.tag = "d\xc3\xa9v";
+    script.program.command = "npm run dev\n";
+    script.program.directory = "/workspace/app";
+    script.program.env = {{"B", "2"}, {"A", "\"1\"\n"}};
+    script.program.timeout = std::chrono::milliseconds(2'592'000'000);
+    script.program.stdin_kind = sandbox::RunSpec::Stdin::pipe;
+    sandbox::ProcessSpec shell;
+    shell.id = "second";
+    shell.program.argv = {"bash", "-c", ""};
+    shell.terminal = sandbox::TerminalSize{4096, 1};
+    const auto kept = [&dir](std::int64_t key) {
+        const auto stored = test::load(*open(dir.path() / "db"), conversation_record(key).id);
+        REQUIRE(stored);
+        return stored->has_value() ? (*stored)->kept_processes : std::vector<KeptProcess>();
+    };
+    REQUIRE(test::commit(
+        *open(dir.path() / "db"),
+        {PutConversation{conversation_record(1)}, PutConversation{conversation_record(2)},
+         PutKeptProcess{1, {4, shell}}, PutKeptProcess{1, {2, script}}, PutKeptProcess{2, {1, shell}}}));
+    const auto found = kept(1);
+    REQUIRE(found.size() == 2);
+    CHECK(found[0].number == 2);
+    CHECK(found[0].spec.id == "first");
+    CHECK(found[0].spec.tag == script.tag);
+    CHECK(found[0].spec.program.command == script.program.command);
+    CHECK(found[0].spec.program.directory == script.program.directory);
+    CHECK(found[0].spec.program.env == script.program.env);
+    CHECK(found[0].spec.program.timeout == script.program.timeout);
+    CHECK(found[0].spec.program.stdin_kind == sandbox::RunSpec::Stdin::pipe);
+    CHECK_FALSE(found[0].spec.terminal.has_value());
+    CHECK(found[1].number == 4);
+    CHECK(found[1].spec.program.argv == shell.program.argv);
+    CHECK_FALSE(found[1].spec.program.command.has_value());
+    CHECK(found[1].spec.program.stdin_kind == sandbox::RunSpec::Stdin::none);
+    CHECK(found[1].spec.terminal == shell.terminal);
+    script.id = "third";
+    REQUIRE(test::commit(*open(dir.path() / "db"), {PutKeptProcess{1, {2, script}}, EraseKeptProcess{1, 4}}));
+    REQUIRE(kept(1).size() == 1);
+    CHECK(kept(1)[0].spec.id == "third");
+    REQUIRE(test::commit(*open(dir.path() / "db"),
+                         {EraseConversation{1}, PutConversation{conversation_record(1)}}));
+    CHECK(kept(1).empty());
+    CHECK(kept(2).size() == 1);
+}
+
+TEST_CASE("Numbers of previews come back, free where their sandbox is no more") {
+    const test::TempDir dir;
+    sandbox::Record present;
+    present.id = "present";
+    sandbox::Record gone;
+    gone.id = "gone";
+    gone.gone = true;
+    REQUIRE(test::commit(
+        *open(dir.path() / "db"),
+        {PutSandbox{present}, PutSandbox{gone}, PutPreviewNumber{{30'001, "", 1, false}},
+         PutPreviewNumber{{30'001, "present", 0, true}}, PutPreviewNumber{{30'002, "gone", 0, false}},
+         PutPreviewNumber{{30'003, "never", 0, false}}, PutPreviewNumber{{39'999, "", 7, false}}}));
+    const auto state = test::load_start(*open(dir.path() / "db"));
+    REQUIRE(state);
+    std::map<int, PreviewNumber> rows;
+    for (const PreviewNumber& row : state->preview_numbers)
+        rows[row.number] = row;
+    REQUIRE(rows.size() == 4);
+    CHECK(rows[30'001].sandbox_id == "present");
+    CHECK(rows[30'001].is_stale);
+    CHECK(rows[30'002].sandbox_id.empty());
+    CHECK(rows[30'003].sandbox_id.empty());
+    CHECK(rows[39'999].freed == 7);
+}
+
 TEST_CASE("A batch that fails leaves nothing and can be tried again") {
     const test::TempDir dir;
     const auto store = open(dir.path() / "db");
@@ -184,22 +259,35 @@ TEST_CASE("Events whose conversation is gone are found without reading every eve
     const test::TempDir dir;
     const auto store = open(dir.path() / "db");
     Record cut = conversation_record(3);
+    REQUIRE(test::commit(
+        *store, {PutConversation{conversation_record(1)}, PutConversation{conversation_record(2)},
+                 PutConversation{cut}, PutConversation{conversation_record(7)}, AppendEvent{1, event(1)},
+                 AppendEvent{2, event(1)}, AppendEvent{3, event(1)}, AppendEvent{3, event(2)},
+                 AppendEvent{7, event(1)}}));
     cut.first_seq = 2;
-    REQUIRE(
-        test::commit(*store, {PutConversation{conversation_record(2)}, PutConversation{cut},
-                              AppendEvent{1, event(1)}, AppendEvent{2, event(1)}, AppendEvent{3, event(1)},
-                              AppendEvent{3, event(2)}, AppendEvent{7, event(1)}}));
-    const auto state = test::load_start(*store);
-    REQUIRE(state);
-    std::vector<std::int64_t> keys;
-    for (const LeftEvents& left : state->left_events)
-        keys.push_back(left.key);
-    CHECK(keys == std::vector<std::int64_t>{1, 3, 7});
-    CHECK(state->left_events[1].below_seq == 2);
-    CHECK(state->last_key == 7);
+    REQUIRE(test::commit(*store, {PutConversation{cut}, EraseConversation{1}, EraseConversation{7}}));
+    const auto left = [&] {
+        const auto state = test::load_start(*store);
+        REQUIRE(state);
+        CHECK(state->last_key == (state->left_events.empty() ? 3 : 7));
+        std::vector<std::pair<std::int64_t, std::uint64_t>> found;
+        for (const LeftEvents& each : state->left_events)
+            found.emplace_back(each.key, each.below_seq);
+        return found;
+    };
+    constexpr std::uint64_t k_all = std::uint64_t{1} << 36;
+    using Left = std::vector<std::pair<std::int64_t, std::uint64_t>>;
+    CHECK(left() == Left{{1, k_all}, {3, 2}, {7, k_all}});
+    // Known until all of them are gone.
+    CHECK(store->purge_events(1, k_all, 1).value() == 1);
+    CHECK(left().size() == 3);
+    for (const std::int64_t key : {1, 3, 7})
+        REQUIRE(store->purge_events(key, key == 3 ? 2 : k_all, 100));
+    CHECK(left().empty());
+    CHECK(test::read_events(*store, 3, 0, 1000)->size() == 1);
 }
 
-TEST_CASE("Lists of the store are pages in order, of one user or all, and say where the next begins") {
+TEST_CASE("The store pages sandboxes, counts what a user has, and finds what ends first") {
     const test::TempDir dir;
     const auto store = open(dir.path() / "db");
     std::vector<Write> writes;
@@ -217,29 +305,9 @@ TEST_CASE("Lists of the store are pages in order, of one user or all, and say wh
         writes.emplace_back(PutSandbox{box});
     }
     REQUIRE(test::commit(*store, writes));
-    const auto keys = [&](const ListRange& range, std::int64_t expected_next) {
-        std::vector<std::int64_t> found;
-        store->list(range, [&](base::Result<Listed<ListedConversation>> listed) {
-            REQUIRE(listed);
-            CHECK(listed->next_key == expected_next);
-            for (const auto& item : listed->items) {
-                found.push_back(item.record.key);
-                CHECK(item.sandbox.generation == item.record.key);
-            }
-        });
-        return found;
-    };
-    using Keys = std::vector<std::int64_t>;
-    CHECK(keys({{}, {}, ListOrder::oldest_first, 0, 4}, 4) == Keys{1, 2, 3, 4});
-    CHECK(keys({{}, {}, ListOrder::oldest_first, 8, 4}, 0) == Keys{9});
-    CHECK(keys({{}, {}, ListOrder::newest_first, 0, 4}, 6) == Keys{9, 8, 7, 6});
-    CHECK(keys({{}, {}, ListOrder::newest_first, 3, 4}, 0) == Keys{2, 1});
-    CHECK(keys({{}, "ann", ListOrder::newest_first, 0, 2}, 6) == Keys{9, 6});
-    CHECK(keys({Status::paused, "ann", ListOrder::oldest_first, 0, 2}, 0) == Keys{3});
-    CHECK(keys({{}, "nobody", ListOrder::oldest_first, 0, 2}, 0).empty());
-
-    const auto boxes = conversation::answered_at_once<Listed<sandbox::Record>>(
-        [&](auto done) { store->list_sandboxes(2, 4, std::move(done)); });
+    const auto boxes = conversation::answered_at_once<Listed<sandbox::Record>>([&](auto done) {
+        store->list_sandboxes({std::nullopt, 2, 4}, std::move(done));
+    });
     REQUIRE(boxes);
     REQUIRE(boxes->items.size() == 4);
     CHECK(boxes->items.front().id == "box3");
@@ -267,7 +335,7 @@ TEST_CASE("Lists of the store are pages in order, of one user or all, and say wh
     CHECK(state->by_status[Status::ended] == 5);
     // Ended, with a sandbox that is not gone.
     CHECK(state->unfinished == std::vector<std::string>{"conversation5", "conversation6", "conversation7"});
-    CHECK(state->owned.size() == 7);
+    CHECK(state->sandboxes == 7);
 }
 
 TEST_CASE("What is asked of the store often goes through an index") {
@@ -283,15 +351,32 @@ TEST_CASE("What is asked of the store often goes through an index") {
     };
     using Catch::Matchers::ContainsSubstring;
     CHECK_THAT(plan("SELECT * FROM conversations WHERE id = ?"), ContainsSubstring("conversations_by_id"));
-    const std::string by_end = plan(
-        "SELECT id FROM conversations WHERE ttl_seconds > 0 AND status <> 3 "
-        "ORDER BY created_at + 1000 * ttl_seconds LIMIT ?");
-    CHECK_THAT(by_end, ContainsSubstring("conversations_by_end"));
-    CHECK_THAT(by_end, !ContainsSubstring("TEMP B-TREE"));
-    const std::string by_user =
-        plan("SELECT * FROM conversations WHERE user_id = ? AND key > ? ORDER BY key LIMIT ?");
-    CHECK_THAT(by_user, ContainsSubstring("conversations_by_user"));
-    CHECK_THAT(by_user, !ContainsSubstring("TEMP B-TREE"));
+    const auto walks = [&](const std::string& sql, const std::string& index) {
+        CAPTURE(sql);
+        const std::string text = plan(sql);
+        CHECK_THAT(text, ContainsSubstring(index));
+        CHECK_THAT(text, !ContainsSubstring("TEMP B-TREE"));
+    };
+    walks(
+        "SELECT id FROM conversations INDEXED BY conversations_by_end WHERE ttl_seconds > 0 AND status <> 3 "
+        "ORDER BY created_at + 1000 * ttl_seconds LIMIT ?",
+        "conversations_by_end");
+    walks(
+        "SELECT id FROM conversations INDEXED BY ended_conversations WHERE status = 3 "
+        "ORDER BY created_at + 1000 * ttl_seconds LIMIT ?",
+        "ended_conversations");
+    const std::string in_order = " AND (c.created_at, c.key) < (?, ?) ORDER BY c.created_at DESC, c.key DESC";
+    for (const auto& [index, column] :
+         std::map<std::string, std::string>{{"conversations_by_user", "user_id"},
+                                            {"conversations_by_agent", "agent"},
+                                            {"conversations_by_status", "status"}})
+        walks(
+            "SELECT c.* FROM conversations c INDEXED BY " + index + " WHERE c." + column + " = ?" + in_order,
+            index + " (" + column + "=? AND created_at<?)");
+    walks(
+        "SELECT c.* FROM metadata_members m CROSS JOIN conversations c ON c.key = m.key WHERE m.name = ? AND "
+        "m.value = ? AND (m.created_at, m.key) < (?, ?) ORDER BY m.created_at DESC, m.key DESC",
+        "PRIMARY KEY (name=? AND value=? AND (created_at,key)<(?,?))");
     CHECK_THAT(plan("SELECT conversations.id FROM turns JOIN conversations ON key = turns.id >> 36 WHERE "
                     "turns.last_seq = 0"),
                ContainsSubstring("open_turns"));

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <optional>
 
@@ -73,7 +74,13 @@ struct Bench {
     }
     void sweep(const std::vector<std::string>& known) {
         bool done = false;
-        workspaces->sweep(known, [&done](const base::Result<void>& result) { done = result.has_value(); });
+        sandbox::SweepCalls calls;
+        calls.is_known = [&](const std::string& id) {
+            return base::Result<bool>(std::ranges::find(known, id) != known.end());
+        };
+        calls.on_kept = [](const std::string&) { return base::Result<void>(); };
+        calls.on_emptied = [&done](const base::Result<void>& result) { done = result.has_value(); };
+        REQUIRE(workspaces->sweep(std::move(calls)).has_value());
         CHECK(loop.run_until([&done] { return done; }));
     }
     std::string disk_of(const std::string& id) const {

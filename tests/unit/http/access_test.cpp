@@ -30,6 +30,31 @@ TEST_CASE("the key is taken from either header and nothing else passes") {
     CHECK_THROWS(KeyAuthenticator(""));
 }
 
+TEST_CASE("a wrong key is told apart from none, without a word about the key") {
+    const KeyAuthenticator keys("s3cret");
+    const auto detail = [&](std::vector<HeaderField> fields) {
+        return keys.authenticate(with(std::move(fields))).error().detail();
+    };
+    CHECK(detail({}).empty());
+    CHECK(detail({{"Authorization", "Basic s3cret"}}).empty());
+    CHECK_FALSE(detail({{"X-API-Key", "wrong"}}).empty());
+    CHECK(detail({{"X-API-Key", "wrong"}}) == detail({{"Authorization", "Bearer s3cres"}}));
+    CHECK(detail({{"X-API-Key", "wrong"}}).find("wrong") == std::string::npos);
+    CHECK_FALSE(keys.authenticate_token("t", "c").error().detail().empty());
+}
+
+TEST_CASE("a refused site learns the flag with which the operator can allow it") {
+    const auto host = check_host("evil.example:80", Reach::loopback, {}).error().detail();
+    CHECK(host.find("--allowed-host evil.example`") != std::string::npos);
+    CHECK(host.find("ATOLL_ALLOWED_HOSTS") != std::string::npos);
+    const auto origin = [](const char* text) {
+        const Request request = with({{"Host", "localhost"}, {"Origin", text}});
+        return check_origin(request, site_of(request, Client{}), {}).error().detail();
+    };
+    CHECK(origin("https://app.example").find("--allowed-origin https://app.example`") != std::string::npos);
+    CHECK(origin("null").find("only, not this one") != std::string::npos);
+}
+
 TEST_CASE("a loopback listener answers to its own names only") {
     const std::vector<std::string> none;
     for (const char* host : {"localhost", "localhost:4100", "LOCALHOST", "app.localhost:80", "127.0.0.1",

@@ -22,7 +22,7 @@ TEST_CASE("the document tells every route of the table") {
             CHECK(operation["responses"].size() > 3);
         }
     }
-    CHECK(operations == 25);
+    CHECK(operations == 45);
     for (const auto& [name, schema] : server.checker().document()["components"]["schemas"].items())
         CHECK_FALSE(schema.empty());
 }
@@ -33,7 +33,7 @@ TEST_CASE("health and readiness answer without a key, the system with one") {
     CHECK(anyone.request("GET", "/healthz").status == 200);
     CHECK(anyone.request("GET", "/readyz").status == 200);
     CHECK(anyone.request("GET", "/v1/system").status == 401);
-    CHECK(anyone.request("GET", "/openapi.json").status == 401);
+    CHECK(anyone.request("GET", "/openapi.json").status == 200);
     const auto system = server.call_json("GET", "/v1/system");
     CHECK(system["version"] == "1.2.3");
     CHECK(system["agents"] == json({"shell", "echo"}));
@@ -98,18 +98,19 @@ TEST_CASE("a list goes on where its cursor says") {
     const auto second = server.create();
     const auto page = server.call_json("GET", "/v1/conversations?limit=1");
     REQUIRE(page["conversations"].size() == 1);
+    CHECK(page["conversations"][0]["id"] == second);
     const auto rest =
         server.call_json("GET", "/v1/conversations?limit=1&cursor=" + page["next"].get<std::string>());
     REQUIRE(rest["conversations"].size() == 1);
     CHECK(rest["conversations"][0]["id"] != page["conversations"][0]["id"]);
     CHECK(rest["next"] == nullptr);
-    const std::string newest = "/v1/conversations?order=newest&limit=1";
-    const auto top = server.call_json("GET", newest);
+    const std::string oldest = "/v1/conversations?order=oldest&limit=1";
+    const auto top = server.call_json("GET", oldest);
     REQUIRE(top["conversations"].size() == 1);
-    CHECK(top["conversations"][0]["id"] == second);
-    const auto below = server.call_json("GET", newest + "&cursor=" + top["next"].get<std::string>());
+    CHECK(top["conversations"][0]["id"] == first);
+    const auto below = server.call_json("GET", oldest + "&cursor=" + top["next"].get<std::string>());
     REQUIRE(below["conversations"].size() == 1);
-    CHECK(below["conversations"][0]["id"] == first);
+    CHECK(below["conversations"][0]["id"] == second);
     CHECK(below["next"] == nullptr);
     CHECK(server.code("GET", "/v1/conversations?limit=0") == "invalid_field");
     CHECK(server.code("GET", "/v1/conversations?limit=10001") == "invalid_field");
@@ -390,7 +391,7 @@ TEST_CASE("every route of a conversation answers another user as if there were n
     CHECK(server.call("GET", path).status == 200);
 }
 
-TEST_CASE("a user's key creates and lists for that user and has no sandboxes of its own") {
+TEST_CASE("a user's key creates and lists for that user") {
     ApiServer server;
     const HeaderList alice{{"X-API-Key", "key of alice"}};
     const auto code = [&](const std::string& method, const std::string& path, const std::string& body) {
@@ -401,8 +402,8 @@ TEST_CASE("a user's key creates and lists for that user and has no sandboxes of 
     server.create(R"({"userId":"bob"})");
     CHECK(code("POST", "/v1/conversations", R"({"userId":"bob"})") == "user_not_allowed");
     CHECK(code("GET", "/v1/conversations?userId=bob", "") == "user_not_allowed");
-    CHECK(code("POST", "/v1/sandboxes", "{}") == "key_restricted");
-    CHECK(code("GET", "/v1/sandboxes", "") == "key_restricted");
+    CHECK(code("POST", "/v1/sandboxes", R"({"userId":"bob"})") == "user_not_allowed");
+    CHECK(code("GET", "/v1/sandboxes?userId=bob", "") == "user_not_allowed");
     const auto made = server.call_as(alice, "POST", "/v1/conversations", R"({"userId":"alice"})");
     CHECK(made.status == 201);
     const auto page = json::parse(server.call_as(alice, "GET", "/v1/conversations").body)["conversations"];
@@ -462,4 +463,60 @@ TEST_CASE("a token is made for a conversation and opens its events") {
     CHECK(server.code("POST", path + "/tokens", R"({"ttlSeconds":86401})") == "invalid_field");
     CHECK(server.code("POST", path + "/tokens", R"({"scope":"full"})") == "invalid_field");
     CHECK(server.code("POST", "/v1/conversations/" + k_no_id + "/tokens") == "not_found");
+}
+
+TEST_CASE("a token for files or a terminal is one of a sandbox, also when a conversation makes it") {
+    ApiServer server;
+    const std::string id = server.create();
+    const std::string path = "/v1/conversations/" + id;
+    const auto sandbox = server.call_json("GET", path)["sandboxId"].get<std::string>();
+    const auto of = "/v1/sandboxes/" + sandbox + "/tokens";
+    for (const auto& [word, scope] :
+         {std::pair{"files", http::Scope::files}, std::pair{"terminal", http::Scope::terminal}}) {
+        const std::string body = json{{"scope", word}}.dump();
+        for (const auto& maker : {path + "/tokens", of}) {
+            INFO(maker << ' ' << word);
+            const auto token = server.call_json("POST", maker, body)["token"].get<std::string>();
+            const auto principal = k_tokens.verify(token, sandbox);
+            REQUIRE(principal.has_value());
+            CHECK(principal->scope == scope);
+            CHECK(principal->sandbox_id == sandbox);
+            CHECK_FALSE(principal->conversation_id);
+            CHECK(k_tokens.verify(token, id).error().code() == base::Errc::token_mismatch);
+            CHECK(server.call_as({}, "GET", path + "/events?token=" + token).status == 401);
+        }
+    }
+    CHECK(server.code("POST", of, "{}") == "invalid_field");
+    CHECK(server.code("POST", of, R"({"scope":"read"})") == "invalid_field");
+    CHECK(server.code("POST", of, R"({"scope":"chat"})") == "invalid_field");
+    CHECK(server.code("POST", of, R"({"scope":"files","ttlSeconds":0})") == "invalid_field");
+    CHECK(server.code("POST", "/v1/sandboxes/" + k_no_id + "/tokens", R"({"scope":"files"})") == "not_found");
+}
+
+TEST_CASE("a route takes the tokens of its own scope alone, and none that changes what is there takes any") {
+    ApiServer server;
+    server.on_loop([&] {
+        const http::Router router = http::make_router(server.api());
+        for (const http::Route& route : router.routes()) {
+            INFO(route.name);
+            if (route.auth != http::Auth::token_or_key)
+                continue;
+            const bool is_of_conversation = route.pattern.starts_with("/v1/conversations/{id}/");
+            const bool is_of_sandbox = route.pattern.starts_with("/v1/sandboxes/{id}/");
+            CHECK((is_of_conversation || is_of_sandbox));
+            CHECK(route.method != http::Method::patch);
+            CHECK(route.method != http::Method::delete_);
+            CHECK(route.pattern.find("/exec") == std::string_view::npos);
+            CHECK(route.pattern.find("/execute") == std::string_view::npos);
+            CHECK(route.pattern.find("/tools") == std::string_view::npos);
+            CHECK(route.pattern.find("/tokens") == std::string_view::npos);
+            if (is_of_conversation)
+                CHECK(route.token_scope == http::Scope::read);
+            else if (route.token_scope == http::Scope::files)
+                CHECK(route.method == http::Method::get);
+            else
+                CHECK((route.token_scope == http::Scope::terminal &&
+                       route.pattern.starts_with("/v1/sandboxes/{id}/processes")));
+        }
+    });
 }

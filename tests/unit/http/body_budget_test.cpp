@@ -32,10 +32,6 @@ std::string post_of(std::size_t length) {
     return head("POST /echo", "Content-Length: " + std::to_string(length) + "\r\n");
 }
 
-std::string code_of(const HttpResponse& response) {
-    return (*http::parse_json(response.body))["code"].get<std::string>();
-}
-
 struct Watched {
     explicit Watched(TestServer& server) : server_(server) {}
     bool becomes(std::size_t used, std::size_t waiting) {
@@ -47,6 +43,38 @@ struct Watched {
 
   private:
     TestServer& server_;
+};
+
+/// A handler that waits without its body.
+struct Waiter {
+    std::vector<http::Route> routes() {
+        http::Route route;
+        route.method = http::Method::post;
+        route.pattern = "/wait";
+        route.name = "wait";
+        route.body = http::BodyKind::json;
+        route.handler = [this](http::RequestContext& context) { return async_wait(*this, context); };
+        std::vector<http::Route> out;
+        out.push_back(std::move(route));
+        return out;
+    }
+    static base::Task<base::Result<http::Response>> async_wait(Waiter& waiter,
+                                                               http::RequestContext& context) {
+        waiter.read_bytes = context.request.body.size();
+        context.drop_body();
+        waiter.left_bytes = context.request.body.capacity();
+        waiter.wake = context.waker();
+        const std::function<bool()> is_done = [&waiter] { return waiter.is_done; };
+        const auto waited = co_await context.async_until(is_done);
+        if (waited.has_error())
+            co_return waited.error();
+        co_return http::json_response("{}");
+    }
+
+    bool is_done = false;
+    std::function<void()> wake;
+    std::size_t read_bytes = 0;
+    std::size_t left_bytes = 0;
 };
 
 }  // namespace
@@ -132,6 +160,29 @@ TEST_CASE("A body gives its memory back with its connection, and before a respon
     CHECK(budget.becomes(0, 0));
     server.push("x", TestServer::Piece::last);
     CHECK(reader.read_response().status == 200);
+}
+
+TEST_CASE("A handler that drops its body before it waits holds no memory of other long bodies") {
+    Waiter waiter;
+    FakeServer server(small_budget(), waiter.routes());
+    const std::string request =
+        head("POST /wait", "Content-Length: " + std::to_string(k_long) + "\r\n") + std::string(k_long, 'a');
+    const auto first = server.connect();
+    first->send(request.substr(0, request.size() - 1));
+    server.run();
+    CHECK(server.bodies().used_bytes() == k_long);
+    first->send("a");
+    server.run();
+    CHECK(waiter.read_bytes == k_long);
+    CHECK(waiter.left_bytes < 100);
+    CHECK(server.bodies().used_bytes() == 0);
+    CHECK(server.take(*first).empty());
+    // The next request of the connection has a place of its own.
+    first->send(request.substr(0, request.size() - 1));
+    waiter.is_done = true;
+    waiter.wake();
+    CHECK(server.take(*first).starts_with("HTTP/1.1 200 "));
+    CHECK(server.bodies().used_bytes() == k_long);
 }
 
 TEST_CASE("A wait for memory has a deadline, and the body behind it one of its own") {

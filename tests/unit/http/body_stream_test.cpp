@@ -271,6 +271,26 @@ TEST_CASE("the time in which the handler does not read is not the client's") {
     CHECK(server.take(*peer).ends_with("\r\n\r\n8"));
 }
 
+TEST_CASE("a wait for a silent client ends when nobody wants the rest of its body") {
+    StreamingRoutes routes;
+    FakeServer server({}, routes.routes());
+    const auto peer = server.connect();
+    peer->send(head("/until", "Content-Length: 8\r\n") + "half");
+    REQUIRE(server.take(*peer).empty());
+    const bool is_over = GENERATE(true, false);
+    routes.is_over = is_over;
+    routes.wake();
+    if (is_over) {
+        CHECK(problem_in(server.take(*peer)) == "408 request_timeout");
+        CHECK(routes.failures.size() == 2);
+        return;
+    }
+    // A wake for nothing.
+    CHECK(server.take(*peer).empty());
+    peer->send("more");
+    CHECK(server.take(*peer).ends_with("\r\n\r\n8"));
+}
+
 TEST_CASE("a client that sends all before it reads is cut off, and holds up nobody") {
     StreamingRoutes routes;
     FakeServer server({}, routes.routes());
@@ -355,6 +375,23 @@ TEST_CASE("a source of unknown length is sent in chunks, or to the end of the co
     CHECK(old.find("Connection: close") != std::string::npos);
     CHECK(old.ends_with("\r\n\r\n" + server.script.text));
     CHECK(client.request("HEAD", "/scripted").header("transfer-encoding") == "chunked");
+}
+
+TEST_CASE("a source that tells its end with the first piece is sent with Content-Length") {
+    StreamingServer server;
+    server.script.tells_end = true;
+    auto client = server.client();
+    for (const std::string& text : {std::string("short"), std::string()}) {
+        server.script.text = text;
+        const auto whole = client.request("GET", "/scripted");
+        CHECK(whole.status == 200);
+        CHECK(whole.header("content-length") == std::to_string(text.size()));
+        CHECK(whole.body == text);
+    }
+    server.script.text = std::string(100, 'a');
+    const auto chunked = client.request("GET", "/scripted");
+    CHECK(chunked.header("transfer-encoding") == "chunked");
+    CHECK(chunked.body == server.script.text);
 }
 
 TEST_CASE("a source that fails before its first byte is an error response, later it cuts the connection") {

@@ -37,16 +37,31 @@ class ScriptedFeed final : public EventFeed {
     std::uint64_t cursor_ = 0;
 };
 
-EventStream stream(std::deque<atl::base::Result<Batch>> script, std::uint64_t turn) {
-    return EventStream(std::make_unique<ScriptedFeed>(std::move(script)), turn);
+EventStream stream(std::deque<atl::base::Result<Batch>> script, std::uint64_t turn,
+                   EventNames names = EventNames::none) {
+    return EventStream(std::make_unique<ScriptedFeed>(std::move(script)), turn, names);
 }
 
 }  // namespace
 
-TEST_CASE("an event is one frame with its number, type and text") {
+TEST_CASE("an event is one frame with its number and text, and with its type if that is asked for") {
     std::string out;
-    write_sse_event(out, *event(17, EventType::text_delta, 1));
-    CHECK(out == "id: 17\nevent: text_delta\ndata: {\"seq\":17}\n\n");
+    write_sse_event(out, *event(17, EventType::error, 1), EventNames::none);
+    CHECK(out == "id: 17\ndata: {\"seq\":17}\n\n");
+    out.clear();
+    write_sse_event(out, *event(17, EventType::error, 1), EventNames::types);
+    CHECK(out == "id: 17\nevent: error\ndata: {\"seq\":17}\n\n");
+}
+
+TEST_CASE("the last word of a stream is an object with a type, and has a name if that is asked for") {
+    for (const auto names : {EventNames::none, EventNames::types}) {
+        auto all = stream({}, 0, names);
+        std::string out;
+        all.end_early(Errc::token_expired, out);
+        const std::string name = names == EventNames::types ? "event: stream_closed\n" : "";
+        CHECK(out.starts_with(name + R"(data: {"type":"stream_closed","code":"token_expired","detail":")"));
+        CHECK(out.ends_with("\"after\":0}\n\n"));
+    }
 }
 
 TEST_CASE("a turn's stream has that turn's events only and ends with its done") {
@@ -56,14 +71,14 @@ TEST_CASE("a turn's stream has that turn's events only and ends with its done") 
                        2);
     std::string out;
     CHECK(turn.pull(out, 4096) == State::finished);
-    CHECK(out == "id: 2\nevent: message\ndata: {\"seq\":2}\n\nid: 4\nevent: done\ndata: {\"seq\":4}\n\n");
+    CHECK(out == "id: 2\ndata: {\"seq\":2}\n\nid: 4\ndata: {\"seq\":4}\n\n");
 }
 
 TEST_CASE("a conversation's stream goes on, with a hint when to reconnect") {
     auto all = stream({Batch{{event(1, EventType::done, 1)}}}, 0);
     std::string out;
     CHECK(all.pull(out, 4096) == State::waiting);
-    CHECK(out == "retry: 1000\n\nid: 1\nevent: done\ndata: {\"seq\":1}\n\n");
+    CHECK(out == "retry: 1000\n\nid: 1\ndata: {\"seq\":1}\n\n");
     out.clear();
     CHECK(all.pull(out, 4096) == State::waiting);
     CHECK(out.empty());
@@ -84,7 +99,7 @@ TEST_CASE("a stream that ends early says why and where to go on, without an id")
     std::string out;
     CHECK(gone.pull(out, 4096) == State::finished);
     CHECK(out.find("id: 7\n") != std::string::npos);
-    CHECK(out.find("event: stream_closed\ndata: {\"code\":\"conversation_ended\"") != std::string::npos);
+    CHECK(out.find("data: {\"type\":\"stream_closed\",\"code\":\"conversation_ended\"") != std::string::npos);
 
     auto cut = stream({Error(Errc::seq_expired, "the log begins at 9")}, 0);
     out.clear();

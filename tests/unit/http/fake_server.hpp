@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/task_group.hpp"
+#include "http/access/stream_tokens.hpp"
 #include "http/server/gate.hpp"
 #include "http/server/session.hpp"
 #include "http/wire/json_reader.hpp"
@@ -74,6 +75,14 @@ class FakeServer {
         return peer.take();
     }
     std::size_t connections() const { return sessions_.size(); }
+    /// Of a conversation; they expire by the server's clock.
+    std::string token_for(const std::string& id, std::chrono::seconds ttl,
+                          http::Scope scope = http::Scope::chat) const {
+        return tokens_.issue(id, scope, ttl).token;
+    }
+    base::SteadyTime now() const { return clock_.steady_now(); }
+    /// Sets the wall clock; no time passes.
+    void set_wall_clock(base::Millis ahead) { clock_.jump_wall(ahead); }
     const http::BodyBudget& bodies() const { return state_.bodies; }
 
   private:
@@ -86,7 +95,8 @@ class FakeServer {
     boost::asio::io_context loop_{1};
     FakeClock clock_;
     FakeTimers timers_{clock_};
-    http::KeyAuthenticator authenticator_{k_test_key, nullptr, nullptr};
+    http::StreamTokens tokens_{std::string(60, 'k'), clock_};
+    http::KeyAuthenticator authenticator_{k_test_key, nullptr, &tokens_};
     http::Gate gate_;
     http::Services services_;
     http::ServerState state_;

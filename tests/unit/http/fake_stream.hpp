@@ -39,6 +39,7 @@ class FakePeer {
     std::string take() { return std::exchange(output_, {}); }
     bool input_ended() const noexcept { return shut_down_ || closed_; }  // the server sends nothing more
     bool is_closed() const noexcept { return closed_; }
+    std::size_t writes() const noexcept { return writes_; }  // of the server, that took at least a byte
     bool was_reset() const noexcept { return closed_ && cut_; }
 
   private:
@@ -67,6 +68,7 @@ class FakePeer {
     base::Executor executor_;
     std::string input_;
     std::string output_;
+    std::size_t writes_ = 0;
     std::size_t room_ = std::numeric_limits<std::size_t>::max();
     bool sending_ended_ = false;
     bool shut_down_ = false;
@@ -97,6 +99,7 @@ class FakeStream final : public http::ByteStream {
         const std::size_t count = std::min(bytes.size(), peer_->room_);
         if (count == 0)
             error = boost::asio::error::would_block;
+        peer_->writes_ += count > 0 ? 1 : 0;
         peer_->output_ += bytes.substr(0, count);
         peer_->room_ -= count;
         return count;

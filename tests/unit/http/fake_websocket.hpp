@@ -14,10 +14,11 @@ namespace atl::test {
 
 class FakeWebSocket {
   public:
-    FakeWebSocket(FakeServer& server, Deflate deflate)
+    FakeWebSocket(FakeServer& server, Deflate deflate, const std::string& request = "")
         : server_(server), peer_(server.connect()), deflate_(deflate) {
         const bool offers = deflate == Deflate::agreed;
-        peer_->send(handshake("Sec-WebSocket-Extensions", offers ? k_deflate_offer : ""));
+        peer_->send(request.empty() ? handshake("Sec-WebSocket-Extensions", offers ? k_deflate_offer : "")
+                                    : request);
         received_ = server_.take(*peer_);
         REQUIRE(received_.starts_with("HTTP/1.1 101 "));
         received_.erase(0, received_.find("\r\n\r\n") + 4);
@@ -62,6 +63,8 @@ class FakeSocketServer final : public SocketRoutes, public FakeServer {
     explicit FakeSocketServer(const TestSettings& settings = {}) : FakeServer(settings, routes()) {}
 
     FakeWebSocket open(Deflate deflate = Deflate::not_agreed) { return {*this, deflate}; }
+    /// With another request that opens it.
+    FakeWebSocket open_with(const std::string& request) { return {*this, Deflate::not_agreed, request}; }
     void publish(std::size_t count = 1, std::size_t bytes = 0) {
         add_events(count, bytes);
         wake_all();

@@ -22,11 +22,18 @@ Errc refusal(Read read, const std::string& text) {
 
 // A value that fits a property's type, so that only its name is at stake.
 Json sample_of(const nlohmann::ordered_json& schema) {
-    if (schema.contains("$ref") || schema.value("type", "") == "object")
+    if (schema.contains("$ref")) {
+        const std::string reference = schema["$ref"];
+        return sample_of(component_schemas()[reference.substr(reference.rfind('/') + 1)]);
+    }
+    // The first of several types.
+    const auto type = schema.value("type", nlohmann::ordered_json());
+    const std::string first = type.is_array() ? type[0] : type.is_string() ? type : "";
+    if (first == "object")
         return Json::object();
     if (schema.contains("enum"))
         return Json(schema["enum"][0].get<std::string>());
-    if (schema.value("type", "") == "integer")
+    if (first == "integer")
         return Json(schema["minimum"].get<std::uint64_t>());
     return Json("text");
 }
@@ -159,6 +166,71 @@ TEST_CASE("a patch changes only the limits that it names") {
     CHECK(after.memory_mb == 99);
     CHECK(after.disk_mb == 5);
     CHECK_FALSE(form->metadata);
+}
+
+TEST_CASE("the rule of the tools is on, off, or as it was, and nothing else") {
+    const auto created = [](const char* text) {
+        return read_create_form(*parse_json(text)).value().tools.read_before_edit;
+    };
+    CHECK(created(R"({"tools":{"readBeforeEdit":true}})"));
+    CHECK_FALSE(created(R"({"tools":{"readBeforeEdit":false}})"));
+    CHECK_FALSE(created(R"({"tools":{}})"));
+    CHECK_FALSE(created("{}"));
+    const auto patched = [](const char* text) {
+        return read_patch_form(*parse_json(text)).value().read_before_edit;
+    };
+    CHECK(patched(R"({"tools":{"readBeforeEdit":true}})") == true);
+    CHECK(patched(R"({"tools":{"readBeforeEdit":false}})") == false);
+    CHECK_FALSE(patched(R"({"tools":{}})"));
+    CHECK_FALSE(patched("{}"));
+    for (const char* text : {R"({"tools":true})", R"({"tools":{"readBeforeEdit":"yes"}})",
+                             R"({"tools":{"readBeforeEdit":1}})", R"({"tools":{"readBeforeEdit":null}})"}) {
+        CHECK(refusal(create_form, text) == Errc::invalid_field);
+        CHECK(refusal(patch_form, text) == Errc::invalid_field);
+    }
+    CHECK(refusal(create_form, R"({"tools":{"writeBeforeEdit":true}})") == Errc::unknown_field);
+    CHECK(refusal(sandbox_form, R"({"tools":{"readBeforeEdit":true}})") == Errc::unknown_field);
+}
+
+TEST_CASE("a preview is public, of one port and wakes nobody unless it says so; a private one wakes") {
+    using atl::sandbox::PreviewSettings;
+    const auto created = [](const std::string& preview) {
+        return read_create_form(*parse_json(R"({"preview":)" + preview + "}")).value().preview;
+    };
+    const PreviewSettings usual = read_create_form(*parse_json("{}")).value().preview;
+    CHECK(usual.ports == std::vector<std::uint16_t>{5173});
+    CHECK_FALSE(usual.is_private());
+    CHECK_FALSE(usual.wakes());
+    CHECK(created("{}") == usual);
+    CHECK(created(R"({"access":"private"})").wakes());
+    CHECK_FALSE(created(R"({"access":"private","wake":false})").wakes());
+    CHECK(created(R"({"wake":true})").wakes());
+    CHECK(created(R"({"ports":[3000,65535,1]})").ports == std::vector<std::uint16_t>{3000, 65535, 1});
+    CHECK(read_sandbox_form(*parse_json(R"({"preview":{"access":"private"}})")).value().preview.is_private());
+    // What a change does not name stays.
+    const auto change = read_patch_form(*parse_json(R"({"preview":{"access":"private"}})")).value().preview;
+    const PreviewSettings changed = change.applied_to(created(R"({"ports":[80]})"));
+    CHECK(changed.is_private());
+    CHECK(changed.wakes());
+    CHECK(changed.ports == std::vector<std::uint16_t>{80});
+    CHECK(read_patch_form(*parse_json("{}")).value().preview.applied_to(changed) == changed);
+
+    std::string many = "[1";
+    for (int port = 2; port <= 33; ++port)
+        many += "," + std::to_string(port);
+    for (const std::string& wrong :
+         {std::string("true"), std::string("[]"), std::string(R"({"access":"nobody"})"),
+          std::string(R"({"access":null})"), std::string(R"({"wake":1})"), std::string(R"({"ports":[]})"),
+          std::string(R"({"ports":5173})"), std::string(R"({"ports":[0]})"),
+          std::string(R"({"ports":[65536]})"), std::string(R"({"ports":[-1]})"),
+          std::string(R"({"ports":[1.5]})"), std::string(R"({"ports":["80"]})"),
+          std::string(R"({"ports":[80,80]})"), R"({"ports":)" + many + "]}"}) {
+        const std::string body = R"({"preview":)" + wrong + "}";
+        CHECK(refusal(create_form, body) == Errc::invalid_field);
+        CHECK(refusal(patch_form, body) == Errc::invalid_field);
+        CHECK(refusal(sandbox_form, body) == Errc::invalid_field);
+    }
+    CHECK(refusal(create_form, R"({"preview":{"port":80}})") == Errc::unknown_field);
 }
 
 TEST_CASE("a message is a string or text parts") {

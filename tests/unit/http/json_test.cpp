@@ -73,6 +73,41 @@ TEST_CASE("unknown fields are refused by name, the first error is told") {
     CHECK(ObjectReader(*list).finish().error().code() == Errc::invalid_field);
 }
 
+TEST_CASE("an error about a field carries its JSON pointer, and an unknown name the nearest known one") {
+    const auto value = parse_json(R"({"metdata":{},"limits":{"memory_mb":1},"a/b~c":2,"x":3})");
+    const auto refused = [&](const char* path, std::vector<const char*> known) {
+        ObjectReader reader(*value, path);
+        for (const char* name : known)
+            reader.any(name);
+        return reader.finish().error();
+    };
+    const auto near = refused("", {"metadata", "limits", "a/b~c", "x"});
+    CHECK(near.detail() == "There is no field `metdata` here; did you mean `metadata`?");
+    CHECK(near.pointer() == "/metdata");
+    CHECK(refused("", {"metdata", "limits", "x"}).pointer() == "/a~1b~0c");
+    CHECK(refused("content[12].", {"metdata", "limits", "a/b~c"}).pointer() == "/content/12/x");
+    CHECK(refused("", {"metdata", "limits", "a/b~c"}).detail() == "There is no field `x` here.");
+
+    ObjectReader limits((*value)["limits"], "limits.");
+    limits.integer("memoryMb", {16, 100});
+    const auto unknown = limits.finish().error();
+    CHECK(unknown.detail() == "There is no field `limits.memory_mb` here; did you mean `memoryMb`?");
+    CHECK(unknown.pointer() == "/limits/memory_mb");
+    ObjectReader typed((*value)["limits"], "limits.");
+    typed.string("memory_mb", 10);
+    CHECK(typed.finish().error().pointer() == "/limits/memory_mb");
+    ObjectReader none((*value)["x"], "limits.");
+    CHECK(none.finish().error().pointer() == "/limits");
+    ObjectReader whole((*value)["x"]);
+    CHECK(whole.finish().error().pointer().empty());
+    // Hostile: as long as a body may be.
+    const Json huge{{std::string(500'000, 'n'), 1}};
+    ObjectReader bounded(huge);
+    CHECK(bounded.any("name") == nullptr);
+    CHECK(bounded.finish().error().pointer().empty());
+    CHECK(bounded.finish().error().detail().size() < 1000);
+}
+
 TEST_CASE("what is written is valid JSON whatever the text holds") {
     std::string out;
     atl::base::JsonWriter json(out);

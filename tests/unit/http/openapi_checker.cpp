@@ -40,24 +40,36 @@ std::string OpenApiChecker::check(const std::string& method, const std::string& 
     const auto status = std::to_string(response.status);
     if (!responses.contains(status))
         return method + ' ' + path + " answered " + status + ", which the document does not tell";
-    if (!responses[status].contains("content"))
+    const json& told = resolved(responses[status]);
+    if (!told.contains("content"))
         return response.body.empty() ? "" : "a body where the document has none";
     const auto type = response.header("content-type");
-    if (!responses[status]["content"].contains(type))
+    if (!told["content"].contains(type))
         return "the document does not tell " + status + " as " + type;
-    const json& schema = responses[status]["content"][type]["schema"];
-    if (!type.starts_with("application/"))
+    const json& schema = told["content"][type]["schema"];
+    if (!type.starts_with("application/") || type == "application/jsonl")
         return "";
     return check_value(schema, json::parse(response.body), type);
 }
 
+const json& OpenApiChecker::resolved(const json& node) const {
+    if (!node.contains("$ref"))
+        return node;
+    return document_.at(json::json_pointer(node["$ref"].get<std::string>().substr(1)));
+}
+
 std::string OpenApiChecker::check_value(const json& schema, const json& value,
                                         const std::string& where) const {
-    if (schema.contains("$ref")) {
-        const auto name =
-            schema["$ref"].get<std::string>().substr(std::string("#/components/schemas/").size());
-        return check_value(document_["components"]["schemas"].at(name), value, where);
+    if (schema.contains("$ref"))
+        return check_value(resolved(schema), value, where);
+    if (schema.contains("oneOf")) {
+        const auto fitting =
+            std::count_if(schema["oneOf"].begin(), schema["oneOf"].end(),
+                          [&](const json& one) { return check_value(one, value, where).empty(); });
+        return fitting == 1 ? "" : where + " fits " + std::to_string(fitting) + " schemas of oneOf";
     }
+    if (schema.contains("const") && value != schema["const"])
+        return where + " is not " + schema["const"].dump();
     if (schema.contains("type") && !has_type(schema["type"], value))
         return where + " has another type: " + value.dump();
     if (schema.contains("enum") &&
@@ -80,7 +92,8 @@ std::string OpenApiChecker::check_object(const json& schema, const json& value,
     for (const json& name : schema.value("required", json::array()))
         if (!value.contains(name.get<std::string>()))
             return where + " lacks " + name.get<std::string>();
-    if (!schema.contains("properties"))
+    const bool open = schema.contains("additionalProperties") && schema["additionalProperties"] != false;
+    if (open || !schema.contains("properties"))
         return "";
     for (const auto& [name, member] : value.items()) {
         if (!schema["properties"].contains(name))

@@ -1,7 +1,10 @@
 #include "http/api/openapi.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <fstream>
+#include <iterator>
 
+#include "core/conversation/types.hpp"
 #include "http/wire/json_reader.hpp"
 
 using namespace atl::http;
@@ -19,8 +22,16 @@ Json document() {
     routes.back().body = BodyKind::stream;
     routes.push_back({Method::post, "/boxes", "make", "", async_nothing});
     routes.back().body = BodyKind::optional_json;
-    routes.back().request_schema = "AnyObject";
+    routes.back().request_schema = "OpenApi";
     return parse_json(openapi_document(routes, "1")).value();
+}
+
+std::string told(const Json& document, const Json& operation, const char* status) {
+    const Json& response = operation["responses"][status];
+    const Json& found = response.contains("$ref")
+                            ? document.at(Json::json_pointer(response["$ref"].get<std::string>().substr(1)))
+                            : response;
+    return found["description"];
 }
 
 }  // namespace
@@ -39,13 +50,50 @@ TEST_CASE("a parameter that spans segments is told as a plain one with a descrip
 }
 
 TEST_CASE("a body that streams is told as bytes, and gives no error of JSON") {
-    const auto paths = document()["paths"];
+    const auto all = document();
+    const auto& paths = all["paths"];
     const auto& write = paths["/boxes/{id}/files/{path}"]["put"];
     CHECK(write["requestBody"]["content"].contains("application/octet-stream"));
-    CHECK(write["responses"]["400"]["description"].get<std::string>().find("invalid_json") ==
-          std::string::npos);
+    CHECK(told(all, write, "400").find("invalid_json") == std::string::npos);
     const auto& make = paths["/boxes"]["post"];
     CHECK(make["requestBody"]["required"] == false);
-    CHECK(make["responses"]["400"]["description"].get<std::string>().find("invalid_json") !=
-          std::string::npos);
+    CHECK(told(all, make, "400").find("invalid_json") != std::string::npos);
+}
+
+TEST_CASE("each type of event has a schema of its own, and a row in docs/events.md") {
+    const auto schemas = component_schemas();
+    std::ifstream file(ATOLL_SOURCE_DIR "/docs/events.md");
+    const std::string page{std::istreambuf_iterator<char>(file), {}};
+    const auto last = static_cast<int>(atl::conversation::k_last_event_type);
+    CHECK(schemas["Event"]["oneOf"].size() == static_cast<std::size_t>(last));
+    for (int number = 1; number <= last; ++number) {
+        const std::string type(to_string(static_cast<atl::conversation::EventType>(number)));
+        INFO(type);
+        const std::string reference = schemas["Event"]["discriminator"]["mapping"].at(type);
+        const auto& schema = schemas.at(reference.substr(reference.rfind('/') + 1));
+        CHECK(schema["properties"]["type"]["const"] == type);
+        CHECK_FALSE(schema["description"].get<std::string>().empty());
+        const auto& data = schema["properties"]["data"];
+        const auto members = data.value("properties", nlohmann::ordered_json::object());
+        for (const auto& [name, member] : members.items())
+            CHECK(member.contains("description"));
+        CHECK(page.find("| `" + type + "` |") != std::string::npos);
+    }
+}
+
+TEST_CASE("the codes of error events are those of docs/errors.md, with the same meanings") {
+    std::ifstream file(ATOLL_SOURCE_DIR "/docs/errors.md");
+    std::string expected = "A stable word, snake_case. An agent may write words of its own.";
+    bool is_table = false;
+    for (std::string line; std::getline(file, line);) {
+        is_table = is_table || line.starts_with("## Codes of `error` events");
+        if (!is_table || !line.starts_with("| `"))
+            continue;
+        const auto second = line.find(" | ");
+        const auto third = line.find(" | ", second + 3);
+        REQUIRE(third != std::string::npos);
+        expected += "\n- " + line.substr(2, second - 2) + ": " + line.substr(second + 3, third - second - 3);
+    }
+    const auto schemas = component_schemas();
+    CHECK(schemas["ErrorEvent"]["properties"]["data"]["properties"]["code"]["description"] == expected);
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <fstream>
+#include <map>
 
 #include "http/wire/json_reader.hpp"
 
@@ -29,6 +31,7 @@ TEST_CASE("clients can rely on these statuses") {
     CHECK(status_of(Errc::turn_in_progress) == 409);
     CHECK(status_of(Errc::seq_expired) == 410);
     CHECK(status_of(Errc::sandbox_failed) == 503);
+    CHECK(status_of(Errc::agent_failed) == 502);
     CHECK(status_of(Errc::capacity) == 503);
     CHECK(status_of(Errc::too_many_requests) == 429);
     CHECK(status_of(Errc::target_too_long) == 414);
@@ -43,8 +46,75 @@ TEST_CASE("a problem tells title, status, detail, code and request") {
     CHECK((*body)["title"] == "Unprocessable Content");
     CHECK((*body)["status"] == 422);
     CHECK((*body)["code"] == "unknown_field");
+    CHECK((*body)["type"] == "docs/errors.md#unknown_field");
+    CHECK_FALSE(body->contains("pointer"));
     CHECK((*body)["requestId"] == "req-1");
     CHECK((*body)["detail"].get<std::string>().starts_with("There is no field"));
+}
+
+TEST_CASE("an agent that cannot start is no matter of time") {
+    const auto response = problem(Error(Errc::agent_failed, "it says \"no\"\n\xC3\xA9"), "r");
+    CHECK(response.body.find(R"("detail":"it says \"no\"\n\u00e9")") == std::string::npos);
+    CHECK(response.body.find("\"detail\":\"it says \\\"no\\\"\\n\xC3\xA9\"") != std::string::npos);
+    for (const auto& [name, value] : response.headers)
+        CHECK(name != "Retry-After");
+}
+
+TEST_CASE("a problem with a member of the body points to it") {
+    const auto pointer = [](const Error& error) {
+        return parse_json(problem(error, "r").body)->value("pointer", "");
+    };
+    CHECK(pointer(Error(Errc::unknown_field, "No.").at("/limits/memory")) == "/limits/memory");
+    CHECK(pointer(Error(Errc::unknown_agent, "No.")) == "/agent");
+    CHECK(pointer(Error(Errc::invalid_env, "No.")) == "/env");
+    CHECK(pointer(Error(Errc::network_not_allowed, "No.")) == "/network");
+    CHECK(pointer(Error(Errc::capacity, "No.")).empty());
+}
+
+TEST_CASE("the challenge tells credentials that are worthless from none (RFC 6750)") {
+    const auto challenge = [](const Error& error) {
+        const auto response = problem(error, "r");
+        const auto found =
+            std::find_if(response.headers.begin(), response.headers.end(),
+                         [](const auto& header) { return header.first == "WWW-Authenticate"; });
+        return found == response.headers.end() ? std::string() : std::string(found->second);
+    };
+    CHECK(challenge(Error(Errc::unauthorized)) == "Bearer realm=\"atoll\"");
+    CHECK(challenge(Error(Errc::unauthorized, "Wrong.")) ==
+          "Bearer realm=\"atoll\", error=\"invalid_token\"");
+    CHECK(challenge(Error(Errc::token_expired)) == "Bearer realm=\"atoll\", error=\"invalid_token\"");
+    CHECK(challenge(Error(Errc::not_found)).empty());
+}
+
+TEST_CASE("docs/errors.md has a section for each code, with its status, and for no other") {
+    std::ifstream file(ATOLL_SOURCE_DIR "/" + std::string(k_errors_page));
+    REQUIRE(file);
+    std::map<std::string, std::string> told;  // code to the text of its section
+    std::string* text = nullptr;
+    bool is_table = false;
+    for (std::string line; std::getline(file, line);) {
+        if (line.starts_with("## "))
+            is_table = line == "## Codes of problems";
+        else if (is_table && line.starts_with("### "))
+            text = &told[line.substr(4)];
+        else if (is_table && text != nullptr && !line.empty())
+            *text += line + '\n';
+    }
+    for (int i = 0; i <= static_cast<int>(Errc::internal); ++i) {
+        const auto code = static_cast<Errc>(i);
+        const auto found = told.find(std::string(code_name(code)));
+        INFO(code_name(code));
+        REQUIRE(found != told.end());
+        std::string section = found->second;
+        std::replace(section.begin(), section.end(), '\n', ' ');
+        REQUIRE_FALSE(meaning_of(code).empty());
+        CHECK(section.starts_with(std::to_string(status_of(code)) + ". " + std::string(meaning_of(code)) +
+                                  ' '));
+        CHECK(found->second.find("**Do:**") != std::string::npos);
+        told.erase(found);
+    }
+    for (const auto& [code, line] : told)
+        FAIL_CHECK(code << " is on the page and not in the code");
 }
 
 TEST_CASE("a full server says when to come again, a missing key how to send it") {

@@ -70,7 +70,15 @@ inline std::string handshake(const std::string& name = "", const std::string& va
     return out + "\r\n";
 }
 
-/// The route, and what a test knows of it and does with it; used on the loop only.
+/// The same for a page that has a token and no key, with more fields if there are any.
+inline std::string token_handshake(const std::string& target, const std::string& more_fields = "") {
+    std::string out = "GET " + target + " HTTP/1.1\r\nHost: localhost\r\n" + more_fields;
+    for (const auto& [field, value] : k_websocket_headers)
+        out.append(field).append(": ").append(value).append("\r\n");
+    return out + "\r\n";
+}
+
+/// The routes, and what a test knows of it and does with it; used on the loop only.
 class SocketRoutes {
   public:
     /// They refer to this object.
@@ -79,6 +87,24 @@ class SocketRoutes {
         all.push_back({http::Method::get, "/ws", "ws", "",
                        [this](auto& context) { return async_open(*this, context); }});
         all.back().query = {{"after", "{}", ""}};
+        // The same, and streams of events, for holders of a token.
+        all.push_back({http::Method::get, "/things/{id}/ws", "thingWs", "",
+                       [this](auto& context) { return async_open(*this, context); },
+                       http::Auth::token_or_key});
+        all.back().opens = http::Opens::websocket;
+        all.push_back({http::Method::get, "/things/{id}/events", "thingEvents", "",
+                       [this](auto& context) { return async_stream(*this, context, 0); },
+                       http::Auth::token_or_key});
+        all.push_back({http::Method::get, "/things/{id}/turn", "thingTurn", "",
+                       [this](auto& context) { return async_stream(*this, context, 1); },
+                       http::Auth::token_or_key});
+        all.push_back({http::Method::get, "/things/{id}/shell", "thingShell", "",
+                       [this](auto& context) { return async_open(*this, context); },
+                       http::Auth::token_or_key});
+        all.back().opens = http::Opens::websocket;
+        all.back().token_scope = http::Scope::terminal;
+        for (auto route = all.begin() + 1; route != all.end(); ++route)
+            route->query = {{"after", "{}", ""}, http::k_named_parameter, http::k_token_parameter};
         return all;
     }
     void add_event(std::string text) {
@@ -93,7 +119,7 @@ class SocketRoutes {
     }
     void wake_all() {
         for (const auto& wake : script.wakes)
-            wake(script.wakes.size());
+            wake();
     }
 
     Script script;
@@ -104,6 +130,8 @@ class SocketRoutes {
     std::optional<int> frames_left;      // that are admitted; nothing: all
     bool hold_replies = false;
     http::WebSocketActions::Reply held;
+    conversation::TurnTicket ticket{7, 41, false};  // of what is accepted
+    std::vector<conversation::MessageReply> whens;
     http::SharedDeflate deflate;
 
   private:
@@ -114,17 +142,19 @@ class SocketRoutes {
         const auto after = context.query_integer("after", {0, 1000});
         auto feed = std::make_unique<ScriptedFeed>(self.script, after->value_or(0));
         http::WebSocketActions actions;
-        actions.message = [&self](std::string content, std::string key, http::WebSocketActions::Reply reply) {
+        actions.message = [&self](std::string content, std::string key, conversation::MessageReply when,
+                                  http::WebSocketActions::Reply reply) {
             self.contents.push_back(std::move(content));
             self.keys.push_back(std::move(key));
+            self.whens.push_back(when);
             if (self.hold_replies)
                 self.held = std::move(reply);
             else
-                reply(self.refusal ? base::Result<void>(*self.refusal) : base::Result<void>());
+                reply(self.answer());
         };
-        actions.interrupt = [&self]() -> base::Result<void> {
+        actions.interrupt = [&self]() {
             ++self.interrupts;
-            return self.refusal ? base::Result<void>(*self.refusal) : base::Result<void>();
+            return self.answer();
         };
         actions.admit_frame = [&self]() -> base::Result<void> {
             if (self.frames_left && --*self.frames_left < 0)
@@ -135,9 +165,23 @@ class SocketRoutes {
         if (agreement.has_error())
             co_return agreement.error();
         auto* deflate = agreement->compression == http::Compression::deflate ? &self.deflate : nullptr;
-        auto session =
-            std::make_unique<http::WebSocketSession>(std::move(feed), std::move(actions), 100'000, deflate);
+        auto session = std::make_unique<http::WebSocketSession>(std::move(feed), std::move(actions), 100'000,
+                                                                deflate, context.principal.expires_at);
         co_return http::accept_handshake(context.request, *agreement, std::move(session));
+    }
+    static base::Task<base::Result<http::Response>> async_stream(SocketRoutes& self,
+                                                                 http::RequestContext& context,
+                                                                 std::uint64_t turn) {
+        const auto after = context.query_integer("after", {0, 1000});
+        const auto names = http::event_names(context);
+        if (names.has_error())
+            co_return names.error();
+        auto feed = std::make_unique<ScriptedFeed>(self.script, after->value_or(0));
+        co_return http::event_stream_response(std::move(feed), turn, *names);
+    }
+    base::Result<conversation::TurnTicket> answer() const {
+        return refusal ? base::Result<conversation::TurnTicket>(*refusal)
+                       : base::Result<conversation::TurnTicket>(ticket);
     }
 };
 

@@ -1,6 +1,7 @@
 #include "http/access/stream_tokens.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <vector>
 
 using namespace atl::http;
 using namespace std::chrono_literals;
@@ -29,17 +30,46 @@ TEST_CASE("a token opens its own conversation with its own scope until it expire
     REQUIRE(principal.has_value());
     CHECK(principal->conversation_id == k_a);
     CHECK(principal->scope == Scope::read);
+    CHECK(principal->expires_at - clock.steady_now() == issued.expires_at - clock.wall_now());
     CHECK_FALSE(principal->user_id);
     CHECK_FALSE(principal->unrestricted());
     CHECK(tokens.verify(tokens.issue(k_a, Scope::chat, 300s).token, k_a)->scope == Scope::chat);
 
-    CHECK(tokens.verify(issued.token, k_b).error().code() == Errc::unauthorized);
+    CHECK(tokens.verify(issued.token, k_b).error().code() == Errc::token_mismatch);
     clock.now = issued.expires_at - 1ms;
     CHECK(tokens.verify(issued.token, k_a).has_value());
     clock.now = issued.expires_at;
     CHECK(tokens.verify(issued.token, k_a).error().code() == Errc::token_expired);
-    // The answer to a token of another conversation does not tell that it was ever good.
-    CHECK(tokens.verify(issued.token, k_b).error().code() == Errc::unauthorized);
+    CHECK(tokens.verify(issued.token, k_b).error().code() == Errc::token_mismatch);
+    CHECK(tokens.verify(issued.token, "").error().code() == Errc::token_mismatch);
+}
+
+TEST_CASE("a token for files, a terminal or a preview is one of a sandbox, and of no conversation") {
+    HeldClock clock;
+    const StreamTokens tokens(k_signing_key, clock);
+    for (const Scope scope : {Scope::files, Scope::terminal, Scope::preview}) {
+        const std::string token = tokens.issue(k_a, scope, 300s).token;
+        const auto principal = tokens.verify(token, k_a);
+        REQUIRE(principal.has_value());
+        CHECK(principal->scope == scope);
+        CHECK(principal->sandbox_id == k_a);
+        CHECK_FALSE(principal->conversation_id);
+        CHECK(principal->is_token());
+        CHECK_FALSE(principal->unrestricted());
+        CHECK(tokens.verify(token, k_b).error().code() == Errc::token_mismatch);
+        std::string other(token);
+        other.replace(other.find(scope_name(scope)), scope_name(scope).size(), "chat");
+        CHECK(tokens.verify(other, k_a).error().code() == Errc::unauthorized);
+    }
+}
+
+TEST_CASE("a scope opens itself, chat opens what read does, and a key opens everything") {
+    const std::vector all{Scope::chat, Scope::read, Scope::files, Scope::terminal, Scope::preview};
+    for (const Scope has : all)
+        for (const Scope needed : all)
+            CHECK(includes(has, needed) == (has == needed || (has == Scope::chat && needed == Scope::read)));
+    for (const Scope needed : all)
+        CHECK(includes(Scope::full, needed));
 }
 
 TEST_CASE("a token that was not signed here opens nothing, whatever was changed in it") {

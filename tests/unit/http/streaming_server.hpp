@@ -31,6 +31,7 @@ struct SourceScript {
     std::size_t step = 10;
     enum class End : std::uint8_t { finish, fail, fail_by_exception } end = End::finish;
     std::size_t reads = 0;
+    bool tells_end = false;
 };
 
 class ScriptedSource final : public http::BodySource {
@@ -48,6 +49,7 @@ class ScriptedSource final : public http::BodySource {
         left_.remove_prefix(count);
         co_return count;
     }
+    bool is_at_end() const override { return script_.tells_end && left_.empty(); }
 
   private:
     SourceScript& script_;
@@ -64,6 +66,7 @@ class StreamingRoutes {
         all.push_back({Method::post, "/echo", "echo", "", async_echo});
         all.push_back({Method::post, "/count", "count", "", bind(async_count)});
         all.push_back({Method::post, "/hold", "hold", "", bind(async_hold)});
+        all.push_back({Method::post, "/until", "until", "", bind(async_until)});
         all.push_back({Method::post, "/ignore", "ignore", "", async_ignore});
         all.push_back({Method::post, "/first", "first", "", async_first_byte});
         for (auto& route : all)
@@ -76,7 +79,9 @@ class StreamingRoutes {
     SourceScript script;                                  // of GET /scripted
     std::optional<std::uint64_t> promised;                // its length
     std::function<void(base::Result<std::string>)> held;  // of POST /hold
-    std::vector<base::Error> failures;                    // of reads by POST /count and /hold
+    std::vector<base::Error> failures;                    // of reads by POST /count, /hold and /until
+    bool is_over = false;                                 // nobody wants the rest of POST /until
+    std::function<void()> wake;                           // of its connection
     int begun = 0;                                        // handlers of /count
 
   private:
@@ -115,6 +120,11 @@ class StreamingRoutes {
         auto text = co_await context.async_reply<std::string>(start);
         if (text.has_error())
             co_return text.error();
+        co_return co_await async_count(self, context);
+    }
+    static Answer async_until(StreamingRoutes& self, http::RequestContext& context) {
+        context.body->give_up_if([&self] { return self.is_over; });
+        self.wake = context.waker();
         co_return co_await async_count(self, context);
     }
     static Answer async_ignore(http::RequestContext&) { co_return http::json_response(R"("ignored")"); }

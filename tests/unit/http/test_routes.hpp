@@ -71,7 +71,7 @@ class TestRoutes {
     void feed_stream(std::string payload) {
         feed.payloads.push_back(std::move(payload));
         if (feed.wake)
-            feed.wake(1);
+            feed.wake();
     }
 
     FedStream::Feed feed;                                  // of GET /stream

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "http/wire/wake_queue.hpp"
+#include "core/base/defer_queue.hpp"
 
 using namespace atl;
 using namespace std::chrono_literals;
@@ -50,7 +50,7 @@ TEST_CASE("Posted wakes come in their order, once each") {
     for (const std::size_t index : {2U, 0U, 2U, 1U, 0U})
         lab.events[index]->post();
     CHECK(lab.woken.empty());
-    CHECK(boost::asio::use_service<http::WakeQueue>(lab.loop).size() == 3);
+    CHECK(boost::asio::use_service<base::DeferQueue>(lab.loop).size() == 3);
     lab.loop.run();
     CHECK(lab.woken == std::vector<std::size_t>{2, 0, 1});
 }
@@ -66,26 +66,6 @@ TEST_CASE("Others have their turn between the wakes of many") {
     CHECK(lab.woken.size() == 20);
     CHECK(woken_before_other >= 1);
     CHECK(woken_before_other <= 2);
-}
-
-TEST_CASE("Who has asked goes before a crowd, and both before steps of long work, of which a turn has one") {
-    Lab lab(8);
-    lab.work = 300us;
-    for (const std::size_t step : {0U, 1U, 2U})
-        lab.events[step]->post(http::WakeLane::step);
-    for (const std::size_t listener : {3U, 4U, 5U})
-        lab.events[listener]->post(http::lane_among(50));
-    lab.events[6]->post(http::lane_among(1));
-    std::size_t woken_in_turn = 0;
-    boost::asio::post(lab.loop, [&] {
-        woken_in_turn = lab.woken.size();
-        lab.events[7]->post();
-        lab.events[2]->post();                      // no longer waits for its step
-        lab.events[4]->post(http::WakeLane::step);  // waits for less already
-    });
-    lab.loop.run();
-    CHECK(woken_in_turn == 3);
-    CHECK(lab.woken == std::vector<std::size_t>{6, 3, 0, 7, 4, 1, 2, 5});
 }
 
 TEST_CASE("A wake that nobody waits for is lost, and a posted one keeps its event alive") {

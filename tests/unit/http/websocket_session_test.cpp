@@ -94,6 +94,71 @@ TEST_CASE("A frame that is refused is answered with its reason and changes nothi
     CHECK(seq_of(client.next_text()) == 1);
 }
 
+TEST_CASE("A frame with an id is answered with it, whether it is accepted or refused") {
+    SocketServer server;
+    auto client = server.open();
+    const auto answer = [&](const std::string& text) {
+        client.send_text(text);
+        return Json::parse(client.next_text());
+    };
+    CHECK(answer(R"({"type":"message","content":"x","id":"m-1"})") ==
+          Json{{"type", "accepted"}, {"id", "m-1"}, {"turn", "t7"}, {"after", 41}});
+    CHECK(answer(R"({"type":"interrupt","id":-3})") ==
+          Json{{"type", "accepted"}, {"id", -3}, {"turn", "t7"}, {"after", 41}});
+    server.on_loop([&] {
+        // What is told to be accepted is stored.
+        CHECK(server.whens.back() == conversation::MessageReply::committed);
+        server.refusal = base::Error(base::Errc::turn_in_progress);
+    });
+    for (const char* text : {R"({"type":"message","content":"x","id":0})", R"({"type":"interrupt","id":0})",
+                             R"({"type":"dance","id":0})", R"({"id":0})", R"({"id":0,"type":"message"})"}) {
+        const Json refused = answer(text);
+        CHECK(refused["type"] == "rejected");
+        CHECK(refused["id"] == 0);
+        CHECK_FALSE(refused.contains("seq"));
+    }
+    CHECK(answer(R"({"type":"interrupt","id":0})")["code"] == "turn_in_progress");
+    CHECK(answer(R"({"type":"dance","id":"\u00e9\""})")["id"] == "\u00e9\"");
+    const std::size_t before = server.on_loop([&] { return server.contents.size(); });
+    for (const std::string& id : {std::string("null"), std::string("true"), std::string("1.5"),
+                                  std::string("\"\""), std::string("[1]"), std::string("{}"),
+                                  std::string("9007199254740992"), std::string("-9007199254740992"),
+                                  std::string("18446744073709551615"), '"' + std::string(129, 'i') + '"'}) {
+        const Json refused = answer(R"({"type":"message","content":"x","id":)" + id + "}");
+        INFO(id);
+        CHECK(refused["code"] == "invalid_field");
+        CHECK_FALSE(refused.contains("id"));
+    }
+    CHECK(server.on_loop([&] { return server.contents.size(); }) == before);
+    for (const std::string& id : {std::string("9007199254740991"), std::string("-9007199254740991"),
+                                  '"' + std::string(128, 'i') + '"'})
+        CHECK(answer(R"({"type":"interrupt","id":)" + id + "}")["id"] == Json::parse(id));
+}
+
+TEST_CASE("A frame without an id is accepted silently") {
+    SocketServer server;
+    auto client = server.open();
+    client.send_text(R"({"type":"message","content":"x"})");
+    client.send_text(R"({"type":"interrupt"})");
+    CHECK(server.eventually([&] { return server.interrupts == 1; }));
+    server.publish();
+    CHECK(seq_of(client.next_text()) == 1);
+    server.on_loop([&] { CHECK(server.whens.back() == conversation::MessageReply::at_once); });
+}
+
+TEST_CASE("A frame over the limit is refused with its id, unless it is long") {
+    SocketServer server;
+    auto client = server.open();
+    server.on_loop([&] { server.frames_left = 0; });
+    client.send_text(R"({"type":"message","content":"x","id":"one"})");
+    CHECK(rejection(client)["id"] == "one");
+    client.send_text(R"({"type":"message","content":")" + std::string(base::k_searched_frame_bytes, 'x') +
+                     R"(","id":"two"})");
+    CHECK_FALSE(rejection(client).contains("id"));
+    client.send_text("no json");
+    CHECK(rejection(client)["code"] == "too_many_requests");
+}
+
 TEST_CASE("A frame that is one too many is refused by name, and who goes on is cut off") {
     SocketServer server;
     auto client = server.open();

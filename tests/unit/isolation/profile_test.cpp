@@ -215,6 +215,30 @@ TEST_CASE("the host's layout tells links from folders and finds what /etc shows"
     CHECK(layout->resolv_conf == (root / "run/resolv.conf").string());
 }
 
+TEST_CASE("PATH inside holds the folders of the host's that are there, each once") {
+    const test::TempFolder root;
+    namespace fs = std::filesystem;
+    for (const char* name :
+         {"usr/bin", "usr/sbin", "usr/local/bin", "usr/games", "sbin", "opt/tool/bin", "home/me/bin"})
+        fs::create_directories(root / name);
+    fs::create_symlink("usr/bin", root / "bin");
+    fs::create_symlink(root / "opt/tool/bin", root / "usr/tool");
+    fs::create_symlink("bin", root / "usr/more");
+    test::write_text(root / "usr/file", "x");
+    const auto layout = isolation::probe_layout({"/usr/games"}, root.path());
+    REQUIRE(layout.has_value());
+    const auto inner = [&](std::string_view path) {
+        return isolation::inner_path(*layout, path, root.path());
+    };
+    CHECK(inner("/home/me/bin:/usr/local/bin:/usr/bin:/bin:/sbin:/opt/tool/bin") ==
+          "/usr/local/bin:/usr/bin:/bin:/sbin");
+    CHECK(inner("/usr/more:/usr/bin/:/usr/bin::/usr/bin:bin:.:/usr/none:/usr/file:/usr/tool:/usr/games") ==
+          "/usr/more:/usr/bin/:/usr/bin");
+    CHECK(inner("/usr/../opt/tool/bin:/usr/../usr/sbin") == "/usr/../usr/sbin");
+    for (const char* none : {"", ":", "/home/me/bin", "/usr/games", "relative"})
+        CHECK(inner(none) == "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+}
+
 TEST_CASE("a path to hide must exist and be one that is shown") {
     CHECK(isolation::probe_layout({"/usr/there-is-no-such-path"}).error().code() ==
           base::Errc::invalid_field);

@@ -62,6 +62,7 @@ Outcome run(Filters filters, const std::function<long()>& call) {
     REQUIRE(::pipe(ends) == 0);
     const pid_t child = ::fork();
     if (child == 0) {
+        ::signal(SIGSEGV, SIG_DFL);  // the test program's own handler would report
         ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
         for (auto* program : {&calls, &arguments}) {
             const sock_fprog loaded{static_cast<unsigned short>(program->size()), program->data()};
@@ -472,15 +473,21 @@ TEST_CASE("seccomp: which pages of a file are in memory is not told") {
 }
 
 #if defined(__x86_64__)
-TEST_CASE("seccomp: calls of a foreign ABI are fatal") {
+TEST_CASE("seccomp: calls of the 32-bit ABI are fatal") {
     const auto i386 = [] {
         long result = 20;  // getpid there
         asm volatile("int $0x80" : "+a"(result) : : "memory");
         return result;
     };
-    const auto x32 = [] { return ::syscall(0x4000'0000 + SYS_getpid); };
-    CHECK(run(Filters::off, i386).signal_number == 0);
+    const int unfiltered = run(Filters::off, i386).signal_number;
+    if (unfiltered == SIGSEGV)
+        SKIP("no 32-bit system calls on this machine");
+    CHECK(unfiltered == 0);
     CHECK(run(Filters::on, i386).signal_number == SIGSYS);
+}
+
+TEST_CASE("seccomp: calls of the x32 ABI are fatal") {
+    const auto x32 = [] { return ::syscall(0x4000'0000 + SYS_getpid); };
     CHECK(run(Filters::off, x32).signal_number == 0);
     CHECK(run(Filters::on, x32).signal_number == SIGSYS);
 }

@@ -1,8 +1,11 @@
 #include "core/isolation/uid_leases.hpp"
 
+#include <malloc.h>
+
 #include <catch2/catch_test_macros.hpp>
 #include <set>
 
+#include "core/isolation/uid_set.hpp"
 #include "fixture.hpp"
 
 namespace {
@@ -156,6 +159,69 @@ TEST_CASE("a uid that two sandboxes of an old database name is free only when bo
     CHECK_FALSE(leases->acquire().has_value());
     leases->release(uid);
     CHECK(leases->acquire().value() == uid);
+}
+
+TEST_CASE("a server whose instance id vanished leases no block twice, and says when none is left") {
+    const Host host;
+    const auto leases = host.server("a", "ia", 2, 4);
+    CHECK(leases->acquire().has_value());
+    std::filesystem::remove(host.folder / "a" / "instance-id");
+    std::set<std::uint32_t> seen;
+    for (int i = 0; i < 7; ++i)
+        CHECK(seen.insert(leases->acquire().value()).second);
+    CHECK(leases->acquire().error().code() == base::Errc::capacity);
+    leases->release(*seen.begin());
+    CHECK(leases->acquire().value() == *seen.begin());
+}
+
+TEST_CASE("a lease file that was removed under the server is made again, and its block is no new one") {
+    const Host host;
+    const auto leases = host.server("a", "ia", 2, 4);
+    std::set<std::uint32_t> seen;
+    for (int i = 0; i < 4; ++i)
+        CHECK(seen.insert(leases->acquire().value()).second);
+    std::filesystem::remove(host.folder / "leases/block-0");
+    for (int i = 0; i < 4; ++i)
+        CHECK(seen.insert(leases->acquire().value()).second);
+    CHECK(host.lease_files() == 2);
+    CHECK(leases->acquire().error().code() == base::Errc::capacity);
+}
+
+TEST_CASE("a million uids in use take little memory, and a free one is found at once") {
+    const Host host;
+    constexpr std::uint32_t k_used = 1'000'000;
+    const auto leases = host.server("a", "ia", 1, k_used + 2);
+    const std::size_t before = ::mallinfo2().uordblks;
+    for (std::uint32_t i = 0; i < k_used; ++i)
+        leases->adopt(base::k_first_host_uid + i);
+    CHECK(::mallinfo2().uordblks < before + 512UL * 1024);
+    CHECK(leases->acquire().value() == base::k_first_host_uid + k_used);
+    CHECK(leases->acquire().value() == base::k_first_host_uid + k_used + 1);
+    CHECK(leases->acquire().error().code() == base::Errc::capacity);
+    leases->release(base::k_first_host_uid + 123'456);
+    CHECK(leases->acquire().value() == base::k_first_host_uid + 123'456);
+}
+
+TEST_CASE("a set of uids finds the next one that is not in it") {
+    isolation::UidSet set;
+    CHECK(set.first_absent(7, 9) == 7);
+    CHECK(set.first_absent(9, 9) == 9);
+    for (std::uint32_t uid = 60; uid < 10'000; ++uid)
+        CHECK(set.insert(uid));
+    CHECK_FALSE(set.insert(4096));
+    CHECK(set.first_absent(0, 20'000) == 0);
+    CHECK(set.first_absent(60, 20'000) == 10'000);
+    CHECK(set.first_absent(9'999, 20'000) == 10'000);
+    CHECK(set.first_absent(60, 500) == 500);
+    set.erase(4095);
+    set.erase(4097);
+    CHECK(set.contains(4096));
+    CHECK_FALSE(set.contains(4095));
+    CHECK(set.first_absent(100, 20'000) == 4095);
+    CHECK(set.first_absent(4096, 20'000) == 4097);
+    CHECK(set.first_absent(4098, 4'294'967'295) == 10'000);
+    set.clear();
+    CHECK(set.first_absent(60, 20'000) == 60);
 }
 
 TEST_CASE("private uids are those that the user namespace maps, shared ones are the server's") {

@@ -1,0 +1,105 @@
+// mkdir, move, remove: what changes names and no content.
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <optional>
+
+#include "bridge/guest/files/file_entry.hpp"
+#include "bridge/guest/files/file_job.hpp"
+#include "bridge/protocol.hpp"
+// check-allow: layers this one is the guest's as much as the host's
+#include "fs-guard/tree_remover.hpp"
+
+namespace atl::guest {
+namespace {
+
+using fs_guard::Beneath;
+using fs_guard::LastLink;
+
+constexpr std::size_t k_entries_at_once = 200;
+
+bool is_same(const struct stat& a, const struct stat& b) {
+    return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+CallEnd reply_entry(Call& call, const FileJob& job, const std::string& path) {
+    const base::UniqueFd there = job.root.look(path, LastLink::itself);
+    struct stat about {};
+    if (!there || fstat(there.get(), &about) != 0)
+        return refuse_errno(path);
+    call.reply(entry_member(path, about, there.get()));
+    return {};
+}
+
+/// Of two names of one file rename(2) takes neither away: a move does.
+void remove_other_name(const Beneath::Place& from, const Beneath::Place& to) {
+    struct stat source {};
+    struct stat target {};
+    struct stat source_folder {};
+    struct stat target_folder {};
+    if (fstatat(from.directory.get(), from.name.c_str(), &source, AT_SYMLINK_NOFOLLOW) != 0 ||
+        fstatat(to.directory.get(), to.name.c_str(), &target, AT_SYMLINK_NOFOLLOW) != 0 ||
+        fstat(from.directory.get(), &source_folder) != 0 || fstat(to.directory.get(), &target_folder) != 0)
+        return;
+    const bool is_one_name = from.name == to.name && is_same(source_folder, target_folder);
+    if (is_same(source, target) && !is_one_name)
+        unlinkat(from.directory.get(), from.name.c_str(), 0);
+}
+
+}  // namespace
+
+Task<CallEnd> make_directory(Call& call, const FileJob& job) {
+    const std::string& path = job.request.path;
+    fs_guard::NewParents made(job.root);
+    const std::optional<Beneath::Place> place = job.root.make_place(path, &made);
+    if (!place || mkdirat(place->directory.get(), place->name.c_str(), 0777) != 0)
+        co_return refuse_errno(path);
+    made.keep();
+    co_return reply_entry(call, job, path);
+}
+
+Task<CallEnd> move_file(Call& call, const FileJob& job) {
+    const FileRequest& request = job.request;
+    const std::optional<Beneath::Place> from = job.root.place(request.path);
+    struct stat about {};
+    if (!from || fstatat(from->directory.get(), from->name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0)
+        co_return refuse_errno(request.path);
+    if (CallEnd end = check_conditions(request, entity_tag(about)); !end.is_good())
+        co_return end;
+    fs_guard::NewParents made(job.root);
+    const std::optional<Beneath::Place> to = job.root.make_place(request.to, &made);
+    const unsigned flags = request.overwrite ? 0 : RENAME_NOREPLACE;
+    if (!to || renameat2(from->directory.get(), from->name.c_str(), to->directory.get(), to->name.c_str(),
+                         flags) != 0)
+        co_return refuse_errno(request.to);
+    made.keep();
+    remove_other_name(*from, *to);
+    co_return reply_entry(call, job, request.to);
+}
+
+Task<CallEnd> remove_file(Call& call, const FileJob& job) {
+    const std::string& path = job.request.path;
+    const std::optional<Beneath::Place> place = job.root.place(path);
+    struct stat about {};
+    if (!place || fstatat(place->directory.get(), place->name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0)
+        co_return refuse_errno(path);
+    if (CallEnd end = check_conditions(job.request, entity_tag(about)); !end.is_good())
+        co_return end;
+    if (!S_ISDIR(about.st_mode) || !job.request.recursive) {
+        const int flags = S_ISDIR(about.st_mode) ? AT_REMOVEDIR : 0;
+        if (unlinkat(place->directory.get(), place->name.c_str(), flags) != 0)
+            co_return refuse_errno(path);
+        co_return CallEnd{};
+    }
+    fs_guard::TreeRemover remover;
+    remover.begin(place->directory.get(), place->name);
+    while (remover.step(k_entries_at_once))
+        co_await call.turn();
+    if (remover.error_number() != 0)
+        co_return refuse_errno(path, remover.error_number());
+    co_return CallEnd{};
+}
+
+}  // namespace atl::guest

@@ -1,0 +1,318 @@
+// copy: a file, a link as a link, or a directory with all that is in it. The copy is made beside its name and
+// gets that name when it is complete.
+#include <errno.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "bridge/guest/file_error.hpp"
+#include "bridge/guest/files/attributes.hpp"
+#include "bridge/guest/files/file_entry.hpp"
+#include "bridge/guest/files/file_job.hpp"
+#include "bridge/guest/files/folder.hpp"
+#include "bridge/guest/files/new_file.hpp"
+#include "bridge/protocol.hpp"
+
+namespace atl::guest {
+namespace {
+
+using fs_guard::Beneath;
+using fs_guard::LastLink;
+using Clock = std::chrono::steady_clock;
+
+constexpr mode_t k_mode_bits = 0777;
+constexpr std::size_t k_piece_bytes = 4UL * 1024 * 1024;
+constexpr std::size_t k_plain_piece_bytes = 64UL * 1024;
+constexpr std::size_t k_entries_at_once = 50;
+constexpr std::size_t k_most_levels = 64;  // two descriptors each
+constexpr std::chrono::milliseconds k_progress_interval{250};
+
+/// A copy under way. `failed` says where and why it stopped.
+struct Copy {
+    Call& call;
+    std::string_view path;  // asked for
+    std::uint64_t bytes = 0;
+    std::uint64_t entries = 0;
+    Clock::time_point told = Clock::now();
+    CallEnd failed{};
+    dev_t own_device = 0;  // of the new directory, which may lie in what is copied
+    ino_t own_inode = 0;
+
+    bool fail(int error_number) {
+        failed = refuse_errno(path, error_number);
+        return false;
+    }
+    bool fail() { return fail(errno); }
+};
+
+/// A directory that is copied, and its copy.
+struct Level {
+    Folder from;
+    base::UniqueFd to;
+    mode_t mode;
+};
+
+void tell_progress(Copy& copy) {
+    const auto now = Clock::now();
+    if (now - copy.told < k_progress_interval)
+        return;
+    copy.told = now;
+    copy.call.progress("{\"entries\":" + std::to_string(copy.entries) +
+                       ",\"bytes\":" + std::to_string(copy.bytes) + "}");
+}
+
+/// Bytes copied, 0 at the end, or -1 and errno.
+ssize_t copy_piece(int from, int to, std::uint64_t left) {
+    const ssize_t size =
+        copy_file_range(from, nullptr, to, nullptr, std::min<std::uint64_t>(left, k_piece_bytes), 0);
+    if (size >= 0 || (errno != EXDEV && errno != EINVAL && errno != EOPNOTSUPP && errno != ENOSYS))
+        return size;
+    const auto buffer = std::make_unique_for_overwrite<char[]>(k_plain_piece_bytes);
+    const ssize_t got = read(from, buffer.get(), std::min<std::uint64_t>(left, k_plain_piece_bytes));
+    if (got <= 0)
+        return got;
+    return write_all(to, {buffer.get(), static_cast<std::size_t>(got)}) ? got : -1;
+}
+
+/// Copies the bytes that the file has now. A file that grows meanwhile would be copied without end.
+Task<bool> copy_bytes(Copy& copy, int from, int to, off_t now) {
+    for (auto left = static_cast<std::uint64_t>(now); left > 0;) {
+        const ssize_t size = copy_piece(from, to, left);
+        if (size < 0)
+            co_return copy.fail();
+        if (size == 0)
+            co_return true;
+        left -= static_cast<std::uint64_t>(size);
+        copy.bytes += static_cast<std::uint64_t>(size);
+        tell_progress(copy);
+        co_await copy.call.turn();
+    }
+    co_return true;
+}
+
+/// A regular file, looked at before it is opened.
+base::UniqueFd open_source(int folder, const char* name, struct stat& about) {
+    const base::UniqueFd there(openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    if (!there || fstat(there.get(), &about) != 0)
+        return {};
+    if (!S_ISREG(about.st_mode)) {
+        errno = ENXIO;
+        return {};
+    }
+    return Beneath::reopen(there.get(), O_RDONLY);
+}
+
+Task<bool> copy_inner_file(Copy& copy, int from_folder, const char* name, int to_folder) {
+    struct stat about {};
+    const base::UniqueFd from = open_source(from_folder, name, about);
+    const base::UniqueFd to(
+        from ? openat(to_folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600) : -1);
+    if (!to)
+        co_return copy.fail();
+    auto copying = copy_bytes(copy, from.get(), to.get(), about.st_size);
+    if (!co_await copying)
+        co_return false;
+    const bool is_dressed =
+        copy_attributes(from.get(), to.get()) && fchmod(to.get(), about.st_mode & k_mode_bits) == 0;
+    co_return is_dressed || copy.fail();
+}
+
+bool copy_link(Copy& copy, int from_folder, const char* name, int to_folder, const char* as) {
+    char target[PATH_MAX];
+    const ssize_t size = readlinkat(from_folder, name, target, sizeof target - 1);
+    if (size < 0)
+        return copy.fail();
+    target[size] = '\0';
+    return symlinkat(target, to_folder, as) == 0 || copy.fail();
+}
+
+bool enter_folder(Copy& copy, std::vector<Level>& levels, const char* name, mode_t mode) {
+    const Level& above = levels.back();
+    if (levels.size() == k_most_levels)
+        return copy.fail(ENAMETOOLONG);
+    Level inner{open_folder(dirfd(above.from.get()), name), {}, mode};
+    if (!inner.from)
+        return copy.fail();
+    if (mkdirat(above.to.get(), name, 0700) != 0)
+        return copy.fail();
+    inner.to.reset(openat(above.to.get(), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!inner.to)
+        return copy.fail();
+    levels.push_back(std::move(inner));
+    return true;
+}
+
+/// One entry of the deepest level.
+Task<bool> copy_entry(Copy& copy, std::vector<Level>& levels, std::string name) {
+    const int from = dirfd(levels.back().from.get());
+    const int to = levels.back().to.get();
+    struct stat about {};
+    if (fstatat(from, name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0)
+        co_return errno == ENOENT || copy.fail();
+    const bool is_own = about.st_dev == copy.own_device && about.st_ino == copy.own_inode;
+    if (is_own || is_hidden_name(name))
+        co_return true;
+    ++copy.entries;
+    if (S_ISDIR(about.st_mode))
+        co_return enter_folder(copy, levels, name.c_str(), about.st_mode & k_mode_bits);
+    if (S_ISLNK(about.st_mode))
+        co_return copy_link(copy, from, name.c_str(), to, name.c_str());
+    if (!S_ISREG(about.st_mode)) {
+        copy.failed =
+            refuse_file(copy.path, "there is a FIFO, socket or device in it", bridge::refusal::not_a_file);
+        co_return false;
+    }
+    auto copying = copy_inner_file(copy, from, name.c_str(), to);
+    co_return co_await copying;
+}
+
+Task<bool> copy_levels(Copy& copy, Level top) {
+    std::vector<Level> levels;
+    levels.push_back(std::move(top));
+    std::size_t names = 0;
+    while (!levels.empty()) {
+        const char* const name = next_name(levels.back().from.get());
+        if (name == nullptr) {
+            // Only now: a directory that may not be written to is filled before it is that.
+            if (fchmod(levels.back().to.get(), levels.back().mode) != 0)
+                co_return copy.fail();
+            levels.pop_back();
+            continue;
+        }
+        auto copying = copy_entry(copy, levels, name);
+        if (!co_await copying)
+            co_return false;
+        tell_progress(copy);
+        if (++names % k_entries_at_once == 0)
+            co_await copy.call.turn();
+    }
+    co_return true;
+}
+
+bool is_same(const struct stat& a, const struct stat& b) {
+    return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/// Whether `folder` is the directory `outer`, or lies in it.
+bool lies_in(int root, int folder, const struct stat& outer) {
+    struct stat about {};
+    struct stat top {};
+    if (fstat(root, &top) != 0)
+        return false;
+    base::UniqueFd at(openat(folder, ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    while (at && fstat(at.get(), &about) == 0) {
+        if (is_same(about, outer))
+            return true;
+        if (is_same(about, top))
+            return false;
+        at.reset(openat(at.get(), "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    }
+    return false;
+}
+
+/// What is copied, and where to.
+struct Ends {
+    Beneath::Place from;
+    struct stat about;
+    Beneath::Place to;
+    Replace replace;
+};
+
+Task<bool> copy_folder(Copy& copy, const FileJob& job, const Ends& ends) {
+    const int to = ends.to.directory.get();
+    // No directory gives way, and none goes into itself.
+    if (faccessat(to, ends.to.name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        co_return copy.fail(EEXIST);
+    if (lies_in(job.root.fd(), to, ends.about))
+        co_return copy.fail(EINVAL);
+    Folder from = open_folder(ends.from.directory.get(), ends.from.name.c_str());
+    if (!from)
+        co_return copy.fail();
+    const std::string name = hidden_name();
+    if (mkdirat(to, name.c_str(), 0700) != 0)
+        co_return copy.fail();
+    HiddenName hidden(to, name);
+    Level top{std::move(from),
+              base::UniqueFd(openat(to, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)),
+              ends.about.st_mode & k_mode_bits};
+    struct stat own {};
+    if (!top.to || fstat(top.to.get(), &own) != 0)
+        co_return copy.fail();
+    copy.own_device = own.st_dev;
+    copy.own_inode = own.st_ino;
+    auto copying = copy_levels(copy, std::move(top));
+    if (!co_await copying)
+        co_return false;
+    co_return hidden.publish(ends.to.name, Replace::no) || copy.fail();
+}
+
+Task<bool> copy_regular(Copy& copy, const Ends& ends) {
+    struct stat about {};
+    const base::UniqueFd from = open_source(ends.from.directory.get(), ends.from.name.c_str(), about);
+    if (!from)
+        co_return copy.fail();
+    NewFile made(ends.to.directory.get());
+    if (!made.is_open())
+        co_return copy.fail();
+    auto copying = copy_bytes(copy, from.get(), made.fd(), about.st_size);
+    if (!co_await copying)
+        co_return false;
+    const bool is_there = copy_attributes(from.get(), made.fd()) &&
+                          made.publish(ends.to.name, about.st_mode & k_mode_bits, ends.replace);
+    co_return is_there || copy.fail();
+}
+
+bool copy_symlink(Copy& copy, const Ends& ends) {
+    const int to = ends.to.directory.get();
+    const std::string name = hidden_name();
+    if (!copy_link(copy, ends.from.directory.get(), ends.from.name.c_str(), to, name.c_str()))
+        return false;
+    HiddenName hidden(to, name);
+    return hidden.publish(ends.to.name, ends.replace) || copy.fail();
+}
+
+}  // namespace
+
+Task<CallEnd> copy_file(Call& call, const FileJob& job) {
+    const FileRequest& request = job.request;
+    std::optional<Beneath::Place> from = job.root.place(request.path);
+    struct stat about {};
+    if (!from || fstatat(from->directory.get(), from->name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0)
+        co_return refuse_errno(request.path);
+    if (CallEnd end = check_conditions(request, entity_tag(about)); !end.is_good())
+        co_return end;
+    if (!S_ISDIR(about.st_mode) && !S_ISLNK(about.st_mode) && !S_ISREG(about.st_mode))
+        co_return refuse_file(request.path, "a FIFO, socket or device", bridge::refusal::not_a_file);
+    fs_guard::NewParents made(job.root);
+    std::optional<Beneath::Place> to = job.root.make_place(request.to, &made);
+    if (!to)
+        co_return refuse_errno(request.to);
+    const Ends ends{std::move(*from), about, std::move(*to), request.overwrite ? Replace::yes : Replace::no};
+    Copy copy{call, request.to};
+    bool is_done = false;
+    if (S_ISDIR(about.st_mode)) {
+        auto copying = copy_folder(copy, job, ends);
+        is_done = co_await copying;
+    } else if (S_ISLNK(about.st_mode)) {
+        is_done = copy_symlink(copy, ends);
+    } else {
+        auto copying = copy_regular(copy, ends);
+        is_done = co_await copying;
+    }
+    if (!is_done)
+        co_return copy.failed;
+    made.keep();
+    const base::UniqueFd there = job.root.look(request.to, LastLink::itself);
+    if (!there || fstat(there.get(), &about) != 0)
+        co_return refuse_errno(request.to);
+    call.reply(entry_member(request.to, about, there.get()));
+    co_return CallEnd{};
+}
+
+}  // namespace atl::guest

@@ -1,0 +1,25 @@
+// `file`: a call about files of the workspace. The member `op` says which; what each does is in the file of
+// its family, file_job.hpp has the list. Paths in the command and in what comes back are path text
+// (core/base/path_text.hpp), relative to the workspace, and resolved beneath it by the kernel.
+#pragma once
+
+#include <list>
+#include <string>
+
+#include "bridge/guest/call.hpp"
+#include "bridge/guest/guest_command.hpp"
+
+namespace atl::guest {
+
+class FileCommand final : public GuestCommand {
+  public:
+    FileCommand(Loop& loop, const std::string& workspace) : loop_(loop), workspace_(workspace) {}
+    void begin(Connection& connection, Command& command) override;
+
+  private:
+    Loop& loop_;
+    const std::string& workspace_;
+    std::list<Call> calls_;  // bounded by the connections
+};
+
+}  // namespace atl::guest

@@ -1,0 +1,69 @@
+// One request for a file of the workspace, taken apart, and what all that answer one need.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "bridge/guest/call.hpp"
+// check-allow: layers this one is the guest's as much as the host's
+#include "fs-guard/beneath.hpp"
+
+namespace atl::guest {
+
+/// The members of a `file` command. Paths are bytes, relative to the workspace, unchecked.
+struct FileRequest {
+    std::string op;
+    std::string path;
+    std::string to;                       // move, copy
+    std::uint64_t offset = 0;             // read
+    std::optional<std::uint64_t> length;  // read: at most so many bytes; else to the end
+    std::string etag;                     // read: of the file as it must be; empty: of any
+    std::optional<mode_t> mode;           // write
+    std::string if_match;       // write, move, copy, remove: the field of that name; empty: there is none
+    std::string if_none_match;  // the same
+    std::uint64_t depth = 1;    // list: 1 is the directory's own entries
+    std::uint64_t limit = 0;    // list: of entries, 0: none; watch: of directories, 0: no bound of its own
+    std::string after;          // list: the path of the last entry of the page before
+    bool in_place = false;      // write
+    bool recursive = false;     // remove
+    bool overwrite = true;      // move, copy
+};
+
+struct FileJob {
+    FileJob(const std::string& workspace, FileRequest in_request)
+        : root(workspace), request(std::move(in_request)) {}
+
+    fs_guard::Beneath root;
+    FileRequest request;
+};
+
+/// Answers one op. `job` outlives the task.
+using FileWork = Task<CallEnd> (*)(Call& call, const FileJob& job);
+
+// The ops, each in the file of its family.
+Task<CallEnd> stat_file(Call& call, const FileJob& job);
+Task<CallEnd> read_file(Call& call, const FileJob& job);
+Task<CallEnd> write_file(Call& call, const FileJob& job);
+Task<CallEnd> list_files(Call& call, const FileJob& job);
+Task<CallEnd> make_directory(Call& call, const FileJob& job);
+Task<CallEnd> move_file(Call& call, const FileJob& job);
+Task<CallEnd> copy_file(Call& call, const FileJob& job);
+Task<CallEnd> remove_file(Call& call, const FileJob& job);
+Task<CallEnd> pack_files(Call& call, const FileJob& job);
+Task<CallEnd> unpack_files(Call& call, const FileJob& job);
+Task<CallEnd> watch_files(Call& call, const FileJob& job);
+
+/// How a file is named in sentences: its path text, cut.
+std::string told_name(std::string_view path);
+/// The refusal of the call from errno, about `path`.
+CallEnd refuse_errno(std::string_view path);
+CallEnd refuse_errno(std::string_view path, int error_number);
+CallEnd refuse_file(std::string_view path, std::string_view why, std::string_view code);
+/// Refuses unless the request's conditions hold for what has the tag `tag`; empty: nothing is there.
+CallEnd check_conditions(const FileRequest& request, std::string_view tag);
+
+}  // namespace atl::guest

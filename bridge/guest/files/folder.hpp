@@ -1,0 +1,41 @@
+// Reading a directory of any size, without following a link.
+#pragma once
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include <memory>
+
+// check-allow: layers header-only, so the guest still links nothing of the host's
+#include "core/base/unique_fd.hpp"
+
+namespace atl::guest {
+
+struct CloseFolder {
+    void operator()(DIR* stream) const { closedir(stream); }
+};
+using Folder = std::unique_ptr<DIR, CloseFolder>;
+
+/// Takes over `fd`, which is open for reading. Null, and errno.
+inline Folder read_folder(base::UniqueFd fd) {
+    Folder folder(fd ? fdopendir(fd.get()) : nullptr);
+    if (folder)
+        static_cast<void>(fd.release());
+    return folder;
+}
+
+/// The directory `name` in `parent`, never through a link. Null, and errno.
+inline Folder open_folder(int parent, const char* name) {
+    return read_folder(base::UniqueFd(openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)));
+}
+
+/// The next name but "." and ".."; null at the end.
+inline const char* next_name(DIR* folder) {
+    for (const dirent* entry = readdir(folder); entry != nullptr; entry = readdir(folder))
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+            return entry->d_name;
+    return nullptr;
+}
+
+}  // namespace atl::guest

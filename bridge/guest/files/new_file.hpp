@@ -1,0 +1,74 @@
+// Files, links and folders that are made beside the name that they get at the end, all at once: a program
+// that opens the name finds the old thing or the new one, complete. A file has no name until then, where the
+// file system can do that (open(2), O_TMPFILE); else, and every other thing, it has a hidden name in the same
+// directory. What is given up leaves nothing. Only a guest that is killed may leave a hidden name: the next
+// guest's lists leave those out and remove them.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+// check-allow: layers header-only, so the guest still links nothing of the host's
+#include "core/base/unique_fd.hpp"
+
+namespace atl::guest {
+
+/// A new hidden name. Nobody outside this process can guess it.
+std::string hidden_name();
+/// Whether a guest made this name, by its exact form: no client may make one.
+bool is_hidden_name(std::string_view name);
+/// Whether a part of this path is such a name.
+bool has_hidden_name(std::string_view path);
+/// Whether an earlier guest did.
+bool is_stale_name(std::string_view name);
+
+/// Whether what has the name already gives way.
+enum class Replace : std::uint8_t { yes, no };
+
+/// Something under a hidden name, removed with the object unless it was published. A folder is removed with
+/// all that is in it, in one go, which holds up the guest: so only a folder that a call gives up ends here.
+class HiddenName {
+  public:
+    /// `folder` must outlive this. The thing is made by the caller.
+    HiddenName(int folder, std::string name) : folder_(folder), name_(std::move(name)) {}
+    HiddenName(HiddenName&& other) noexcept;
+    HiddenName& operator=(HiddenName&&) = delete;
+    ~HiddenName();
+
+    const std::string& name() const noexcept { return name_; }
+    /// False, and errno as of rename(2); EEXIST: there is something, and it does not give way. Also where
+    /// `as` is a hard link of the same file, nothing is left of the hidden name.
+    bool publish(const std::string& as, Replace replace);
+
+  private:
+    int folder_ = -1;
+    std::string name_;  // empty: nothing to remove
+};
+
+class NewFile {
+  public:
+    /// Opens a new file in `folder`, which must outlive this. is_open() says whether; errno says why not.
+    explicit NewFile(int folder);
+    bool is_open() const noexcept { return static_cast<bool>(fd_); }
+    int fd() const noexcept { return fd_.get(); }
+
+    /// Writes all of `bytes`. False, and errno.
+    bool write(std::string_view bytes);
+    /// Gives it its mode and its name. Errors as of HiddenName::publish().
+    bool publish(const std::string& as, mode_t mode, Replace replace);
+
+  private:
+    int folder_;
+    base::UniqueFd fd_;
+    std::optional<HiddenName> hidden_;  // of a file that has a name already
+};
+
+/// Writes all of `bytes`. False, and errno.
+bool write_all(int fd, std::string_view bytes);
+
+}  // namespace atl::guest

@@ -1,0 +1,218 @@
+// pack: a file or a directory with all that is in it, as a tar archive behind the reply. Links are links,
+// hard links files of their own. FIFOs, sockets, devices, what may not be read and what is too deep are left
+// out.
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <memory>
+#include <vector>
+
+#include "bridge/guest/file_error.hpp"
+#include "bridge/guest/files/file_job.hpp"
+#include "bridge/guest/files/folder.hpp"
+#include "bridge/guest/files/new_file.hpp"
+#include "bridge/guest/files/tar.hpp"
+#include "bridge/protocol.hpp"
+
+namespace atl::guest {
+namespace {
+
+using fs_guard::Beneath;
+using fs_guard::LastLink;
+
+constexpr std::size_t k_piece_bytes = base::k_max_frame_bytes;
+constexpr std::size_t k_most_levels = 256;
+constexpr std::size_t k_names_at_once = 200;
+constexpr mode_t k_mode_bits = 0777;
+
+struct Level {
+    Folder folder;
+    std::string path;  // in the archive, with a slash at the end unless it is empty
+};
+
+/// An archive under way.
+struct Packing {
+    Call& call;
+    std::string text{};  // headers not sent yet
+    CallEnd failed{};
+
+    /// Leaves out a file that cannot be opened. False: the guest lacks descriptors or memory, so the archive
+    /// breaks off.
+    bool skip(const std::string& path, int error_number) {
+        const bool lacks_means = error_number == EMFILE || error_number == ENFILE || error_number == ENOMEM;
+        if (lacks_means)
+            failed = refuse_errno(path, error_number);
+        return !lacks_means;
+    }
+};
+
+TarEntry tar_entry(const std::string& path, const struct stat& about) {
+    TarEntry entry;
+    entry.path = path;
+    entry.mode = about.st_mode & k_mode_bits;
+    entry.mtime = about.st_mtim.tv_sec;
+    return entry;
+}
+
+Task<void> send_text(Packing& to) {
+    to.call.output(to.text);
+    to.text.clear();
+    co_await to.call.turn();
+    co_await to.call.room();
+}
+
+/// The header says how long it is: exactly so many bytes follow, zeros where the file has none any more.
+Task<void> send_content(Packing& to, int fd, std::uint64_t size) {
+    const auto buffer = std::make_unique_for_overwrite<char[]>(k_piece_bytes);
+    bool has_ended = false;
+    for (std::uint64_t left = size; left > 0;) {
+        const std::size_t wanted = std::min<std::uint64_t>(left, k_piece_bytes);
+        const ssize_t got = has_ended ? 0 : read(fd, buffer.get(), wanted);
+        has_ended = got <= 0;
+        const std::size_t added = has_ended ? wanted : static_cast<std::size_t>(got);
+        if (has_ended)
+            to.text.append(added, '\0');
+        else
+            to.text.append(buffer.get(), added);
+        left -= added;
+        if (to.text.size() >= k_piece_bytes) {
+            auto sending = send_text(to);
+            co_await sending;
+        }
+    }
+    append_tar_padding(to.text, size);
+}
+
+Task<void> pack_regular(Packing& to, const std::string& path, int fd, const struct stat& about) {
+    TarEntry entry = tar_entry(path, about);
+    entry.type = TarType::file;
+    entry.size = static_cast<std::uint64_t>(about.st_size);
+    append_tar_header(to.text, entry);
+    auto sending = send_content(to, fd, entry.size);
+    co_await sending;
+}
+
+bool pack_link(Packing& to, const std::string& path, int looked_at, const struct stat& about) {
+    char target[PATH_MAX];
+    const ssize_t size = readlinkat(looked_at, "", target, sizeof target);
+    if (size < 0)
+        return to.skip(path, errno);
+    TarEntry entry = tar_entry(path, about);
+    entry.type = TarType::symlink;
+    entry.target.assign(target, static_cast<std::size_t>(size));
+    append_tar_header(to.text, entry);
+    return true;
+}
+
+bool enter_folder(Packing& to, std::vector<Level>& levels, const std::string& path, int looked_at,
+                  const struct stat& about) {
+    if (levels.size() == k_most_levels)
+        return true;  // left out
+    Folder folder = read_folder(Beneath::reopen(looked_at, O_RDONLY | O_DIRECTORY));
+    if (!folder)
+        return to.skip(path, errno);
+    TarEntry entry = tar_entry(path + '/', about);
+    entry.type = TarType::directory;
+    append_tar_header(to.text, entry);
+    levels.push_back({std::move(folder), path + '/'});
+    return true;
+}
+
+/// What is open at `looked_at` (O_PATH).
+Task<bool> pack_entry(Packing& to, std::vector<Level>& levels, std::string path, base::UniqueFd looked_at) {
+    struct stat about {};
+    if (fstat(looked_at.get(), &about) != 0)
+        co_return to.skip(path, errno);
+    if (S_ISDIR(about.st_mode))
+        co_return enter_folder(to, levels, path, looked_at.get(), about);
+    if (S_ISLNK(about.st_mode))
+        co_return pack_link(to, path, looked_at.get(), about);
+    if (!S_ISREG(about.st_mode))
+        co_return true;
+    const base::UniqueFd fd = Beneath::reopen(looked_at.get(), O_RDONLY);
+    if (!fd || fstat(fd.get(), &about) != 0)
+        co_return to.skip(path, errno);
+    auto packing = pack_regular(to, path, fd.get(), about);
+    co_await packing;
+    co_return true;
+}
+
+Task<bool> pack_levels(Packing& to, std::vector<Level> levels) {
+    std::size_t names = 0;
+    while (!levels.empty()) {
+        Level& level = levels.back();
+        const char* const name = next_name(level.folder.get());
+        if (name == nullptr) {
+            levels.pop_back();
+            continue;
+        }
+        // Also what gives no output takes its time.
+        const std::string kept = name;
+        if (++names % k_names_at_once == 0)
+            co_await to.call.turn();
+        if (is_hidden_name(kept))
+            continue;
+        base::UniqueFd looked_at(
+            openat(dirfd(level.folder.get()), kept.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+        std::string path = level.path + kept;
+        if (!looked_at && to.skip(path, errno))
+            continue;
+        if (!looked_at)
+            co_return false;
+        auto packing = pack_entry(to, levels, std::move(path), std::move(looked_at));
+        if (!co_await packing)
+            co_return false;
+        if (to.text.size() >= k_piece_bytes) {
+            auto sending = send_text(to);
+            co_await sending;
+        }
+    }
+    co_return true;
+}
+
+std::string last_part(std::string_view path) {
+    return std::string(path.substr(path.rfind('/') + 1));
+}
+
+}  // namespace
+
+Task<CallEnd> pack_files(Call& call, const FileJob& job) {
+    const std::string& path = job.request.path;
+    base::UniqueFd start = job.root.look(path, LastLink::followed);
+    struct stat about {};
+    if (!start || fstat(start.get(), &about) != 0)
+        co_return refuse_errno(path);
+    Packing to{call};
+    std::vector<Level> levels;
+    base::UniqueFd file;  // if that is all
+    if (S_ISDIR(about.st_mode)) {
+        // Names in the archive begin below the directory that is asked for.
+        Folder folder = read_folder(Beneath::reopen(start.get(), O_RDONLY | O_DIRECTORY));
+        if (!folder)
+            co_return refuse_errno(path);
+        levels.push_back({std::move(folder), ""});
+    } else if (!S_ISREG(about.st_mode)) {
+        co_return refuse_file(path, "a FIFO, socket or device", bridge::refusal::not_a_file);
+    } else {
+        file = Beneath::reopen(start.get(), O_RDONLY);
+        if (!file || fstat(file.get(), &about) != 0)
+            co_return refuse_errno(path);
+    }
+    call.reply({});
+    if (file) {
+        const std::string name = last_part(path);
+        auto packing = pack_regular(to, name, file.get(), about);
+        co_await packing;
+    }
+    auto packing = pack_levels(to, std::move(levels));
+    if (!co_await packing)
+        co_return to.failed;
+    append_tar_end(to.text);
+    call.output(to.text);
+    co_return CallEnd{};
+}
+
+}  // namespace atl::guest

@@ -1,0 +1,445 @@
+// The program's realm: evaluated there before the program, on every engine, as `(post) => deliver`. Both carry JSON
+// text only (`post` and `deliver`), so that no object of the runner's realm is ever seen by the program. It takes the
+// primordials it uses, builds console, timers and codemode, and then hardens the realm. The runner takes the text of this
+// function (a file could not be read in deno): it may refer to nothing outside itself.
+export default function makeRealm(post, makeProxy) {
+    'use strict';
+    const G = globalThis;
+    // vm2 takes Proxy away: its runner lends a maker of proxies.
+    const NativeProxy = G.Proxy;
+    const AnyProxy = NativeProxy ?? function Proxy(target, handler) { return makeProxy(target, handler); };
+    const uncurry = Function.prototype.bind.bind(Function.prototype.call);
+    const { defineProperty, getOwnPropertyDescriptor, getOwnPropertyNames, getPrototypeOf } = Object;
+    const { freeze, create, keys, preventExtensions } = Object;
+    const { ownKeys, apply } = Reflect;
+    const { isArray } = Array;
+    const { stringify, parse } = JSON;
+    const { isFinite } = Number;
+    const P = Promise, E = Error, TE = TypeError, M = Map, S = Set, U8 = Uint8Array;
+    const str = String, BI = BigInt, D = Date, nan = NaN, inf = Infinity;
+    const then = uncurry(P.prototype.then);
+    const mapGet = uncurry(M.prototype.get), mapSet = uncurry(M.prototype.set), mapDelete = uncurry(M.prototype.delete);
+    const mapHas = uncurry(M.prototype.has), mapEach = uncurry(M.prototype.forEach), setEach = uncurry(S.prototype.forEach);
+    const setHas = uncurry(S.prototype.has), setAdd = uncurry(S.prototype.add), setDelete = uncurry(S.prototype.delete);
+    const iso = uncurry(D.prototype.toISOString), time = uncurry(D.prototype.getTime);
+    const has = uncurry(Object.prototype.hasOwnProperty);
+    const bufferOf = uncurry(getOwnPropertyDescriptor(getPrototypeOf(U8.prototype), 'buffer').get);
+    const offsetOf = uncurry(getOwnPropertyDescriptor(getPrototypeOf(U8.prototype), 'byteOffset').get);
+    const bytesOf = uncurry(getOwnPropertyDescriptor(getPrototypeOf(U8.prototype), 'byteLength').get);
+    const isView = ArrayBuffer.isView, AB = ArrayBuffer;
+    const abLength = uncurry(getOwnPropertyDescriptor(AB.prototype, 'byteLength').get);
+    const viewLength = uncurry(getOwnPropertyDescriptor(DataView.prototype, 'byteLength').get);
+    const viewOffset = uncurry(getOwnPropertyDescriptor(DataView.prototype, 'byteOffset').get);
+    const viewBuffer = uncurry(getOwnPropertyDescriptor(DataView.prototype, 'buffer').get);
+    const charCode = uncurry(str.prototype.charCodeAt), slice = uncurry(str.prototype.slice), indexOf = uncurry(str.prototype.indexOf);
+    const join = uncurry(Array.prototype.join), exec = uncurry(RegExp.prototype.exec), bigText = uncurry(BI.prototype.toString);
+    const MAX_DEPTH = 2000, ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
+    // Own data properties alone, whatever became of the prototypes.
+    const put = (object, key, value) => defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true });
+    const bare = (from) => {
+        const object = create(null);
+        for (let i = 0, names = keys(from); i < names.length; ++i) object[names[i]] = from[names[i]];
+        return object;
+    };
+    const send = (message) => post(stringify(bare(message)));
+
+    /** The length of `text` in UTF-8. */
+    function byteLength(text) {
+        let length = text.length;
+        if (exec(/[^\0-\x7f]/, text) === null) return length;
+        for (let i = 0, count = length; i < count; ++i) {
+            const code = charCode(text, i);
+            if (code > 0x7f) length += code > 0x7ff && (code < 0xd800 || code > 0xdfff) ? 2 : 1;
+        }
+        return length;
+    }
+    function base64(bytes) {
+        let text = '';
+        for (let i = 0; i < bytes.length; i += 3) {
+            const n = (bytes[i] << 16) | ((bytes[i + 1] ?? 0) << 8) | (bytes[i + 2] ?? 0);
+            text += ALPHABET[n >> 18] + ALPHABET[(n >> 12) & 63] + (i + 1 < bytes.length ? ALPHABET[(n >> 6) & 63] : '=') +
+                (i + 2 < bytes.length ? ALPHABET[n & 63] : '=');
+        }
+        return text;
+    }
+    function unbase64(text) {
+        while (text.length && text[text.length - 1] === '=') text = slice(text, 0, -1);
+        const bytes = new U8((text.length * 3) >> 2);
+        for (let i = 0, at = 0, bits = 0, n = 0; i < text.length; ++i) {
+            n = ((n << 6) | indexOf(ALPHABET, text[i])) & 0xffffff;
+            bits += 6;
+            if (bits >= 8) bytes[at++] = (n >> (bits -= 8)) & 255;
+        }
+        return bytes;
+    }
+    // The internal slot tells what an object is; its prototype and tags may lie.
+    const answers = (probe) => {
+        try { probe(); return true; } catch { return false; }
+    };
+    function bytes(value) {
+        if (answers(() => abLength(value))) return new U8(value);
+        if (!isView(value)) return undefined;
+        return answers(() => viewLength(value)) ? new U8(viewBuffer(value), viewOffset(value), viewLength(value))
+            : new U8(bufferOf(value), offsetOf(value), bytesOf(value));
+    }
+    const tag = (name, key, value) => {
+        const object = create(null);
+        object.$atoll = name;
+        if (key) object[key] = value;
+        return object;
+    };
+    /** `value` as JSON with tags. Throws a TypeError that names what cannot be told, and where. */
+    function encode(value, path, open, depth) {
+        switch (typeof value) {
+            case 'undefined': return tag('undefined');
+            case 'boolean': case 'string': return value;
+            case 'number':
+                return isFinite(value) && !(value === 0 && 1 / value < 0) ? value
+                    : tag('number', 'value', value !== value ? 'NaN' : value === 0 ? '-0' : value > 0 ? 'Infinity' : '-Infinity');
+            case 'bigint': return tag('bigint', 'value', bigText(value));
+            case 'function': throw new TE(`${path} is a function, which cannot leave the program`);
+            case 'symbol': throw new TE(`${path} is a symbol, which cannot leave the program`);
+        }
+        if (value === null) return null;
+        if (setHas(open, value)) throw new TE(`${path} is cyclic, which cannot leave the program`);
+        if (depth > MAX_DEPTH) throw new TE(`${path} is nested more than ${MAX_DEPTH} deep`);
+        setAdd(open, value);
+        const result = encodeObject(value, path, open, depth + 1);
+        setDelete(open, value);
+        return result;
+    }
+    function encodeList(list, length, path, open, depth) {
+        const result = [];
+        for (let i = 0; i < length; ++i) put(result, i, encode(list[i], `${path}[${i}]`, open, depth));
+        return result;
+    }
+    function encodeObject(value, path, open, depth) {
+        if (isArray(value)) return seal(encodeList(value, value.length, path, open, depth));
+        const raw = bytes(value);
+        if (raw) return tag('bytes', 'value', base64(raw));
+        if (answers(() => time(value))) {
+            const at = time(value);
+            return at === at ? tag('date', 'value', iso(value)) : tag('date', 'value', null);
+        }
+        if (answers(() => mapHas(value, 0))) {
+            const entries = [];
+            mapEach(value, (v, k) => put(entries, entries.length, seal([encode(k, `a key of ${path}`, open, depth),
+                encode(v, `an entry of ${path}`, open, depth)])));
+            return tag('map', 'entries', seal(entries));
+        }
+        if (answers(() => setHas(value, 0))) {
+            const values = [];
+            setEach(value, (v) => put(values, values.length, encode(v, `a member of ${path}`, open, depth)));
+            return tag('set', 'values', seal(values));
+        }
+        const result = create(null);
+        if (value instanceof E) {
+            result.name = str(value.name);
+            result.message = str(value.message);
+        }
+        for (let i = 0, names = keys(value); i < names.length; ++i) {
+            const one = value[names[i]];
+            put(result, names[i], encode(one, `${path}.${names[i]}`, open, depth));
+        }
+        return has(result, '$atoll') ? tag('object', 'value', result) : result;
+    }
+    // JSON.stringify asks arrays for toJSON along the prototypes.
+    const seal = (array) => defineProperty(array, 'toJSON', { value: undefined });
+
+    function decode(value) {
+        if (typeof value !== 'object' || value === null) return value;
+        if (isArray(value)) {
+            for (let i = 0; i < value.length; ++i) put(value, i, decode(value[i]));
+            return value;
+        }
+        if (!has(value, '$atoll')) return decodeFields(value);
+        switch (value.$atoll) {
+            case 'bigint': return BI(value.value);
+            case 'bytes': return unbase64(str(value.value));
+            case 'date': return new D(value.value ?? nan);
+            case 'undefined': return undefined;
+            case 'number': return value.value === 'NaN' ? nan : value.value === '-0' ? -0 : value.value === 'Infinity' ? inf : -inf;
+            case 'map': {
+                const map = new M();
+                for (let i = 0; i < value.entries.length; ++i) mapSet(map, decode(value.entries[i][0]), decode(value.entries[i][1]));
+                return map;
+            }
+            case 'set': {
+                const set = new S();
+                for (let i = 0; i < value.values.length; ++i) setAdd(set, decode(value.values[i]));
+                return set;
+            }
+            case 'object': return decodeFields(value.value);
+        }
+        return decodeFields(value);
+    }
+    function decodeFields(object) {
+        for (let i = 0, names = keys(object); i < names.length; ++i) put(object, names[i], decode(object[names[i]]));
+        return object;
+    }
+
+    // What console shows of a value; never throws.
+    function show(value, nested, open) {
+        try {
+            if (typeof value === 'string') return nested ? stringify(value) : value;
+            if (typeof value === 'bigint') return `${bigText(value)}n`;
+            if (typeof value === 'function') return '[function]';
+            if (typeof value !== 'object' || value === null) return value === 0 && 1 / value < 0 ? '-0' : str(value);
+            if (setHas(open, value)) return '[cyclic]';
+            if (value instanceof E) return describe(value);
+            setAdd(open, value);
+            const parts = [];
+            const add = (text) => put(parts, parts.length, text);
+            let text;
+            if (isArray(value)) {
+                for (let i = 0; i < value.length && i < 10000; ++i) add(show(value[i], true, open));
+                text = `[${join(parts, ', ')}]`;
+            } else if (answers(() => time(value))) {
+                text = iso(value);
+            } else if (answers(() => mapHas(value, 0))) {
+                mapEach(value, (v, k) => add(`${show(k, true, open)} => ${show(v, true, open)}`));
+                text = `Map {${join(parts, ', ')}}`;
+            } else if (answers(() => setHas(value, 0))) {
+                setEach(value, (v) => add(show(v, true, open)));
+                text = `Set {${join(parts, ', ')}}`;
+            } else {
+                for (let i = 0, names = keys(value); i < names.length; ++i) add(`${names[i]}: ${show(value[names[i]], true, open)}`);
+                text = `{${join(parts, ', ')}}`;
+            }
+            setDelete(open, value);
+            return text;
+        } catch {
+            return '[unprintable]';
+        }
+    }
+    /** Name, message and chain of causes of what was thrown; never throws. */
+    function describe(error) {
+        let text = '';
+        try {
+            for (let depth = 0; depth < 10; ++depth) {
+                if (typeof error !== 'object' || error === null || !(error instanceof E)) {
+                    text += show(error, false, new S());
+                    break;
+                }
+                text += `${str(error.name)}: ${str(error.message)}`;
+                if (!has(error, 'cause') || error.cause === undefined) break;
+                text += ' (cause: ';
+                error = error.cause;
+                if (depth === 9) text += '...';
+            }
+        } catch {
+            text += '[unprintable error]';
+        }
+        return slice(text, 0, 65536);
+    }
+    // Node and vm2 would make this text with functions of their own realm, whose errors the program could catch.
+    function stackText(error, frames) {
+        let text = describe(error);
+        for (let i = 0; i < frames.length && i < 10; ++i) {
+            if (frames[i].getFileName() === 'program.js') text += `\n    at program.js:${frames[i].getLineNumber()}`;
+        }
+        return text;
+    }
+    function lineOf(error) {
+        try {
+            const found = exec(/program\.js:(\d+)/, str(error.stack));
+            return found ? +found[1] : undefined;
+        } catch {
+            return undefined;
+        }
+    }
+
+    let limits, ended = false, nextCall = 1, nextTimer = 1;
+    const calls = new M(), timers = new M();
+    function end(message) {
+        if (ended) return;
+        ended = true;
+        send(bare(message));
+    }
+    const fail = (kind, error) => end({ type: 'result', error: bare({ kind, message: describe(error), line: lineOf(error) }) });
+    function finish(value) {
+        let encoded;
+        try {
+            if (value === undefined) return end({ type: 'result' });
+            encoded = encode(value, 'the result', new S(), 0);
+            const text = stringify(encoded);
+            if (byteLength(text) > limits.maxValueBytes) throw new TE(`the result has more than ${limits.maxValueBytes} bytes`);
+        } catch (error) {
+            return fail('runtime', error);
+        }
+        end({ type: 'result', value: encoded });
+    }
+
+    // console: one entry a call.
+    const console = create(null);
+    let logged = 0;
+    const levels = ['log', 'info', 'warn', 'error', 'debug'];
+    for (const level of levels) {
+        console[level] = (...values) => {
+            if (ended || logged > limits.maxLogBytes) return;
+            const parts = [];
+            for (let i = 0; i < values.length; ++i) put(parts, i, show(values[i], false, new S()));
+            let text = join(parts, ' ');
+            logged += byteLength(text);
+            if (logged > limits.maxLogBytes) text = `${slice(text, 0, 1000)} [the log is full]`;
+            send({ type: 'log', level, text });
+        };
+    }
+    const timer = (repeats) => (callback, delay, ...rest) => {
+        if (typeof callback !== 'function') throw new TE('a timer needs a function');
+        const id = nextTimer++, ms = +delay > 0 ? +delay : 0;
+        mapSet(timers, id, { callback, rest, repeats, ms });
+        send({ type: 'timer', id, ms });
+        return id;
+    };
+    const clear = (id) => { mapDelete(timers, id); };
+    const globals = {
+        console: freeze(console), setTimeout: timer(false), setInterval: timer(true), clearTimeout: clear, clearInterval: clear,
+        queueMicrotask: (callback) => { then(P.resolve(), callback); },
+    };
+
+    const codemode = create(null);
+    function tool(name) {
+        return (...values) => new P((resolve, reject) => {
+            if (ended) return reject(new E('the program has ended'));
+            if (nextCall > limits.maxCalls) return reject(new E(`more than ${limits.maxCalls} calls of tools`));
+            const args = seal(encodeList(values, values.length, 'an argument of ' + name, new S(), 0));
+            if (byteLength(stringify(args)) > limits.maxValueBytes) {
+                throw new TE(`the arguments of ${name} have more than ${limits.maxValueBytes} bytes`);
+            }
+            const id = nextCall++;
+            mapSet(calls, id, { resolve, reject });
+            send({ type: 'call', id, name, args });
+        });
+    }
+
+    // Data properties of prototypes become accessors whose setter defines an own property of the receiver: frozen
+    // prototypes alone would make `o.toString = ...` fail (the override mistake).
+    function harden(object) {
+        for (const key of ownKeys(object)) {
+            const found = getOwnPropertyDescriptor(object, key);
+            if (!found.configurable || !('value' in found)) continue;
+            const value = found.value;
+            if (key === 'constructor' || typeof value === 'function' || typeof value === 'string') {
+                defineProperty(object, key, {
+                    get: () => value,
+                    set(to) {
+                        if (this === object || this === null || (typeof this !== 'object' && typeof this !== 'function')) {
+                            throw new TE(`cannot change ${str(key)} of a built-in object`);
+                        }
+                        defineProperty(this, key, { value: to, writable: true, enumerable: true, configurable: true });
+                    },
+                    enumerable: found.enumerable, configurable: false,
+                });
+            }
+        }
+        freeze(object);
+    }
+    function blocked() { throw new TE('code generation from strings is not allowed'); }
+    function start(names) {
+        for (const name of names) {
+            defineProperty(codemode, name, { value: tool(name), enumerable: true });
+        }
+        const list = names.length ? join(names, ', ') : 'none';
+        const unknown = new AnyProxy(freeze(codemode), {
+            get(target, key) {
+                if (has(target, key)) return target[key];
+                if (typeof key === 'symbol' || key === 'then' || key === 'toJSON') return undefined;
+                return () => new P((_, reject) => reject(new E(`there is no tool ${str(key)}; there are: ${list}`)));
+            },
+        });
+        const kinds = [function () {}, async function () {}, function* () {}, async function* () {}];
+        for (const one of kinds) {
+            const prototype = getPrototypeOf(one);
+            const stand = function Function() { blocked(); };
+            defineProperty(stand, 'prototype', { value: prototype, writable: false });
+            defineProperty(prototype, 'constructor', { value: stand, writable: true, configurable: true });
+            if (prototype === Function.prototype) defineProperty(G, 'Function', { value: stand, writable: true, configurable: true });
+        }
+        defineProperty(G, 'eval', { value: function () { blocked(); }, writable: true, configurable: true });
+        for (const gone of ['WebAssembly', 'SharedArrayBuffer', 'Atomics', 'escape', 'unescape', 'VMError', 'Buffer', 'process', 'require',
+            'ShadowRealm', 'gc']) {
+            delete G[gone];
+        }
+        for (const name of keys(globals)) defineProperty(G, name, { value: globals[name], configurable: true });
+        defineProperty(G, 'codemode', { value: unknown, writable: false, configurable: false, enumerable: true });
+        try { delete E.captureStackTrace; delete E.prepareStackTrace; } catch { /* an engine without them */ }
+        try {
+            defineProperty(E, 'prepareStackTrace', { value: stackText });
+        } catch {
+            E.prepareStackTrace = stackText; // vm2's is an accessor that stays
+        }
+        const seen = new S();
+        const visit = (value) => {
+            if ((typeof value !== 'object' && typeof value !== 'function') || value === null || setHas(seen, value)) return;
+            if (value === G || value === unknown) return;
+            setAdd(seen, value);
+            visit(getPrototypeOf(value));
+            for (const key of ownKeys(value)) {
+                const found = getOwnPropertyDescriptor(value, key);
+                visit(found.value); visit(found.get); visit(found.set);
+            }
+            try { harden(value); } catch { /* an engine's own object that refuses: left as it is */ }
+        };
+        const iterators = [[][Symbol.iterator](), ''[Symbol.iterator](), new M()[Symbol.iterator](), new S()[Symbol.iterator](),
+            ''.matchAll(/x/g), (function* () {})(), (async function* () {})()];
+        for (const kind of kinds) visit(getPrototypeOf(kind));
+        for (const one of iterators) visit(getPrototypeOf(one));
+        for (const name of getOwnPropertyNames(G)) {
+            const found = getOwnPropertyDescriptor(G, name);
+            if ('value' in found) visit(found.value);
+            if (found.configurable) {
+                const kept = 'value' in found ? { value: found.value, writable: false } : {};
+                try {
+                    defineProperty(G, name, { enumerable: false, configurable: false, ...kept });
+                } catch { /* see visit */ }
+            }
+        }
+        try { preventExtensions(G); } catch { /* vm2: its global refuses; docs/code-mode.md */ }
+    }
+
+    function timerFired(id) {
+        const found = mapGet(timers, id);
+        if (!found || ended) return;
+        if (!found.repeats) mapDelete(timers, id);
+        try {
+            apply(found.callback, undefined, found.rest);
+        } catch (error) {
+            fail('runtime', error);
+        }
+        if (found.repeats && mapHas(timers, id)) send({ type: 'timer', id, ms: found.ms });
+    }
+    let refuseImport;
+    return function deliver(text, program) {
+        const message = parse(text);
+        switch (message.type) {
+            case 'start':
+                limits = message.limits;
+                start(message.tools);
+                refuseImport = () => new P((_, reject) => reject(new TE('import is not allowed')));
+                return undefined;
+            case 'run': {
+                let running;
+                try {
+                    if (!NativeProxy) program = program(AnyProxy);
+                    running = program(freeze(refuseImport));
+                } catch (error) {
+                    return fail('runtime', error);
+                }
+                then(running, finish, (error) => fail('runtime', error));
+                return undefined;
+            }
+            case 'timer': return timerFired(message.id);
+            case 'unhandled': return fail('runtime', new E(message.message));
+            case 'call_result': {
+                const call = mapGet(calls, message.id);
+                if (!call || ended) return undefined;
+                mapDelete(calls, message.id);
+                if (has(message, 'error')) call.reject(new E(str(message.error.message)));
+                else call.resolve(has(message, 'result') ? decode(message.result) : undefined);
+                return undefined;
+            }
+        }
+        return undefined;
+    };
+}

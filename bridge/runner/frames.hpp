@@ -1,0 +1,119 @@
+// The protocol between the server and a runner of code mode, as the host sees it: a big-endian u32, the
+// length, and so many bytes of JSON, an object. The runner says ready, is sent one start, then sends logs and
+// calls and exactly one result, its last frame. Everything else breaks the protocol, and the run ends as
+// `protocol`. Pure. Not here: the socket, time limits, the schemas of arguments. Hostile input: the program
+// may own the runner.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace atl::bridge::runner {
+
+inline constexpr std::size_t k_runner_frame_bytes = 4 * 1024 * 1024;
+inline constexpr std::size_t k_runner_header_bytes = 4;
+inline constexpr std::size_t k_runner_json_depth = 128;
+inline constexpr std::size_t k_open_calls = 32;
+inline constexpr std::size_t k_log_entry_bytes = 16;  // an empty entry costs memory too
+
+/// Appends the frame of `json`. False, and nothing is appended: it is longer than a frame may be.
+bool append_frame(std::string& out, std::string_view json);
+
+/// Cuts a stream of bytes into frames. Holds at most one frame and what was pushed last, if `next` is called
+/// until it has none after each push; nothing once `refused`.
+class FrameReader {
+  public:
+    void push(std::string_view bytes);
+    /// The JSON text of the next frame, if it is complete. None forever once `refused`.
+    std::optional<std::string> next();
+    /// A frame is empty or announced longer than k_runner_frame_bytes.
+    bool refused() const noexcept { return refused_; }
+    /// No part of a frame is held: the stream may end here.
+    bool is_between_frames() const noexcept { return !refused_ && held_.size() == read_; }
+
+  private:
+    std::string held_;
+    std::size_t read_ = 0;  // so many bytes of held_ were returned
+    bool refused_ = false;
+};
+
+struct Limits {
+    std::uint64_t max_calls = 100;
+    std::uint64_t max_value_bytes = 1024 * 1024;  // of a call's arguments, its answer and the result, as JSON
+    std::uint64_t max_log_bytes = 1024 * 1024;    // of all logs together, k_log_entry_bytes more for each
+};
+
+struct Start {
+    std::string run;
+    std::string nonce;
+    std::string language;
+    std::string code;
+    std::vector<std::string> tools;
+    Limits limits;
+};
+
+struct Ready {
+    std::string engine;
+    std::string version;
+};
+struct Log {
+    std::string level;  // log info warn error debug
+    std::string text;
+};
+struct Call {
+    std::uint64_t id = 0;
+    std::string name;
+    std::string args_json;  // an array
+};
+struct Failure {
+    std::string kind;  // syntax runtime memory denied protocol
+    std::string message;
+    std::optional<std::uint64_t> line;
+};
+struct Ended {
+    std::optional<std::string> value_json;  // none: undefined, or there is a failure
+    std::optional<Failure> failure;
+};
+struct Violation {
+    std::string reason;  // a short constant sentence: nothing of what the runner sent
+};
+
+using Received = std::variant<Ready, Log, Call, Ended, Violation>;
+
+/// What may come when, for one run. After a Violation every frame is one.
+class HostMachine {
+  public:
+    /// What the frame with this JSON text says.
+    Received receive(std::string_view json);
+    /// Appends the frame of start. False: not the time for it (ready has not come, or it was sent), too long,
+    /// or without a run or a nonce.
+    bool start(std::string& out, Start start);
+    /// Appends the answer to an open call. False: no such call is open (answered, never made, the run ended);
+    /// or `value_json` is not one JSON value, is deeper than k_runner_json_depth or longer than
+    /// max_value_bytes: the call then stays open.
+    bool answer(std::string& out, std::uint64_t id, std::string_view value_json);
+    bool answer_error(std::string& out, std::uint64_t id, std::string_view message);
+
+    std::size_t open_calls() const noexcept { return open_.size(); }
+    bool ended() const noexcept { return state_ == State::ended; }
+
+  private:
+    enum class State : std::uint8_t { starting, ready, running, ended, broken };
+
+    Received violation(const char* reason);
+    bool reply(std::string& out, std::uint64_t id, std::string_view key, std::string_view json);
+
+    State state_ = State::starting;
+    Start start_;
+    std::set<std::uint64_t> open_;
+    std::uint64_t last_call_ = 0;
+    std::uint64_t log_bytes_ = 0;
+};
+
+}  // namespace atl::bridge::runner

@@ -1,0 +1,47 @@
+// Tells that the kernel refused a process to the members of a group for their limit: a change of `max` in
+// pids.events. v2 announces it; on v1 it is looked at each second, as kernels from 6.11 on tell nobody there
+// (kernel/cgroup/pids.c). A group at its limit changes it with each fork that is tried, so after each telling
+// the watch rests.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "cgroup/limit_files.hpp"
+#include "core/base/clock.hpp"
+#include "core/isolation/fd_watch.hpp"
+#include "core/sandbox/ports.hpp"
+
+namespace atl::cgroup {
+
+class ProcessWatch {
+  public:
+    /// `folder` outlives this. Begins a moment later, off the path of a create. A kernel that cannot tell is
+    /// left unwatched.
+    ProcessWatch(const base::Executor& executor, base::Timers& timers, ControllerFolder folder,
+                 sandbox::ProcessWarning on_warning);
+    ~ProcessWatch();
+    ProcessWatch(const ProcessWatch&) = delete;
+    ProcessWatch& operator=(const ProcessWatch&) = delete;
+
+    /// Whether a process was refused since the start and less than one in base::k_crowded_share is free now.
+    bool is_crowded() const;
+
+  private:
+    void begin();
+    void await();
+    void look();
+    void rest(base::Millis time, std::function<void()> then);
+    std::uint64_t refused() const;
+
+    base::Executor executor_;
+    base::Timers& timers_;
+    ControllerFolder folder_;
+    sandbox::ProcessWarning on_warning_;
+    std::optional<isolation::FdWatch> events_;
+    std::uint64_t refused_ = 0;  // as pids.events counts
+    base::TimerId pause_ = 0;
+};
+
+}  // namespace atl::cgroup

@@ -1,0 +1,63 @@
+// The chat page: follows its conversation, shows every event once, and sends messages.
+import { Atoll } from '/client/index.js';
+
+const element = (id) => document.getElementById(id);
+
+/** Asks the backend. */
+async function ask(path, body = {}) {
+    const response = await fetch(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+    if (!response.ok) throw new Error(`${path}: ${response.status}`);
+    return response.json();
+}
+
+function add(parent, name, className, text = '') {
+    const added = document.createElement(name);
+    added.className = className;
+    // Text, never markup: it comes from an agent.
+    added.textContent = text;
+    parent.append(added);
+    return added;
+}
+
+const turns = new Map();
+
+function show({ type, turn, data }) {
+    if (type === 'turn_start') {
+        const section = add(element('turns'), 'section', 'turn');
+        add(section, 'p', 'question', typeof data.content === 'string' ? data.content : data.content.map(({ text }) => text).join('\n'));
+        turns.set(turn, { section, output: add(section, 'pre', 'output') });
+    }
+    const shown = turns.get(turn);
+    if (type === 'text_delta') shown?.output.append(data.delta);
+    else if (type === 'error') add(shown?.section ?? element('turns'), 'p', 'error', data.message);
+    else if (type === 'done') shown?.section.setAttribute('data-done', '');
+    shown?.section.scrollIntoView({ block: 'end' });
+}
+
+function tell(text) {
+    element('status').textContent = text;
+}
+
+const { conversationId, atollUrl } = await ask('/conversation');
+const atoll = new Atoll({ baseUrl: atollUrl, getToken: ({ conversationId: id }) => ask('/token', { conversationId: id }) });
+const conversation = atoll.conversation(conversationId);
+
+element('form').addEventListener('submit', (event) => {
+    event.preventDefault();
+    const content = element('message').value;
+    if (content === '') return;
+    element('message').value = '';
+    conversation.send(content).catch((error) => {
+        element('message').value ||= content;
+        tell(error.detail || error.message);
+    });
+});
+element('stop').addEventListener('click', () => conversation.interrupt().catch((error) => tell(error.detail || error.message)));
+
+try {
+    const onStatus = (status) => tell(status === 'live' ? 'live' : 'connecting');
+    for await (const event of conversation.follow({ onStatus })) show(event);
+    tell('This conversation is over.');
+} catch (error) {
+    tell(error.message);
+}

@@ -1,0 +1,74 @@
+// Who the client is: an API key in a header, or tokens for one conversation or sandbox, which are renewed when they expire.
+import { AtollError, connectionFailed } from './errors.js';
+import { throwIfAborted } from './waiting.js';
+
+const OWN_TOKEN_SECONDS = 3600;
+
+/** A part of the API that a token may open: `kind` is "conversations" or "sandboxes", `scope` what is done there. */
+export function subject(kind, id, scope) {
+    return { kind, id, scope };
+}
+
+export class Access {
+    #apiKey;
+    #getToken;
+    #canRenew;
+    #tokens = new Map();
+    #make;
+
+    /** `make(subject, seconds, signal)` asks the server for a token with the API key. */
+    constructor({ apiKey, token, getToken }, make) {
+        if ([apiKey, token ?? getToken].filter((each) => each !== undefined).length !== 1)
+            throw new TypeError('give either apiKey, or token or getToken');
+        this.#apiKey = apiKey;
+        this.#make = make;
+        this.#getToken = token === undefined ? getToken : () => token;
+        this.#canRenew = token === undefined;
+    }
+
+    get hasKey() {
+        return this.#apiKey !== undefined;
+    }
+
+    /** Whether there can be another token after one that was refused. */
+    canRenew(getToken) {
+        return this.#canRenew || getToken !== undefined;
+    }
+
+    headers() {
+        return this.hasKey ? { Authorization: `Bearer ${this.#apiKey}` } : {};
+    }
+
+    /** The token for a subject; `getToken` of a call goes before that of the client. Throws no_token where that fails. */
+    async token(about, { getToken = this.#getToken, signal } = {}) {
+        const name = `${about.kind}/${about.id}/${about.scope}`;
+        const kept = this.#tokens.get(name);
+        if (kept !== undefined) return kept;
+        throwIfAborted(signal);
+        const answer = getToken === undefined ? await this.#make(about, OWN_TOKEN_SECONDS, signal) : await ask(getToken, about, signal);
+        throwIfAborted(signal);
+        const token = typeof answer === 'string' ? answer : answer?.token;
+        if (typeof token !== 'string' || token === '') throw new AtollError({ code: 'no_token', detail: 'getToken returned no token' });
+        this.#tokens.set(name, token);
+        return token;
+    }
+
+    /** A token that the server refused is not used again. */
+    forget(about, token) {
+        const name = `${about.kind}/${about.id}/${about.scope}`;
+        if (token === undefined || this.#tokens.get(name) === token) this.#tokens.delete(name);
+    }
+}
+
+async function ask(getToken, { kind, id, scope }, signal) {
+    const owner = kind === 'sandboxes' ? { sandboxId: id } : { conversationId: id };
+    try {
+        return await getToken({ ...owner, scope, signal });
+    } catch (error) {
+        throwIfAborted(signal);
+        if (error instanceof AtollError) throw error;
+        // So fetch tells that the network is down.
+        if (error instanceof TypeError) throw connectionFailed(`getToken: ${error.message}`, error);
+        throw new AtollError({ code: 'no_token', detail: `getToken: ${error?.message ?? error}`, cause: error });
+    }
+}

@@ -1,0 +1,180 @@
+// Conversations: made, found and erased; and one of them, with its messages and events.
+import { Hub, uniqueId } from './asking.js';
+import { AtollError } from './errors.js';
+import { Follower } from './follow.js';
+import { pages } from './pages.js';
+import { Sandbox } from './sandbox.js';
+import { objectsOf } from './sse.js';
+import { conversationSubject } from './transport.js';
+import { Iteration } from './waiting.js';
+
+const ROUTE = '/v1/conversations';
+
+/** What one asks of the list, as the query has it: `metadata: {ticket: 17}` is `metadata.ticket=17`. */
+function filterOf({ metadata = {}, signal, ...filter }) {
+    for (const [name, value] of Object.entries(metadata)) filter[`metadata.${name}`] = value;
+    for (const [name, value] of Object.entries(filter)) if (value instanceof Date) filter[name] = value.toISOString();
+    return filter;
+}
+
+export class Conversations {
+    #transport;
+
+    constructor(transport) {
+        this.#transport = transport;
+        this.tokens = {
+            create: (id, { signal, ...form } = {}) => transport.json('POST', `${ROUTE}/${encodeURIComponent(id)}/tokens`, { json: form, signal }),
+        };
+    }
+    async create({ signal, idempotencyKey = uniqueId(), ...form } = {}) {
+        const headers = { 'Idempotency-Key': idempotencyKey };
+        const info = await this.#transport.json('POST', ROUTE, { json: form, headers, again: 'safe', signal });
+        return new Conversation(this.#transport, info.id, info);
+    }
+    async get(id, options = {}) {
+        return new Conversation(this.#transport, id).refresh(options);
+    }
+    list(options = {}) {
+        const make = (info) => new Conversation(this.#transport, info.id, info);
+        return pages(this.#transport, ROUTE, { query: filterOf(options), items: 'conversations', make, signal: options.signal });
+    }
+    update(id, changes, options = {}) {
+        return new Conversation(this.#transport, id).update(changes, options);
+    }
+    delete(id, options = {}) {
+        return new Conversation(this.#transport, id).delete(options);
+    }
+    eraseUser(userId, { signal } = {}) {
+        if (typeof userId !== 'string' || userId === '') throw new TypeError('eraseUser needs the id of a user');
+        return this.#transport.json('DELETE', ROUTE, { query: { userId }, signal });
+    }
+    transcript(id, options = {}) {
+        return new Conversation(this.#transport, id).transcript(options);
+    }
+}
+
+export class Conversation {
+    #transport;
+    #path;
+    #hub;
+    #sandbox = null;
+
+    constructor(transport, id, info = null) {
+        if (typeof id !== 'string' || id === '') throw new TypeError('a conversation needs its id');
+        this.#transport = transport;
+        this.#path = `${ROUTE}/${encodeURIComponent(id)}`;
+        this.#hub = new Hub((signal) => this.#keepSocket(signal));
+        this.id = id;
+        this.info = info;
+    }
+
+    /** Its sandbox; the id comes from `info`. */
+    get sandbox() {
+        const id = this.info?.sandboxId;
+        if (id === undefined) throw new TypeError('the sandbox is not known yet: refresh() first, or use atoll.sandbox(id)');
+        return (this.#sandbox ??= new Sandbox(this.#transport, id));
+    }
+
+    async refresh({ signal } = {}) {
+        return this.#told(await this.#transport.json('GET', this.#path, { signal }));
+    }
+    async update(changes, { signal } = {}) {
+        return this.#told(await this.#transport.json('PATCH', this.#path, { json: changes, signal }));
+    }
+    async delete({ signal } = {}) {
+        await this.#transport.json('DELETE', this.#path, { signal });
+    }
+    async pause({ mode, signal } = {}) {
+        return this.#told(await this.#transport.json('POST', `${this.#path}/pause`, { json: mode === undefined ? {} : { mode }, signal }));
+    }
+    async resume({ signal } = {}) {
+        return this.#told(await this.#transport.json('POST', `${this.#path}/resume`, { signal }));
+    }
+    async interrupt({ signal } = {}) {
+        if (this.#transport.access.hasKey) this.#told(await this.#transport.json('POST', `${this.#path}/interrupt`, { signal }));
+        else await this.#hub.ask({ type: 'interrupt' }, { signal });
+        return this;
+    }
+    createToken({ signal, ...form } = {}) {
+        return this.#transport.json('POST', `${this.#path}/tokens`, { json: form, signal });
+    }
+    async transcript({ format, signal } = {}) {
+        const response = await this.#transport.request('GET', `${this.#path}/transcript`, { about: conversationSubject(this.id), query: { format }, signal });
+        return this.#transport.whole(response.text(), signal);
+    }
+
+    async send(content, { idempotencyKey = uniqueId(), signal } = {}) {
+        if (!this.#transport.access.hasKey) {
+            const { turn, after } = await this.#hub.ask({ type: 'message', content, idempotencyKey }, { signal });
+            return { turn, after };
+        }
+        const headers = { 'Idempotency-Key': idempotencyKey };
+        return this.#transport.json('POST', `${this.#path}/messages`, { json: { content }, headers, again: 'safe', signal });
+    }
+
+    stream(content, { idempotencyKey = uniqueId(), signal, ...options } = {}) {
+        return new Iteration((inner) => this.#turnEvents(content, idempotencyKey, options, inner), signal);
+    }
+
+    follow({ signal, ...options } = {}) {
+        let follower = null;
+        const start = (inner) => {
+            follower = this.#follower(options);
+            return follower.events(inner);
+        };
+        const iteration = new Iteration(start, signal);
+        Object.defineProperty(iteration, 'after', { get: () => follower?.after ?? options.after ?? 0, enumerable: true });
+        return iteration;
+    }
+
+    #follower(options) {
+        const { hasKey } = this.#transport.access;
+        const byDefault = hasKey || typeof this.#transport.WebSocket !== 'function' ? 'sse' : 'websocket';
+        return new Follower(this.#transport, this.#path, this.id, { ...options, transport: options.transport ?? byDefault }, this.#hub);
+    }
+
+    async #keepSocket(signal) {
+        const events = this.#follower({ transport: 'websocket', after: this.#hub.seen, onGap() {} });
+        for await (const event of new Iteration((inner) => events.events(inner), signal)) void event;
+    }
+
+    /** The events of the turn that `content` starts, until `done`; over another connection where the first one breaks. */
+    async *#turnEvents(content, idempotencyKey, options, signal) {
+        let after = null;
+        let turn = null;
+        if (this.#transport.access.hasKey) {
+            try {
+                for await (const event of this.#postForEvents(content, idempotencyKey, signal)) {
+                    ({ seq: after, turn } = event);
+                    yield event;
+                    if (event.type === 'done') return;
+                }
+            } catch (error) {
+                if (!(error instanceof AtollError) || error.status !== 0 || error.code === 'conversation_ended') throw error;
+            }
+        }
+        // The same key: this starts nothing where the turn has been started.
+        if (turn === null) ({ turn, after } = await this.send(content, { idempotencyKey, signal }));
+        for await (const event of this.follow({ ...options, after, signal })) {
+            if (event.turn !== turn) continue;
+            yield event;
+            if (event.type === 'done') return;
+        }
+        throw new AtollError({ code: 'conversation_ended', detail: 'The conversation was removed before its turn was over.' });
+    }
+
+    async *#postForEvents(content, idempotencyKey, signal) {
+        const response = await this.#transport.request('POST', `${this.#path}/messages`, {
+            json: { content }, headers: { 'Idempotency-Key': idempotencyKey }, accept: 'text/event-stream', again: 'safe', signal,
+        });
+        for await (const event of objectsOf(response, { silenceMs: this.#transport.silenceMs, signal })) {
+            if (event.type === 'stream_closed') throw new AtollError(event);
+            yield event;
+        }
+    }
+
+    #told(info) {
+        this.info = info;
+        return this;
+    }
+}

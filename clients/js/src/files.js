@@ -1,0 +1,150 @@
+// The files of a sandbox's workspace.
+import { AtollError } from './errors.js';
+import { pages } from './pages.js';
+import { objectsOf } from './sse.js';
+import { filesSubject } from './transport.js';
+import { Backoff, Iteration, pause, throwIfAborted } from './waiting.js';
+
+const WORKSPACE = '/workspace';
+const isNode = typeof globalThis.process?.versions?.node === 'string';
+
+/**
+ * A path as the route takes it, relative to the workspace: everything is percent-encoded but escapes (%XX) that are there, so
+ * that the `path` of a listed entry can be used as it is. A file that is named `a%41` is `a%2541`. `..` is refused: a browser
+ * and Node would shorten the address before they send it.
+ */
+export function encodePath(path) {
+    let tail = path;
+    if (path === WORKSPACE || path.startsWith(`${WORKSPACE}/`)) tail = path.slice(WORKSPACE.length + 1);
+    else if (path.startsWith('/')) throw new AtollError({ code: 'invalid_path', detail: `${path} is not below ${WORKSPACE}` });
+    const parts = tail.split('/').filter((part) => part !== '' && !/^(\.|%2e)$/i.test(part));
+    if (parts.some((part) => /^(\.|%2e){2}$/i.test(part))) throw new AtollError({ code: 'invalid_path', detail: `${path} has a part that is ".."` });
+    return parts.map((part) => part.replace(/(%[0-9A-Fa-f]{2})|((?:(?!%[0-9A-Fa-f]{2})[^])+)/g, (_, escape, rest) => escape ?? encodeURIComponent(rest))).join('/');
+}
+
+/** A body that fetch takes here. Node sends any stream; a browser mostly does not, so there it is collected first. */
+async function bodyOf(data) {
+    const isIterable = typeof data?.[Symbol.asyncIterator] === 'function';
+    if (typeof data?.getReader !== 'function' && !isIterable) return data;
+    const stream = typeof data.getReader === 'function' ? data : streamOf(data);
+    return isNode ? stream : new Response(stream).blob();
+}
+
+function streamOf(iterable) {
+    const iterator = iterable[Symbol.asyncIterator]();
+    return new ReadableStream({
+        async pull(controller) {
+            const { value, done } = await iterator.next();
+            if (done) controller.close();
+            else controller.enqueue(typeof value === 'string' ? new TextEncoder().encode(value) : value);
+        },
+        async cancel() {
+            await iterator.return?.();
+        },
+    });
+}
+
+export class Files {
+    #transport;
+    #path;
+    #about;
+
+    constructor(transport, path, id) {
+        this.#transport = transport;
+        this.#path = path;
+        this.#about = filesSubject(id);
+    }
+
+    /** A request for one path. */
+    #request(method, path, options) {
+        return this.#transport.request(method, `${this.#path}/files/${encodePath(path)}`, { about: method === 'GET' ? this.#about : undefined, ...options });
+    }
+    async #json(method, path, options) {
+        const response = await this.#request(method, path, options);
+        const text = await this.#transport.whole(response.text(), options.signal);
+        return text === '' ? null : JSON.parse(text);
+    }
+
+    async #get(path, { range, signal } = {}) {
+        const headers = range === undefined ? {} : { Range: `bytes=${range.start ?? 0}-${range.end === undefined ? '' : range.end - 1}` };
+        return this.#request('GET', path, { headers, signal });
+    }
+    async read(path, options = {}) {
+        const response = await this.#get(path, options);
+        return new Uint8Array(await this.#transport.whole(response.arrayBuffer(), options.signal));
+    }
+    async readText(path, options = {}) {
+        return new TextDecoder().decode(await this.read(path, options));
+    }
+    async readStream(path, options = {}) {
+        return (await this.#get(path, options)).body;
+    }
+    async write(path, data, { mode, inplace, ifMatch, ifNoneMatch, signal } = {}) {
+        const headers = {};
+        if (ifMatch !== undefined) headers['If-Match'] = ifMatch;
+        if (ifNoneMatch !== undefined) headers['If-None-Match'] = ifNoneMatch;
+        const query = { mode: typeof mode === 'number' ? `0${mode.toString(8)}` : mode, inplace: inplace ? 1 : undefined };
+        return this.#json('PUT', path, { headers, query, body: await bodyOf(data), signal });
+    }
+    list(path = '', { depth, limit, signal } = {}) {
+        const query = { list: 1, depth, limit };
+        return pages(this.#transport, `${this.#path}/files/${encodePath(path)}`, { query, items: 'entries', about: this.#about, signal });
+    }
+    stat(path, { signal } = {}) {
+        return this.#json('GET', path, { query: { stat: 1 }, signal });
+    }
+    mkdir(path, { signal } = {}) {
+        return this.#json('POST', path, { json: { op: 'mkdir' }, signal });
+    }
+    move(path, to, { overwrite, signal } = {}) {
+        return this.#json('POST', path, { json: { op: 'move', to, overwrite }, signal });
+    }
+    copy(path, to, { overwrite, signal } = {}) {
+        return this.#json('POST', path, { json: { op: 'copy', to, overwrite }, signal });
+    }
+    async remove(path, { recursive = false, signal } = {}) {
+        await this.#json('DELETE', path, { query: { recursive: recursive ? 1 : undefined }, signal });
+    }
+    async archive({ path, signal } = {}) {
+        const response = await this.#transport.request('GET', `${this.#path}/archive`, { about: this.#about, query: { path }, signal });
+        return response.body;
+    }
+    async unpack(data, { path, signal } = {}) {
+        const headers = { 'Content-Type': 'application/x-tar' };
+        return this.#transport.json('PUT', `${this.#path}/archive`, { headers, query: { path }, body: await bodyOf(data), signal });
+    }
+
+    watch({ path, recursive, signal } = {}) {
+        const query = { path, recursive: recursive === false ? 0 : undefined };
+        return new Iteration((inner) => this.#changes(query, inner), signal);
+    }
+
+    /** Changes are not numbered: where a watch has started anew, some were missed. */
+    async *#changes(query, signal) {
+        const backoff = new Backoff();
+        for (let isAgain = false; ; isAgain = true) {
+            let error;
+            try {
+                const response = await this.#transport.request('GET', `${this.#path}/watch`, { about: this.#about, query, accept: 'text/event-stream', again: 'never', signal });
+                backoff.connected();
+                for await (const change of objectsOf(response, { silenceMs: this.#transport.silenceMs, signal })) {
+                    if (change.type === 'stream_closed') throw new AtollError(change);
+                    backoff.succeeded();
+                    yield isAgain && change.type === 'started' ? { type: 'rescan' } : change;
+                }
+            } catch (thrown) {
+                error = thrown;
+            }
+            throwIfAborted(signal);
+            if (error !== undefined && !isPassing(error)) throw error;
+            if (error?.code === 'token_expired') this.#transport.access.forget(this.#about);
+            await pause(error?.code === 'token_expired' ? 0 : backoff.next(error?.retryAfter), signal);
+        }
+    }
+}
+
+function isPassing(error) {
+    if (!(error instanceof AtollError)) return false;
+    if (error.code === 'not_found' || error.code === 'conversation_ended') return false;
+    return error.status === 0 || error.status === 429 || error.status >= 500;
+}

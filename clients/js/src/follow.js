@@ -1,0 +1,140 @@
+// The events of a conversation, each once and in order, over connections that break, servers that end and tokens that expire.
+import { AtollError } from './errors.js';
+import { objectsOf } from './sse.js';
+import { conversationSubject } from './transport.js';
+import { Backoff, pause, throwIfAborted } from './waiting.js';
+
+const MOST_REFUSED_TOKENS = 4; // in a row
+const FATAL = new Set(['token_mismatch', 'protocol_error', 'invalid_answer']);
+const OVER = new Set(['conversation_ended', 'not_found']);
+
+/** Whether to connect again after `error`, rather than to give up. */
+function isPassing(error) {
+    if (!(error instanceof AtollError) || FATAL.has(error.code)) return false;
+    return error.status === 0 || error.status === 408 || error.status === 429 || error.status >= 500;
+}
+
+/** Follows one conversation. `hub` (asking.js) sends messages over its WebSockets. */
+export class Follower {
+    #transport;
+    #path;
+    #about;
+    #options;
+    #hub;
+    #backoff = new Backoff();
+    #refusedTokens = 0;
+    #wasConnected = false;
+    #isGap = false;
+    #lost = 0;
+
+    constructor(transport, path, id, options, hub) {
+        this.#transport = transport;
+        this.#path = path;
+        this.#about = conversationSubject(id);
+        this.#options = options;
+        this.#hub = hub;
+        this.after = options.after ?? 0;
+    }
+
+    /** Yields events until the conversation is removed. Throws what cannot be cured by connecting again. */
+    async *events(signal) {
+        const connect = this.#options.transport === 'websocket' ? this.#overSocket : this.#overFetch;
+        for (;;) {
+            let error;
+            try {
+                for await (const event of connect.call(this, signal)) {
+                    if (this.#accept(event)) yield event;
+                }
+                error = new AtollError({ code: 'connection_failed', detail: 'the stream ended' });
+            } catch (thrown) {
+                error = thrown;
+            }
+            throwIfAborted(signal);
+            if (error.code === 'conversation_ended' || (error.code === 'not_found' && this.#wasConnected)) return;
+            const delayMs = this.#judge(error);
+            this.#options.onStatus?.('waiting', { code: error.code ?? 'connection_failed', detail: error.detail ?? String(error), delayMs });
+            if (delayMs > 0) await pause(delayMs, signal);
+        }
+    }
+
+    #accept(event) {
+        if (event.seq <= this.after) return false;
+        if (this.#isGap) this.#options.onGap({ after: this.#lost, next: event.seq });
+        this.#isGap = false;
+        this.#backoff.succeeded();
+        this.#refusedTokens = 0;
+        this.after = event.seq;
+        if (this.#hub.seen < event.seq) this.#hub.seen = event.seq;
+        return true;
+    }
+
+    /** Milliseconds until the next attempt; throws the error if there is to be none. */
+    #judge(error) {
+        if (OVER.has(error.code)) throw error;
+        if (error.code === 'seq_expired') {
+            if (this.#options.onGap === undefined) throw error;
+            this.#isGap = true;
+            this.#lost = this.after;
+            this.after = 0;
+            return 0;
+        }
+        if (this.#isAboutToken(error)) {
+            if (!this.#transport.access.canRenew(this.#options.getToken)) throw error;
+            this.#transport.access.forget(this.#about);
+            if (this.#refusedTokens++ === 0) return 0;
+            if (this.#refusedTokens > MOST_REFUSED_TOKENS) throw error;
+        } else if (!isPassing(error)) {
+            throw error;
+        }
+        return this.#backoff.next(error.retryAfter);
+    }
+
+    #isAboutToken({ code }) {
+        if (code !== 'unauthorized') return code === 'token_expired' || code === 'no_token';
+        return !this.#transport.access.hasKey || this.#options.getToken !== undefined;
+    }
+
+    #connected() {
+        this.#wasConnected = true;
+        this.#backoff.connected();
+        this.#options.onStatus?.('live', {});
+    }
+
+    async *#overFetch(signal) {
+        const { getToken } = this.#options;
+        const response = await this.#transport.request('GET', `${this.#path}/events`, {
+            about: this.#about, query: { after: this.after }, accept: 'text/event-stream', again: 'never', getToken, signal,
+        });
+        this.#connected();
+        for await (const event of objectsOf(response, { silenceMs: this.#transport.silenceMs, signal })) {
+            if (event.type === 'stream_closed') throw new AtollError(event);
+            yield event;
+        }
+    }
+
+    async *#overSocket(signal) {
+        const options = { about: this.#about, query: { after: this.after }, getToken: this.#options.getToken, signal };
+        const socket = await this.#transport.openSocket(`${this.#path}/ws`, options, {
+            filter: (data) => this.#hub.take(data),
+            onOpen: (opened) => {
+                this.#connected();
+                this.#hub.add(opened);
+            },
+        });
+        const abort = () => socket.close();
+        if (signal.aborted) abort();
+        signal.addEventListener('abort', abort);
+        socket.onEnd = () => this.#hub.remove(socket);
+        try {
+            for (;;) {
+                const { data, end } = await socket.next();
+                throwIfAborted(signal);
+                if (end !== undefined) throw await this.#transport.whyRefused(socket, end, `${this.#path}/events`, { ...options, query: { ...options.query, limit: 1 } });
+                yield JSON.parse(data);
+            }
+        } finally {
+            signal.removeEventListener('abort', abort);
+            socket.close();
+        }
+    }
+}

@@ -1,0 +1,548 @@
+// The types of the client. Every call throws AtollError, or the reason of its `signal` once that is aborted.
+
+/** What is told of an error by the server (docs/errors.md) or, with status 0, by the client or the end of a stream. */
+export class AtollError extends Error {
+    constructor(told: {
+        status?: number; code: string; detail?: string; pointer?: string | null; requestId?: string | null; retryAfter?: number | null; cause?: unknown;
+    });
+    /** The status of the answer; 0: there was none. */
+    readonly status: number;
+    /** A stable word: of docs/errors.md, or `connection_failed`, `invalid_answer`, `invalid_path`, `no_token`, `protocol_error`. */
+    readonly code: string;
+    /** For people: what is wrong and what to do. May change. */
+    readonly detail: string;
+    /** The JSON pointer of the member of the body that is at fault. */
+    readonly pointer: string | null;
+    /** Names the request in the server's log. */
+    readonly requestId: string | null;
+    /** Seconds after which to try again. */
+    readonly retryAfter: number | null;
+}
+
+export interface Cancellable {
+    signal?: AbortSignal | undefined;
+}
+
+/** What a token is wanted for. */
+export interface TokenRequest {
+    conversationId?: string;
+    sandboxId?: string;
+    scope: 'chat' | 'files' | 'terminal';
+    signal?: AbortSignal | undefined;
+}
+/** Asks your backend for a token. Called for the first stream, and again when a token has expired. */
+export type GetToken = (wanted: TokenRequest) => string | { token: string } | Promise<string | { token: string }>;
+
+/** Constructors that work: a browser's, Node's (22 and later), that of the package `ws`. With an API key the last two send it in a header. */
+export type WebSocketConstructor = new (url: string) => unknown;
+
+interface CommonOptions {
+    /** The address of the server: `https://atoll.example`. */
+    baseUrl: string | URL;
+    fetch?: typeof globalThis.fetch | undefined;
+    /** Needed in Node 18 and 20 for whatever uses a WebSocket. */
+    WebSocket?: WebSocketConstructor | null | undefined;
+    /** More attempts of a request that can be sent again safely, after a broken connection, 429 or 503. 2 by default. */
+    retries?: number;
+    /** An event stream that is silent for so long is dead. 45,000 by default: three heartbeats. */
+    silenceMs?: number;
+}
+/** A backend has an API key. A browser has tokens: one, or a callback that gets a new one when it is needed. */
+export type AtollOptions = CommonOptions & (
+    | { apiKey: string; token?: undefined; getToken?: undefined }
+    | { apiKey?: undefined; token: string; getToken?: undefined }
+    | { apiKey?: undefined; token?: undefined; getToken: GetToken }
+);
+
+export class Atoll {
+    constructor(options: AtollOptions);
+    readonly conversations: Conversations;
+    readonly sandboxes: Sandboxes;
+    /** A conversation that exists; sends no request. */
+    conversation(id: string): Conversation;
+    /** A sandbox that exists; sends no request. */
+    sandbox(id: string): Sandbox;
+    /** The tools with their schemas, as a model's API takes them. */
+    tools(format?: ToolFormat, options?: Cancellable): Promise<any>;
+    /** What the server is and what it enforces. */
+    system(options?: Cancellable): Promise<Record<string, unknown>>;
+}
+
+/** An async iterator that can be ended at any time, also while next() waits. */
+export interface Iteration<T> extends AsyncIterableIterator<T> {
+    return(value?: unknown): Promise<IteratorResult<T, any>>;
+}
+
+// Conversations
+
+export type ConversationStatus = 'starting' | 'active' | 'paused' | 'ended' | 'error';
+export type SandboxStatus = 'pending' | 'ready' | 'frozen' | 'failed' | 'terminated';
+export interface Limits {
+    memoryMb: number;
+    cpuPercent: number;
+    diskMb: number;
+    maxProcesses: number;
+    maxSockets: number;
+    maxOpenFiles: number;
+}
+export type Network = 'none' | 'host';
+
+/** Which ports of a sandbox its preview shows, and to whom. */
+export interface Preview {
+    access: 'public' | 'private';
+    /** Whether a request wakes the conversation when it is paused. */
+    wake: boolean;
+    /** The first is that of the address without a port. */
+    ports: number[];
+}
+
+export interface ConversationInfo {
+    id: string;
+    title: string | null;
+    agent: string;
+    status: ConversationStatus;
+    statusReason: string | null;
+    userId: string | null;
+    sandboxId: string;
+    generation: number;
+    sandboxStatus: SandboxStatus;
+    sandboxCreatedAt: string;
+    sandboxPublicUrl: string | null;
+    openTurn: { turn: string; startedAt: string; content?: MessageContent } | null;
+    limits: Limits;
+    network: Network;
+    preview: Preview;
+    tools: { readBeforeEdit: boolean };
+    metadata: Record<string, unknown>;
+    idleSeconds: number;
+    ttlSeconds: number;
+    createdAt: string;
+    lastActiveAt: string;
+    firstSeq: number;
+    lastSeq: number;
+    enforcement: Record<string, string>;
+}
+export interface ConversationChanges {
+    title?: string | null;
+    metadata?: Record<string, unknown>;
+    limits?: Partial<Limits>;
+    preview?: Partial<Preview>;
+    /** Whether an edit of a file that was not read in this generation, or changed since, is refused. */
+    tools?: { readBeforeEdit?: boolean };
+    idleSeconds?: number;
+    ttlSeconds?: number;
+}
+export interface NewConversation extends Omit<ConversationChanges, 'title'> {
+    agent?: string;
+    title?: string;
+    userId?: string;
+    env?: Record<string, string>;
+    network?: Network;
+}
+export interface ConversationFilter extends Cancellable {
+    status?: ConversationStatus;
+    userId?: string;
+    sandboxId?: string;
+    agent?: string;
+    /** Members at the top level of the metadata, all of which must fit. */
+    metadata?: Record<string, string | number | boolean>;
+    createdAfter?: string | Date;
+    createdBefore?: string | Date;
+    activeAfter?: string | Date;
+    activeBefore?: string | Date;
+    order?: 'newest' | 'oldest';
+    /** Items in a page. */
+    limit?: number;
+}
+export interface NewToken {
+    /** `read` by default. */
+    scope?: 'read' | 'chat' | 'files' | 'terminal' | 'preview';
+    ttlSeconds?: number;
+}
+export interface Token {
+    token: string;
+    expiresAt: string;
+    /** Of scope `preview` only: what a browser opens; null: there is no preview. */
+    url?: string | null;
+}
+
+export interface Conversations {
+    /** Resolves once its sandbox is ready. Sent again with the same `idempotencyKey`, it makes no second one. */
+    create(form?: NewConversation & Cancellable & { idempotencyKey?: string }): Promise<Conversation>;
+    get(id: string, options?: Cancellable): Promise<Conversation>;
+    /** All conversations that fit, the newest first; pages are fetched as they are needed. */
+    list(filter?: ConversationFilter): Iteration<Conversation>;
+    update(id: string, changes: ConversationChanges, options?: Cancellable): Promise<Conversation>;
+    delete(id: string, options?: Cancellable): Promise<void>;
+    /** Removes all that the server keeps of a user. */
+    eraseUser(userId: string, options?: Cancellable): Promise<{ conversations: number; sandboxes: number }>;
+    transcript(id: string, options?: { format?: 'markdown' | 'jsonl' } & Cancellable): Promise<string>;
+    readonly tokens: {
+        /** A token for a browser: streams of this one conversation. */
+        create(id: string, options?: NewToken & Cancellable): Promise<Token>;
+    };
+}
+
+export type MessageContent = string | { type: 'text'; text: string }[];
+export interface TurnTicket {
+    turn: string;
+    /** The turn's events have a greater seq. */
+    after: number;
+}
+export interface FollowOptions extends Cancellable {
+    /** The seq of the last event that is known; 0, from the beginning, by default. */
+    after?: number;
+    /** `sse` for clients with a key, `websocket` for those with tokens unless there is no WebSocket. */
+    transport?: 'sse' | 'websocket';
+    getToken?: GetToken;
+    /** The log has dropped events between `after` and `next`. Without it follow() throws `seq_expired` then. */
+    onGap?: (gap: { after: number; next: number }) => void;
+    /** `live`: connected. `waiting`: disconnected, the next attempt comes after `delayMs`. */
+    onStatus?: (status: 'live' | 'waiting', info: { code?: string; detail?: string; delayMs?: number }) => void;
+}
+
+export interface Conversation {
+    readonly id: string;
+    /** What the server last told of it; null for one that was made by `atoll.conversation(id)`. */
+    info: ConversationInfo | null;
+    /** Needs `info`. */
+    readonly sandbox: Sandbox;
+    refresh(options?: Cancellable): Promise<this>;
+    update(changes: ConversationChanges, options?: Cancellable): Promise<this>;
+    delete(options?: Cancellable): Promise<void>;
+    /** Starts a turn. An `idempotencyKey` of one's own makes it safe to repeat the call, too. */
+    send(content: MessageContent, options?: { idempotencyKey?: string } & Cancellable): Promise<TurnTicket>;
+    /** Starts a turn and iterates over its events until `done`, each once, whatever happens to the connection. */
+    stream(content: MessageContent, options?: { idempotencyKey?: string } & Omit<FollowOptions, 'after'>): Iteration<AtollEvent>;
+    /**
+     * All events, each once and in order, until the conversation is removed; over connections that break, servers that restart
+     * and tokens that expire. `after` of the iterator is the seq of the last event that it returned.
+     */
+    follow(options?: FollowOptions): Iteration<AtollEvent> & { readonly after: number };
+    interrupt(options?: Cancellable): Promise<this>;
+    pause(options?: { mode?: 'cold' | 'warm' } & Cancellable): Promise<this>;
+    resume(options?: Cancellable): Promise<this>;
+    transcript(options?: { format?: 'markdown' | 'jsonl' } & Cancellable): Promise<string>;
+    createToken(options?: NewToken & Cancellable): Promise<Token>;
+}
+
+interface EventOf<Type extends string, Data> {
+    seq: number;
+    type: Type;
+    at: string;
+    turn: string | null;
+    data: Data;
+}
+type Data = Record<string, unknown>;
+/** An event of a conversation's log (docs/events.md). */
+export type AtollEvent =
+    | EventOf<'turn_start', { content: MessageContent; idempotencyKey?: string; by?: string }>
+    | EventOf<'text_delta', { delta: string; stream?: string }>
+    | EventOf<'thinking_delta', { delta: string }>
+    | EventOf<'tool_use', { id: string; name: string; input: unknown }>
+    | EventOf<'tool_result', { toolUseId: string; content: unknown; isError: boolean }>
+    | EventOf<'turn_complete', { result: string; exitCode?: number }>
+    | EventOf<'error', { code: string; message: string }>
+    | EventOf<'done', Data>
+    | EventOf<'sandbox_paused', { reason: string; detail?: string }>
+    | EventOf<'sandbox_terminated', { class: string; code: number | null; detail: string }>
+    | EventOf<'output_truncated', { droppedBytes: number }>
+    | EventOf<'resource_warning', { resource: string; used: number; limit: number }>
+    | EventOf<'port_opened', { port: number; url: string | null }>
+    | EventOf<'port_closed', { port: number }>
+    | EventOf<'files_changed', { changedFiles: string[]; toolCallId?: string }>
+    | EventOf<'tool_progress', ToolWord & { status: 'running' | 'completed' | 'failed' }>
+    | EventOf<'preview_changed', { url: string | null }>
+    | EventOf<'session_start' | 'message' | 'sandbox_ready' | 'sandbox_resumed' | 'permission_request' | 'permission_resolved', Data>;
+
+// Sandboxes
+
+export interface SandboxInfo {
+    id: string;
+    conversationId: string | null;
+    userId: string | null;
+    generation: number;
+    status: SandboxStatus;
+    sandboxPublicUrl: string | null;
+    limits: Limits;
+    network: Network;
+    preview: Preview;
+    metadata: Record<string, unknown>;
+    ttlSeconds: number;
+    createdAt: string;
+    enforcement: Record<string, string>;
+}
+export interface NewSandbox {
+    userId?: string;
+    metadata?: Record<string, unknown>;
+    env?: Record<string, string>;
+    limits?: Partial<Limits>;
+    network?: Network;
+    preview?: Partial<Preview>;
+    ttlSeconds?: number;
+}
+/** A sandbox's token has no default scope. */
+export interface NewSandboxToken {
+    scope: 'files' | 'terminal' | 'preview';
+    ttlSeconds?: number;
+}
+export interface LogEntry {
+    seq: number;
+    at: string;
+    /** What the sandbox wrote, or a note of the server. */
+    stream: 'output' | 'system';
+    generation: number;
+    text: string;
+}
+export interface SandboxLog {
+    entries: LogEntry[];
+    /** The first entry that is kept. */
+    firstSeq: number;
+    /** `after` of the next call. */
+    next: number;
+}
+export interface Sandboxes {
+    /** One without a conversation. */
+    create(form?: NewSandbox & Cancellable): Promise<Sandbox>;
+    get(id: string, options?: Cancellable): Promise<Sandbox>;
+    list(filter?: { userId?: string; limit?: number } & Cancellable): Iteration<Sandbox>;
+}
+
+/** A script for `bash -c`, or a program with its arguments. */
+export type Program = string | string[];
+export interface ExecOptions extends Cancellable {
+    cwd?: string;
+    env?: Record<string, string>;
+    stdin?: string | Uint8Array;
+    timeoutMs?: number;
+    maxOutputBytes?: number;
+}
+export interface ExecEnd {
+    exitCode: number | null;
+    signal: string | null;
+    timedOut: boolean;
+    durationMs: number;
+    truncated?: { stdout: boolean; stderr: boolean };
+}
+export interface ExecResult extends ExecEnd {
+    /** As text; bytes that are not UTF-8 are U+FFFD in it. */
+    readonly stdout: string;
+    readonly stderr: string;
+    readonly stdoutBytes: Uint8Array;
+    readonly stderrBytes: Uint8Array;
+    truncated: { stdout: boolean; stderr: boolean };
+}
+export type ExecFrame = { type: 'stdout' | 'stderr'; readonly data: string; readonly bytes: Uint8Array } | ({ type: 'exit' } & ExecEnd);
+export interface Exec {
+    /** Runs a program to its end. An exit code that is not 0 is a result, not an error. */
+    (program: Program, options?: ExecOptions): Promise<ExecResult>;
+    /** The same, with the output as it comes. Ending the iteration ends the program. */
+    stream(program: Program, options?: ExecOptions): Iteration<ExecFrame>;
+}
+
+export type ToolFormat = 'json-schema' | 'openai' | 'anthropic' | 'gemini';
+export interface ToolResult {
+    success: boolean;
+    data?: any;
+    /** For the person in the chat. */
+    userFeedback: string;
+    previewRefreshNeeded: boolean;
+    /** For the model. */
+    technicalDetails?: { error?: string; errorCode?: string; [more: string]: unknown };
+    changedFiles?: string[];
+    warnings?: string[];
+    suggestions?: string[];
+    /** That of the call. */
+    context?: Record<string, unknown>;
+}
+interface ToolWord {
+    /** Of the call's context. */
+    toolCallId: string | null;
+    toolName: string;
+    /** From 0 to 1; null: not known. */
+    progress: number | null;
+    /** For people; may be empty. */
+    message: string;
+}
+export type ToolFrame =
+    | ({ type: 'tool_progress'; status: 'started' | 'running' } & ToolWord)
+    | { type: 'tool_result'; toolCallId: string | null; toolName: string; result: ToolResult };
+export interface Tools {
+    (format?: ToolFormat, options?: Cancellable): Promise<any>;
+    /** Runs a tool in this sandbox. A tool that failed is a result with `success: false`, not an error. */
+    call(name: string, args: Record<string, unknown>, context?: Record<string, unknown>, options?: Cancellable): Promise<ToolResult>;
+    /** The same, with its progress; the result is the last frame. Ending the iteration ends a search. */
+    stream(name: string, args: Record<string, unknown>, context?: Record<string, unknown>, options?: Cancellable): Iteration<ToolFrame>;
+}
+
+export interface Sandbox {
+    readonly id: string;
+    info: SandboxInfo | null;
+    readonly exec: Exec;
+    readonly files: Files;
+    readonly processes: Processes;
+    readonly tools: Tools;
+    /** A shell on a terminal. */
+    terminal(options?: TerminalOptions): Promise<Terminal>;
+    refresh(options?: Cancellable): Promise<this>;
+    delete(options?: Cancellable): Promise<void>;
+    metrics(options?: Cancellable): Promise<any>;
+    /** The end of what the sandbox wrote, and the server's notes of its life. */
+    logs(options?: { after?: number; stream?: 'output' | 'system' } & Cancellable): Promise<SandboxLog>;
+    createToken(options: NewSandboxToken & Cancellable): Promise<Token>;
+}
+
+// Files. A path is relative to the workspace or begins with /workspace. Everything in it is percent-encoded but escapes (%XX)
+// that are there already: the `path` of a listed entry can be used as it is.
+
+export interface ReadOptions extends Cancellable {
+    /** Bytes from `start` up to, and without, `end`. */
+    range?: { start?: number; end?: number };
+}
+export interface WriteOptions extends Cancellable {
+    /** `0o755`, or "0755". */
+    mode?: number | string;
+    /** Truncate and write, instead of replacing the file as a whole. */
+    inplace?: boolean;
+    ifMatch?: string;
+    ifNoneMatch?: string;
+}
+export interface FileEntry {
+    path: string;
+    name: string;
+    type: 'file' | 'directory' | 'symlink' | 'fifo' | 'socket' | 'device';
+    size: number;
+    /** Permissions in octal: "0644". */
+    mode: string;
+    mtime: string;
+    /** Of a file: of its content, for `ifMatch`. */
+    etag?: string;
+    /** Of a link: where it leads. */
+    target?: string;
+}
+/** What a body is made of. In a browser streams are collected before they are sent. */
+export type FileData = string | ArrayBuffer | Uint8Array | Blob | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array | string>;
+export interface FileChange {
+    /** `created`: also in the place of what had the name before. `renamed` without `to`: away from what is watched. */
+    change: 'created' | 'modified' | 'attributes' | 'deleted' | 'renamed';
+    path: string;
+    to?: string;
+    directory: boolean;
+}
+/** `rescan`: changes may have been missed, look again. `incomplete`: so many directories are not watched. */
+export type FileEvent =
+    | { type: 'started' | 'rescan' | 'paused' }
+    | { type: 'changes'; changes: FileChange[] }
+    | { type: 'incomplete'; directories: number };
+export interface Files {
+    read(path: string, options?: ReadOptions): Promise<Uint8Array>;
+    readText(path: string, options?: ReadOptions): Promise<string>;
+    readStream(path: string, options?: ReadOptions): Promise<ReadableStream<Uint8Array>>;
+    /** The file is replaced as a whole, or stays as it was. Parents are made. */
+    write(path: string, data: FileData, options?: WriteOptions): Promise<FileEntry>;
+    /** The entries of a directory, of the workspace by default. */
+    list(path?: string, options?: { depth?: number; limit?: number } & Cancellable): Iteration<FileEntry>;
+    stat(path: string, options?: Cancellable): Promise<FileEntry>;
+    mkdir(path: string, options?: Cancellable): Promise<any>;
+    move(path: string, to: string, options?: { overwrite?: boolean } & Cancellable): Promise<any>;
+    copy(path: string, to: string, options?: { overwrite?: boolean } & Cancellable): Promise<any>;
+    remove(path: string, options?: { recursive?: boolean } & Cancellable): Promise<void>;
+    /** The workspace, or the directory `path` in it, as tar. */
+    archive(options?: { path?: string } & Cancellable): Promise<ReadableStream<Uint8Array>>;
+    /** Unpacks a tar into the workspace, or into the directory `path` in it. */
+    unpack(data: FileData, options?: { path?: string } & Cancellable): Promise<{ entries: number; bytes: number }>;
+    /**
+     * Changes as they happen, in the workspace or below the directory `path`. It starts no sandbox and keeps none running. After a
+     * connection that broke, and after a pause, comes a `rescan`.
+     */
+    watch(options?: { path?: string; recursive?: boolean } & Cancellable): Iteration<FileEvent>;
+}
+
+// Processes
+
+export interface TerminalSize {
+    cols: number;
+    rows: number;
+}
+export interface ProcessOptions extends Cancellable {
+    cwd?: string;
+    env?: Record<string, string>;
+    /** A terminal in place of pipes. */
+    pty?: TerminalSize;
+    /** Without a terminal: a pipe that stays open (the default), or /dev/null. */
+    stdin?: 'pipe' | 'null';
+    timeoutMs?: number;
+    /** A name to find it by. */
+    tag?: string;
+    /** Started again, as another process, in each generation of the conversation's sandbox, until SIGTERM or SIGKILL. */
+    restart?: 'never' | 'generation';
+}
+export interface ProcessInfo {
+    /** Opaque and never used again, unlike a pid. */
+    processId: string;
+    /** Null while it is stopped. */
+    pid: number | null;
+    tag: string | null;
+    restart: 'never' | 'generation';
+    /** Stopped: not there, and started again with the next generation of the sandbox. */
+    status: 'running' | 'ended' | 'stopped';
+    startedAt: string | null;
+    /** The number of the first byte of its output that is kept, and how many there were. */
+    firstByte: number;
+    endByte: number;
+    exitCode?: number | null;
+    signal?: string | null;
+    timedOut?: boolean;
+    [more: string]: unknown;
+}
+export interface Processes {
+    /** A process that lives on unattended. */
+    start(program: Program, options?: ProcessOptions): Promise<ProcessInfo>;
+    list(options?: { tag?: string } & Cancellable): Promise<ProcessInfo[]>;
+    get(processId: string, options?: Cancellable): Promise<ProcessInfo>;
+    signal(processId: string, name: string, options?: Cancellable): Promise<void>;
+    /** `eof` ends stdin behind the data. */
+    stdin(processId: string, data: string | ArrayBuffer | Uint8Array, options?: { eof?: boolean } & Cancellable): Promise<{ bytes: number }>;
+    resize(processId: string, size: TerminalSize, options?: Cancellable): Promise<void>;
+    /** Output from byte `after` on and, at last, `exit`. Ending the iteration ends nothing in the sandbox. */
+    attach(processId: string, options?: { after?: number; getToken?: GetToken } & Cancellable): Attachment;
+}
+export type ProcessFrame =
+    | { type: 'stdout' | 'stderr'; bytes: Uint8Array }
+    | { type: 'started'; pid: number; after: number; pty: boolean }
+    | { type: 'dropped'; bytes: number }
+    | { type: 'rejected'; code: string; detail: string }
+    | { type: 'exit'; exitCode: number | null; signal: string | null; timedOut: boolean; after: number };
+export interface Attachment extends Iteration<ProcessFrame> {
+    /** The bytes of both streams so far: `after` of another attachment that goes on here. */
+    readonly after: number;
+    /** Sends to stdin. What was sent on a connection that then broke may be lost. */
+    write(data: string | ArrayBuffer | Uint8Array): void;
+    resize(size: TerminalSize): void;
+    signal(name: string): void;
+    /** Closes stdin. */
+    eof(): void;
+    close(): Promise<void>;
+}
+
+export interface TerminalOptions extends Partial<TerminalSize>, Cancellable {
+    /** `bash -il` by default. */
+    program?: Program;
+    cwd?: string;
+    env?: Record<string, string>;
+    tag?: string;
+    getToken?: GetToken;
+}
+export interface Terminal {
+    readonly processId: string;
+    /** Calls with all output; what came before the first listener is kept for it. Returns what ends that. */
+    onData(call: (bytes: Uint8Array) => void): () => void;
+    /** Calls once: the process has ended, or it cannot be reached any more. */
+    onExit(call: (end: { type: 'exit'; exitCode: number | null; signal: string | null } | { error: unknown }) => void): () => void;
+    write(data: string | ArrayBuffer | Uint8Array): void;
+    resize(size: TerminalSize): void;
+    /** Leaves the process running. */
+    detach(): Promise<void>;
+    /** Hangs up: the process gets SIGHUP, and SIGKILL a second later if it goes on. */
+    close(options?: Cancellable): Promise<void>;
+}

@@ -1,0 +1,28 @@
+// The client of an Atoll server. index.d.ts has the types and what each call does.
+import { Conversation, Conversations } from './conversation.js';
+import { listTools, Sandbox, Sandboxes } from './sandbox.js';
+import { Transport } from './transport.js';
+
+export { AtollError } from './errors.js';
+
+export class Atoll {
+    #transport;
+
+    constructor(options) {
+        this.#transport = new Transport(options ?? {});
+        this.conversations = new Conversations(this.#transport);
+        this.sandboxes = new Sandboxes(this.#transport);
+    }
+    conversation(id) {
+        return new Conversation(this.#transport, id);
+    }
+    sandbox(id) {
+        return new Sandbox(this.#transport, id);
+    }
+    tools(format, { signal } = {}) {
+        return listTools(this.#transport, format, signal);
+    }
+    system({ signal } = {}) {
+        return this.#transport.json('GET', '/v1/system', { signal });
+    }
+}

@@ -1,0 +1,139 @@
+// A sandbox: commands, tools, and ways to its files and processes.
+import { Output, toBase64 } from './bytes.js';
+import { AtollError, connectionFailed } from './errors.js';
+import { Files } from './files.js';
+import { pages } from './pages.js';
+import { Processes } from './processes.js';
+import { objectsOf } from './sse.js';
+import { openTerminal } from './terminal.js';
+import { Iteration } from './waiting.js';
+
+const ROUTE = '/v1/sandboxes';
+
+/** The form of what runs: a string is a script for `bash -c`, an array a program with its arguments. */
+export function programOf(program) {
+    if (typeof program === 'string') return { command: program };
+    if (Array.isArray(program)) return { argv: program };
+    throw new TypeError('a command (string) or an argv (array of strings) is needed');
+}
+
+function execForm(program, { stdin, signal, ...options }) {
+    const form = { ...programOf(program), ...options };
+    if (typeof stdin === 'string') form.stdin = stdin;
+    else if (stdin !== undefined) form.stdinBase64 = toBase64(stdin);
+    return form;
+}
+
+/** An answer's `name` or `nameBase64` becomes text `name` and bytes `nameBytes` (of `data`: `bytes`), made when they are looked at. */
+function withOutput(target, source, name) {
+    const output = new Output(source[name], source[`${name}Base64`]);
+    target[name] = output.text;
+    Object.defineProperty(target, name === 'data' ? 'bytes' : `${name}Bytes`, { get: () => output.bytes, enumerable: false });
+    return target;
+}
+
+export class Sandboxes {
+    #transport;
+
+    constructor(transport) {
+        this.#transport = transport;
+    }
+    async create({ signal, ...form } = {}) {
+        const info = await this.#transport.json('POST', ROUTE, { json: form, signal });
+        return new Sandbox(this.#transport, info.id, info);
+    }
+    async get(id, options = {}) {
+        return new Sandbox(this.#transport, id).refresh(options);
+    }
+    list({ signal, ...query } = {}) {
+        const make = (info) => new Sandbox(this.#transport, info.id, info);
+        return pages(this.#transport, ROUTE, { query, items: 'sandboxes', make, signal });
+    }
+}
+
+export class Sandbox {
+    #transport;
+    #path;
+
+    constructor(transport, id, info = null) {
+        if (typeof id !== 'string' || id === '') throw new TypeError('a sandbox needs its id');
+        this.#transport = transport;
+        this.#path = `${ROUTE}/${encodeURIComponent(id)}`;
+        this.id = id;
+        this.info = info;
+        this.files = new Files(transport, this.#path, id);
+        this.processes = new Processes(transport, this.#path, id);
+        this.exec = Object.assign((program, options = {}) => this.#exec(program, options), {
+            stream: (program, options = {}) => new Iteration((signal) => this.#execStream(program, options, signal), options.signal),
+        });
+        this.tools = Object.assign((format, { signal } = {}) => listTools(transport, format, signal), {
+            call: (name, args, context, { signal } = {}) => this.#callTool(name, args, context, signal),
+            stream: (name, args, context, options = {}) => new Iteration((signal) => this.#streamTool(name, args, context, signal), options.signal),
+        });
+    }
+
+    async refresh({ signal } = {}) {
+        this.info = await this.#transport.json('GET', this.#path, { signal });
+        return this;
+    }
+    async delete({ signal } = {}) {
+        await this.#transport.json('DELETE', this.#path, { signal });
+    }
+    metrics({ signal } = {}) {
+        return this.#transport.json('GET', `${this.#path}/metrics`, { signal });
+    }
+    logs({ after, stream, signal } = {}) {
+        return this.#transport.json('GET', `${this.#path}/logs`, { query: { after, stream }, signal });
+    }
+    createToken({ signal, ...form } = {}) {
+        return this.#transport.json('POST', `${this.#path}/tokens`, { json: form, signal });
+    }
+    terminal(options = {}) {
+        return openTerminal(this.processes, options);
+    }
+
+    async #exec(program, options) {
+        const answer = await this.#transport.json('POST', `${this.#path}/exec`, { json: execForm(program, options), signal: options.signal });
+        const { stdout, stderr, stdoutBase64, stderrBase64, ...result } = answer;
+        withOutput(result, answer, 'stdout');
+        return withOutput(result, answer, 'stderr');
+    }
+
+    async *#execStream(program, options, signal) {
+        const response = await this.#transport.request('POST', `${this.#path}/exec`, { json: execForm(program, options), accept: 'text/event-stream', signal });
+        for await (const frame of objectsOf(response, { silenceMs: this.#transport.silenceMs, signal })) {
+            if (frame.type === 'stream_closed') throw new AtollError(frame);
+            yield frame.type === 'exit' ? frame : withOutput({ type: frame.type }, frame, 'data');
+            if (frame.type === 'exit') return;
+        }
+        throw connectionFailed('the stream ended before the program did');
+    }
+
+    #toolForm(args, context) {
+        const form = { sandboxId: this.id, args };
+        if (context !== undefined) form.context = context;
+        return form;
+    }
+    #callTool(name, args, context, signal) {
+        return this.#transport.json('POST', toolPath(name), { json: this.#toolForm(args, context), signal });
+    }
+    async *#streamTool(name, args, context, signal) {
+        const json = this.#toolForm(args, context);
+        const response = await this.#transport.request('POST', toolPath(name), { json, accept: 'text/event-stream', signal });
+        for await (const frame of objectsOf(response, { silenceMs: this.#transport.silenceMs, signal })) {
+            if (frame.type === 'error' || frame.type === 'stream_closed') throw new AtollError(frame);
+            yield frame;
+            if (frame.type === 'tool_result') return;
+        }
+        throw connectionFailed('the stream ended before the result');
+    }
+}
+
+function toolPath(name) {
+    return `/v1/tools/${encodeURIComponent(name)}`;
+}
+
+/** The tools with their schemas, in the form that a model's API takes. */
+export function listTools(transport, format, signal) {
+    return transport.json('GET', '/v1/tools', { query: { format }, signal });
+}

@@ -1,0 +1,158 @@
+// Requests: addresses, keys and tokens, errors, and a few more attempts where sending again is safe.
+import { Access, subject } from './access.js';
+import { AtollError, connectionFailed, errorOf } from './errors.js';
+import { Socket } from './socket.js';
+import { Backoff, pause, throwIfAborted } from './waiting.js';
+
+const MOST_RETRY_WAIT_S = 10;
+const SILENCE_MS = 45_000; // three heartbeats
+
+/** Whether the same request may succeed in a moment. */
+function isTransient(error) {
+    if (!(error instanceof AtollError)) return false;
+    // A proxy between here and the server, which does not reach it.
+    if (error.code === 'connection_failed' || /^http_50[234]$/.test(error.code)) return true;
+    return error.retryAfter !== null && error.retryAfter <= MOST_RETRY_WAIT_S && (error.status === 429 || error.status === 503);
+}
+
+function queryOf(query) {
+    const parts = new URLSearchParams();
+    for (const [name, value] of Object.entries(query)) {
+        if (value !== undefined && value !== null) parts.append(name, String(value));
+    }
+    const text = parts.toString();
+    return text === '' ? '' : `?${text}`;
+}
+
+export class Transport {
+    #fetch;
+    #retries;
+
+    constructor({ baseUrl, apiKey, token, getToken, fetch = globalThis.fetch, WebSocket = globalThis.WebSocket, retries = 2, silenceMs = SILENCE_MS }) {
+        if (typeof baseUrl !== 'string' && !(baseUrl instanceof URL)) throw new TypeError('baseUrl is missing: the address of the server');
+        if (typeof fetch !== 'function') throw new TypeError('there is no fetch here: give one as the option fetch (Node 18 and later have one)');
+        this.baseUrl = String(baseUrl).replace(/\/+$/, '');
+        // A browser's fetch insists on being called without another `this`.
+        this.#fetch = (...args) => fetch(...args);
+        this.#retries = retries;
+        this.silenceMs = silenceMs;
+        this.WebSocket = WebSocket;
+        this.access = new Access({ apiKey, token, getToken }, (about, ttlSeconds, signal) => this.#makeToken(about, ttlSeconds, signal));
+    }
+
+    async #makeToken({ kind, id, scope }, ttlSeconds, signal) {
+        return this.json('POST', `/v1/${kind}/${encodeURIComponent(id)}/tokens`, { json: { scope, ttlSeconds }, signal });
+    }
+
+    /**
+     * Opens a WebSocket: with the key in a header where that can be sent, else with a token. It may end before it is open; then
+     * whyRefused() tells why.
+     */
+    async openSocket(path, { about, query = {}, getToken, signal }, handlers) {
+        const address = `${this.baseUrl.replace(/^http/, 'ws')}${path}`;
+        if (this.access.hasKey && getToken === undefined) {
+            try {
+                return new Socket(this.WebSocket, `${address}${queryOf(query)}`, { ...handlers, headers: this.access.headers() });
+            } catch (error) {
+                // A browser's takes no headers.
+                if (error?.name !== 'SyntaxError') throw error;
+            }
+        }
+        const token = await this.access.token(about, { getToken, signal });
+        throwIfAborted(signal);
+        return new Socket(this.WebSocket, `${address}${queryOf({ ...query, token })}`, handlers);
+    }
+
+    /** The error of a WebSocket that ended with `end`. A refused handshake tells no reason; a GET of `path` may. */
+    async whyRefused(socket, end, path, { about, query, getToken, signal }) {
+        if (socket.wasOpen || end.code !== 'connection_failed') return end;
+        try {
+            await this.json('GET', path, { about, query, getToken, signal, again: 'never' });
+        } catch (error) {
+            throwIfAborted(signal);
+            return error;
+        }
+        return end;
+    }
+
+    /**
+     * One request; its Response, whose status is a success. `about` is what a token may open of it (access.js); without one the
+     * request needs an API key. `again: 'safe'` allows more attempts. Throws AtollError, or the reason of an aborted signal.
+     */
+    async request(method, path, { again = method === 'GET' || method === 'HEAD' ? 'safe' : 'never', ...options } = {}) {
+        const backoff = new Backoff();
+        for (let attempt = 0; ; ++attempt) {
+            try {
+                return await this.#authorized(method, path, options);
+            } catch (error) {
+                throwIfAborted(options.signal);
+                if (again !== 'safe' || attempt >= this.#retries || !isTransient(error)) throw error;
+                await pause(backoff.next(error.retryAfter), options.signal);
+            }
+        }
+    }
+
+    /** The JSON of the answer; null if it has none. */
+    async json(method, path, options = {}) {
+        const response = await this.request(method, path, options);
+        const text = await this.whole(response.text(), options.signal);
+        if (text === '') return null;
+        try {
+            return JSON.parse(text);
+        } catch (cause) {
+            throw new AtollError({ status: response.status, code: 'invalid_answer', detail: `${method} ${path} was not answered with JSON`, cause });
+        }
+    }
+
+    /** What reading a body gives. */
+    async whole(reading, signal) {
+        try {
+            return await reading;
+        } catch (error) {
+            throwIfAborted(signal);
+            throw connectionFailed('the answer broke off', error);
+        }
+    }
+
+    async #authorized(method, path, options) {
+        const { about, getToken, signal } = options;
+        if (this.access.hasKey && getToken === undefined) return this.#once(method, path, options, {});
+        if (about === undefined) throw new AtollError({ status: 401, code: 'unauthorized', detail: `${method} ${path} needs an apiKey; tokens do not open it.` });
+        const token = await this.access.token(about, { getToken, signal });
+        try {
+            return await this.#once(method, path, options, { token });
+        } catch (error) {
+            if (!(error instanceof AtollError) || error.status !== 401 || !this.access.canRenew(getToken)) throw error;
+            this.access.forget(about, token);
+            const fresh = await this.access.token(about, { getToken, signal });
+            return this.#once(method, path, options, { token: fresh });
+        }
+    }
+
+    async #once(method, path, { query = {}, json, body, headers = {}, accept, signal }, { token }) {
+        const request = { method, signal, headers: { ...(token === undefined ? this.access.headers() : {}), ...headers }, credentials: 'omit', cache: 'no-store' };
+        if (accept !== undefined) request.headers.Accept = accept;
+        if (json !== undefined) {
+            request.headers['Content-Type'] = 'application/json';
+            request.body = JSON.stringify(json);
+        } else if (body !== undefined) {
+            request.headers['Content-Type'] ??= 'application/octet-stream';
+            request.body = body;
+            if (typeof body?.getReader === 'function') request.duplex = 'half';
+        }
+        let response;
+        try {
+            response = await this.#fetch(`${this.baseUrl}${path}${queryOf({ ...query, token })}`, request);
+        } catch (error) {
+            throwIfAborted(signal);
+            throw connectionFailed(`${method} ${path}: ${error?.cause?.message ?? error?.message ?? error}`, error);
+        }
+        if (!response.ok) throw await errorOf(response);
+        return response;
+    }
+}
+
+/** The token that opens a conversation's streams. */
+export const conversationSubject = (id) => subject('conversations', id, 'chat');
+export const filesSubject = (id) => subject('sandboxes', id, 'files');
+export const terminalSubject = (id) => subject('sandboxes', id, 'terminal');

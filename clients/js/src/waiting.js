@@ -1,0 +1,100 @@
+// Waiting that ends with an AbortSignal and leaves no timer and no listener behind.
+
+/** Throws the signal's reason if it is aborted. */
+export function throwIfAborted(signal) {
+    if (signal?.aborted) throw signal.reason;
+}
+
+/** Resolves after `ms`; rejects with the reason once the signal is aborted. */
+export function pause(ms, signal) {
+    return new Promise((done, fail) => {
+        if (signal?.aborted) return fail(signal.reason);
+        const end = () => {
+            clearTimeout(timer);
+            signal?.removeEventListener('abort', abort);
+        };
+        const abort = () => {
+            end();
+            fail(signal.reason);
+        };
+        const timer = setTimeout(() => {
+            end();
+            done();
+        }, ms);
+        signal?.addEventListener('abort', abort);
+    });
+}
+
+const FIRST_MS = 500;
+const MOST_MS = 10_000;
+const STEADY_MS = 10_000;
+
+/** Delays that grow with each failure in a row, each between half of it and all of it, so that clients do not come back at once. */
+export class Backoff {
+    #failures = 0;
+    #connectedAt = null;
+
+    /** A connection is open. One that stays so for some time counts as a success even if it is silent. */
+    connected() {
+        this.#connectedAt = Date.now();
+    }
+    succeeded() {
+        this.#failures = 0;
+    }
+    /** Milliseconds until the next attempt, never fewer than the server asked for. */
+    next(retryAfterSeconds = null) {
+        if (this.#connectedAt !== null && Date.now() - this.#connectedAt > STEADY_MS) this.#failures = 0;
+        this.#connectedAt = null;
+        const most = Math.min(MOST_MS, FIRST_MS * 2 ** Math.min(this.#failures++, 10));
+        return Math.max(most * (0.5 + Math.random() / 2), (retryAfterSeconds ?? 0) * 1000);
+    }
+}
+
+/**
+ * An async iterator over what `generate(signal)` yields. Unlike a generator it can be ended while next() waits: return() aborts
+ * the signal that the generator was given. Nothing happens before the first next().
+ */
+export class Iteration {
+    #generate;
+    #outer;
+    #inner = null;
+    #stop = new AbortController();
+    #isReturned = false;
+    #forward = () => this.#stop.abort(this.#outer.reason);
+
+    constructor(generate, signal) {
+        this.#generate = generate;
+        this.#outer = signal;
+    }
+    [Symbol.asyncIterator]() {
+        return this;
+    }
+    async next() {
+        if (this.#isReturned) return { value: undefined, done: true };
+        try {
+            throwIfAborted(this.#outer);
+            if (this.#inner === null) {
+                this.#outer?.addEventListener('abort', this.#forward);
+                this.#inner = this.#generate(this.#stop.signal);
+            }
+            const result = await this.#inner.next();
+            if (result.done) this.#release();
+            return result;
+        } catch (error) {
+            this.#release();
+            this.#inner?.return().catch(() => {});
+            if (this.#isReturned) return { value: undefined, done: true };
+            throw error;
+        }
+    }
+    async return(value) {
+        this.#isReturned = true;
+        this.#stop.abort(new DOMException('The iteration was ended.', 'AbortError'));
+        this.#release();
+        await this.#inner?.return().catch(() => {});
+        return { value, done: true };
+    }
+    #release() {
+        this.#outer?.removeEventListener('abort', this.#forward);
+    }
+}

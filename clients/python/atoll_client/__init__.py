@@ -1,0 +1,43 @@
+"""Client of Atoll: `Atoll` blocks, `AsyncAtoll` is for asyncio. Python 3.9 or later, standard library only."""
+
+from .async_client import AsyncAtoll
+from .conversations import AsyncConversation
+from .core import VERSION as __version__
+from .core import Stream
+from .encoding import ListedPath
+from .errors import AtollConnectionError, AtollError
+from .models import ConversationInfo, Event, ExecOutput, ExecResult, FileEntry, ProcessFrame, Token, ToolResult, Turn
+from .processes import AsyncAttachment, AsyncTerminal
+from .sandboxes import AsyncSandbox
+from .sync_client import Atoll, Conversation
+from .sync_sandbox import Attachment, Sandbox, SyncStream, Terminal
+from .websocket import WebSocketClosed
+
+__all__ = [
+    "AsyncAtoll",
+    "AsyncAttachment",
+    "AsyncConversation",
+    "AsyncSandbox",
+    "AsyncTerminal",
+    "Atoll",
+    "AtollConnectionError",
+    "AtollError",
+    "Attachment",
+    "Conversation",
+    "ConversationInfo",
+    "Event",
+    "ExecOutput",
+    "ExecResult",
+    "FileEntry",
+    "ListedPath",
+    "ProcessFrame",
+    "Sandbox",
+    "Stream",
+    "SyncStream",
+    "Terminal",
+    "Token",
+    "ToolResult",
+    "Turn",
+    "WebSocketClosed",
+    "__version__",
+]

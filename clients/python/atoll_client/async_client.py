@@ -1,0 +1,65 @@
+"""The asynchronous client."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any, Callable, Dict, Optional
+
+from .conversations import AsyncConversation, AsyncConversations
+from .core import Core, Credentials
+from .encoding import parse_address
+from .on_asyncio import AsyncNetwork
+from .sandboxes import AsyncSandbox, AsyncSandboxes, AsyncTools
+from .transport import Network
+
+
+def make_core(
+    network: Network, base_url: str, api_key: Optional[str], token: Optional[str], renew: Optional[Callable[[], Any]], timeout: float, retries: int
+) -> Core:
+    return Core(parse_address(base_url), Credentials(api_key, token, renew), network, timeout, retries)
+
+
+class AsyncAtoll:
+    """A server, for one event loop.
+
+    `base_url` is `http://…`, `https://…` or `unix:/path/of/socket`. Give `api_key`, or the `token` of a conversation or
+    sandbox; `renew_token()`, which may be a coroutine function, returns a new token when one has expired, and the first
+    one where none is given. `timeout` is in seconds of silence. `retries` bounds how often a request is tried again, which
+    happens only where it cannot take effect twice.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: Optional[str] = None,
+        token: Optional[str] = None,
+        renew_token: Optional[Callable[[], Any]] = None,
+        timeout: float = 60.0,
+        retries: int = 2,
+        ssl_context: Optional[ssl.SSLContext] = None,
+    ) -> None:
+        self._core = make_core(AsyncNetwork(ssl_context), base_url, api_key, token, renew_token, timeout, retries)
+        self.conversations = AsyncConversations(self._core)
+        self.sandboxes = AsyncSandboxes(self._core)
+        self.tools = AsyncTools(self._core, None)
+
+    def conversation(self, conversation_id: str) -> AsyncConversation:
+        """A conversation by its id, without asking the server: what a token opens."""
+        return AsyncConversation(self._core, conversation_id)
+
+    def sandbox(self, sandbox_id: str) -> AsyncSandbox:
+        return AsyncSandbox(self._core, sandbox_id)
+
+    async def system(self) -> Dict[str, Any]:
+        """What the server is, and what its host enforces."""
+        return await self._core.call("GET", "/v1/system")
+
+    async def aclose(self) -> None:
+        """Closes idle connections; streams that are open go on."""
+        self._core.close()
+
+    async def __aenter__(self) -> "AsyncAtoll":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()

@@ -1,0 +1,251 @@
+"""Conversations, asynchronous: making and finding them, talking in them, following their events."""
+
+from __future__ import annotations
+
+from typing import Any, AsyncGenerator, Callable, Dict, Mapping, Optional
+
+from .asking import Asker
+from .core import Core, Request, Stream, aclosing, frames_of, prepare
+from .encoding import given, new_idempotency_key, segment
+from .errors import AtollConnectionError, AtollError
+from .models import Content, ConversationInfo, Event, Token, Turn, closed_error
+from .retry import Follower, Repeatable, Step, may_repeat
+from .sandboxes import AsyncSandbox
+
+ROUTE = "/v1/conversations"
+# A turn's stream is opened again so often in a row before its error is the caller's.
+TURN_FAILURES = 8
+
+
+def route(conversation_id: str, *rest: str) -> str:
+    return "/".join([ROUTE, segment(conversation_id), *rest])
+
+
+async def _follow(core: Core, follower: Follower, request: Callable[[int], Request], until_done: bool) -> AsyncGenerator[Event, None]:
+    while True:
+        error: AtollError = AtollConnectionError("connection_lost", "the stream ended without a word")
+        try:
+            response = await core.open_events(request(follower.after), 0)
+            follower.opened()
+            async with aclosing(frames_of(response)) as frames:
+                async for frame in frames:
+                    if frame["type"] == "stream_closed":
+                        error = closed_error(frame)
+                        continue
+                    event = follower.accept(frame)
+                    if event is not None:
+                        yield event
+                        if until_done and event.type == "done":
+                            return
+        except AtollError as failure:
+            error = failure
+            is_refused = failure.status >= 500 and not may_repeat(Repeatable.YES, failure)
+            if until_done and is_refused and not follower.is_known:
+                raise  # the turn has not begun, and will not
+        step = follower.ended(error)
+        if step is Step.STOP:
+            if until_done:
+                raise error
+            return
+        await prepare(core, follower, step, error)
+
+
+def _events_request(conversation_id: str) -> Callable[[int], Request]:
+    return lambda seen: Request("GET", route(conversation_id, "events"), {"after": seen})
+
+
+def follow_stream(core: Core, conversation_id: str, after: int, max_failures: Optional[int]) -> Stream[Event]:
+    follower = Follower(after, core.credentials.can_renew, max_failures)
+    return Stream(_follow(core, follower, _events_request(conversation_id), until_done=False))
+
+
+def turn_stream(core: Core, conversation_id: str, content: Content, idempotency_key: Optional[str]) -> Stream[Event]:
+    key = idempotency_key or new_idempotency_key()
+    follower = Follower(0, core.credentials.can_renew, TURN_FAILURES)
+
+    def request(_: int) -> Request:
+        # With the same key the server gives the same turn again, from its beginning.
+        return Request("POST", route(conversation_id, "messages"), json={"content": content}, idempotency_key=key)
+
+    return Stream(_follow(core, follower, request, until_done=True))
+
+
+class AsyncConversation:
+    """One conversation. `info` is what the server said last; `await refresh()` asks again.
+
+    A client with a token and no key sends messages and interrupts over the conversation's WebSocket (scope `chat`) and follows
+    events. No token opens the other calls.
+    """
+
+    def __init__(self, core: Core, conversation_id: str, info: Optional[ConversationInfo] = None) -> None:
+        self._core = core
+        self.id = conversation_id
+        self.info: ConversationInfo = info or {}
+        self._asker = Asker(core, route(conversation_id, "ws"))
+
+    async def refresh(self) -> ConversationInfo:
+        self.info = await self._core.call("GET", route(self.id))
+        return self.info
+
+    async def sandbox(self) -> AsyncSandbox:
+        """The sandbox of this conversation: commands, files, processes, tools."""
+        if "sandboxId" not in self.info:
+            await self.refresh()
+        return AsyncSandbox(self._core, self.info["sandboxId"])
+
+    async def send(self, content: Content, idempotency_key: Optional[str] = None) -> Turn:
+        """Starts a turn and does not wait for it. Sent again, with the same key, where the answer was lost."""
+        key = idempotency_key or new_idempotency_key()
+        if self._core.credentials.has_key:
+            answer = await self._core.call("POST", route(self.id, "messages"), json={"content": content}, idempotency_key=key)
+        else:
+            answer = await self._asker.ask({"type": "message", "content": content, "idempotencyKey": key})
+        return Turn(answer["turn"], answer["after"])
+
+    def send_stream(self, content: Content, idempotency_key: Optional[str] = None) -> Stream[Event]:
+        """Starts a turn: its events, each once, up to `done`, also over connections that break."""
+        if self._core.credentials.has_key:
+            return turn_stream(self._core, self.id, content, idempotency_key)
+        return Stream(self._asked_turn(content, idempotency_key))
+
+    async def _asked_turn(self, content: Content, idempotency_key: Optional[str]) -> AsyncGenerator[Event, None]:
+        turn = await self.send(content, idempotency_key)
+        follower = Follower(turn.after, self._core.credentials.can_renew, TURN_FAILURES)
+        async with aclosing(_follow(self._core, follower, _events_request(self.id), until_done=True)) as events:
+            async for event in events:
+                if event.turn == turn.turn:
+                    yield event
+
+    def follow(self, after: int = 0, max_failures: Optional[int] = None) -> Stream[Event]:
+        """Every event after the number `after`, each once, until the conversation is over.
+
+        Connects again after whatever ended a connection. `max_failures` bounds how often in a row it does in vain; the
+        error is raised then. Where the log begins later than `after`, the numbers have a gap.
+        """
+        return follow_stream(self._core, self.id, after, max_failures)
+
+    def events(self, after: int = 0, limit: Optional[int] = None) -> Stream[Event]:
+        """The events that are there now; `limit` is of a page."""
+        return Stream(self._events(after, limit))
+
+    async def _events(self, after: int, limit: Optional[int]) -> AsyncGenerator[Event, None]:
+        while True:
+            page = await self._core.call("GET", route(self.id, "events"), {"after": after, "limit": limit})
+            for frame in page["events"]:
+                yield Event.parse(frame)
+            if not page["events"]:
+                return
+            after = page["next"]
+
+    async def _post(self, action: str, body: Optional[Dict[str, Any]] = None) -> "AsyncConversation":
+        self.info = await self._core.call("POST", route(self.id, action), json=body)
+        return self
+
+    async def interrupt(self) -> "AsyncConversation":
+        """Asks the open turn to end; AtollError `no_turn` where there is none. With a token `info` stays as it was."""
+        if self._core.credentials.has_key:
+            return await self._post("interrupt")
+        await self._asker.ask({"type": "interrupt"})
+        return self
+
+    async def pause(self, mode: Optional[str] = None) -> "AsyncConversation":
+        """`mode` is `cold` (the sandbox ends, its files stay) or `warm` (it is frozen)."""
+        return await self._post("pause", None if mode is None else {"mode": mode})
+
+    async def resume(self) -> "AsyncConversation":
+        return await self._post("resume")
+
+    async def update(self, **changes: Any) -> "AsyncConversation":
+        """Changes members by their names in the API; `title=None` removes the title, `metadata` is a merge patch."""
+        self.info = await self._core.call("PATCH", route(self.id), json=changes)
+        return self
+
+    async def delete(self) -> None:
+        """The conversation with its sandbox, its files and its log."""
+        await self._core.call("DELETE", route(self.id))
+
+    async def create_token(self, scope: str = "read", ttl_seconds: Optional[int] = None) -> Token:
+        """A token of this conversation for a browser or another client; `scope` is `read`, `chat`, `files`, …"""
+        answer = await self._core.call("POST", route(self.id, "tokens"), json=given(scope=scope, ttl_seconds=ttl_seconds))
+        return Token(answer["token"], answer["expiresAt"], answer.get("url"))
+
+    async def transcript(self, format: str = "markdown") -> str:
+        """The log as a text to keep; `format` is `markdown` or `jsonl`."""
+        request = Request("GET", route(self.id, "transcript"), {"format": format}, {"Accept": "*/*"})
+        return (await (await self._core.open(request)).read_all()).decode("utf-8")
+
+    async def answer_permission(self, permission_id: str, option_id: Optional[str] = None) -> Any:
+        """Answers a `permission_request`; without an option it is cancelled."""
+        body = {"outcome": "cancelled"} if option_id is None else {"optionId": option_id}
+        return await self._core.call("POST", route(self.id, "permissions", segment(permission_id)), json=body)
+
+
+class AsyncConversations:
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def create(
+        self,
+        agent: Optional[str] = None,
+        title: Optional[str] = None,
+        user_id: Optional[str] = None,
+        metadata: Optional[Dict[str, Any]] = None,
+        env: Optional[Dict[str, str]] = None,
+        limits: Optional[Dict[str, int]] = None,
+        network: Any = None,
+        idle_seconds: Optional[int] = None,
+        ttl_seconds: Optional[int] = None,
+        idempotency_key: Optional[str] = None,
+        **more: Any,
+    ) -> AsyncConversation:
+        """A conversation whose sandbox is ready. `more` are members of the request by their names in the API."""
+        body = given(
+            agent=agent, title=title, user_id=user_id, metadata=metadata, env=env, limits=limits, network=network,
+            idle_seconds=idle_seconds, ttl_seconds=ttl_seconds,
+        )
+        key = idempotency_key or new_idempotency_key()
+        info = await self._core.call("POST", ROUTE, json={**body, **more}, idempotency_key=key)
+        return AsyncConversation(self._core, info["id"], info)
+
+    async def get(self, conversation_id: str) -> AsyncConversation:
+        info = await self._core.call("GET", route(conversation_id))
+        return AsyncConversation(self._core, info["id"], info)
+
+    def list(
+        self,
+        status: Optional[str] = None,
+        user_id: Optional[str] = None,
+        sandbox_id: Optional[str] = None,
+        agent: Optional[str] = None,
+        metadata: Optional[Mapping[str, Any]] = None,
+        order: Optional[str] = None,
+        limit: Optional[int] = None,
+        **more: Any,
+    ) -> Stream[AsyncConversation]:
+        """All that fit, over all pages; `limit` is of a page. `more`: `createdAfter` and the like, as in the API."""
+        query = {**given(status=status, user_id=user_id, sandbox_id=sandbox_id, agent=agent, order=order, limit=limit), **more}
+        for name, value in (metadata or {}).items():
+            query[f"metadata.{name}"] = ("true" if value else "false") if isinstance(value, bool) else value
+        return Stream(self._list(query))
+
+    async def _list(self, query: Dict[str, Any]) -> AsyncGenerator[AsyncConversation, None]:
+        async for info in self._core.pages(ROUTE, query, "conversations"):
+            yield AsyncConversation(self._core, info["id"], info)  # type: ignore[arg-type]
+
+    async def update(self, conversation_id: str, **changes: Any) -> AsyncConversation:
+        return await AsyncConversation(self._core, conversation_id).update(**changes)
+
+    async def delete(self, conversation_id: str) -> None:
+        await AsyncConversation(self._core, conversation_id).delete()
+
+    async def erase_user(self, user_id: str) -> Dict[str, int]:
+        """Removes all that the server keeps of a user; how many `conversations` and `sandboxes` that were."""
+        if not user_id:
+            raise ValueError("a user's id is not empty")
+        return await self._core.call("DELETE", ROUTE, {"userId": user_id})
+
+    async def create_token(self, conversation_id: str, scope: str = "read", ttl_seconds: Optional[int] = None) -> Token:
+        return await AsyncConversation(self._core, conversation_id).create_token(scope, ttl_seconds)
+
+    async def transcript(self, conversation_id: str, format: str = "markdown") -> str:
+        return await AsyncConversation(self._core, conversation_id).transcript(format)

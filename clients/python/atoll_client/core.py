@@ -1,0 +1,363 @@
+"""Requests and responses over kept connections: what every resource of the API is built on."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import time
+from dataclasses import dataclass, field
+from typing import Any, AsyncGenerator, Callable, Dict, Generic, List, Mapping, Optional, Tuple, TypeVar
+
+from . import encoding, http1
+from .bodies import Body
+from .errors import AtollConnectionError, AtollError, error_of_response, protocol_error
+from .retry import Backoff, Follower, Repeatable, Step, may_repeat
+from .sse import SseParser
+from .transport import Connection, Network
+
+T = TypeVar("T")
+G = TypeVar("G")
+
+VERSION = "0.1.0"
+SSE = "text/event-stream"
+# Three of the server's heartbeats: a stream that is silent for so long is dead.
+SILENCE_S = 45.0
+MAX_ANSWER_BYTES = 256 * 1024 * 1024
+MAX_PROBLEM_BYTES = 1024 * 1024
+MAX_IDLE_CONNECTIONS = 8
+# The server closes idle connections after 75 s.
+MAX_IDLE_S = 30.0
+# What must not be sent twice takes a connection that is surely still there.
+MAX_IDLE_ONCE_S = 3.0
+
+
+class Stream(Generic[T]):
+    """An asynchronous iterator that holds a connection: leave it by `async with`, or close it with `aclose()`."""
+
+    def __init__(self, source: AsyncGenerator[T, None]) -> None:
+        self._source = source
+
+    def __aiter__(self) -> "Stream[T]":
+        return self
+
+    async def __anext__(self) -> T:
+        return await self._source.__anext__()
+
+    async def aclose(self) -> None:
+        await self._source.aclose()
+
+    async def __aenter__(self) -> "Stream[T]":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class aclosing(Generic[G]):
+    """contextlib's, which Python 3.9 lacks: leaving the block ends a generator now, and with it what it holds."""
+
+    def __init__(self, generator: G) -> None:
+        self._generator = generator
+
+    async def __aenter__(self) -> G:
+        return self._generator
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._generator.aclose()  # type: ignore[attr-defined]
+
+
+@dataclass
+class Request:
+    method: str
+    path: str  # encoded
+    query: Mapping[str, Any] = field(default_factory=dict)
+    headers: Dict[str, str] = field(default_factory=dict)
+    json: Any = None  # the body, where it is not None
+    body: Optional[Body] = None
+    idempotency_key: Optional[str] = None
+    is_once: bool = False  # it must not take effect twice
+    timeout: Optional[float] = None  # seconds without any byte; None: the client's
+
+    def repeatable(self) -> Repeatable:
+        if self.body is not None and not self.body.is_repeatable:
+            return Repeatable.NO
+        if self.idempotency_key is not None:
+            return Repeatable.YES
+        is_safe = self.method in ("GET", "HEAD", "PUT") and not self.is_once
+        return Repeatable.YES if is_safe else Repeatable.IF_REFUSED
+
+
+class Response:
+    """The head of an answer, and its body as it comes. Close it, or read it to the end."""
+
+    def __init__(self, core: "Core", connection: Connection, request: Request, head: http1.ResponseHead, rest: bytes, timeout: float) -> None:
+        self.status = head.status
+        self.headers = head.headers
+        self._core = core
+        self._connection: Optional[Connection] = connection
+        self._decoder = http1.BodyDecoder(request.method, head)
+        self._keeps = head.keeps_connection and not self._decoder.ends_with_connection
+        self._timeout = timeout
+        self._rest: Optional[bytes] = rest
+
+    async def read_some(self) -> bytes:
+        """Empty at the end."""
+        while not self._decoder.is_done and self._connection is not None:
+            piece, self._rest = self._rest, None
+            if not piece:
+                piece = await self._guarded_read()
+            data = self._decoder.feed(piece) if piece else b""
+            if not piece:
+                self._decoder.feed_end()
+            if data:
+                return data
+        self._give_back()
+        return b""
+
+    async def _guarded_read(self) -> bytes:
+        assert self._connection is not None
+        try:
+            return await self._connection.read_some(self._timeout)
+        except BaseException:
+            self.close()
+            raise
+
+    async def read_all(self, limit: int = MAX_ANSWER_BYTES) -> bytes:
+        pieces: List[bytes] = []
+        size = 0
+        try:
+            while piece := await self.read_some():
+                size += len(piece)
+                if size > limit:
+                    raise protocol_error(f"the answer has more than {limit} bytes")
+                pieces.append(piece)
+        finally:
+            self.close()
+        return b"".join(pieces)
+
+    def _give_back(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None and self._keeps and not self._rest:
+            self._core.keep(connection)
+        elif connection is not None:
+            connection.close()
+
+    def close(self) -> None:
+        """A connection whose answer was not read to the end is given up."""
+        if self._decoder.is_done:
+            self._give_back()
+        elif self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+class Credentials:
+    """An API key, or a token of one conversation or sandbox that a callback renews."""
+
+    def __init__(self, api_key: Optional[str], token: Optional[str], renew: Optional[Callable[[], Any]]) -> None:
+        if api_key is not None and (token is not None or renew is not None):
+            raise ValueError("give api_key, or token and renew_token")
+        self._api_key = api_key
+        self._token = token
+        self._renew = renew
+        self.can_renew = renew is not None
+
+    @property
+    def has_key(self) -> bool:
+        return self._api_key is not None
+
+    async def apply(self, fields: Dict[str, str]) -> Dict[str, str]:
+        """Adds the key to the head; gives what the token adds to the query."""
+        if self._api_key is not None:
+            fields["Authorization"] = f"Bearer {self._api_key}"
+        if self._token is None and self.can_renew:
+            await self.renew()
+        return {} if self._token is None else {"token": self._token}
+
+    async def renew(self) -> None:
+        assert self._renew is not None
+        token = self._renew()
+        self._token = await token if inspect.isawaitable(token) else token
+
+
+class Core:
+    def __init__(self, address: encoding.Address, credentials: Credentials, network: Network, timeout: float, retries: int) -> None:
+        self.network = network
+        self.credentials = credentials
+        self._address = address
+        self._timeout = timeout
+        self._retries = retries
+        self._idle: List[Tuple[Connection, float]] = []
+        self._is_closed = False
+
+    def close(self) -> None:
+        self._is_closed = True
+        while self._idle:
+            self._idle.pop()[0].close()
+
+    def keep(self, connection: Connection) -> None:
+        if self._is_closed or len(self._idle) >= MAX_IDLE_CONNECTIONS:
+            connection.close()
+        else:
+            self._idle.append((connection, time.monotonic()))
+
+    async def _connection(self, max_idle_s: float) -> Connection:
+        while self._idle:
+            try:
+                connection, since = self._idle.pop()
+            except IndexError:
+                break  # another thread took it
+            if time.monotonic() - since <= max_idle_s and not connection.is_stale():
+                return connection
+            connection.close()
+        return await self.network.connect(self._address, self._timeout)
+
+    async def _head(self, request: Request) -> Tuple[bytes, Optional[Body]]:
+        body = request.body
+        fields = {"Host": self._address.host_field, "User-Agent": f"atoll-client-python/{VERSION}", "Accept": "application/json"}
+        token = await self.credentials.apply(fields)
+        if request.json is not None:
+            body = Body(encoding.to_json(request.json), self.network)
+            fields["Content-Type"] = "application/json"
+        if body is not None and body.length is None:
+            fields["Transfer-Encoding"] = "chunked"
+        elif body is not None or request.method in ("POST", "PUT", "PATCH"):
+            fields["Content-Length"] = str(body.length if body is not None else 0)
+        if request.idempotency_key is not None:
+            fields["Idempotency-Key"] = request.idempotency_key
+        fields.update(request.headers)
+        target = encoding.target(self._address.prefix, request.path, {**request.query, **token})
+        return http1.encode_head(request.method, target, fields), body
+
+    async def exchange(self, request: Request) -> Response:
+        """One try: the answer's head, whatever its status."""
+        head, body = await self._head(request)
+        timeout = request.timeout if request.timeout is not None else self._timeout
+        is_safe = request.repeatable() is Repeatable.YES
+        connection = await self._connection(MAX_IDLE_S if is_safe else MAX_IDLE_ONCE_S)
+        try:
+            try:
+                keeps = await self._send(connection, head, body, timeout)
+            except AtollConnectionError as error:
+                # The server may have answered before it closed.
+                response = await self._read_head(connection, request, min(timeout, 1.0), error)
+                keeps = False
+            else:
+                response = await self._read_head(connection, request, timeout, None)
+        except BaseException:
+            connection.close()
+            raise
+        response._keeps = response._keeps and keeps
+        return response
+
+    async def _send(self, connection: Connection, head: bytes, body: Optional[Body], timeout: float) -> bool:
+        """False where the server answered before it had all."""
+        if body is None or (body.whole is not None and len(body.whole) <= 64 * 1024):
+            await connection.write(head + (body.whole or b"" if body is not None else b""), timeout)
+            return True
+        await connection.write(head, timeout)
+        async for piece in body.pieces():
+            for start in range(0, len(piece), http1.MAX_HEAD_BYTES):
+                part = piece[start : start + http1.MAX_HEAD_BYTES]
+                if not await connection.write_unless_answered(part if body.length is not None else http1.encode_chunk(part), timeout):
+                    return False
+        if body.length is None:
+            await connection.write(http1.LAST_CHUNK, timeout)
+        return True
+
+    async def _read_head(self, connection: Connection, request: Request, timeout: float, cause: Optional[AtollConnectionError]) -> Response:
+        parser = http1.HeadParser()
+        while True:
+            try:
+                piece = await connection.read_some(timeout)
+            except AtollConnectionError as error:
+                raise cause or error
+            if not piece:
+                raise cause or AtollConnectionError("connection_lost", "the server closed the connection without an answer")
+            found = parser.feed(piece)
+            if found is not None:
+                return Response(self, connection, request, found[0], found[1], timeout)
+
+    async def open(self, request: Request, retries: Optional[int] = None) -> Response:
+        """The answer of a request that succeeded, tried again where that is safe. Raises AtollError."""
+        backoff = Backoff()
+        renewed = False
+        left = self._retries if retries is None else retries
+        while True:
+            try:
+                response = await self.exchange(request)
+                if response.status < 400:
+                    return response
+                error: AtollError = error_of_response(response.status, response.headers, await response.read_all(MAX_PROBLEM_BYTES))
+            except AtollConnectionError as broken:
+                error = broken
+            kind = request.repeatable()
+            if error.code == "token_expired" and self.credentials.can_renew and not renewed and kind is not Repeatable.NO:
+                renewed = True
+                await self.credentials.renew()
+                continue
+            if left <= 0 or not may_repeat(kind, error):
+                raise error
+            left -= 1
+            await self.network.sleep(backoff.next_wait(error.retry_after))
+
+    async def call(self, method: str, path: str, query: Optional[Mapping[str, Any]] = None, **more: Any) -> Any:
+        """The JSON of an answer; None where it has no body."""
+        response = await self.open(Request(method, path, query or {}, **more))
+        text = await response.read_all()
+        try:
+            return json.loads(text) if text else None
+        except ValueError:
+            raise protocol_error("the answer is not JSON") from None
+
+    async def pages(self, path: str, query: Mapping[str, Any], name: str) -> AsyncGenerator[Dict[str, Any], None]:
+        """The items of a list over all its pages."""
+        cursor = query.get("cursor")
+        while True:
+            page = await self.call("GET", path, {**query, "cursor": cursor})
+            for item in page[name]:
+                yield item
+            cursor = page.get("next")
+            if cursor is None:
+                return
+
+    async def open_events(self, request: Request, retries: Optional[int] = None) -> Response:
+        """A stream of Server-Sent Events, for `frames_of`."""
+        request.headers["Accept"] = SSE
+        if request.timeout is None:
+            request.timeout = SILENCE_S
+        response = await self.open(request, retries)
+        if not response.headers.get("content-type", "").startswith(SSE):
+            response.close()
+            raise protocol_error("the answer is no stream of events")
+        return response
+
+
+async def frames_of(response: Response) -> AsyncGenerator[Dict[str, Any], None]:
+    """The objects of a stream, up to the end of the connection."""
+    parser = SseParser()
+    async with aclosing(pieces_of(response)) as pieces:
+        async for piece in pieces:
+            for frame in parser.feed(piece):
+                yield frame
+
+
+async def pieces_of(response: Response) -> AsyncGenerator[bytes, None]:
+    """The body of a response as it comes."""
+    try:
+        while piece := await response.read_some():
+            yield piece
+    finally:
+        response.close()
+
+
+async def prepare(core: Core, follower: Follower, step: Step, error: AtollError) -> None:
+    """Does what a Follower asks for before the next connection; raises `error` where there is none."""
+    if step is Step.RAISE:
+        raise error
+    await core.network.sleep(follower.wait_s)
+    if step is Step.RENEW:
+        try:
+            await core.credentials.renew()
+        except (AtollConnectionError, OSError):
+            pass  # the old token is refused, then this is tried again

@@ -1,0 +1,119 @@
+"""How values become parts of a request: addresses, paths, queries, JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import uuid
+from dataclasses import dataclass
+from typing import Any, Mapping, Optional, Union
+from urllib.parse import quote, quote_from_bytes, urlencode, urlsplit
+
+WORKSPACE = "/workspace"
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+
+
+class ListedPath(str):
+    """A path as a listing has it: bytes that are not UTF-8 stand there as %XX and are sent as they stand.
+
+    In a plain `str` a `%` is a character of the name. `ListedPath(text)` restores one that was stored as text.
+    """
+
+
+FilePath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]", ListedPath]
+
+
+def encode_path(path: FilePath) -> str:
+    """The tail of a route of files. A leading `/workspace/` is the workspace; nothing else is changed."""
+    if isinstance(path, ListedPath):
+        end, out = 0, ""
+        for escape in _ESCAPE.finditer(path):
+            out += quote(path[end : escape.start()], safe="/") + escape[0]
+            end = escape.end()
+        return _below_workspace(out + quote(path[end:], safe="/"))
+    raw = os.fspath(path)
+    data = raw if isinstance(raw, bytes) else raw.encode("utf-8", "surrogateescape")
+    return _below_workspace(quote_from_bytes(data, safe="/"))
+
+
+def _below_workspace(path: str) -> str:
+    if path == WORKSPACE:
+        return ""
+    return path[len(WORKSPACE) + 1 :] if path.startswith(WORKSPACE + "/") else path
+
+
+def json_path(path: FilePath) -> str:
+    """A path as a member of a body: as listings have it, so a `%` of the name before two hexadecimal digits is `%25`."""
+    if isinstance(path, ListedPath):
+        return path
+    raw = os.fspath(path)
+    text = raw if isinstance(raw, str) else raw.decode("utf-8", "surrogateescape")
+    text = _ESCAPE.sub(lambda escape: "%25" + escape[0][1:], text)
+    # Bytes that are not UTF-8 are lone surrogates here.
+    return "".join(f"%{ord(c) - 0xDC00:02X}" if "\udc80" <= c <= "\udcff" else c for c in text)
+
+
+def segment(text: str) -> str:
+    """One part of a path: an id, a name."""
+    return quote(text, safe="")
+
+
+def target(prefix: str, path: str, query: Mapping[str, Any]) -> str:
+    """The target of a request. Members of the query that are None are left out; True is 1, False is 0."""
+    given = {name: int(value) if isinstance(value, bool) else value for name, value in query.items() if value is not None}
+    return prefix + path + ("?" + urlencode(given) if given else "")
+
+
+def to_json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8")
+
+
+def given(**members: Any) -> "dict[str, Any]":
+    """The members that are not None. Names in snake_case become the camelCase of the API."""
+    return {_camel(name): value for name, value in members.items() if value is not None}
+
+
+def _camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)
+
+
+def new_idempotency_key() -> str:
+    return uuid.uuid4().hex
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a server listens. `unix_path` is set for a Unix socket; `prefix` precedes every path."""
+
+    host: str
+    port: int
+    is_tls: bool = False
+    unix_path: Optional[str] = None
+    prefix: str = ""
+
+    @property
+    def host_field(self) -> str:
+        if self.unix_path is not None:
+            return "localhost"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == (443 if self.is_tls else 80) else f"{host}:{self.port}"
+
+
+def parse_address(base_url: str) -> Address:
+    """Raises ValueError for what is no `http://`, `https://` or `unix:` address."""
+    if base_url.startswith("unix:"):
+        path = base_url[len("unix:") :]
+        if path.startswith("//"):
+            path = path[2:]
+        if not path:
+            raise ValueError("unix: needs the path of a socket")
+        return Address("localhost", 0, unix_path=path)
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError(f"not the address of a server: {base_url!r}; it looks like http://127.0.0.1:4100 or unix:/run/atoll.sock")
+    if parts.username is not None:
+        raise ValueError("an address has no credentials: give api_key or token")
+    is_tls = parts.scheme == "https"
+    return Address(parts.hostname, parts.port or (443 if is_tls else 80), is_tls, prefix=parts.path.rstrip("/"))

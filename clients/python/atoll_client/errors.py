@@ -1,0 +1,85 @@
+"""What goes wrong: refusals of the server, and connections that break."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
+from typing import Mapping, Optional
+
+
+class AtollError(Exception):
+    """A refusal. `code` is stable: decide by it. `detail` is for a human.
+
+    `status` is the HTTP status; 0 where there is none: an error inside a stream, or one of the client itself.
+    `retry_after` is in seconds, where the server named a time.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str = "",
+        pointer: Optional[str] = None,
+        request_id: Optional[str] = None,
+        retry_after: Optional[float] = None,
+    ) -> None:
+        super().__init__(f"{code}: {detail}" if detail else code)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.pointer = pointer
+        self.request_id = request_id
+        self.retry_after = retry_after
+
+
+class AtollConnectionError(AtollError, ConnectionError):
+    """No connection (`connection_failed`), one that broke (`connection_lost`), or no answer in time (`timeout`).
+
+    `was_sent` is false where the server cannot have seen the request.
+    """
+
+    def __init__(self, code: str, detail: str = "", was_sent: bool = True) -> None:
+        super().__init__(0, code, detail)
+        self.was_sent = was_sent
+
+
+def protocol_error(detail: str) -> AtollConnectionError:
+    """The peer does not speak HTTP, Server-Sent Events or WebSocket as it should."""
+    return AtollConnectionError("protocol_error", detail)
+
+
+def retry_after_seconds(value: Optional[str]) -> Optional[float]:
+    """The field Retry-After in seconds from now: a number, or a date (RFC 9110, section 10.2.3)."""
+    if value is None:
+        return None
+    if value.strip().isdigit():
+        return float(value)
+    try:
+        date = parsedate_to_datetime(value)
+    except (TypeError, ValueError):
+        return None
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=timezone.utc)
+    return max(0.0, (date - datetime.now(timezone.utc)).total_seconds())
+
+
+def error_of_response(status: int, headers: Mapping[str, str], body: bytes) -> AtollError:
+    """The error of a response that is none of success; a body that is no problem document gives `http_STATUS`."""
+    try:
+        problem = json.loads(body)
+    except ValueError:
+        problem = None
+    if not isinstance(problem, dict):
+        problem = {}
+    code = problem.get("code")
+    detail = problem.get("detail")
+    pointer = problem.get("pointer")
+    return AtollError(
+        status,
+        code if isinstance(code, str) else f"http_{status}",
+        detail if isinstance(detail, str) else body[:200].decode("utf-8", "replace"),
+        pointer if isinstance(pointer, str) else None,
+        headers.get("x-request-id"),
+        retry_after_seconds(headers.get("retry-after")),
+    )

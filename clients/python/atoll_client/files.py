@@ -1,0 +1,161 @@
+"""The files of a sandbox, asynchronous. Contents go through in pieces, in both directions."""
+
+from __future__ import annotations
+
+from typing import Any, AsyncGenerator, AsyncIterator, BinaryIO, Dict, Optional
+
+from .bodies import Body, BodySource
+from .core import Core, Request, Response, Stream, aclosing, frames_of, pieces_of, prepare
+from .encoding import FilePath, encode_path, given, json_path, segment
+from .errors import AtollConnectionError, AtollError
+from .models import FileEntry, closed_error
+from .retry import Follower, Step
+
+BYTES = {"Accept": "*/*"}
+
+
+class AsyncFiles:
+    """Paths are relative to the workspace, or begin with /workspace/. A `FileEntry` is a path, too."""
+
+    def __init__(self, core: Core, sandbox_id: str) -> None:
+        self._core = core
+        self._route = f"/v1/sandboxes/{segment(sandbox_id)}"
+
+    def _path(self, path: Any) -> str:
+        return f"{self._route}/files/{encode_path(path.path if isinstance(path, FileEntry) else path)}"
+
+    async def _open(self, path: FilePath, start: Optional[int], end: Optional[int]) -> Response:
+        headers = dict(BYTES)
+        if start is not None or end is not None:
+            # A negative start is counted from the file's end.
+            first = start or 0
+            headers["Range"] = f"bytes={first}" if first < 0 else f"bytes={first}-{'' if end is None else end - 1}"
+        return await self._core.open(Request("GET", self._path(path), headers=headers))
+
+    async def read(self, path: FilePath, start: Optional[int] = None, end: Optional[int] = None) -> bytes:
+        """The bytes from `start` up to, but without, `end`. A `start` below 0 means that many at the file's end.
+
+        For what fits into memory, at most 256 MiB; `download` and `stream` take any size.
+        """
+        return await (await self._open(path, start, end)).read_all()
+
+    async def read_text(self, path: FilePath, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return (await self.read(path)).decode(encoding, errors)
+
+    def stream(self, path: FilePath, start: Optional[int] = None, end: Optional[int] = None) -> Stream[bytes]:
+        """The same in pieces."""
+        return Stream(self._stream(path, start, end))
+
+    async def _stream(self, path: FilePath, start: Optional[int], end: Optional[int]) -> AsyncGenerator[bytes, None]:
+        async for piece in pieces_of(await self._open(path, start, end)):
+            yield piece
+
+    async def download(self, path: FilePath, to: BinaryIO) -> int:
+        """Writes a file of the sandbox to a file object; how many bytes."""
+        return await self._save(pieces_of(await self._open(path, None, None)), to)
+
+    async def _save(self, pieces: AsyncIterator[bytes], to: BinaryIO) -> int:
+        size = 0
+        async for piece in pieces:
+            await self._core.network.run_blocking(to.write, piece)
+            size += len(piece)
+        return size
+
+    async def write(
+        self,
+        path: FilePath,
+        data: BodySource,
+        mode: Optional[int] = None,
+        inplace: bool = False,
+        if_match: Optional[str] = None,
+        if_none_match: Optional[str] = None,
+    ) -> FileEntry:
+        """Replaces a file as a whole, or makes it with its parents. `data`: bytes, text, a file object opened with "rb", or an
+        iterable of bytes. `inplace` writes into the file that is there. `if_none_match="*"`: only where there is none.
+        """
+        headers = {**given_fields(if_match, if_none_match), "Content-Type": "application/octet-stream"}
+        query = {"mode": None if mode is None else f"{mode:04o}", "inplace": True if inplace else None}
+        # A condition that held for a first try does not hold for a second one.
+        once = if_match is not None or if_none_match is not None
+        body = Body(data, self._core.network)
+        return FileEntry.parse(await self._core.call("PUT", self._path(path), query, headers=headers, body=body, is_once=once))
+
+    async def stat(self, path: FilePath) -> FileEntry:
+        return FileEntry.parse(await self._core.call("GET", self._path(path), {"stat": 1}))
+
+    def list(self, path: FilePath = "", depth: Optional[int] = None, limit: Optional[int] = None) -> Stream[FileEntry]:
+        """What is in a directory, over all pages; `depth` goes below, `limit` is of a page."""
+        return Stream(self._list(path, {"list": 1, "depth": depth, "limit": limit}))
+
+    async def _list(self, path: FilePath, query: Dict[str, Any]) -> AsyncGenerator[FileEntry, None]:
+        async for entry in self._core.pages(self._path(path), query, "entries"):
+            yield FileEntry.parse(entry)
+
+    async def _change(self, path: FilePath, op: str, to: FilePath, overwrite: bool) -> FileEntry:
+        target = json_path(to.path if isinstance(to, FileEntry) else to)
+        body = given(op=op, to=target, overwrite=None if overwrite else False)
+        return FileEntry.parse(await self._core.call("POST", self._path(path), json=body))
+
+    async def mkdir(self, path: FilePath) -> FileEntry:
+        """With its parents."""
+        return FileEntry.parse(await self._core.call("POST", self._path(path), json={"op": "mkdir"}))
+
+    async def move(self, path: FilePath, to: FilePath, overwrite: bool = True) -> FileEntry:
+        return await self._change(path, "move", to, overwrite)
+
+    async def copy(self, path: FilePath, to: FilePath, overwrite: bool = True) -> FileEntry:
+        return await self._change(path, "copy", to, overwrite)
+
+    async def remove(self, path: FilePath, recursive: bool = False) -> None:
+        await self._core.call("DELETE", self._path(path), {"recursive": True if recursive else None})
+
+    async def archive(self, to: BinaryIO, path: Optional[FilePath] = None) -> int:
+        """Writes the workspace, or the directory `path` in it, as a tar archive to a file object; how many bytes."""
+        response = await self._core.open(Request("GET", f"{self._route}/archive", _folder(path), headers=dict(BYTES)))
+        return await self._save(pieces_of(response), to)
+
+    async def unpack(self, archive: BodySource, path: Optional[FilePath] = None) -> Dict[str, int]:
+        """Unpacks a tar archive into the workspace, or into the directory `path` in it; how many `entries` and `bytes`."""
+        headers = {"Content-Type": "application/x-tar"}
+        body = Body(archive, self._core.network)
+        return await self._core.call("PUT", f"{self._route}/archive", _folder(path), headers=headers, body=body, is_once=True)
+
+    def watch(self, path: Optional[str] = None, recursive: bool = True) -> Stream[Dict[str, Any]]:
+        """Changes of files, as they happen, in the workspace or below the directory `path`, until the sandbox is gone:
+        `{"type": "changes", "changes": [{"change", "path", "to"?, "directory"}]}`. It starts no sandbox and keeps none running.
+        `started` comes first. After a connection that broke, and after `paused`, comes `rescan`, as where changes were lost:
+        look at what you know again.
+        """
+        return Stream(self._watch({"path": path, "recursive": None if recursive else False}))
+
+    async def _watch(self, query: Dict[str, Any]) -> AsyncGenerator[Dict[str, Any], None]:
+        follower = Follower(0, self._core.credentials.can_renew)
+        is_first = True
+        while True:
+            error: AtollError = AtollConnectionError("connection_lost", "the stream ended without a word")
+            try:
+                response = await self._core.open_events(Request("GET", f"{self._route}/watch", query), 0)
+                follower.opened()
+                is_again, is_first = not is_first, False
+                async with aclosing(frames_of(response)) as frames:
+                    async for frame in frames:
+                        if frame["type"] == "stream_closed":
+                            error = closed_error(frame)
+                            continue
+                        follower.succeeded()
+                        yield {"type": "rescan"} if is_again and frame["type"] == "started" else frame
+            except AtollError as failure:
+                error = failure
+            step = follower.ended(error)
+            if step is Step.STOP:
+                return
+            await prepare(self._core, follower, step, error)
+
+
+def _folder(path: Optional[FilePath]) -> Dict[str, Any]:
+    return {} if path is None else {"path": json_path(path.path if isinstance(path, FileEntry) else path)}
+
+
+def given_fields(if_match: Optional[str], if_none_match: Optional[str]) -> Dict[str, str]:
+    fields = {"If-Match": if_match, "If-None-Match": if_none_match}
+    return {name: value for name, value in fields.items() if value is not None}

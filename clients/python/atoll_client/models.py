@@ -1,0 +1,200 @@
+"""What the API says, as values. Members that a server adds later stay readable: in `data`, `raw` or the dictionary itself."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional, TypedDict, Union
+
+from .encoding import ListedPath
+from .errors import AtollError, protocol_error
+
+Content = Union[str, List[Dict[str, str]]]
+
+
+@dataclass(frozen=True)
+class Event:
+    """One numbered event of a conversation's log (docs/events.md)."""
+
+    seq: int
+    type: str
+    at: str
+    turn: Optional[str]
+    data: Dict[str, Any]
+
+    @classmethod
+    def parse(cls, frame: Dict[str, Any]) -> "Event":
+        seq, data = frame.get("seq"), frame.get("data")
+        if not isinstance(seq, int) or not isinstance(data, dict):
+            raise protocol_error("an event has no seq or no data")
+        return cls(seq, str(frame.get("type")), str(frame.get("at")), frame.get("turn"), data)
+
+    @property
+    def text(self) -> str:
+        """The text of a `text_delta`; empty for every other type."""
+        return str(self.data.get("delta", "")) if self.type == "text_delta" else ""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """An accepted message: its events come after the number `after`."""
+
+    turn: str
+    after: int
+
+
+@dataclass(frozen=True)
+class Token:
+    token: str
+    expires_at: str
+    url: Optional[str] = None  # of scope `preview`: what a browser opens
+
+
+class ConversationInfo(TypedDict, total=False):
+    """A conversation as the server describes it; /openapi.json says what each member means."""
+
+    id: str
+    title: Optional[str]
+    agent: str
+    status: str
+    statusReason: Optional[str]
+    userId: Optional[str]
+    sandboxId: str
+    generation: int
+    sandboxStatus: str
+    sandboxCreatedAt: Optional[str]
+    sandboxPublicUrl: Optional[str]
+    openTurn: Optional[Dict[str, Any]]
+    limits: Dict[str, int]
+    network: Any
+    preview: Dict[str, Any]
+    tools: Dict[str, Any]
+    metadata: Dict[str, Any]
+    idleSeconds: int
+    ttlSeconds: int
+    createdAt: str
+    lastActiveAt: str
+    firstSeq: int
+    lastSeq: int
+    enforcement: Dict[str, str]
+
+
+def _output(answer: Dict[str, Any], name: str) -> bytes:
+    """Bytes that are not UTF-8 come as base64 under another name."""
+    coded = answer.get(name + "Base64")
+    if coded is not None:
+        return base64.b64decode(coded)
+    return str(answer.get(name, "")).encode()
+
+
+@dataclass(frozen=True)
+class ExecResult:
+    """How a command ended. `exit_code` is None where `signal` ended it. `stdout` and `stderr` are text, wrong UTF-8 replaced."""
+
+    exit_code: Optional[int]
+    signal: Optional[Union[int, str]]
+    timed_out: bool
+    stdout_bytes: bytes
+    stderr_bytes: bytes
+    truncated: Dict[str, bool]
+    duration_ms: int
+    raw: Dict[str, Any] = field(repr=False, compare=False, default_factory=dict)
+
+    @classmethod
+    def parse(cls, answer: Dict[str, Any]) -> "ExecResult":
+        return cls(
+            answer.get("exitCode"),
+            answer.get("signal"),
+            bool(answer.get("timedOut")),
+            _output(answer, "stdout"),
+            _output(answer, "stderr"),
+            answer.get("truncated") or {},
+            int(answer.get("durationMs") or 0),
+            answer,
+        )
+
+    @property
+    def stdout(self) -> str:
+        return self.stdout_bytes.decode("utf-8", "replace")
+
+    @property
+    def stderr(self) -> str:
+        return self.stderr_bytes.decode("utf-8", "replace")
+
+
+@dataclass(frozen=True)
+class ExecOutput:
+    """A piece of a command's output: `type` is `stdout` or `stderr`. The last one is `exit` and has the `result`."""
+
+    type: str
+    data: bytes = b""
+    result: Optional[ExecResult] = None
+
+    @property
+    def text(self) -> str:
+        return self.data.decode("utf-8", "replace")
+
+    @classmethod
+    def parse(cls, frame: Dict[str, Any]) -> "ExecOutput":
+        if frame["type"] == "exit":
+            return cls("exit", result=ExecResult.parse(frame))
+        return cls(frame["type"], _output(frame, "data"))
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """A file, directory or link of a sandbox. Give `path`, or the entry itself, to other calls as it is."""
+
+    path: ListedPath
+    name: str
+    type: str
+    size: int
+    mode: Union[int, str, None]
+    mtime: Optional[str]
+    target: Optional[str] = None
+    etag: Optional[str] = None
+    raw: Dict[str, Any] = field(repr=False, compare=False, default_factory=dict)
+
+    @classmethod
+    def parse(cls, entry: Optional[Dict[str, Any]]) -> "FileEntry":
+        entry = entry or {}
+        path = ListedPath(entry.get("path", ""))
+        name = entry.get("name", path.rpartition("/")[2])
+        size = int(entry.get("size") or 0)
+        told = (entry.get(member) for member in ("mode", "mtime", "target", "etag"))
+        return cls(path, name, str(entry.get("type", "")), size, *told, raw=entry)  # type: ignore[misc]
+
+    def __fspath__(self) -> str:
+        return self.path
+
+
+@dataclass(frozen=True)
+class ProcessFrame:
+    """What an attached process says: `stdout` and `stderr` have `data`; `started`, `dropped` and `exit` have `info`."""
+
+    type: str
+    data: bytes = b""
+    info: Dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        return self.data.decode("utf-8", "replace")
+
+
+class ToolResult(TypedDict, total=False):
+    """What a tool answers, whether it succeeded or not. `technicalDetails` is for the model, `userFeedback` for the person."""
+
+    success: bool
+    data: Any
+    userFeedback: str
+    previewRefreshNeeded: bool
+    technicalDetails: Dict[str, Any]
+    changedFiles: List[str]
+    warnings: List[Any]
+    suggestions: List[Any]
+
+
+def closed_error(frame: Dict[str, Any]) -> AtollError:
+    """The error that a `stream_closed` frame, or an `error` frame, tells."""
+    after = frame.get("retryAfter")
+    return AtollError(0, str(frame.get("code")), str(frame.get("detail") or ""), retry_after=after if isinstance(after, (int, float)) else None)

@@ -1,0 +1,215 @@
+"""Processes of a sandbox that outlive their request, asynchronous, and terminals on them."""
+
+from __future__ import annotations
+
+from typing import Any, AsyncGenerator, Dict, List, Optional, Sequence
+
+from .bodies import Body, BodySource
+from .core import Core, Stream
+from .encoding import given, segment
+from .errors import AtollConnectionError, AtollError
+from .models import ProcessFrame
+from .retry import Backoff
+from .websocket import WebSocket, WebSocketClosed
+
+STDIN, STDOUT, STDERR = 0, 1, 2
+# A message to the server: beyond this, input is sent in parts.
+INPUT_BYTES = 32 * 1024
+# An attached process is connected to again so often in a row.
+ATTACH_FAILURES = 8
+# Close codes after which the process can be attached again.
+_BROKEN = (1001, 1006, 1011)
+
+
+class AsyncAttachment:
+    """A process as its output comes, and its input.
+
+    Iterating gives every ProcessFrame up to `exit`. A connection that breaks is opened again at the same byte; while there
+    is none, input is refused with an AtollConnectionError. `offset` counts the bytes of output that have come or were dropped.
+    """
+
+    def __init__(self, core: Core, path: str, after: int) -> None:
+        self._core = core
+        self._path = path
+        self.offset = after
+        self.exit: Optional[Dict[str, Any]] = None
+        self._socket: Optional[WebSocket] = None
+        self._is_closed = False
+        self._frames = self._all_frames()
+
+    async def connect(self) -> "AsyncAttachment":
+        self._socket = await self._open()
+        return self
+
+    async def _open(self) -> WebSocket:
+        for may_renew in (self._core.credentials.can_renew, False):
+            try:
+                return await WebSocket.open(self._core, self._path, {"after": self.offset})
+            except AtollError as error:
+                if error.code != "token_expired" or not may_renew:
+                    raise
+                await self._core.credentials.renew()
+        raise AssertionError
+
+    async def _reconnect(self, backoff: Backoff, error: AtollError) -> None:
+        """Opens the connection again. Raises `error` where that makes no sense or fails too often."""
+        if self._socket is not None:
+            self._socket.abandon()
+        self._socket = None
+        if isinstance(error, WebSocketClosed) and error.code == "token_expired" and self._core.credentials.can_renew:
+            await self._core.credentials.renew()
+        elif isinstance(error, WebSocketClosed) and error.number not in _BROKEN:
+            raise error
+        while self._socket is None:
+            if error.code == "protocol_error" or backoff.failures >= ATTACH_FAILURES:
+                raise error
+            await self._core.network.sleep(backoff.next_wait(error.retry_after))
+            try:
+                self._socket = await self._open()
+            except AtollError as failure:
+                if 400 <= failure.status < 500 and failure.status not in (408, 429):
+                    raise
+                error = failure
+
+    async def _all_frames(self) -> AsyncGenerator[ProcessFrame, None]:
+        backoff = Backoff()
+        while self.exit is None and not self._is_closed:
+            try:
+                if self._socket is None:
+                    await self.connect()
+                assert self._socket is not None
+                frame = self._parse(await self._socket.receive())
+            except AtollError as error:
+                if self._is_closed:
+                    return
+                await self._reconnect(backoff, error)
+                continue
+            if frame is not None:
+                backoff.succeeded()
+                yield frame
+        if self._socket is not None:
+            await self._socket.aclose()
+
+    def _parse(self, message: Any) -> Optional[ProcessFrame]:
+        """None for a frame of a kind that this client does not know."""
+        if isinstance(message, bytes):
+            if not message or message[0] not in (STDOUT, STDERR):
+                return None
+            self.offset += len(message) - 1
+            return ProcessFrame("stdout" if message[0] == STDOUT else "stderr", message[1:])
+        kind = str(message.get("type"))
+        if kind == "dropped":
+            self.offset += int(message.get("bytes") or 0)
+        elif kind == "started" and isinstance(message.get("after"), int):
+            self.offset = message["after"]
+        elif kind == "exit":
+            self.exit = message
+        return ProcessFrame(kind, info=message)
+
+    def __aiter__(self) -> "AsyncAttachment":
+        return self
+
+    async def __anext__(self) -> ProcessFrame:
+        return await self._frames.__anext__()
+
+    def _connected(self) -> WebSocket:
+        if self._socket is None:
+            raise AtollConnectionError("connection_lost", "the process is not attached now", was_sent=False)
+        return self._socket
+
+    async def write(self, data: "bytes | str") -> None:
+        """Bytes for stdin or the terminal."""
+        raw = data.encode() if isinstance(data, str) else bytes(data)
+        for start in range(0, len(raw), INPUT_BYTES):
+            await self._connected().send_bytes(bytes([STDIN]) + raw[start : start + INPUT_BYTES])
+
+    async def end_input(self) -> None:
+        await self._connected().send_object({"type": "eof"})
+
+    async def resize(self, cols: int, rows: int) -> None:
+        await self._connected().send_object({"type": "resize", "cols": cols, "rows": rows})
+
+    async def signal(self, signal: str) -> None:
+        """`signal` is a name: `SIGINT`."""
+        await self._connected().send_object({"type": "signal", "signal": signal})
+
+    async def aclose(self) -> None:
+        """Detaches; the process goes on."""
+        self._is_closed = True
+        if self._socket is not None:
+            await self._socket.aclose()
+
+    async def __aenter__(self) -> "AsyncAttachment":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+class AsyncProcesses:
+    def __init__(self, core: Core, sandbox_id: str) -> None:
+        self._core = core
+        self._route = f"/v1/sandboxes/{segment(sandbox_id)}/processes"
+
+    def _one(self, process_id: str, *rest: str) -> str:
+        return "/".join([self._route, segment(process_id), *rest])
+
+    async def start(
+        self,
+        command: Optional[str] = None,
+        argv: Optional[Sequence[str]] = None,
+        cwd: Optional[str] = None,
+        env: Optional[Dict[str, str]] = None,
+        pty: Optional[Dict[str, int]] = None,
+        tag: Optional[str] = None,
+        restart: Optional[str] = None,
+        stdin: Optional[str] = None,
+        timeout_ms: Optional[int] = None,
+    ) -> Dict[str, Any]:
+        """Starts a process that lives on unattended; the answer has `processId`. `pty` is `{"cols": …, "rows": …}`. Without one
+        `stdin` is `pipe`, which stays open, or `null`.
+
+        `restart="generation"` starts it again, as another process, in each generation of the conversation's sandbox, until it
+        gets SIGTERM or SIGKILL here.
+        """
+        body = given(command=command, argv=None if argv is None else list(argv), cwd=cwd, env=env, pty=pty, tag=tag, restart=restart)
+        body.update(given(stdin=stdin, timeout_ms=timeout_ms))
+        return await self._core.call("POST", self._route, json=body)
+
+    async def list(self, tag: Optional[str] = None) -> List[Dict[str, Any]]:
+        """All of them, or those with a tag."""
+        return [process async for process in Stream(self._core.pages(self._route, {"tag": tag}, "processes"))]
+
+    async def get(self, process_id: str) -> Dict[str, Any]:
+        return await self._core.call("GET", self._one(process_id))
+
+    async def signal(self, process_id: str, signal: str) -> Any:
+        """`signal` is a name: `SIGTERM`."""
+        return await self._core.call("POST", self._one(process_id, "signal"), json={"signal": signal})
+
+    async def stdin(self, process_id: str, data: BodySource, eof: bool = False) -> Any:
+        """Writes bytes to the process's input; `eof` ends it behind them."""
+        headers = {"Content-Type": "application/octet-stream"}
+        body = Body(data, self._core.network)
+        query = {"eof": True if eof else None}
+        return await self._core.call("POST", self._one(process_id, "stdin"), query, headers=headers, body=body)
+
+    async def resize(self, process_id: str, cols: int, rows: int) -> Any:
+        return await self._core.call("POST", self._one(process_id, "resize"), json={"cols": cols, "rows": rows})
+
+    async def attach(self, process_id: str, after: int = 0) -> AsyncAttachment:
+        """Output from byte `after` on, as far as it is kept, and input."""
+        return await AsyncAttachment(self._core, self._one(process_id, "ws"), after).connect()
+
+
+class AsyncTerminal(AsyncAttachment):
+    """A shell on a pseudo-terminal. Closing it detaches; `process_id` attaches again."""
+
+    process_id: str
+
+    @classmethod
+    async def start(cls, core: Core, processes: AsyncProcesses, process: Dict[str, Any]) -> "AsyncTerminal":
+        terminal = cls(core, processes._one(process["processId"], "ws"), 0)
+        terminal.process_id = process["processId"]
+        await terminal.connect()
+        return terminal

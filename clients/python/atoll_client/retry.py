@@ -1,0 +1,121 @@
+"""When a request or a stream is tried again, and after how long. Pure: the callers wait and connect."""
+
+from __future__ import annotations
+
+import enum
+import random
+from typing import Any, Dict, Optional
+
+from .errors import AtollConnectionError, AtollError
+from .models import Event
+
+FIRST_WAIT_S = 0.5
+LONGEST_WAIT_S = 10.0
+# A request waits for no `Retry-After` that is longer; a stream does.
+LONGEST_RETRY_AFTER_S = 30.0
+# So often a new token may be refused before the callback is taken to be wrong.
+MAX_RENEWALS = 3
+
+_OVER = ("conversation_ended", "sandbox_gone", "not_found")
+_TOKEN = ("token_expired", "unauthorized")
+
+
+class Backoff:
+    """Waits that double up to a bound, each shortened at random by up to a half, so that clients do not come together."""
+
+    def __init__(self, rng: Optional[random.Random] = None) -> None:
+        self._random = rng or random.Random()
+        self.failures = 0
+
+    def succeeded(self) -> None:
+        self.failures = 0
+
+    def next_wait(self, retry_after: Optional[float] = None) -> float:
+        """Seconds; never less than the server asked for."""
+        most = min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(self.failures, 10))
+        self.failures += 1
+        wait = most * self._random.uniform(0.5, 1)
+        return wait if retry_after is None else max(wait, retry_after * self._random.uniform(1, 1.2))
+
+
+class Repeatable(enum.Enum):
+    """Whether a request may be sent a second time."""
+
+    YES = 1  # it changes nothing, or has an Idempotency-Key
+    IF_REFUSED = 2  # the server has surely done nothing
+    NO = 3  # its body is gone
+
+
+def may_repeat(kind: Repeatable, error: AtollError) -> bool:
+    if kind is Repeatable.NO:
+        return isinstance(error, AtollConnectionError) and not error.was_sent and error.code == "connection_failed"
+    if isinstance(error, AtollConnectionError):
+        return error.code != "protocol_error" and (kind is Repeatable.YES or not error.was_sent)
+    if error.status not in (429, 503) or error.retry_after is None:
+        return False
+    return error.retry_after <= LONGEST_RETRY_AFTER_S
+
+
+class Step(enum.Enum):
+    RECONNECT = 1  # after `wait_s`
+    RENEW = 2  # the token first, then at once or after `wait_s`
+    STOP = 3  # nothing more will come
+    RAISE = 4  # the error is for the caller
+
+
+class Follower:
+    """Follows numbered events over connections that end: which of them are new, and what to do after each end."""
+
+    def __init__(
+        self,
+        after: int,
+        can_renew: bool,
+        max_failures: Optional[int] = None,
+        rng: Optional[random.Random] = None,
+    ) -> None:
+        self.after = after
+        self.wait_s = 0.0
+        self.is_known = False  # a connection was accepted
+        self._can_renew = can_renew
+        self._renewals = 0
+        self._max_failures = max_failures
+        self._backoff = Backoff(rng)
+
+    def opened(self) -> None:
+        """The server accepted a connection: the conversation is there."""
+        self.is_known = True
+
+    def succeeded(self) -> None:
+        """Something came: what failed before is over."""
+        self._backoff.succeeded()
+        self._renewals = 0
+
+    def accept(self, frame: Dict[str, Any]) -> Optional[Event]:
+        """The event of a frame; None for one that was there before."""
+        event = Event.parse(frame)
+        self.succeeded()
+        if event.seq <= self.after:
+            return None
+        self.after = event.seq
+        return event
+
+    def ended(self, error: AtollError) -> Step:
+        """A connection ended, by a refusal, by `stream_closed`, or since it broke."""
+        if error.code in _OVER:
+            return Step.STOP if self.is_known else Step.RAISE
+        if error.code in _TOKEN:
+            if not self._can_renew or self._renewals >= MAX_RENEWALS:
+                return Step.RAISE
+            # The first time at once: that a token expires is no failure.
+            self.wait_s = self._backoff.next_wait() if self._renewals else 0.0
+            self._renewals += 1
+            return Step.RENEW
+        if error.code == "seq_expired" and self.after > 0:
+            # The log begins later than `after`: none of its events was seen.
+            self.after = 0
+        elif error.code == "protocol_error" or 400 <= error.status < 500 and error.status not in (408, 429):
+            return Step.RAISE
+        if self._max_failures is not None and self._backoff.failures >= self._max_failures:
+            return Step.RAISE
+        self.wait_s = self._backoff.next_wait(error.retry_after)
+        return Step.RECONNECT

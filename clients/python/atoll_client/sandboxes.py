@@ -1,0 +1,186 @@
+"""A sandbox, asynchronous: commands, tools, and the ways to its files and processes."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, AsyncGenerator, Dict, List, Optional, Sequence
+
+from .core import Core, Request, Stream, aclosing, frames_of
+from .encoding import given, segment
+from .errors import AtollConnectionError
+from .files import AsyncFiles
+from .models import ExecOutput, ExecResult, Token, ToolResult, closed_error
+from .processes import AsyncProcesses, AsyncTerminal
+
+ROUTE = "/v1/sandboxes"
+DEFAULT_EXEC_MS = 30_000
+# What an answer may take beyond the command itself: a paused sandbox is started first.
+EXEC_MARGIN_S = 60.0
+
+
+def exec_body(
+    command: Optional[str],
+    argv: Optional[Sequence[str]],
+    cwd: Optional[str],
+    env: Optional[Dict[str, str]],
+    stdin: "str | bytes | None",
+    timeout_ms: Optional[int],
+    max_output_bytes: Optional[int],
+) -> Dict[str, Any]:
+    if (command is None) == (argv is None):
+        raise ValueError("give exactly one of command and argv")
+    body = given(command=command, argv=None if argv is None else list(argv), cwd=cwd, env=env)
+    body.update(given(timeout_ms=timeout_ms, max_output_bytes=max_output_bytes))
+    if isinstance(stdin, bytes):
+        body["stdinBase64"] = base64.b64encode(stdin).decode()
+    elif stdin is not None:
+        body["stdin"] = stdin
+    return body
+
+
+class AsyncTools:
+    """The filesystem tools that models call. `await sandbox.tools()` gives their definitions."""
+
+    def __init__(self, core: Core, sandbox_id: Optional[str]) -> None:
+        self._core = core
+        self._sandbox_id = sandbox_id
+
+    async def __call__(self, format: str = "json-schema") -> List[Dict[str, Any]]:
+        """As a model's API wants them: `format` is `json-schema`, `openai`, `anthropic` or `gemini`."""
+        return (await self._core.call("GET", "/v1/tools", {"format": format}))["tools"]
+
+    async def call(self, name: str, args: Dict[str, Any], context: Optional[Dict[str, Any]] = None) -> ToolResult:
+        """Runs a tool. A tool that fails is a result with `success` false, and no exception."""
+        return await self._core.call("POST", f"/v1/tools/{segment(name)}", json=self._body(args, context))
+
+    def stream(self, name: str, args: Dict[str, Any], context: Optional[Dict[str, Any]] = None) -> Stream[Dict[str, Any]]:
+        """The same with its progress: frames of `type` `tool_progress`, then one `tool_result` with the `result`."""
+        return Stream(self._stream(Request("POST", f"/v1/tools/{segment(name)}", json=self._body(args, context))))
+
+    def _body(self, args: Dict[str, Any], context: Optional[Dict[str, Any]]) -> Dict[str, Any]:
+        return {**given(sandbox_id=self._sandbox_id, context=context), "args": args}
+
+    async def _stream(self, request: Request) -> AsyncGenerator[Dict[str, Any], None]:
+        response = await self._core.open_events(request)
+        async with aclosing(frames_of(response)) as frames:
+            async for frame in frames:
+                if frame["type"] in ("error", "stream_closed"):
+                    raise closed_error(frame)
+                yield frame
+                if frame["type"] == "tool_result":
+                    return
+        raise AtollConnectionError("connection_lost", "the stream ended before the result")
+
+
+class AsyncSandbox:
+    def __init__(self, core: Core, sandbox_id: str) -> None:
+        self._core = core
+        self.id = sandbox_id
+        self._route = f"{ROUTE}/{segment(sandbox_id)}"
+        self.files = AsyncFiles(core, sandbox_id)
+        self.processes = AsyncProcesses(core, sandbox_id)
+        self.tools = AsyncTools(core, sandbox_id)
+
+    async def exec(
+        self,
+        command: Optional[str] = None,
+        argv: Optional[Sequence[str]] = None,
+        cwd: Optional[str] = None,
+        env: Optional[Dict[str, str]] = None,
+        stdin: "str | bytes | None" = None,
+        timeout_ms: Optional[int] = None,
+        max_output_bytes: Optional[int] = None,
+    ) -> ExecResult:
+        """Runs `command` by bash, or the program `argv`, to its end. Never run twice: a connection that breaks is an error."""
+        body = exec_body(command, argv, cwd, env, stdin, timeout_ms, max_output_bytes)
+        seconds = (timeout_ms or DEFAULT_EXEC_MS) / 1000 + EXEC_MARGIN_S
+        return ExecResult.parse(await self._core.call("POST", f"{self._route}/exec", json=body, timeout=seconds))
+
+    def exec_stream(
+        self,
+        command: Optional[str] = None,
+        argv: Optional[Sequence[str]] = None,
+        cwd: Optional[str] = None,
+        env: Optional[Dict[str, str]] = None,
+        stdin: "str | bytes | None" = None,
+        timeout_ms: Optional[int] = None,
+        max_output_bytes: Optional[int] = None,
+    ) -> Stream[ExecOutput]:
+        """The same with the output as it comes; the last piece is of type `exit`."""
+        return Stream(self._exec_stream(exec_body(command, argv, cwd, env, stdin, timeout_ms, max_output_bytes)))
+
+    async def _exec_stream(self, body: Dict[str, Any]) -> AsyncGenerator[ExecOutput, None]:
+        response = await self._core.open_events(Request("POST", f"{self._route}/exec", json=body))
+        async with aclosing(frames_of(response)) as frames:
+            async for frame in frames:
+                if frame["type"] == "stream_closed":
+                    raise closed_error(frame)
+                if frame["type"] in ("stdout", "stderr", "exit"):
+                    yield ExecOutput.parse(frame)
+                if frame["type"] == "exit":
+                    return
+        raise AtollConnectionError("connection_lost", "the stream ended before the command did")
+
+    async def terminal(
+        self,
+        cols: int = 80,
+        rows: int = 24,
+        argv: Optional[Sequence[str]] = None,
+        cwd: Optional[str] = None,
+        env: Optional[Dict[str, str]] = None,
+        tag: Optional[str] = None,
+    ) -> AsyncTerminal:
+        """A shell, or the program `argv`, on a pseudo-terminal."""
+        program = ["bash", "-i"] if argv is None else argv
+        process = await self.processes.start(argv=program, cwd=cwd, env=env, pty={"cols": cols, "rows": rows}, tag=tag)
+        return await AsyncTerminal.start(self._core, self.processes, process)
+
+    async def info(self) -> Dict[str, Any]:
+        return await self._core.call("GET", self._route)
+
+    async def metrics(self) -> Dict[str, Any]:
+        return await self._core.call("GET", f"{self._route}/metrics")
+
+    async def logs(self, after: int = 0, stream: Optional[str] = None) -> Dict[str, Any]:
+        """The end of what the sandbox wrote (`stream` is `output`), and the server's notes of its life (`system`): `entries`
+        after the number `after`, and `next`, the `after` of the next call.
+        """
+        return await self._core.call("GET", f"{self._route}/logs", {"after": after, "stream": stream})
+
+    async def create_token(self, scope: str, ttl_seconds: Optional[int] = None) -> Token:
+        """A token for a browser or another client; `scope` is `files`, `terminal` or `preview`."""
+        answer = await self._core.call("POST", f"{self._route}/tokens", json=given(scope=scope, ttl_seconds=ttl_seconds))
+        return Token(answer["token"], answer["expiresAt"], answer.get("url"))
+
+    async def delete(self) -> None:
+        """For a sandbox without a conversation."""
+        await self._core.call("DELETE", self._route)
+
+
+class AsyncSandboxes:
+    """Sandboxes without a conversation."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def create(
+        self,
+        user_id: Optional[str] = None,
+        metadata: Optional[Dict[str, Any]] = None,
+        env: Optional[Dict[str, str]] = None,
+        limits: Optional[Dict[str, int]] = None,
+        network: Any = None,
+        ttl_seconds: Optional[int] = None,
+        preview: Optional[Dict[str, Any]] = None,
+    ) -> AsyncSandbox:
+        body = given(user_id=user_id, metadata=metadata, env=env, limits=limits, network=network, ttl_seconds=ttl_seconds, preview=preview)
+        return AsyncSandbox(self._core, (await self._core.call("POST", ROUTE, json=body))["id"])
+
+    async def get(self, sandbox_id: str) -> AsyncSandbox:
+        """A sandbox that the server knows, also a conversation's; `await info()` of it tells more."""
+        sandbox = AsyncSandbox(self._core, sandbox_id)
+        await sandbox.info()
+        return sandbox
+
+    def list(self, user_id: Optional[str] = None, limit: Optional[int] = None) -> Stream[Dict[str, Any]]:
+        return Stream(self._core.pages(ROUTE, given(user_id=user_id, limit=limit), "sandboxes"))

@@ -1,0 +1,198 @@
+"""The synchronous client: each call is that of async_client.py or conversations.py, where it is described."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any, Callable, Dict, Mapping, Optional
+
+from .async_client import make_core
+from .blocking import BlockingNetwork, run
+from .conversations import AsyncConversation, AsyncConversations
+from .models import Content, ConversationInfo, Event, Token, Turn
+from .sandboxes import AsyncSandbox, AsyncSandboxes, AsyncTools
+from .sync_sandbox import Sandbox, Sandboxes, SyncStream, Tools
+
+
+class Conversation:
+    """One conversation. `info` is what the server said last; `refresh()` asks again.
+
+    A client with a token and no key sends messages and interrupts over the conversation's WebSocket (scope `chat`) and follows
+    events. No token opens the other calls.
+    """
+
+    def __init__(self, inner: AsyncConversation) -> None:
+        self._inner = inner
+        self.id = inner.id
+
+    @property
+    def info(self) -> ConversationInfo:
+        return self._inner.info
+
+    def refresh(self) -> ConversationInfo:
+        return run(self._inner.refresh())
+
+    def sandbox(self) -> Sandbox:
+        """The sandbox of this conversation: commands, files, processes, tools."""
+        return Sandbox(run(self._inner.sandbox()))
+
+    def send(self, content: Content, idempotency_key: Optional[str] = None) -> Turn:
+        """Starts a turn and does not wait for it. Sent again, with the same key, where the answer was lost."""
+        return run(self._inner.send(content, idempotency_key))
+
+    def send_stream(self, content: Content, idempotency_key: Optional[str] = None) -> SyncStream[Event]:
+        """Starts a turn: its events, each once, up to `done`, also over connections that break."""
+        return SyncStream(self._inner.send_stream(content, idempotency_key))
+
+    def follow(self, after: int = 0, max_failures: Optional[int] = None) -> SyncStream[Event]:
+        """Every event after the number `after`, each once, until the conversation is over.
+
+        Connects again after whatever ended a connection. `max_failures` bounds how often in a row it does in vain; the
+        error is raised then. Where the log begins later than `after`, the numbers have a gap.
+        """
+        return SyncStream(self._inner.follow(after, max_failures))
+
+    def events(self, after: int = 0, limit: Optional[int] = None) -> SyncStream[Event]:
+        """The events that are there now; `limit` is of a page."""
+        return SyncStream(self._inner.events(after, limit))
+
+    def interrupt(self) -> "Conversation":
+        """Asks the open turn to end; AtollError `no_turn` where there is none. With a token `info` stays as it was."""
+        run(self._inner.interrupt())
+        return self
+
+    def pause(self, mode: Optional[str] = None) -> "Conversation":
+        """`mode` is `cold` (the sandbox ends, its files stay) or `warm` (it is frozen)."""
+        run(self._inner.pause(mode))
+        return self
+
+    def resume(self) -> "Conversation":
+        run(self._inner.resume())
+        return self
+
+    def update(self, **changes: Any) -> "Conversation":
+        """Changes members by their names in the API; `title=None` removes the title, `metadata` is a merge patch."""
+        run(self._inner.update(**changes))
+        return self
+
+    def delete(self) -> None:
+        """The conversation with its sandbox, its files and its log."""
+        run(self._inner.delete())
+
+    def create_token(self, scope: str = "read", ttl_seconds: Optional[int] = None) -> Token:
+        """A token of this conversation for a browser or another client; `scope` is `read`, `chat`, `files`, …"""
+        return run(self._inner.create_token(scope, ttl_seconds))
+
+    def transcript(self, format: str = "markdown") -> str:
+        """The log as a text to keep; `format` is `markdown` or `jsonl`."""
+        return run(self._inner.transcript(format))
+
+    def answer_permission(self, permission_id: str, option_id: Optional[str] = None) -> Any:
+        """Answers a `permission_request`; without an option it is cancelled."""
+        return run(self._inner.answer_permission(permission_id, option_id))
+
+
+class Conversations:
+    def __init__(self, inner: AsyncConversations) -> None:
+        self._inner = inner
+
+    def create(
+        self,
+        agent: Optional[str] = None,
+        title: Optional[str] = None,
+        user_id: Optional[str] = None,
+        metadata: Optional[Dict[str, Any]] = None,
+        env: Optional[Dict[str, str]] = None,
+        limits: Optional[Dict[str, int]] = None,
+        network: Any = None,
+        idle_seconds: Optional[int] = None,
+        ttl_seconds: Optional[int] = None,
+        idempotency_key: Optional[str] = None,
+        **more: Any,
+    ) -> Conversation:
+        """A conversation whose sandbox is ready. `more` are members of the request by their names in the API."""
+        return Conversation(
+            run(
+                self._inner.create(
+                    agent, title, user_id, metadata, env, limits, network, idle_seconds, ttl_seconds, idempotency_key, **more
+                )
+            )
+        )
+
+    def get(self, conversation_id: str) -> Conversation:
+        return Conversation(run(self._inner.get(conversation_id)))
+
+    def list(
+        self,
+        status: Optional[str] = None,
+        user_id: Optional[str] = None,
+        sandbox_id: Optional[str] = None,
+        agent: Optional[str] = None,
+        metadata: Optional[Mapping[str, Any]] = None,
+        order: Optional[str] = None,
+        limit: Optional[int] = None,
+        **more: Any,
+    ) -> SyncStream[Conversation]:
+        """All that fit, over all pages; `limit` is of a page. `more`: `createdAfter` and the like, as in the API."""
+        return SyncStream(self._inner.list(status, user_id, sandbox_id, agent, metadata, order, limit, **more), Conversation)
+
+    def update(self, conversation_id: str, **changes: Any) -> Conversation:
+        return Conversation(run(self._inner.update(conversation_id, **changes)))
+
+    def delete(self, conversation_id: str) -> None:
+        run(self._inner.delete(conversation_id))
+
+    def erase_user(self, user_id: str) -> Dict[str, int]:
+        """Removes all that the server keeps of a user; how many `conversations` and `sandboxes` that were."""
+        return run(self._inner.erase_user(user_id))
+
+    def create_token(self, conversation_id: str, scope: str = "read", ttl_seconds: Optional[int] = None) -> Token:
+        return run(self._inner.create_token(conversation_id, scope, ttl_seconds))
+
+    def transcript(self, conversation_id: str, format: str = "markdown") -> str:
+        return run(self._inner.transcript(conversation_id, format))
+
+
+class Atoll:
+    """A server; threads may share it.
+
+    `base_url` is `http://…`, `https://…` or `unix:/path/of/socket`. Give `api_key`, or the `token` of a conversation or
+    sandbox; `renew_token()` returns a new token when one has expired, and the first one where none is given. `timeout` is in
+    seconds of silence. `retries` bounds how often a request is tried again, which happens only where it cannot take effect
+    twice.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: Optional[str] = None,
+        token: Optional[str] = None,
+        renew_token: Optional[Callable[[], str]] = None,
+        timeout: float = 60.0,
+        retries: int = 2,
+        ssl_context: Optional[ssl.SSLContext] = None,
+    ) -> None:
+        self._core = make_core(BlockingNetwork(ssl_context), base_url, api_key, token, renew_token, timeout, retries)
+        self.conversations = Conversations(AsyncConversations(self._core))
+        self.sandboxes = Sandboxes(AsyncSandboxes(self._core))
+        self.tools = Tools(AsyncTools(self._core, None))
+
+    def conversation(self, conversation_id: str) -> Conversation:
+        """A conversation by its id, without asking the server: what a token opens."""
+        return Conversation(AsyncConversation(self._core, conversation_id))
+
+    def sandbox(self, sandbox_id: str) -> Sandbox:
+        return Sandbox(AsyncSandbox(self._core, sandbox_id))
+
+    def system(self) -> Dict[str, Any]:
+        """What the server is, and what its host enforces."""
+        return run(self._core.call("GET", "/v1/system"))
+
+    def close(self) -> None:
+        """Closes idle connections; streams that are open go on."""
+        self._core.close()
+
+    def __enter__(self) -> "Atoll":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

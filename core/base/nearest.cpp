@@ -1,0 +1,77 @@
+#include "core/base/nearest.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/base/limits.hpp"
+
+namespace atl::base {
+namespace {
+
+std::string plain(std::string_view word) {
+    std::string out;
+    for (const char c : word) {
+        if (c != '-' && c != '_')
+            out += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+    }
+    return out;
+}
+
+/// The distance of optimal string alignment.
+std::size_t distance(std::string_view a, std::string_view b) {
+    using Row = std::array<std::size_t, k_max_told_word_bytes + 1>;
+    std::array<Row, 3> rows{};  // of `a`: the one before the last, the last, the present
+    for (std::size_t j = 0; j <= b.size(); ++j)
+        rows[1][j] = j;
+    for (std::size_t i = 1; i <= a.size(); ++i) {
+        Row& now = rows[2];
+        now[0] = i;
+        for (std::size_t j = 1; j <= b.size(); ++j) {
+            const std::size_t replaced = rows[1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+            now[j] = std::min({rows[1][j] + 1, now[j - 1] + 1, replaced});
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                now[j] = std::min(now[j], rows[0][j - 2] + 1);
+        }
+        rows[0] = rows[1];
+        rows[1] = rows[2];
+    }
+    return rows[1][b.size()];
+}
+
+bool is_near(std::string_view a, std::string_view b, std::size_t apart) {
+    constexpr std::size_t k_least_common = 3;
+    const auto [shorter, longer] = std::minmax(a, b, [](auto x, auto y) { return x.size() < y.size(); });
+    return apart <= longer.size() / 3 || (shorter.size() >= k_least_common && longer.starts_with(shorter));
+}
+
+}  // namespace
+
+std::string_view nearest(std::string_view word, std::span<const std::string> known) {
+    if (word.size() > k_max_told_word_bytes)
+        return {};
+    const std::string meant = plain(word);
+    std::string_view best;
+    std::size_t least = k_max_told_word_bytes + 1;
+    for (const std::string& candidate : known) {
+        if (candidate.size() > k_max_told_word_bytes)
+            continue;
+        const std::string other = plain(candidate);
+        const std::size_t apart = distance(meant, other);
+        if (apart < least && is_near(meant, other, apart)) {
+            best = candidate;
+            least = apart;
+        }
+    }
+    return best;
+}
+
+std::string did_you_mean(std::string_view word, std::span<const std::string> known, std::string_view quote,
+                         std::string_view otherwise) {
+    const std::string_view found = nearest(word, known);
+    if (found.empty())
+        return std::string(otherwise);
+    return "; did you mean " + std::string(quote) + std::string(found) + std::string(quote) + "?";
+}
+
+}  // namespace atl::base

@@ -1,0 +1,143 @@
+// Bounds of what is done inside a sandbox on behalf of a client: programs, files, tools. Units are in the
+// names.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/base/limits.hpp"
+
+namespace atl::base {
+
+// Programs of `exec`.
+inline constexpr std::chrono::milliseconds k_default_exec_timeout{30'000};
+inline constexpr std::chrono::milliseconds k_max_exec_timeout{3'600'000};
+inline constexpr std::size_t k_max_exec_arguments = 4096;
+inline constexpr std::size_t k_default_exec_output_bytes = 1024UL * 1024;  // of stdout, and of stderr
+inline constexpr std::size_t k_max_exec_output_bytes = 8UL * 1024 * 1024;
+static_assert(k_default_exec_output_bytes <= k_max_exec_output_bytes);
+// Input that waits for programs, and output that is kept for answers, of all programs together and of those
+// of one sandbox. Output that finds no room is dropped, as behind the bound of the program.
+inline constexpr std::size_t k_exec_output_budget_bytes = 256UL * 1024 * 1024;
+inline constexpr std::size_t k_exec_sandbox_output_bytes = k_exec_output_budget_bytes / 8;
+static_assert(2 * k_max_exec_output_bytes <= k_exec_sandbox_output_bytes);
+// Answers up to this size are made at once, longer ones piece by piece while they are sent.
+inline constexpr std::size_t k_exec_whole_answer_bytes = 32UL * 1024;
+// Output that waits for the reader of a stream; then the program waits.
+inline constexpr std::size_t k_exec_stream_buffer_bytes = 256UL * 1024;
+// How much longer than its time a program may take before the guest counts as lost.
+inline constexpr std::chrono::seconds k_exec_end_grace{30};
+// A guest's broken connection is most often the end of its sandbox, whose cause is known a moment later.
+inline constexpr std::chrono::seconds k_end_cause_wait{3};
+
+// Processes that outlive the request that started them.
+inline constexpr std::size_t k_kept_output_bytes = 1024UL * 1024;     // of each, the last
+inline constexpr std::size_t k_max_process_spec_bytes = 32UL * 1024;  // of a command or an argv
+inline constexpr std::size_t k_max_process_tag_bytes = 128;
+inline constexpr std::size_t k_max_kept_processes = 8;  // of a sandbox, started again in each generation
+inline constexpr std::uint16_t k_max_terminal_side = 4096;
+inline constexpr std::chrono::milliseconds k_max_process_timeout{30LL * 86'400'000};
+// Input that the server holds for a process that does not read it.
+inline constexpr std::size_t k_process_input_bytes = 1024UL * 1024;
+// How long a request with input waits for the process to take the next piece.
+inline constexpr std::chrono::seconds k_process_input_deadline{30};
+// Output that waits for the reader of a process's WebSocket; then the guest waits.
+inline constexpr std::size_t k_process_socket_bytes = 256UL * 1024;
+// Input is activity of a conversation: told this often at most.
+inline constexpr std::chrono::seconds k_process_activity_interval{1};
+
+// Those that one sandbox keeps: that run, and that have ended, of which those that ended first go first.
+inline constexpr std::size_t k_max_running_processes = 128;
+inline constexpr std::size_t k_max_ended_processes = 64;
+inline constexpr std::chrono::minutes k_ended_process_time{10};
+inline constexpr std::size_t k_max_process_id_bytes = 64;
+// What all of them are described with, together: a list of them is not longer by much.
+inline constexpr std::size_t k_max_described_bytes = 1024UL * 1024;
+static_assert(k_max_process_spec_bytes < k_max_described_bytes);
+// Connections that follow or feed one of them, and all of one sandbox.
+inline constexpr std::size_t k_max_process_followers = 32;
+inline constexpr std::size_t k_max_sandbox_followers = 128;
+static_assert(k_max_process_followers < k_max_sandbox_followers);
+// Input for one, of connections that have gone, that it has not read; what comes beyond that is dropped.
+inline constexpr std::size_t k_left_input_bytes = 256UL * 1024;
+
+// A guest: the host's connections that are open, more are closed at once; programs of `exec` that run; bytes
+// of one connection that wait for the host beside those in the socket, beyond which an agent or a program
+// has to wait.
+inline constexpr std::size_t k_max_guest_connections = 512;
+inline constexpr std::size_t k_max_exec_runs = 192;
+inline constexpr std::size_t k_guest_queue_bytes = 256UL * 1024;
+static_assert(k_max_exec_runs + k_max_sandbox_followers + 32 < k_max_guest_connections);
+
+// Paths inside the workspace, as of limits.h: PATH_MAX with its NUL, NAME_MAX.
+inline constexpr std::size_t k_max_path_bytes = 4095;
+inline constexpr std::size_t k_max_name_bytes = 255;
+
+// Levels of a list of files; each costs the guest a descriptor.
+inline constexpr std::size_t k_max_list_depth = 64;
+
+// The watch of a workspace. Directories that a guest watches for one, and watches of one guest: each has an
+// inotify instance, of which a uid has 128 where nobody changed that.
+inline constexpr std::size_t k_max_watched_directories = 16'384;
+inline constexpr std::size_t k_max_guest_watches = 4;
+// Changes that come together are told together; what was lost to a full queue is looked for a moment later.
+inline constexpr std::chrono::milliseconds k_watch_gather{20};
+inline constexpr std::chrono::milliseconds k_watch_rebuild_wait{200};
+// What the server takes of one sandbox's changes at a time; then the guest waits for the rest of the
+// interval.
+inline constexpr std::size_t k_watch_burst_changes = 1024;
+inline constexpr std::chrono::milliseconds k_watch_burst_interval{50};
+// Changes that wait for one reader; beyond that he is told to look for himself.
+inline constexpr std::size_t k_watch_waiting_changes = 4096;
+inline constexpr std::size_t k_watch_waiting_bytes = 512UL * 1024;
+// A line of a watch: two paths as JSON, each byte as an escape of three or six bytes.
+inline constexpr std::size_t k_max_watch_line_bytes = 64UL * 1024;
+static_assert(2 * 6 * (k_max_path_bytes + 1) + 256 < k_max_watch_line_bytes);
+// After a watch broke in a generation that goes on.
+inline constexpr std::chrono::milliseconds k_watch_retry{1000};
+
+// Entries of an archive that is unpacked.
+inline constexpr std::uint64_t k_max_archive_entries = 1'000'000;
+
+// A guest that works on a request says so at least this often; the server waits that long for a word.
+inline constexpr std::chrono::seconds k_call_word_interval{2};
+inline constexpr std::chrono::seconds k_call_word_deadline{30};
+static_assert(3 * k_call_word_interval < k_call_word_deadline);
+// From the request, or the end of its input, to the reply; and the words on the way that are read at full
+// speed.
+inline constexpr std::chrono::minutes k_call_reply_deadline{15};
+static_assert(k_call_word_deadline < k_call_reply_deadline);
+inline constexpr std::size_t k_call_fast_words = 64;
+// Calls that change files and whose clients have left. Each holds its sandbox until its reply.
+inline constexpr std::size_t k_max_unattended_calls = 256;
+
+// The filesystem tools. What they read of a file, and what they write.
+inline constexpr std::size_t k_max_tool_file_bytes = 20UL * 1024 * 1024;
+inline constexpr std::size_t k_max_tool_binary_bytes = 1024UL * 1024;
+inline constexpr std::size_t k_max_tool_lines = 2000;
+inline constexpr std::size_t k_max_tool_line_characters = 2000;
+inline constexpr std::size_t k_max_tool_text_bytes = 4UL * 1024 * 1024;  // of one answer, before escaping
+inline constexpr std::size_t k_max_tool_diff_bytes = 64UL * 1024;
+static_assert(4 * k_max_tool_line_characters < k_max_tool_text_bytes);
+static_assert(k_max_tool_diff_bytes <= k_max_tool_text_bytes);
+// Of a result that streams: up to this it is held by the server until it is whole.
+inline constexpr std::size_t k_tool_held_result_bytes = 1024UL * 1024;
+// Words about a call's progress in the conversation's log.
+inline constexpr std::chrono::seconds k_tool_progress_interval{2};
+// What they list and find.
+inline constexpr std::size_t k_max_tool_entries = 2000;
+inline constexpr std::size_t k_max_tool_files = 1000;
+inline constexpr std::size_t k_default_tool_matches = 100;
+inline constexpr std::size_t k_max_tool_matches = 1000;
+inline constexpr std::size_t k_max_tool_pattern_bytes = 4096;
+inline constexpr std::size_t k_max_glob_bytes = 512;  // its length is what each byte of each path costs
+inline constexpr std::size_t k_max_tool_ignores = 100;
+inline constexpr std::chrono::seconds k_tool_search_timeout{30};
+// Of a request: `context`, and how deep `args` and `context` may nest.
+inline constexpr std::size_t k_max_tool_context_bytes = 16UL * 1024;
+inline constexpr std::size_t k_max_tool_depth = 16;
+// Files that a generation remembers having shown.
+inline constexpr std::size_t k_max_tool_reads_kept = 4096;
+
+}  // namespace atl::base

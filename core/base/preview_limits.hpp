@@ -1,0 +1,90 @@
+// Bounds of previews. Included by those who need them alone.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace atl::base {
+
+// Ports that a sandbox tells at once: the smallest of those that are listened on.
+inline constexpr std::size_t k_max_told_ports = 32;
+// The guest looks for them: soon after a command, then less and less often, down to this. A look costs some
+// 10 us; only where it shows a change, and now and then, the tables of the kernel are read (1 ms for a hash
+// table of 262,144 entries). Both together take at most this part of a processor, and a little at once.
+inline constexpr std::chrono::milliseconds k_first_port_look{100};
+inline constexpr std::chrono::milliseconds k_last_port_look{5'000};
+inline constexpr std::chrono::milliseconds k_port_table_interval{15'000};
+inline constexpr int k_port_watch_share = 1'000;  // one part of so many
+inline constexpr std::chrono::milliseconds k_port_watch_burst{20};
+inline constexpr std::size_t k_max_port_table_bytes = 64UL * 1024;
+static_assert(k_first_port_look < k_last_port_look && k_last_port_look < k_port_table_interval);
+// Events about ports in the log of a conversation: so many at once, then one each interval. What changes
+// meanwhile is told as far as it still counts then.
+inline constexpr std::size_t k_port_event_burst = 64;
+inline constexpr std::chrono::milliseconds k_port_event_interval{10'000};
+static_assert(2 * k_max_told_ports <= k_port_event_burst);
+
+// Sockets in a sandbox that a server which is not root keeps ahead, of each family; and how long its helper
+// may take to make them.
+inline constexpr std::size_t k_kept_inner_sockets = 16;
+inline constexpr std::chrono::milliseconds k_inner_socket_deadline{5'000};
+
+// Connections to dev servers that wait for their next request: of a port, and of all.
+inline constexpr std::size_t k_max_kept_upstreams = 64;
+inline constexpr std::size_t k_max_kept_upstreams_of_all = 512;
+static_assert(k_max_kept_upstreams < k_max_kept_upstreams_of_all);
+// Less than the 5 s after which Node closes one that is idle.
+inline constexpr std::chrono::milliseconds k_kept_upstream_time{4'000};
+
+// What lies between a client and a dev server: of a body, taken in at once from one side.
+inline constexpr std::size_t k_relay_piece_bytes = 64UL * 1024;
+// Then others have a turn.
+inline constexpr std::size_t k_relay_turn_bytes = 4 * k_relay_piece_bytes;
+// Answers of status 1xx before the one that counts.
+inline constexpr std::size_t k_max_interim_answers = 16;
+// From the end of a request to the end of the answer's head: a dev server's first compile.
+inline constexpr std::chrono::milliseconds k_relay_answer_time{300'000};
+
+// Connections of the server to one sandbox, for its previews: what one page can take from the others. Also
+// those of all sandboxes.
+inline constexpr std::size_t k_upstreams_of_sandbox = 512;
+inline constexpr std::size_t k_max_upstreams_of_sandbox = 16'384;
+inline constexpr std::size_t k_max_upstreams = 8'192;
+static_assert(k_max_kept_upstreams < k_upstreams_of_sandbox && k_upstreams_of_sandbox < k_max_upstreams);
+
+// Wakes of paused conversations by their previews: of all in a minute, of one at most once in this time.
+inline constexpr std::uint32_t k_preview_wakes_per_minute = 60;
+inline constexpr std::uint32_t k_most_preview_wakes_per_minute = 6'000;
+inline constexpr std::chrono::milliseconds k_preview_wake_pause{10'000};
+// How long a request waits for the sandbox that it woke: what a browser shows, and everything else.
+inline constexpr std::chrono::milliseconds k_wake_wait_of_page{700};
+inline constexpr std::chrono::milliseconds k_wake_wait{10'000};
+inline constexpr std::size_t k_max_wake_waiters = 256;  // of a conversation
+
+// Of a preview that says nothing else, and how many ports one may list.
+inline constexpr std::uint16_t k_default_preview_port = 5173;
+inline constexpr std::size_t k_max_preview_ports = 32;
+
+// The ports of this machine that previews without a domain are shown at, and how many of them a search for a
+// free one tries that other programs have.
+inline constexpr std::uint16_t k_first_preview_number = 30'000;
+inline constexpr std::uint16_t k_preview_numbers = 10'000;
+inline constexpr std::size_t k_preview_number_tries = 256;
+static_assert(k_first_preview_number + k_preview_numbers <= 65'536);
+// Of these that are listened on at a time; two descriptors each.
+inline constexpr std::size_t k_max_preview_doors = 2'000;
+inline constexpr std::size_t k_descriptors_per_preview_door = 2;
+// How long a paused sandbox's is still listened on.
+inline constexpr std::chrono::seconds k_default_preview_linger{3'600};
+
+/// TCP ports of a sandbox's loopback that are kept for the server itself: its proxy and its routes with
+/// credentials. Nobody else is shown one.
+inline constexpr std::array<std::uint16_t, 2> k_reserved_ports{3128, 3129};
+constexpr bool is_reserved_port(std::uint16_t port) noexcept {
+    return std::find(k_reserved_ports.begin(), k_reserved_ports.end(), port) != k_reserved_ports.end();
+}
+
+}  // namespace atl::base

@@ -1,0 +1,60 @@
+// How a conversation takes over what the store has of it, and what it tells of the ports of its sandbox.
+#include <algorithm>
+
+#include "core/conversation/conversation.hpp"
+#include "core/conversation/journal.hpp"
+#include "core/conversation/stored_turns.hpp"
+#include "core/sandbox/manager.hpp"
+
+namespace atl::conversation {
+
+void Conversation::restore(const StoredConversation& stored) {
+    // A status that says `active` or `starting` is of a server that ended without changing it.
+    stored_generation_ = sandbox_record_.generation;
+    const bool ran = record_.status == Status::active || record_.status == Status::starting;
+    if (ran) {
+        record_.status = Status::paused;
+        record_.reason = PauseReason::server_restart;
+    }
+    lifetime_.add_age(context_.ages.age_of(record_.created_at));
+    machine_.restore(record_.status, record_.reason);
+    log_->restore(record_.first_seq, record_.last_seq);
+    kept_processes_.restore(stored.kept_processes);
+    recount();
+    for (const TurnRecord& turn : restored_turns(stored, context_.journal)) {
+        record_.last_turn = std::max(record_.last_turn, turn.turn);
+        restore_turn(turn);
+    }
+    last_batch_ = context_.journal.batch_number();
+    log_->restore_open(stored.open_bytes);
+    if (ran) {
+        run(action::LogSandboxPaused{PauseReason::server_restart, PauseMode::cold,
+                                     "the server was restarted"});
+        run(action::Persist{});
+    }
+    if (record_.status == Status::ended && !sandbox_record_.gone)
+        run(action::RemoveSandbox{});
+    arm_life();
+}
+
+void Conversation::restore_turn(const TurnRecord& turn) {
+    if (turn.last_seq != 0)
+        return log_->restore_turn(turn.last_seq, turn.bytes);
+    turn_.restore(turn);
+    run(action::CloseTurn{});
+}
+
+void Conversation::look_at_ports() {
+    // Those of a generation that is there for requests alone, or still starts, are told when it is active;
+    // those of a frozen one stay as they are.
+    if (!machine_.created() || !machine_.sandbox_up() || machine_.is_borrowed())
+        return;
+    PortUrls ports;
+    for (const std::uint16_t port : context_.sandboxes.ports(record_.sandbox_id)) {
+        const bool is_listed = context_.port_url && sandbox_record_.preview.lists(port);
+        ports.emplace(port, is_listed ? context_.port_url(sandbox_record_, port) : std::string());
+    }
+    port_news_.update(std::move(ports));
+}
+
+}  // namespace atl::conversation

@@ -1,0 +1,65 @@
+// The processes of one conversation that are started again in each generation of its sandbox, as a part of
+// it: at most base::k_max_kept_processes, in the store with all that is needed to start them. Each start has
+// an id of its own, which replaces the one before in the store, too. One that ends by itself stays; one that
+// is forgotten does not come back. That one cannot be started again changes nothing of the generation: the
+// sandbox's log says so. Internal to core/conversation.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/conversation/requests.hpp"
+#include "core/conversation/settings.hpp"
+#include "core/conversation/store.hpp"
+
+namespace atl::conversation {
+
+class KeptProcesses {
+  public:
+    /// `conversation` is read at each call; `written` is called after each write to the journal.
+    KeptProcesses(Context& context, const Record& conversation, std::function<void()> written);
+    ~KeptProcesses() { *self_ = nullptr; }
+    KeptProcesses(const KeptProcesses&) = delete;
+    KeptProcesses& operator=(const KeptProcesses&) = delete;
+
+    void restore(const std::vector<KeptProcess>& stored);
+    /// Starts another one in the living generation. `reply` once, from the loop, with its pid: it runs, and
+    /// is committed. Errors: too_many_kept_processes, sandbox_gone, those of
+    /// sandbox::Operations::start_process(); then nothing is kept.
+    void start(sandbox::ProcessSpec spec, Reply<pid_t> reply);
+    /// All that are kept, in a generation that has none of them.
+    void start_all();
+    /// The generation has ended, and with it what was being started.
+    void end_generation();
+    /// False: none of that id is kept.
+    bool forget(const std::string& id);
+    void forget_all();
+    /// In the order of their first starts; of those that have been started once.
+    std::vector<sandbox::ProcessSpec> list() const;
+
+  private:
+    struct Entry {
+        KeptProcess process;
+        std::unique_ptr<sandbox::Question> question;  // while it is being started
+        Reply<pid_t> reply;                           // of the first start, until that is over
+    };
+
+    Entry* find(std::uint32_t number);
+    void launch(Entry& entry);
+    void on_launched(std::uint32_t number, const base::Result<pid_t>& started);
+    void warn(const Entry& entry, const base::Error& why);
+    void write(Write write);
+    template <class T>
+    void refuse(const T& reply, base::Error error);
+
+    Context& context_;
+    const Record& conversation_;
+    std::function<void()> written_;
+    std::vector<Entry> entries_;
+    std::uint32_t last_number_ = 0;
+    std::shared_ptr<KeptProcesses*> self_;  // null inside once it is destroyed
+};
+
+}  // namespace atl::conversation

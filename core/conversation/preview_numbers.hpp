@@ -1,0 +1,63 @@
+// Which port of this machine the preview of a sandbox is shown at. Each sandbox has a number of its own until
+// it ends. One that nobody had is given before one that another sandbox had, since browsers keep storage and
+// service workers for a port; of those the one that was given back first. Pure. Not here: listening
+// (preview_ports.hpp).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace atl::conversation {
+
+/// A number that a sandbox has or had.
+struct PreviewNumber {
+    std::uint16_t number = 0;
+    std::string sandbox_id;   // empty: free again
+    std::uint64_t freed = 0;  // of a free one: its place in the order in which they were given back
+    bool is_stale = false;    // browsers may keep what another sandbox stored
+};
+
+class PreviewNumbers {
+  public:
+    /// Takes over a row of the store. Ignores one that cannot be. Call before anything else.
+    void restore(PreviewNumber row);
+
+    /// Gives the sandbox a number that `is_free` agrees to; one that it refuses counts as had by others from
+    /// then on. Null: none is left, or too many were refused. Precondition: the sandbox has none. Valid until
+    /// the next change.
+    const PreviewNumber* give(const std::string& sandbox_id,
+                              const std::function<bool(std::uint16_t number)>& is_free);
+    /// Its number is free again: the row as it is then. None: it has no number.
+    std::optional<PreviewNumber> take_back(const std::string& sandbox_id);
+    /// Whether the number was stale; no longer, then. Precondition: a sandbox has it.
+    bool freshen(std::uint16_t number);
+
+    /// Null: it has none. Valid until the next change.
+    const PreviewNumber* find(const std::string& sandbox_id) const;
+    /// Null: no sandbox has it.
+    const PreviewNumber* at(std::uint16_t number) const;
+    std::size_t in_use() const noexcept { return by_sandbox_.size(); }
+
+    /// The number that a sandbox gets unless it is given away: the sum of its id's character codes decides.
+    static std::uint16_t first_choice(std::string_view sandbox_id) noexcept;
+
+  private:
+    using Usable = std::function<bool(std::uint16_t number)>;
+    const PreviewNumber* give_fresh(const std::string& sandbox_id, const Usable& is_free, std::size_t& tries);
+    const PreviewNumber* give_again(const std::string& sandbox_id, const Usable& is_free, std::size_t& tries);
+    const PreviewNumber* give(PreviewNumber& row, const std::string& sandbox_id);
+    void free(PreviewNumber& row);
+
+    std::map<std::uint16_t, PreviewNumber> known_;  // all but those that nobody had
+    std::unordered_map<std::string, std::uint16_t> by_sandbox_;
+    std::map<std::uint64_t, std::uint16_t> free_;  // of known_, by `freed`
+    std::uint64_t last_freed_ = 0;
+};
+
+}  // namespace atl::conversation

@@ -1,0 +1,155 @@
+#include "core/conversation/preview_ports.hpp"
+
+#include <algorithm>
+
+#include "core/conversation/journal.hpp"
+
+namespace atl::conversation {
+
+PreviewPorts::~PreviewPorts() {
+    *self_ = nullptr;
+    timers_.cancel(timer_);
+}
+
+void PreviewPorts::restore(const std::vector<PreviewNumber>& rows) {
+    for (const PreviewNumber& row : rows)
+        numbers_.restore(row);
+}
+
+void PreviewPorts::enable(PreviewDoors& doors, PreviewPortSettings settings) {
+    listens_ = &doors;
+    settings_ = settings;
+}
+
+void PreviewPorts::disable() {
+    listens_ = nullptr;
+    timers_.cancel(std::exchange(timer_, 0));
+}
+
+bool PreviewPorts::reserve(const sandbox::Record& sandbox) {
+    if (listens_ == nullptr || sandbox.network == sandbox::NetworkMode::host)
+        return true;
+    const PreviewNumber* const given =
+        numbers_.give(sandbox.id, [this](std::uint16_t number) { return open(number); });
+    if (given != nullptr)
+        unstored_.insert(given->number);
+    return given != nullptr;
+}
+
+void PreviewPorts::store(const std::string& sandbox_id) {
+    const PreviewNumber* const row = unstored_.empty() ? nullptr : numbers_.find(sandbox_id);
+    if (row != nullptr && unstored_.erase(row->number) > 0)
+        journal_.add(PutPreviewNumber{*row});
+}
+
+void PreviewPorts::on_up(const sandbox::Record& sandbox) {
+    if (listens_ == nullptr || sandbox.network == sandbox::NetworkMode::host)
+        return;
+    const PreviewNumber* const row = numbers_.find(sandbox.id);
+    if (row == nullptr)
+        return replace(sandbox);
+    stop_lingering(row->number);
+    if (!open(row->number))
+        replace(sandbox);
+}
+
+/// Of a sandbox whose number another program listens on, or that has none.
+void PreviewPorts::replace(const sandbox::Record& sandbox) {
+    const auto old = numbers_.take_back(sandbox.id);
+    if (old && unstored_.erase(old->number) == 0)
+        journal_.add(PutPreviewNumber{*old});
+    if (reserve(sandbox))
+        store(sandbox.id);
+    else if (!old)
+        return;
+    timers_.defer([self = self_, id = sandbox.id] {
+        if (*self != nullptr)
+            (*self)->changed_(id, (*self)->url(id));
+    });
+}
+
+void PreviewPorts::on_down(const std::string& sandbox_id) {
+    const PreviewNumber* const row = numbers_.find(sandbox_id);
+    const auto door = row == nullptr ? open_.end() : open_.find(row->number);
+    if (door == open_.end() || door->second)
+        return;
+    door->second = clock_.steady_now() + settings_.linger;
+    lingering_.insert({*door->second, row->number});
+    arm();
+}
+
+void PreviewPorts::on_removed(const std::string& sandbox_id) {
+    const auto old = numbers_.take_back(sandbox_id);
+    if (!old)
+        return;
+    close(old->number);
+    // The store knows nothing of one whose sandbox it never had.
+    if (unstored_.erase(old->number) == 0)
+        journal_.add(PutPreviewNumber{*old});
+}
+
+/// True: the number can be shown, although perhaps nobody listens on it for want of room. One that lingers
+/// makes room.
+bool PreviewPorts::open(std::uint16_t number) {
+    if (open_.contains(number))
+        return true;
+    if (open_.size() >= settings_.max_doors && !lingering_.empty())
+        close(lingering_.begin()->second);
+    if (open_.size() >= settings_.max_doors)
+        return true;
+    const PreviewDoors::Opening opened = listens_->open(number);
+    if (opened == PreviewDoors::Opening::open)
+        open_[number] = std::nullopt;
+    return opened != PreviewDoors::Opening::taken;
+}
+
+void PreviewPorts::close(std::uint16_t number) {
+    stop_lingering(number);
+    if (open_.erase(number) > 0 && listens_ != nullptr)
+        listens_->close(number);
+}
+
+void PreviewPorts::stop_lingering(std::uint16_t number) {
+    const auto door = open_.find(number);
+    if (door == open_.end() || !door->second)
+        return;
+    lingering_.erase({*door->second, number});
+    door->second.reset();
+}
+
+void PreviewPorts::arm() {
+    if (timer_ != 0 || lingering_.empty() || listens_ == nullptr)
+        return;
+    const auto wait = std::chrono::ceil<base::Millis>(lingering_.begin()->first - clock_.steady_now());
+    timer_ = timers_.arm(std::max(wait, base::Millis{0}), [this] {
+        timer_ = 0;
+        close_lingering();
+        arm();
+    });
+}
+
+void PreviewPorts::close_lingering() {
+    const base::SteadyTime now = clock_.steady_now();
+    while (!lingering_.empty() && lingering_.begin()->first <= now)
+        close(lingering_.begin()->second);
+}
+
+std::string PreviewPorts::url(const std::string& sandbox_id) const {
+    const PreviewNumber* const row = listens_ == nullptr ? nullptr : numbers_.find(sandbox_id);
+    return row == nullptr ? "" : "http://localhost:" + std::to_string(row->number) + "/";
+}
+
+std::string PreviewPorts::owner(std::uint16_t number) const {
+    const PreviewNumber* const row = numbers_.at(number);
+    return row == nullptr ? "" : row->sandbox_id;
+}
+
+bool PreviewPorts::take_stale(std::uint16_t number) {
+    if (numbers_.at(number) == nullptr || !numbers_.freshen(number))
+        return false;
+    if (!unstored_.contains(number))
+        journal_.add(PutPreviewNumber{*numbers_.at(number)});
+    return true;
+}
+
+}  // namespace atl::conversation

@@ -1,0 +1,104 @@
+// The ports of this machine at which previews are shown where they have no names: reserves a number for each
+// sandbox as it is made, has it listened on while the sandbox lives and a while after a pause, gives it to
+// another sandbox once this one has ended. A number that another program took is replaced. Off until
+// enable(). Internal to core/conversation, but for the port PreviewDoors. Not here: sockets.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "core/base/clock.hpp"
+#include "core/base/preview_limits.hpp"
+#include "core/conversation/preview_numbers.hpp"
+#include "core/sandbox/types.hpp"
+
+namespace atl::conversation {
+
+class Journal;
+
+/// Listens on ports of the loopback.
+class PreviewDoors {
+  public:
+    enum class Opening : std::uint8_t {
+        open,
+        taken,    // another program listens there
+        refused,  // this one has no descriptors left, or the host no loopback
+    };
+    virtual Opening open(std::uint16_t number) = 0;
+    /// Refuses connections from now on; those that are open stay.
+    virtual void close(std::uint16_t number) = 0;
+
+  protected:
+    ~PreviewDoors() = default;
+};
+
+struct PreviewPortSettings {
+    base::Millis linger = base::k_default_preview_linger;  // after a pause
+    std::size_t max_doors = base::k_max_preview_doors;
+};
+
+class PreviewPorts {
+  public:
+    /// `url` is empty where the sandbox has no number any more.
+    using Changed = std::function<void(const std::string& sandbox_id, const std::string& url)>;
+
+    /// `changed` is called from the loop when the number of a sandbox that had started before was replaced.
+    PreviewPorts(base::Timers& timers, const base::Clock& clock, Journal& journal, Changed changed)
+        : timers_(timers), clock_(clock), journal_(journal), changed_(std::move(changed)) {}
+    ~PreviewPorts();
+    PreviewPorts(const PreviewPorts&) = delete;
+    PreviewPorts& operator=(const PreviewPorts&) = delete;
+
+    void restore(const std::vector<PreviewNumber>& rows);
+    /// `doors` must outlive this, or disable() is called.
+    void enable(PreviewDoors& doors, PreviewPortSettings settings);
+    void disable();
+
+    /// Reserves the number of a sandbox that is being made and opens it; one with the host's network gets
+    /// none. False: none is left. It is stored by store().
+    bool reserve(const sandbox::Record& sandbox);
+    /// Adds the number to the journal's batch, unless the store has it.
+    void store(const std::string& sandbox_id);
+
+    // What happens to a sandbox. Others than those that reserve() was called for are ignored, but for
+    // on_up(): one from before there were numbers gets one.
+    void on_up(const sandbox::Record& sandbox);
+    void on_down(const std::string& sandbox_id);
+    void on_removed(const std::string& sandbox_id);
+
+    /// "http://localhost:31234/"; empty: it has none.
+    std::string url(const std::string& sandbox_id) const;
+    /// The sandbox that has the number; empty: none.
+    std::string owner(std::uint16_t number) const;
+    /// True once for a number that another sandbox had: browsers are to forget what they stored.
+    bool take_stale(std::uint16_t number);
+    std::size_t doors() const noexcept { return open_.size(); }
+
+  private:
+    bool open(std::uint16_t number);
+    void close(std::uint16_t number);
+    void stop_lingering(std::uint16_t number);
+    void arm();
+    void close_lingering();
+    void replace(const sandbox::Record& sandbox);
+
+    base::Timers& timers_;
+    const base::Clock& clock_;
+    Journal& journal_;
+    Changed changed_;
+    PreviewDoors* listens_ = nullptr;  // null: off
+    PreviewPortSettings settings_;
+    PreviewNumbers numbers_;
+    std::set<std::uint16_t> unstored_;
+    std::map<std::uint16_t, std::optional<base::SteadyTime>> open_;   // and when it closes
+    std::set<std::pair<base::SteadyTime, std::uint16_t>> lingering_;  // those of open_ that will
+    base::TimerId timer_ = 0;
+    std::shared_ptr<PreviewPorts*> self_ = std::make_shared<PreviewPorts*>(this);  // null inside: destroyed
+};
+
+}  // namespace atl::conversation

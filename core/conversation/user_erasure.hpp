@@ -1,0 +1,64 @@
+// Removes all that is kept of a user: conversations page by page, then the sandboxes without a conversation;
+// at the end it waits for those that somebody else is deleting. It goes on if the client that asked is gone,
+// and after an error, which is told at the end. Internal to core/conversation.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/conversation/requests.hpp"
+#include "core/conversation/settings.hpp"
+
+namespace atl::conversation {
+
+class Manager;
+
+/// What the manager does for an erasure.
+struct UserThings {
+    std::function<void(const ListQuery& query, Reply<Page<View>> reply)> list;
+    std::function<void(const std::string& id, Reply<void> reply)> remove;
+    std::function<void(const SandboxQuery& query, Reply<Page<SandboxView>> reply)> list_sandboxes;
+    std::function<void(const std::string& id, Reply<void> reply)> remove_sandbox;
+    /// Removes one that is in memory, also one that is starting, or waits for its removal if that is under
+    /// way; false: there is none of this user.
+    std::function<bool(const std::string& user_id, Reply<void> reply)> remove_rest;
+    std::int64_t last_key = 0;  // of the conversations that are there
+};
+
+class UserErasure : public std::enable_shared_from_this<UserErasure> {
+  public:
+    /// `alive` is null inside once the manager is destroyed: then nothing more happens. `reply` once.
+    UserErasure(UserThings things, std::shared_ptr<Manager*> alive, Context& context, std::string user_id,
+                Reply<ErasedUser> reply);
+    void begin() { look_for_conversations(); }
+
+  private:
+    void look_for_conversations();
+    void look_for_sandboxes();
+    /// Goes on in a call of its own: answers may come from inside the question.
+    void go_on(void (UserErasure::*step)());
+    struct Thing {
+        std::string id;
+        std::string sandbox_id;
+    };
+    using Remove = std::function<void(const std::string& id, Reply<void> reply)>;
+    void remove_all(const std::vector<Thing>& things, std::size_t& removed, const Remove& remove,
+                    void (UserErasure::*then)());
+    void remove_rest();
+    void note(const base::Error& error);
+
+    UserThings things_;
+    std::shared_ptr<Manager*> alive_;
+    Context& context_;
+    ListQuery conversations_;
+    SandboxQuery sandboxes_;
+    Reply<ErasedUser> reply_;
+    ErasedUser erased_;
+    std::size_t removing_ = 0;
+    std::optional<base::Error> failure_;
+};
+
+}  // namespace atl::conversation

@@ -1,0 +1,40 @@
+// Waking a conversation for somebody who only looks at what its sandbox shows: nobody else pays for it.
+#include <utility>
+
+#include "core/conversation/conversation.hpp"
+#include "core/sandbox/manager.hpp"
+
+namespace atl::conversation {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+
+void Conversation::wake(const Reply<void>& reply) {
+    const auto refuse_it = [&](Error error) {
+        context_.timers.defer([reply, error = std::move(error)] { reply(error); });
+    };
+    if (auto open = check_open(); !open)
+        return refuse_it(open.error());
+    if (machine_.status() == Status::error)
+        return refuse_it(
+            Error(Errc::sandbox_failed, "the sandbox could not be started; a message tries again"));
+    if (context_.sandboxes.is_ending(record_.sandbox_id))
+        perform(machine_.sandbox_ending());
+    // The next generation would be started later, when there may be no room without an eviction.
+    if (machine_.sandbox_is_stopping())
+        return refuse_it(
+            Error(Errc::sandbox_gone, "the sandbox is just being ended", std::chrono::seconds(1)));
+    if (!machine_.sandbox_living()) {
+        if (auto room = owner_.admission().has_room(sandbox_record_.limits); !room)
+            return refuse_it(room.error());
+    }
+    touch();
+    leases_.add(record_.sandbox_id, LeaseUse::process, [reply](const Result<std::unique_ptr<Lease>>& lease) {
+        reply(lease ? Result<void>() : Result<void>(lease.error()));
+    });
+    perform(machine_.acquire_lease(LeaseUse::process));
+    arm_life();
+}
+
+}  // namespace atl::conversation

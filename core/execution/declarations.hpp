@@ -1,0 +1,19 @@
+// The tools as TypeScript declarations, one text for the prompt of a model.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "core/execution/tool_set.hpp"
+
+namespace atl::execution {
+
+inline constexpr std::size_t k_declarations_bytes = 256 * 1024;
+
+/// `declare const codemode: {...}`. What has no short form in TypeScript ($ref, deep nesting, a schema that
+/// is not JSON) is `unknown`. At most k_declarations_bytes: the tools beyond it are left out, and a comment
+/// says how many.
+std::string typescript_declarations(std::span<const ToolSpec> tools);
+
+}  // namespace atl::execution

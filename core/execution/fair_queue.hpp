@@ -1,0 +1,60 @@
+// Places for runs of code mode: how many of a user run at once and wait, and whose turn is next among users.
+// Pure: no clock, no I/O; the caller starts what `next` names. Not thread-safe.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/base/error.hpp"
+
+namespace atl::execution {
+
+struct QueueLimits {
+    std::size_t running = 16;          // of all users
+    std::size_t running_per_user = 4;  // at once
+    std::size_t waiting_per_user = 32;
+    std::chrono::seconds retry_after{1};  // told with a refusal
+};
+
+class FairQueue {
+  public:
+    using Run = std::uint64_t;
+
+    explicit FairQueue(QueueLimits limits) : limits_(limits) {}
+
+    /// Puts a run at the end of its user's line; call `next` afterwards.
+    /// Errors: too_many_executions with a Retry-After, when as many of the user wait as may; internal: `run`
+    /// is here already.
+    base::Result<void> enter(std::string_view user, Run run);
+    /// The run that may start now, which then counts as running; none: wait for `leave` or `enter`.
+    std::optional<Run> next();
+    /// The run has ended or is given up, running or waiting. False: it is not here.
+    bool leave(Run run);
+
+    std::size_t running() const noexcept { return running_; }
+    std::size_t waiting() const noexcept { return owners_.size() - running_; }
+
+  private:
+    struct User {
+        std::deque<Run> waiting;
+        std::size_t running = 0;
+    };
+    struct Owner {
+        std::string user;
+        bool runs = false;
+    };
+
+    QueueLimits limits_;
+    std::map<std::string, User, std::less<>> users_;  // those who have a run here, and no others
+    std::map<Run, Owner> owners_;
+    std::string last_;  // the user served last
+    std::size_t running_ = 0;
+};
+
+}  // namespace atl::execution

@@ -1,0 +1,91 @@
+#include "core/execution/tool_set.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/base/utf8.hpp"
+
+namespace atl::execution {
+namespace {
+
+constexpr auto k_refused = std::to_array<std::string_view>(
+    {"then", "catch", "finally", "toJSON", "toString", "valueOf", "constructor", "prototype",
+     "hasOwnProperty", "isPrototypeOf", "propertyIsEnumerable", "toLocaleString"});
+
+base::Error invalid(std::string text) {
+    return {base::Errc::invalid_field, std::move(text)};
+}
+
+bool is_letter(char byte) noexcept {
+    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || byte == '_';
+}
+
+}  // namespace
+
+base::Result<Policy> parse_policy(std::string_view word) {
+    for (const Policy policy : {Policy::allow, Policy::ask, Policy::deny})
+        if (word == policy_name(policy))
+            return policy;
+    return invalid("policy: allow, ask or deny is meant");
+}
+
+std::string_view policy_name(Policy policy) noexcept {
+    return policy == Policy::allow ? "allow" : policy == Policy::ask ? "ask" : "deny";
+}
+
+bool is_tool_name(std::string_view name) noexcept {
+    return !name.empty() && name.size() <= k_tool_name_bytes && is_letter(name.front()) &&
+           !name.starts_with("__") &&
+           std::all_of(name.begin(), name.end(),
+                       [](char c) { return is_letter(c) || (c >= '0' && c <= '9'); }) &&
+           std::find(k_refused.begin(), k_refused.end(), name) == k_refused.end();
+}
+
+base::Result<ToolSet> ToolSet::make(std::span<const ToolSpec> specs) {
+    if (specs.size() > k_tools)
+        return invalid("tools: more than 128");
+    ToolSet made;
+    std::size_t schema_bytes = 0;
+    std::size_t patterns = 0;
+    for (const ToolSpec& spec : specs) {
+        const std::string shown = base::excerpt(spec.name, k_tool_name_bytes);
+        if (!is_tool_name(spec.name))
+            return invalid("tools: '" + shown + "' cannot be the name of a tool");
+        if (made.tools_.contains(spec.name))
+            return invalid("tools: '" + shown + "' is there twice");
+        if (spec.description.size() > k_tool_description_bytes)
+            return invalid("tools: the description of '" + shown + "' is longer than 4096 bytes");
+        auto schema = ArgumentSchema::compile(spec.schema_json.empty() ? "{}" : spec.schema_json);
+        if (!schema)
+            return invalid("tools: '" + shown + "': " + schema.error().detail());
+        schema_bytes += schema->expanded_bytes();
+        patterns += schema->patterns();
+        if (schema_bytes > k_tools_schema_bytes || patterns > k_tools_patterns)
+            return invalid("tools: with '" + shown +
+                           "' the schemas have more than 4 MiB or 256 patterns together");
+        made.tools_.emplace(spec.name, Tool{spec.policy, std::move(*schema)});
+    }
+    return made;
+}
+
+base::Result<Policy> ToolSet::check_call(std::string_view name, std::string_view args_json) const {
+    const auto found = tools_.find(name);
+    if (found == tools_.end()) {
+        constexpr std::size_t k_list_bytes = 512;
+        std::string text = "no tool '" + base::excerpt(name, k_tool_name_bytes) + "'; there are:";
+        for (const auto& [each, tool] : tools_) {
+            if (text.size() > k_list_bytes)
+                return invalid(text + " ...");
+            text += ' ' + each;
+        }
+        return invalid(tools_.empty() ? text + " none" : text);
+    }
+    const Tool& tool = found->second;
+    if (tool.policy != Policy::deny)
+        if (const auto checked = tool.schema.check(name, args_json); !checked)
+            return checked.error();
+    return tool.policy;
+}
+
+}  // namespace atl::execution

@@ -1,0 +1,64 @@
+// The tools that a program may call: their names and policies, and the schema of each, compiled. Immutable.
+// Pure. Not here: who answers a call.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/base/error.hpp"
+#include "core/execution/argument_schema.hpp"
+
+namespace atl::execution {
+
+inline constexpr std::size_t k_tools = 128;
+inline constexpr std::size_t k_tool_name_bytes = 64;
+inline constexpr std::size_t k_tool_description_bytes = 4096;
+inline constexpr std::size_t k_tools_schema_bytes = 4 * 1024 * 1024;  // expanded_bytes of all schemas
+inline constexpr std::size_t k_tools_patterns = 256;                  // of all schemas
+
+/// In the order of their strength: the greater one wins.
+enum class Policy : std::uint8_t { allow, ask, deny };
+
+inline Policy stronger(Policy a, Policy b) noexcept {
+    return a < b ? b : a;
+}
+/// Error: invalid_field.
+base::Result<Policy> parse_policy(std::string_view word);
+std::string_view policy_name(Policy policy) noexcept;
+
+struct ToolSpec {
+    std::string name;
+    std::string description;
+    std::string schema_json;  // inputSchema; empty: anything
+    Policy policy = Policy::allow;
+};
+
+/// Whether a property of `codemode` can have that name: [A-Za-z_][A-Za-z0-9_]*, at most 64 bytes, and none
+/// that the language gives a meaning of its own (then, toJSON, constructor, ...) or the runner (two
+/// underscores).
+bool is_tool_name(std::string_view name) noexcept;
+
+class ToolSet {
+  public:
+    /// Errors: invalid_field, which names the tool: a name twice or that no property can have, a bad schema;
+    /// or schemas that are too large together.
+    static base::Result<ToolSet> make(std::span<const ToolSpec> specs);
+
+    /// The policy of a call, with these arguments (a JSON array). Errors: invalid_field: no such tool (it
+    /// lists those that exist), or arguments that do not fit. A denied tool's arguments are not looked at.
+    base::Result<Policy> check_call(std::string_view name, std::string_view args_json) const;
+    std::size_t size() const noexcept { return tools_.size(); }
+
+  private:
+    struct Tool {
+        Policy policy;
+        ArgumentSchema schema;
+    };
+    std::map<std::string, Tool, std::less<>> tools_;
+};
+
+}  // namespace atl::execution

@@ -1,0 +1,37 @@
+// A place that is kept for a start which comes soon: until it ends, no other start gets it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace atl::sandbox {
+
+/// The places that are kept.
+struct Reserved {
+    std::size_t sandboxes = 0;
+    std::uint64_t memory_mb = 0;
+};
+
+/// One of them, for as long as this lives; may outlive the manager that gave it.
+class Reservation {
+  public:
+    Reservation(std::shared_ptr<Reserved> all, std::uint32_t memory_mb)
+        : all_(std::move(all)), memory_mb_(memory_mb) {
+        ++all_->sandboxes;
+        all_->memory_mb += memory_mb_;
+    }
+    ~Reservation() {
+        --all_->sandboxes;
+        all_->memory_mb -= memory_mb_;
+    }
+    Reservation(const Reservation&) = delete;
+    Reservation& operator=(const Reservation&) = delete;
+
+  private:
+    std::shared_ptr<Reserved> all_;
+    std::uint32_t memory_mb_;
+};
+
+}  // namespace atl::sandbox

@@ -1,0 +1,58 @@
+// Finds conversations and sandboxes for lists: reads of many rows. The server has them made by a process of
+// its own (list_reads.hpp), tests make them in place. Internal to core/store and to atoll-helper.
+//
+// A list of conversations walks the index of the filter that leaves the fewest rows, in the list's order, and
+// looks at each row for the others.
+// Invariants: each list of conversations looks at k_list_scan_items rows at most, for each of its filters; a
+// list of a user's sandboxes and a count at what one user may have. No read stays open after a call, since an
+// open read holds back checkpoints. Throws SQLite::Exception. Not here: single rows by key (reader.hpp).
+#pragma once
+
+#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Statement.h>
+
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/conversation/store.hpp"
+#include "core/store/rows.hpp"
+
+namespace atl::store {
+
+class Finder {
+  public:
+    /// `database` has the tables of schema.hpp and outlives this.
+    explicit Finder(SQLite::Database& database);
+
+    conversation::ConversationList list(const conversation::ListRange& range);
+    conversation::Listed<sandbox::Record> list_sandboxes(const conversation::SandboxRange& range);
+    std::size_t count_open(const std::string& user_id, std::size_t limit);
+
+  private:
+    using Values = std::vector<std::variant<std::int64_t, std::string>>;
+    /// The rows that one filter leaves, in SQL.
+    struct Walk {
+        std::string from;  // with c, a conversation
+        std::string where;
+        Values values;          // of `where`
+        std::string place;      // the table of created_at and key in the walk's order
+        std::string counted{};  // `from` without what only reads the conversations; empty: the same
+    };
+    struct Page;
+
+    static std::vector<Walk> walks_of(const conversation::ListFilter& filter);
+    static void bind(SQLite::Statement& statement, const Values& values);
+    std::size_t count(const Walk& walk, const conversation::ListFilter& filter, std::size_t limit);
+    std::vector<conversation::ListPlace> find_active(const conversation::ListRange& range, std::size_t limit);
+    void walk(const Walk& walk, const conversation::ListRange& range, Page& page);
+    void visit(const std::vector<conversation::ListPlace>& places, Page& page);
+    bool look(SQLite::Statement& row, Page& page);
+    bool has_members(const conversation::ListFilter& filter, const conversation::ListPlace& place);
+
+    SQLite::Database& database_;
+    LogEnds log_ends_;
+    SQLite::Statement sandbox_, by_key_, has_member_;
+};
+
+}  // namespace atl::store

@@ -1,0 +1,27 @@
+// A port: the process that reads lists from the store's database, over a connection that only reads.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+
+#include "core/base/error.hpp"
+
+namespace atl::store {
+
+class ListHelper {
+  public:
+    /// Called once, from the loop; not at all once the helper is gone.
+    using Answered = std::function<void(base::Result<nlohmann::json>)>;
+
+    virtual ~ListHelper() = default;
+    /// `question` and the answer as in list_text.hpp. Opens the database, and keeps it open. Errors:
+    /// storage_failed.
+    virtual void find(const std::filesystem::path& database, const nlohmann::json& question,
+                      Answered answered) = 0;
+    /// Closes what it has open. Errors: storage_failed.
+    virtual void close_database(const std::filesystem::path& database,
+                                std::function<void(base::Result<void>)> done) = 0;
+};
+
+}  // namespace atl::store

@@ -1,0 +1,131 @@
+// Routes of archives: the workspace, or a part of it, as tar, out and in. The guest does all of it.
+#include <nlohmann/json.hpp>
+
+#include "core/base/json_writer.hpp"
+#include "core/base/operation_limits.hpp"
+#include "core/base/path_text.hpp"
+#include "http/api/api.hpp"
+#include "http/api/file_call.hpp"
+#include "http/api/forms.hpp"
+#include "http/wire/download.hpp"
+#include "http/wire/text.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+using base::Task;
+
+constexpr std::string_view k_tar = "application/x-tar";
+
+/// "src" of "/src/", "workspace" of "".
+std::string archive_name(std::string_view path) {
+    while (path.ends_with('/'))
+        path.remove_suffix(1);
+    const std::string_view name = path.substr(path.rfind('/') + 1);
+    return std::string(name.empty() || name == "." ? "workspace" : name).append(".tar");
+}
+
+Task<Result<Response>> async_get_archive(Api& api, RequestContext& context) {
+    const auto id = id_param(context);
+    if (id.has_error())
+        co_return id.error();
+    const std::string path = path_query(context);
+    FileMembers members("pack");
+    members.text("path", path);
+    const sandbox::CallSpec spec = members.spec();
+    auto call = co_await async_call(api, context, *id, spec);
+    if (call.has_error())
+        co_return call.error();
+    const auto reply = co_await (*call)->async_reply();
+    if (reply.has_error())
+        co_return reply.error();
+    Response response;
+    response.content_type = k_tar;
+    forbid_scripts(response);
+    response.headers.emplace_back("Content-Disposition",
+                                  content_disposition("attachment", archive_name(path)));
+    response.source = std::move(*call);
+    co_return response;
+}
+
+/// The reply's two numbers. Nothing else of it goes on.
+Result<std::string> unpacked_json(std::string_view reply) {
+    const Json told = Json::parse(reply, nullptr, false);
+    const auto number = [&told](const char* name) {
+        return told.is_object() && told.contains(name) && told[name].is_number_unsigned()
+                   ? std::optional(told[name].get<std::uint64_t>())
+                   : std::nullopt;
+    };
+    const auto entries = number("entries");
+    const auto bytes = number("bytes");
+    if (!entries || !bytes)
+        return Error(Errc::bridge_failed, "The sandbox did not say what it unpacked.");
+    std::string out;
+    base::JsonWriter json(out);
+    json.begin_object().key("entries").number(*entries).key("bytes").number(*bytes).end_object();
+    return out;
+}
+
+Task<Result<Response>> async_put_archive(Api& api, RequestContext& context) {
+    const auto id = id_param(context);
+    if (id.has_error())
+        co_return id.error();
+    const auto coding = context.request.header("Content-Encoding");
+    if (!coding.empty() && !iequals(coding, "identity"))
+        co_return Error(Errc::unsupported_media_type, "Send the tar without a `Content-Encoding`.");
+    FileMembers members("unpack");
+    members.text("path", path_query(context));
+    const sandbox::CallSpec spec = members.spec();
+    auto call = co_await async_call(api, context, *id, spec);
+    if (call.has_error())
+        co_return call.error();
+    const auto sent = co_await (*call)->async_send(*context.body);
+    if (sent.has_error())
+        co_return sent.error();
+    const auto reply = co_await (*call)->async_reply();
+    if (reply.has_error())
+        co_return reply.error();
+    auto json = unpacked_json(*reply);
+    if (json.has_error())
+        co_return json.error();
+    co_return json_response(std::move(*json));
+}
+
+}  // namespace
+
+std::vector<Route> archive_routes(Api& api) {
+    const QueryParameter path{
+        "path", R"({"type":"string"})",
+        "The part of the workspace that is meant, as `path` of an entry is written; without "
+        "it the whole."};
+    std::vector<Route> routes;
+    Route get{
+        Method::get, "/v1/sandboxes/{id}/archive", "getArchive",
+        "The workspace, or a part of it, as a tar archive. Names in it begin below the directory asked for.",
+        bind_handler(api, async_get_archive)};
+    get.auth = Auth::token_or_key;
+    get.token_scope = Scope::files;
+    get.query = {path, k_token_parameter};
+    get.responses = {{200, "The archive (POSIX pax).", "", k_tar}};
+    get.errors = file_errors({Errc::not_a_file, Errc::file_changed});
+    routes.push_back(std::move(get));
+
+    Route put{
+        Method::put, "/v1/sandboxes/{id}/archive", "putArchive",
+        "Unpacks a tar archive into the workspace or a directory of it, which is made. An entry that leads "
+        "out, or is no file, directory or link, ends it; what was unpacked before stays.",
+        bind_handler(api, async_put_archive)};
+    put.body = BodyKind::stream;
+    put.query = {path};
+    put.responses = {{200, "All of it is unpacked.", "Unpacked"}};
+    put.errors =
+        file_errors({Errc::invalid_archive, Errc::is_directory, Errc::file_exists, Errc::file_changed,
+                     Errc::disk_full, Errc::directory_not_empty, Errc::unsupported_media_type});
+    routes.push_back(std::move(put));
+    return routes;
+}
+
+}  // namespace atl::http

@@ -1,0 +1,169 @@
+#include "http/api/exec_answer.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/base64.hpp"
+#include "core/base/json_text.hpp"
+
+namespace atl::http {
+namespace {
+
+// Of the output; a multiple of three, so that base64 has no padding inside. Escaped it is six times as long.
+constexpr std::size_t k_piece_bytes = 12UL * 1024;
+static_assert(k_piece_bytes % 3 == 0);
+
+std::string_view bool_word(bool value) {
+    return value ? "true" : "false";
+}
+
+/// A part of a JSON string, without its quotes.
+void append_escaped(std::string& out, std::string_view text) {
+    const std::size_t at = out.size();
+    base::append_json_string(out, text);
+    out.pop_back();
+    out.erase(at, 1);
+}
+
+}  // namespace
+
+std::size_t open_character(std::string_view text) noexcept {
+    for (std::size_t size = 1; size <= std::min<std::size_t>(3, text.size()); ++size) {
+        const std::string_view tail = text.substr(text.size() - size);
+        if ((static_cast<unsigned char>(tail[0]) & 0xC0U) == 0x80U)
+            continue;
+        base::Utf8Check check;
+        return check.feed(tail) && !check.is_complete() ? size : 0;
+    }
+    return 0;
+}
+
+std::size_t OutputBudget::take(const std::string& sandbox_id, std::size_t bytes) {
+    if (bytes == 0 || left_bytes_ == 0)
+        return 0;
+    std::size_t& held_bytes = held_bytes_[sandbox_id];
+    const std::size_t taken = std::min({bytes, left_bytes_, sandbox_limit_bytes_ - held_bytes});
+    held_bytes += taken;
+    left_bytes_ -= taken;
+    return taken;
+}
+
+void OutputBudget::give_back(const std::string& sandbox_id, std::size_t bytes) {
+    if (bytes == 0)
+        return;
+    const auto held = held_bytes_.find(sandbox_id);
+    left_bytes_ += bytes;
+    held->second -= bytes;
+    if (held->second == 0)
+        held_bytes_.erase(held);
+}
+
+std::shared_ptr<void> OutputBudget::hold(const std::string& sandbox_id, std::size_t bytes) {
+    const std::size_t taken = take(sandbox_id, bytes);
+    if (taken == bytes)
+        return {this, [this, sandbox_id, bytes](void*) { give_back(sandbox_id, bytes); }};
+    give_back(sandbox_id, taken);
+    return nullptr;
+}
+
+void ExecCollector::take(sandbox::OutputKind kind, std::string_view bytes) {
+    Output& output = outputs_[static_cast<std::size_t>(kind)];
+    if (output.is_truncated)
+        return;
+    const std::size_t size =
+        budget_.take(sandbox_id_, std::min(bytes.size(), limit_bytes_ - output.bytes.size()));
+    output.is_truncated = size < bytes.size();
+    held_bytes_ += size;
+    output.bytes.append(bytes.substr(0, size));
+    output.is_text = output.is_text && output.check.feed(bytes.substr(0, size));
+}
+
+void ExecCollector::close() {
+    for (Output& output : outputs_) {
+        if (!output.is_text || output.check.is_complete())
+            continue;
+        if (output.is_truncated)
+            output.bytes.resize(output.bytes.size() - open_character(output.bytes));
+        else
+            output.is_text = false;
+    }
+}
+
+void write_exit_members(std::string& out, const sandbox::RunExit& exit) {
+    out += "\"exitCode\":";
+    out += exit.signal != 0 ? "null" : std::to_string(exit.code);
+    out += ",\"signal\":";
+    if (exit.signal != 0)
+        base::append_json_string(out, signal_word(exit.signal));
+    else
+        out += "null";
+    out.append(",\"timedOut\":").append(bool_word(exit.timed_out));
+}
+
+void ExecAnswer::write_head(std::string& out) const {
+    out += '{';
+    write_exit_members(out, end_.exit);
+}
+
+void ExecAnswer::write_tail(std::string& out) const {
+    const auto is_truncated = [this](sandbox::OutputKind kind) {
+        return bool_word(collector_->output(kind).is_truncated);
+    };
+    out.append(",\"truncated\":{\"stdout\":").append(is_truncated(sandbox::OutputKind::standard));
+    out.append(",\"stderr\":").append(is_truncated(sandbox::OutputKind::error));
+    out.append("},\"durationMs\":").append(std::to_string(end_.duration.count())).append("}");
+}
+
+void ExecAnswer::write_output(std::string& out, sandbox::OutputKind kind, std::string_view name) {
+    const ExecCollector::Output& output = collector_->output(kind);
+    if (written_bytes_ == 0)
+        out.append(",\"").append(name).append(output.is_text ? "\":\"" : "Base64\":\"");
+    const std::string_view piece = std::string_view(output.bytes).substr(written_bytes_, k_piece_bytes);
+    if (output.is_text)
+        append_escaped(out, piece);
+    else
+        base::append_base64(out, piece);
+    written_bytes_ += piece.size();
+    if (written_bytes_ < output.bytes.size())
+        return;
+    out += '"';
+    written_bytes_ = 0;
+    part_ = kind == sandbox::OutputKind::standard ? Part::error : Part::tail;
+}
+
+bool ExecAnswer::next(std::string& out) {
+    switch (part_) {
+        case Part::head:
+            write_head(out);
+            part_ = Part::output;
+            return true;
+        case Part::output:
+            write_output(out, sandbox::OutputKind::standard, "stdout");
+            return true;
+        case Part::error:
+            write_output(out, sandbox::OutputKind::error, "stderr");
+            return true;
+        case Part::tail:
+            write_tail(out);
+            part_ = Part::none;
+            return true;
+        case Part::none:
+            return false;
+    }
+    return false;
+}
+
+base::Task<base::Result<std::size_t>> ExecAnswer::async_read_some(std::span<char> room) {
+    if (sent_bytes_ == piece_.size()) {
+        piece_.clear();
+        sent_bytes_ = 0;
+        while (piece_.size() < room.size() && next(piece_)) {
+        }
+    }
+    const std::size_t size = std::min(room.size(), piece_.size() - sent_bytes_);
+    std::copy_n(piece_.data() + sent_bytes_, size, room.data());
+    sent_bytes_ += size;
+    co_return size;
+}
+
+}  // namespace atl::http

@@ -1,0 +1,69 @@
+// Calls about files (bridge/guest/files): the members of their commands, and what comes back. What a guest
+// says of a file goes to the client as it is; what the server itself decides by is checked here.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "http/api/guest_call.hpp"
+
+namespace atl::http {
+
+/// The members of a `file` command as JSON text.
+class FileMembers {
+  public:
+    explicit FileMembers(std::string_view op);
+    /// `bytes` is a path, as the tail of a route has it.
+    FileMembers& path(std::string_view bytes);
+    FileMembers& text(std::string_view name, std::string_view value);
+    FileMembers& number(std::string_view name, std::uint64_t value);
+    FileMembers& flag(std::string_view name, bool value);
+    /// If-Match and If-None-Match, for ops that change something.
+    FileMembers& conditions(const Request& request);
+    sandbox::CallSpec spec() const;
+
+  private:
+    FileMembers& add(std::string_view name, std::string_view json);
+
+    std::string json_;
+};
+
+/// What a reply says of a file.
+struct FileReply {
+    std::string entry;         // the text of an object
+    std::string name;          // UTF-8
+    std::string etag;          // with quotes; empty: it has none
+    std::string modified;      // an HTTP date; empty: none that can be told
+    std::uint64_t size = 0;    // in bytes
+    std::uint64_t length = 0;  // of the bytes behind the reply
+    bool created = false;
+};
+
+/// Errors: bridge_failed, if it lacks an entry or says what no file can have.
+base::Result<FileReply> parse_file_reply(std::string_view json);
+
+/// Begins a call and waits for its reply.
+struct FileAnswer {
+    std::unique_ptr<GuestCall> call;
+    FileReply reply;
+};
+/// Errors: those of async_call() and GuestCall::async_reply(), bridge_failed.
+base::Task<base::Result<FileAnswer>> async_file_call(Api& api, RequestContext& context,
+                                                     const FileMembers& members);
+
+/// All lines of a field that is a list, as one. Nothing: there is none. Never empty.
+std::optional<std::string> list_field(const Request& request, std::string_view name);
+/// Errors: invalid_request, if the request has a condition that routes that change files do not know.
+base::Result<void> check_change_conditions(const Request& request);
+
+/// A path that a client names in JSON: path text, perhaps with `/workspace` in front.
+std::string_view inner_path(std::string_view text) noexcept;
+
+/// `?path=` of a route: a path in the workspace, as path text; without it the workspace.
+std::string path_query(const RequestContext& context);
+
+/// What every route of files may fail with, besides what it adds.
+std::vector<base::Errc> file_errors(std::initializer_list<base::Errc> more);
+
+}  // namespace atl::http

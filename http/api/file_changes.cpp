@@ -1,0 +1,211 @@
+// Routes that change files of a sandbox: PUT, DELETE, and what a POST names. The guest does all of it.
+#include "core/base/operation_limits.hpp"
+#include "http/api/api.hpp"
+#include "http/api/file_call.hpp"
+#include "http/api/forms.hpp"
+#include "http/wire/download.hpp"
+#include "http/wire/text.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+using base::Task;
+
+Result<std::optional<std::uint64_t>> mode_of(const RequestContext& context) {
+    const std::string* const text = context.query_value("mode");
+    if (text == nullptr)
+        return std::optional<std::uint64_t>();
+    const bool is_octal =
+        !text->empty() && text->size() <= 4 && text->find_first_not_of("01234567") == std::string::npos;
+    const std::uint64_t mode = is_octal ? std::stoull(*text, nullptr, 8) : 0;
+    if (!is_octal || mode > 0777)
+        return Error(Errc::invalid_field,
+                     "The query parameter `mode` must be permissions in octal, as 0644.");
+    return std::optional(mode);
+}
+
+/// The body is the file as it is: nothing here decodes it or puts it together.
+Result<void> check_put(const Request& request) {
+    const auto coding = request.header("Content-Encoding");
+    if (!coding.empty() && !iequals(coding, "identity"))
+        return Error(Errc::unsupported_media_type, "Send the bytes without a `Content-Encoding`.");
+    if (request.has_header("Content-Range"))
+        return Error(Errc::invalid_request, "A PUT has the whole file: `Content-Range` is not supported.");
+    return check_change_conditions(request);
+}
+
+Result<FileMembers> put_members(const RequestContext& context) {
+    const Request& request = context.request;
+    if (const auto checked = check_put(request); checked.has_error())
+        return checked.error();
+    const auto mode = mode_of(context);
+    if (mode.has_error())
+        return mode.error();
+    const std::string* const in_place = context.query_value("inplace");
+    if (in_place != nullptr && *in_place != "0" && *in_place != "1")
+        return Error(Errc::invalid_field, "The query parameter `inplace` must be 0 or 1.");
+    FileMembers members("write");
+    members.path(context.param("path")).flag("inplace", in_place != nullptr && *in_place == "1");
+    if (*mode)
+        members.number("mode", **mode);
+    members.conditions(request);
+    return members;
+}
+
+Response entry_response(const FileReply& file, unsigned status) {
+    Response response = json_response(file.entry, status);
+    forbid_scripts(response);
+    response.headers.emplace_back("Content-Disposition", content_disposition("attachment", "entry.json"));
+    if (!file.etag.empty())
+        response.headers.emplace_back("ETag", file.etag);
+    return response;
+}
+
+Task<Result<Response>> async_put(Api& api, RequestContext& context) {
+    const auto id = id_param(context);
+    if (id.has_error())
+        co_return id.error();
+    const auto members = put_members(context);
+    if (members.has_error())
+        co_return members.error();
+    const sandbox::CallSpec spec = members->spec();
+    auto call = co_await async_call(api, context, *id, spec);
+    if (call.has_error())
+        co_return call.error();
+    const auto sent = co_await (*call)->async_send(*context.body);
+    if (sent.has_error())
+        co_return sent.error();
+    const auto json = co_await (*call)->async_reply();
+    if (json.has_error())
+        co_return json.error();
+    const auto reply = parse_file_reply(*json);
+    if (reply.has_error())
+        co_return reply.error();
+    co_return entry_response(*reply, reply->created ? 201 : 200);
+}
+
+Task<Result<Response>> async_delete(Api& api, RequestContext& context) {
+    const auto id = id_param(context);
+    if (id.has_error())
+        co_return id.error();
+    if (const auto checked = check_change_conditions(context.request); checked.has_error())
+        co_return checked.error();
+    const std::string* const recursive = context.query_value("recursive");
+    if (recursive != nullptr && *recursive != "0" && *recursive != "1")
+        co_return Error(Errc::invalid_field, "The query parameter `recursive` must be 0 or 1.");
+    FileMembers members("remove");
+    members.path(context.param("path")).flag("recursive", recursive != nullptr && *recursive == "1");
+    members.conditions(context.request);
+    const sandbox::CallSpec spec = members.spec();
+    auto call = co_await async_call(api, context, *id, spec);
+    if (call.has_error())
+        co_return call.error();
+    const auto json = co_await (*call)->async_reply();
+    if (json.has_error())
+        co_return json.error();
+    Response response;
+    response.status = 204;
+    co_return response;
+}
+
+struct ChangeForm {
+    std::string op;
+    std::string to;
+    bool overwrite = true;
+};
+
+Result<ChangeForm> read_change_form(const Json& body) {
+    ObjectReader reader(body);
+    ChangeForm form;
+    form.op = reader.string("op", base::k_max_told_word_bytes).value_or("");
+    const auto to = reader.string("to", 3 * base::k_max_path_bytes);
+    const Json* const overwrite = reader.any("overwrite");
+    const bool has_target = form.op == "move" || form.op == "copy";
+    if (form.op != "mkdir" && !has_target)
+        reader.fail("op", "`mkdir`, `move` or `copy`");
+    if (to.has_value() != has_target)
+        reader.fail("to", has_target ? "a path in the workspace" : "left out of a `mkdir`");
+    if (overwrite != nullptr && (!overwrite->is_boolean() || !has_target))
+        reader.fail("overwrite", has_target ? "a boolean" : "left out of a `mkdir`");
+    form.to = to.value_or("");
+    form.overwrite = overwrite == nullptr || *overwrite == true;
+    if (const auto finished = reader.finish(); finished.has_error())
+        return finished.error();
+    return form;
+}
+
+Task<Result<Response>> async_change(Api& api, RequestContext& context) {
+    if (const auto checked = check_change_conditions(context.request); checked.has_error())
+        co_return checked.error();
+    const auto body = context.json_body();
+    if (body.has_error())
+        co_return body.error();
+    const auto form = read_change_form(*body);
+    if (form.has_error())
+        co_return form.error();
+    FileMembers members(form->op);
+    members.path(context.param("path"));
+    if (form->op != "mkdir")
+        members.text("to", inner_path(form->to))
+            .flag("overwrite", form->overwrite)
+            .conditions(context.request);
+    const auto answer = co_await async_file_call(api, context, members);
+    if (answer.has_error())
+        co_return answer.error();
+    co_return entry_response(answer->reply, form->op == "move" ? 200 : 201);
+}
+
+Route put_route(Api& api) {
+    Route put{Method::put, "/v1/sandboxes/{id}/files/{path...}", "putFile",
+              "Writes a file; parents are made. The new content takes the place of the old one when all of "
+              "it has come. A paused sandbox is brought up for it.",
+              bind_handler(api, async_put)};
+    put.body = BodyKind::stream;
+    put.query = {{"mode", R"({"type":"string","pattern":"^[0-7]{1,4}$"})",
+                  "Permissions in octal; else those of the file that is there, or 0644."},
+                 {"inplace", R"({"enum":["0","1"]})",
+                  "1: write into the file that is there, from its beginning; what comes is there at once, "
+                  "also if the rest does not."}};
+    put.headers = {{"If-Match", "ETags: 412 unless the file is there and has one of them."},
+                   {"If-None-Match", "`*`: 412 if there is a file already; or ETags that it must not have."}};
+    put.responses = {{201, "The file is new.", "FileEntry"}, {200, "It replaced another.", "FileEntry"}};
+    put.errors = file_errors({Errc::is_directory, Errc::not_a_file, Errc::file_changed, Errc::disk_full,
+                              Errc::precondition_failed, Errc::unsupported_media_type});
+    return put;
+}
+
+}  // namespace
+
+std::vector<Route> file_change_routes(Api& api) {
+    std::vector<Route> routes;
+    routes.push_back(put_route(api));
+
+    Route remove{Method::delete_, "/v1/sandboxes/{id}/files/{path...}", "deleteFile",
+                 "Removes a file, a link itself or a directory.", bind_handler(api, async_delete)};
+    remove.query = {{"recursive", R"({"enum":["0","1"]})", "1: a directory with all that is in it."}};
+    remove.responses = {{204, "It is gone.", ""}};
+    remove.headers = {{"If-Match", "ETags: 412 unless what is there has one of them."},
+                      {"If-None-Match", "ETags: 412 if what is there has one of them."}};
+    remove.errors = file_errors({Errc::directory_not_empty, Errc::file_changed, Errc::precondition_failed});
+    routes.push_back(std::move(remove));
+
+    Route change{
+        Method::post, "/v1/sandboxes/{id}/files/{path...}", "changeFile",
+        "Makes a directory with its parents, or moves or copies a file, a link itself or a directory.",
+        bind_handler(api, async_change)};
+    change.body = BodyKind::json;
+    change.request_schema = "ChangeFile";
+    change.responses = {{201, "What was made.", "FileEntry"}, {200, "What was moved.", "FileEntry"}};
+    change.headers = {{"If-Match", "Of a move or a copy: 412 unless what is moved has one of these ETags."},
+                      {"If-None-Match", "Of a move or a copy: 412 if what is moved has one of these ETags."}};
+    change.errors =
+        file_errors({Errc::precondition_failed, Errc::file_exists, Errc::is_directory, Errc::not_a_file,
+                     Errc::file_changed, Errc::directory_not_empty, Errc::disk_full});
+    routes.push_back(std::move(change));
+    return routes;
+}
+
+}  // namespace atl::http

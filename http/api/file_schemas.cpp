@@ -1,0 +1,100 @@
+// Schemas of files.
+#include "core/base/operation_limits.hpp"
+#include "http/api/schema_parts.hpp"
+
+namespace atl::http {
+namespace {
+
+Schema entry() {
+    Schema out = object(
+        Members::required,
+        {{"path",
+          "The path in the workspace. A byte that is not UTF-8 is `%XX`, a `%` before two hexadecimal digits "
+          "`%25`: as a part of a URL it needs no other escape for these.",
+          text()},
+         {"name", "The last part of the path, written in the same way.", text()},
+         {"type", "What it is.", one_of({"file", "directory", "symlink", "fifo", "socket", "device"})},
+         {"size", "Bytes.", counter()},
+         {"mode", "Permissions in octal.", text()},
+         {"mtime", "When its content changed last.", time()},
+         {"etag", "Of a file: the ETag of its content.", text()},
+         {"target", "Of a link: where it leads.", text()}});
+    out["required"] = {"path", "name", "type", "size", "mode", "mtime"};
+    return out;
+}
+
+Schema frame(const char* type, std::initializer_list<Property> members = {}) {
+    Schema out = object(Members::required, members);
+    out["properties"]["type"] = described(constant(type), "The type.");
+    out["required"].push_back("type");
+    return out;
+}
+
+void add_watch(Schema& out) {
+    Schema change =
+        object(Members::required,
+               {{"change",
+                 "`created`: the name is there, perhaps in the place of what had it before. `renamed` "
+                 "without `to`: it "
+                 "went where the watch does not see it. `attributes`: permissions, owner or times.",
+                 one_of({"created", "modified", "attributes", "deleted", "renamed"})},
+                {"path", "The path in the workspace, as in a FileEntry; of `renamed` the old one.", text()},
+                {"to", "Of `renamed`: the new path.", text()},
+                {"directory", "Whether it is a directory.", flag()}});
+    change["required"] = {"change", "path", "directory"};
+    out["WatchedChange"] = described(std::move(change), "What became of a file.");
+    out["WatchStarted"] = described(
+        frame("started"), "All that changes from now on is told. The first frame of a running sandbox.");
+    out["WatchChanges"] =
+        described(frame("changes", {{"changes", "In their order. What comes together is told once.",
+                                     list_of(ref("WatchedChange"))}}),
+                  "What changed.");
+    out["WatchRescan"] = described(
+        frame("rescan"),
+        "Changes may have been lost: list what you show again. All that changes from now on is told.");
+    out["WatchIncomplete"] =
+        described(frame("incomplete", {{"directories", "Directories that are not watched.", counter()}}),
+                  "What changes in some directories is not told: there are too many, or the sandbox may not "
+                  "read them.");
+    out["WatchPaused"] = described(
+        frame("paused"), "The sandbox does not run. `started` or `rescan` follows when it runs again.");
+    out["WatchClosed"] =
+        described(frame("stream_closed", {{"code", "Why, as the stable word of an error.", ref("ErrorCode")},
+                                          {"detail", "Why, for people.", text()}}),
+                  "The last frame: the sandbox is gone, cannot be watched, or the server ended the stream.");
+    out["WatchStream"] =
+        described(text(),
+                  "Server-Sent Events: `data` is a frame; `event`, its type, is there with `?named=1` only. "
+                  "`contentSchema` is that of each `data`.");
+    out["WatchStream"]["contentMediaType"] = "text/event-stream";
+    out["WatchStream"]["contentSchema"] =
+        any_of_these({ref("WatchStarted"), ref("WatchChanges"), ref("WatchRescan"), ref("WatchIncomplete"),
+                      ref("WatchPaused"), ref("WatchClosed")});
+}
+
+}  // namespace
+
+void add_file_schemas(Schema& out) {
+    out["FileEntry"] = described(entry(), "A file, a directory or another thing in the workspace.");
+    out["FilePage"] =
+        described(object(Members::required,
+                         {{"entries", "Those of this page.", list_of(ref("FileEntry"))},
+                          {"next", "`cursor` of the next page; null: this is the last.", nullable_text()}}),
+                  "Entries of a directory.");
+    out["FileInfo"] = described(any_of_these({ref("FileEntry"), ref("FilePage")}),
+                                "With `stat=1` an entry, with `list=1` a page of entries.");
+    out["Unpacked"] = described(object(Members::required, {{"entries", "Entries of the archive.", counter()},
+                                                           {"bytes", "Bytes of its files.", counter()}}),
+                                "What an archive had.");
+    out["ChangeFile"] = described(
+        object(Members::optional,
+               {{"op", "What to do with the path of the route.", one_of({"mkdir", "move", "copy"})},
+                {"to", "Where it goes: a path in the workspace, with or without `/workspace/` in front.",
+                 text_up_to(3 * base::k_max_path_bytes)},
+                {"overwrite", "Whether a file at `to` gives way; it does if this is not there.", flag()}},
+               {"op"}),
+        "A change of names.");
+    add_watch(out);
+}
+
+}  // namespace atl::http

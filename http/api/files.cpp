@@ -1,0 +1,206 @@
+// Routes that read files of a sandbox: bytes, what there is to know of a file, the entries of a directory.
+// The guest does all of it; here are HTTP's conditions, ranges and fields.
+#include "core/base/entity_tag.hpp"
+#include "core/base/operation_limits.hpp"
+#include "core/base/path_text.hpp"
+#include "http/api/api.hpp"
+#include "http/api/file_call.hpp"
+#include "http/api/forms.hpp"
+#include "http/wire/byte_range.hpp"
+#include "http/wire/download.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+using base::TagComparison;
+using base::Task;
+
+constexpr IntRange k_depth_range{1, base::k_max_list_depth};
+// A file that changes between two looks at it is looked at again, so often.
+constexpr int k_most_looks = 3;
+
+/// `?name=1`; any other value is refused.
+Result<bool> flag_of(const RequestContext& context, std::string_view name) {
+    const std::string* const value = context.query_value(name);
+    if (value == nullptr || *value == "0")
+        return false;
+    if (*value == "1")
+        return true;
+    return Error(Errc::invalid_field, "The query parameter `" + std::string(name) + "` must be 0 or 1.");
+}
+
+Task<Result<Response>> async_stat(Api& api, RequestContext& context) {
+    FileMembers members("stat");
+    members.path(context.param("path"));
+    const auto answer = co_await async_file_call(api, context, members);
+    if (answer.has_error())
+        co_return answer.error();
+    Response response = json_response(answer->reply.entry);
+    forbid_scripts(response);
+    response.headers.emplace_back("Content-Disposition", content_disposition("attachment", "entry.json"));
+    co_return response;
+}
+
+/// Whether the path text `cursor` names something in the directory `path`.
+bool is_cursor_of(std::string_view path, std::string_view cursor) {
+    while (path.ends_with('/'))
+        path.remove_suffix(1);
+    const std::string below = path.empty() ? std::string() : std::string(path) + '/';
+    const std::string named = base::path_bytes(cursor);
+    return named.size() > below.size() && named.starts_with(below);
+}
+
+/// The guest writes the whole body: a page may have ten thousand entries.
+Task<Result<Response>> async_list(Api& api, RequestContext& context) {
+    const auto id = id_param(context);
+    const auto depth = context.query_integer("depth", k_depth_range);
+    const auto limit = context.query_integer("limit", k_page_range);
+    if (id.has_error() || depth.has_error() || limit.has_error())
+        co_return id.has_error() ? id.error() : depth.has_error() ? depth.error() : limit.error();
+    FileMembers members("list");
+    members.path(context.param("path")).number("depth", depth->value_or(1));
+    members.number("limit", limit->value_or(base::k_default_page_items));
+    const std::string* const cursor = context.query_value("cursor");
+    if (cursor != nullptr && !is_cursor_of(context.param("path"), *cursor))
+        co_return Error(Errc::invalid_field,
+                        "The query parameter `cursor` must be `next` of a page of this list.");
+    if (cursor != nullptr)
+        members.text("after", *cursor);
+    const sandbox::CallSpec spec = members.spec();
+    auto call = co_await async_call(api, context, *id, spec);
+    if (call.has_error())
+        co_return call.error();
+    const auto reply = co_await (*call)->async_reply();
+    if (reply.has_error())
+        co_return reply.error();
+    Response response;
+    forbid_scripts(response);
+    response.headers.emplace_back("Content-Disposition", content_disposition("attachment", "list.json"));
+    response.source = std::move(*call);
+    co_return response;
+}
+
+/// The fields of a response with a file's bytes, or of one that says that they have not changed.
+void set_validators(Response& response, const FileReply& file) {
+    if (!file.etag.empty())
+        response.headers.emplace_back("ETag", file.etag);
+    if (!file.modified.empty())
+        response.headers.emplace_back("Last-Modified", file.modified);
+    response.cache_control = "private, no-cache";
+}
+
+/// RFC 9110 section 13.2.2: If-Match first. Nothing: go on.
+Result<std::optional<Response>> check_conditions(const Request& request, const FileReply& file) {
+    const auto match = list_field(request, "If-Match");
+    if (match && !base::names_tag(*match, file.etag, TagComparison::strong))
+        return Error(Errc::precondition_failed);
+    const auto none_match = list_field(request, "If-None-Match");
+    if (!none_match || !base::names_tag(*none_match, file.etag, TagComparison::weak))
+        return std::optional<Response>();
+    std::optional<Response> unchanged(std::in_place);
+    unchanged->status = 304;
+    unchanged->content_type = {};
+    set_validators(*unchanged, file);
+    return unchanged;
+}
+
+/// One look at the file, and its bytes from there on. Errors: file_changed, if another look may help.
+Task<Result<Response>> async_bytes(Api& api, RequestContext& context, Showing showing) {
+    const Request& request = context.request;
+    const bool looks_first = request.method == Method::head || request.has_header("Range");
+    FileMembers look("read");
+    look.path(context.param("path"));
+    if (looks_first)
+        look.number("length", 0);
+    auto answer = co_await async_file_call(api, context, look);
+    if (answer.has_error())
+        co_return answer.error();
+    const FileReply& file = answer->reply;
+    auto unchanged = check_conditions(request, file);
+    if (unchanged.has_error())
+        co_return unchanged.error();
+    if (*unchanged)
+        co_return std::move(**unchanged);
+    Response response;
+    set_download(response, file.name, showing);
+    set_validators(response, file);
+    const ByteRange range = choose_range(request, file.size, file.etag);
+    set_range(response, range, file.size);
+    if (range.kind == ByteRange::Kind::unsatisfiable)
+        co_return response;
+    if (looks_first && request.method != Method::head) {
+        FileMembers part("read");
+        part.path(context.param("path")).text("etag", file.etag);
+        part.number("offset", range.offset).number("length", range.length);
+        auto bytes = co_await async_file_call(api, context, part);
+        if (bytes.has_error())
+            co_return bytes.error();
+        if (bytes->reply.length != range.length)
+            co_return Error(Errc::file_changed);
+        answer->call = std::move(bytes->call);
+    }
+    response.source = std::move(answer->call);
+    co_return response;
+}
+
+Task<Result<Response>> async_get(Api& api, RequestContext& context) {
+    const auto stat = flag_of(context, "stat");
+    const auto list = flag_of(context, "list");
+    const auto shown = flag_of(context, "inline");
+    if (stat.has_error() || list.has_error() || shown.has_error())
+        co_return stat.has_error() ? stat.error() : list.has_error() ? list.error() : shown.error();
+    if (*stat)
+        co_return co_await async_stat(api, context);
+    if (*list)
+        co_return co_await async_list(api, context);
+    const Showing showing = *shown ? Showing::if_harmless : Showing::never;
+    for (int looks = 1;; ++looks) {
+        auto response = co_await async_bytes(api, context, showing);
+        const bool changed = response.has_error() && response.error().code() == Errc::file_changed;
+        if (!changed || looks == k_most_looks)
+            co_return response;
+    }
+}
+
+}  // namespace
+
+std::vector<Route> file_routes(Api& api) {
+    std::vector<Route> routes;
+    Route get{Method::get, "/v1/sandboxes/{id}/files/{path...}", "getFile",
+              "A file's bytes; with `stat=1` what there is to know of a file, with `list=1` the entries of a "
+              "directory. A paused sandbox is brought up for it.",
+              bind_handler(api, async_get)};
+    get.query = {{"stat", R"({"enum":["0","1"]})", "1: the entry itself as JSON. A link is not followed."},
+                 {"list", R"({"enum":["0","1"]})",
+                  "1: a page of the entries of a directory, in the order of the bytes of their names, what "
+                  "is inside a "
+                  "directory right behind it."},
+                 {"depth", R"({"type":"integer","minimum":1,"maximum":64,"default":1})",
+                  "Of a list: 1 is the directory's own entries."},
+                 {"limit", R"({"type":"integer","minimum":1,"maximum":10000,"default":100})",
+                  "Of a list: entries in a page."},
+                 {"cursor", R"({"type":"string"})", "Of a list: `next` of the page before."},
+                 {"inline", R"({"enum":["0","1"]})",
+                  "1: a browser may show it, if it is a PNG, JPEG, GIF, WebP, PDF or a text by its name."},
+                 k_token_parameter};
+    get.auth = Auth::token_or_key;
+    get.token_scope = Scope::files;
+    get.headers = {{"Range", "One range of bytes; several get the whole."},
+                   {"If-Range", "An ETag: the range holds only for this content."},
+                   {"If-None-Match", "ETags: 304 if the content has one of them."},
+                   {"If-Match", "ETags: 412 unless the content has one of them."}};
+    get.responses = {{200, "The bytes, an entry or a page of a list.", "FileInfo"},
+                     {200, "The bytes.", "", "*/*"},
+                     {206, "The bytes of the range.", "", "*/*"},
+                     {304, "The client has this content already.", ""},
+                     {416, "The range begins behind the end of the file.", ""}};
+    get.errors =
+        file_errors({Errc::is_directory, Errc::not_a_file, Errc::file_changed, Errc::precondition_failed});
+    routes.push_back(std::move(get));
+    return routes;
+}
+
+}  // namespace atl::http

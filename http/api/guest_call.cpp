@@ -1,0 +1,198 @@
+#include "http/api/guest_call.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/base/limits.hpp"
+#include "http/api/leased_sandbox.hpp"
+
+namespace atl::http {
+namespace {
+
+// Bytes of a response that wait for its client; the guest is held beyond that.
+constexpr std::size_t k_waiting_bytes = 256UL * 1024;
+
+}  // namespace
+
+using base::Error;
+using base::Result;
+using base::Task;
+
+GuestCall::~GuestCall() {
+    call_.reset();
+}
+
+Result<void> GuestCall::begin(Api& api, const sandbox::CallSpec& spec) {
+    const auto operations = operations_of(api, *lease_);
+    if (operations.has_error())
+        return operations.error();
+    lease_->on_end([this](const Error& why) {
+        call_.reset();
+        if (!ended_)
+            on_failed(why);
+    });
+    call_ = (*operations)->call(spec, *this);
+    return {};
+}
+
+void GuestCall::on_replied(std::function<void(std::string_view)> replied) {
+    if (reply_)
+        return replied(*reply_);
+    replied_ = std::move(replied);
+}
+
+void GuestCall::leave(std::function<void()> over) {
+    waiter_ = nullptr;
+    seen_ = nullptr;
+    wake_body_ = nullptr;
+    over_ = std::move(over);
+    changed();
+}
+
+void GuestCall::wake() {
+    woken_ = true;
+    changed();
+}
+
+void GuestCall::changed() {
+    if (over_ && (reply_ || failure_))
+        return std::exchange(over_, nullptr)();
+    if (waiter_)
+        std::exchange(waiter_, nullptr)(Result<void>());
+    else if (wake_body_)
+        wake_body_();
+}
+
+/// Waits for the next callback.
+Task<Result<void>> GuestCall::async_change() {
+    auto start = [this](std::function<void(Result<void>)> reply) { waiter_ = std::move(reply); };
+    co_return co_await context_.async_reply<void>(start);
+}
+
+Task<Result<void>> GuestCall::async_send(BodySource& body) {
+    while (!ready_ && !failure_ && !reply_)
+        if (const auto change = co_await async_change(); change.has_error())
+            co_return change.error();
+    body.give_up_if([this] { return failure_ || reply_; });
+    wake_body_ = context_.waker();
+    std::array<char, base::k_source_piece_bytes> room;
+    const std::span<char> all(room);
+    while (!failure_ && !reply_) {
+        const auto count = co_await body.async_read_some(all);
+        // What ended while the client was silent ended first.
+        if (failure_ || reply_)
+            break;
+        if (count.has_error())
+            co_return count.error();
+        if (*count == 0)
+            break;
+        std::string_view left(room.data(), *count);
+        while (!failure_ && call_) {
+            left.remove_prefix(call_->write(left));
+            if (left.empty())
+                break;
+            if (const auto change = co_await async_change(); change.has_error())
+                co_return change.error();
+        }
+    }
+    if (failure_)
+        co_return *failure_;
+    if (call_ && !reply_)
+        call_->end_input();
+    co_return Result<void>();
+}
+
+Task<Result<std::string>> GuestCall::async_reply() {
+    while (!failure_ && !reply_)
+        if (const auto change = co_await async_change(); change.has_error())
+            co_return change.error();
+    if (reply_)
+        co_return *reply_;
+    co_return *failure_;
+}
+
+Task<Result<std::optional<std::string>>> GuestCall::async_progress() {
+    while (!failure_ && !reply_ && !progress_ && !woken_)
+        if (const auto change = co_await async_change(); change.has_error())
+            co_return change.error();
+    if (failure_ && !reply_)
+        co_return *failure_;
+    if (reply_)
+        co_return std::optional<std::string>();
+    woken_ = false;
+    std::string progress = std::exchange(progress_, std::nullopt).value_or("");
+    co_return std::optional(std::move(progress));
+}
+
+Task<Result<std::size_t>> GuestCall::async_read_some(std::span<char> room) {
+    while (waiting_bytes() == 0 && !ended_ && !failure_)
+        if (const auto change = co_await async_change(); change.has_error())
+            co_return change.error();
+    if (read_bytes_ == reading_.size()) {
+        reading_.clear();
+        reading_.swap(bytes_);
+        read_bytes_ = 0;
+    }
+    const std::size_t size = std::min(room.size(), reading_.size() - read_bytes_);
+    if (size == 0 && failure_)
+        co_return *failure_;
+    std::copy_n(reading_.data() + read_bytes_, size, room.data());
+    read_bytes_ += size;
+    if (call_ && !ended_ && waiting_bytes() <= k_waiting_bytes / 2)
+        call_->resume();
+    co_return size;
+}
+
+void GuestCall::on_ready() {
+    ready_ = true;
+    changed();
+}
+
+void GuestCall::on_progress(std::string_view json) {
+    if (seen_)
+        seen_(json);
+    progress_.emplace(json);
+    changed();
+}
+
+void GuestCall::on_reply(std::string_view json) {
+    reply_.emplace(json);
+    if (replied_)
+        std::exchange(replied_, nullptr)(json);
+    changed();
+}
+
+void GuestCall::on_bytes(std::string_view bytes) {
+    bytes_.append(bytes);
+    changed();
+}
+
+bool GuestCall::is_full() const {
+    return waiting_bytes() >= k_waiting_bytes;
+}
+
+void GuestCall::on_end() {
+    ended_ = true;
+    changed();
+}
+
+void GuestCall::on_failed(const Error& error) {
+    if (!failure_)
+        failure_.emplace(error);
+    changed();
+}
+
+Task<Result<std::unique_ptr<GuestCall>>> async_call(Api& api, RequestContext& context,
+                                                    const std::string& sandbox_id,
+                                                    const sandbox::CallSpec& spec) {
+    auto lease = co_await async_lease(api, context, sandbox_id, conversation::LeaseUse::request);
+    if (lease.has_error())
+        co_return lease.error();
+    auto call = std::make_unique<GuestCall>(context, std::move(*lease));
+    if (const auto begun = call->begin(api, spec); begun.has_error())
+        co_return begun.error();
+    co_return call;
+}
+
+}  // namespace atl::http

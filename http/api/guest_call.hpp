@@ -1,0 +1,93 @@
+// A call to the guest (core/sandbox/calls.hpp) as a handler sees it: begun under a lease, fed from a
+// request's body, its reply awaited, and what follows the reply as the source of a response's body. Memory is
+// bounded in both directions, whatever the size of what passes. Destroying it cancels the call and gives the
+// lease back. Not here: what calls there are.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/conversation/leases.hpp"
+#include "core/sandbox/calls.hpp"
+#include "http/api/api.hpp"
+#include "http/server/context.hpp"
+#include "http/wire/body_source.hpp"
+
+namespace atl::http {
+
+class GuestCall final : public BodySource, private sandbox::CallObserver {
+  public:
+    using Lease = std::unique_ptr<conversation::Lease>;
+
+    /// `context` must outlive this.
+    GuestCall(RequestContext& context, Lease lease) : context_(context), lease_(std::move(lease)) {}
+    ~GuestCall() override;
+
+    /// Begins the call, in the generation of the lease. Once, first. Errors: sandbox_gone.
+    base::Result<void> begin(Api& api, const sandbox::CallSpec& spec);
+    /// `seen` is called for each progress, with the text of an object.
+    void on_each_progress(std::function<void(std::string_view json)> seen) { seen_ = std::move(seen); }
+
+    /// `replied` is called once, with the reply, also if nobody waits for it.
+    void on_replied(std::function<void(std::string_view json)> replied);
+    /// Nobody will ask for anything any more, and the context may go. `over` is called once, from the loop,
+    /// with the reply or when there will be none; this must outlive that call.
+    void leave(std::function<void()> over);
+
+    /// Passes `body` on as the input, to its end. Errors: those of the body; those of async_reply(), which
+    /// end a wait for the client, too.
+    base::Task<base::Result<void>> async_send(BodySource& body);
+    /// Waits for the reply, the text of an object. Errors: what the guest refuses with; sandbox_failed,
+    /// bridge_failed, deadline_exceeded; those of conversation::Lease; shutting_down.
+    base::Task<base::Result<std::string>> async_reply();
+    /// Beside on_each_progress(): waits for the next progress, or the latest one that came meanwhile,
+    /// the text of an object; an empty text after wake(); nothing once there is a reply. Errors as of
+    /// async_reply().
+    base::Task<base::Result<std::optional<std::string>>> async_progress();
+    void wake();
+    /// The bytes behind the reply. Errors as of async_reply().
+    base::Task<base::Result<std::size_t>> async_read_some(std::span<char> room) override;
+    bool is_at_end() const override { return ended_ && waiting_bytes() == 0; }
+
+  private:
+    void on_ready() override;
+    void on_progress(std::string_view json) override;
+    void on_reply(std::string_view json) override;
+    void on_bytes(std::string_view bytes) override;
+    void on_room() override { changed(); }
+    void on_end() override;
+    void on_failed(const base::Error& error) override;
+    bool is_full() const override;
+
+    std::size_t waiting_bytes() const noexcept { return reading_.size() - read_bytes_ + bytes_.size(); }
+    base::Task<base::Result<void>> async_change();
+    void changed();
+
+    RequestContext& context_;
+    Lease lease_;
+    std::unique_ptr<sandbox::Call> call_;
+    std::function<void(std::string_view)> seen_;
+    std::function<void(std::string_view)> replied_;
+    std::function<void()> over_;           // once nobody waits any more
+    std::optional<std::string> progress_;  // that nobody took
+    std::function<void(base::Result<void>)> waiter_;
+    std::function<void()> wake_body_;  // whoever waits for more of a body
+    bool ready_ = false;
+    bool ended_ = false;
+    bool woken_ = false;
+    std::optional<std::string> reply_;
+    std::optional<base::Error> failure_;
+    std::string reading_;
+    std::size_t read_bytes_ = 0;  // of reading_
+    std::string bytes_;           // behind those
+};
+
+/// Leases the sandbox and begins a call in it. Errors: those of async_lease() and GuestCall::begin().
+base::Task<base::Result<std::unique_ptr<GuestCall>>> async_call(Api& api, RequestContext& context,
+                                                                const std::string& sandbox_id,
+                                                                const sandbox::CallSpec& spec);
+
+}  // namespace atl::http

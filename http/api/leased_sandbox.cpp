@@ -1,0 +1,72 @@
+#include "http/api/leased_sandbox.hpp"
+
+#include <utility>
+
+#include "core/base/operation_limits.hpp"
+
+namespace atl::http {
+
+using base::Errc;
+using LeasePtr = std::unique_ptr<conversation::Lease>;
+
+base::Task<base::Result<LeasePtr>> async_lease(Api& api, RequestContext& context,
+                                               const std::string& sandbox_id, conversation::LeaseUse use) {
+    auto start = [&](conversation::Reply<LeasePtr> reply) {
+        api.conversations.lease(sandbox_id, use, std::move(reply));
+    };
+    co_return co_await context.async_reply<LeasePtr>(start);
+}
+
+base::Result<sandbox::Operations*> operations_of(Api& api, const conversation::Lease& lease) {
+    sandbox::Operations* const operations = lease.is_held() ? api.conversations.operations(lease) : nullptr;
+    if (operations == nullptr)
+        return base::Error(Errc::sandbox_gone);
+    return operations;
+}
+
+base::Task<base::Error> async_cause(Api& api, RequestContext& context, conversation::Lease& lease,
+                                    base::Error error) {
+    if (error.code() != Errc::bridge_failed)
+        co_return error;
+    if (!lease.is_held())
+        co_return lease.why();
+    base::Timers& timers = api.conversations.timers();
+    base::TimerId timer = 0;
+    auto wait = [&](conversation::Reply<void> reply) {
+        auto once = std::make_shared<conversation::Reply<void>>(std::move(reply));
+        const auto tell = [once](const base::Error& why) {
+            if (const auto told = std::exchange(*once, nullptr))
+                told(why);
+        };
+        lease.on_end(tell);
+        timer = timers.arm(base::k_end_cause_wait, [tell, error] { tell(error); });
+    };
+    const auto cause = co_await context.async_reply<void>(wait);
+    timers.cancel(timer);
+    lease.on_end(nullptr);
+    co_return cause.error();
+}
+
+base::Task<base::Result<Response>> async_refuse_program(Api& api, RequestContext& context, std::string id,
+                                                        base::Error error) {
+    if (error.code() != Errc::too_many_processes)
+        co_return error;
+    auto start = [&](conversation::Reply<conversation::SandboxView> reply) {
+        api.conversations.get_sandbox(id, std::move(reply));
+    };
+    const auto view = co_await context.async_reply<conversation::SandboxView>(start);
+    if (view.has_error())
+        co_return error;
+    co_return base::Error(Errc::too_many_processes,
+                          "The sandbox has all the processes that it may have: limits.maxProcesses is " +
+                              std::to_string(view->record.limits.max_processes) +
+                              ". End some, wait until some have ended, or raise the limit.");
+}
+
+std::vector<Errc> lease_errors() {
+    return {Errc::not_found,     Errc::conversation_ended, Errc::conversation_starting, Errc::sandbox_failed,
+            Errc::sandbox_gone,  Errc::capacity,           Errc::storage_failed,        Errc::shutting_down,
+            Errc::bridge_failed, Errc::deadline_exceeded};
+}
+
+}  // namespace atl::http

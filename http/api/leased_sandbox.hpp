@@ -1,0 +1,49 @@
+// A request's hold on a sandbox: a lease on its living generation, which is started or thawed for it, and
+// what can be done in that. Not here: what is done.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "core/conversation/leases.hpp"
+#include "http/api/api.hpp"
+#include "http/server/context.hpp"
+
+namespace atl::http {
+
+/// Errors: those of conversation::Manager::lease.
+base::Task<base::Result<std::unique_ptr<conversation::Lease>>> async_lease(Api& api, RequestContext& context,
+                                                                           const std::string& sandbox_id,
+                                                                           conversation::LeaseUse use);
+
+/// What can be done under `lease`, now: not kept over a wait. Errors: sandbox_gone.
+base::Result<sandbox::Operations*> operations_of(Api& api, const conversation::Lease& lease);
+
+/// The error that the client sees of `error`, met under `lease`: of a connection to the guest that broke,
+/// what ended the sandbox, which is known a moment later. Takes the lease's on_end() for itself.
+base::Task<base::Error> async_cause(Api& api, RequestContext& context, conversation::Lease& lease,
+                                    base::Error error);
+
+/// Asks a guest under `lease`: `start(reply)` gives the sandbox::Question. Named, it lives until the task has
+/// finished. Errors: those of the question; of the lease, if that ends.
+template <class T, class Start>
+base::Task<base::Result<T>> async_ask(Api& api, RequestContext& context, conversation::Lease& lease,
+                                      Start& start) {
+    std::unique_ptr<sandbox::Question> question;
+    auto begin = [&](conversation::Reply<T> reply) { question = start(std::move(reply)); };
+    auto answer = co_await context.async_reply<T>(begin);
+    if (answer.has_value())
+        co_return answer;
+    const base::Error error = answer.error();
+    co_return co_await async_cause(api, context, lease, error);
+}
+
+/// The error that the client sees of a program that could not run: `error`, or of too_many_processes the
+/// limit that was met.
+base::Task<base::Result<Response>> async_refuse_program(Api& api, RequestContext& context, std::string id,
+                                                        base::Error error);
+
+/// What async_lease() may fail with, for a route's table.
+std::vector<base::Errc> lease_errors();
+
+}  // namespace atl::http

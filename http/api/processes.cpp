@@ -1,0 +1,593 @@
+// Routes of processes that outlive the request that started them.
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/base/ids.hpp"
+#include "http/api/api.hpp"
+#include "http/api/forms.hpp"
+#include "http/api/leased_sandbox.hpp"
+#include "http/api/process_feeder.hpp"
+#include "http/api/process_form.hpp"
+#include "http/api/process_socket.hpp"
+#include "http/websocket/handshake.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+using base::Task;
+using conversation::LeaseUse;
+using sandbox::ProcessInfo;
+using LeasePtr = std::unique_ptr<conversation::Lease>;
+using ProcessList = std::vector<ProcessInfo>;
+using KeptList = std::vector<sandbox::ProcessSpec>;
+
+constexpr base::Millis k_cause_look{20};
+
+/// Whether a process that is sent this signal here is not started again.
+bool ends_for_good(int signal) {
+    return signal == SIGTERM || signal == SIGKILL;
+}
+
+Task<Result<sandbox::Status>> async_status(Api& api, RequestContext& context, const std::string& id) {
+    auto look = [&](conversation::Reply<conversation::SandboxView> reply) {
+        api.conversations.get_sandbox(id, std::move(reply));
+    };
+    const auto view = co_await context.async_reply<conversation::SandboxView>(look);
+    if (view.has_error())
+        co_return view.error();
+    co_return view->status;
+}
+
+/// A lease on the generation that is there; none where there is none, and with it no process.
+Task<Result<LeasePtr>> async_living(Api& api, RequestContext& context, const std::string& id, LeaseUse use) {
+    const auto status = co_await async_status(api, context, id);
+    if (status.has_error())
+        co_return status.error();
+    if (*status != sandbox::Status::ready && *status != sandbox::Status::frozen)
+        co_return LeasePtr();
+    co_return co_await async_lease(api, context, id, use);
+}
+
+Error no_process() {
+    return Error(Errc::not_found,
+                 "There is no such process in the sandbox; one that has ended is known for ten "
+                 "minutes, and not longer than the sandbox runs.");
+}
+
+/// The `{processId}` of the path. Errors: not_found.
+Result<std::string> process_param(const RequestContext& context) {
+    const std::string& id = context.param("processId");
+    if (!base::is_id(id))
+        return no_process();
+    return id;
+}
+
+/// Under a lease, which thaws a frozen sandbox.
+Task<Result<ProcessList>> async_find_leased(Api& api, RequestContext& context, const std::string& id,
+                                            const std::string& only) {
+    const auto lease = co_await async_living(api, context, id, LeaseUse::request);
+    if (lease.has_error())
+        co_return lease.error();
+    if (!*lease)
+        co_return ProcessList();
+    const auto operations = operations_of(api, **lease);
+    if (operations.has_error())
+        co_return operations.error();
+    auto start = [&](conversation::Reply<ProcessList> reply) {
+        return (*operations)->list_processes(only, std::move(reply));
+    };
+    co_return co_await async_ask<ProcessList>(api, context, **lease, start);
+}
+
+Task<Result<void>> async_pause(Api& api, RequestContext& context, base::Millis time) {
+    base::Timers& timers = api.conversations.timers();
+    base::TimerId timer = 0;
+    auto wait = [&](conversation::Reply<void> reply) {
+        timer = timers.arm(time, [reply = std::move(reply)] { reply({}); });
+    };
+    const auto waited = co_await context.async_reply<void>(wait);
+    timers.cancel(timer);
+    co_return waited;
+}
+
+/// After a look that failed with `error`: whether the sandbox went down or was frozen under it, which is
+/// known a moment later. A lease would wait for the next generation, and start it. Errors: `error`, where it
+/// is up.
+Task<Result<sandbox::Status>> async_status_behind(Api& api, RequestContext& context, const std::string& id,
+                                                  Error error) {
+    if (error.code() != Errc::bridge_failed && error.code() != Errc::deadline_exceeded)
+        co_return error;
+    for (base::Millis waited{0}; waited < base::k_end_cause_wait; waited += k_cause_look) {
+        const auto status = co_await async_status(api, context, id);
+        if (status.has_error() || *status != sandbox::Status::ready)
+            co_return status;
+        if (const auto pause = co_await async_pause(api, context, k_cause_look); pause.has_error())
+            co_return pause.error();
+    }
+    co_return error;
+}
+
+/// Of the process `only`, or of all. A look at a sandbox that is up is no activity and holds nothing.
+Task<Result<ProcessList>> async_find(Api& api, RequestContext& context, const std::string& id,
+                                     const std::string& only) {
+    const auto status = co_await async_status(api, context, id);
+    if (status.has_error())
+        co_return status.error();
+    if (*status != sandbox::Status::ready)
+        co_return co_await async_find_leased(api, context, id, only);
+    Result<ProcessList> found = Error(Errc::bridge_failed);
+    if (sandbox::Operations* const there = api.conversations.operations_of_living(id)) {
+        std::unique_ptr<sandbox::Question> question;
+        auto start = [&](conversation::Reply<ProcessList> reply) {
+            question = there->list_processes(only, std::move(reply));
+        };
+        found = co_await context.async_reply<ProcessList>(start);
+    }
+    if (found.has_value())
+        co_return found;
+    const auto behind = co_await async_status_behind(api, context, id, found.error());
+    if (behind.has_error())
+        co_return behind.error();
+    if (*behind == sandbox::Status::frozen)
+        co_return co_await async_find_leased(api, context, id, only);
+    co_return ProcessList();
+}
+
+/// Those of a sandbox that are started again in each generation, whether they are there or not.
+Task<Result<KeptList>> async_kept(Api& api, RequestContext& context, const std::string& id) {
+    auto look = [&](conversation::Reply<KeptList> reply) {
+        api.conversations.kept_processes(id, std::move(reply));
+    };
+    co_return co_await context.async_reply<KeptList>(look);
+}
+
+template <class Process>
+bool holds(const std::vector<Process>& processes, const std::string& id) {
+    return std::ranges::any_of(processes, [&id](const Process& process) { return process.id == id; });
+}
+
+/// Those that are there, then those that are only kept.
+void write_all(base::JsonWriter& json, const ProcessList& found, const KeptList& kept) {
+    for (const ProcessInfo& process : found)
+        write_process(json, process, holds(kept, process.id) ? Restart::generation : Restart::never);
+    for (const sandbox::ProcessSpec& spec : kept)
+        if (!holds(found, spec.id))
+            write_stopped(json, spec);
+}
+
+Task<Result<Response>> async_show(Api& api, RequestContext& context, const std::string& id,
+                                  const std::string& process_id, unsigned status) {
+    const auto found = co_await async_find(api, context, id, process_id);
+    if (found.has_error())
+        co_return found.error();
+    auto kept = co_await async_kept(api, context, id);
+    if (kept.has_error())
+        co_return kept.error();
+    std::erase_if(*kept, [&](const sandbox::ProcessSpec& spec) { return spec.id != process_id; });
+    const bool is_there = found->size() == 1 && found->front().id == process_id;
+    if (!is_there && (kept->empty() || !found->empty()))
+        co_return no_process();
+    std::string out;
+    base::JsonWriter json(out);
+    write_all(json, *found, *kept);
+    co_return json_response(std::move(out), status);
+}
+
+Task<Result<Response>> async_start(Api& api, RequestContext& context) {
+    const auto id = id_param(context);
+    if (id.has_error())
+        co_return id.error();
+    const auto body = context.json_body();
+    if (body.has_error())
+        co_return body.error();
+    auto form = read_process_form(*body);
+    if (form.has_error())
+        co_return form.error();
+    sandbox::ProcessSpec& spec = form->spec;
+    spec.id = base::new_id();
+    // Held until the answer: the process is listed under it.
+    const auto lease = co_await async_lease(api, context, *id, LeaseUse::process);
+    if (lease.has_error())
+        co_return lease.error();
+    const auto operations = operations_of(api, **lease);
+    if (operations.has_error())
+        co_return operations.error();
+    auto start = [&](conversation::Reply<pid_t> reply) {
+        if (form->restart == Restart::generation) {
+            api.conversations.start_kept_process(**lease, spec, std::move(reply));
+            return std::unique_ptr<sandbox::Question>();
+        }
+        return (*operations)->start_process(spec, std::move(reply));
+    };
+    const auto pid = co_await async_ask<pid_t>(api, context, **lease, start);
+    if (pid.has_error())
+        co_return co_await async_refuse_program(api, context, *id, pid.error());
+    auto response = co_await async_show(api, context, *id, spec.id, 201);
+    if (response.has_value())
+        response->headers.emplace_back("Location", "/v1/sandboxes/" + *id + "/processes/" + spec.id);
+    co_return response;
+}
+
+Task<Result<Response>> async_list(Api& api, RequestContext& context) {
+    const auto id = id_param(context);
+    if (id.has_error())
+        co_return id.error();
+    const std::string all;
+    auto found = co_await async_find(api, context, *id, all);
+    if (found.has_error())
+        co_return found.error();
+    auto kept = co_await async_kept(api, context, *id);
+    if (kept.has_error())
+        co_return kept.error();
+    if (const std::string* const tag = context.query_value("tag")) {
+        std::erase_if(*found, [tag](const ProcessInfo& process) { return process.tag != *tag; });
+        std::erase_if(*kept, [tag](const sandbox::ProcessSpec& spec) { return spec.tag != *tag; });
+    }
+    std::string out;
+    base::JsonWriter json(out);
+    json.begin_object().key("processes").begin_array();
+    write_all(json, *found, *kept);
+    json.end_array().end_object();
+    co_return json_response(std::move(out));
+}
+
+Task<Result<Response>> async_get(Api& api, RequestContext& context) {
+    const auto id = id_param(context);
+    if (id.has_error())
+        co_return id.error();
+    const auto process_id = process_param(context);
+    if (process_id.has_error())
+        co_return process_id.error();
+    co_return co_await async_show(api, context, *id, *process_id, 200);
+}
+
+Task<Result<void>> async_control(Api& api, RequestContext& context, const sandbox::ProcessControl& control) {
+    const auto id = id_param(context);
+    if (id.has_error())
+        co_return id.error();
+    const auto process_id = process_param(context);
+    if (process_id.has_error())
+        co_return process_id.error();
+    const auto lease = co_await async_living(api, context, *id, LeaseUse::request);
+    if (lease.has_error())
+        co_return lease.error();
+    if (!*lease)
+        co_return no_process();
+    const auto operations = operations_of(api, **lease);
+    if (operations.has_error())
+        co_return operations.error();
+    auto start = [&](conversation::Reply<void> reply) {
+        return (*operations)->control_process(*process_id, control, std::move(reply));
+    };
+    const auto done = co_await async_ask<void>(api, context, **lease, start);
+    if (done.has_error() && done.error().code() == Errc::not_found)
+        co_return no_process();
+    co_return done;
+}
+
+Task<Result<Response>> async_answer_control(Api& api, RequestContext& context,
+                                            const sandbox::ProcessControl& control) {
+    const auto done = co_await async_control(api, context, control);
+    if (done.has_error())
+        co_return done.error();
+    Response response;
+    response.status = 204;
+    co_return response;
+}
+
+/// Whether it was a process that is started again; it is not from now on.
+Task<Result<bool>> async_forget(Api& api, RequestContext& context) {
+    const auto id = id_param(context);
+    if (id.has_error())
+        co_return id.error();
+    const auto process_id = process_param(context);
+    if (process_id.has_error())
+        co_return process_id.error();
+    auto forget = [&](conversation::Reply<bool> reply) {
+        api.conversations.forget_process(*id, *process_id, std::move(reply));
+    };
+    co_return co_await context.async_reply<bool>(forget);
+}
+
+Task<Result<Response>> async_signal(Api& api, RequestContext& context) {
+    const auto body = context.json_body();
+    if (body.has_error())
+        co_return body.error();
+    const auto number = read_signal_form(*body);
+    if (number.has_error())
+        co_return number.error();
+    sandbox::ProcessControl control;
+    control.signal = *number;
+    if (!ends_for_good(*number))
+        co_return co_await async_answer_control(api, context, control);
+    const auto was_kept = co_await async_forget(api, context);
+    if (was_kept.has_error())
+        co_return was_kept.error();
+    auto response = co_await async_answer_control(api, context, control);
+    // One that has ended already, or whose generation has, is told no more than that it does not come back.
+    const bool is_over = response.has_error() && (response.error().code() == Errc::not_found ||
+                                                  response.error().code() == Errc::process_ended);
+    if (!*was_kept || !is_over)
+        co_return response;
+    Response done;
+    done.status = 204;
+    co_return done;
+}
+
+Task<Result<Response>> async_resize(Api& api, RequestContext& context) {
+    const auto body = context.json_body();
+    if (body.has_error())
+        co_return body.error();
+    const auto size = read_resize_form(*body);
+    if (size.has_error())
+        co_return size.error();
+    sandbox::ProcessControl control;
+    control.size = *size;
+    co_return co_await async_answer_control(api, context, control);
+}
+
+/// Whether stdin ends behind the bytes of the request. Errors: invalid_field.
+Result<sandbox::ProcessControl::Input> wanted_end(const RequestContext& context) {
+    using Input = sandbox::ProcessControl::Input;
+    const std::string* end = context.query_value("eof");
+    if (end != nullptr && *end != "0" && *end != "1")
+        return Error(Errc::invalid_field, "The query parameter `eof` must be `0` or `1`.");
+    return end != nullptr && *end == "1" ? Input::end : Input::keep;
+}
+
+/// Passes the whole body on. Gives the number of its bytes.
+Task<Result<std::uint64_t>> async_feed(RequestContext& context, ProcessFeeder& feeder) {
+    auto begin = [&](conversation::Reply<void> reply) { feeder.wait(std::move(reply)); };
+    const auto begun = co_await context.async_reply<void>(begin);
+    if (begun.has_error())
+        co_return begun.error();
+    context.body->give_up_if([&feeder] { return feeder.cut_off().has_value(); });
+    feeder.on_end(context.waker());
+    std::uint64_t passed = 0;
+    for (std::array<char, 16 * 1024> room;;) {
+        const auto size = co_await context.body->async_read_some(room);
+        if (const auto cut_off = feeder.cut_off())
+            co_return *cut_off;
+        if (size.has_error())
+            co_return size.error();
+        if (*size == 0)
+            co_return passed;
+        const std::string_view piece(room.data(), *size);
+        auto feed = [&](conversation::Reply<void> reply) { feeder.feed(piece, std::move(reply)); };
+        const auto fed = co_await context.async_reply<void>(feed);
+        if (fed.has_error())
+            co_return fed.error();
+        passed += *size;
+    }
+}
+
+Task<Result<Response>> async_write(Api& api, RequestContext& context) {
+    const auto id = id_param(context);
+    if (id.has_error())
+        co_return id.error();
+    const auto process_id = process_param(context);
+    if (process_id.has_error())
+        co_return process_id.error();
+    const auto end = wanted_end(context);
+    if (end.has_error())
+        co_return end.error();
+    auto lease = co_await async_living(api, context, *id, LeaseUse::request);
+    if (lease.has_error())
+        co_return lease.error();
+    if (!*lease)
+        co_return no_process();
+    const auto operations = operations_of(api, **lease);
+    if (operations.has_error())
+        co_return operations.error();
+    ProcessFeeder feeder(std::move(*lease), **operations, *process_id, api.conversations.timers());
+    const auto passed = co_await async_feed(context, feeder);
+    if (passed.has_error())
+        co_return passed.error().code() == Errc::not_found ? no_process() : passed.error();
+    sandbox::ProcessControl control;
+    control.input = *end;
+    if (*end == sandbox::ProcessControl::Input::end)
+        if (const auto done = co_await async_control(api, context, control); done.has_error())
+            co_return done.error();
+    co_return json_response("{\"bytes\":" + std::to_string(*passed) + "}");
+}
+
+/// Input counts as activity of the conversation, as far as its sandbox runs.
+std::function<void()> activity_of(Api& api, const conversation::Lease& lease) {
+    return [&api, &lease, told = base::SteadyTime::min()]() mutable {
+        const auto now = api.conversations.clock().steady_now();
+        if (!lease.is_held() ||
+            (told != base::SteadyTime::min() && now < told + base::k_process_activity_interval))
+            return;
+        told = now;
+        api.conversations.lease(lease.sandbox_id(), LeaseUse::process, [](const Result<LeasePtr>&) {});
+    };
+}
+
+/// As async_signal(), without waiting for the store.
+std::function<void(int)> forgetting(Api& api, const std::string& sandbox_id, const std::string& process_id) {
+    return [&api, sandbox_id, process_id](int number) {
+        if (ends_for_good(number))
+            api.conversations.forget_process(sandbox_id, process_id, [](const Result<bool>&) {});
+    };
+}
+
+/// Frames count as requests of the client that opened the WebSocket.
+std::function<Result<void>()> frame_limit(const RequestContext& context) {
+    if (context.limits == nullptr)
+        return {};
+    return [&limits = *context.limits, limited = context.limited] {
+        return limits.frame(limited, std::chrono::steady_clock::now());
+    };
+}
+
+/// Waits for what ended the sandbox, if the connection to the guest broke: the socket is told of it.
+Task<void> async_cause_of(Api& api, RequestContext& context, const ProcessSocket& socket) {
+    bool is_late = false;
+    const auto timer =
+        api.conversations.timers().arm(base::k_end_cause_wait, [&is_late, wake = context.waker()] {
+            is_late = true;
+            wake();
+        });
+    const std::function<bool()> is_told = [&] {
+        return is_late || socket.failure()->code() != Errc::bridge_failed;
+    };
+    (void)co_await context.async_until(is_told);
+    api.conversations.timers().cancel(timer);
+}
+
+Task<Result<Response>> async_open(Api& api, RequestContext& context) {
+    const auto id = id_param(context);
+    if (id.has_error())
+        co_return id.error();
+    const auto process_id = process_param(context);
+    if (process_id.has_error())
+        co_return process_id.error();
+    if (const auto valid = check_handshake(context.request); valid.has_error())
+        co_return valid.error();
+    const auto agreement = agree_on_extensions(context.request, Compression::none);
+    if (agreement.has_error())
+        co_return agreement.error();
+    const auto after = context.query_integer("after", k_seq_range);
+    if (after.has_error())
+        co_return after.error();
+    auto place = context.stream_lease(*id);
+    if (place.has_error())
+        co_return place.error();
+    place->reader = api.subscribers.enter(SubscriberKind::websocket);
+    auto lease = co_await async_living(api, context, *id, LeaseUse::process);
+    if (lease.has_error())
+        co_return lease.error();
+    if (!*lease)
+        co_return no_process();
+    const auto operations = operations_of(api, **lease);
+    if (operations.has_error())
+        co_return operations.error();
+    ProcessSocket::Calls calls{activity_of(api, **lease), frame_limit(context),
+                               forgetting(api, *id, *process_id)};
+    auto socket = std::make_unique<ProcessSocket>(std::move(*lease), std::move(*place), std::move(calls),
+                                                  context.principal.expires_at);
+    socket->attach(**operations, *process_id, after->value_or(0), context.waker());
+    const std::function<bool()> is_known = [&socket] { return socket->is_known(); };
+    const auto waited = co_await context.async_until(is_known);
+    if (waited.has_error())
+        co_return waited.error();
+    if (socket->failure())
+        co_await async_cause_of(api, context, *socket);
+    if (socket->failure())
+        co_return socket->failure()->code() == Errc::not_found ? no_process() : *socket->failure();
+    co_return accept_handshake(context.request, *agreement, std::move(socket));
+}
+
+std::vector<Errc> errors_with(std::initializer_list<Errc> more) {
+    std::vector<Errc> errors = lease_errors();
+    errors.insert(errors.end(), more);
+    return errors;
+}
+
+Route start_route(Api& api) {
+    Route made{Method::post, "/v1/sandboxes/{id}/processes", "startProcess",
+               "Starts a program that outlives the request, with pipes or with a terminal.",
+               bind_handler(api, async_start)};
+    made.body = BodyKind::json;
+    made.request_schema = "StartProcess";
+    made.responses = {{201, "The process, running.", "Process"}};
+    made.errors = errors_with(
+        {Errc::invalid_field, Errc::invalid_env, Errc::too_many_processes, Errc::too_many_kept_processes});
+    return made;
+}
+
+Route input_route(Api& api) {
+    Route made{
+        Method::post, "/v1/sandboxes/{id}/processes/{processId}/stdin", "writeToProcess",
+        "Passes the bytes of the body on to a process's stdin, or types them into its terminal. Answers "
+        "when the process's pipe or terminal has taken them.",
+        bind_handler(api, async_write)};
+    made.body = BodyKind::stream;
+    made.query = {{"eof", R"({"enum":["0","1"],"default":"0"})",
+                   "`1`: stdin ends behind the bytes. Has no effect on a terminal: type Ctrl-D (byte 4)."}};
+    made.responses = {{200, "All were taken.", "ProcessInput"}};
+    made.errors = errors_with({Errc::invalid_field, Errc::process_ended, Errc::request_timeout});
+    return made;
+}
+
+Route socket_route(Api& api) {
+    Route made{
+        Method::get, "/v1/sandboxes/{id}/processes/{processId}/ws", "openProcess",
+        "A WebSocket that follows a process. Its binary frames begin with a byte that names the stream: 1 "
+        "stdout "
+        "or the terminal, 2 stderr, and 0 stdin from the client; the rest are the bytes. The server's text "
+        "frames are ProcessServerFrame, the client's ProcessClientFrame. Closing it does not end the "
+        "process. A "
+        "close frame's reason is `{code, after, detail?}`.",
+        bind_handler(api, async_open)};
+    made.query = {
+        {"after", R"({"type":"integer","minimum":0,"default":0})",
+         "Output from this byte on, counted over both streams in the order read. One beyond the end "
+         "means the end."}};
+    made.opens = Opens::websocket;
+    made.headers = {{"Upgrade", "`websocket`."},
+                    {"Sec-WebSocket-Key", "16 random bytes as base64 (RFC 6455)."},
+                    {"Sec-WebSocket-Version", "`13`."}};
+    made.responses = {{101, "The WebSocket.", "ProcessFrames"}};
+    made.errors = errors_with({Errc::invalid_field, Errc::upgrade_required, Errc::too_many_streams});
+    return made;
+}
+
+Route control_route(Api& api, std::string_view pattern, std::string_view name, std::string_view summary,
+                    std::string_view schema, ApiHandler handler) {
+    Route made{Method::post, pattern, name, summary, bind_handler(api, handler)};
+    made.body = BodyKind::json;
+    made.request_schema = schema;
+    made.responses = {{204, "It is done.", ""}};
+    made.errors = errors_with({Errc::invalid_field, Errc::process_ended});
+    return made;
+}
+
+}  // namespace
+
+std::vector<Route> process_routes(Api& api) {
+    std::vector<Route> routes;
+    routes.push_back(start_route(api));
+
+    Route list{
+        Method::get, "/v1/sandboxes/{id}/processes", "listProcesses",
+        "The processes of a sandbox that were started so, in the order of their starts; those that have "
+        "ended are listed for ten minutes. Of a sandbox that does not run only those that are started again "
+        "with it, as `stopped`.",
+        bind_handler(api, async_list)};
+    list.query = {{"tag", R"({"type":"string"})", "Only those with this tag."}};
+    list.responses = {{200, "The processes.", "ProcessList"}};
+    list.errors = lease_errors();
+    routes.push_back(std::move(list));
+
+    Route get{Method::get, "/v1/sandboxes/{id}/processes/{processId}", "getProcess", "One process.",
+              bind_handler(api, async_get)};
+    get.responses = {{200, "The process.", "Process"}};
+    get.errors = lease_errors();
+    routes.push_back(std::move(get));
+
+    routes.push_back(socket_route(api));
+    routes.push_back(input_route(api));
+    routes.push_back(control_route(
+        api, "/v1/sandboxes/{id}/processes/{processId}/signal", "signalProcess",
+        "Sends a signal to a process's group, and to the foreground group of its terminal; SIGKILL to "
+        "its whole session. SIGTERM and SIGKILL end it for good: it is not started again whatever its "
+        "`restart`.",
+        "ProcessSignal", async_signal));
+    routes.push_back(control_route(api, "/v1/sandboxes/{id}/processes/{processId}/resize", "resizeProcess",
+                                   "Gives the terminal of a process another size.", "TerminalSize",
+                                   async_resize));
+    for (Route& route : routes) {
+        route.auth = Auth::token_or_key;
+        route.token_scope = Scope::terminal;
+        route.query.push_back(k_token_parameter);
+    }
+    return routes;
+}
+
+}  // namespace atl::http

@@ -1,0 +1,27 @@
+// The tools as models are told of them: the one table (core/sandbox/tool_table.hpp) in the forms that the
+// makers of models want. Pure.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+
+#include "core/sandbox/tool_table.hpp"
+
+namespace atl::http {
+
+enum class ToolFormat : std::uint8_t { json_schema, openai, anthropic, gemini };
+
+inline constexpr std::string_view k_tool_formats[] = {"json-schema", "openai", "anthropic", "gemini"};
+
+/// Nothing for a word that is none of k_tool_formats.
+std::optional<ToolFormat> tool_format(std::string_view word) noexcept;
+
+/// `{"format":…,"tools":[…]}`: the list is what a request to such a model has as its `tools`.
+nlohmann::ordered_json tool_list(ToolFormat format);
+
+/// The JSON Schema (2020-12) of a tool's arguments: what is published, not every name that is understood.
+nlohmann::ordered_json tool_schema(const sandbox::ToolSpec& tool);
+
+}  // namespace atl::http

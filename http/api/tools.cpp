@@ -1,0 +1,316 @@
+// The routes of the filesystem tools. The guest does the work and makes the result object; its bytes are
+// passed on as they come.
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "core/base/ids.hpp"
+#include "core/base/json_writer.hpp"
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
+#include "core/base/operation_limits.hpp"
+#include "core/base/utf8.hpp"
+#include "core/sandbox/tool_table.hpp"
+#include "http/api/api.hpp"
+#include "http/api/event_stream.hpp"
+#include "http/api/guest_call.hpp"
+#include "http/api/leased_sandbox.hpp"
+#include "http/api/ownership.hpp"
+#include "http/api/tool_formats.hpp"
+#include "http/api/tool_progress.hpp"
+#include "http/api/tool_stream.hpp"
+#include "http/api/unattended_calls.hpp"
+#include "http/wire/download.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+using base::Task;
+
+// The guest's word for its command (bridge/protocol.hpp).
+constexpr std::string_view k_tool_command = "tool";
+constexpr std::size_t k_max_sandbox_id_bytes = 256;
+constexpr std::size_t k_max_tool_call_id_bytes = 256;
+
+struct ToolForm {
+    std::optional<std::string> sandbox_id;
+    std::string arguments;  // JSON text
+    std::string context;    // likewise; empty: none
+    std::string tool_call_id;
+    EventNames names = EventNames::none;
+    std::shared_ptr<ToolProgressLog> progress;  // once the call is under way
+};
+
+/// Levels of objects and lists. The parser has bounded them.
+std::size_t depth_of(const Json& value) {
+    std::size_t depth = 0;
+    for (const Json& inner : value)
+        if (inner.is_structured())
+            depth = std::max(depth, depth_of(inner));
+    return depth + 1;
+}
+
+/// An object among the members, as text; empty if there is none.
+std::string object_text(ObjectReader& reader, std::string_view name) {
+    const Json* const found = reader.object(name);
+    if (found != nullptr && !found->is_object())
+        reader.fail(name, "an object");
+    if (found != nullptr && depth_of(*found) > base::k_max_tool_depth)
+        reader.fail(name, "an object of at most " + std::to_string(base::k_max_tool_depth) + " levels");
+    return found != nullptr && found->is_object() ? found->dump() : std::string();
+}
+
+/// The beginning of `text`, cut between characters.
+std::string first_bytes(std::string_view text, std::size_t limit_bytes) {
+    std::string out;
+    base::Utf8Repair whole_characters;
+    whole_characters.feed(text.substr(0, limit_bytes), out);
+    return out;
+}
+
+Result<ToolForm> read_form(const Json& body) {
+    ToolForm form;
+    ObjectReader reader(body);
+    if (reader.is_null("sandboxId"))
+        static_cast<void>(reader.any("sandboxId"));
+    else
+        form.sandbox_id = reader.string("sandboxId", k_max_sandbox_id_bytes);
+    form.arguments = object_text(reader, "args");
+    if (form.arguments.empty())
+        reader.fail("args", "an object with the tool's arguments");
+    form.context = object_text(reader, "context");
+    if (form.context.size() > base::k_max_tool_context_bytes)
+        reader.fail("context",
+                    "an object of at most " + std::to_string(base::k_max_tool_context_bytes) + " bytes");
+    if (const auto checked = reader.finish(); checked.has_error())
+        return checked.error();
+    if (form.context.empty())
+        return form;
+    const Json& context = body["context"];
+    const auto call = context.find("toolCallId");
+    if (call != context.end() && call->is_string())
+        form.tool_call_id = first_bytes(call->get<std::string>(), k_max_tool_call_id_bytes);
+    return form;
+}
+
+/// The result object of a call that has no sandbox to run in. `why`: it is there, but cannot be had now.
+std::string unavailable_json(const ToolForm& form, const Error* why = nullptr) {
+    const bool is_missing = !form.sandbox_id;
+    std::string out;
+    base::JsonWriter json(out);
+    json.begin_object().key("success").raw("false").key("userFeedback");
+    json.string(is_missing || why != nullptr
+                    ? "This operation requires a sandbox environment. Please try again."
+                    : "This operation requires a sandbox environment. Please refresh and try again.");
+    json.key("previewRefreshNeeded").raw("false").key("technicalDetails").begin_object().key("error");
+    if (why != nullptr)
+        json.string("The sandbox is not available now: " + why->detail());
+    else
+        json.string(is_missing ? "Missing sandbox context - sandboxId required"
+                               : "Sandbox context missing - sandboxId is required");
+    json.key("errorCode");
+    json.string(is_missing ? sandbox::tool_error::missing_sandbox : sandbox::tool_error::sandbox_unavailable);
+    json.end_object();
+    if (!form.context.empty())
+        json.key("context").raw(form.context);
+    json.end_object();
+    return out;
+}
+
+// It holds what a sandbox wrote: no browser may take it for a page of this origin.
+Response kept_from_browsers(Response response) {
+    forbid_scripts(response);
+    response.headers.emplace_back("Content-Disposition", "attachment; filename=\"tool\"");
+    return response;
+}
+
+/// Whether the sandbox is there for this client, but could not be started, or not yet.
+bool is_unready(Errc code) {
+    return code == Errc::sandbox_failed || code == Errc::conversation_starting;
+}
+
+/// The same as the answer that the client wants. `why`: what a call ended with before it began.
+Response without_sandbox(const RequestContext& context, const std::string& tool, const ToolForm& form,
+                         const std::optional<Error>& why = std::nullopt) {
+    const std::string result = unavailable_json(form, why && is_unready(why->code()) ? &*why : nullptr);
+    if (context.accepts() != MediaType::event_stream)
+        return kept_from_browsers(json_response(result));
+    Response response;
+    response.content_type = k_event_stream_type;
+    response.body = ToolStream::result_frame({tool, form.tool_call_id, form.names}, result);
+    return kept_from_browsers(std::move(response));
+}
+
+/// Whether the sandbox is not there for this client: unknown, another's, ended, or not to be started. What is
+/// of the server as a whole is none of that.
+bool is_unavailable(Errc code) {
+    return ToolStream::means_lost_sandbox(code) || is_unready(code);
+}
+
+sandbox::CallSpec call_spec(const std::string& tool, const ToolForm& form,
+                            const conversation::ToolSettings& settings) {
+    sandbox::CallSpec spec;
+    spec.command = k_tool_command;
+    spec.members = "\"name\":\"" + tool + "\",\"args\":" + form.arguments;
+    if (!form.context.empty())
+        spec.members += ",\"context\":" + form.context;
+    if (settings.read_before_edit)
+        spec.members += ",\"readBeforeEdit\":true";
+    return spec;
+}
+
+/// The call begun, by the rules of the sandbox's conversation, whose log hears of it if it takes long.
+Task<Result<std::unique_ptr<GuestCall>>> async_begin(Api& api, RequestContext& context,
+                                                     const std::string& tool, ToolForm& form) {
+    auto lease = co_await async_lease(api, context, *form.sandbox_id, conversation::LeaseUse::request);
+    if (lease.has_error())
+        co_return lease.error();
+    const sandbox::CallSpec spec = call_spec(tool, form, api.conversations.tools(**lease));
+    auto call = std::make_unique<GuestCall>(context, std::move(*lease));
+    if (const auto begun = call->begin(api, spec); begun.has_error())
+        co_return begun.error();
+    form.progress =
+        std::make_shared<ToolProgressLog>(api.conversations, *form.sandbox_id, tool, form.tool_call_id);
+    call->on_each_progress(
+        [progress = form.progress](std::string_view json) { progress->on_progress(json); });
+    co_return call;
+}
+
+void log_call(const RequestContext& context, const std::string& tool, const ToolForm& form) {
+    base::LogLine line(base::evt::tool_called);
+    line.field("sbx", form.sandbox_id.value_or("")).quoted("req", context.request_id).field("tool", tool);
+    if (!form.context.empty())
+        line.quoted("context", form.context);
+    line.info();
+}
+
+bool is_success(const Json& reply) {
+    const auto found = reply.find("success");
+    return found != reply.end() && found->is_boolean() && found->get<bool>();
+}
+
+/// Tells the conversation's log what the guest says that it changed. `reply` is the guest's word.
+void tell_changes(Api& api, const ToolForm& form, std::string_view reply) {
+    const auto parsed = parse_json(reply);
+    if (parsed.has_error() || !parsed->is_object())
+        return;
+    if (form.progress)
+        form.progress->on_end(is_success(*parsed) ? ToolProgressLog::k_completed : ToolProgressLog::k_failed);
+    const auto files = parsed->find("changedFiles");
+    if (files == parsed->end() || !files->is_array())
+        return;
+    conversation::FileChange change;
+    change.tool_call_id = form.tool_call_id;
+    for (const Json& file : *files)
+        if (file.is_string())
+            change.paths.push_back(file.get<std::string>());
+    if (!change.paths.empty())
+        api.conversations.files_changed(*form.sandbox_id, change);
+}
+
+/// Whether the tool is one that writes. What it has begun is finished, and told, also if the client leaves.
+bool changes_files(std::string_view tool) {
+    return tool == "write_file" || tool == "replace";
+}
+
+Response stream_response(Api& api, std::unique_ptr<GuestCall> call, const std::string& tool,
+                         const ToolForm& form) {
+    ToolStream::Names names{tool, form.tool_call_id};
+    ToolStream::Surroundings around{api.conversations.timers(), api.system.heartbeat_interval, {}};
+    if (changes_files(tool))
+        around.left = [&api](std::unique_ptr<GuestCall> unread) { api.unattended->keep(std::move(unread)); };
+    Response response;
+    response.content_type = k_event_stream_type;
+    names.events = form.names;
+    // nginx buffers responses unless told otherwise.
+    response.headers.emplace_back("X-Accel-Buffering", "no");
+    std::string unavailable = unavailable_json(form);
+    response.source = std::make_unique<ToolStream>(std::move(call), std::move(names), std::move(around),
+                                                   std::move(unavailable));
+    return kept_from_browsers(std::move(response));
+}
+
+Task<Result<Response>> async_call_tool(Api& api, RequestContext& context) {
+    const sandbox::ToolSpec* const tool = sandbox::find_tool(context.param("name"));
+    if (tool == nullptr)
+        co_return Error(Errc::not_found, "There is no such tool: GET /v1/tools lists them.");
+    const auto body = context.json_body();
+    if (body.has_error())
+        co_return body.error();
+    auto form = read_form(*body);
+    if (form.has_error())
+        co_return form.error();
+    const auto names = event_names(context);
+    if (names.has_error())
+        co_return names.error();
+    form->names = *names;
+    const std::string name(tool->name);
+    log_call(context, name, *form);
+    if (!form->sandbox_id || !base::is_id(*form->sandbox_id))
+        co_return without_sandbox(context, name, *form);
+    const auto reachable = co_await async_check_sandbox(api, context, *form->sandbox_id);
+    if (reachable.has_error() && is_unavailable(reachable.error().code()))
+        co_return without_sandbox(context, name, *form);
+    if (reachable.has_error())
+        co_return reachable.error();
+    auto call = co_await async_begin(api, context, name, *form);
+    if (call.has_error() && is_unavailable(call.error().code()))
+        co_return without_sandbox(context, name, *form, call.error());
+    if (call.has_error())
+        co_return call.error();
+    (*call)->on_replied([&api, asked = *form](std::string_view reply) { tell_changes(api, asked, reply); });
+    if (context.accepts() == MediaType::event_stream)
+        co_return stream_response(api, std::move(*call), name, *form);
+    const auto reply = co_await (*call)->async_reply();
+    if (reply.has_error() && ToolStream::means_lost_sandbox(reply.error().code()))
+        co_return without_sandbox(context, name, *form);
+    if (reply.has_error())
+        co_return reply.error();
+    Response response;
+    response.source = std::move(*call);
+    co_return kept_from_browsers(std::move(response));
+}
+
+Task<Result<Response>> async_list_tools(Api&, RequestContext& context) {
+    const std::string* const asked = context.query_value("format");
+    const auto format = asked == nullptr ? ToolFormat::json_schema : tool_format(*asked);
+    if (!format)
+        co_return Error(Errc::invalid_field, "format must be json-schema, openai, anthropic or gemini.");
+    co_return json_response(tool_list(*format).dump());
+}
+
+}  // namespace
+
+std::vector<Route> tool_routes(Api& api) {
+    api.unattended = std::make_shared<UnattendedCalls>(api.conversations.timers());
+    std::vector<Route> routes;
+    Route list{Method::get, "/v1/tools", "listTools",
+               "The filesystem tools, with the schemas of their arguments.",
+               bind_handler(api, async_list_tools)};
+    list.query = {{"format",
+                   R"({"enum":["json-schema","openai","anthropic","gemini"],"default":"json-schema"})",
+                   "The form in which a model's API wants its tools."}};
+    list.responses = {{200, "The tools.", "ToolList"}};
+    list.errors = {Errc::invalid_field};
+    list.user_keys = UserKeys::allowed;
+    routes.push_back(std::move(list));
+
+    Route call{Method::post, "/v1/tools/{name}", "callTool",
+               "Runs a filesystem tool in a sandbox; with Accept: text/event-stream its progress streams.",
+               bind_handler(api, async_call_tool)};
+    call.body = BodyKind::json;
+    call.request_schema = "CallTool";
+    call.responses = {{200, "The result, whether the tool succeeded or not.", "ToolResult"},
+                      {200, "Progress, then the result.", "ToolStream", k_event_stream_type}};
+    call.query = {k_named_parameter};
+    call.errors = {Errc::not_found, Errc::invalid_field,  Errc::unknown_field,
+                   Errc::capacity,  Errc::storage_failed, Errc::shutting_down};
+    call.user_keys = UserKeys::allowed;
+    routes.push_back(std::move(call));
+    return routes;
+}
+
+}  // namespace atl::http

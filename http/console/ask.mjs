@@ -1,0 +1,37 @@
+// Asks in a dialog for a name, or for a yes. One question at a time.
+
+/**
+ * `at`: {askDialog, askForm, askTitle, askText, askLabel, askName, askProblem, askSubmit}. `name` undefined: nothing is to be typed.
+ * `check(name)` says what is wrong with a name, or null. A promise of the name, of true, or of null for no.
+ */
+export function ask(at, { title, text, name, action, check = () => null }) {
+    const { askDialog, askForm, askTitle, askText, askLabel, askName, askProblem, askSubmit } = at;
+    const hasName = name !== undefined;
+    askTitle.textContent = title;
+    askText.textContent = text;
+    askLabel.hidden = askName.hidden = !hasName;
+    askName.value = name ?? '';
+    askProblem.hidden = true;
+    askSubmit.textContent = action;
+    askSubmit.className = hasName ? 'primary' : 'danger filled';
+    const listeners = new AbortController();
+    return new Promise((done) => {
+        const finish = (answer) => {
+            listeners.abort();
+            if (askDialog.open) askDialog.close();
+            done(answer);
+        };
+        const submit = (event) => {
+            event.preventDefault();
+            const problem = hasName ? check(askName.value) : null;
+            askProblem.hidden = problem === null;
+            askProblem.textContent = problem ?? '';
+            if (problem === null) finish(hasName ? askName.value : true);
+        };
+        askForm.addEventListener('submit', submit, { signal: listeners.signal });
+        askDialog.addEventListener('close', () => finish(null), { signal: listeners.signal });
+        askDialog.showModal();
+        (hasName ? askName : askForm.querySelector('button[value=cancel]')).focus();
+        if (hasName) askName.setSelectionRange(0, name.lastIndexOf('.') > 0 ? name.lastIndexOf('.') : name.length);
+    });
+}

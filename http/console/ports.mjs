@@ -1,0 +1,50 @@
+// Which ports are listened on in the sandbox, from the events of the log. Pure.
+
+/** The address of a preview, or null for anything that is not one. */
+export function previewUrl(text) {
+    if (typeof text !== 'string' || !URL.canParse(text)) return null;
+    const { protocol, username, password } = new URL(text);
+    return ['http:', 'https:'].includes(protocol) && username === '' && password === '' ? text : null;
+}
+
+function isPort(port) {
+    return Number.isInteger(port) && port > 0 && port < 65536;
+}
+
+export class Ports {
+    #open = new Map();
+
+    /** True if the event changed something. */
+    apply({ type, data }) {
+        if (type === 'port_opened' && isPort(data?.port)) {
+            this.#open.set(data.port, previewUrl(data.url));
+            return true;
+        }
+        if (type === 'port_closed') return this.#open.delete(data?.port);
+        const isOver = type === 'sandbox_terminated' || (type === 'sandbox_paused' && data?.mode !== 'warm');
+        if (!isOver || this.#open.size === 0) return false;
+        this.#open.clear();
+        return true;
+    }
+
+    /** Those with an address, as [port, address], the smallest first. */
+    get shown() {
+        return [...this.#open].filter(([, url]) => url !== null).sort(([a], [b]) => a - b);
+    }
+
+    /** Those without one. */
+    get hidden() {
+        return [...this.#open].filter(([, url]) => url === null).map(([port]) => port).sort((a, b) => a - b);
+    }
+}
+
+/**
+ * The list of ports that shows `port`, too. Where previews are ports of this machine, only the first one has an address.
+ * Null where the sandbox has no preview at all.
+ */
+export function portsWith(conversation, port) {
+    const url = previewUrl(conversation.sandboxPublicUrl);
+    if (url === null) return null;
+    const others = (conversation.preview?.ports ?? []).filter((one) => one !== port);
+    return new URL(url).hostname === 'localhost' ? [port, ...others] : [...others, port];
+}

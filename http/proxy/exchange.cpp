@@ -1,0 +1,522 @@
+#include "http/proxy/exchange.hpp"
+
+#include <algorithm>
+
+#include "core/base/limits.hpp"
+#include "http/server/server_state.hpp"
+#include "http/wire/text.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+
+constexpr unsigned k_continue = 100;
+constexpr unsigned k_switching = 101;
+
+bool is_idempotent(const Request& request) {
+    return request.method == Method::get || request.method == Method::head ||
+           request.method == Method::options;
+}
+
+// What both sides have still to do is done, now or by a waker.
+base::Task<Io> async_give_way(Connection& connection) {
+    connection.wake()->post();
+    co_return co_await connection.async_pause();
+}
+
+// Reads go into a small buffer until one fills it, and into a large one until one leaves most of it empty: a
+// long body is read in long pieces, and an idle stream keeps little memory.
+constexpr std::size_t k_small_is_full_bytes = 3UL * 1024;
+constexpr std::size_t k_small_bytes = 4UL * 1024;
+constexpr std::size_t k_large_in_use_bytes = 16UL * 1024;
+
+// Looks at what the connection has got now.
+void fit_buffer(Connection& from) {
+    const std::size_t size = from.input().size();
+    const bool is_long =
+        size >= k_large_in_use_bytes || (size >= k_small_is_full_bytes && size <= k_small_bytes);
+    from.use_buffer(is_long ? BufferSize::full : BufferSize::small);
+}
+
+bool is_over(Io status) {
+    return status == Io::failed || status == Io::stopped;
+}
+
+}  // namespace
+
+void Exchange::Outbox::take(std::size_t count) {
+    sent += count;
+    if (empty()) {
+        bytes.clear();
+        sent = 0;
+    }
+}
+
+Exchange::Exchange(std::shared_ptr<UpstreamPort> port, ProxiedHost host, Refusal refuse,
+                   ExchangeDeadlines deadlines)
+    : port_(std::move(port)),
+      host_(std::move(host)),
+      refuse_(std::move(refuse)),
+      deadlines_(deadlines),
+      answer_(base::k_max_header_bytes) {}
+
+Exchange::~Exchange() = default;
+
+base::Task<Relay::Outcome> Exchange::async_run(Connection& connection, RequestParser& request,
+                                               const ServerState& state) {
+    client_ = &connection;
+    request_ = &request;
+    state_ = &state;
+    const bool is_repeatable = is_idempotent(request.request()) && request.done();
+    Ending ending = Ending::retry;
+    for (Reuse reuse = is_repeatable ? Reuse::allowed : Reuse::no; ending == Ending::retry;
+         reuse = Reuse::no) {
+        auto upstream = port_->connect(reuse);
+        if (upstream.has_error()) {
+            error_ = upstream.error();
+            co_return outcome(Ending::refused);
+        }
+        is_reused_ = upstream->is_reused;
+        upstream_ = std::make_shared<Connection>(std::move(upstream->stream), connection);
+        begin(request.request());
+        ending = co_await async_forward();
+        if (ending == Ending::complete)
+            keep_upstream();
+        if (ending == Ending::tunnel)
+            co_await async_tunnel();
+        upstream_->close();
+    }
+    connection.clear_deadline();
+    connection.use_buffer(BufferSize::small);
+    co_return outcome(ending);
+}
+
+void Exchange::begin(const Request& request) {
+    to_upstream_ = {};
+    ending_.reset();
+    answer_.begin(request.method == Method::head);
+    request_ended_ = request_->done();
+    request_form_ = {};
+    if (!request_ended_) {
+        request_form_.length = request_->content_length();
+        request_form_.is_chunked = !request_form_.length;
+    } else if (request_->content_length()) {
+        request_form_.length = 0;
+    }
+    may_send_body_ = !request_->expects_continue();
+    write_upstream_head(to_upstream_.bytes, request, host_, request_form_);
+    if (!request_ended_)
+        client_->use_buffer(BufferSize::full);
+}
+
+base::Task<Exchange::Ending> Exchange::async_forward() {
+    std::size_t moved_in_turn = 0;
+    for (;;) {
+        const std::size_t before = to_upstream_.bytes.size() + to_client_.bytes.size();
+        const bool moved_up = pump_request();
+        const bool moved_down = pump_response();
+        if (ending_)
+            co_return *ending_;
+        const bool moved = moved_up || moved_down;
+        // A head that comes byte by byte has no more time than one that comes at once.
+        moved_ = moved_ || moved_up || (moved_down && began_answer_);
+        if ((moved_up || (moved_down && began_answer_)) && on_traffic_)
+            on_traffic_(Traffic::served);
+        Io io = Io::ok;
+        if (moved && moved_in_turn < base::k_relay_turn_bytes) {
+            moved_in_turn += before;
+            continue;
+        }
+        moved_in_turn = 0;
+        if (moved) {
+            io = co_await async_give_way(*client_);
+        } else {
+            arm();
+            io = co_await client_->async_pause();
+        }
+        if (ending_)  // refuse_waiting()
+            co_return *ending_;
+        if (io == Io::deadline)
+            on_deadline();
+        else if (io != Io::ok)
+            co_return Ending::left;
+    }
+}
+
+// Each direction: what lies here goes on before more is taken in.
+bool Exchange::pump_request() {
+    if (upstream_deaf_)
+        to_upstream_ = {};
+    if (!to_upstream_.empty()) {
+        const std::size_t sent = upstream_->send_some(to_upstream_.rest());
+        to_upstream_.take(sent);
+        reached_ = reached_ || sent > 0;
+        // It may have answered, without having read all.
+        upstream_deaf_ = upstream_deaf_ || is_over(upstream_->status());
+        return sent > 0;
+    }
+    if (request_ended_ || !wants_body())
+        return false;
+    return request_form_.length && !upstream_deaf_ ? pass_body() : read_body();
+}
+
+// A body whose length is known goes on from where it was read to.
+bool Exchange::pass_body() {
+    const std::string_view piece =
+        client_->input().substr(0, std::min<std::uint64_t>(request_->body_left(), base::k_relay_piece_bytes));
+    const std::size_t sent = piece.empty() ? 0 : upstream_->send_some(piece);
+    upstream_deaf_ = is_over(upstream_->status());
+    if (sent == 0)
+        return false;
+    if (const auto passed = request_->pass_body(piece.substr(0, sent)); passed.has_error()) {
+        fail(passed.error());
+        return false;
+    }
+    client_->consume(sent);
+    request_ended_ = request_->done();
+    return true;
+}
+
+// True while it has not taken what lies here.
+bool Exchange::is_upstream_full() const {
+    return !to_upstream_.empty() ||
+           (!request_ended_ && request_form_.length && may_send_body_ && !client_->input().empty());
+}
+
+bool Exchange::wants_body() const {
+    // A client that does not wait for 100 Continue may have sent it already.
+    return may_send_body_ || !client_->input().empty();
+}
+
+bool Exchange::read_body() {
+    const std::string_view input = client_->input();
+    if (input.empty())
+        return false;
+    std::string chunk;
+    std::string& piece = request_form_.is_chunked ? chunk : to_upstream_.bytes;
+    piece.resize(std::min(input.size(), base::k_relay_piece_bytes));
+    const auto fed = request_->feed_body(input, piece);
+    if (fed.has_error()) {
+        fail(fed.error());
+        return false;
+    }
+    client_->consume(fed->used);
+    piece.resize(fed->written);
+    if (request_form_.is_chunked)
+        write_chunk(to_upstream_.bytes, chunk);
+    request_ended_ = request_->done();
+    if (request_ended_ && request_form_.is_chunked)
+        write_last_chunk(to_upstream_.bytes, request_->request().trailers);
+    return fed->used > 0;
+}
+
+bool Exchange::pump_response() {
+    if (!to_client_.empty()) {
+        const std::size_t sent = client_->send_some(to_client_.rest());
+        to_client_.take(sent);
+        if (is_over(client_->status()))
+            ending_ = Ending::left;
+        return sent > 0;
+    }
+    if (answer_ended_) {
+        ending_ = status_ == k_switching ? Ending::tunnel : Ending::complete;
+        return false;
+    }
+    if (is_client_full())
+        return pass_answer();
+    return read_answer();
+}
+
+bool Exchange::is_client_full() const {
+    return !to_client_.empty() || (began_answer_ && answer_.body_left() > 0 && !upstream_->input().empty());
+}
+
+// As of a request.
+bool Exchange::pass_answer() {
+    fit_buffer(*upstream_);
+    const std::string_view piece =
+        upstream_->input().substr(0, std::min<std::uint64_t>(answer_.body_left(), base::k_relay_piece_bytes));
+    const std::size_t sent = client_->send_some(piece);
+    if (is_over(client_->status())) {
+        ending_ = Ending::left;
+        return false;
+    }
+    if (sent == 0)
+        return false;
+    if (const auto passed = answer_.pass_body(piece.substr(0, sent)); passed.has_error()) {
+        fail(passed.error());
+        return false;
+    }
+    upstream_->consume(sent);
+    answer_ended_ = answer_.done();
+    return true;
+}
+
+bool Exchange::read_answer() {
+    const std::size_t before = upstream_->input().size();
+    if (before > 0) {
+        const bool is_unsent = !answer_.head_done();
+        if (is_unsent)
+            read_head();
+        // Of the body goes with the head what is there.
+        if (answer_.head_done() && !answer_ended_ && !ending_ && !upstream_->input().empty())
+            read_answer_body();
+        if (is_unsent && ending_ == Ending::cut)
+            ending_ = Ending::refused;
+        if (ending_ || upstream_->input().size() < before || !to_client_.empty())
+            return !ending_;
+    }
+    if (upstream_->status() != Io::ok)
+        end_input();
+    else if (is_over(client_->status()) ||
+             (client_->status() != Io::ok && (request_ended_ || client_->input().empty())))
+        ending_ = Ending::left;
+    return !to_client_.empty() || (answer_ended_ && !ending_);
+}
+
+void Exchange::read_head() {
+    const auto used = answer_.feed_head(upstream_->input());
+    if (used.has_error())
+        return fail(used.error());
+    upstream_->consume(*used);
+    if (!answer_.head_done())
+        return;
+    const unsigned status = answer_.status();
+    if (status >= 200 || status == k_switching)
+        return begin_answer();
+    if (++interim_ > base::k_max_interim_answers)
+        return fail(Error(Errc::upstream_failed, "What answers inside the sandbox sends no final answer."));
+    may_send_body_ = may_send_body_ || status == k_continue;
+    if (request_->request().version >= 11 && (status != k_continue || request_->expects_continue()))
+        write_client_head(to_client_.bytes, answer_, host_, {}, {});
+    answer_.begin(request_->request().method == Method::head);
+}
+
+// What is not sent of the request would be taken for the other protocol.
+bool Exchange::may_switch(const Request& request) const {
+    const std::string_view wanted = wanted_upgrade(request);
+    return !wanted.empty() && iequals(hop_fields(answer_.fields()).upgrade, wanted) && request_ended_ &&
+           to_upstream_.empty();
+}
+
+void Exchange::begin_answer() {
+    const Request& request = request_->request();
+    status_ = answer_.status();
+    if (status_ == k_switching && !may_switch(request))
+        return fail(
+            Error(Errc::upstream_failed,
+                  "What answers inside the sandbox speaks another protocol, which nobody asked for."));
+    answer_form_ = {};
+    keep_alive_ = request_->wants_keep_alive() && !state_->stopping;
+    switch (answer_.body_end()) {
+        case BodyEnd::none:
+            if (status_ >= 200 && status_ != 204)
+                answer_form_.length = answer_.content_length();
+            break;
+        case BodyEnd::length:
+            answer_form_.length = answer_.content_length();
+            break;
+        case BodyEnd::chunked:
+        case BodyEnd::close:
+            answer_form_.is_chunked = request.version >= 11;
+            keep_alive_ = keep_alive_ && answer_form_.is_chunked;
+            break;
+    }
+    write_client_head(to_client_.bytes, answer_, host_, answer_form_,
+                      {.version = request.version, .keep_alive = keep_alive_});
+    began_answer_ = true;
+    answer_ended_ = answer_.done();
+    if (on_traffic_)
+        on_traffic_(Traffic::served);
+}
+
+void Exchange::read_answer_body() {
+    fit_buffer(*upstream_);
+    std::string& out = to_client_.bytes;
+    std::string piece;
+    const auto used = answer_.feed_body(upstream_->input(), answer_form_.is_chunked ? piece : out,
+                                        base::k_relay_piece_bytes);
+    if (used.has_error())
+        return fail(used.error());
+    upstream_->consume(*used);
+    if (answer_form_.is_chunked)
+        write_chunk(out, piece);
+    answer_ended_ = answer_.done();
+    if (answer_ended_ && answer_form_.is_chunked)
+        write_last_chunk(out, answer_.trailers());
+}
+
+// The dev server sends no more.
+void Exchange::end_input() {
+    if (is_over(upstream_->status()) || !answer_.head_done() || answer_.body_end() != BodyEnd::close)
+        return fail_unfinished();
+    if (const auto ended = answer_.end_input(); ended.has_error())
+        return fail(ended.error());
+    answer_ended_ = true;
+    if (answer_form_.is_chunked)
+        write_last_chunk(to_client_.bytes, {});
+}
+
+void Exchange::fail_unfinished() {
+    if (is_reused_ && !answer_.started() && interim_ == 0)
+        ending_ = Ending::retry;
+    else if (!reached_)
+        fail(Error(Errc::no_listener,
+                   "Nothing listens on port " + std::to_string(host_.port) + " of the sandbox."));
+    else
+        fail(Error(Errc::upstream_failed, "What answers inside the sandbox ended its connection too early."));
+}
+
+// A part of an interim answer may have gone out.
+void Exchange::fail(Error error) {
+    error_ = std::move(error);
+    ending_ = began_answer_ || to_client_.sent > 0 ? Ending::cut : Ending::refused;
+}
+
+void Exchange::refuse_waiting(Error error) {
+    if (!is_unanswered())
+        return;
+    fail(std::move(error));
+    client_->wake()->post();
+}
+
+void Exchange::arm() {
+    if (!is_client_full())
+        upstream_->begin_read();
+    // Also once all of the request is here: a client that leaves is to be noticed.
+    if (request_ended_ || (!is_upstream_full() && !upstream_deaf_))
+        client_->begin_read();
+    set_deadline();
+}
+
+// Whoever is waited for. Bytes that moved begin the time anew.
+void Exchange::set_deadline() {
+    const Waiting waiting = is_client_full() ? Waiting::client_reads
+                            : !request_ended_ && may_send_body_ && !upstream_deaf_ && !is_upstream_full()
+                                ? Waiting::client_sends
+                            : began_answer_ ? Waiting::none
+                                            : Waiting::answer;
+    if (waiting == waiting_ && !moved_)
+        return;
+    waiting_ = waiting;
+    moved_ = false;
+    switch (waiting) {
+        case Waiting::client_reads:
+            return client_->set_deadline(state_->settings.write_deadline);
+        case Waiting::client_sends:
+            return client_->set_deadline(state_->settings.body_deadline);
+        case Waiting::answer:
+            return client_->set_deadline(deadlines_.answer);
+        case Waiting::none:
+            return client_->clear_deadline();
+    }
+}
+
+void Exchange::on_deadline() {
+    switch (waiting_) {
+        case Waiting::client_reads:
+            ending_ = Ending::cut;
+            break;
+        case Waiting::client_sends:
+            fail(Error(Errc::request_timeout, "The body of the request did not arrive in time."));
+            break;
+        case Waiting::answer:
+        case Waiting::none:
+            fail(Error(Errc::deadline_exceeded, "What answers inside the sandbox did not answer in time."));
+            break;
+    }
+}
+
+void Exchange::keep_upstream() {
+    const bool is_clean = request_ended_ && to_upstream_.empty() && !upstream_deaf_ &&
+                          answer_.keeps_alive() && upstream_->input().empty() &&
+                          upstream_->status() == Io::ok;
+    if (!is_clean)
+        return;
+    if (auto stream = upstream_->release())
+        port_->keep(std::move(stream));
+}
+
+// Both directions until both have ended, each as fast as its reader. An idle tunnel is a WebSocket's usual
+// state; who takes nothing, or does not end as the other side did, is waited for only so long.
+base::Task<> Exchange::async_tunnel() {
+    client_->clear_deadline();
+    to_client_ = {};
+    struct Way {
+        Connection& from;
+        Connection& to;
+        bool ended = false;
+        bool pump() {
+            const std::string_view input = from.input();
+            if (!input.empty()) {
+                fit_buffer(from);
+                const std::size_t sent = to.send_some(input.substr(0, base::k_relay_piece_bytes));
+                from.consume(sent);
+                return sent > 0;
+            }
+            if (ended || from.status() == Io::ok)
+                return false;
+            ended = true;
+            to.end_sending();
+            return true;
+        }
+        void arm() {
+            if (from.input().empty() && !ended)
+                from.begin_read();
+        }
+    };
+    Way up{*client_, *upstream_};
+    Way down{*upstream_, *client_};
+    std::size_t moves = 0;
+    bool moved_since = false;  // the deadline was set
+    bool is_timed = false;
+    while (!(up.ended && down.ended) && !is_over(client_->status()) && !is_over(upstream_->status()) &&
+           !state_->stopping) {
+        const bool moved_up = up.pump();
+        const bool moved_down = down.pump();
+        const bool moved = moved_up || moved_down;
+        if (moved && on_traffic_)
+            on_traffic_(moved_up ? Traffic::tunnelled_in : Traffic::served);
+        moved_since = moved_since || moved;
+        if (moved && ++moves % (base::k_relay_turn_bytes / base::k_relay_piece_bytes) != 0)
+            continue;
+        if (moved)
+            client_->wake()->post();
+        up.arm();
+        down.arm();
+        const bool is_stuck =
+            up.ended || down.ended || !client_->input().empty() || !upstream_->input().empty();
+        if (!is_stuck)
+            client_->clear_deadline();
+        else if (!is_timed || moved_since)
+            client_->set_deadline(deadlines_.stuck);
+        is_timed = is_stuck;
+        moved_since = false;
+        const Io io = co_await client_->async_pause();
+        if (io == Io::stopped || io == Io::deadline)
+            co_return;
+    }
+}
+
+Relay::Outcome Exchange::outcome(Ending ending) {
+    switch (ending) {
+        case Ending::complete:
+            if (!keep_alive_ || !request_->done())
+                return {request_->done() && client_->input().empty() ? After::close : After::linger, status_};
+            return {After::again, status_};
+        case Ending::refused:
+        case Ending::retry:
+            return {After::close, 0, refuse_(error_)};
+        case Ending::cut:
+            client_->cut();
+            return {After::close, status_};
+        case Ending::tunnel:
+        case Ending::left:
+            return {After::close, status_};
+    }
+    return {};
+}
+
+}  // namespace atl::http

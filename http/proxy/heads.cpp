@@ -1,0 +1,260 @@
+#include "http/proxy/heads.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "http/wire/text.hpp"
+
+namespace atl::http {
+namespace {
+
+// Of one connection (RFC 9110 section 7.6.1), and those of the framing, which is the proxy's own.
+constexpr std::array<std::string_view, 11> k_hop_fields{
+    "Connection", "Keep-Alive", "Proxy-Connection",   "Transfer-Encoding",   "Content-Length",
+    "Upgrade",    "TE",         "Proxy-Authenticate", "Proxy-Authorization", "HTTP2-Settings",
+    "Trailer"};
+
+// Said by this proxy alone: what a client says of them would be believed.
+constexpr std::array<std::string_view, 6> k_forwarded_fields{
+    "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Forwarded-Port", "X-Real-IP", "Forwarded"};
+
+// Of no use behind a preview's address: other addresses of the same server.
+constexpr std::string_view k_alternative_services = "Alt-Svc";
+// The key of the API, which has no business inside.
+constexpr std::string_view k_api_key_field = "X-API-Key";
+
+// Trailers that would change what was already acted upon (RFC 9110 section 6.5.1).
+constexpr std::array<std::string_view, 13> k_never_trailers{
+    "Host",         "Cache-Control", "Expect",           "Range",    "Authorization",           "Set-Cookie",
+    "Content-Type", "Content-Range", "Content-Encoding", "Location", "Content-Security-Policy", "Cookie",
+    "X-API-Key"};
+
+constexpr std::array<std::string_view, 5> k_loopback_names{"localhost", "127.0.0.1", "[::1]", "0.0.0.0",
+                                                           "[::]"};
+
+// Room that a head is given at once.
+constexpr std::size_t k_usual_head_bytes = 1000;
+
+template <class Names>
+bool is_one_of(std::string_view name, const Names& names) {
+    return std::any_of(names.begin(), names.end(),
+                       [&](std::string_view each) { return iequals(each, name); });
+}
+
+bool iless(std::string_view a, std::string_view b) {
+    const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+    return std::ranges::lexicographical_compare(a, b, {}, lower, lower);
+}
+
+// Sorted: a hostile head has thousands of fields, and names thousands.
+bool stays_here(std::string_view name, const HopFields& hop) {
+    return is_one_of(name, k_hop_fields) || std::ranges::binary_search(hop.named, name, iless);
+}
+
+void add(std::string& out, std::string_view name, std::string_view value) {
+    out.append(name).append(": ").append(value).append("\r\n");
+}
+
+// True if `text` began with `prefix`, which is then gone.
+bool take(std::string_view& text, std::string_view prefix) {
+    if (text.size() < prefix.size() || !iequals(text.substr(0, prefix.size()), prefix))
+        return false;
+    text.remove_prefix(prefix.size());
+    return true;
+}
+
+std::string public_origin(const ProxiedHost& host) {
+    return fmt::format("{}://{}", host.public_scheme, host.public_host);
+}
+
+// Origin and Referer keep their relation to Host: the preview's own become the dev server's own, others stay.
+std::string upstream_address(std::string_view value, const ProxiedHost& host) {
+    std::string_view rest = value;
+    const bool is_own = take(rest, public_origin(host)) && (rest.empty() || rest.front() == '/');
+    return is_own ? fmt::format("http://localhost:{}{}", host.port, rest) : std::string(value);
+}
+
+// The value of Cookie without those of this server.
+std::string guest_cookies(std::string_view value, std::string_view hidden) {
+    std::string kept;
+    while (!value.empty()) {
+        const std::string_view pair = take_element(value, ';');
+        if (pair.empty() || sets_cookie(pair, hidden))
+            continue;
+        if (!kept.empty())
+            kept += "; ";
+        kept += pair;
+    }
+    return kept;
+}
+
+// Without what would clear cookies: they go for all names below a registrable domain, those of other previews
+// too (W3C Clear Site Data, section 3.1).
+void add_clear_site_data(std::string& out, std::string_view value) {
+    std::string kept;
+    while (!value.empty()) {
+        const std::string_view type = take_element(value, ',');
+        if (iequals(type, "\"cache\"") || iequals(type, "\"storage\""))
+            kept.append(kept.empty() ? "" : ", ").append(type);
+    }
+    if (!kept.empty())
+        add(out, "Clear-Site-Data", kept);
+}
+
+void add_framing(std::string& out, BodyForm body) {
+    if (body.is_chunked)
+        add(out, "Transfer-Encoding", "chunked");
+    else if (body.length)
+        add(out, "Content-Length", std::to_string(*body.length));
+}
+
+}  // namespace
+
+HopFields hop_fields(const std::vector<HeaderField>& fields) {
+    HopFields hop;
+    bool names_upgrade = false;
+    for (const HeaderField& field : fields) {
+        if (!iequals(field.name, "Connection"))
+            continue;
+        for (std::string_view list = field.value; !list.empty();) {
+            const std::string_view name = take_element(list, ',');
+            names_upgrade = names_upgrade || iequals(name, "upgrade");
+            hop.named.push_back(name);
+        }
+    }
+    std::ranges::sort(hop.named, iless);
+    for (const HeaderField& field : fields) {
+        if (!names_upgrade || !iequals(field.name, "Upgrade"))
+            continue;
+        for (std::string_view list = field.value; !list.empty() && hop.upgrade.empty();) {
+            const std::string_view protocol = take_element(list, ',');
+            if (!iequals(protocol, "h2c"))
+                hop.upgrade = protocol;
+        }
+    }
+    return hop;
+}
+
+std::string_view wanted_upgrade(const Request& request) {
+    return request.version >= 11 ? hop_fields(request.fields).upgrade : std::string_view();
+}
+
+void write_upstream_head(std::string& out, const Request& request, const ProxiedHost& host, BodyForm body) {
+    const HopFields hop = hop_fields(request.fields);
+    out.reserve(k_usual_head_bytes);
+    out.append(request.method_text).append(" ").append(request.path);
+    if (!request.query.empty())
+        out.append("?").append(request.query);
+    out.append(" HTTP/1.1\r\nHost: localhost:").append(std::to_string(host.port)).append("\r\n");
+    for (const auto& [name, value] : request.fields) {
+        if (stays_here(name, hop) || iequals(name, "Host") || iequals(name, k_api_key_field) ||
+            is_one_of(name, k_forwarded_fields))
+            continue;
+        if (iequals(name, "Origin") || iequals(name, "Referer")) {
+            add(out, name, upstream_address(value, host));
+        } else if (iequals(name, "Authorization")) {
+            if (!host.hides_authorization)
+                add(out, name, value);
+        } else if (iequals(name, "Cookie")) {
+            if (const std::string cookies = guest_cookies(value, host.hidden_cookies); !cookies.empty())
+                add(out, name, cookies);
+        } else {
+            add(out, name, value);
+        }
+    }
+    add(out, "X-Forwarded-For", host.client_address);
+    add(out, "X-Forwarded-Proto", host.public_scheme);
+    add(out, "X-Forwarded-Host", host.public_host);
+    add_framing(out, body);
+    if (const std::string_view upgrade = wanted_upgrade(request); !upgrade.empty()) {
+        add(out, "Connection", "Upgrade");
+        add(out, "Upgrade", upgrade);
+    }
+    out += "\r\n";
+}
+
+void write_client_head(std::string& out, const ResponseParser& response, const ProxiedHost& host,
+                       BodyForm body, ClientForm client) {
+    const HopFields hop = hop_fields(response.fields());
+    out.reserve(out.size() + k_usual_head_bytes);
+    out.append("HTTP/1.1 ").append(std::to_string(response.status())).append(" ");
+    out.append(response.reason()).append("\r\n");
+    for (const auto& [name, value] : response.fields()) {
+        if (stays_here(name, hop) || iequals(name, k_alternative_services))
+            continue;
+        if (iequals(name, "Location") || iequals(name, "Access-Control-Allow-Origin")) {
+            add(out, name, public_location(value, host));
+        } else if (iequals(name, "Set-Cookie")) {
+            if (!sets_cookie(value, host.hidden_cookies))
+                add(out, name, without_domain(value));
+        } else if (iequals(name, "Clear-Site-Data")) {
+            add_clear_site_data(out, value);
+        } else {
+            add(out, name, value);
+        }
+    }
+    add_framing(out, body);
+    const bool is_interim = response.status() < 200;
+    if (!is_interim && host.clears_storage && host.clears_storage())
+        add(out, k_clear_field, k_clear_storage);
+    if (response.status() == 101) {
+        add(out, "Connection", "Upgrade");
+        add(out, "Upgrade", hop.upgrade);
+    } else if (!is_interim && !client.keep_alive) {
+        add(out, "Connection", "close");
+    } else if (!is_interim && client.version < 11) {
+        add(out, "Connection", "keep-alive");
+    }
+    out += "\r\n";
+}
+
+void write_last_chunk(std::string& out, const std::vector<HeaderField>& trailers) {
+    out += "0\r\n";
+    for (const auto& [name, value] : trailers) {
+        if (!is_one_of(name, k_hop_fields) && !is_one_of(name, k_forwarded_fields) &&
+            !is_one_of(name, k_never_trailers))
+            add(out, name, value);
+    }
+    out += "\r\n";
+}
+
+std::string public_location(std::string_view value, const ProxiedHost& host) {
+    std::string_view rest = value;
+    const bool has_scheme = take(rest, "http:") || take(rest, "https:");
+    const std::string port = ':' + std::to_string(host.port);
+    const auto is_own = [&] {
+        return take(rest, "//") &&
+               std::any_of(k_loopback_names.begin(), k_loopback_names.end(),
+                           [&](std::string_view name) { return take(rest, name); }) &&
+               take(rest, port) && (rest.empty() || rest.find_first_of("/?#") == 0);
+    };
+    if (!is_own())
+        return std::string(value);
+    return fmt::format("{}//{}{}", has_scheme ? fmt::format("{}:", host.public_scheme) : "", host.public_host,
+                       rest);
+}
+
+bool sets_cookie(std::string_view set_cookie, std::string_view prefix) noexcept {
+    std::string_view name = trimmed(set_cookie.substr(0, set_cookie.find(';')));
+    // A cookie without a name is sent as its value alone.
+    if (name.starts_with('='))
+        name = trimmed(name.substr(1));
+    return !prefix.empty() && iequals(name.substr(0, prefix.size()), prefix);
+}
+
+std::string without_domain(std::string_view set_cookie) {
+    std::string kept(trimmed(set_cookie.substr(0, set_cookie.find(';'))));
+    set_cookie.remove_prefix(std::min(set_cookie.size(), set_cookie.find(';')));
+    if (!set_cookie.empty())
+        set_cookie.remove_prefix(1);
+    while (!set_cookie.empty()) {
+        const std::string_view attribute = take_element(set_cookie, ';');
+        if (!iequals(trimmed(attribute.substr(0, attribute.find('='))), "Domain"))
+            kept.append("; ").append(attribute);
+    }
+    return kept;
+}
+
+}  // namespace atl::http

@@ -1,0 +1,81 @@
+// What a proxy changes of the heads that pass through it (RFC 9110 section 7.6): fields of one hop go, the
+// framing is the proxy's own, the dev server is asked by the name that it knows itself by, and its own origin
+// in an answer becomes the preview's. Pure. Not here: sockets and bodies (exchange.hpp).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "http/wire/message.hpp"
+#include "http/wire/response_parser.hpp"
+
+namespace atl::http {
+
+/// The two names of a dev server. Views live as long as the request.
+struct ProxiedHost {
+    std::uint16_t port = 0;          // inside the sandbox
+    std::string_view public_scheme;  // "http", "https"
+    std::string_view public_host;    // as the browser sees it, with its port: the request's authority
+    std::string client_address;      // of X-Forwarded-For
+    /// Cookies whose names begin so are this server's: the dev server neither sees nor sets them.
+    std::string_view hidden_cookies;
+    bool hides_authorization = false;  // it holds a key of the API
+    /// Asked as the head of the final answer is written: whether the browser is to forget what it has stored
+    /// for this address. Null: no.
+    std::function<bool()> clears_storage{};
+};
+
+/// Of the Clear-Site-Data field: local storage, IndexedDB, service workers.
+inline constexpr std::string_view k_clear_field = "Clear-Site-Data";
+inline constexpr std::string_view k_clear_storage = "\"storage\"";
+
+/// How the body of a message goes on: the two forms that HTTP/1.1 has for one that does not end with the
+/// connection.
+struct BodyForm {
+    bool is_chunked = false;
+    std::optional<std::uint64_t> length;  // nothing, and not chunked: there is no body
+};
+
+/// What follows from the fields of one connection (Connection, Upgrade) of either head.
+struct HopFields {
+    /// The first protocol that is asked for, or the one that is agreed to; empty: none. Never h2c, which
+    /// would end the proxy's sight of requests.
+    std::string_view upgrade;
+    std::vector<std::string_view> named;  // by Connection, in order without regard to case
+};
+HopFields hop_fields(const std::vector<HeaderField>& fields);
+
+/// The protocol that `request` asks the dev server for; empty: none, as always in HTTP/1.0 (RFC 9110 section
+/// 7.8).
+std::string_view wanted_upgrade(const Request& request);
+
+/// The head of the request as it goes to the dev server, to its empty line.
+void write_upstream_head(std::string& out, const Request& request, const ProxiedHost& host, BodyForm body);
+
+/// What the client's connection can do with an answer.
+struct ClientForm {
+    unsigned version = 11;
+    bool keep_alive = true;  // after this answer
+};
+/// The head of the answer as it goes to the client, to its empty line; `body` is what follows it.
+void write_client_head(std::string& out, const ResponseParser& response, const ProxiedHost& host,
+                       BodyForm body, ClientForm client);
+
+/// The end of a chunked body with what of `trailers` may pass (RFC 9110 section 6.5.1).
+void write_last_chunk(std::string& out, const std::vector<HeaderField>& trailers);
+
+/// `value` of Location or Access-Control-Allow-Origin: where it begins with the dev server's own origin, with
+/// the preview's in place of it. An http(s) or "//" address of localhost, a loopback address or 0.0.0.0 with
+/// the port counts as such.
+std::string public_location(std::string_view value, const ProxiedHost& host);
+
+/// Whether `set_cookie` sets a cookie whose name begins with `prefix`, or that a server could take for one.
+bool sets_cookie(std::string_view set_cookie, std::string_view prefix) noexcept;
+
+/// Set-Cookie without its Domain attribute: a preview's cookies are for its own host alone.
+std::string without_domain(std::string_view set_cookie);
+
+}  // namespace atl::http

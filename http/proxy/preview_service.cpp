@@ -1,0 +1,264 @@
+#include "http/proxy/preview_service.hpp"
+
+#include <utility>
+
+#include "http/proxy/exchange.hpp"
+#include "http/proxy/loopback_doors.hpp"
+#include "http/proxy/waiting_page.hpp"
+#include "http/server/problem.hpp"
+#include "http/wire/text.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+using conversation::PreviewView;
+using sandbox::Status;
+
+constexpr unsigned k_misdirected = 421;  // host_not_allowed
+
+Error stopped(const PreviewView& view) {
+    if (view.has_ended || view.conversation_id.empty())
+        return {Errc::preview_ended, "The sandbox of this preview has ended."};
+    return {Errc::preview_paused, "The conversation of this preview is paused."};
+}
+
+// What is asked for is no preview, or none any more, or none for the one who asks.
+bool is_guess(Errc why) {
+    return why == Errc::not_found || why == Errc::preview_ended || why == Errc::host_not_allowed ||
+           why == Errc::invalid_request || why == Errc::preview_private || why == Errc::port_not_public;
+}
+
+// Whether Authorization is what the API would look for a key in.
+bool has_bearer(const Request& request) {
+    constexpr std::string_view k_scheme = "Bearer ";
+    return iequals(request.header("Authorization").substr(0, k_scheme.size()), k_scheme);
+}
+
+// Whether one who has a pass, or has none, may see the port.
+base::Result<void> check_access(const sandbox::PreviewSettings& settings, std::uint16_t port, bool has_pass) {
+    if (base::is_reserved_port(port))
+        return Error(Errc::port_not_public, "The server holds this port itself.");
+    if (has_pass)
+        return {};
+    if (settings.is_private())
+        return Error(Errc::preview_private);
+    if (!settings.lists(port))
+        return Error(Errc::port_not_public);
+    return {};
+}
+
+}  // namespace
+
+PreviewService::PreviewService(PreviewSettings settings, conversation::Manager& conversations,
+                               std::shared_ptr<UpstreamPool> upstreams, Known known)
+    : settings_(std::move(settings)),
+      conversations_(conversations),
+      upstreams_(std::move(upstreams)),
+      keys_(known.keys),
+      limits_(settings_.limits),
+      passes_(known.tokens, conversations.clock()),
+      waker_(conversations.clock(), conversations.timers(), settings_.wakes_per_minute,
+             [&conversations](const std::string& sandbox_id, const PreviewWaker::Reply& reply) {
+                 conversations.wake(sandbox_id, reply);
+             }),
+      visits_(
+          conversations,
+          [this](const std::string& sandbox_id) {
+              waker_.wake(sandbox_id, base::k_wake_wait, [](const base::Result<void>&) {});
+          },
+          [this](const std::string& sandbox_id) { return open_.is_awaited(sandbox_id); }),
+      handler_([this](RequestContext& context) { return async_answer(context); }) {
+    conversations_.tell_preview_changes(
+        [this](const std::string& sandbox_id, const sandbox::PreviewSettings& now) {
+            ++changes_;
+            open_.end_unallowed(sandbox_id, now);
+            if (open_.contains(sandbox_id) && !is_up(sandbox_id))
+                open_.refuse_waiting(sandbox_id, Error(Errc::sandbox_gone));
+        });
+}
+
+PreviewService::~PreviewService() {
+    conversations_.tell_preview_changes(nullptr);
+}
+
+Decision PreviewService::admit(RequestContext& context, const Arrival& arrival) {
+    Request& request = context.request;
+    context.client = client_of(request, context.client.address, settings_.trusted_proxies);
+    if (context.client.scheme.empty())
+        context.client.scheme = arrival.secure ? "https" : "http";
+    Decision decision;
+    // TRACE would show what a proxy in between has added to a request, CONNECT begins a tunnel in its answer.
+    if (request.method_text == "TRACE" || request.method_text == "CONNECT") {
+        decision.refusal =
+            refuse(context, Error(Errc::method_not_allowed, "A preview takes neither TRACE nor CONNECT."));
+        return decision;
+    }
+    if (!settings_.names && loopback_port(request.authority) != arrival.port) {
+        decision.refusal =
+            refuse(context, Error(Errc::host_not_allowed, "This is not the name of a preview."));
+        return decision;
+    }
+    decision.handler = &handler_;
+    decision.body = BodyKind::stream;
+    return decision;
+}
+
+base::Result<PreviewName> PreviewService::name_of(const Request& request) const {
+    if (settings_.names)
+        return settings_.names->read(request.authority);
+    std::string owner = conversations_.preview_ports().owner(loopback_port(request.authority).value_or(0));
+    if (owner.empty())
+        return Error(Errc::preview_ended, "The sandbox of this preview has ended.");
+    return PreviewName{std::move(owner), std::nullopt};
+}
+
+/// Whether the browser that asks may have kept what another sandbox stored for the same port. True once: for
+/// one that navigates, or that renews a service worker of that other sandbox, which answers navigations
+/// itself.
+bool PreviewService::must_forget(const Request& request) {
+    const auto port = settings_.names ? std::nullopt : loopback_port(request.authority);
+    return port && (is_navigation(request) || iequals(request.header("Service-Worker"), "script")) &&
+           conversations_.preview_ports().take_stale(*port);
+}
+
+void PreviewService::complete(const Request& request, Response& response) {
+    // The name in a request that is refused for it may be that of another port.
+    if (response.status != k_misdirected && must_forget(request))
+        response.headers.emplace_back(k_clear_field, k_clear_storage);
+}
+
+base::Task<base::Result<Response>> PreviewService::async_answer(RequestContext& context) {
+    auto name = name_of(context.request);
+    if (name.has_error())
+        co_return name.error();
+    bool may_wake = PreviewWaker::may_wake(context.request);
+    const auto find = [&](conversation::Reply<PreviewView> reply) {
+        conversations_.preview(name->sandbox_id, std::move(reply));
+    };
+    for (;;) {
+        const std::uint64_t before = changes_;
+        const auto view = co_await context.async_reply<PreviewView>(find);
+        if (view.has_error())
+            co_return view.error();
+        // It may be older than a change that everyone who was let in before has felt.
+        if (view->status == Status::ready && changes_ != before)
+            continue;
+        if (view->status == Status::ready && !conversations_.can_connect(name->sandbox_id)) {
+            const auto ask = [&](conversation::Reply<void> reply) {
+                conversations_.await_connect(name->sandbox_id, [reply] { reply(base::Result<void>()); });
+            };
+            const auto waited = co_await context.async_reply<void>(ask);
+            if (waited.has_error())
+                co_return waited.error();
+            continue;  // its settings may be others by now
+        }
+        auto answer = answer_now(context, *name, *view);
+        const bool sleeps = answer.has_error() && answer.error().code() == Errc::preview_paused;
+        if (!sleeps || !view->settings.wakes() || !std::exchange(may_wake, false))
+            co_return answer;
+        const auto woken = co_await async_wake(context, name->sandbox_id);
+        if (woken.has_error())
+            co_return woken.error();
+        // Now its generation is another one, and its settings may be, too.
+    }
+}
+
+base::Task<base::Result<void>> PreviewService::async_wake(RequestContext& context,
+                                                          const std::string& sandbox_id) {
+    const base::Millis wait = is_navigation(context.request) ? base::k_wake_wait_of_page : base::k_wake_wait;
+    const auto ask = [&](PreviewWaker::Reply reply) { waker_.wake(sandbox_id, wait, std::move(reply)); };
+    co_return co_await context.async_reply<void>(ask);
+}
+
+base::Result<Response> PreviewService::answer_now(const RequestContext& context, const PreviewName& name,
+                                                  const PreviewView& view) {
+    // One with the host's network has no ports of its own.
+    if (view.network != sandbox::NetworkMode::none)
+        return Error(Errc::not_found, "This sandbox has no preview.");
+    const Request& request = context.request;
+    if (request.path == k_enter_path)
+        return passes_.enter(request, name.sandbox_id);
+    if (request.path.starts_with(k_own_paths))
+        return Error(Errc::not_found);
+    const std::uint16_t port = name.port.value_or(view.settings.ports.front());
+    const auto pass_end = passes_.find(request, name.sandbox_id);
+    if (auto allowed = check_access(view.settings, port, pass_end.has_value()); allowed.has_error())
+        return allowed.error();
+    if (view.status != Status::ready)
+        return stopped(view);
+    // What needs a pass ends with it; what does not ends when it would need one.
+    const bool needs_pass = check_access(view.settings, port, false).has_error();
+    // A page that asks whether somebody listens is no visit.
+    OpenPreviews::Visit visit{name.sandbox_id, port, needs_pass, PreviewWaker::may_wake(request)};
+    Response response = relay(context, std::move(visit), view);
+    if (needs_pass)
+        response.cut_at = *pass_end;
+    return response;
+}
+
+// Not while it is being frozen or ended.
+bool PreviewService::is_up(const std::string& sandbox_id) const {
+    return conversations_.operations_of_living(sandbox_id) != nullptr;
+}
+
+Response PreviewService::relay(const RequestContext& context, OpenPreviews::Visit visit,
+                               const PreviewView& view) {
+    ProxiedHost host{
+        .port = visit.port,
+        .public_scheme = context.client.scheme,
+        .public_host = context.request.authority,
+        .client_address = address_text(context.client.address),
+        .hidden_cookies = k_own_cookies,
+        .hides_authorization = has_bearer(context.request) && keys_.authenticate(context.request).has_value(),
+        .clears_storage = [this, &context] { return must_forget(context.request); }};
+    auto refusal = [this, &context, id = visit.sandbox_id, rests = stopped(view)](const Error& error) {
+        const bool is_broken = error.code() == Errc::upstream_failed || error.code() == Errc::no_listener ||
+                               error.code() == Errc::sandbox_gone;
+        return std::make_unique<Response>(refuse(context, is_broken && !is_up(id) ? rests : error));
+    };
+    UpstreamKey key{visit.sandbox_id, view.generation, visit.port};
+    auto exchange =
+        std::make_unique<Exchange>(upstreams_->port(std::move(key)), std::move(host), std::move(refusal));
+    if (visit.is_activity) {
+        exchange->on_traffic(
+            [this, sandbox_id = visit.sandbox_id](Traffic traffic) { visits_.note(sandbox_id, traffic); });
+    }
+    Response response;
+    response.relay = open_.follow(std::move(visit), std::move(exchange));
+    return response;
+}
+
+/// Anyone can ask for names that there are not, try ports and passes, and each refusal is a line of the log.
+base::Result<void> PreviewService::charge(const Client& client) {
+    auto limit = limits_.request(limits_.subject_of(client), conversations_.clock().steady_now());
+    if (limit.has_error())
+        limit_log_.log(limit.error(), client.address);
+    return limit;
+}
+
+Response PreviewService::refuse(const RequestContext& context, const Error& error) {
+    const Errc why = error.code() == Errc::sandbox_gone         ? Errc::preview_paused
+                     : error.code() == Errc::conversation_ended ? Errc::preview_ended
+                                                                : error.code();
+    const bool may_pass = why == Errc::no_listener || why == Errc::preview_paused || why == Errc::capacity;
+    if (is_guess(why)) {
+        if (const auto limit = charge(context.client); limit.has_error())
+            return problem(limit.error(), context.request_id);
+    }
+    if (why == Errc::preview_private && is_navigation(context.request))
+        return private_page();
+    Response response = problem(why == error.code() ? error : Error(why), context.request_id);
+    if (may_pass && is_navigation(context.request)) {
+        Response page = waiting_page(why);
+        for (auto& field : response.headers)
+            page.headers.push_back(std::move(field));  // Retry-After
+        response = std::move(page);
+    }
+    if (may_pass)
+        response.headers.emplace_back(k_waiting_field, "waiting");
+    return response;
+}
+
+}  // namespace atl::http

@@ -1,0 +1,76 @@
+// The service of previews: what listens inside a sandbox, at a host name of its own or at a port of this
+// machine. Looks the sandbox up, admits a request by the settings of its preview, and relays. Where nothing
+// answers, a browser that navigates gets a page that tries again, everything else a problem. Nothing starts a
+// sandbox but the wake that its settings allow. Not here: which fields pass (heads.hpp), the bytes
+// (exchange.hpp), what counts as activity (preview_visits.hpp).
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "core/base/preview_limits.hpp"
+#include "core/conversation/manager.hpp"
+#include "http/access/client_address.hpp"
+#include "http/access/client_limits.hpp"
+#include "http/proxy/open_previews.hpp"
+#include "http/proxy/preview_names.hpp"
+#include "http/proxy/preview_passes.hpp"
+#include "http/proxy/preview_visits.hpp"
+#include "http/proxy/preview_waker.hpp"
+#include "http/proxy/upstream_pool.hpp"
+#include "http/server/limit_log.hpp"
+#include "http/server/service.hpp"
+
+namespace atl::http {
+
+struct PreviewSettings {
+    std::optional<PreviewNames> names;  // none: each sandbox has a port of this machine
+    TrustedProxies trusted_proxies;     // whose X-Forwarded fields count
+    std::uint32_t wakes_per_minute = base::k_preview_wakes_per_minute;
+    LimitSettings limits{};  // of an address: so often it may be refused
+};
+
+class PreviewService final : public Service {
+  public:
+    /// Who is known to the API: its keys do not go inside, its tokens open private previews.
+    struct Known {
+        const Authenticator& keys;
+        const StreamTokens& tokens;
+    };
+    /// `conversations` and `known` must outlive it.
+    PreviewService(PreviewSettings settings, conversation::Manager& conversations,
+                   std::shared_ptr<UpstreamPool> upstreams, Known known);
+    ~PreviewService() override;
+
+    Decision admit(RequestContext& context, const Arrival& arrival) override;
+    Response refuse(const RequestContext& context, const base::Error& error) override;
+    void complete(const Request& request, Response& response) override;
+
+  private:
+    base::Result<void> charge(const Client& client);
+    base::Result<PreviewName> name_of(const Request& request) const;
+    bool must_forget(const Request& request);
+    base::Task<base::Result<Response>> async_answer(RequestContext& context);
+    base::Task<base::Result<void>> async_wake(RequestContext& context, const std::string& sandbox_id);
+    base::Result<Response> answer_now(const RequestContext& context, const PreviewName& name,
+                                      const conversation::PreviewView& view);
+    Response relay(const RequestContext& context, OpenPreviews::Visit visit,
+                   const conversation::PreviewView& view);
+    bool is_up(const std::string& sandbox_id) const;
+
+    PreviewSettings settings_;
+    conversation::Manager& conversations_;
+    std::shared_ptr<UpstreamPool> upstreams_;
+    const Authenticator& keys_;
+    // Not those of the API: a page of a preview must not use up what its visitor has there.
+    ClientLimits limits_;
+    LimitLog limit_log_;
+    PreviewPasses passes_;
+    PreviewWaker waker_;
+    PreviewVisits visits_;
+    OpenPreviews open_;
+    std::uint64_t changes_ = 0;  // of what previews show
+    const Handler handler_;
+};
+
+}  // namespace atl::http

@@ -1,0 +1,128 @@
+#include "http/proxy/preview_waker.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/preview_limits.hpp"
+#include "http/wire/text.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+
+constexpr std::chrono::seconds k_minute{60};
+
+std::chrono::seconds whole_seconds(base::SteadyTime::duration time) {
+    return std::max(std::chrono::seconds(1), std::chrono::ceil<std::chrono::seconds>(time));
+}
+
+// Sec-Purpose is a list with parameters: "prefetch;prerender".
+bool is_prefetch(std::string_view purpose) {
+    while (!purpose.empty()) {
+        std::string_view item = take_element(purpose, ',');
+        if (iequals(take_element(item, ';'), "prefetch"))
+            return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+PreviewWaker::PreviewWaker(const base::Clock& clock, base::Timers& timers, std::uint32_t wakes_per_minute,
+                           Wake wake)
+    : clock_(clock),
+      timers_(timers),
+      wakes_per_minute_(wakes_per_minute),
+      wake_(std::move(wake)),
+      self_(std::make_shared<PreviewWaker*>(this)) {}
+
+PreviewWaker::~PreviewWaker() {
+    *self_ = nullptr;
+    for (const auto& [id, waiters] : waking_) {
+        for (const auto& waiter : waiters)
+            timers_.cancel(waiter->timer);
+    }
+}
+
+bool PreviewWaker::may_wake(const Request& request) noexcept {
+    if (request.method == Method::head)
+        return false;
+    return std::none_of(request.fields.begin(), request.fields.end(), [](const HeaderField& field) {
+        const bool tells = iequals(field.name, "Sec-Purpose") || iequals(field.name, "Purpose") ||
+                           iequals(field.name, "X-Purpose") || iequals(field.name, "X-Moz");
+        return tells && is_prefetch(field.value);
+    });
+}
+
+PreviewWaker::Begun* PreviewWaker::last_of(const std::string& sandbox_id) {
+    const auto last = std::find_if(begun_.rbegin(), begun_.rend(),
+                                   [&](const Begun& begun) { return begun.sandbox_id == sandbox_id; });
+    return last == begun_.rend() ? nullptr : &*last;
+}
+
+Result<void> PreviewWaker::admit(const std::string& sandbox_id) {
+    const base::SteadyTime now = clock_.steady_now();
+    std::erase_if(begun_, [now](const Begun& begun) {
+        return begun.at <= now - (begun.counts ? base::Millis(k_minute) : base::k_preview_wake_pause);
+    });
+    const Begun* const last = last_of(sandbox_id);
+    if (last != nullptr && last->at > now - base::k_preview_wake_pause)
+        return Error(Errc::preview_paused, "The conversation of this preview was woken a moment ago.",
+                     whole_seconds(last->at + base::k_preview_wake_pause - now));
+    if (wakes_per_minute_ == 0)
+        return Error(Errc::preview_paused);
+    const auto counts = [](const Begun& begun) { return begun.counts; };
+    const auto counted = std::count_if(begun_.begin(), begun_.end(), counts);
+    if (static_cast<std::size_t>(counted) >= wakes_per_minute_) {
+        const auto oldest = std::find_if(begun_.begin(), begun_.end(), counts);
+        return Error(Errc::capacity,
+                     "Too many conversations are being woken by their previews; try again later.",
+                     whole_seconds(oldest->at + k_minute - now));
+    }
+    begun_.push_back({now, sandbox_id});
+    return {};
+}
+
+void PreviewWaker::wake(const std::string& sandbox_id, base::Millis wait, Reply reply) {
+    const bool is_first = !waking_.contains(sandbox_id);
+    if (is_first) {
+        if (auto admitted = admit(sandbox_id); !admitted)
+            return reply(admitted);
+    }
+    Waiters& waiters = waking_[sandbox_id];
+    std::erase_if(waiters, [](const auto& waiter) { return waiter->reply == nullptr; });
+    if (waiters.size() >= base::k_max_wake_waiters)
+        return reply(Error(Errc::preview_paused, "", std::chrono::seconds(1)));
+    const auto waiter = std::make_shared<Waiter>(Waiter{std::move(reply), 0});
+    waiter->timer = timers_.arm(wait, [waiter] {
+        std::exchange(waiter->reply,
+                      nullptr)(Error(Errc::preview_paused, "The conversation of this preview is being woken.",
+                                     std::chrono::seconds(1)));
+    });
+    waiters.push_back(waiter);
+    if (!is_first)
+        return;
+    wake_(sandbox_id, [self = self_, sandbox_id](const Result<void>& result) {
+        if (*self != nullptr)
+            (*self)->end(sandbox_id, result);
+    });
+}
+
+void PreviewWaker::end(const std::string& sandbox_id, const Result<void>& result) {
+    const auto ended = waking_.extract(sandbox_id);
+    if (ended.empty())
+        return;
+    // Else those that cannot be woken would keep the others from it.
+    if (Begun* const begun = result.has_error() ? last_of(sandbox_id) : nullptr)
+        begun->counts = false;
+    for (const auto& waiter : ended.mapped()) {
+        timers_.cancel(waiter->timer);
+        if (const Reply reply = std::exchange(waiter->reply, nullptr))
+            reply(result);
+    }
+}
+
+}  // namespace atl::http

@@ -1,0 +1,89 @@
+// Connections to ports inside sandboxes: how many there are of one sandbox and of all, and those that wait
+// for their next request. One belongs to a generation: another one of the same sandbox never gets it. An
+// idle one is closed after a while.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+
+#include "core/base/clock.hpp"
+#include "core/base/preview_limits.hpp"
+#include "core/sandbox/ports.hpp"
+#include "http/proxy/upstream.hpp"
+
+namespace atl::http {
+
+/// A port of one generation of a sandbox.
+struct UpstreamKey {
+    std::string sandbox_id;
+    std::uint32_t generation = 0;
+    std::uint16_t port = 0;
+    bool operator<(const UpstreamKey& other) const {
+        return std::tie(sandbox_id, generation, port) <
+               std::tie(other.sandbox_id, other.generation, other.port);
+    }
+};
+
+struct UpstreamBounds {
+    std::size_t of_sandbox = base::k_upstreams_of_sandbox;
+    std::size_t of_all = base::k_max_upstreams;
+};
+
+class UpstreamPool : public std::enable_shared_from_this<UpstreamPool> {
+  public:
+    /// A connection to `port` of a sandbox. Errors: as conversation::Manager::connect().
+    using Connect =
+        std::function<base::Result<sandbox::InnerSocket>(const std::string& sandbox_id, std::uint16_t port)>;
+
+    /// The same without a socket of the server's in the sandbox, where it can make none; never reused. `held`
+    /// lives as long as the stream. Errors: sandbox_gone.
+    using Dial = std::function<base::Result<std::unique_ptr<ByteStream>>(
+        const std::string& sandbox_id, std::uint16_t port, std::shared_ptr<const void> held)>;
+
+    /// What it refers to must outlive it. `dial` is called where `connect` says host_unsupported.
+    UpstreamPool(base::Executor executor, const base::Clock& clock, base::Timers& timers, Connect connect,
+                 UpstreamBounds bounds = {}, Dial dial = nullptr);
+    ~UpstreamPool();
+    UpstreamPool(const UpstreamPool&) = delete;
+    UpstreamPool& operator=(const UpstreamPool&) = delete;
+
+    /// The port as one request sees it; keeps the pool. What is over a bound is refused (capacity).
+    std::shared_ptr<UpstreamPort> port(UpstreamKey key);
+    std::size_t kept() const noexcept { return count_; }
+    /// All that are open, kept or not.
+    std::size_t open() const noexcept { return open_; }
+    /// Closes all that are kept.
+    void clear();
+
+  private:
+    class Port;
+    struct Idle {
+        std::unique_ptr<ByteStream> stream;
+        base::SteadyTime since;
+    };
+
+    std::shared_ptr<const void> take_place(const UpstreamKey& key);
+    base::Result<Upstream> connect(const UpstreamKey& key, Reuse reuse);
+    std::unique_ptr<ByteStream> take(const UpstreamKey& key);
+    void keep(const UpstreamKey& key, std::unique_ptr<ByteStream> stream);
+    void arm();
+    void close_idle();
+
+    base::Executor executor_;
+    const base::Clock& clock_;
+    base::Timers& timers_;
+    const Connect connect_;
+    const Dial dial_;
+    const UpstreamBounds bounds_;
+    std::map<std::string, std::size_t> open_of_;  // a sandbox; none is zero
+    std::size_t open_ = 0;
+    std::map<UpstreamKey, std::deque<Idle>> idle_;  // each the oldest first; no empty one
+    std::size_t count_ = 0;
+    base::TimerId timer_ = 0;
+};
+
+}  // namespace atl::http

@@ -1,0 +1,123 @@
+#include "http/proxy/waiting_page.hpp"
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+
+#include <array>
+#include <stdexcept>
+
+#include "core/base/base64.hpp"
+#include "http/server/problem.hpp"
+#include "http/wire/text.hpp"
+
+namespace atl::http {
+namespace {
+
+struct Words {
+    std::string_view headline;
+    std::string_view what;
+};
+
+Words words(base::Errc why) {
+    constexpr std::string_view k_soon = "The page appears as soon as something answers.";
+    switch (why) {
+        case base::Errc::no_listener:
+            return {"Nothing listens here yet", k_soon};
+        case base::Errc::preview_paused:
+            return {"This conversation is paused", k_soon};
+        case base::Errc::capacity:
+            return {"There is no room for this preview now", "Reload the page in a moment to try again."};
+        default:
+            return {"The preview does not answer", k_soon};
+    }
+}
+
+// The policy of the page names both by their digests: they must stand in it byte for byte.
+constexpr std::string_view k_style =
+    "body{font:16px/1.5 system-ui,sans-serif;margin:20vh auto;max-width:34em;padding:0 1em;color:#333}";
+constexpr std::string_view k_script = R"(
+const what = document.getElementById("what");
+const until = Date.now() + 300000;
+let wait = 1000;
+async function ask() {
+  if (Date.now() > until) {
+    what.textContent = "Nothing answered for five minutes. Reload the page to try again.";
+    return;
+  }
+  try {
+    const answer = await fetch(location.href, { method: "HEAD", cache: "no-store", credentials: "same-origin" });
+    if (!answer.headers.has("X-Atoll-Preview")) {
+      location.reload();
+      return;
+    }
+  } catch (error) {
+    // The server is away: asked again.
+  }
+  wait = Math.min(wait * 2, 30000);
+  setTimeout(ask, wait);
+}
+setTimeout(ask, wait);
+)";
+
+constexpr std::string_view k_page =
+    "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title>"
+    "<meta name=\"viewport\" content=\"width=device-width\"><style>{2}</style></head>"
+    "<body><h1>{0}</h1><p id=\"what\">{1}</p>\n<script>{3}</script></body></html>\n";
+
+// As Content Security Policy Level 3 section 2.3.1 names the text of an element.
+std::string source_of(std::string_view text) {
+    std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+    unsigned size = 0;
+    if (EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr) != 1)
+        throw std::runtime_error("SHA-256 is not available");
+    std::string out = "'sha256-";
+    base::append_base64(out, {reinterpret_cast<const char*>(digest.data()), size});
+    return out + '\'';
+}
+
+// Not who may frame it: previews stand in pages of other origins.
+const std::string& policy() {
+    static const std::string text = fmt::format(
+        "default-src 'none'; script-src {}; style-src {}; connect-src 'self'; base-uri 'none'; "
+        "form-action 'none'",
+        source_of(k_script), source_of(k_style));
+    return text;
+}
+
+constexpr std::string_view k_private_page =
+    "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Private preview</title>"
+    "<meta name=\"viewport\" content=\"width=device-width\"><style>{0}</style></head>"
+    "<body><h1>This preview is private</h1><p>Open it with the link that you were given. Where that was good "
+    "before, its time is over: ask for a new one. A browser that refuses cookies cannot show it.</p></body>"
+    "</html>\n";
+
+Response page(base::Errc why, std::string body) {
+    Response response;
+    response.status = status_of(why);
+    response.content_type = "text/html; charset=utf-8";
+    response.body = std::move(body);
+    response.headers.emplace_back("Content-Security-Policy", policy());
+    return response;
+}
+
+}  // namespace
+
+bool is_navigation(const Request& request) {
+    if (request.method != Method::get || request.has_header("Upgrade"))
+        return false;
+    const std::string_view mode = request.header("Sec-Fetch-Mode");
+    if (!mode.empty() && !iequals(mode, "navigate"))
+        return false;
+    return request.header("Accept").find("text/html") != std::string_view::npos;
+}
+
+Response waiting_page(base::Errc why) {
+    const auto [headline, what] = words(why);
+    return page(why, fmt::format(fmt::runtime(k_page), headline, what, k_style, k_script));
+}
+
+Response private_page() {
+    return page(base::Errc::preview_private, fmt::format(fmt::runtime(k_private_page), k_style));
+}
+
+}  // namespace atl::http

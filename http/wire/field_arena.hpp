@@ -1,0 +1,78 @@
+// What the parsers of requests and of responses share: the text of one message's head and trailers, kept
+// while it is parsed, and the checks of lines on which both stand. Pure. Internal to the parsers.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "http/wire/message.hpp"
+
+namespace atl::http {
+
+/// The shortest end of a chunked body, "0\r\n\r\n": at every point of one at least this much is still to
+/// come, and Beast asserts that it does once it has seen the last chunk's size.
+inline constexpr std::size_t k_least_chunked_rest_bytes = 5;
+
+/// Whether the field `name` goes on in another line (obs-fold). RFC 9112 section 5.2: Beast takes it and
+/// makes it a space; others may see two fields or none. `input` is what Beast parses, `name` a view into it:
+/// it has looked at the byte behind the line's end to decide this.
+inline bool is_folded(std::string_view input, std::string_view name) {
+    const auto begin = static_cast<std::size_t>(name.data() + name.size() - input.data());
+    const auto line_end = input.find("\r\n", begin);
+    const auto next = line_end == std::string_view::npos ? "" : input.substr(line_end + 2, 1);
+    return next == " " || next == "\t";
+}
+
+class FieldArena {
+  public:
+    /// A text that was kept; views are made once the head is complete.
+    struct Piece {
+        std::size_t offset = 0;
+        std::size_t size = 0;
+    };
+
+    Piece keep(std::string_view text) {
+        const Piece piece{text_.size(), text.size()};
+        text_.append(text);
+        return piece;
+    }
+    /// Valid until keep() or clear().
+    std::string_view view(Piece piece) const {
+        return std::string_view(text_).substr(piece.offset, piece.size);
+    }
+    /// Gives the value's piece.
+    Piece add_field(std::string_view name, std::string_view value) {
+        const Piece kept_name = keep(name);
+        return fields_.emplace_back(kept_name, keep(value)).second;
+    }
+    /// The views of the head stay as they are.
+    void add_trailer(std::string_view name, std::string_view value) { trailers_.emplace_back(name, value); }
+
+    void show_fields(std::vector<HeaderField>& out) const {
+        for (const auto& [name, value] : fields_)
+            out.push_back({view(name), view(value)});
+    }
+    void show_trailers(std::vector<HeaderField>& out) const {
+        for (const auto& [name, value] : trailers_)
+            out.push_back({name, value});
+    }
+    /// Frees the memory, but for what the next message is likely to need.
+    void clear() {
+        constexpr std::size_t k_kept_bytes = 4096;
+        if (text_.capacity() > k_kept_bytes)
+            std::string().swap(text_);
+        text_.clear();
+        fields_.clear();
+        trailers_.clear();
+    }
+
+  private:
+    std::string text_;
+    std::vector<std::pair<Piece, Piece>> fields_;
+    std::vector<std::pair<std::string, std::string>> trailers_;
+};
+
+}  // namespace atl::http

@@ -1,0 +1,98 @@
+// clients/js: following a conversation through answers that a real server gives rarely. sandbox_stub.mjs stands in for it.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { assertOnce, errorOf, keyed, until } from './js_lab.mjs';
+import { refuse, sendFrames, startStub } from './sandbox_stub.mjs';
+
+const ROOT = '/v1/conversations/c1';
+const event = (seq, type = 'text_delta') => ({ seq, type, at: '2026-01-01T00:00:00.000Z', turn: 't1', data: {} });
+
+async function withStub(options, run) {
+    const stub = await startStub(options);
+    try {
+        await run(keyed(stub).conversation('c1'), stub);
+    } finally {
+        await stub.stop();
+    }
+}
+
+test('a log that begins later is followed from its beginning, and the gap is told; without a listener it is an error', async () => {
+    const answers = {
+        [`GET ${ROOT}/events`]: ({ query, response }) =>
+            query.get('after') === '5' ? refuse(response, 410, 'seq_expired') : sendFrames(response, [event(8), event(9, 'done')]),
+    };
+    await withStub({ answers }, async (conversation) => {
+        const gaps = [];
+        const events = await until(conversation.follow({ after: 5, onGap: (gap) => gaps.push(gap) }), ({ type }) => type === 'done');
+        assert.deepEqual(events.map(({ seq }) => seq), [8, 9]);
+        assert.deepEqual(gaps, [{ after: 5, next: 8 }]);
+        assert.equal((await errorOf(conversation.follow({ after: 5 }).next())).code, 'seq_expired');
+    });
+});
+
+test('an event that comes again is given once', async () => {
+    let count = 0;
+    const answers = {
+        [`GET ${ROOT}/events`]: ({ response }) => sendFrames(response, ++count === 1 ? [event(1), event(2)] : [event(2), event(3, 'done')]),
+    };
+    await withStub({ answers }, async (conversation) => assertOnce(await until(conversation.follow(), ({ type }) => type === 'done')));
+});
+
+test('it comes back when the server said so, not before, and after the number that was seen', async () => {
+    const afters = [];
+    const answers = {
+        [`GET ${ROOT}/events`]: ({ query, response }) => {
+            afters.push(query.get('after'));
+            if (afters.length === 1) return sendFrames(response, [event(1), { type: 'stream_closed', code: 'shutting_down', detail: 'bye', after: 1 }]);
+            if (afters.length === 2) return refuse(response, 503, 'shutting_down', { 'Retry-After': '1' });
+            return sendFrames(response, [event(2, 'done')]);
+        },
+    };
+    await withStub({ answers }, async (conversation) => {
+        const waits = [];
+        const onStatus = (status, info) => status === 'waiting' && waits.push(info);
+        const followed = conversation.follow({ onStatus });
+        assertOnce(await until(followed, ({ type }) => type === 'done'));
+        assert.deepEqual(waits.map(({ code }) => code), ['shutting_down', 'shutting_down']);
+        assert.ok(waits[0].delayMs >= 250 && waits[0].delayMs <= 500, `${waits[0].delayMs}`);
+        assert.ok(waits[1].delayMs >= 1000);
+        assert.deepEqual(afters, ['0', '1', '1']);
+        assert.equal(followed.after, 2);
+    });
+});
+
+test('a reader that is slower than the WebSocket holds a bounded number of events, and misses none', async () => {
+    const LAST = 45_000;
+    const afters = [];
+    let firstClosed;
+    const closed = new Promise((done) => (firstClosed = done));
+    const onSocket = (socket, { query }) => {
+        afters.push(Number(query.get('after')));
+        socket.once('close', firstClosed);
+        for (let seq = afters.at(-1) + 1; seq <= LAST; ++seq) socket.send(JSON.stringify(event(seq, seq === LAST ? 'done' : 'text_delta')));
+    };
+    const answers = { [`POST ${ROOT}/tokens`]: () => ({ token: 't' }) };
+    await withStub({ onSocket, answers }, async (conversation) => {
+        const followed = conversation.follow({ transport: 'websocket' });
+        const { value: first } = await followed.next();
+        // Nothing is read until the client has closed the connection by itself.
+        await closed;
+        const events = [first, ...(await until(followed, ({ type }) => type === 'done'))];
+        assertOnce(events);
+        assert.equal(events.length, LAST);
+        assert.ok(afters.length > 1 && afters[1] < 20_100, String(afters));
+    });
+});
+
+test('a callback that throws ends the iteration with what it threw', async () => {
+    const answers = { [`GET ${ROOT}/events`]: ({ response }) => sendFrames(response, [event(1)]), [`POST ${ROOT}/tokens`]: () => ({ token: 't' }) };
+    await withStub({ answers, onSocket: (socket) => socket.send(JSON.stringify(event(1))) }, async (conversation) => {
+        for (const transport of ['sse', 'websocket']) {
+            const onStatus = () => {
+                throw new RangeError('mine');
+            };
+            assert.equal((await errorOf(conversation.follow({ transport, onStatus }).next())).message, 'mine');
+        }
+    });
+});

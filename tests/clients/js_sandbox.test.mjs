@@ -1,0 +1,365 @@
+// clients/js: what it sends for commands, files, processes and tools, and what it makes of the answers. sandbox_stub.mjs stands
+// in for the server: these are tests of the wire form that docs and /openapi.json describe, not of a sandbox.
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { encodePath } from '../../clients/js/src/files.js';
+import { FrameParser } from '../../clients/js/src/sse.js';
+import { errorOf, keyed, SOCKETS, until } from './js_lab.mjs';
+import { refuse, sendFrames, startStub } from './sandbox_stub.mjs';
+
+const ROOT = '/v1/sandboxes/s1';
+const all = (iteration) => until(iteration, () => false);
+const bytes = (...values) => Uint8Array.from(values);
+
+/** Runs `run(sandbox, stub)` against a stub. */
+async function withStub(options, run) {
+    const stub = await startStub(options);
+    try {
+        await run(keyed(stub).sandbox('s1'), stub);
+    } finally {
+        await stub.stop();
+    }
+}
+
+test('frames come whole out of any pieces, with any end of line', () => {
+    const text = ': heartbeat\n\nid: 1\ndata: {"a":1}\n\ndata: one\r\ndata:two\r\n\r\nevent: x\rdata: é\r\r\ndata: last\n\n';
+    const wanted = ['{"a":1}', 'one\ntwo', 'é', 'last'];
+    for (let size = 1; size <= text.length; ++size) {
+        const parser = new FrameParser();
+        const frames = [];
+        for (let at = 0; at < text.length; at += size) frames.push(...parser.push(text.slice(at, at + size)));
+        assert.deepEqual(frames, wanted, `pieces of ${size}`);
+    }
+});
+
+test('a path is encoded but for the escapes of listed entries, and nothing in it is resolved', () => {
+    for (const [path, wanted] of [
+        ['a b/ü?#.txt', 'a%20b/%C3%BC%3F%23.txt'],
+        ['bad%FFname', 'bad%FFname'],
+        ['100%', '100%25'],
+        ['100%zz', '100%25zz'],
+        ['a%2541', 'a%2541'],
+        ['[id].tsx', '%5Bid%5D.tsx'],
+        ['/workspace/a', 'a'],
+        ['/workspace', ''],
+        ['workspace/a', 'workspace/a'],
+        ['./a//b/', 'a/b'],
+        ['new\nline', 'new%0Aline'],
+        ['..a/b..', '..a/b..'],
+    ]) assert.equal(encodePath(path), wanted);
+    for (const path of ['../a', 'a/../b', 'a/%2e%2E', '/etc/passwd', '/workspacex'])
+        assert.throws(() => encodePath(path), { code: 'invalid_path' }, path);
+});
+
+test('exec: a command or an argv, with its output as text and as bytes', async () => {
+    const result = { exitCode: 3, signal: null, timedOut: false, stdout: 'héllo', stderrBase64: '//4=', truncated: { stdout: false, stderr: false }, durationMs: 5 };
+    await withStub({ answers: { [`POST ${ROOT}/exec`]: () => result } }, async (sandbox, { requests }) => {
+        const done = await sandbox.exec('exit 3', { cwd: 'src', stdin: bytes(255, 0), timeoutMs: 100 });
+        assert.deepEqual([done.exitCode, done.stdout, done.stderr], [3, 'héllo', '\ufffd\ufffd']);
+        assert.deepEqual([...done.stderrBytes], [255, 254]);
+        assert.equal(done.stdoutBytes.length, 6);
+        assert.deepEqual(JSON.parse(requests[0].body), { command: 'exit 3', cwd: 'src', stdinBase64: '/wA=', timeoutMs: 100 });
+        assert.equal(requests[0].headers.authorization, 'Bearer stub-key');
+        await sandbox.exec(['ls', '-l'], { stdin: 'text' });
+        assert.deepEqual(JSON.parse(requests[1].body), { argv: ['ls', '-l'], stdin: 'text' });
+    });
+    await withStub({}, async (sandbox) => assert.ok((await errorOf(sandbox.exec(7))) instanceof TypeError));
+});
+
+test('exec.stream: output as it comes and the exit; a stream that ends before is an error', async () => {
+    const frames = [{ type: 'stdout', data: 'a' }, { type: 'stderr', dataBase64: '/w==' }, { type: 'exit', exitCode: 0, signal: null }];
+    let count = 3;
+    const answers = { [`POST ${ROOT}/exec`]: ({ response }) => sendFrames(response, frames.slice(0, count)) };
+    await withStub({ answers }, async (sandbox, { requests }) => {
+        const [out, err, exit] = await all(sandbox.exec.stream(['true']));
+        assert.deepEqual([out.type, out.data, [...out.bytes]], ['stdout', 'a', [97]]);
+        assert.deepEqual([err.type, err.data, [...err.bytes]], ['stderr', '\ufffd', [255]]);
+        assert.deepEqual(exit, frames[2]);
+        assert.equal(requests[0].headers.accept, 'text/event-stream');
+        count = 1;
+        assert.equal((await errorOf(all(sandbox.exec.stream(['true'])))).code, 'connection_failed');
+        frames[0] = { type: 'stream_closed', code: 'shutting_down', detail: 'bye' };
+        assert.equal((await errorOf(all(sandbox.exec.stream(['true'])))).code, 'shutting_down');
+    });
+});
+
+test('files are read, as a whole, in part and as a stream, and written from whatever holds bytes', async () => {
+    const written = [];
+    const answers = {
+        [`GET ${ROOT}/files/a%20b`]: ({ headers, response }) => void response.writeHead(headers.range ? 206 : 200).end(headers.range ? 'ell' : 'hello'),
+        [`PUT ${ROOT}/files/new`]: (request) => (written.push(request), { path: 'new' }),
+    };
+    await withStub({ answers }, async ({ files }, { requests }) => {
+        assert.equal(await files.readText('a b'), 'hello');
+        assert.deepEqual([...(await files.read('a b', { range: { start: 1, end: 4 } }))], [101, 108, 108]);
+        assert.equal(requests[1].headers.range, 'bytes=1-3');
+        assert.equal(await new Response(await files.readStream('a b')).text(), 'hello');
+        async function* pieces() {
+            yield 'he';
+            yield bytes(108, 108, 111);
+        }
+        for (const data of ['hello', new TextEncoder().encode('hello'), new Blob(['hello']), new Blob(['hello']).stream(), pieces()])
+            await files.write('new', data, { mode: 0o755, inplace: true, ifMatch: '"x"' });
+        for (const { body, query, headers } of written) {
+            assert.equal(body.toString(), 'hello');
+            assert.deepEqual([query.get('mode'), query.get('inplace'), headers['if-match']], ['0755', '1', '"x"']);
+        }
+        assert.equal(written.length, 5);
+        const missing = await errorOf(files.read('none'));
+        assert.deepEqual([missing.status, missing.code, missing.requestId], [404, 'not_found', 'r1']);
+        assert.equal((await errorOf(files.read('../x'))).code, 'invalid_path');
+    });
+});
+
+test('files are listed over all pages, described, made, moved, copied, removed, packed and unpacked', async () => {
+    const told = [];
+    const answers = {
+        [`GET ${ROOT}/files/`]: ({ query }) => (query.get('cursor') === null ? { entries: [{ path: 'a' }], next: 'c' } : { entries: [{ path: 'bad%FF' }], next: null }),
+        [`GET ${ROOT}/files/bad%FF`]: ({ query }) => ({ path: 'bad%FF', asked: query.get('stat') }),
+        [`POST ${ROOT}/files/d`]: ({ body, response }) => (told.push(JSON.parse(body)), void response.writeHead(204).end()),
+        [`DELETE ${ROOT}/files/d`]: ({ query, response }) => (told.push(query.get('recursive')), void response.writeHead(204).end()),
+        [`GET ${ROOT}/archive`]: ({ response }) => void response.end('tar'),
+        [`PUT ${ROOT}/archive`]: ({ body }) => ({ unpacked: body.toString() }),
+    };
+    await withStub({ answers }, async ({ files }, { requests }) => {
+        const entries = await all(files.list('', { depth: 2 }));
+        assert.deepEqual(entries.map(({ path }) => path), ['a', 'bad%FF']);
+        assert.deepEqual([requests[0].query.get('list'), requests[0].query.get('depth'), requests[1].query.get('cursor')], ['1', '2', 'c']);
+        assert.equal((await files.stat(entries[1].path)).asked, '1');
+        await files.mkdir('d');
+        await files.move('d', 'e');
+        await files.copy('d', 'f');
+        await files.remove('d', { recursive: true });
+        assert.deepEqual(told, [{ op: 'mkdir' }, { op: 'move', to: 'e' }, { op: 'copy', to: 'f' }, '1']);
+        assert.equal(await new Response(await files.archive()).text(), 'tar');
+        assert.deepEqual(await files.unpack('tar'), { unpacked: 'tar' });
+    });
+});
+
+test('a watch goes on after a connection that broke, and says so with a rescan', async () => {
+    let opened = 0;
+    const change = () => ({ type: 'changes', changes: [{ change: 'created', path: `f${++opened}`, directory: false }] });
+    const answers = { [`GET ${ROOT}/watch`]: ({ response }) => sendFrames(response, [{ type: 'started' }, change()]) };
+    await withStub({ answers }, async ({ files }, { requests }) => {
+        const seen = await until(files.watch({ path: 'src', recursive: false }), ({ changes }) => changes?.[0].path === 'f2');
+        assert.deepEqual(seen.map(({ type, changes }) => changes?.[0].path ?? type), ['started', 'f1', 'rescan', 'f2']);
+        assert.equal(requests[0].query.toString(), 'path=src&recursive=0');
+    });
+});
+
+test('processes are started, listed, signalled, fed and resized', async () => {
+    const empty = ({ response }) => void response.writeHead(204).end();
+    const answers = {
+        [`POST ${ROOT}/processes`]: () => ({ processId: 'p1', pid: 7 }),
+        [`GET ${ROOT}/processes`]: () => ({ processes: [{ processId: 'p1', pid: 7 }] }),
+        [`GET ${ROOT}/processes/p1`]: () => ({ processId: 'p1', pid: 7 }),
+        [`POST ${ROOT}/processes/p1/signal`]: empty,
+        [`POST ${ROOT}/processes/p1/stdin`]: empty,
+        [`POST ${ROOT}/processes/p1/resize`]: empty,
+    };
+    await withStub({ answers }, async ({ processes }, { requests }) => {
+        const { processId } = await processes.start('npm run dev', { tag: 'dev', restart: 'generation' });
+        assert.deepEqual(await processes.list(), [await processes.get(processId)]);
+        await processes.signal(processId, 'SIGINT');
+        await processes.stdin(processId, 'y\n');
+        await processes.resize(processId, { cols: 100, rows: 30 });
+        const bodies = requests.filter(({ method }) => method === 'POST').map(({ body }) => body.toString());
+        assert.deepEqual(bodies, ['{"command":"npm run dev","tag":"dev","restart":"generation"}', '{"signal":"SIGINT"}', 'y\n', '{"cols":100,"rows":30}']);
+    });
+});
+
+/** A process whose output is `text`, in frames of 4 bytes; each connection but the last is cut after one more frame. */
+function outputOver(text, connections) {
+    const afters = [];
+    const onSocket = (socket, { query }) => {
+        afters.push(Number(query.get('after')));
+        const rest = Buffer.from(text).subarray(afters.at(-1));
+        const isLast = afters.length === connections;
+        for (let at = 0; at < (isLast ? rest.length : 4); at += 4) socket.send(Buffer.concat([bytes(1 + (at / 4) % 2), rest.subarray(at, at + 4)]));
+        if (!isLast) return socket.close(1001);
+        socket.send(JSON.stringify({ type: 'exit', exitCode: 0, signal: null }));
+    };
+    return { afters, onSocket };
+}
+
+test('an attachment goes on at the byte where its connection broke, and ends with the exit', async () => {
+    const { afters, onSocket } = outputOver('one two three four', 3);
+    await withStub({ onSocket }, async ({ processes }) => {
+        const attached = processes.attach('p1');
+        const frames = await all(attached);
+        assert.equal(frames.filter((frame) => frame.bytes).map((frame) => new TextDecoder().decode(frame.bytes)).join(''), 'one two three four');
+        assert.ok(frames.some(({ type }) => type === 'stderr'));
+        assert.equal(frames.at(-1).type, 'exit');
+        assert.deepEqual(afters, [0, 4, 8]);
+        assert.equal(attached.after, 18);
+        assert.throws(() => attached.write('late'), { code: 'process_ended' });
+    });
+});
+
+test('bytes that were dropped count, and a token that expired is renewed', async () => {
+    const afters = [];
+    const tokens = [];
+    const onSocket = (socket, { query }) => {
+        afters.push(Number(query.get('after')));
+        tokens.push(query.get('token'));
+        if (afters.length > 1) return socket.send(JSON.stringify({ type: 'exit', exitCode: null, signal: 'SIGKILL' }));
+        socket.send(JSON.stringify({ type: 'dropped', bytes: 1000 }));
+        socket.send(Buffer.from([1, 65]));
+        socket.close(4401, JSON.stringify({ code: 'token_expired' }));
+    };
+    await withStub({ onSocket }, async ({ processes }) => {
+        const wanted = [];
+        const getToken = ({ sandboxId, scope }) => `${sandboxId}-${scope}-${wanted.push(scope)}`;
+        const frames = await all(processes.attach('p1', { getToken }));
+        assert.deepEqual(frames.map(({ type }) => type), ['dropped', 'stdout', 'exit']);
+        assert.deepEqual(afters, [0, 1001]);
+        assert.deepEqual(tokens, ['s1-terminal-1', 's1-terminal-2']);
+    });
+});
+
+test('a terminal shows output, sends keys and sizes, and hangs up when it is closed', async () => {
+    const got = [];
+    let heard;
+    const enough = new Promise((done) => (heard = done));
+    const onSocket = (socket) => {
+        socket.send(Buffer.concat([bytes(1), Buffer.from('$ ')]));
+        socket.on('message', (data, isBinary) => {
+            got.push(isBinary ? [...data] : JSON.parse(data));
+            if (got.length === 2) heard();
+        });
+    };
+    const answers = {
+        [`POST ${ROOT}/processes`]: () => ({ processId: 'p1', pid: 7 }),
+        [`POST ${ROOT}/processes/p1/signal`]: ({ response }) => void response.writeHead(204).end(),
+    };
+    await withStub({ onSocket, answers }, async (sandbox, { requests, sockets }) => {
+        const terminal = await sandbox.terminal({ cols: 100, rows: 30 });
+        // Sent before there is a connection: it waits.
+        terminal.write('l');
+        terminal.resize({ cols: 80, rows: 24 });
+        await enough;
+        assert.deepEqual(got, [[0, 108], { type: 'resize', cols: 80, rows: 24 }]);
+        const shown = await new Promise((done) => terminal.onData(done));
+        assert.equal(new TextDecoder().decode(shown), '$ ');
+        await terminal.close();
+        assert.deepEqual(requests.slice(-2).map(({ body }) => JSON.parse(body).signal), ['SIGHUP', 'SIGKILL']);
+        assert.deepEqual(JSON.parse(requests[0].body), { argv: ['bash', '-il'], pty: { cols: 100, rows: 30 } });
+        for (const socket of sockets.clients) await new Promise((done) => socket.once('close', done));
+        terminal.write('late');
+        await terminal.close();
+    });
+});
+
+test('the exit of a terminal is told, and so is one that cannot be reached', async () => {
+    const exit = { type: 'exit', exitCode: 1, signal: null };
+    const answers = { [`POST ${ROOT}/processes`]: () => ({ processId: 'p1', pid: 7 }) };
+    const ended = async (sandbox) => {
+        const terminal = await sandbox.terminal();
+        return new Promise((done) => terminal.onExit(done));
+    };
+    await withStub({ answers, onSocket: (socket) => socket.send(JSON.stringify(exit)) }, async (sandbox) => assert.deepEqual(await ended(sandbox), exit));
+    const lost = (socket) => socket.close(4404, JSON.stringify({ code: 'sandbox_gone', after: 0 }));
+    await withStub({ answers, onSocket: lost }, async (sandbox) => assert.equal((await ended(sandbox)).error.code, 'sandbox_gone'));
+});
+
+test('the key of a WebSocket travels in a header, and a refused handshake tells its reason', async () => {
+    const keys = [];
+    let isKnown = true;
+    const onSocket = (socket, { headers, query }) => {
+        keys.push([headers.authorization, query.get('token')]);
+        socket.send(JSON.stringify({ type: 'started', pid: 7, after: 3, pty: false }));
+        socket.send(JSON.stringify({ type: 'exit', exitCode: 0, signal: null }));
+    };
+    for (const WebSocket of Object.values(SOCKETS)) {
+        const stub = await startStub({ onSocket, accepts: () => isKnown });
+        try {
+            isKnown = true;
+            const attached = keyed(stub, { WebSocket }).sandbox('s1').processes.attach('p1');
+            await all(attached);
+            assert.equal(attached.after, 3);
+            assert.deepEqual(keys.pop(), ['Bearer stub-key', null]);
+            isKnown = false;
+            assert.equal((await errorOf(all(keyed(stub, { WebSocket }).sandbox('s1').processes.attach('p1')))).code, 'not_found');
+        } finally {
+            await stub.stop();
+        }
+    }
+});
+
+test('tools are described and called; a tool that failed is a result', async () => {
+    const result = { success: false, userFeedback: 'No such file.', previewRefreshNeeded: false, technicalDetails: { errorCode: 'FILE_NOT_FOUND' } };
+    const answers = { 'GET /v1/tools': ({ query }) => ({ format: query.get('format') }), 'POST /v1/tools/read_file': () => result };
+    await withStub({ answers }, async (sandbox, { requests }) => {
+        assert.deepEqual(await sandbox.tools('openai'), { format: 'openai' });
+        assert.deepEqual(await sandbox.tools(), { format: null });
+        assert.deepEqual(await sandbox.tools.call('read_file', { path: 'x' }, { toolCallId: 'c1' }), result);
+        assert.deepEqual(JSON.parse(requests[2].body), { sandboxId: 's1', args: { path: 'x' }, context: { toolCallId: 'c1' } });
+    });
+});
+
+test('the stream of a tool has its progress and its result; one that breaks off is an error', async () => {
+    const progress = { type: 'tool_progress', toolCallId: 'c1', toolName: 'glob', status: 'running', progress: null, message: '9 files so far' };
+    const result = { type: 'tool_result', toolCallId: 'c1', toolName: 'glob', result: { success: true } };
+    const streams = [
+        [progress, result],
+        [progress, { type: 'error', code: 'bridge_failed', detail: 'gone' }],
+        [progress],
+    ];
+    const answers = { 'POST /v1/tools/glob': ({ response }) => sendFrames(response, streams.shift()) };
+    await withStub({ answers }, async (sandbox, { requests }) => {
+        assert.deepEqual(await all(sandbox.tools.stream('glob', { pattern: '*' }, { toolCallId: 'c1' })), [progress, result]);
+        assert.deepEqual(JSON.parse(requests[0].body), { sandboxId: 's1', args: { pattern: '*' }, context: { toolCallId: 'c1' } });
+        assert.equal(requests[0].headers.accept, 'text/event-stream');
+        assert.deepEqual((await errorOf(all(sandbox.tools.stream('glob', { pattern: '*' })))).code, 'bridge_failed');
+        assert.deepEqual((await errorOf(all(sandbox.tools.stream('glob', { pattern: '*' })))).code, 'connection_failed');
+    });
+});
+
+test('a request that can be sent again is, after what the server asked for; one that cannot is not', async () => {
+    let asked = 0;
+    const busy = ({ response }) => (++asked % 2 === 1 ? refuse(response, 503, 'shutting_down', { 'Retry-After': '1' }) : { processId: 'p1', pid: 7 });
+    const answers = { [`GET ${ROOT}/processes/p1`]: busy, [`POST ${ROOT}/processes`]: busy };
+    await withStub({ answers }, async ({ processes }) => {
+        const began = performance.now();
+        assert.equal((await processes.get('p1')).pid, 7);
+        assert.ok(performance.now() - began >= 990);
+        const error = await errorOf(processes.start('true'));
+        assert.deepEqual([error.status, error.code, error.retryAfter], [503, 'shutting_down', 1]);
+        assert.equal(asked, 3);
+    });
+});
+
+test('an aborted signal ends every kind of call with its reason', async () => {
+    const hang = () => new Promise(() => {});
+    const silent = ({ response }) => sendFrames(response, [], { end: 'open' });
+    const answers = { [`GET ${ROOT}/files/x`]: hang, [`POST ${ROOT}/exec`]: silent, [`GET ${ROOT}/watch`]: silent };
+    await withStub({ answers, onSocket() {} }, async (sandbox, stub) => {
+        for (const start of [
+            (signal) => sandbox.files.read('x', { signal }),
+            (signal) => sandbox.exec('true', { signal }),
+            (signal) => sandbox.exec.stream('true', { signal }).next(),
+            (signal) => sandbox.files.watch({ signal }).next(),
+            (signal) => sandbox.processes.attach('p1', { signal }).next(),
+        ]) {
+            const stop = new AbortController();
+            const arrival = stub.nextArrival();
+            const pending = errorOf(start(stop.signal));
+            await arrival;
+            stop.abort(new Error('enough'));
+            assert.equal((await pending).message, 'enough', String(start));
+            assert.equal((await errorOf(start(stop.signal))).message, 'enough', String(start));
+        }
+    });
+});
+
+test('a stream without heartbeats is given up', async () => {
+    const answers = { [`POST ${ROOT}/exec`]: ({ response }) => sendFrames(response, [{ type: 'stdout', data: 'a' }], { end: 'open' }) };
+    const stub = await startStub({ answers });
+    try {
+        const error = await errorOf(all(keyed(stub, { silenceMs: 50 }).sandbox('s1').exec.stream('true')));
+        assert.match(error.detail, /silent/);
+    } finally {
+        await stub.stop();
+    }
+});

@@ -1,0 +1,120 @@
+// clients/js against the real server: files, archives, tools, tokens and the log of a sandbox.
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, test } from 'node:test';
+
+import { Atoll } from '../../clients/js/src/index.js';
+import { startServer } from '../node_support/server.mjs';
+import { errorOf, keyed, until } from './js_lab.mjs';
+
+const TOOLS = ['list_directory', 'read_file', 'write_file', 'replace', 'search_file_content', 'glob'];
+
+let server;
+let atoll;
+let sandbox;
+before(async () => {
+    server = await startServer({ flags: ['--log-level', 'warn'] });
+    atoll = keyed(server);
+});
+after(() => server?.stop());
+beforeEach(async () => {
+    await sandbox?.delete();
+    sandbox = await atoll.sandboxes.create();
+});
+
+const all = (iteration) => until(iteration, () => false);
+const codeOf = async (promise) => (await errorOf(promise)).code;
+const pathsOf = (entries) => entries.map(({ path }) => path);
+
+test('a file comes back as it was written, also in part and as a stream', async () => {
+    const { files } = sandbox;
+    const content = Uint8Array.from({ length: 300_000 }, (_, i) => i % 256);
+    const entry = await files.write('d/a b?é', new Blob([content]).stream(), { mode: 0o755 });
+    assert.deepEqual([entry.type, entry.size, entry.mode, entry.name], ['file', content.length, '0755', 'a b?é']);
+    assert.deepEqual(await files.read(entry.path), content);
+    assert.deepEqual([...(await files.read(entry.path, { range: { start: 254, end: 258 } }))], [254, 255, 0, 1]);
+    assert.deepEqual(new Uint8Array(await new Response(await files.readStream(entry.path)).arrayBuffer()), content);
+    assert.equal((await sandbox.exec(['stat', '-c', '%s', 'd/a b?é'])).stdout, `${content.length}\n`);
+});
+
+test('conditions hold, and an inplace write keeps the file', async () => {
+    const { files } = sandbox;
+    const first = await files.write('f', 'one', { ifNoneMatch: '*' });
+    assert.equal(await codeOf(files.write('f', 'two', { ifNoneMatch: '*' })), 'precondition_failed');
+    const second = await files.write('f', 'two', { ifMatch: first.etag });
+    assert.equal(await codeOf(files.write('f', 'three', { ifMatch: first.etag })), 'precondition_failed');
+    assert.deepEqual([await files.readText('f'), (await files.stat('f')).etag], ['two', second.etag]);
+    const { stdout } = await sandbox.exec('ln f g; stat -c %i f');
+    await files.write('f', 'four', { inplace: true });
+    assert.deepEqual([(await sandbox.exec('stat -c %i f')).stdout, await files.readText('g')], [stdout, 'four']);
+});
+
+test('directories are made, listed, moved, copied and removed; names that are no text are reached', async () => {
+    const { files } = sandbox;
+    await files.mkdir('a/b');
+    await files.write('/workspace/a/b/bad%FF', 'x');
+    assert.deepEqual(pathsOf(await all(files.list('a', { depth: 2, limit: 1 }))), ['a/b', 'a/b/bad%FF']);
+    await files.copy('a', 'c');
+    await files.move('a/b/bad%FF', 'c/g%FE');
+    assert.equal(await files.readText('c/g%FE'), 'x');
+    assert.equal(await codeOf(files.move('c/g%FE', 'c/b/bad%FF', { overwrite: false })), 'file_exists');
+    assert.equal(await codeOf(files.remove('c')), 'directory_not_empty');
+    await files.remove('c', { recursive: true });
+    assert.deepEqual(pathsOf(await all(files.list())), ['a']);
+    assert.equal(await codeOf(files.read('none')), 'file_not_found');
+    assert.equal(await codeOf(files.read('a')), 'is_directory');
+    await sandbox.exec('ln -s /etc/passwd out');
+    assert.equal(await codeOf(files.read('out')), 'outside_workspace');
+});
+
+test('a part of the workspace is packed, and unpacked elsewhere', async () => {
+    const { files } = sandbox;
+    await files.write('src/a/f', 'one', { mode: '0755' });
+    const unpacked = await files.unpack(await files.archive({ path: 'src' }), { path: 'copy' });
+    assert.equal(unpacked.bytes, 3);
+    assert.deepEqual([await files.readText('copy/a/f'), (await files.stat('copy/a/f')).mode], ['one', '0755']);
+    assert.deepEqual(pathsOf(await all(files.list('copy', { depth: 3 }))), ['copy/a', 'copy/a/f']);
+    assert.equal(await codeOf(files.unpack('no tar'.repeat(200))), 'invalid_archive');
+});
+
+test('tools are told in the form of a model, work on the files, and failures are results', async () => {
+    const { tools } = await sandbox.tools('anthropic');
+    assert.deepEqual(tools.map(({ name }) => name), TOOLS);
+    assert.deepEqual((await atoll.tools('openai')).tools.map((tool) => tool.function.name), TOOLS);
+    const made = await sandbox.tools.call('write_file', { file_path: 'src/a.txt', content: 'one\n' }, { toolCallId: 'c1' });
+    assert.deepEqual([made.success, made.changedFiles, made.context], [true, ['/workspace/src/a.txt'], { toolCallId: 'c1' }]);
+    assert.equal((await sandbox.tools.call('replace', { file_path: 'src/a.txt', old_string: 'one', new_string: 'two' })).success, true);
+    assert.equal(await sandbox.files.readText('src/a.txt'), 'two\n');
+    assert.deepEqual((await sandbox.tools.call('glob', { pattern: '**/*.txt' })).data.files, ['/workspace/src/a.txt']);
+    const missing = await sandbox.tools.call('replace', { file_path: 'src/a.txt', old_string: 'none', new_string: 'x' });
+    assert.deepEqual([missing.success, missing.technicalDetails.errorCode], [false, 'STRING_NOT_FOUND']);
+    assert.equal(await codeOf(sandbox.tools.call('format_disk', {})), 'not_found');
+});
+
+test('a token opens what its scope says, and has none by default', async () => {
+    await sandbox.files.write('note', 'hello');
+    const { token, expiresAt } = await sandbox.createToken({ scope: 'files', ttlSeconds: 60 });
+    assert.ok(new Date(expiresAt) > new Date());
+    const page = new Atoll({ baseUrl: `http://${server.address}`, token }).sandbox(sandbox.id);
+    assert.equal(await page.files.readText('note'), 'hello');
+    assert.equal(await new Response(await page.files.archive()).text().then((tar) => tar.includes('hello')), true);
+    assert.ok([401, 403].includes((await errorOf(page.files.write('note', 'no'))).status));
+    assert.equal(await codeOf(sandbox.createToken()), 'invalid_field');
+    assert.equal(await codeOf(sandbox.createToken({ scope: 'read' })), 'invalid_field');
+});
+
+test('a token of a preview has the address that a browser opens', async () => {
+    const shown = await atoll.sandboxes.create({ preview: { access: 'private', ports: [3000] } });
+    assert.deepEqual(shown.info.preview, { access: 'private', wake: true, ports: [3000] });
+    const { token, url } = await shown.createToken({ scope: 'preview' });
+    assert.equal(url, `${shown.info.sandboxPublicUrl}.atoll/enter?token=${token}`);
+    await shown.delete();
+});
+
+test('a sandbox is found again, and its log has its life', async () => {
+    const found = await atoll.sandboxes.get(sandbox.id);
+    assert.deepEqual([found.info.status, found.info.conversationId], ['ready', null]);
+    assert.ok((await all(atoll.sandboxes.list())).some(({ id }) => id === sandbox.id));
+    const log = await sandbox.logs({ stream: 'system' });
+    assert.ok(log.entries.every(({ stream, seq }) => stream === 'system' && seq >= log.firstSeq));
+    assert.deepEqual((await sandbox.logs({ after: log.next, stream: 'system' })).entries, []);
+});

@@ -1,0 +1,429 @@
+"""The sandbox's part of the Python client. A stub stands in for the routes of files and tools, and for servers that break off."""
+
+import asyncio
+import hashlib
+import io
+import tempfile
+import tracemalloc
+import unittest
+
+import lab  # noqa: F401: makes the client importable
+from stub import Stub
+
+from atoll_client import AsyncAtoll, Atoll, AtollConnectionError, AtollError, ListedPath
+
+BASE = "/v1/sandboxes/s1"
+BIG_BYTES = 48 * 1024 * 1024
+# What a client may hold of a file that goes through it.
+HELD_BYTES = 8 * 1024 * 1024
+EXIT = {"exitCode": 3, "signal": None, "timedOut": False, "truncated": {"stdout": False, "stderr": False}, "durationMs": 4}
+
+
+def reads_body(function):
+    function.reads_body = True
+    return function
+
+
+class WithStub(unittest.TestCase):
+    def sandbox(self, answers):
+        self.stub = Stub(answers)
+        self.addCleanup(self.stub.close)
+        client = Atoll(self.stub.url, api_key="key", timeout=20)
+        self.addCleanup(client.close)
+        return client.sandbox("s1")
+
+    def run_async(self, answers, body):
+        """Runs `body(sandbox)` with the asynchronous client."""
+
+        async def run():
+            async with AsyncAtoll(self.stub.url, api_key="key", timeout=20) as client:
+                return await body(client.sandbox("s1"))
+
+        self.stub = Stub(answers)
+        self.addCleanup(self.stub.close)
+        return asyncio.run(asyncio.wait_for(run(), lab.DEADLINE_SECONDS))
+
+
+class Exec(WithStub):
+    def test_a_command_gives_its_exact_bytes_and_how_it_ended(self):
+        answer = {**EXIT, "stdout": "é\n", "stderrBase64": "/w=="}
+        sandbox = self.sandbox({f"POST {BASE}/exec": answer})
+        result = sandbox.exec("ls", cwd="src", env={"A": "1"}, stdin=b"\xff", timeout_ms=500, max_output_bytes=9)
+        self.assertEqual((result.exit_code, result.stdout, result.stderr_bytes, result.stderr), (3, "é\n", b"\xff", "\ufffd"))
+        self.assertEqual(
+            self.stub.requests[0][3],
+            b'{"command":"ls","cwd":"src","env":{"A":"1"},"timeoutMs":500,"maxOutputBytes":9,"stdinBase64":"/w=="}',
+        )
+
+    def test_exactly_one_of_command_and_argv_is_taken(self):
+        sandbox = self.sandbox({})
+        for wrong in ({}, {"command": "a", "argv": ["a"]}):
+            with self.assertRaises(ValueError):
+                sandbox.exec(**wrong)
+
+    def test_output_streams_up_to_the_exit(self):
+        frames = [{"type": "stdout", "data": "a"}, {"type": "stderr", "dataBase64": "/w=="}, {"type": "exit", **EXIT}]
+        answers = {f"POST {BASE}/exec": lambda exchange: exchange.send_events(*frames)}
+        pieces = list(self.sandbox(answers).exec_stream(argv=["ls", "-l"]))
+        self.assertEqual([(piece.type, piece.data) for piece in pieces], [("stdout", b"a"), ("stderr", b"\xff"), ("exit", b"")])
+        self.assertEqual(pieces[-1].result.exit_code, 3)
+        self.assertEqual(self.stub.requests[0][3], b'{"argv":["ls","-l"]}')
+
+    def test_a_stream_that_ends_early_is_an_error_and_the_command_is_not_run_again(self):
+        ends = [[{"type": "stdout", "data": "a"}], [{"type": "stream_closed", "code": "sandbox_gone", "detail": "d"}]]
+        sandbox = self.sandbox({f"POST {BASE}/exec": lambda exchange: exchange.send_events(*ends.pop(0))})
+        with self.assertRaises(AtollConnectionError):
+            list(sandbox.exec_stream("ls"))
+        with self.assertRaises(AtollError) as ended:
+            list(sandbox.exec_stream("ls"))
+        self.assertEqual(ended.exception.code, "sandbox_gone")
+        self.assertEqual(len(self.stub.requests), 2)
+
+    def test_a_turn_that_cannot_begin_is_refused_at_once(self):
+        problem = {"code": "agent_failed", "detail": "d"}
+        stub = Stub({"POST /v1/conversations/c1/messages": lambda exchange: exchange.send(502, problem, "application/problem+json")})
+        self.addCleanup(stub.close)
+        with Atoll(stub.url, api_key="key") as client, self.assertRaises(AtollError) as refused:
+            list(client.conversation("c1").send_stream("hi"))
+        self.assertEqual((refused.exception.code, len(stub.requests)), ("agent_failed", 1))
+
+    def test_a_broken_connection_does_not_run_a_command_twice(self):
+        def drop(exchange):
+            exchange.close_connection = True
+
+        sandbox = self.sandbox({f"POST {BASE}/exec": drop})
+        with self.assertRaises(AtollConnectionError):
+            sandbox.exec("rm note")
+        self.assertEqual(len(self.stub.requests), 1)
+
+    def test_silence_is_a_timeout_and_a_cancelled_task_ends_at_once(self):
+        self.stub = Stub({f"GET {BASE}": lambda exchange: exchange.rfile.read(1)})  # waits for the client to leave
+        self.addCleanup(self.stub.close)
+        with Atoll(self.stub.url, api_key="key", timeout=0.1, retries=0) as client:
+            with self.assertRaises(AtollConnectionError) as late:
+                client.sandbox("s1").info()
+        self.assertEqual(late.exception.code, "timeout")
+
+        async def body():
+            async with AsyncAtoll(self.stub.url, api_key="key", timeout=0.1, retries=0) as client:
+                with self.assertRaises(AtollConnectionError) as late:
+                    await client.sandbox("s1").info()
+                self.assertEqual(late.exception.code, "timeout")
+            async with AsyncAtoll(self.stub.url, api_key="key") as client:
+                with self.assertRaises(asyncio.TimeoutError):
+                    await asyncio.wait_for(client.sandbox("s1").info(), 0.1)
+
+        asyncio.run(asyncio.wait_for(body(), lab.DEADLINE_SECONDS))
+
+    def test_a_refusal_is_tried_again_after_the_time_that_it_names(self):
+        refusals = [("0", {"code": "too_many_processes"})] * 2
+
+        def answer(exchange):
+            if refusals:
+                after, problem = refusals.pop()
+                return exchange.send(503, problem, "application/problem+json", Retry_After=after)
+            return {**EXIT, "stdout": "", "stderr": ""}
+
+        self.assertEqual(self.sandbox({f"POST {BASE}/exec": answer}).exec("ls").exit_code, 3)
+        self.assertEqual(len(self.stub.requests), 3)
+
+
+class Files(WithStub):
+    def test_names_are_encoded_and_escapes_of_a_listing_stay(self):
+        entries = [{"path": "d/a%FF b%2541", "name": "a%FF b%2541", "type": "file", "size": 1}]
+        encoded = f"GET {BASE}/files/d/a%FF%20b%2541"
+        sandbox = self.sandbox(
+            {
+                f"GET {BASE}/files/d": {"entries": entries, "next": None},
+                encoded: lambda exchange: exchange.send(200, b"listed"),
+                f"GET {BASE}/files/100%2541%3F%23%C3%A9": lambda exchange: exchange.send(200, b"plain"),
+                f"GET {BASE}/files/%FF": lambda exchange: exchange.send(200, b"bytes"),
+            }
+        )
+        (entry,) = sandbox.files.list("d")
+        for path in (entry, entry.path, ListedPath(str(entry.path))):
+            self.assertEqual(sandbox.files.read(path), b"listed")
+        self.assertEqual(sandbox.files.read_text("/workspace/100%41?#é"), "plain")
+        self.assertEqual(sandbox.files.read(b"\xff"), b"bytes")
+
+    def test_lists_go_over_all_pages(self):
+        def page(exchange):
+            number = int(exchange.query.get("cursor", "0"))
+            entry = {"path": f"f{number}", "name": f"f{number}", "type": "file", "size": number, "mode": "0644"}
+            return {"entries": [entry], "next": str(number + 1) if number < 2 else None}
+
+        sandbox = self.sandbox({f"GET {BASE}/files/": page})
+        self.assertEqual([(entry.path, entry.size) for entry in sandbox.files.list(depth=2, limit=1)], [("f0", 0), ("f1", 1), ("f2", 2)])
+        self.assertEqual(self.stub.requests[-1][1], {"list": "1", "depth": "2", "limit": "1", "cursor": "2"})
+
+    def test_a_range_is_asked_for(self):
+        sandbox = self.sandbox({f"GET {BASE}/files/f": lambda exchange: exchange.send(206, exchange.headers["Range"].encode())})
+        self.assertEqual(sandbox.files.read("f", 2, 5), b"bytes=2-4")
+        self.assertEqual(sandbox.files.read("f", 2), b"bytes=2-")
+        self.assertEqual(sandbox.files.read("f", -3), b"bytes=-3")
+
+    def test_every_kind_of_source_arrives_whole(self):
+        arrived = []
+
+        def take(exchange):
+            arrived.append((exchange.body, exchange.headers["Content-Length"]))
+            return {"path": "f", "size": len(exchange.body)}
+
+        sandbox = self.sandbox({f"PUT {BASE}/files/f": take})
+        position = io.BytesIO(b"0123")
+        position.seek(2)
+        sandbox.files.write("f", "é", mode=0o755)
+        self.assertEqual(sandbox.files.write("f", b"x" * 200_000).size, 200_000)
+        sandbox.files.write("f", position)
+        sandbox.files.write("f", (piece for piece in (b"a", b"", b"b")), if_none_match="*")
+        self.assertEqual(arrived, [("é".encode(), "2"), (b"x" * 200_000, "200000"), (b"23", "2"), (b"ab", None)])
+        self.assertEqual(self.stub.requests[0][1], {"mode": "0755"})
+        self.assertEqual(self.stub.requests[3][2]["If-None-Match"], "*")
+
+    def test_text_files_and_sources_that_end_early_are_errors(self):
+        sandbox = self.sandbox({f"PUT {BASE}/files/f": {}})
+        with tempfile.TemporaryFile("w+") as text:
+            text.write("text")
+            text.flush()
+            text.seek(0)
+            with self.assertRaises(TypeError):
+                sandbox.files.write("f", text)
+
+        class Shrinking(io.BytesIO):
+            def read(self, size=-1):
+                return super().read(min(size, 3)) if self.tell() < 6 else b""
+
+        with self.assertRaises(AtollError) as short:
+            sandbox.files.write("f", Shrinking(b"x" * 100))
+        self.assertEqual(short.exception.code, "body_too_short")
+
+    def big_answers(self):
+        digest = hashlib.sha256()
+
+        @reads_body
+        def take(exchange):
+            for piece in exchange.body_pieces():
+                digest.update(piece)
+            return {"path": "big", "etag": digest.hexdigest()}
+
+        def give(exchange):
+            exchange.send_response(200)
+            exchange.send_header("Content-Length", str(BIG_BYTES))
+            exchange.end_headers()
+            piece = bytes(1 << 16)
+            for _ in range(BIG_BYTES // len(piece)):
+                exchange.wfile.write(piece)
+
+        return {f"PUT {BASE}/files/big": take, f"GET {BASE}/files/big": give, f"GET {BASE}/archive": give, f"PUT {BASE}/archive": take}
+
+    def big_file(self):
+        file = tempfile.TemporaryFile()
+        self.addCleanup(file.close)
+        file.truncate(BIG_BYTES)
+        return file
+
+    def assert_little_held(self, action):
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        action()
+        self.assertLess(tracemalloc.get_traced_memory()[1], HELD_BYTES)
+        tracemalloc.stop()
+
+    def test_large_files_go_through_in_pieces(self):
+        sandbox = self.sandbox(self.big_answers())
+        expected = hashlib.sha256(bytes(BIG_BYTES)).hexdigest()
+        results = []
+
+        def action():
+            results.append(sandbox.files.write("big", self.big_file()).etag)
+            with tempfile.TemporaryFile() as to:
+                results.append(sandbox.files.download("big", to))
+                results.append(sandbox.files.archive(to))
+                results.append(to.tell())
+
+        self.assert_little_held(action)
+        self.assertEqual(results, [expected, BIG_BYTES, BIG_BYTES, 2 * BIG_BYTES])
+        sandbox.files.unpack(self.big_file())
+        self.assertEqual(self.stub.requests[-1][2]["Content-Type"], "application/x-tar")
+
+    def test_large_files_go_through_the_asynchronous_client_in_pieces(self):
+        async def body(sandbox):
+            etag = (await sandbox.files.write("big", self.big_file())).etag
+            with tempfile.TemporaryFile() as to:
+                return etag, await sandbox.files.download("big", to)
+
+        results = []
+        answers = self.big_answers()
+        self.assert_little_held(lambda: results.append(self.run_async(answers, body)))
+        self.assertEqual(results, [(hashlib.sha256(bytes(BIG_BYTES)).hexdigest(), BIG_BYTES)])
+
+    def refuse_early(self):
+        @reads_body
+        def refuse(exchange):
+            exchange.close_connection = True
+            exchange.send(507, {"code": "disk_full"}, "application/problem+json", Connection="close")
+
+        return {f"PUT {BASE}/files/big": refuse}
+
+    def test_a_refusal_in_the_middle_of_an_upload_is_told(self):
+        sandbox = self.sandbox(self.refuse_early())
+        with self.assertRaises(AtollError) as refused:
+            sandbox.files.write("big", self.big_file())
+        self.assertEqual((refused.exception.status, refused.exception.code), (507, "disk_full"))
+
+    def test_a_refusal_in_the_middle_of_an_upload_is_told_to_the_asynchronous_client(self):
+        with self.assertRaises(AtollError) as refused:
+            self.run_async(self.refuse_early(), lambda sandbox: sandbox.files.write("big", self.big_file()))
+        self.assertEqual(refused.exception.code, "disk_full")
+
+    def test_files_are_made_moved_copied_looked_at_and_removed(self):
+        entry = {"path": "a", "type": "directory"}
+        sandbox = self.sandbox(
+            {
+                f"POST {BASE}/files/a": entry,
+                f"GET {BASE}/files/a": entry,
+                f"DELETE {BASE}/files/a": lambda exchange: exchange.send(204, b""),
+            }
+        )
+        self.assertEqual(sandbox.files.mkdir("a").type, "directory")
+        sandbox.files.move("a", "b%41")
+        sandbox.files.copy("a", ListedPath("b%FF"), overwrite=False)
+        sandbox.files.move("a", b"b\xff%41")
+        self.assertEqual(sandbox.files.stat("a").path, "a")
+        sandbox.files.remove("a", recursive=True)
+        self.assertEqual(
+            [request[3] for request in self.stub.requests[:4]],
+            [
+                b'{"op":"mkdir"}',
+                b'{"op":"move","to":"b%2541"}',
+                b'{"op":"copy","to":"b%FF","overwrite":false}',
+                b'{"op":"move","to":"b%FF%2541"}',
+            ],
+        )
+        self.assertEqual([request[1] for request in self.stub.requests[4:]], [{"stat": "1"}, {"recursive": "1"}])
+
+    def test_a_watch_goes_on_after_a_cut_and_says_that_changes_may_be_lost(self):
+        changes = {"type": "changes", "changes": [{"change": "created", "path": "a", "directory": False}]}
+        rounds = [[{"type": "started"}, changes], [{"type": "started"}, {"type": "stream_closed", "code": "sandbox_gone"}]]
+        sandbox = self.sandbox({f"GET {BASE}/watch": lambda exchange: exchange.send_events(*rounds.pop(0))})
+        self.assertEqual([event["type"] for event in sandbox.files.watch("src", False)], ["started", "changes", "rescan"])
+        self.assertEqual([request[1] for request in self.stub.requests], 2 * [{"path": "src", "recursive": "0"}])
+
+
+class Tools(WithStub):
+    def test_definitions_and_calls(self):
+        result = {"success": False, "userFeedback": "no", "previewRefreshNeeded": False}
+        sandbox = self.sandbox({"GET /v1/tools": {"format": "openai", "tools": [{"name": "glob"}]}, "POST /v1/tools/glob": result})
+        self.assertEqual(sandbox.tools("openai"), [{"name": "glob"}])
+        self.assertEqual(sandbox.tools.call("glob", {"pattern": "*"}, {"userId": "u"}), result)
+        self.assertEqual(self.stub.requests[0][1], {"format": "openai"})
+        self.assertEqual(self.stub.requests[1][3], b'{"sandboxId":"s1","context":{"userId":"u"},"args":{"pattern":"*"}}')
+
+    def test_a_stream_has_progress_and_the_result_and_one_that_breaks_off_is_an_error(self):
+        progress = {"type": "tool_progress", "toolCallId": "c1", "toolName": "glob", "status": "running", "progress": None, "message": "9 files so far"}
+        result = {"type": "tool_result", "toolCallId": "c1", "toolName": "glob", "result": {"success": True}}
+        rounds = [[progress, result], [progress, {"type": "error", "code": "bridge_failed", "detail": "gone"}], [progress]]
+        sandbox = self.sandbox({"POST /v1/tools/glob": lambda exchange: exchange.send_events(*rounds.pop(0))})
+        self.assertEqual(list(sandbox.tools.stream("glob", {"pattern": "*"}, {"toolCallId": "c1"})), [progress, result])
+        self.assertEqual(self.stub.requests[0][3], b'{"sandboxId":"s1","context":{"toolCallId":"c1"},"args":{"pattern":"*"}}')
+        for code in ("bridge_failed", "connection_lost"):
+            with self.assertRaises(AtollError) as seen:
+                list(sandbox.tools.stream("glob", {"pattern": "*"}))
+            self.assertEqual(seen.exception.code, code)
+
+
+def shell(exchange):
+    """A process that echoes its input in capitals; its first connection breaks after 3 bytes of output."""
+    exchange.upgrade()
+    after = int(exchange.query["after"])
+    exchange.send_frame(1, {"type": "started", "pid": 7, "after": after, "pty": True})
+    if after == 0:
+        exchange.send_frame(2, b"\x01abc")
+        return
+    exchange.send_frame(9, b"are you there")
+    assert exchange.receive_frame() == (10, b"are you there")
+    # A message in parts, with a ping between them.
+    exchange.send_frame(2, b"\x01d", 0)
+    exchange.send_frame(9, b"")
+    exchange.send_frame(0, b"ef")
+    assert exchange.receive_frame() == (10, b"")
+    exchange.send_frame(1, {"type": "dropped", "bytes": 10})
+    opcode, payload = exchange.receive_frame()
+    exchange.send_frame(2, b"\x02" + payload[1:].upper() + str(opcode).encode())
+    for _ in range(3):
+        exchange.server.frames.append(exchange.receive_frame())
+    exchange.send_frame(1, {"type": "exit", "exitCode": 0})
+    exchange.send_frame(8, b"\x03\xe8")
+    exchange.receive_frame()
+
+
+PROCESS = {"processId": "p1", "pid": 7}
+PROCESS_ANSWERS = {
+    f"POST {BASE}/processes": PROCESS,
+    f"GET {BASE}/processes": {"processes": [PROCESS]},
+    f"GET {BASE}/processes/p1": PROCESS,
+    f"POST {BASE}/processes/p1/signal": {},
+    f"POST {BASE}/processes/p1/stdin": {"bytes": 2},
+    f"POST {BASE}/processes/p1/resize": {},
+    f"GET {BASE}/processes/p1/ws": shell,
+}
+SEEN = [("started", b""), ("stdout", b"abc"), ("started", b""), ("stdout", b"def"), ("dropped", b""), ("stderr", b"HI2"), ("exit", b"")]
+SENT = [(1, b'{"type": "resize", "cols": 10, "rows": 5}'), (1, b'{"type": "signal", "signal": "SIGINT"}'), (1, b'{"type": "eof"}')]
+
+
+class Processes(WithStub):
+    def test_processes_are_started_listed_and_fed(self):
+        processes = self.sandbox(PROCESS_ANSWERS).processes
+        self.assertEqual(processes.start("npm run dev", tag="dev", restart="generation")["processId"], "p1")
+        self.assertEqual((processes.list(), processes.get("p1")), ([PROCESS], PROCESS))
+        processes.signal("p1", "SIGTERM")
+        self.assertEqual(processes.stdin("p1", b"\xff\n"), {"bytes": 2})
+        processes.resize("p1", 100, 30)
+        bodies = [request[3] for request in self.stub.requests]
+        self.assertEqual(bodies[0], b'{"command":"npm run dev","tag":"dev","restart":"generation"}')
+        self.assertEqual(bodies[3:], [b'{"signal":"SIGTERM"}', b"\xff\n", b'{"cols":100,"rows":30}'])
+
+    def test_a_terminal_goes_on_at_the_byte_where_its_connection_broke(self):
+        sandbox = self.sandbox(PROCESS_ANSWERS)
+        self.stub._server.frames = []
+        seen = []
+        with sandbox.terminal(80, 24) as terminal:
+            for frame in terminal:
+                seen.append((frame.type, frame.data))
+                if frame.type == "dropped":
+                    terminal.write("hi")
+                elif frame.type == "stderr":
+                    terminal.resize(10, 5)
+                    terminal.signal("SIGINT")
+                    terminal.end_input()
+        self.assertEqual(seen, SEEN)
+        self.assertEqual((terminal.process_id, terminal.offset, terminal.exit["exitCode"]), ("p1", 19, 0))
+        self.assertEqual(self.stub._server.frames, SENT)
+        self.assertEqual(self.stub.requests[0][3], b'{"argv":["bash","-i"],"pty":{"cols":80,"rows":24}}')
+        self.assertEqual([request[1] for request in self.stub.requests[1:]], [{"after": "0"}, {"after": "3"}])
+
+    def test_the_asynchronous_client_has_terminals_too(self):
+        async def body(sandbox):
+            self.stub._server.frames = []
+            seen = []
+            async with await sandbox.terminal(80, 24) as terminal:
+                async for frame in terminal:
+                    seen.append((frame.type, frame.data))
+                    if frame.type == "dropped":
+                        await terminal.write(b"hi")
+                    elif frame.type == "stderr":
+                        await terminal.resize(10, 5)
+                        await terminal.signal("SIGINT")
+                        await terminal.end_input()
+            return seen
+
+        self.assertEqual(self.run_async(PROCESS_ANSWERS, body), SEEN)
+
+    def test_a_process_that_is_not_there_is_an_error_of_attach(self):
+        with self.assertRaises(AtollError) as refused:
+            self.sandbox({}).processes.attach("p1")
+        self.assertEqual(refused.exception.code, "not_found")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,544 @@
+// The examples of the OpenAPI document are what the real server says: each operation is performed, and what
+// it gives is compared with http/api/examples.json, which the document is made with.
+//
+// After a change that is meant: ATOLL_RECORD_EXAMPLES=1 build/release/bin/integration_tests "The examples*",
+// then build again and read the difference.
+#include <catch2/catch_test_macros.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+
+#include "tests/integration/example_recorder.hpp"
+#include "tests/integration/route_walk.hpp"
+#include "tests/support/websocket_client.hpp"
+
+using namespace atl::test;
+
+namespace {
+
+constexpr const char* k_file = ATOLL_SOURCE_DIR "/http/api/examples.json";
+constexpr const char* k_remedy =
+    "If this is meant, record the examples again: ATOLL_RECORD_EXAMPLES=1 "
+    "build/release/bin/integration_tests \"The examples*\"; an operation that is new is performed in "
+    "tests/integration/examples_test.cpp.";
+
+// Problems that no request brings about at will: the document has them as the server writes them.
+const std::set<std::string> k_not_at_will = {
+    "request_timeout",   "conversation_starting", "seq_expired",   "sandbox_failed",
+    "sandbox_gone",      "storage_failed",        "shutting_down", "bridge_failed",
+    "deadline_exceeded", "host_unsupported",      "internal",      "not_a_file",
+    "permission_denied", "file_changed",          "disk_full",
+};
+
+OrderedJson document_of(const ServerProcess& server) {
+    return OrderedJson::parse(HttpClient(server.address()).request("GET", "/openapi.json").body);
+}
+
+std::string id_of(const HttpResponse& response) {
+    const Json body = Json::parse(response.body);
+    if (!body.contains("id"))
+        throw std::runtime_error("no id: " + response.body);
+    return body["id"];
+}
+
+/// Performs every operation of one server.
+class Walk {
+  public:
+    Walk() : recorder(document_of(server)) {}
+
+    void perform() {
+        conversations();
+        server_itself();
+        turns();
+        socket();
+        states();
+        sandboxes();
+    }
+
+    ServerProcess server;
+    ApiClient api{server};
+    ExampleRecorder recorder;
+
+  private:
+    HttpResponse call(const std::string& operation, const OrderedJson& parameters = OrderedJson::object(),
+                      const OrderedJson& body = nullptr, const HeaderList& headers = {}) {
+        HttpClient client = api.connect();
+        return recorder.call(client, operation, parameters, body, headers);
+    }
+
+    void conversations() {
+        id = id_of(call("createConversation", {{"Idempotency-Key", "order-1877"}},
+                        {{"agent", "shell"},
+                         {"title", "Sales of May"},
+                         {"userId", "alice"},
+                         {"metadata", {{"project", "sales"}}},
+                         {"env", {{"REPORT_YEAR", "2026"}}},
+                         {"limits", {{"memoryMb", 512}, {"maxProcesses", 32}}},
+                         {"network", "none"},
+                         {"idleSeconds", 900},
+                         {"ttlSeconds", 86400}}));
+        one = {{"id", id}};
+        call("getConversation", one);
+        call("listConversations", {{"userId", "alice"}, {"status", "active"}, {"limit", 10}});
+        call("patchConversation", one,
+             {{"title", "Sales of June"},
+              {"metadata", {{"project", nullptr}, {"month", 6}}},
+              {"limits", {{"diskMb", 2048}}},
+              {"preview", {{"access", "private"}, {"ports", {5173, 8000}}}}});
+    }
+
+    void turns() {
+        const OrderedJson named{{"id", id}, {"Idempotency-Key", "question-1"}};
+        call("postMessage", named, {{"content", "echo hello"}}, {{"Accept", "text/event-stream"}});
+        call("postMessage", named, {{"content", "echo hello"}});
+        HttpClient follower = api.connect();
+        recorder.follow(follower, "getEvents", {{"id", id}, {"named", 1}, {"Last-Event-ID", "2"}}, "done");
+        call("getEvents", {{"id", id}, {"after", 0}, {"limit", 100}});
+        call("getTranscript", {{"id", id}, {"format", "jsonl"}});
+        call("getTranscript", {{"id", id}, {"format", "markdown"}});
+        call("createStreamToken", one, {{"scope", "chat"}, {"ttlSeconds", 300}});
+    }
+
+    void socket() {
+        const OrderedJson parameters{{"id", id}, {"after", 6}};
+        WebSocketClient client(api.connect(), recorder.target("openWebSocket", parameters));
+        const OrderedJson frame{{"type", "message"},
+                                {"content", "echo working; sleep 60"},
+                                {"id", "m1"},
+                                {"idempotencyKey", "question-2"}};
+        client.send_text(frame.dump());
+        // Only a turn that has begun is interrupted in the same way each time.
+        OrderedJson answer;
+        for (bool begun = false; !begun || answer.is_null();) {
+            const OrderedJson got = OrderedJson::parse(client.next_text());
+            begun = begun || got["type"] == "text_delta";
+            if (got["type"] == "accepted")
+                answer = got;
+        }
+        recorder.keep_parameters("openWebSocket", parameters);
+        recorder.keep("openWebSocket", 101, "application/json", {{"client", frame}, {"server", answer}});
+    }
+
+    /// From the open turn of the WebSocket on.
+    void states() {
+        HttpClient client = api.connect();
+        problem("turn_in_progress",
+                client.request("POST", "/v1/conversations/" + id + "/messages", R"({"content":"ls"})"));
+        call("interruptTurn", one);
+        await_turn_end();
+        problem("no_turn", client.request("POST", "/v1/conversations/" + id + "/interrupt"));
+        call("pauseConversation", one, {{"mode", "cold"}});
+        call("resumeConversation", one);
+    }
+
+    void await_turn_end() {
+        HttpClient client = api.connect();
+        client.open_stream("GET", "/v1/conversations/" + id + "/events?after=7", "",
+                           {{"Accept", "text/event-stream"}});
+        read_until(client, "done");
+    }
+
+    void sandboxes() {
+        const std::string own =
+            Json::parse(api.connect().request("GET", "/v1/conversations/" + id).body)["sandboxId"];
+        call("getSandboxMetrics", {{"id", own}});
+        call("createSandboxToken", {{"id", own}}, {{"scope", "preview"}, {"ttlSeconds", 300}});
+        call("getSandboxLogs", {{"id", own}, {"after", 0}, {"stream", "system"}});
+        files(own);
+        tools(own);
+        kept_processes(own);
+        problem("sandbox_in_use", api.connect().request("DELETE", "/v1/sandboxes/" + own));
+        call("deleteConversation", one);
+        const std::string sandbox =
+            id_of(call("createSandbox", {},
+                       {{"userId", "alice"}, {"limits", {{"memoryMb", 512}}}, {"ttlSeconds", 3600}}));
+        call("getSandbox", {{"id", sandbox}});
+        call("listSandboxes", {{"userId", "alice"}, {"limit", 10}});
+        programs(sandbox);
+        processes(sandbox);
+        call("deleteSandbox", {{"id", sandbox}});
+        (void)api.create({{"userId", "alice"}});
+        call("deleteConversationsOfUser", {{"userId", "alice"}});
+    }
+
+    void programs(const std::string& sandbox) {
+        const OrderedJson sort{{"command", "sort"}, {"stdin", "b\na\n"}, {"timeoutMs", 5000}};
+        call("exec", {{"id", sandbox}}, sort);
+        call("exec", {{"id", sandbox}, {"named", 1}}, sort, {{"Accept", "text/event-stream"}});
+        const std::string full =
+            api.call(201, "POST", "/v1/sandboxes", R"({"limits":{"maxProcesses":16}})")["id"];
+        const std::string path = "/v1/sandboxes/" + full + "/exec";
+        HttpClient bomb = api.connect();
+        bomb.open_stream("POST", path, R"({"command":"while :; do sleep 60 & done"})",
+                         {{"Accept", "text/event-stream"}});
+        (void)bomb.next_event();  // bash cannot fork
+        problem("too_many_processes", api.connect().request("POST", path, R"({"argv":["true"]})"));
+    }
+
+    void files(const std::string& sandbox) {
+        const OrderedJson plan{{"id", sandbox}, {"path", "notes/plan.md"}};
+        put_file(plan, "# Plan of May\n");
+        put_file(plan, "# Plan of June\n");
+        call("getFile", plan);
+        call("getFile", {{"id", sandbox}, {"path", "notes/plan.md"}, {"stat", "1"}});
+        HttpClient client = api.connect();
+        const std::string target = recorder.target("getFile", plan);
+        for (const auto& [name, value] : {std::pair("Range", "bytes=2-5"), {"Range", "bytes=100-"}}) {
+            const auto part = client.request("GET", target, "", {{name, value}});
+            recorder.keep("getFile", part.status, part.header("content-type"), part.body);
+        }
+        const auto same = client.request("GET", target, "", {{"If-None-Match", "*"}});
+        recorder.keep("getFile", same.status, same.header("content-type"), same.body);
+        call("changeFile", {{"id", sandbox}, {"path", "notes/plan.md"}},
+             {{"op", "copy"}, {"to", "notes/plan-2.md"}});
+        call("changeFile", {{"id", sandbox}, {"path", "notes/plan-2.md"}},
+             {{"op", "move"}, {"to", "notes/old/plan.md"}});
+        const std::string here = "/v1/sandboxes/" + sandbox;
+        file_problems(client, here + "/files/");
+        const auto archive = client.request("GET", here + "/archive?path=notes");
+        recorder.keep_parameters("getArchive", {{"id", sandbox}, {"path", "notes"}});
+        recorder.keep("getArchive", archive.status, "", "");
+        const auto unpacked = client.request("PUT", here + "/archive?path=notes-2", archive.body,
+                                             {{"Content-Type", "application/x-tar"}});
+        recorder.keep_parameters("putArchive", {{"id", sandbox}, {"path", "notes-2"}});
+        recorder.keep("putArchive", unpacked.status, unpacked.header("content-type"),
+                      OrderedJson::parse(unpacked.body));
+        problem("invalid_archive", client.request("PUT", here + "/archive", std::string(512, 'x')));
+        watch(sandbox);
+        call("deleteFile", {{"id", sandbox}, {"path", "notes"}, {"recursive", "1"}});
+    }
+
+    void watch(const std::string& sandbox) {
+        const OrderedJson notes{{"id", sandbox}, {"path", "notes"}, {"named", 1}};
+        HttpClient follower = api.connect();
+        recorder.follow(follower, "watchFiles", notes, "changes", [&](const std::string& event) {
+            if (event == "started")
+                api.connect().request("POST", "/v1/sandboxes/" + sandbox + "/files/notes/new",
+                                      R"({"op":"mkdir"})", {{"Content-Type", "application/json"}});
+        });
+    }
+
+    void put_file(const OrderedJson& parameters, const std::string& text) {
+        HttpClient client = api.connect();
+        const auto made = client.request("PUT", recorder.target("putFile", parameters), text,
+                                         {{"Content-Type", "text/markdown"}});
+        recorder.keep_parameters("putFile", parameters);
+        recorder.keep("putFile", made.status, made.header("content-type"), OrderedJson::parse(made.body));
+    }
+
+    void file_problems(HttpClient& client, const std::string& files) {
+        const auto post = [&](const std::string& path, const char* body) {
+            return client.request("POST", files + path, body);
+        };
+        problem("file_not_found", client.request("GET", files + "nothing"));
+        problem("is_directory", client.request("GET", files + "notes"));
+        problem("not_a_directory", client.request("GET", files + "notes/plan.md?list=1"));
+        problem("outside_workspace", client.request("GET", files + "../etc/passwd"));
+        problem("invalid_path", client.request("GET", files + std::string(256, 'n')));
+        problem("file_exists", post("notes", R"({"op":"mkdir"})"));
+        problem("directory_not_empty", client.request("DELETE", files + "notes"));
+        problem("precondition_failed",
+                client.request("PUT", files + "notes/plan.md", "x", {{"If-None-Match", "*"}}));
+    }
+
+    void tools(const std::string& sandbox) {
+        call("listTools", {{"format", "json-schema"}});
+        const OrderedJson context{{"toolCallId", "call_1"}, {"userId", "alice"}};
+        call("callTool", {{"name", "read_file"}},
+             {{"sandboxId", sandbox},
+              {"args", {{"absolute_path", "/workspace/sales.csv"}}},
+              {"context", context}});
+        call("callTool", {{"name", "write_file"}},
+             {{"sandboxId", sandbox},
+              {"args", {{"file_path", "/workspace/sales.csv"}, {"content", "month,sum\nMay,1877\n"}}},
+              {"context", context}},
+             {{"Accept", "text/event-stream"}});
+    }
+
+    void processes(const std::string& sandbox) {
+        const std::string process = OrderedJson::parse(call("startProcess", {{"id", sandbox}},
+                                                            {{"argv", {"bash", "-i"}},
+                                                             {"tag", "shell"},
+                                                             {"env", {{"PS1", "$ "}}},
+                                                             {"pty", {{"cols", 80}, {"rows", 24}}}})
+                                                           .body)["processId"];
+        const OrderedJson which{{"id", sandbox}, {"processId", process}};
+        call("getProcess", which);
+        call("listProcesses", {{"id", sandbox}, {"tag", "shell"}});
+        call("resizeProcess", which, {{"cols", 132}, {"rows", 50}});
+        call("signalProcess", which, {{"signal", "SIGWINCH"}});
+        OrderedJson input = which;
+        input["eof"] = "0";
+        const HttpResponse written =
+            api.connect().request("POST", recorder.target("writeToProcess", input), "clear\n");
+        recorder.keep_parameters("writeToProcess", input);
+        recorder.keep("writeToProcess", 200, "application/json", OrderedJson::parse(written.body));
+        process_socket(which);
+        const HttpResponse ended =
+            api.connect().request("POST", "/v1/sandboxes/" + sandbox + "/processes/" + process + "/signal",
+                                  R"({"signal":"SIGTERM"})");
+        problem("process_ended", ended);
+    }
+
+    void kept_processes(const std::string& sandbox) {
+        const std::string path = "/v1/sandboxes/" + sandbox + "/processes";
+        const std::string form = R"({"argv":["sleep","1000"],"restart":"generation"})";
+        for (int i = 0; i < 8; ++i)
+            (void)api.call(201, "POST", path, form);
+        problem("too_many_kept_processes", api.connect().request("POST", path, form));
+    }
+
+    void process_socket(const OrderedJson& which) {
+        OrderedJson parameters = which;
+        parameters["after"] = 0;
+        WebSocketClient client(api.connect(), recorder.target("openProcess", parameters));
+        const OrderedJson started = OrderedJson::parse(client.next_text());
+        const OrderedJson frame{{"type", "signal"}, {"signal", "SIGKILL"}};
+        client.send_text(frame.dump());
+        client.await_close();
+        recorder.keep_parameters("openProcess", parameters);
+        recorder.keep("openProcess", 101, "application/json", {{"client", frame}, {"server", started}});
+    }
+
+    void server_itself() {
+        for (const char* operation : {"getHealth", "getReadiness", "getSystem"})
+            call(operation);
+        const auto described = OrderedJson::parse(api.connect().request("GET", "/openapi.json").body);
+        OrderedJson head{{"openapi", described["openapi"]}, {"info", described["info"]}};
+        head["info"].erase("description");
+        recorder.keep("getOpenApi", 200, "application/json", head);
+        metrics();
+        cut_call("getConsole", {});
+        for (const char* file : {"app.mjs", "console.css", "icon.svg", "index.html"})
+            cut_call("getConsoleFile", {{"file", file}});
+    }
+
+    /// One of many.
+    void metrics() {
+        const auto response = api.connect().request("GET", "/metrics");
+        std::istringstream lines(response.body);
+        std::string kept;
+        for (std::string line; std::getline(lines, line);)
+            if (line.find("atoll_conversations_counted") != std::string::npos)
+                kept += line + '\n';
+        recorder.keep("getMetrics", response.status, response.header("content-type"), kept);
+    }
+
+    /// Of a long file the first line.
+    void cut_call(const std::string& operation, const OrderedJson& parameters) {
+        const auto response = api.connect().request("GET", recorder.target(operation, parameters));
+        recorder.keep_parameters(operation, parameters);
+        recorder.keep(operation, response.status, response.header("content-type"),
+                      response.body.substr(0, response.body.find('\n') + 1));
+    }
+
+    void problem(const std::string& code, const HttpResponse& response) { recorder.problem(code, response); }
+
+    std::string id;
+    OrderedJson one;
+};
+
+/// Requests that are wrong, each in its way.
+class WrongRequests {
+  public:
+    explicit WrongRequests(ExampleRecorder& recorder) : recorder_(recorder) {}
+
+    void perform() {
+        bodies();
+        heads();
+        rights();
+        tokens();
+        places();
+    }
+
+  private:
+    static ServerOptions options(const TempDir& folder) {
+        const Json agents{{"agents", {{{"name", "missing"}, {"argv", {"/no/such/program"}}}}}};
+        std::ofstream(folder.path() / "agents.json") << agents.dump();
+        ServerOptions made;
+        made.arguments = {"--agents-file",
+                          (folder.path() / "agents.json").string(),
+                          "--max-conversations",
+                          "4",
+                          "--max-conversations-per-user",
+                          "2",
+                          "--max-streams-per-conversation",
+                          "1"};
+        return made;
+    }
+
+    void expect(const std::string& code, const std::string& method, const std::string& target,
+                const std::string& body = "", const HeaderList& headers = {}) {
+        recorder_.problem(code, api_.connect().request(method, target, body, headers));
+    }
+
+    void bodies() {
+        const std::string all = "/v1/conversations";
+        expect("invalid_json", "POST", all, R"({"agent":)");
+        expect("invalid_utf8", "POST", all, "{\"title\":\"\xff\"}");
+        expect("invalid_field", "POST", all, R"({"limits":{"memoryMb":"512"}})");
+        expect("unknown_field", "POST", all, R"({"limits":{"memory":512}})");
+        expect("unknown_agent", "POST", all, R"({"agent":"nobody"})");
+        expect("invalid_env", "POST", all, R"({"env":{"LD_PRELOAD":"/workspace/x.so"}})");
+        expect("network_not_allowed", "POST", all, R"({"network":"host"})");
+        expect("limit_not_allowed", "POST", all, R"({"limits":{"maxSockets":10000}})");
+        expect("agent_failed", "POST", all, R"({"agent":"missing"})");
+        expect("unsupported_media_type", "POST", all, "agent: echo", {{"Content-Type", "application/yaml"}});
+        expect("body_too_large", "POST", all, '"' + std::string(1024 * 1024, 'x') + '"');
+    }
+
+    void heads() {
+        const std::string all = "/v1/conversations";
+        expect("invalid_request", "POST", all, "{}", {{"Idempotency-Key", "two words"}});
+        expect("method_not_allowed", "PUT", all);
+        expect("not_found", "GET", "/v1/conversations/" + std::string(20, 'a'));
+        expect("header_too_large", "GET", all, "", {{"Cookie", std::string(20'000, 'c')}});
+        expect("target_too_long", "GET", all + "?cursor=" + std::string(20'000, 'c'));
+        expect("origin_not_allowed", "POST", all, "{}", {{"Origin", "https://other.example"}});
+        HttpClient stranger(server_.address());
+        stranger.send_raw("GET /v1/system HTTP/1.1\r\nHost: other.example\r\n\r\n");
+        recorder_.problem("host_not_allowed", stranger.read_response());
+    }
+
+    void rights() {
+        HttpClient nobody(server_.address());
+        recorder_.problem("unauthorized", nobody.request("GET", "/v1/system"));
+        HttpClient alice = client_with(server_, add_key(server_, {"laptop", "--user-id", "alice"}).secret);
+        recorder_.problem("key_restricted", alice.request("GET", "/metrics"));
+        recorder_.problem("user_not_allowed",
+                          alice.request("POST", "/v1/conversations", R"({"userId":"bob"})"));
+    }
+
+    void tokens() {
+        const std::string path =
+            "/v1/conversations/" + api_.create({{"agent", "echo"}})["id"].get<std::string>();
+        expect("upgrade_required", "GET", path + "/ws");
+        const std::string token = api_.call(201, "POST", path + "/tokens", R"({"ttlSeconds":1})")["token"];
+        HttpClient page(server_.address());
+        const std::string events = path + "/events?token=" + token;
+        HttpClient holder(server_.address());
+        REQUIRE(holder.open_stream("GET", events, "", {{"Accept", "text/event-stream"}}).status == 200);
+        // The server's own key counts for no conversation's streams.
+        const std::string other = api_.call(201, "POST", path + "/tokens")["token"];
+        recorder_.problem("too_many_streams", page.request("GET", path + "/events?token=" + other, "",
+                                                           {{"Accept", "text/event-stream"}}));
+        while (holder.next_event()) {
+        }  // the server ends it when the token expires
+        recorder_.problem("token_expired", page.request("GET", events));
+    }
+
+    void places() {
+        const auto create = [&](const std::string& body, const HeaderList& headers = {}) {
+            return api_.connect().request("POST", "/v1/conversations", body, headers);
+        };
+        const HeaderList key{{"Idempotency-Key", "order-1877"}};
+        const auto first = create(R"({"agent":"echo","userId":"carol","ttlSeconds":1})", key);
+        REQUIRE(first.status == 201);
+        recorder_.problem("idempotency_key_reused", create(R"({"agent":"echo","userId":"dave"})", key));
+        REQUIRE(create(R"({"agent":"echo","userId":"carol"})").status == 201);
+        const std::string id = Json::parse(first.body)["id"];
+        api_.await_status(id, "ended");
+        expect("conversation_ended", "POST", "/v1/conversations/" + id + "/messages", R"({"content":"ls"})");
+        REQUIRE(create(R"({"agent":"echo","userId":"carol"})").status == 201);
+        recorder_.problem("too_many_conversations", create(R"({"agent":"echo","userId":"carol"})"));
+        REQUIRE(create(R"({"agent":"echo"})").status == 201);
+        recorder_.problem("capacity", create(R"({"agent":"echo"})"));
+    }
+
+    ExampleRecorder& recorder_;
+    TempDir folder_;
+    ServerProcess server_{options(folder_)};
+    ApiClient api_{server_};
+};
+
+void hit_client_limits(ExampleRecorder& recorder) {
+    ServerOptions options;
+    options.arguments = {"--limit-loopback", "--max-connections-per-address", "1",
+                         "--failed-logins-per-minute", "1"};
+    const ServerProcess server(options);
+    HttpClient first(server.address(), {{"X-API-Key", "wrong"}});
+    REQUIRE(first.request("GET", "/v1/system").status == 401);
+    recorder.problem("too_many_requests", first.request("GET", "/v1/system"));
+    first.connect();
+    HttpClient second(server.address());
+    second.connect();
+    recorder.problem("too_many_connections", second.read_response());
+}
+
+/// Where `now` differs from the file.
+void compare(const OrderedJson& stored, const OrderedJson& now, const std::string& what) {
+    for (const auto& [name, example] : now.items()) {
+        INFO(what << ' ' << name);
+        INFO(k_remedy);
+        if (!stored.contains(name))
+            FAIL_CHECK("has no example");
+        else
+            CHECK(stored[name].dump(1) == example.dump(1));
+    }
+    for (const auto& [name, example] : stored.items())
+        if (!now.contains(name))
+            FAIL_CHECK(what << ' ' << name << " has an example and is gone. " << k_remedy);
+}
+
+/// Every operation, every request with a body, and every response with one (but for problems).
+void check_complete(const OrderedJson& document, const OrderedJson& recorded) {
+    for (const auto& [path, item] : document["paths"].items()) {
+        for (const auto& [method, operation] : item.items()) {
+            const std::string name = operation["operationId"];
+            INFO(name);
+            INFO(k_remedy);
+            if (!recorded.contains(name)) {
+                FAIL_CHECK("the test performs no such operation");
+                continue;
+            }
+            // Bytes have no schema, and no example.
+            if (operation.contains("requestBody") &&
+                operation["requestBody"]["content"].contains("application/json"))
+                CHECK(recorded[name].contains("request"));
+            for (const auto& [status, response] : operation["responses"].items()) {
+                if (!response.contains("content") || status == "default" || status >= "400")
+                    continue;
+                for (const auto& [type, media] : response["content"].items()) {
+                    if (!media.contains("schema"))
+                        continue;
+                    INFO(status << ' ' << type);
+                    const OrderedJson responses = recorded[name].value("responses", OrderedJson::object());
+                    CHECK((responses.contains(status) && responses[status].contains(type)));
+                }
+            }
+        }
+    }
+}
+
+}  // namespace
+
+TEST_CASE("The examples of the OpenAPI document are what the server says") {
+    Walk walk;
+    const OrderedJson document = document_of(walk.server);
+    walk.perform();
+    WrongRequests(walk.recorder).perform();
+    hit_client_limits(walk.recorder);
+    const OrderedJson& now = walk.recorder.examples();
+    check_complete(document, now["operations"]);
+    std::set<std::string> told;
+    for (const auto& [code, example] : document["components"]["examples"].items())
+        told.insert(code);
+    std::set<std::string> met = k_not_at_will;
+    for (const auto& [code, example] : now["problems"].items())
+        met.insert(code);
+    for (const std::string& code : told) {
+        INFO("a request that gets it belongs into tests/integration/examples_test.cpp");
+        CHECK((met.contains(code) ? "" : code) == "");
+    }
+    if (std::getenv("ATOLL_RECORD_EXAMPLES") != nullptr) {
+        std::ofstream(k_file) << now.dump(1) << '\n';
+        return;
+    }
+    const OrderedJson stored = OrderedJson::parse(std::ifstream(k_file));
+    compare(stored["operations"], now["operations"], "operation");
+    compare(stored["problems"], now["problems"], "problem");
+    // The server was built with this file.
+    for (const auto& [code, example] : stored["problems"].items())
+        if (told.contains(code))
+            CHECK(document["components"]["examples"][code]["value"] == example);
+}

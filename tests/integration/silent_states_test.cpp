@@ -1,0 +1,269 @@
+// States that would otherwise be silent: limits that do not hold, a configuration that is not what was meant,
+// a sandbox full of what a turn left running, a key that is wrong.
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <ctime>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "tests/support/api_client.hpp"
+
+using namespace atl::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::size_t count_of(const std::string& text, const std::string& what) {
+    std::size_t count = 0;
+    for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1))
+        ++count;
+    return count;
+}
+
+ServerOptions of(Privilege privilege) {
+    ServerOptions options;
+    options.privilege = privilege;
+    return options;
+}
+
+// Every process of it tries to fork, forever: it fills each place that becomes free.
+const char* const k_bomb = "while (1) { fork; select(undef, undef, undef, 0.001) }";
+
+/// Leaves the sandbox full of processes, none of which is the turn's own any more.
+std::string bombing_message() {
+    return "perl -e 'unless (fork) { " + std::string(k_bomb) +
+           " } select(undef, undef, undef, 1); print \"left\\n\"'";
+}
+
+std::string seconds_in_utc(std::chrono::system_clock::time_point at) {
+    const std::time_t seconds = std::chrono::system_clock::to_time_t(at);
+    std::tm utc{};
+    ::gmtime_r(&seconds, &utc);
+    std::array<char, 32> text{};
+    std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &utc);
+    return text.data();
+}
+
+}  // namespace
+
+TEST_CASE("A server that limits neither memory nor processors says so in one block, with cause and cure") {
+    if (!is_root())
+        SKIP("needs root to start a server as another user");
+    const ServerProcess server(of(Privilege::rootless));
+    const std::string log = server.log();
+    INFO(log);
+    ApiClient api(server);
+    const Json gaps = api.call(200, "GET", "/v1/system")["notEnforced"];
+    if (!gaps.contains("memory"))
+        SKIP("a server of an ordinary user limits memory on this host");
+    CHECK(count_of(log, "WARNING") == 1);
+    CHECK(log.find("limits neither memory nor processor time") != std::string::npos);
+    CHECK(log.find("Cause:") != std::string::npos);
+    CHECK(log.find(gaps["memory"].get<std::string>()) != std::string::npos);
+    CHECK(log.find("Delegate=yes") != std::string::npos);
+    CHECK(log.find("--require memory,cpu") != std::string::npos);
+}
+
+TEST_CASE("A server whose limits hold starts without an alarming line") {
+    ServerOptions options;
+    // More might be bounded by the descriptors of this process, which a warning tells.
+    options.arguments = {"--max-sandboxes", "100"};
+    const ServerProcess server(options);
+    ApiClient api(server);
+    const Json gaps = api.call(200, "GET", "/v1/system")["notEnforced"];
+    if (gaps.contains("memory") || gaps.contains("cpu"))
+        SKIP("no cgroup on this host with which this user can limit memory and processors");
+    INFO(server.log());
+    CHECK(server.log().find("WARNING") == std::string::npos);
+    CHECK(server.log().find(" warning ") == std::string::npos);
+    CHECK(server.log().find(" error ") == std::string::npos);
+}
+
+TEST_CASE("A configuration file with a key that no flag has refuses the start and names the nearest") {
+    const TempDir dir;
+    const std::string file = (dir.path() / "atoll.toml").string();
+    std::ofstream(file) << "# limits\nmax-sandboxs = 5\nlog-level = \"debug\"\nfrobnicate = 1\n";
+    const std::vector<std::string> start{
+        "--data-dir", (dir.path() / "data").string(), "--listen", "127.0.0.1:0", "--config", file};
+    const RunResult refused = run_server(start);
+    INFO(refused.output);
+    CHECK(refused.status == 2);
+    CHECK(refused.output.find(file + ":2: there is no key `max-sandboxs`; did you mean `max-sandboxes`?") !=
+          std::string::npos);
+    CHECK(refused.output.find(file + ":4: there is no key `frobnicate`\n") != std::string::npos);
+    CHECK_FALSE(std::filesystem::exists(dir.path() / "data"));
+}
+
+TEST_CASE("--check-config tells whether a server would start with this configuration, and starts none") {
+    const TempDir dir;
+    const std::string file = (dir.path() / "atoll.toml").string();
+    const std::string data = (dir.path() / "data").string();
+    const auto check = [&](const std::string& text, const std::vector<std::string>& more = {}) {
+        std::ofstream(file) << text;
+        std::vector<std::string> arguments{"--check-config", "--config", file, "--data-dir", data};
+        arguments.insert(arguments.end(), more.begin(), more.end());
+        return run_server(arguments, {{"ATOLL_LISTN", "127.0.0.1:1"}, {"ATOLL_API_KEY", "k"}});
+    };
+    const RunResult good = check("max-sandboxes = 5\n");
+    INFO(good.output);
+    CHECK(good.status == 0);
+    CHECK(good.output.find("the configuration is good") != std::string::npos);
+    CHECK(good.output.find("ATOLL_LISTN; did you mean ATOLL_LISTEN?") != std::string::npos);
+    CHECK(good.output.find("API_KEY;") == std::string::npos);
+    CHECK_FALSE(std::filesystem::exists(data));
+    CHECK(check("max-sandboxs = 5\n").status == 2);
+    CHECK(check("max-sandboxes = 0\n").status == 2);
+    CHECK(check("", {"--default-agent", "nobody"}).status == 1);
+    std::ofstream(dir.path() / "bad.pem") << "no certificate";
+    const std::string bad = (dir.path() / "bad.pem").string();
+    CHECK(check("", {"--tls-cert", bad, "--tls-key", bad}).status == 1);
+}
+
+TEST_CASE("The log tells times in UTC, wherever the server runs") {
+    ServerOptions options;
+    options.environment = {{"TZ", "UTC-9"}};
+    const auto before = std::chrono::system_clock::now();
+    const ServerProcess server(options);
+    ApiClient(server).create();
+    const auto after = std::chrono::system_clock::now();
+    const std::string log = server.log();
+    INFO(log);
+    const std::regex line(R"(^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.\d{3}Z \S+ evt=)");
+    std::istringstream lines(log);
+    std::size_t count = 0;
+    for (std::string text; std::getline(lines, text);) {
+        if (text.find(" evt=") == std::string::npos)
+            continue;
+        std::smatch found;
+        INFO(text);
+        REQUIRE(std::regex_search(text, found, line));
+        CHECK(found[1].str() >= seconds_in_utc(before));
+        CHECK(found[1].str() <= seconds_in_utc(after));
+        ++count;
+    }
+    CHECK(count > 0);
+}
+
+TEST_CASE("What a turn leaves running does not keep the next one from starting", "[limits]") {
+    for (const Privilege privilege : {Privilege::as_started, Privilege::rootless}) {
+        if (privilege == Privilege::rootless && !is_root())
+            continue;
+        const ServerProcess server(of(privilege));
+        ApiClient api(server);
+        const Json made = api.create({{"limits", {{"maxProcesses", 24}}}});
+        INFO("processes are limited by " << made["enforcement"]["processes"]);
+        if (made["enforcement"]["processes"] == "none")
+            continue;
+        const std::string id = made["id"];
+        CHECK(api.message(id, bombing_message()).output == "left\n");
+        for (int round = 0; round < 3; ++round) {
+            INFO("round " << round);
+            // uname is a program of its own: it takes a second process.
+            const Turn next = api.message(id, "uname; echo hi");
+            INFO(next.output);
+            CHECK(next.errors.empty());
+            CHECK(next.exit_code == 0);
+            CHECK(next.output.ends_with("Linux\nhi\n"));
+            CHECK((next.output.find("processes that earlier commands had left running") !=
+                   std::string::npos) == (round == 0));
+        }
+        CHECK(api.get(id)["generation"] == 1);
+        CHECK(api.get(id)["status"] == "active");
+    }
+}
+
+TEST_CASE("A fork bomb is told by a warning, and the next message is answered", "[limits]") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const Json made = api.create();
+    const std::string mechanism = made["enforcement"]["processes"];
+    if (!mechanism.starts_with("cgroup"))
+        SKIP("no cgroup on this host with which this user can limit processes");
+    const std::string id = made["id"];
+    HttpClient client = api.connect();
+    client.open_stream("GET", "/v1/conversations/" + id + "/events", "", {{"Accept", "text/event-stream"}});
+    CHECK(api.message(id, ":(){ :|:& };:").errors.empty());
+    const Json warning = read_until(client, "resource_warning").back()["data"];
+    CHECK(warning["resource"] == "processes");
+    CHECK(warning["limit"] == 64);
+    CHECK(warning["used"] > 32);
+    CHECK(warning["used"] <= 64);
+    const Turn next = api.message(id, "uname; echo hi");
+    INFO(next.output);
+    CHECK(next.errors.empty());
+    CHECK(next.exit_code == 0);
+    CHECK(next.output.ends_with("Linux\nhi\n"));
+    CHECK(api.get(id)["generation"] == 1);
+}
+
+TEST_CASE("An agent and what it runs stay when leftovers are ended", "[limits]") {
+    const TempDir dir;
+    // It has a child of its own, leaves a bomb that is no child of it, and then says whether the child lives.
+    std::ofstream(dir.path() / "agent.sh")
+        << "sleep 1000 >/dev/null & child=$!\necho '{\"ev\":\"ready\"}'\n"
+           "while read -r line; do\n"
+           "  case $line in\n"
+           "  *bomb*) (setsid perl -e '"
+        << k_bomb
+        << "' >/dev/null 2>&1 &) ; text=left ;;\n"
+           "  *endLeftovers*) text=told ;;\n"
+           "  *shutdown*) exit 0 ;;\n"
+           "  *) kill -0 $child && text=alive ;;\n"
+           "  esac\n"
+           "  echo '{\"ev\":\"text_delta\",\"data\":{\"delta\":\"'$text'\"}}'\n"
+           "  echo '{\"ev\":\"done\"}'\n"
+           "done\n";
+    const Json agents = {
+        {"agents",
+         {Json{{"name", "mine"}, {"argv", {"/bin/bash", "/agent/agent.sh"}}, {"dir", dir.path().string()}}}}};
+    std::ofstream(dir.path() / "agents.json") << agents.dump();
+    ServerOptions options;
+    options.arguments = {"--agents-file", (dir.path() / "agents.json").string()};
+    const ServerProcess server(options);
+    ApiClient api(server);
+    const Json made = api.create({{"agent", "mine"}, {"limits", {{"maxProcesses", 24}}}});
+    const std::string mechanism = made["enforcement"]["processes"];
+    if (!mechanism.starts_with("cgroup"))
+        SKIP("no cgroup on this host with which this user can limit processes");
+    const std::string id = made["id"];
+    HttpClient client = api.connect();
+    client.open_stream("GET", "/v1/conversations/" + id + "/events", "", {{"Accept", "text/event-stream"}});
+    CHECK(api.message(id, "bomb").output == "left");
+    CHECK(read_until(client, "resource_warning").back()["data"]["resource"] == "processes");
+    const Turn next = api.message(id, "go on");
+    CHECK(next.errors.empty());
+    CHECK(next.output.find("had left running") != std::string::npos);
+    CHECK(next.output.ends_with("alive"));
+    CHECK(api.message(id, "go on").output == "alive");
+}
+
+TEST_CASE("A wrong key is told apart from none, and a refused site learns the flag that allows it") {
+    const ServerProcess server;
+    HttpClient client(server.address());
+    const auto ask = [&](const HeaderList& headers) {
+        return client.request("GET", "/v1/conversations", "", headers);
+    };
+    const auto detail = [](const HttpResponse& response) {
+        return Json::parse(response.body)["detail"].get<std::string>();
+    };
+    const auto none = ask({});
+    const auto wrong = ask({{"Authorization", "Bearer wrong"}});
+    CHECK(none.status == 401);
+    CHECK(wrong.status == 401);
+    CHECK(none.header("www-authenticate") == "Bearer realm=\"atoll\"");
+    CHECK(wrong.header("www-authenticate") == "Bearer realm=\"atoll\", error=\"invalid_token\"");
+    CHECK(detail(none).find("carries no key") != std::string::npos);
+    CHECK(detail(wrong).find("does not know") != std::string::npos);
+    const std::string bearer = "Bearer " + server.key();
+    const auto site = ask({{"Authorization", bearer}, {"Origin", "https://app.example"}});
+    CHECK(site.status == 403);
+    CHECK(detail(site).find("--allowed-origin https://app.example") != std::string::npos);
+    HttpClient rebound(server.address());
+    rebound.send_raw("GET /v1/conversations HTTP/1.1\r\nHost: atoll.example\r\nAuthorization: " + bearer +
+                     "\r\n\r\n");
+    const auto host = rebound.read_response();
+    CHECK(host.status == 421);
+    CHECK(detail(host).find("--allowed-host atoll.example") != std::string::npos);
+}

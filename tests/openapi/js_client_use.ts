@@ -1,0 +1,109 @@
+// A program with clients/js in TypeScript: it compiles in strict mode, runs, and each line that is wrong on purpose is an error.
+import { Atoll, AtollError, type AtollEvent, type ExecFrame } from '@atoll/client';
+
+declare const process: { env: Record<string, string | undefined> };
+
+const baseUrl = process.env.ATOLL_URL ?? '';
+const atoll = new Atoll({ baseUrl, apiKey: process.env.ATOLL_KEY ?? '' });
+
+function tell(event: AtollEvent): string {
+    switch (event.type) {
+        case 'turn_start':
+            return `asked ${JSON.stringify(event.data.content)}`;
+        case 'text_delta':
+            return event.data.delta.trim();
+        case 'turn_complete':
+            return `${event.data.result} ${event.data.exitCode ?? ''}`;
+        case 'done':
+            // @ts-expect-error
+            return event.data.delta;
+        default:
+            // @ts-expect-error
+            if (event.type === 'text_dleta') return '';
+            return event.type;
+    }
+}
+
+async function converse(): Promise<void> {
+    const tools = { readBeforeEdit: true };
+    const conversation = await atoll.conversations.create({ agent: 'shell', userId: 'alice', metadata: { ticket: 17 }, tools });
+    console.log(conversation.info?.tools.readBeforeEdit);
+    for await (const event of conversation.stream('echo hello')) console.log(tell(event));
+    const { turn, after } = await conversation.send('echo again', { idempotencyKey: 'again-1' });
+    // Node 22 has a WebSocket of its own.
+    const followed = conversation.follow({ after, transport: 'websocket', onStatus: (status) => console.log(status) });
+    for await (const event of followed) {
+        if (event.turn === turn && event.type === 'done') break;
+    }
+    console.log(followed.after > after);
+    for await (const one of atoll.conversations.list({ userId: 'alice', metadata: { ticket: 17 } })) console.log(one.info?.status);
+    // @ts-expect-error
+    conversation.info.status;
+    await conversation.delete({ signal: AbortSignal.timeout(10_000) });
+}
+
+/** Compiled only: another test has the routes. */
+export async function compiledOnly(id: string): Promise<void> {
+    const sandbox = atoll.sandbox(id);
+    const { stdout, stderrBytes, exitCode } = await sandbox.exec(['ls', '-l'], { cwd: 'src' });
+    console.log(stdout.length, stderrBytes.byteLength, exitCode === 0);
+    for await (const frame of sandbox.exec.stream('make')) console.log(textOf(frame));
+    for await (const entry of sandbox.files.list('src', { depth: 2 })) console.log(entry.path);
+    for await (const event of sandbox.files.watch({ path: 'src', recursive: false })) {
+        if (event.type === 'changes') console.log(event.changes.map(({ change, path, to }) => `${change} ${path} ${to ?? ''}`));
+        // @ts-expect-error
+        else if (event.type === 'changed') break;
+    }
+    await sandbox.files.write('a', await sandbox.files.readStream('b'), { mode: 0o644 });
+    const { processId } = await sandbox.processes.start('npm run dev', { pty: { cols: 80, rows: 24 }, restart: 'generation' });
+    const attached = sandbox.processes.attach(processId);
+    for await (const frame of attached) {
+        if (frame.type === 'stdout' || frame.type === 'stderr') console.log(frame.bytes.length);
+        else if (frame.type === 'exit') console.log(frame.exitCode);
+    }
+    const terminal = await sandbox.terminal({ cols: 80, rows: 24 });
+    const stop: () => void = terminal.onData((bytes) => console.log(bytes.length));
+    stop();
+    const result = await sandbox.tools.call('read_file', { absolute_path: '/workspace/a' }, { toolCallId: '1' });
+    console.log(result.userFeedback, await sandbox.tools('openai'));
+    for await (const frame of sandbox.tools.stream('glob', { pattern: '**' }))
+        console.log(frame.type === 'tool_progress' ? `${frame.status} ${frame.progress?.toFixed(2) ?? frame.message}` : frame.result.success);
+    const { token } = await sandbox.createToken({ scope: 'files', ttlSeconds: 60 });
+    console.log(token.length, (await sandbox.logs({ stream: 'system' })).entries[0]?.text);
+    const conversation = await atoll.conversations.create({ network: 'none', preview: { access: 'private', ports: [3000] } });
+    await conversation.update({ preview: { wake: false } });
+    console.log((await conversation.createToken({ scope: 'preview' })).url, conversation.info?.preview.ports[0]);
+    // @ts-expect-error
+    await conversation.update({ network: 'host' });
+    // @ts-expect-error
+    await atoll.sandboxes.create({ network: 'egress' });
+    // @ts-expect-error
+    await sandbox.createToken();
+    // @ts-expect-error
+    await sandbox.createToken({ scope: 'chat' });
+    // @ts-expect-error
+    await atoll.conversation(id).pause({ mode: 'tepid' });
+    // @ts-expect-error
+    await atoll.conversation(id).send(7);
+    // @ts-expect-error
+    await sandbox.tools('xml');
+    // @ts-expect-error
+    await sandbox.exec(7);
+    // @ts-expect-error
+    new Atoll({ baseUrl });
+    // @ts-expect-error
+    new Atoll({ baseUrl, apiKey: 'x', token: 'y' });
+    new Atoll({ baseUrl, getToken: async ({ conversationId }) => (await fetch(`/token/${conversationId}`)).json() });
+}
+
+function textOf(frame: ExecFrame): string {
+    return frame.type === 'exit' ? `exit ${frame.exitCode ?? frame.signal}` : frame.data;
+}
+
+await converse();
+try {
+    await atoll.conversations.create({ agent: 'nobody' });
+} catch (error) {
+    if (!(error instanceof AtollError)) throw error;
+    console.log(`refused: ${error.code} at ${error.pointer}`);
+}

@@ -1,0 +1,127 @@
+#include "bridge/runner/frames.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+
+using namespace atl::bridge::runner;
+
+namespace {
+
+std::string own(const std::string& rest) {
+    return R"({"run":"r","nonce":"n",)" + rest + "}";
+}
+std::string call(int id) {
+    return own(R"("type":"call","name":"t","args":[1],"id":)" + std::to_string(id));
+}
+
+HostMachine running(Limits limits = {}) {
+    HostMachine machine;
+    REQUIRE(std::holds_alternative<Ready>(machine.receive(R"({"type":"ready","engine":"e","version":"1"})")));
+    std::string out;
+    REQUIRE(machine.start(out, {"r", "n", "javascript", "return 1", {"t"}, limits}));
+    REQUIRE_FALSE(machine.start(out, {}));
+    return machine;
+}
+
+bool breaks(HostMachine machine, const std::string& frame) {
+    return std::holds_alternative<Violation>(machine.receive(frame));
+}
+
+}  // namespace
+
+TEST_CASE("Frames of a runner are read back in any pieces") {
+    std::string bytes;
+    REQUIRE(append_frame(bytes, R"({"a":1})"));
+    REQUIRE(append_frame(bytes, "{}"));
+    FrameReader reader;
+    std::string found;
+    for (const char byte : bytes) {
+        reader.push({&byte, 1});
+        while (const auto frame = reader.next())
+            found += *frame + ';';
+    }
+    CHECK(found == R"({"a":1};{};)");
+    CHECK(reader.is_between_frames());
+    reader.push({"\x00\x40\x00\x01", 4});
+    CHECK_FALSE(reader.next());
+    CHECK(reader.refused());
+    CHECK_FALSE(reader.is_between_frames());
+    reader.push({"\x00\x00\x00\x01x", 5});
+    CHECK_FALSE(reader.next());  // nothing is read behind a refusal
+    CHECK_FALSE(append_frame(bytes, std::string(k_runner_frame_bytes + 1, ' ')));
+}
+
+TEST_CASE("A runner logs, calls and ends once") {
+    HostMachine machine = running();
+    CHECK(std::get<Log>(machine.receive(own(R"("type":"log","level":"warn","text":"x")"))).level == "warn");
+    CHECK(std::get<Call>(machine.receive(call(1))).args_json == "[1]");
+    std::get<Call>(machine.receive(call(2)));
+    std::string out;
+    CHECK(machine.answer(out, 2, "{\"b\":null}"));
+    CHECK(out.substr(4) == R"({"type":"call_result","run":"r","nonce":"n","id":2,"result":{"b":null}})");
+    CHECK_FALSE(machine.answer(out, 2, "1"));
+    CHECK_FALSE(machine.answer(out, 3, "1"));
+    for (const char* const no_value : {"", "1,\"id\":1", "1}", "{\"a\":", "1 2"})
+        CHECK_FALSE(machine.answer(out, 1, no_value));
+    CHECK_FALSE(machine.answer(out, 1, std::string(200, '[') + std::string(200, ']')));
+    CHECK(machine.answer_error(out, 1, "no \"way\" \xff"));
+    const Ended ended = std::get<Ended>(machine.receive(own(R"("type":"result")")));
+    CHECK_FALSE(ended.value_json);
+    CHECK(machine.ended());
+    CHECK(breaks(machine, own(R"("type":"result")")));
+}
+
+TEST_CASE("A run without an id or a nonce is not started") {
+    HostMachine machine;
+    std::get<Ready>(machine.receive(R"({"type":"ready","engine":"e","version":"1"})"));
+    std::string out;
+    CHECK_FALSE(machine.start(out, {"r", "", "javascript", "", {}, {}}));
+    CHECK_FALSE(machine.start(out, {"", "n", "javascript", "", {}, {}}));
+    CHECK(out.empty());
+    CHECK(machine.start(out, {"r", "n", "javascript", "", {}, {}}));
+}
+
+TEST_CASE("A result has a value or an error of a known kind") {
+    CHECK(std::get<Ended>(running().receive(own(R"("type":"result","value":null)"))).value_json == "null");
+    const auto failed = std::get<Ended>(
+        running().receive(own(R"("type":"result","error":{"kind":"syntax","message":"m","line":3})")));
+    CHECK(failed.failure->line == 3U);
+    CHECK(breaks(running(), own(R"("type":"result","error":{"kind":"timeout","message":"m"})")));
+    CHECK(breaks(running(), own(R"("type":"result","value":1,"error":{"kind":"syntax","message":"m"})")));
+}
+
+TEST_CASE("What may not come then breaks the protocol") {
+    CHECK(breaks({}, own(R"("type":"result")")));
+    for (const std::string& frame :
+         {std::string("x"), std::string("[]"), std::string(R"({"type":1})"), own(R"("type":"unknown")"),
+          own(R"("type":"call_result","id":1)"),
+          std::string(R"({"type":"ready","engine":"e","version":"1"})"),
+          std::string(R"({"type":"result","run":"r","nonce":"wrong"})"),
+          std::string(R"({"type":"result","run":"r"})"), call(0), call(2),
+          own(R"("type":"call","name":"t","args":{},"id":1)"),
+          own(R"("type":"call","name":"other","args":[],"id":1)"),
+          own(R"("type":"log","level":"loud","text":"")"),
+          own(R"("type":"result","value":)" + std::string(100'000, '[') + std::string(100'000, ']'))})
+        CHECK(breaks(running(), frame));
+    HostMachine machine = running();
+    std::get<Call>(machine.receive(call(1)));
+    CHECK(breaks(machine, call(1)));  // the same id again
+}
+
+TEST_CASE("Calls, logs and values of a run are bounded") {
+    HostMachine machine = running();
+    for (int id = 1; id <= 32; ++id)
+        std::get<Call>(machine.receive(call(id)));
+    CHECK(breaks(machine, call(33)));
+    HostMachine few = running({.max_calls = 1, .max_value_bytes = 4, .max_log_bytes = 20});
+    std::get<Log>(few.receive(own(R"("type":"log","level":"log","text":"abc")")));
+    CHECK(breaks(few, own(R"("type":"log","level":"log","text":"ab")")));
+    CHECK(breaks(few, own(R"("type":"log","level":"log","text":"")")));  // an entry counts by itself
+    CHECK(breaks(few, own(R"("type":"result","value":"abc")")));
+    std::get<Call>(few.receive(call(1)));
+    CHECK(breaks(few, call(2)));
+    std::string out;
+    CHECK_FALSE(few.answer(out, 1, "12345"));
+    CHECK(out.empty());
+    CHECK(few.answer(out, 1, "1234"));
+}

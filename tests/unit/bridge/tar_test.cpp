@@ -1,0 +1,294 @@
+// The tar format against itself, against tar(1), and against archives that nobody should send; then archives
+// in and out of a real guest.
+#include "bridge/guest/files/tar.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <cstdlib>
+
+#include "file_lab.hpp"
+
+namespace atl::test {
+namespace {
+
+using guest::TarEntry;
+using guest::TarReader;
+using guest::TarType;
+
+TarEntry entry_of(TarType type, std::string path, std::string target = "", std::uint64_t size = 0) {
+    TarEntry entry;
+    entry.type = type;
+    entry.path = std::move(path);
+    entry.target = std::move(target);
+    entry.size = size;
+    return entry;
+}
+
+void add(std::string& archive, const TarEntry& entry, std::string_view bytes = {}) {
+    guest::append_tar_header(archive, entry);
+    archive += bytes;
+    guest::append_tar_padding(archive, bytes.size());
+}
+
+std::string file_archive(const std::string& path, std::string_view bytes) {
+    std::string archive;
+    add(archive, entry_of(TarType::file, path, "", bytes.size()), bytes);
+    guest::append_tar_end(archive);
+    return archive;
+}
+
+std::string archive_of(const TarEntry& entry) {
+    std::string archive;
+    add(archive, entry);
+    guest::append_tar_end(archive);
+    return archive;
+}
+
+/// "path>target=bytes" of each entry; "!" and the refusal behind it.
+std::string read(std::string_view archive, std::size_t piece) {
+    TarReader reader;
+    std::string seen;
+    for (std::size_t at = 0; at < archive.size(); at += piece) {
+        std::string_view from = archive.substr(at, piece);
+        for (bool more = true; more;) {
+            switch (reader.next(from)) {
+                case TarReader::Found::need_more:
+                case TarReader::Found::end:
+                    more = false;
+                    break;
+                case TarReader::Found::entry:
+                    seen += reader.entry().path + '>' + reader.entry().target + '=';
+                    break;
+                case TarReader::Found::bytes:
+                    seen += reader.bytes();
+                    break;
+                case TarReader::Found::refused:
+                    return seen + '!' + reader.refusal();
+            }
+        }
+    }
+    return reader.is_complete() ? seen : seen + "!incomplete";
+}
+
+CallClient unpack(const FileLab& lab, const std::string& archive, const std::string& path = "") {
+    CallClient client = lab.begin("unpack", path);
+    if (client.await_ready()) {
+        try {
+            client.write(archive);
+            client.end_input();
+        } catch (const std::runtime_error&) {
+            // It closed its end before all was sent.
+        }
+    }
+    client.finish();
+    return client;
+}
+
+int run(const std::string& command) {
+    return std::system(command.c_str());
+}
+
+}  // namespace
+
+TEST_CASE("an archive is read as it was written, cut anywhere") {
+    std::string archive;
+    const std::string long_name = std::string(300, 'n') + "/\xff";
+    add(archive, entry_of(TarType::directory, "d/"));
+    add(archive, entry_of(TarType::file, "d/f", "", 5), "bytes");
+    add(archive, entry_of(TarType::file, long_name, "", 512), std::string(512, 'x'));
+    add(archive, entry_of(TarType::symlink, "link", std::string(200, 't')));
+    guest::append_tar_end(archive);
+    const std::string whole =
+        "d/>=d/f>=bytes" + long_name + ">=" + std::string(512, 'x') + "link>" + std::string(200, 't') + "=";
+    for (const std::size_t piece : {1UL, 7UL, 511UL, 512UL, 513UL, 100'000UL})
+        CHECK(read(archive, piece) == whole);
+    // Without its end, as some programs write it.
+    CHECK(read(std::string_view(archive).substr(0, archive.size() - 1024), 100) == whole);
+    CHECK(read(std::string_view(archive).substr(0, archive.size() - 1025), 100).ends_with("!incomplete"));
+}
+
+TEST_CASE("what is no archive is refused, and never read as one") {
+    std::string archive = file_archive("f", "bytes");
+    CHECK(read("", 1) == "!incomplete");
+    CHECK(read(std::string(511, 'x'), 100) == "!incomplete");
+    CHECK(read(std::string(512, 'x'), 100) == "!this is no tar archive");
+    CHECK(read("\x1f\x8b" + std::string(600, 'x'), 100).find("gzip") != std::string::npos);
+    SECTION("a header that was changed") {
+        archive[0] = 'g';
+        CHECK(read(archive, 512) == "!this is no tar archive");
+    }
+    SECTION("cut in the content") {
+        CHECK(read(archive.substr(0, 514), 512) == "f>=by!incomplete");
+    }
+    SECTION("an extension that is too long") {
+        const TarEntry big = entry_of(TarType::file, "x", "", 100'000);
+        std::string changed;
+        guest::append_tar_header(changed, big);
+        changed[156] = 'x';
+        unsigned sum = 0;
+        for (std::size_t at = 0; at < 512; ++at)
+            sum += at >= 148 && at < 156 ? ' ' : static_cast<unsigned char>(changed[at]);
+        char text[8];
+        snprintf(text, sizeof text, "%06o", sum);
+        changed.replace(148, 7, text, 7);
+        CHECK(read(changed, 512) == "!a name in it is too long");
+    }
+}
+
+TEST_CASE("a workspace goes out as an archive that tar reads, and comes back") {
+    const FileLab lab;
+    const std::string long_name(200, 'l');
+    lab.write("src/a.txt", "text");
+    lab.write("src/" + long_name + "/\xff", std::string(100'000, 'x'));
+    lab.write("src/empty", "");
+    chmod(lab.at("src/a.txt").c_str(), 0750);
+    symlink("a.txt", lab.at("src/link").c_str());
+    mkfifo(lab.at("src/fifo").c_str(), 0600);
+    CallClient packed = lab.call("pack", "src");
+    REQUIRE(packed.has_ended);
+    lab.write_outside("out.tar", packed.output);
+    const std::string outside = lab.outside();
+    REQUIRE(run("mkdir " + outside + "/x && tar -xf " + outside + "/out.tar -C " + outside + "/x") == 0);
+    CHECK(run("rm " + lab.at("src/fifo").string()) == 0);
+    CHECK(run("diff -r --no-dereference " + lab.at("src").string() + " " + outside + "/x") == 0);
+    const CallClient unpacked = unpack(lab, packed.output, "deep/copy");
+    CHECK(unpacked.reply.at("entries") == 5);
+    CHECK(unpacked.reply.at("bytes") == 100'004);
+    CHECK(run("diff -r --no-dereference " + lab.at("src").string() + " " + lab.at("deep/copy").string()) ==
+          0);
+    CHECK(lab.mode("deep/copy/a.txt") == 0750);
+    // What tar writes, in its own forms.
+    for (const char* const format : {"gnu", "pax", "ustar", "v7"}) {
+        INFO(format);
+        const bool is_old = std::string_view(format) == "ustar" || std::string_view(format) == "v7";
+        const std::string what = is_old ? " a.txt empty link" : " .";
+        REQUIRE(run("tar --format=" + std::string(format) + " -cf " + outside + "/in.tar -C " +
+                    lab.at("src").string() + what) == 0);
+        CHECK(unpack(lab, lab.text_of(outside + "/in.tar"), format).is_good());
+        CHECK(lab.text(std::string(format) + "/link") == "text");
+    }
+    CHECK(lab.call("pack", "src/a.txt").output.starts_with("a.txt"));
+    CHECK(lab.refusal("pack", "nothing") == "file_not_found");
+}
+
+TEST_CASE("an entry that leads out, or is no file, ends an archive and touches nothing outside") {
+    const FileLab lab;
+    symlink("..", lab.at("out").c_str());
+    REQUIRE(lab.text("out/secret") == "outside");
+    for (const char* const path :
+         {"../made", "/tmp/made", "a/../../made", "a/..", "..", "out/made", "out/secret"}) {
+        INFO(path);
+        const CallClient client = unpack(lab, file_archive(path, "x"));
+        CHECK((client.code() == "invalid_archive" || client.code() == "outside_workspace"));
+    }
+    for (const auto& [path, target] :
+         {std::pair("link", "../x"), {"link", "/etc"}, {"a/link", "../../x"}, {"link", "a/../../x"}}) {
+        INFO(path << ' ' << target);
+        CHECK_FALSE(unpack(lab, archive_of(entry_of(TarType::hard_link, path, target))).is_good());
+    }
+    CHECK(unpack(lab, archive_of(entry_of(TarType::hard_link, "stolen", "out/secret"))).code() ==
+          "outside_workspace");
+    lab.write_outside("devices/x", "");
+    REQUIRE(run("mkfifo " + lab.outside().string() + "/devices/fifo && tar -cf " + lab.outside().string() +
+                "/fifo.tar -C " + lab.outside().string() + "/devices fifo") == 0);
+    CHECK(unpack(lab, lab.text_of(lab.outside() / "fifo.tar")).code() == "invalid_archive");
+    CHECK(lab.text_of(lab.outside() / "secret") == "outside");
+    CHECK_FALSE(std::filesystem::exists(lab.outside() / "made"));
+    CHECK_FALSE(std::filesystem::exists("/tmp/made"));
+    CHECK_FALSE(lab.has("stolen"));
+}
+
+TEST_CASE("a link in an archive is stored whatever its target, and never followed out") {
+    const FileLab lab;
+    const std::string outside = lab.outside();
+    for (const std::string& target : {std::string("../x"), outside, std::string("/usr/bin/python3")}) {
+        INFO(target);
+        REQUIRE(unpack(lab, archive_of(entry_of(TarType::symlink, "bin/python", target))).is_good());
+        CHECK(std::filesystem::read_symlink(lab.at("bin/python")) == target);
+    }
+    std::string archive;
+    add(archive, entry_of(TarType::symlink, "way", outside));
+    add(archive, entry_of(TarType::file, "way/made", "", 1), "x");
+    guest::append_tar_end(archive);
+    CHECK(unpack(lab, archive).code() == "outside_workspace");
+    CHECK(unpack(lab, archive_of(entry_of(TarType::directory, "way/"))).code() == "outside_workspace");
+    CHECK_FALSE(std::filesystem::exists(lab.outside() / "made"));
+    // The control: the link does lead there. As a file's name it is only replaced.
+    CHECK(lab.text("way/secret") == "outside");
+    CHECK(unpack(lab, file_archive("way", "x")).is_good());
+    CHECK(lab.text("way") == "x");
+}
+
+TEST_CASE("a link entry for a name that is the same file already leaves nothing else") {
+    const FileLab lab;
+    std::string archive;
+    add(archive, entry_of(TarType::file, "a", "", 1), "x");
+    add(archive, entry_of(TarType::hard_link, "b", "a"));
+    add(archive, entry_of(TarType::hard_link, "b", "a"));
+    add(archive, entry_of(TarType::hard_link, "a", "a"));
+    guest::append_tar_end(archive);
+    CHECK(unpack(lab, archive).is_good());
+    CHECK(lab.names() == std::vector<std::string>{"a", "b"});
+    CHECK(unpack(lab, file_archive("d/.atoll-write-0123456789abcdef-1/x", "x")).code() == "invalid_path");
+    CHECK(lab.names() == std::vector<std::string>{"a", "b"});
+}
+
+TEST_CASE("an archive of many entries in one piece is unpacked, and has all of them") {
+    const FileLab lab;
+    std::string archive;
+    for (int i = 0; i < 2'000; ++i)
+        add(archive, entry_of(TarType::file, "d/" + std::to_string(i), "", 1), "x");
+    guest::append_tar_end(archive);
+    CHECK(unpack(lab, archive).reply.at("entries") == 2'000);
+    CHECK(lab.names("d").size() == 2'000);
+}
+
+TEST_CASE("a sparse file of an archive is refused, not written as something else") {
+    const FileLab lab;
+    const std::string outside = lab.outside();
+    REQUIRE(run("truncate -s 1M " + outside + "/holes && echo end >> " + outside +
+                "/holes && tar --format=pax --sparse -cf " + outside + "/in.tar -C " + outside + " holes") ==
+            0);
+    CHECK(unpack(lab, lab.text_of(outside + "/in.tar")).code() == "invalid_archive");
+    CHECK(lab.names().empty());
+}
+
+TEST_CASE("what is too deep, or becomes shorter, does not end an archive") {
+    const FileLab lab;
+    const std::string bytes(4UL * 1024 * 1024, 'x');
+    SECTION("too deep") {
+        REQUIRE(run("cd " + lab.workspace().string() +
+                    " && mkdir deep && cd deep && for i in $(seq 300); do mkdir d && cd -P d; done") == 0);
+        lab.write("z", "text");
+        const CallClient packed = lab.call("pack", "");
+        CHECK(packed.has_ended);
+        CHECK(unpack(lab, packed.output, "copy").is_good());
+        CHECK(lab.text("copy/z") == "text");
+    }
+    SECTION("shorter") {
+        lab.write("f", bytes);
+        CallClient packed = lab.begin("pack", "");
+        packed.await_reply();
+        while (packed.output.size() < 4096)  // the header, which has the size, and bytes of the file
+            REQUIRE(packed.step());
+        std::filesystem::resize_file(lab.at("f"), 10);
+        CHECK(packed.finish().has_ended);
+        CHECK(unpack(lab, packed.output, "copy").is_good());
+        CHECK(lab.text("copy/f").size() == bytes.size());
+    }
+}
+
+TEST_CASE("an archive that breaks off leaves whole files only") {
+    const FileLab lab;
+    lab.write("second", "old");
+    std::string archive;
+    add(archive, entry_of(TarType::file, "first", "", 5), "bytes");
+    add(archive, entry_of(TarType::file, "second", "", 2000), std::string(2000, 'x'));
+    CHECK(unpack(lab, archive.substr(0, archive.size() - 1500)).code() == "invalid_archive");
+    CHECK(lab.text("first") == "bytes");
+    CHECK(lab.text("second") == "old");
+    CHECK(lab.names() == std::vector<std::string>{"first", "second"});
+    CHECK(unpack(lab, "").code() == "invalid_archive");
+}
+
+}  // namespace atl::test

@@ -1,0 +1,203 @@
+#include "core/execution/argument_schema.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+
+using atl::execution::ArgumentSchema;
+
+namespace {
+
+std::string compile_fault(const std::string& schema) {
+    const auto compiled = ArgumentSchema::compile(schema);
+    return compiled ? "" : compiled.error().detail();
+}
+
+std::string fault(const std::string& schema, const std::string& args) {
+    const auto compiled = ArgumentSchema::compile(schema);
+    REQUIRE(compiled.has_value());
+    const auto checked = compiled->check("tool", args);
+    return checked ? "" : checked.error().detail();
+}
+
+bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("Arguments are checked against the schema and the fault has its place") {
+    const std::string schema = R"({"type":"object","required":["a"],"properties":{"a":{"type":"integer"}}})";
+    CHECK(fault(schema, R"([{"a":1}])").empty());
+    CHECK(has(fault(schema, R"([{"a":"x"}])"), "args[0]/a"));
+    CHECK_FALSE(fault(schema, "[]").empty());
+    CHECK(has(fault(schema, "[1,2]"), "tool: takes one object, not 2"));
+    CHECK_FALSE(fault(schema, "{}").empty());
+    CHECK_FALSE(fault(schema, std::string(200, '[') + std::string(200, ']')).empty());
+}
+
+TEST_CASE("A schema of type array is for the arguments themselves") {
+    const std::string schema =
+        R"({"type":"array","items":[{"type":"number"},{"type":"number"}],"minItems":2})";
+    CHECK(fault(schema, "[5,3]").empty());
+    CHECK(has(fault(schema, R"([5,"x"])"), "args/1"));
+}
+
+TEST_CASE("A pattern that takes other engines exponential time or a deep stack is matched in RE2") {
+    const std::string schema = R"({"properties":{"a":{"type":"string","pattern":"(a+)+$"}}})";
+    const std::string text(1024 * 1024, 'a');
+    CHECK(fault(schema, R"([{"a":")" + text + R"("}])").empty());
+    CHECK_FALSE(fault(schema, R"([{"a":")" + text + R"(!"}])").empty());
+    const std::string names =
+        R"({"patternProperties":{"^x_":{"type":"integer"}},"additionalProperties":false})";
+    CHECK(fault(names, R"([{"x_1":1}])").empty());
+    CHECK_FALSE(fault(names, R"([{"x_1":"no"}])").empty());
+    CHECK_FALSE(fault(names, R"([{"y":1}])").empty());
+}
+
+TEST_CASE("A schema that cannot be run is refused by name") {
+    CHECK(has(compile_fault(R"_({"properties":{"a":{"pattern":"(?=x)"}}})_"), "/properties/a/pattern"));
+    CHECK(has(compile_fault(R"_({"patternProperties":{"(?!x)":{}}})_"), "(?!x)"));
+    CHECK(has(compile_fault(R"({"$ref":"http://example.com/s"})"), "/$ref"));
+    for (const char* const itself : {R"({"$ref":"#"})", R"({"allOf":[{"$ref":"#"}]})",
+                                     R"({"$ref":"#/a","a":{"not":{"$ref":"#/b"}},"b":{"$ref":"#/a"}})"})
+        CHECK(has(compile_fault(itself), "leads to itself"));
+    for (const char* const number : {"0", "-1", "0.0", "\"2\"", "null"})
+        CHECK(has(compile_fault(R"({"multipleOf":)" + std::string(number) + "}"), "above 0"));
+    CHECK(has(compile_fault(R"({"$ref":"#/definitions/none"})"), "names nothing"));
+    CHECK(has(compile_fault("[]"), "not a JSON object"));
+    CHECK(has(compile_fault(R"({"a":")" + std::string(65536, 'x') + "\"}"), "64 KiB"));
+    CHECK(has(compile_fault(R"({"a":)" + std::string(40, '[') + std::string(40, ']') + "}"), "deeper"));
+    CHECK_FALSE(compile_fault(R"({"minLength":"x"})").empty());
+}
+
+TEST_CASE("A local $ref is followed and an unknown format ignored") {
+    const std::string schema = R"({"properties":{"a":{"$ref":"#/$defs/n"},"d":{"format":"date"}},
+        "$defs":{"n":{"type":"integer"}}})";
+    CHECK(fault(schema, R"([{"a":1,"d":"no date"}])").empty());
+    CHECK_FALSE(fault(schema, R"([{"a":"x"}])").empty());
+}
+
+TEST_CASE("References that double at each step are bounded") {
+    std::string schema = R"({"$ref":"#/$defs/a0","$defs":{)";
+    for (int i = 0; i < 20; ++i) {
+        const std::string next = R"({"$ref":"#/$defs/a)" + std::to_string(i + 1) + "\"}";
+        schema += "\"a" + std::to_string(i) + R"(":{"allOf":[)" + next + "," + next + "]},";
+    }
+    CHECK(has(compile_fault(schema + R"("a20":{}}})"), "too large"));
+}
+
+TEST_CASE("Only a schema of an object refuses positional arguments") {
+    for (const char* const schema : {"{}", R"({"description":"x"})"}) {
+        CHECK(fault(schema, "[5,3]").empty());
+        CHECK(fault(schema, R"([5,"x",{},[]])").empty());
+        CHECK(fault(schema, "[]").empty());
+    }
+    for (const char* const schema : {R"({"type":"object"})", R"({"properties":{}})", R"({"required":[]})"}) {
+        CHECK(has(fault(schema, "[{},{}]"), "tool: takes one object, not 2"));
+        CHECK(fault(schema, "[{}]").empty());
+    }
+    // What such a schema says holds for each argument.
+    CHECK(fault(R"({"anyOf":[{"type":"integer"}]})", "[5,3]").empty());
+    CHECK(has(fault(R"({"anyOf":[{"type":"integer"}]})", R"([5,"x"])"), "args[1]"));
+}
+
+TEST_CASE("What the references of a schema copy is bounded in bytes") {
+    const std::string big(3000, 'x');
+    for (const std::string& copied :
+         {R"({"enum":[")" + big + "\"]}", R"({"const":")" + big + "\"}", R"({"required":[")" + big + "\"]}",
+          R"({"properties":{")" + big + "\":{}}}", R"({"dependencies":{")" + big + "\":[]}}"}) {
+        const auto repeated = [&copied](int times) {
+            std::string schema = R"({"$defs":{"a":)" + copied + R"(},"anyOf":[)";
+            for (int i = 0; i < times; ++i)
+                schema += std::string(i == 0 ? "" : ",") + R"({"$ref":"#/$defs/a"})";
+            return compile_fault(schema + "]}");
+        };
+        CHECK(repeated(300).empty());
+        CHECK(has(repeated(400), "larger than 1 MiB"));
+    }
+}
+
+TEST_CASE("A schema that names itself for a part of the value is followed") {
+    const std::string tree =
+        R"({"type":"object","required":["n"],"properties":{"n":{"type":"integer"},
+            "children":{"type":"array","items":{"$ref":"#"}}}})";
+    CHECK(fault(tree, R"([{"n":1,"children":[{"n":2},{"n":3,"children":[{"n":4}]}]}])").empty());
+    CHECK_FALSE(fault(tree, R"([{"n":1,"children":[{"n":2},{"n":3,"children":[{"n":"x"}]}]}])").empty());
+    const std::string two = R"({"$ref":"#/$defs/a","$defs":{
+        "a":{"properties":{"b":{"$ref":"#/$defs/b"},"d":{"$ref":"#/$defs/b"}},"additionalProperties":false},
+        "b":{"properties":{"a":{"$ref":"#/$defs/a"}},"additionalProperties":false}}})";
+    CHECK(fault(two, R"([{"b":{"a":{"d":{"a":{}}}}}])").empty());
+    CHECK_FALSE(fault(two, R"([{"b":{"a":{"d":{"a":{"a":{}}}}}}])").empty());
+    const auto nested = [](const std::string& schema, int times) {
+        std::string value = "null";
+        for (int i = 0; i < times; ++i)
+            value = R"({"next":)" + value + "}";
+        return fault(schema, "[" + value + "]");
+    };
+    const std::string list = R"({"properties":{"next":{"anyOf":[{"type":"null"},{"$ref":"#"}]}}})";
+    CHECK(nested(list, 120).empty());
+    CHECK(has(nested(list, 128), "deeper than 128"));
+    // Refused, and not a stack that ends.
+    const std::string thick =
+        R"({"properties":{"next":{"allOf":[{"anyOf":[{"oneOf":[{"not":{"not":{"$ref":"#"}}}]}]}]}}})";
+    CHECK(nested(thick, 10).empty());
+    CHECK(has(nested(thick, 120), "too deep into the schema"));
+}
+
+TEST_CASE("More schemas that name themselves than are followed are refused") {
+    const auto chain = [](int count) {
+        std::string schema = R"({"type":"object","properties":{)";
+        for (int i = 0; i < count; ++i)
+            schema += std::string(i == 0 ? "" : ",") + "\"p" + std::to_string(i) +
+                      R"(":{"properties":{"x":{"$ref":"#/properties/p)" + std::to_string(i) + "\"}}}";
+        return compile_fault(schema + "}}");
+    };
+    CHECK(chain(4).empty());
+    CHECK(has(chain(5), "more than 4"));
+}
+
+TEST_CASE("Patterns are bounded in number and size") {
+    const auto many = [](int count) {
+        std::string schema = R"({"patternProperties":{)";
+        for (int i = 0; i < count; ++i)
+            schema += std::string(i == 0 ? "" : ",") + "\"^a" + std::to_string(i) + "$\":{}";
+        return compile_fault(schema + "}}");
+    };
+    CHECK(many(64).empty());
+    CHECK(has(many(65), "more than 64 patterns"));
+    CHECK_FALSE(compile_fault(R"({"pattern":"((a{100}){100}){10}"})").empty());
+    CHECK(has(compile_fault(R"({"pattern":"[ab]{900}c{900}[de]{900}f{900}g{900}"})"), "too large"));
+}
+
+TEST_CASE("A number is a multiple as a number, also where a whole one would divide badly") {
+    CHECK(fault(R"({"multipleOf":2})", "[4]").empty());
+    CHECK_FALSE(fault(R"({"multipleOf":2})", "[3]").empty());
+    CHECK_FALSE(fault(R"({"multipleOf":1})", "[1.5]").empty());
+    CHECK(fault(R"({"multipleOf":1})", "[-9223372036854775808]").empty());
+    CHECK_FALSE(fault(R"({"multipleOf":7})", "[1e300]").empty());
+}
+
+TEST_CASE("The work of a check is bounded, whatever schema and arguments make of each other") {
+    std::string doubling = R"({"$ref":"#/$defs/a0","$defs":{)";
+    for (int i = 0; i < 11; ++i) {
+        const std::string next = R"({"$ref":"#/$defs/a)" + std::to_string(i + 1) + "\"}";
+        doubling += "\"a" + std::to_string(i) + R"(":{"allOf":[)" + next + "," + next + "]},";
+    }
+    CHECK(fault(doubling + R"("a11":{}}})", "[1]").empty());
+    std::string items = "[1";
+    for (int i = 0; i < 1000; ++i)
+        items += ",1";
+    CHECK(has(fault(R"({"allOf":[{"items":)" + doubling.substr(0, 0) + R"({"$ref":"#/$defs/a0"}}],)" +
+                        doubling.substr(doubling.find("\"$defs\"")) + R"("a11":{}}})",
+                    "[" + items + "]]"),
+              "more work"));
+    // Each item has as many faults as the list has names; only the first is told.
+    std::string names = R"({"items":{"required":["a0")";
+    for (int i = 1; i < 5000; ++i)
+        names += ",\"a" + std::to_string(i) + "\"";
+    std::string objects = "[{}";
+    for (int i = 0; i < 100'000; ++i)
+        objects += ",{}";
+    CHECK_FALSE(fault(names + "]}}", "[" + objects + "]]").empty());
+    CHECK(has(fault("{\"properties\":{}}", R"([{")" + std::string(9000, 'k') + R"(":[1]}])"), "8 KiB"));
+}

@@ -1,0 +1,60 @@
+#include "core/execution/fair_queue.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+using atl::execution::FairQueue;
+
+TEST_CASE("Runs of users are served in turn, within the places of each") {
+    FairQueue queue({.running = 3, .running_per_user = 2, .waiting_per_user = 32, .retry_after = {}});
+    for (FairQueue::Run run = 1; run <= 4; ++run)
+        REQUIRE(queue.enter("a", run).has_value());
+    REQUIRE(queue.enter("b", 11).has_value());
+    CHECK(queue.next() == 1U);
+    CHECK(queue.next() == 11U);
+    CHECK(queue.next() == 2U);
+    CHECK(queue.next() == std::nullopt);
+    CHECK(queue.leave(11));
+    CHECK(queue.next() == std::nullopt);  // a has its two
+    CHECK(queue.leave(3));                // it was waiting
+    CHECK(queue.leave(1));
+    CHECK(queue.next() == 4U);
+    CHECK_FALSE(queue.leave(1));
+    CHECK(queue.running() == 2);
+    CHECK(queue.waiting() == 0);
+}
+
+TEST_CASE("A user whose line is full is refused with a time, and no other") {
+    FairQueue queue(
+        {.running = 1, .running_per_user = 1, .waiting_per_user = 2, .retry_after = std::chrono::seconds(7)});
+    REQUIRE(queue.enter("a", 1).has_value());
+    REQUIRE(queue.next() == 1U);
+    REQUIRE(queue.enter("a", 2).has_value());
+    REQUIRE(queue.enter("a", 3).has_value());
+    const auto refused = queue.enter("a", 4);
+    REQUIRE_FALSE(refused.has_value());
+    CHECK(refused.error().code() == atl::base::Errc::too_many_executions);
+    CHECK(refused.error().retry_after() == std::chrono::seconds(7));
+    CHECK(queue.enter("b", 5).has_value());
+}
+
+TEST_CASE("Where nobody may wait, a run without a free place is refused, the first of a user too") {
+    FairQueue queue({.running = 1, .running_per_user = 1, .waiting_per_user = 0, .retry_after = {}});
+    REQUIRE(queue.enter("a", 1).has_value());
+    REQUIRE(queue.next() == 1U);
+    CHECK_FALSE(queue.enter("b", 2).has_value());
+    REQUIRE(queue.leave(1));
+    CHECK(queue.enter("b", 2).has_value());
+}
+
+TEST_CASE("A run that is here does not enter again, and its place is given back once") {
+    FairQueue queue({.running = 1, .running_per_user = 1, .waiting_per_user = 2, .retry_after = {}});
+    REQUIRE(queue.enter("a", 1).has_value());
+    CHECK_FALSE(queue.enter("a", 1).has_value());
+    CHECK_FALSE(queue.enter("b", 1).has_value());
+    REQUIRE(queue.next() == 1U);
+    CHECK(queue.leave(1));
+    CHECK(queue.running() == 0);
+    CHECK(queue.waiting() == 0);
+    REQUIRE(queue.enter("b", 2).has_value());
+    CHECK(queue.next() == 2U);
+}

@@ -1,0 +1,36 @@
+#include "core/base/nearest.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "core/base/limits.hpp"
+
+using atl::base::did_you_mean;
+using atl::base::nearest;
+
+TEST_CASE("the nearest word is the one that was meant, and a stranger has none") {
+    const std::vector<std::string> known{"metadata",   "memoryMb", "maxProcesses",
+                                         "ttlSeconds", "env",      "agent"};
+    for (const auto& [word, meant] :
+         std::vector<std::pair<std::string, std::string>>{{"metdata", "metadata"},
+                                                          {"meatdata", "metadata"},
+                                                          {"meta", "metadata"},
+                                                          {"memory_mb", "memoryMb"},
+                                                          {"memory", "memoryMb"},
+                                                          {"max-processes", "maxProcesses"},
+                                                          {"MAXPROCESSES", "maxProcesses"},
+                                                          {"ttl", "ttlSeconds"},
+                                                          {"ttlSecond", "ttlSeconds"},
+                                                          {"evn", "env"},
+                                                          {"agents", "agent"}}) {
+        INFO(word);
+        CHECK(nearest(word, known) == meant);
+    }
+    for (const char* word : {"", "x", "userId", "completely", "me"}) {
+        INFO(word);
+        CHECK(nearest(word, known).empty());
+    }
+    CHECK(nearest(std::string(atl::base::k_max_told_word_bytes + 1, 'a'), known).empty());
+    CHECK(nearest(std::string(atl::base::k_max_told_word_bytes, 'a'), {}).empty());
+    CHECK(did_you_mean("evn", known, "`", ".") == "; did you mean `env`?");
+    CHECK(did_you_mean("nothing", known, "`", ".") == ".");
+}

@@ -1,0 +1,36 @@
+#include "core/base/path_text.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <random>
+
+using namespace atl::base;
+
+TEST_CASE("plain UTF-8 is its own path text") {
+    for (const std::string_view path : {"", "a", "a b/c?d#e", "\xc3\xa4/\xe2\x82\xac\n", "~/$HOME/../x"}) {
+        CHECK(path_text(path) == path);
+        CHECK(path_bytes(path) == path);
+    }
+}
+
+TEST_CASE("bytes that are not UTF-8, and what looks like them, are escaped in path text") {
+    CHECK(path_text("a\xff/b\xc3") == "a%FF/b%C3");
+    CHECK(path_text("a%41") == "a%2541");
+    CHECK(path_text("100%") == "100%");
+    CHECK(path_text("%%41%zz") == "%%2541%zz");
+    CHECK(path_text("%4\xff") == "%4%FF");
+    CHECK(path_text("\xed\xa0\x80") == "%ED%A0%80");
+    CHECK(path_bytes("a%ff%FF%2541%zz%4") == "a\xff\xff%41%zz%4");
+}
+
+TEST_CASE("any path comes back from its text, which is UTF-8") {
+    std::mt19937 random(11);
+    constexpr std::string_view k_likely = "%%%4aFx/\xc3\xa4\xff\xe2\x82\xac";
+    for (int round = 0; round < 20'000; ++round) {
+        std::string path;
+        for (std::size_t size = random() % 12; size > 0; --size)
+            path.push_back(k_likely[random() % k_likely.size()]);
+        const std::string text = path_text(path);
+        REQUIRE(is_utf8(text));
+        REQUIRE(path_bytes(text) == path);
+    }
+}

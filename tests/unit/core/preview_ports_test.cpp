@@ -1,0 +1,221 @@
+// When the ports of previews are listened on, over fakes of every port.
+#include "core/conversation/preview_ports.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "tests/support/result_printer.hpp"
+#include "tests/unit/core/house.hpp"
+
+using namespace atl;
+using namespace atl::test;
+using conversation::PauseMode;
+using conversation::PreviewDoors;
+using conversation::PreviewPorts;
+
+namespace {
+
+constexpr base::Millis k_linger{60'000};
+
+struct FakeDoors final : PreviewDoors {
+    Opening open(std::uint16_t number) override {
+        require(!opened.contains(number), "a port was opened twice");
+        if (taken.contains(number))
+            return Opening::taken;
+        opened.insert(number);
+        return Opening::open;
+    }
+    void close(std::uint16_t number) override {
+        require(opened.erase(number) == 1, "a port was closed that is not open");
+    }
+    std::set<std::uint16_t> opened;
+    std::set<std::uint16_t> taken;
+};
+
+struct Bench {
+    Bench() { enable(); }
+    void enable() { ports().enable(doors, {k_linger, 3}); }
+    PreviewPorts& ports() { return house.conversations->preview_ports(); }
+    conversation::Record make() { return house.create()->record; }
+    std::uint16_t number(const conversation::Record& of) {
+        const std::string url = ports().url(of.sandbox_id);
+        constexpr std::string_view k_before = "http://localhost:";
+        if (!url.starts_with(k_before))
+            return 0;
+        return static_cast<std::uint16_t>(std::stoi(url.substr(k_before.size())));
+    }
+    bool is_open(const conversation::Record& of) { return doors.opened.contains(number(of)); }
+    void pause(const conversation::Record& of, PauseMode mode = PauseMode::cold) {
+        house.answer([&](auto reply) { house.conversations->pause(of.id, mode, std::move(reply)); }).value();
+    }
+    void resume(const conversation::Record& of) {
+        house.answer([&](auto reply) { house.conversations->resume(of.id, std::move(reply)); }).value();
+    }
+    void remove(const conversation::Record& of) {
+        REQUIRE(
+            house.answer<void>([&](auto reply) { house.conversations->remove(of.id, std::move(reply)); }));
+    }
+    void pass(base::Millis time) {
+        house.world.timers.advance(time, [this] { house.settle(); });
+        house.settle();
+    }
+    /// Texts of a conversation's events of this type.
+    std::vector<std::string> events(const conversation::Record& of, conversation::EventType type) {
+        std::vector<std::string> found;
+        for (const auto& [id, event] : house.world.store.events) {
+            if (id.first == of.key && event->type == type)
+                found.push_back(event->json);
+        }
+        return found;
+    }
+
+    FakeDoors doors;
+    House house{sandbox::ManagerSettings{}};
+};
+
+}  // namespace
+
+TEST_CASE("A preview's port is listened on from the creation to the end, and a while after a pause") {
+    Bench bench;
+    const auto one = bench.make();
+    const std::uint16_t number = bench.number(one);
+    CHECK(number >= base::k_first_preview_number);
+    CHECK(bench.is_open(one));
+    CHECK(bench.ports().owner(number) == one.sandbox_id);
+    CHECK(bench.house.world.store.preview_numbers.at(number).sandbox_id == one.sandbox_id);
+
+    bench.pause(one);
+    bench.pass(k_linger - base::Millis{1'000});
+    CHECK(bench.is_open(one));
+    bench.resume(one);
+    bench.pass(k_linger);
+    CHECK(bench.is_open(one));
+    bench.pause(one);
+    bench.pass(k_linger + base::Millis{1});
+    CHECK(bench.doors.opened.empty());
+    CHECK(bench.number(one) == number);
+    bench.resume(one);
+    CHECK(bench.number(one) == number);
+    CHECK(bench.is_open(one));
+    CHECK(bench.events(one, conversation::EventType::preview_changed).empty());
+
+    bench.remove(one);
+    CHECK(bench.doors.opened.empty());
+    CHECK(bench.ports().owner(number).empty());
+    CHECK(bench.house.world.store.preview_numbers.at(number).sandbox_id.empty());
+}
+
+TEST_CASE("A preview's number that another program takes is replaced, and the conversation is told") {
+    Bench bench;
+    const auto one = bench.make();
+    const std::uint16_t number = bench.number(one);
+    bench.pause(one);
+    bench.pass(k_linger + base::Millis{1});
+    bench.doors.taken.insert(number);
+    bench.resume(one);
+    const std::uint16_t next = bench.number(one);
+    CHECK(next != number);
+    CHECK(bench.is_open(one));
+    const auto told = bench.events(one, conversation::EventType::preview_changed);
+    REQUIRE(told.size() == 1);
+    CHECK(told.front().find("\"http://localhost:" + std::to_string(next) + "/\"") != std::string::npos);
+    CHECK(bench.house.world.store.preview_numbers.at(next).sandbox_id == one.sandbox_id);
+    CHECK(bench.house.world.store.preview_numbers.at(number).sandbox_id.empty());
+    // While one is made nobody knows its address yet.
+    for (std::uint16_t taken = 30'000; taken < 30'200; ++taken)
+        bench.doors.taken.insert(taken);
+    const auto two = bench.make();
+    CHECK(bench.is_open(two));
+    CHECK(bench.events(two, conversation::EventType::preview_changed).empty());
+}
+
+TEST_CASE("Numbers of previews outlive the server; only those of living sandboxes are listened on") {
+    Bench bench;
+    const auto one = bench.make();
+    const auto two = bench.make();
+    const std::uint16_t number = bench.number(one);
+    const std::uint16_t other = bench.number(two);
+    bench.remove(two);
+    bench.doors.opened.clear();
+    bench.house.restart();
+    bench.enable();
+    CHECK(bench.number(one) == number);
+    CHECK(bench.doors.opened.empty());
+    CHECK(bench.ports().owner(other).empty());
+    bench.resume(one);
+    CHECK(bench.number(one) == number);
+    CHECK(bench.is_open(one));
+}
+
+TEST_CASE("Beyond the bound of ports that are listened on, paused sandboxes make room, then there is none") {
+    Bench bench;
+    const auto one = bench.make();
+    const auto two = bench.make();
+    const auto three = bench.make();
+    bench.pause(one);
+    const auto four = bench.make();
+    CHECK_FALSE(bench.is_open(one));
+    CHECK(bench.is_open(four));
+    const auto five = bench.make();
+    CHECK(bench.number(five) != 0);
+    CHECK_FALSE(bench.is_open(five));
+    bench.remove(two);
+    bench.pause(five);
+    bench.resume(five);
+    CHECK(bench.is_open(five));
+    CHECK(bench.is_open(three));
+}
+
+TEST_CASE("A conversation without a number for its preview is made, and warned of it") {
+    Bench bench;
+    for (std::uint16_t number = 30'000; number < 40'000; ++number)
+        bench.doors.taken.insert(number);
+    const auto one = bench.make();
+    bench.house.settle();
+    CHECK(bench.number(one) == 0);
+    const auto warned = bench.events(one, conversation::EventType::resource_warning);
+    REQUIRE(warned.size() == 1);
+    CHECK(warned.front().find("\"preview_ports\"") != std::string::npos);
+    bench.doors.taken.clear();
+    bench.pause(one);
+    bench.resume(one);
+    CHECK(bench.is_open(one));
+    CHECK(bench.events(one, conversation::EventType::preview_changed).size() == 1);
+}
+
+TEST_CASE("A sandbox with the host's network has no number, one without a conversation has one") {
+    conversation::ManagerSettings settings;
+    settings.allow_host_network = true;
+    FakeDoors doors;
+    House house{sandbox::ManagerSettings{}, settings};
+    PreviewPorts& ports = house.conversations->preview_ports();
+    ports.enable(doors, {});
+    conversation::CreateRequest request;
+    request.network = sandbox::NetworkMode::host;
+    const auto made = house.create(std::move(request));
+    REQUIRE(made.has_value());
+    CHECK(ports.url(made->record.sandbox_id).empty());
+    CHECK(doors.opened.empty());
+    const auto alone = house.answer<conversation::SandboxView>(
+        [&](auto reply) { house.conversations->create_sandbox({}, std::move(reply)); });
+    REQUIRE(alone.has_value());
+    CHECK(doors.opened.size() == 1);
+    CHECK(house.world.store.preview_numbers.size() == 1);
+    CHECK_FALSE(ports.url(alone->record.id).empty());
+    REQUIRE(house.answer<void>(
+        [&](auto reply) { house.conversations->remove_sandbox(alone->record.id, std::move(reply)); }));
+    CHECK(doors.opened.empty());
+}
+
+TEST_CASE("A sandbox of the pool has no number before a conversation claims it") {
+    conversation::ManagerSettings settings;
+    settings.pool = {{"shell", 1}};
+    FakeDoors doors;
+    House house{sandbox::ManagerSettings{}, settings};
+    house.conversations->preview_ports().enable(doors, {});
+    house.conversations->open_pool();
+    house.settle();
+    CHECK(doors.opened.empty());
+    REQUIRE(house.create().has_value());
+    CHECK(doors.opened.size() == 1);
+}

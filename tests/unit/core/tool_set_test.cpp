@@ -1,0 +1,106 @@
+#include "core/execution/tool_set.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+#include <vector>
+
+#include "core/execution/declarations.hpp"
+
+using namespace atl::execution;
+
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+std::string fault(const std::vector<ToolSpec>& specs) {
+    const auto made = ToolSet::make(specs);
+    return made.has_value() ? "" : made.error().detail();
+}
+
+}  // namespace
+
+TEST_CASE("Names that no property can have, and a name twice, are refused by name") {
+    CHECK(fault({{"fetch", "", "", {}}, {"read_file", "", "", {}}}).empty());
+    for (const char* const name : {"__proto__", "then", "toJSON", "constructor", "a b", "1a", "", "a-b"})
+        CHECK(has(fault({{name, "", "", {}}}), "'" + std::string(name) + "'"));
+    CHECK(has(fault({{"a", "", "", {}}, {"a", "", "", {}}}), "'a' is there twice"));
+    CHECK(has(fault({{"a", "", R"_({"pattern":"(?=x)"})_", {}}}), "'a': inputSchema/pattern"));
+    CHECK_FALSE(fault({{std::string(65, 'a'), "", "", {}}}).empty());
+}
+
+TEST_CASE("Of two policies the stronger one wins and a call has its tool's") {
+    CHECK(stronger(Policy::deny, Policy::ask) == Policy::deny);
+    CHECK(stronger(Policy::allow, Policy::ask) == Policy::ask);
+    CHECK(*parse_policy("deny") == Policy::deny);
+    CHECK_FALSE(parse_policy("never").has_value());
+    const std::vector<ToolSpec> specs{{"a", "", R"({"required":["x"]})", Policy::ask},
+                                      {"b", "", "", Policy::deny}};
+    const auto set = ToolSet::make(specs);
+    REQUIRE(set.has_value());
+    CHECK(*set->check_call("a", R"([{"x":1}])") == Policy::ask);
+    CHECK_FALSE(set->check_call("a", "[{}]").has_value());
+    CHECK(*set->check_call("b", "[1]") == Policy::deny);
+    CHECK(has(set->check_call("c", "[]").error().detail(), "no tool 'c'; there are: a b"));
+}
+
+TEST_CASE("Tools are declared in TypeScript") {
+    const std::vector<ToolSpec> specs{
+        {"get",
+         "Gets */ it",
+         R"({"type":"object","properties":{"id":{"type":"integer"},"k":{"enum":["a","b"]}},
+            "required":["id"]})",
+         {}},
+        {"add", "", R"({"type":"array","items":[{"type":"number"},{"type":"number"}]})", {}}};
+    CHECK(typescript_declarations(specs) ==
+          "declare const codemode: {\n  /** Gets * / it */\n"
+          "  \"get\"(args: { \"id\": number; \"k\"?: (\"a\" | \"b\"); }): Promise<unknown>;\n"
+          "  \"add\"(...args: [number, number]): Promise<unknown>;\n};\n");
+}
+
+TEST_CASE("The text of declarations is bounded and says what is left out") {
+    const std::vector<ToolSpec> specs(128, {"a", std::string(4096, 'x'), "", {}});
+    const std::string text = typescript_declarations(specs);
+    CHECK(text.size() <= k_declarations_bytes);
+    CHECK(has(text, "more are left out"));
+}
+
+TEST_CASE("A tool without a schema of an object is declared with any number of arguments") {
+    const std::vector<ToolSpec> specs{
+        {"a", "", "", {}}, {"b", "", "{}", {}}, {"c", "", R"({"enum":[1]})", {}}, {"d", "", "[", {}}};
+    CHECK(typescript_declarations(specs) ==
+          "declare const codemode: {\n  \"a\"(...args: unknown[]): Promise<unknown>;\n"
+          "  \"b\"(...args: unknown[]): Promise<unknown>;\n  \"c\"(...args: Array<(1)>): Promise<unknown>;\n"
+          "  \"d\"(args?: unknown): Promise<unknown>;\n};\n");
+}
+
+TEST_CASE("Types that repeat what is within them are not written out without end") {
+    std::string types = "\"object\"";
+    for (int i = 0; i < 50; ++i)
+        types += ",\"object\"";
+    std::string schema = "{}";
+    for (int i = 0; i < 14; ++i)
+        schema = R"({"type":[)" + types + R"(],"properties":{"a":)" + schema + "}}";
+    const std::vector<ToolSpec> specs{{"a", "", schema, {}}};
+    CHECK(typescript_declarations(specs).size() <= k_declarations_bytes);
+}
+
+TEST_CASE("The schemas of a set are bounded together") {
+    std::string schema = R"({"patternProperties":{"0":{})";
+    for (int i = 1; i < 50; ++i)
+        schema += ",\"" + std::to_string(i) + "\":{}";
+    std::vector<ToolSpec> specs;
+    for (int i = 0; i < 5; ++i)
+        specs.push_back({"t" + std::to_string(i), "", schema + "}}", {}});
+    CHECK(fault(specs).empty());
+    specs.push_back({"t5", "", schema + "}}", {}});
+    CHECK(has(fault(specs), "'t5'"));
+    std::string large;
+    for (int i = 0; i < 30'000; ++i)
+        large += (i == 0 ? "" : ",") + std::to_string(i % 10);
+    specs.clear();
+    for (int i = 0; i < 20; ++i)
+        specs.push_back({"t" + std::to_string(i), "", R"({"enum":[)" + large + "]}", {}});
+    CHECK(has(fault(specs), "4 MiB"));
+}

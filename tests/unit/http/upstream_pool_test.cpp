@@ -1,0 +1,130 @@
+// Connections to dev servers: real sockets, whose other ends the test holds.
+#include "http/proxy/upstream_pool.hpp"
+
+#include <sys/socket.h>
+
+#include <boost/asio/io_context.hpp>
+#include <catch2/catch_test_macros.hpp>
+
+#include "tests/support/fake_world.hpp"
+
+using namespace atl;
+using namespace atl::test;
+using base::Errc;
+using http::Reuse;
+
+namespace {
+
+struct Bench {
+    explicit Bench(http::UpstreamBounds bounds) {
+        pool = std::make_shared<http::UpstreamPool>(
+            loop.get_executor(), clock, timers,
+            [this](const std::string&, std::uint16_t) -> base::Result<sandbox::InnerSocket> {
+                if (nobody_listens)
+                    return base::Error(Errc::no_listener);
+                int ends[2];
+                REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
+                inside.emplace_back(ends[0]);
+                return sandbox::InnerSocket{base::UniqueFd(ends[1]), nullptr};
+            },
+            bounds);
+    }
+    base::Result<http::Upstream> connect(const std::string& id, Reuse reuse = Reuse::no,
+                                         std::uint16_t port = 5173) {
+        return pool->port({id, 1, port})->connect(reuse);
+    }
+    void keep(const std::string& id, http::Upstream upstream) {
+        pool->port({id, 1, 5173})->keep(std::move(upstream.stream));
+    }
+
+    bool nobody_listens = false;
+    std::vector<base::UniqueFd> inside;
+    boost::asio::io_context loop{1};
+    FakeClock clock;
+    FakeTimers timers{clock};
+    std::shared_ptr<http::UpstreamPool> pool;
+};
+
+}  // namespace
+
+TEST_CASE("upstream pool: one sandbox takes so many connections, and none from another one") {
+    Bench bench({.of_sandbox = 2, .of_all = 3});
+    auto first = bench.connect("a");
+    auto second = bench.connect("a", Reuse::no, 3000);
+    REQUIRE((first.has_value() && second.has_value()));
+    const auto refused = bench.connect("a");
+    REQUIRE(refused.has_error());
+    CHECK(refused.error().code() == Errc::capacity);
+    CHECK(refused.error().retry_after().count() > 0);
+    const auto other = bench.connect("b");
+    CHECK(other.has_value());
+    CHECK(bench.connect("c").error().code() == Errc::capacity);
+    second->stream.reset();
+    CHECK(bench.pool->open() == 2);
+    CHECK(bench.connect("a").has_value());
+}
+
+TEST_CASE("upstream pool: one that could not be made counts nothing") {
+    Bench bench({.of_sandbox = 1, .of_all = 1});
+    bench.nobody_listens = true;
+    for (int i = 0; i < 3; ++i)
+        CHECK(bench.connect("a").error().code() == Errc::no_listener);
+    CHECK(bench.pool->open() == 0);
+    bench.nobody_listens = false;
+    CHECK(bench.connect("a").has_value());
+}
+
+TEST_CASE("upstream pool: one that only waits is used again, or gives way") {
+    Bench bench({.of_sandbox = 1, .of_all = 1});
+    bench.keep("a", std::move(*bench.connect("a")));
+    CHECK(bench.pool->kept() == 1);
+    {
+        const auto again = bench.connect("a", Reuse::allowed);
+        REQUIRE(again.has_value());
+        CHECK(again->is_reused);
+        CHECK(bench.pool->open() == 1);
+    }
+    bench.keep("a", std::move(*bench.connect("a")));
+    const auto fresh = bench.connect("a");
+    REQUIRE(fresh.has_value());
+    CHECK_FALSE(fresh->is_reused);
+    CHECK(bench.pool->kept() == 0);
+    CHECK(bench.pool->open() == 1);
+}
+
+TEST_CASE("upstream pool: what a dev server says unasked, or ends, on a kept connection is no answer") {
+    Bench bench({.of_sandbox = 4, .of_all = 4});
+    bench.keep("a", std::move(*bench.connect("a")));
+    SECTION("says") {
+        REQUIRE(::send(bench.inside[0].get(), "HTTP/1.1 200 OK\r\n\r\n", 19, 0) == 19);
+    }
+    SECTION("ends") {
+        bench.inside[0].reset();
+    }
+    const auto fresh = bench.connect("a", Reuse::allowed);
+    REQUIRE(fresh.has_value());
+    CHECK_FALSE(fresh->is_reused);
+    CHECK(bench.inside.size() == 2);
+    CHECK(bench.pool->open() == 1);
+}
+
+TEST_CASE(
+    "upstream pool: a kept connection is closed after a while, and the pool may end before its streams") {
+    Bench bench({.of_sandbox = 4, .of_all = 4});
+    bench.keep("a", std::move(*bench.connect("a")));
+    const auto held = bench.connect("a");
+    bench.timers.advance(2 * base::k_kept_upstream_time, [] {});
+    CHECK(bench.pool->kept() == 0);
+    CHECK(bench.pool->open() == 1);
+    bench.pool.reset();
+}
+
+TEST_CASE("upstream pool: a connection that only waits gives its place to a request that cannot have it") {
+    Bench bench({.of_sandbox = 1, .of_all = 1});
+    bench.keep("a", std::move(*bench.connect("a")));
+    const auto fresh = bench.connect("a", Reuse::no);
+    REQUIRE(fresh.has_value());
+    CHECK_FALSE(fresh->is_reused);
+    CHECK(bench.pool->kept() == 0);
+    CHECK(bench.connect("a", Reuse::no).error().code() == base::Errc::capacity);
+}

@@ -1,0 +1,74 @@
+#include "http/proxy/waiting_page.hpp"
+
+#include <openssl/evp.h>
+
+#include <array>
+#include <catch2/catch_test_macros.hpp>
+
+#include "core/base/base64.hpp"
+
+using namespace atl;
+using base::Errc;
+
+namespace {
+
+std::string header(const http::Response& response, std::string_view name) {
+    for (const auto& [each, value] : response.headers)
+        if (each == name)
+            return value;
+    return "";
+}
+
+/// The text of the only element of that name.
+std::string text_of(const std::string& page, const std::string& name) {
+    const auto begin = page.find('<' + name + '>') + name.size() + 2;
+    const auto end = page.find("</" + name + '>');
+    REQUIRE(end != std::string::npos);
+    REQUIRE(page.find('<' + name, begin) == std::string::npos);
+    return page.substr(begin, end - begin);
+}
+
+std::string source_of(const std::string& text) {
+    std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+    unsigned size = 0;
+    REQUIRE(EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha256(), nullptr) == 1);
+    std::string out;
+    base::append_base64(out, {reinterpret_cast<const char*>(digest.data()), size});
+    return "'sha256-" + out + "'";
+}
+
+bool is_navigation(http::Method method, std::vector<http::HeaderField> fields) {
+    http::Request request;
+    request.method = method;
+    request.fields = std::move(fields);
+    return http::is_navigation(request);
+}
+
+}  // namespace
+
+TEST_CASE("waiting page: its policy lets its own script and style pass, and nothing else") {
+    for (const Errc why : {Errc::no_listener, Errc::preview_paused, Errc::capacity}) {
+        const http::Response page = http::waiting_page(why);
+        CHECK(page.status == 503);
+        CHECK(header(page, "Content-Security-Policy") ==
+              "default-src 'none'; script-src " + source_of(text_of(page.body, "script")) + "; style-src " +
+                  source_of(text_of(page.body, "style")) +
+                  "; connect-src 'self'; base-uri 'none'; form-action 'none'");
+        // What a policy of digests would block.
+        CHECK(page.body.find(" style=") == std::string::npos);
+        CHECK(page.body.find(" on") == std::string::npos);
+        CHECK(page.body.find("\"HEAD\"") != std::string::npos);
+        CHECK(page.body.find(http::k_waiting_field) != std::string::npos);
+    }
+}
+
+TEST_CASE("waiting page: only who will show a page gets one") {
+    using http::Method;
+    CHECK(is_navigation(Method::get, {{"Accept", "text/html,*/*"}}));
+    CHECK(is_navigation(Method::get, {{"Accept", "text/html"}, {"Sec-Fetch-Mode", "navigate"}}));
+    CHECK_FALSE(is_navigation(Method::get, {{"Accept", "*/*"}}));
+    CHECK_FALSE(is_navigation(Method::get, {{"Accept", "text/html"}, {"Sec-Fetch-Mode", "cors"}}));
+    CHECK_FALSE(is_navigation(Method::get, {{"Accept", "text/html"}, {"Upgrade", "websocket"}}));
+    CHECK_FALSE(is_navigation(Method::head, {{"Accept", "text/html"}}));
+    CHECK_FALSE(is_navigation(Method::post, {{"Accept", "text/html"}}));
+}

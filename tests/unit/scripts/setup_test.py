@@ -1,0 +1,163 @@
+#!/usr/bin/env -S python3 -B
+"""scripts/setup and the package of the console's terminal: fetched once, and a failure not repeated for an hour."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+LOCK = Path("http/console/npm/package-lock.json")
+# What scripts/setup calls besides bash's own commands.
+TOOLS = ["bash", "awk", "cat", "chown", "cksum", "cp", "dirname", "find", "install", "mkdir", "rm", "sed", "setpriv", "sort", "stat", "uname"]
+STAND_INS = {
+    # Each package is there, of a version that is new enough.
+    "dpkg-query": 'shift 3; for name; do echo "ii |$name|9"; done',
+    "dpkg": "exit 1",
+    "bwrap": "exit 0",
+    "node": "exit 0",
+}
+NPM = 'echo "npm $*" >>"$CALLS"; [[ ! -e $BROKEN ]] || exit 1; mkdir node_modules'
+
+
+class Tree(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="atoll-setup-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.tree, self.bin = self.folder / "tree", self.folder / "bin"
+        self.calls, self.broken = self.folder / "calls", self.folder / "broken"
+        for path in ["scripts/setup", "scripts/lib/common.sh", "http/console/npm/package.json", str(LOCK)]:
+            (self.tree / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / path, self.tree / path)
+        self.bin.mkdir()
+        for name in TOOLS:
+            found = shutil.which(name)
+            if found:
+                (self.bin / name).symlink_to(found)
+        for name, text in STAND_INS.items():
+            self.stand_in(name, text)
+        # As apt-get does where a package can be had: then there is an npm.
+        script = f'#!/bin/bash\n{NPM}\n'
+        self.stand_in("apt-get", f'echo "apt-get" >>"$CALLS"; [[ ! -e $BROKEN ]] || exit 1; printf %s {sh(script)} >{self.bin}/npm; '
+                      f"{shutil.which('chmod')} 755 {self.bin}/npm")
+        self.into = self.tree / "build/npm/console"
+
+    def stand_in(self, name, text):
+        path = self.bin / name
+        path.write_text(f"#!/bin/bash\n{text}\n")
+        path.chmod(0o755)
+
+
+class FetchTerminal(Tree):
+    def setup(self):
+        """Its stderr, and which programs it has called by then."""
+        environment = {"PATH": str(self.bin), "CALLS": str(self.calls), "BROKEN": str(self.broken)}
+        done = subprocess.run([str(self.tree / "scripts/setup")], env=environment, capture_output=True, text=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (0, ""), done.stderr)
+        calls = self.calls.read_text().split("\n")[:-1] if self.calls.exists() else []
+        return done.stderr, [call.split(" ci")[0] for call in calls]
+
+    def test_the_package_is_fetched_once_for_each_lock_file(self):
+        self.stand_in("npm", NPM)
+        for _ in range(2):
+            self.assertEqual(self.setup()[1], ["npm"])
+        with (self.tree / LOCK).open("a") as lock:
+            lock.write("\n")
+        shutil.rmtree(self.into / "node_modules")
+        self.assertEqual(self.setup()[1], ["npm", "npm"])
+        self.assertEqual((self.into / "package-lock.json").read_text(), (self.tree / LOCK).read_text())
+
+    def test_a_failure_is_told_in_one_line_and_not_repeated_for_an_hour(self):
+        self.stand_in("npm", NPM)
+        self.broken.touch()
+        self.assertIn("no terminal", self.setup()[0])
+        told, calls = self.setup()
+        self.assertEqual((told.count("\n"), calls), (1, ["npm"]), told)
+        self.assertIn("no terminal", told)
+        past = time.time() - 3700
+        os.utime(self.into / "failed", (past, past))
+        self.broken.unlink()
+        self.assertEqual(self.setup(), ("", ["npm", "npm"]))
+        self.assertFalse((self.into / "failed").exists())
+
+    def test_a_failure_counts_for_its_lock_file_alone(self):
+        self.stand_in("npm", NPM)
+        self.broken.touch()
+        self.setup()
+        with (self.tree / LOCK).open("a") as lock:
+            lock.write("\n")
+        self.assertEqual(self.setup()[1], ["npm", "npm"])
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root installs packages")
+    def test_root_gets_npm_and_a_machine_without_it_is_ready_all_the_same(self):
+        self.broken.touch()
+        told, calls = self.setup()
+        self.assertIn("there is no npm", told)
+        self.assertEqual(set(calls), {"apt-get"})
+        self.calls.unlink()
+        self.broken.unlink()
+        (self.into / "failed").unlink()
+        self.assertEqual(self.setup()[1], ["apt-get", "npm"])
+
+
+class Executors(Tree):
+    """scripts/setup --executors: the packages are fetched once for each lock file, and runners copied each time."""
+
+    NPM = 'echo "npm $*" >>"$CALLS"; [[ ! -e $BROKEN ]] || exit 1; mkdir node_modules; echo "$#" >node_modules/made'
+
+    def setUp(self):
+        super().setUp()
+        for path in ["scripts/executors/package.json", "scripts/executors/package-lock.json"]:
+            (self.tree / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / path, self.tree / path)
+        shutil.copytree(ROOT / "bridge/runner/engines", self.tree / "bridge/runner/engines")
+        for name in ["mv", "rmdir", "chmod"]:
+            if not (self.bin / name).exists():
+                (self.bin / name).symlink_to(shutil.which(name))
+        self.stand_in("npm", self.NPM)
+        self.executors = self.tree / "build/executors"
+
+    def executors_setup(self):
+        environment = {"PATH": str(self.bin), "CALLS": str(self.calls), "BROKEN": str(self.broken)}
+        # --tests puts them into the build folder for every user.
+        return subprocess.run([str(self.tree / "scripts/setup"), "--tests"], env=environment, capture_output=True, text=True,
+                              timeout=60, check=False)
+
+    def fetches(self):
+        return self.calls.read_text().count("--loglevel=error") if self.calls.exists() else 0
+
+    def test_engines_are_fetched_once_and_runners_are_renewed(self):
+        for _ in range(2):
+            done = self.executors_setup()
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(self.fetches(), 1)
+        (self.tree / "bridge/runner/engines/session.mjs").write_text("changed")
+        self.assertEqual(self.executors_setup().returncode, 0)
+        self.assertEqual((self.executors / "runner/session.mjs").read_text(), "changed")
+        with (self.tree / "scripts/executors/package-lock.json").open("a") as lock:
+            lock.write("\n")
+        self.assertEqual(self.executors_setup().returncode, 0)
+        self.assertEqual(self.fetches(), 2)
+
+    def test_a_failure_is_one_and_leaves_what_was_there(self):
+        self.assertEqual(self.executors_setup().returncode, 0)
+        with (self.tree / "scripts/executors/package-lock.json").open("a") as lock:
+            lock.write("\n")
+        self.broken.touch()
+        done = self.executors_setup()
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("could not fetch the engines", done.stderr)
+        self.assertTrue((self.executors / "node_modules/made").exists())
+        self.broken.unlink()
+        self.assertEqual(self.executors_setup().returncode, 0)
+
+
+def sh(text):
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+if __name__ == "__main__":
+    unittest.main()
