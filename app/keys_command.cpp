@@ -46,7 +46,7 @@ Result<CommandOutput> add(const std::filesystem::path& file, const KeysCommand& 
                          "Key " + key.id + ", " + whom + ". It is shown this once and kept nowhere:\n"};
 }
 
-Result<CommandOutput> list(const std::filesystem::path& file) {
+Result<CommandOutput> list_keys(const std::filesystem::path& file) {
     auto keys = http::read_key_file(file);
     if (!keys)
         return keys.error();
@@ -91,7 +91,7 @@ Result<CommandOutput> run_keys_command(const Config& config) {
         case KeysCommand::Action::add:
             return add(file, *config.keys);
         case KeysCommand::Action::list:
-            return list(file);
+            return list_keys(file);
         case KeysCommand::Action::revoke:
             return revoke(file, config.keys->id);
     }

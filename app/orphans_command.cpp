@@ -34,7 +34,7 @@ CommandOutput no_orphans() {
     return {"", "There are no orphaned workspaces.\n"};
 }
 
-CommandOutput list(const Orphans& orphans) {
+CommandOutput list_orphans(const Orphans& orphans) {
     CommandOutput output;
     for (const Orphan& orphan : orphans.list())
         output.text += orphan.date + "  " + base::escaped(orphan.name) + "  uid " +
@@ -191,7 +191,7 @@ Result<CommandOutput> run_orphans_command(const Config& config) {
         auto orphans = Orphans::open(*root);
         if (!orphans)
             return orphans.error();
-        return list(*orphans);
+        return list_orphans(*orphans);
     }
     auto data = DataDir::open(config.data_dir);
     if (!data)

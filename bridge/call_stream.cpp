@@ -12,7 +12,6 @@ namespace atl::bridge {
 namespace {
 
 constexpr std::size_t k_max_word_depth = 16;
-constexpr std::size_t k_frames_per_handler = 64;
 
 /// A line that is no reply.
 struct WordVisitor : ObjectVisitor {

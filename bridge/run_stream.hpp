@@ -14,8 +14,6 @@ namespace atl::bridge {
 /// For the reply to `exec`. Programs of a sandbox at its limit of processor time start one after another, so
 /// a busy guest needs longer for many at once than for any other reply.
 inline constexpr std::chrono::seconds k_exec_reply_deadline{30};
-/// Frames that one handler hands out; then others have their turn.
-inline constexpr std::size_t k_frames_per_handler = 64;
 
 class RunStream final : public sandbox::Run, private Stream::Reader {
   public:

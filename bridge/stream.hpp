@@ -33,6 +33,8 @@ struct StreamContext {
 /// How long a stream with Pace::pause is left alone: at first, and at most, doubling in between.
 inline constexpr base::Millis k_first_pause{1};
 inline constexpr base::Millis k_longest_pause{16};
+/// Frames that one handler hands out; then others have their turn.
+inline constexpr std::size_t k_frames_per_handler = 64;
 
 class Stream : public std::enable_shared_from_this<Stream> {
   public:

@@ -19,7 +19,7 @@ namespace {
 constexpr base::Millis k_first_pause{1};
 constexpr base::Millis k_longest_pause{64};
 
-base::Error failed(const char* what, int error_number) {
+base::Error freezer_failed(const char* what, int error_number) {
     return base::Error(base::Errc::sandbox_failed, base::errno_text(what, error_number));
 }
 
@@ -48,7 +48,7 @@ void Freezer::freeze(Done done) {
             (void)set_frozen(folder_, false);
             asked_ = false;
             finish(error_number != 0
-                       ? failed("freezing the sandbox's cgroup", error_number)
+                       ? freezer_failed("freezing the sandbox's cgroup", error_number)
                        : base::Error(base::Errc::sandbox_failed, "its processes did not stand still"));
         });
     if (error_number != 0)
@@ -114,7 +114,7 @@ base::Result<void> Freezer::thaw() {
     if (!std::exchange(asked_, false))
         return {};
     if (const int error_number = set_frozen(folder_, false); error_number != 0)
-        return failed("thawing the sandbox's cgroup", error_number);
+        return freezer_failed("thawing the sandbox's cgroup", error_number);
     return {};
 }
 

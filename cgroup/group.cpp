@@ -23,7 +23,7 @@ namespace {
 constexpr base::Millis k_first_retry_pause{10};
 constexpr base::Millis k_longest_retry_pause{160};
 
-base::Error failed(const std::string& what) {
+base::Error group_failed(const std::string& what) {
     return base::Error(base::Errc::sandbox_failed, base::errno_text(what, errno));
 }
 
@@ -45,7 +45,7 @@ base::Result<std::unique_ptr<Group>> Group::open(base::Executor executor, base::
     for (const Place& place : places.all)
         group->open_part(place);
     if (group->parts_.empty())
-        return failed("opening the cgroup " + group->name_);
+        return group_failed("opening the cgroup " + group->name_);
     return group;
 }
 
@@ -64,10 +64,10 @@ Group::~Group() {
 
 base::Result<void> Group::add_part(const Place& place) {
     if (::mkdirat(place.folder->get(), name_.c_str(), 0755) != 0)
-        return failed("making the cgroup " + name_ + " in " + place.path.string());
+        return group_failed("making the cgroup " + name_ + " in " + place.path.string());
     if (open_part(place))
         return {};
-    const auto error = failed("opening the cgroup " + name_);
+    const auto error = group_failed("opening the cgroup " + name_);
     ::unlinkat(place.folder->get(), name_.c_str(), AT_REMOVEDIR);
     return error;
 }
@@ -171,7 +171,7 @@ base::Result<std::vector<base::UniqueFd>> Group::open_procs() const {
             continue;
         files.emplace_back(::openat(part.folder.get(), "cgroup.procs", O_WRONLY | O_CLOEXEC));
         if (!files.back())
-            return failed("opening cgroup.procs of " + name_);
+            return group_failed("opening cgroup.procs of " + name_);
     }
     return files;
 }

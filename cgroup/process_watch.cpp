@@ -11,7 +11,7 @@
 namespace atl::cgroup {
 namespace {
 
-constexpr base::Millis k_begin_pause{100};
+constexpr base::Millis k_first_look_pause{100};
 constexpr base::Millis k_look_interval{1'000};
 
 }  // namespace
@@ -19,7 +19,7 @@ constexpr base::Millis k_look_interval{1'000};
 ProcessWatch::ProcessWatch(const base::Executor& executor, base::Timers& timers, ControllerFolder folder,
                            sandbox::ProcessWarning on_warning)
     : executor_(executor), timers_(timers), folder_(folder), on_warning_(std::move(on_warning)) {
-    rest(k_begin_pause, [this] { begin(); });
+    rest(k_first_look_pause, [this] { begin(); });
 }
 
 ProcessWatch::~ProcessWatch() {

@@ -14,7 +14,7 @@ namespace {
 constexpr double k_due = 1.0;
 constexpr double k_at_once = std::numeric_limits<double>::max();
 
-base::Millis between(base::SteadyTime earlier, base::SteadyTime later) {
+base::Millis elapsed(base::SteadyTime earlier, base::SteadyTime later) {
     return std::chrono::duration_cast<base::Millis>(later - earlier);
 }
 
@@ -114,13 +114,13 @@ void DiskMeter::look() {
         return;  // the next watch() starts again
     const auto now = ports_.clock.steady_now();
     const std::uint64_t lost = look_at_disk();
-    const auto passed = looked_at_ == base::SteadyTime{} ? settings_.longest_look : between(looked_at_, now);
+    const auto passed = looked_at_ == base::SteadyTime{} ? settings_.longest_look : elapsed(looked_at_, now);
     looked_at_ = now;
     arm(next_look(lost, passed));
     walk_most_urgent();
 }
 
-// Chooses the pause so that about one step is lost between two checks.
+// Chooses the pause so that about one step is lost elapsed two checks.
 base::Millis DiskMeter::next_look(std::uint64_t lost, base::Millis passed) const {
     if (lost == 0)
         return settings_.longest_look;
@@ -139,7 +139,7 @@ double DiskMeter::urgency(const Watched& watched, base::SteadyTime now) const {
         return 0;
     const auto step_bytes = static_cast<double>(step(watched));
     const double by_space = static_cast<double>(lost_ - watched.lost_before) / step_bytes;
-    const double by_time = static_cast<double>(between(watched.walked_at, now).count()) /
+    const double by_time = static_cast<double>(elapsed(watched.walked_at, now).count()) /
                            static_cast<double>(settings_.period.count());
     // Others' walks come first, for they may explain it: but not again and again.
     const double by_doubt = is_inspected && watched.is_doubted

@@ -9,7 +9,7 @@
 namespace atl::fs_guard {
 namespace {
 
-constexpr std::uint64_t k_bytes_per_mb = 1024UL * 1024;
+constexpr std::uint64_t k_bytes_per_limit_mb = 1024UL * 1024;
 // A walk of a tree that changes meanwhile may miss files once. If every walk does, the tree hides something.
 constexpr int k_most_incomplete_walks = 20;
 // Descriptors are in flight for microseconds, unless they are kept there.
@@ -25,7 +25,7 @@ constexpr base::Millis k_round_pause{500};
 // The pause before all are inspected again, after a round without an offender.
 constexpr base::Millis k_pause_in_vain{30'000};
 
-base::Millis between(base::SteadyTime earlier, base::SteadyTime later) {
+base::Millis time_between(base::SteadyTime earlier, base::SteadyTime later) {
     return std::chrono::duration_cast<base::Millis>(later - earlier);
 }
 
@@ -92,7 +92,7 @@ void DiskMeter::on_inspected(const std::string& id, std::uint64_t number, std::u
 
 void DiskMeter::take_inspection(Watched& watched, const Inspection& found, base::SteadyTime began) {
     const auto now = ports_.clock.steady_now();
-    watched.inspect_from = now + std::clamp(between(began, now) * 2, k_least_rest, k_longest_rest);
+    watched.inspect_from = now + std::clamp(time_between(began, now) * 2, k_least_rest, k_longest_rest);
     watched.inspection_of_shortage = shortage_;
     watched.wrote_bytes = found.written_bytes - std::min(found.written_bytes, watched.written_bytes);
     watched.written_bytes = found.written_bytes;
@@ -210,13 +210,13 @@ void DiskMeter::report(const std::string& id, DiskExcess why) {
 /// The unexplained rest would exceed its limit, and it keeps descriptors in flight.
 bool DiskMeter::is_suspect(const Watched& watched) const {
     return watched.veiled_inspections >= k_veiled_inspections &&
-           between(watched.veiled_at, watched.walked_at) >= k_veiled_time &&
+           time_between(watched.veiled_at, watched.walked_at) >= k_veiled_time &&
            unexplained(watched) > room(watched) + k_disk_slack_bytes;
 }
 
 void DiskMeter::begin_audit(const Watched& watched) {
     if (is_auditing_ || !is_suspect(watched) ||
-        between(audited_at_, ports_.clock.steady_now()) < k_round_pause)
+        time_between(audited_at_, ports_.clock.steady_now()) < k_round_pause)
         return;
     is_auditing_ = true;
     ++audit_;
@@ -252,8 +252,9 @@ void DiskMeter::see_shortage(const FreeSpace& space) {
     in_vain_at_.reset();
     told_in_vain_ = false;
     base::LogLine(base::evt::disk_short)
-        .field("free_mb", static_cast<std::int64_t>(space.free_bytes / k_bytes_per_mb))
-        .field("reserve_mb", static_cast<std::int64_t>(wanted) / static_cast<std::int64_t>(k_bytes_per_mb))
+        .field("free_mb", static_cast<std::int64_t>(space.free_bytes / k_bytes_per_limit_mb))
+        .field("reserve_mb",
+               static_cast<std::int64_t>(wanted) / static_cast<std::int64_t>(k_bytes_per_limit_mb))
         .field("free_inodes", static_cast<std::int64_t>(space.free_inodes))
         .warn();
 }
@@ -263,7 +264,7 @@ void DiskMeter::see_shortage(const FreeSpace& space) {
 bool DiskMeter::settle_shortage() {
     const auto now = ports_.clock.steady_now();
     if (judged_shortage_ == shortage_) {
-        if (between(round_ended_, now) >= k_round_pause)
+        if (time_between(round_ended_, now) >= k_round_pause)
             ++shortage_;
         return false;
     }
@@ -326,7 +327,7 @@ void DiskMeter::stop_all_that_grew() {
 
 DiskMeter::Entry DiskMeter::next_inspection_of_shortage() {
     const bool is_too_soon = in_vain_at_ && lost_ - lost_in_vain_ < least_blame() / 4 &&
-                             between(*in_vain_at_, ports_.clock.steady_now()) < k_pause_in_vain;
+                             time_between(*in_vain_at_, ports_.clock.steady_now()) < k_pause_in_vain;
     if (!ports_.inspect || is_too_soon)
         return watched_.end();
     return std::ranges::find_if(watched_, [&](const auto& entry) {

@@ -20,7 +20,7 @@
 namespace atl::guest {
 namespace {
 
-constexpr std::size_t k_read_bytes = 32UL * 1024;
+constexpr std::size_t k_agent_read_bytes = 32UL * 1024;
 
 }  // namespace
 
@@ -139,7 +139,7 @@ void ProcessAgent::stop(std::function<void()> on_stopped) {
 }
 
 void ProcessAgent::on_ready(std::uint32_t) {
-    const ssize_t size = read_some(k_read_bytes);
+    const ssize_t size = read_some(k_agent_read_bytes);
     if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR))
         on_end_of_output();
     else if (sink_ != nullptr && !sink_->wants_more())
@@ -147,8 +147,8 @@ void ProcessAgent::on_ready(std::uint32_t) {
 }
 
 ssize_t ProcessAgent::read_some(std::size_t limit_bytes) {
-    const auto buffer = std::make_unique_for_overwrite<char[]>(k_read_bytes);
-    const ssize_t size = read(output_.get(), buffer.get(), std::min(limit_bytes, k_read_bytes));
+    const auto buffer = std::make_unique_for_overwrite<char[]>(k_agent_read_bytes);
+    const ssize_t size = read(output_.get(), buffer.get(), std::min(limit_bytes, k_agent_read_bytes));
     if (size <= 0)
         return size;
     splitter_.feed({buffer.get(), static_cast<std::size_t>(size)});

@@ -30,7 +30,7 @@ bool rules_the_shell(std::string_view name) {
 }
 
 /// Cuts off what is before the next NUL; none without one.
-std::optional<std::string_view> take(std::string_view& text) {
+std::optional<std::string_view> take_field(std::string_view& text) {
     const std::size_t end = text.find('\0');
     if (end == std::string_view::npos)
         return std::nullopt;
@@ -43,7 +43,7 @@ std::optional<std::string_view> take(std::string_view& text) {
 
 std::optional<ShellState> parse_shell_state(std::string_view told) {
     ShellState state;
-    auto directory = take(told);
+    auto directory = take_field(told);
     // As pwd(1) writes it.
     if (!directory || !directory->starts_with('/') || !directory->ends_with('\n'))
         return std::nullopt;
@@ -51,7 +51,7 @@ std::optional<ShellState> parse_shell_state(std::string_view told) {
     state.directory = *directory;
     std::vector<std::string>& environment = state.environment.emplace();
     for (;;) {
-        const auto entry = take(told);
+        const auto entry = take_field(told);
         if (!entry)
             return std::nullopt;
         if (entry->empty())

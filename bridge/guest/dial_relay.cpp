@@ -16,7 +16,7 @@
 namespace atl::guest {
 namespace {
 
-constexpr std::size_t k_read_bytes = 32UL * 1024;
+constexpr std::size_t k_dial_read_bytes = 32UL * 1024;
 
 }  // namespace
 
@@ -109,8 +109,8 @@ void DialRelay::on_ready(std::uint32_t events) {
 }
 
 void DialRelay::read_some() {
-    const auto buffer = std::make_unique_for_overwrite<char[]>(k_read_bytes);
-    const ssize_t size = recv(socket_.get(), buffer.get(), k_read_bytes, MSG_DONTWAIT);
+    const auto buffer = std::make_unique_for_overwrite<char[]>(k_dial_read_bytes);
+    const ssize_t size = recv(socket_.get(), buffer.get(), k_dial_read_bytes, MSG_DONTWAIT);
     if (size > 0)
         return connection_->write({buffer.get(), static_cast<std::size_t>(size)});
     if (size < 0 && (errno == EAGAIN || errno == EINTR))

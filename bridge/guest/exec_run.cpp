@@ -17,8 +17,8 @@
 namespace atl::guest {
 namespace {
 
-constexpr std::size_t k_read_bytes = 32UL * 1024;
-static_assert(k_read_bytes <= base::k_max_frame_bytes);
+constexpr std::size_t k_exec_read_bytes = 32UL * 1024;
+static_assert(k_exec_read_bytes <= base::k_max_frame_bytes);
 
 }  // namespace
 
@@ -105,7 +105,7 @@ bool ExecRun::obey(const bridge::Frame& frame) {
 }
 
 void ExecRun::on_output(Output& output) {
-    const ssize_t size = read_some(output, k_read_bytes);
+    const ssize_t size = read_some(output, k_exec_read_bytes);
     if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR)) {
         pause(output);
         output.pipe.reset();
@@ -121,9 +121,10 @@ void ExecRun::on_output(Output& output) {
 
 /// One read, sent on as a frame; returns what read(2) did.
 ssize_t ExecRun::read_some(Output& output, std::size_t limit_bytes) {
-    const auto buffer = std::make_unique_for_overwrite<char[]>(bridge::k_frame_header_bytes + k_read_bytes);
+    const auto buffer =
+        std::make_unique_for_overwrite<char[]>(bridge::k_frame_header_bytes + k_exec_read_bytes);
     const ssize_t size = read(output.pipe.get(), buffer.get() + bridge::k_frame_header_bytes,
-                              std::min(limit_bytes, k_read_bytes));
+                              std::min(limit_bytes, k_exec_read_bytes));
     if (size <= 0)
         return size;
     const auto bytes = static_cast<std::size_t>(size);

@@ -21,14 +21,14 @@
 namespace atl::guest {
 namespace {
 
-constexpr std::size_t k_read_bytes = k_ring_piece_bytes;
+constexpr std::size_t k_kept_read_bytes = k_ring_piece_bytes;
 // What two pipes of the usual size hold. It is read when the process ends, even if a reader is slow.
 constexpr int k_drained_bytes = 128 * 1024;
 // Graces of k_output_grace while output still comes behind the end; and for all that holds up the exit.
 constexpr int k_most_output_waits = 20;
 constexpr int k_most_end_waits = 40;
 static_assert(k_most_end_waits * k_output_grace >= k_most_output_waits * k_output_grace + k_reader_patience);
-static_assert(k_read_bytes + k_drained_bytes < k_kept_output_bytes / 2);
+static_assert(k_kept_read_bytes + k_drained_bytes < k_kept_output_bytes / 2);
 
 std::int64_t wall_clock_ms() {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -239,7 +239,7 @@ std::string KeptProcess::line() const {
 }
 
 void KeptProcess::on_output(Output& output) {
-    const ssize_t size = read_some(output, k_read_bytes);
+    const ssize_t size = read_some(output, k_kept_read_bytes);
     if (size < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (size > 0) {
@@ -258,8 +258,8 @@ void KeptProcess::on_output(Output& output) {
 
 /// One read into the ring; returns what read(2) did.
 ssize_t KeptProcess::read_some(Output& output, std::size_t limit_bytes) {
-    const auto buffer = std::make_unique_for_overwrite<char[]>(k_read_bytes);
-    const ssize_t size = read(output.fd.get(), buffer.get(), std::min(limit_bytes, k_read_bytes));
+    const auto buffer = std::make_unique_for_overwrite<char[]>(k_kept_read_bytes);
+    const ssize_t size = read(output.fd.get(), buffer.get(), std::min(limit_bytes, k_kept_read_bytes));
     if (size > 0)
         ring_.append(output.type, {buffer.get(), static_cast<std::size_t>(size)});
     return size;
@@ -278,8 +278,9 @@ void KeptProcess::pause(Output& output) {
 }
 
 bool KeptProcess::must_wait() const {
-    return std::any_of(attachments_.begin(), attachments_.end(),
-                       [](const Attachment& one) { return one.would_lose(k_read_bytes + k_drained_bytes); });
+    return std::any_of(attachments_.begin(), attachments_.end(), [](const Attachment& one) {
+        return one.would_lose(k_kept_read_bytes + k_drained_bytes);
+    });
 }
 
 void KeptProcess::wait_for_readers() {
@@ -289,7 +290,7 @@ void KeptProcess::wait_for_readers() {
     patience_ = services_.loop.arm(k_reader_patience, [this] {
         patience_ = 0;
         for (Attachment& attachment : attachments_)
-            if (attachment.would_lose(k_read_bytes + k_drained_bytes))
+            if (attachment.would_lose(k_kept_read_bytes + k_drained_bytes))
                 attachment.give_up();
         stop_waiting();
     });

@@ -36,7 +36,7 @@ std::optional<long> number_of(std::string_view text) {
 
 // Of fields_of().
 constexpr std::size_t k_parent = 1;
-constexpr std::size_t k_group = 2;
+constexpr std::size_t k_group_field = 2;
 constexpr std::size_t k_session = 3;
 constexpr std::size_t k_threads = 17;
 constexpr std::size_t k_started = 19;
@@ -72,7 +72,7 @@ std::optional<SeenProcess> read_process(int folder) {
     const auto number = [&fields](std::size_t at) { return number_of(fields[at]).value_or(0); };
     SeenProcess process;
     process.parent = static_cast<pid_t>(number(k_parent));
-    process.group = static_cast<pid_t>(number(k_group));
+    process.group = static_cast<pid_t>(number(k_group_field));
     process.session = static_cast<pid_t>(number(k_session));
     process.threads = static_cast<std::uint64_t>(number(k_threads));
     process.started = static_cast<std::uint64_t>(number(k_started));

@@ -13,7 +13,7 @@ namespace {
 constexpr Millis k_look_again{5};
 // A process that forks is seen by the next pass, and a killed one forks no more (fork(2) fails while a signal
 // is pending): a few passes catch all.
-constexpr int k_most_passes = 3;
+constexpr int k_most_kill_passes = 3;
 // The longest chain of parents that is followed.
 constexpr int k_most_ancestors = 64;
 
@@ -52,7 +52,7 @@ void Strays::look() {
 /// Returns how many strays there were in the last pass, zombies among them.
 std::size_t Strays::kill_all() {
     std::size_t found = 0;
-    for (int pass = 0; pass < k_most_passes; ++pass) {
+    for (int pass = 0; pass < k_most_kill_passes; ++pass) {
         const SeenProcesses seen = see_processes();
         found = 0;
         bool is_new = false;

@@ -11,7 +11,6 @@ namespace atl::conversation {
 
 using base::Errc;
 using base::Error;
-using sandbox::Status;
 using Kind = WatchNote::Kind;
 
 namespace {
@@ -60,7 +59,7 @@ class WatchedSandbox final : private sandbox::WatchObserver {
     WatchedSandbox(base::Timers& timers, sandbox::Manager& sandboxes, std::string id,
                    FileWatches::AtEnd at_end)
         : timers_(timers), sandboxes_(sandboxes), id_(std::move(id)), at_end_(at_end) {
-        is_up_ = sandboxes_.status(id_) == Status::ready;
+        is_up_ = sandboxes_.status(id_) == sandbox::Status::ready;
     }
     ~WatchedSandbox() override {
         stop();
@@ -83,7 +82,7 @@ class WatchedSandbox final : private sandbox::WatchObserver {
         std::erase(readers_, &reader);
         return readers_.empty();
     }
-    void on_status(Status status);
+    void on_status(sandbox::Status status);
     void end(const Error& why) {
         stop();
         is_up_ = false;
@@ -125,20 +124,20 @@ class WatchedSandbox final : private sandbox::WatchObserver {
     base::TimerId burst_timer_ = 0;  // while no more is taken
 };
 
-void WatchedSandbox::on_status(Status status) {
-    const bool was_up = std::exchange(is_up_, status == Status::ready);
+void WatchedSandbox::on_status(sandbox::Status status) {
+    const bool was_up = std::exchange(is_up_, status == sandbox::Status::ready);
     if (is_up_ && !was_up && is_watching_) {
         for (FileWatch* const reader : readers_)
             greet(*reader);
     } else if (is_up_ && watch_ == nullptr) {
         begin_in(base::Millis{0});
     }
-    if (is_up_ || status == Status::pending)
+    if (is_up_ || status == sandbox::Status::pending)
         return;
     // The watch of a frozen generation goes on with it.
-    if (status != Status::frozen)
+    if (status != sandbox::Status::frozen)
         stop();
-    if (status != Status::frozen && at_end_ == FileWatches::AtEnd::ends)
+    if (status != sandbox::Status::frozen && at_end_ == FileWatches::AtEnd::ends)
         return tell(ended(Error(Errc::sandbox_gone, "the sandbox has ended")));
     for (FileWatch* const reader : readers_)
         reader->paused();
@@ -300,7 +299,7 @@ void FileWatches::leave(const std::string& sandbox_id, FileWatch& reader) {
         watched_.erase(found);
 }
 
-void FileWatches::on_status(const std::string& sandbox_id, Status status) {
+void FileWatches::on_status(const std::string& sandbox_id, sandbox::Status status) {
     if (const auto found = watched_.find(sandbox_id); found != watched_.end())
         found->second->on_status(status);
 }

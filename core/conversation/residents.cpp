@@ -11,7 +11,7 @@ namespace {
 constexpr base::Millis k_unload_interval{1000};
 // Of one look by the timer, and of one at each load: more than one, so that the number of those that rest
 // is bounded by the number of those that live, however many are named.
-constexpr std::size_t k_looked_at = 128;
+constexpr std::size_t k_residents_looked_at = 128;
 constexpr std::size_t k_looked_at_by_load = 4;
 // So many may be in memory before a load looks for some that rest.
 constexpr std::size_t k_free = 64;
@@ -109,7 +109,7 @@ void Residents::look_soon() {
 }
 
 void Residents::look() {
-    const std::size_t looked_at = std::min(k_looked_at, to_look_at_);
+    const std::size_t looked_at = std::min(k_residents_looked_at, to_look_at_);
     const std::size_t left = to_look_at_ - looked_at;
     unload_some(looked_at);
     // What is not committed yet does not rest yet.

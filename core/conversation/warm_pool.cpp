@@ -15,7 +15,7 @@ namespace evt = base::evt;
 namespace {
 
 // Between two starts: requests that wait for a sandbox of their own come first.
-constexpr base::Millis k_pause{10};
+constexpr base::Millis k_refill_pause{10};
 // Without a claim, while at least half of a pool is there: whoever creates many has the processors to
 // himself.
 constexpr base::Millis k_quiet{50};
@@ -82,7 +82,7 @@ void WarmPool::on_started(const std::string& agent, const std::string& id, const
     } else {
         shelf_of(agent)->ready.push_back(*record);
     }
-    wait_for_next(k_pause);
+    wait_for_next(k_refill_pause);
 }
 
 void WarmPool::on_failure(Shelf& shelf, const base::Error& error) {
@@ -95,7 +95,7 @@ void WarmPool::on_failure(Shelf& shelf, const base::Error& error) {
         fill();
     });
     shelf.retry_pause = std::min(2 * shelf.retry_pause, k_longest_retry);
-    wait_for_next(k_pause);
+    wait_for_next(k_refill_pause);
 }
 
 bool WarmPool::is_full() const {
@@ -143,7 +143,7 @@ std::optional<WarmPool::Claimed> WarmPool::claim(const std::string& agent, const
         shelf->retry_pause = k_first_retry;
     }
     if (starting_.empty())
-        wait_for_next(k_pause);
+        wait_for_next(k_refill_pause);
     return claimed;
 }
 

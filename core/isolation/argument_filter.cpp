@@ -31,7 +31,7 @@ sock_filter jump_if_equal(std::uint32_t value, std::size_t if_equal, std::size_t
     return BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, static_cast<std::uint8_t>(if_equal),
                     static_cast<std::uint8_t>(otherwise));
 }
-sock_filter answer(std::uint32_t action) {
+sock_filter answer_call(std::uint32_t action) {
     return BPF_STMT(BPF_RET | BPF_K, action);
 }
 
@@ -96,23 +96,23 @@ void ArgumentFilter::append(std::vector<sock_filter>& code, const Rule& rule) {
         behind -= size_of(condition);
         append_condition(code, condition, behind);
     }
-    code.push_back(answer(SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(rule.error_number)));
+    code.push_back(answer_call(SECCOMP_RET_ERRNO | static_cast<std::uint32_t>(rule.error_number)));
 }
 
 std::vector<sock_filter> ArgumentFilter::program() const {
     std::vector<sock_filter> code = {load(offsetof(seccomp_data, arch)), jump_if_equal(k_native_abi, 1, 0),
-                                     answer(SECCOMP_RET_KILL_PROCESS), load(offsetof(seccomp_data, nr))};
+                                     answer_call(SECCOMP_RET_KILL_PROCESS), load(offsetof(seccomp_data, nr))};
     for (const auto& [call, rules] : rules_) {
         std::vector<sock_filter> body;
         for (const Rule& rule : rules)
             append(body, rule);
-        body.push_back(answer(SECCOMP_RET_ALLOW));
+        body.push_back(answer_call(SECCOMP_RET_ALLOW));
         // A body may be longer than the reach of a conditional jump.
         code.push_back(jump_if_equal(static_cast<std::uint32_t>(call), 1, 0));
         code.push_back(BPF_STMT(BPF_JMP | BPF_JA, static_cast<std::uint32_t>(body.size())));
         code.insert(code.end(), body.begin(), body.end());
     }
-    code.push_back(answer(SECCOMP_RET_ALLOW));
+    code.push_back(answer_call(SECCOMP_RET_ALLOW));
     return code;
 }
 

@@ -14,11 +14,11 @@ namespace {
 
 constexpr int k_backlog = 128;
 
-base::Error failed(const char* what) {
+base::Error socket_failed(const char* what) {
     return base::Error(base::Errc::sandbox_failed, base::errno_text(what, errno));
 }
 
-int make_folder(int run_dir, const char* name) {
+int make_socket_folder(int run_dir, const char* name) {
     if (::mkdirat(run_dir, name, 0755) == 0)
         return 0;
     if (errno != EEXIST)
@@ -46,22 +46,22 @@ BridgeSocket::~BridgeSocket() {
 
 base::Result<BridgeSocket> BridgeSocket::listen(std::shared_ptr<base::UniqueFd> run_dir, std::string name,
                                                 base::UniqueFd& listener) {
-    if (make_folder(run_dir->get(), name.c_str()) != 0)
-        return failed("making the folder of the bridge socket");
+    if (make_socket_folder(run_dir->get(), name.c_str()) != 0)
+        return socket_failed("making the folder of the bridge socket");
     base::UniqueFd folder(
         ::openat(run_dir->get(), name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!folder)
-        return failed("opening the folder of the bridge socket");
+        return socket_failed("opening the folder of the bridge socket");
     BridgeSocket made(std::move(run_dir), std::move(name), std::move(folder));
     base::UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     std::memcpy(address.sun_path, made.path_.c_str(), made.path_.size() + 1);
     if (!socket || ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-        return failed("binding the bridge socket");
+        return socket_failed("binding the bridge socket");
     if (::fchmodat(made.folder_.get(), k_bridge_socket_name, 0600, 0) != 0 ||
         ::listen(socket.get(), k_backlog) != 0)
-        return failed("listening on the bridge socket");
+        return socket_failed("listening on the bridge socket");
     listener = std::move(socket);
     return made;
 }

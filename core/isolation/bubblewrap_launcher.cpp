@@ -66,7 +66,7 @@ struct Pipe {
     base::UniqueFd write_end;
 };
 
-base::Error failed(const char* what) {
+base::Error launch_failed(const char* what) {
     return base::Error(base::Errc::sandbox_failed, base::errno_text(what, errno));
 }
 
@@ -74,10 +74,10 @@ base::Error failed(const char* what) {
 base::Result<Pipe> make_pipe() {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0)
-        return failed("pipe");
+        return launch_failed("pipe");
     Pipe made{base::UniqueFd(ends[0]), base::UniqueFd(ends[1])};
     if (::fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0)
-        return failed("fcntl");
+        return launch_failed("fcntl");
     return made;
 }
 
@@ -89,7 +89,7 @@ base::Result<base::UniqueFd> in_memory(const std::vector<std::string>& arguments
     }
     base::UniqueFd memory(::memfd_create("atoll-arguments", MFD_CLOEXEC));
     if (!memory || ::pwrite(memory.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
-        return failed("memfd_create");
+        return launch_failed("memfd_create");
     return memory;
 }
 
@@ -276,7 +276,7 @@ base::Result<BubblewrapLauncher::Descriptors> BubblewrapLauncher::open_descripto
     fds.calls = filters_.open_calls();
     fds.argument_rules = filters_.open_arguments();
     if (!fds.null || !fds.calls || !fds.argument_rules)
-        return failed("opening what bubblewrap reads");
+        return launch_failed("opening what bubblewrap reads");
     return fds;
 }
 

@@ -32,7 +32,7 @@ struct Trial {
     std::string log;
 };
 
-base::Error unsupported(std::string detail) {
+base::Error probe_unsupported(std::string detail) {
     return base::Error(base::Errc::host_unsupported, std::move(detail));
 }
 
@@ -104,8 +104,8 @@ bool succeeded(const Trial& trial) {
 
 base::Result<void> probe_host(const LauncherConfig& config, const ProbePaths& paths) {
     if (::access(config.bwrap.c_str(), X_OK) != 0)
-        return unsupported(base::errno_text(config.bwrap, errno) +
-                           ": install bubblewrap 0.8 or newer (apt-get install bubblewrap)");
+        return probe_unsupported(base::errno_text(config.bwrap, errno) +
+                                 ": install bubblewrap 0.8 or newer (apt-get install bubblewrap)");
     LauncherConfig trial_config = config;
     trial_config.guest = paths.guest;
     trial_config.run_dir = config.run_dir / "probe";
@@ -117,13 +117,13 @@ base::Result<void> probe_host(const LauncherConfig& config, const ProbePaths& pa
     fs::remove_all(workspace, error);
     fs::remove_all(config.run_dir / "probe", error);
     if (!trial)
-        return unsupported("a trial sandbox could not be started: " + trial.error().detail());
+        return probe_unsupported("a trial sandbox could not be started: " + trial.error().detail());
     if (succeeded(*trial))
         return {};
     std::string detail = reason(paths, trial->log);
     if (!trial->log.empty())
         detail += "; bubblewrap said: " + base::escaped(trial->log);
-    return unsupported(std::move(detail));
+    return probe_unsupported(std::move(detail));
 }
 
 std::string core_dump_risk(const ProbePaths& paths) {

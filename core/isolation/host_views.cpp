@@ -55,7 +55,7 @@ std::string attempt(const StagedMount& mount) {
     return {};
 }
 
-void make_folder(const fs::path& path) {
+void make_view_folder(const fs::path& path) {
     fs::create_directory(path);
     fs::permissions(path, fs::perms(0755));
 }
@@ -71,9 +71,9 @@ void open_folders(const fs::path& path) {
 
 // False in a user namespace, where mknod(2) cannot make devices.
 bool make_devices(const fs::path& dev) {
-    make_folder(dev);
-    make_folder(dev / "pts");
-    make_folder(dev / "shm");
+    make_view_folder(dev);
+    make_view_folder(dev / "pts");
+    make_view_folder(dev / "shm");
     for (const auto& [name, target] : k_dev_links)
         fs::create_symlink(target, dev / name);
     return std::ranges::all_of(k_devices, [&](const Device& device) {
@@ -90,7 +90,7 @@ class Maker {
 
     HostViews make() {
         for (const fs::path& folder : {root_, own_, empty_, own_ / "layer", own_ / "view"})
-            make_folder(folder);
+            make_view_folder(folder);
         if (!add_own())
             return std::move(made_);
         for (const fs::path& folder : sources_.folders)
@@ -137,7 +137,7 @@ class Maker {
     }
 
     void add_etc() {
-        make_folder(root_ / "etc");
+        make_view_folder(root_ / "etc");
         add_view("/etc", root_ / "etc");
         add_mounts_below("/etc", [this](const fs::path& point) {
             return std::ranges::any_of(sources_.etc_parts, [&](const fs::path& part) {

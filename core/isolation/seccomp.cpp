@@ -68,24 +68,24 @@ class Filter {
     int error_ = 0;
 };
 
-base::Error unsupported(const char* what, int error_number) {
+base::Error filter_unsupported(const char* what, int error_number) {
     return base::Error(base::Errc::host_unsupported, base::errno_text(what, error_number));
 }
 
 base::Result<base::UniqueFd> sealed(base::UniqueFd memory) {
     if (::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)
-        return unsupported("sealing a filter", errno);
+        return filter_unsupported("sealing a filter", errno);
     return memory;
 }
 
 base::Result<base::UniqueFd> Filter::export_to_memory(const char* name) {
     if (error_ < 0)
-        return unsupported("libseccomp refused a rule", -error_);
+        return filter_unsupported("libseccomp refused a rule", -error_);
     base::UniqueFd memory(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!memory)
-        return unsupported("memfd_create", errno);
+        return filter_unsupported("memfd_create", errno);
     if (const int error = ::seccomp_export_bpf(context_.get(), memory.get()); error < 0)
-        return unsupported("libseccomp could not export a filter", -error);
+        return filter_unsupported("libseccomp could not export a filter", -error);
     return sealed(std::move(memory));
 }
 
@@ -94,7 +94,7 @@ base::Result<base::UniqueFd> to_memory(const ArgumentFilter& filter, const char*
     const std::size_t bytes = program.size() * sizeof program.front();
     base::UniqueFd memory(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!memory || ::pwrite(memory.get(), program.data(), bytes, 0) != static_cast<ssize_t>(bytes))
-        return unsupported("memfd_create", errno);
+        return filter_unsupported("memfd_create", errno);
     return sealed(std::move(memory));
 }
 

@@ -148,7 +148,7 @@ class DumpableKept {
     int before_;
 };
 
-base::Error failed(const std::string& what, int error_number) {
+base::Error spawn_failed(const std::string& what, int error_number) {
     return base::Error(base::Errc::sandbox_failed, base::errno_text(what, error_number));
 }
 
@@ -175,13 +175,13 @@ base::Result<Spawned> spawn(const std::string& program, const std::vector<std::s
         error_number = errno;
     }
     if (child < 0)
-        return failed("clone", error_number);
+        return spawn_failed("clone", error_number);
     Spawned spawned{static_cast<pid_t>(child), base::UniqueFd(pidfd)};
     if (setup.failure().stage == ChildStage::none)
         return spawned;
     siginfo_t gone{};
     ::waitid(static_cast<idtype_t>(P_PIDFD), static_cast<id_t>(spawned.pidfd.get()), &gone, WEXITED);
-    return failed(what_failed(setup.failure(), plan, program), setup.failure().error_number);
+    return spawn_failed(what_failed(setup.failure(), plan, program), setup.failure().error_number);
 }
 
 }  // namespace atl::isolation

@@ -25,7 +25,7 @@ constexpr int k_max_symlinks = 40;  // path_resolution(7)
 // Folders that every Linux has, in the order in which they are least likely to hold something.
 constexpr const char* k_places[] = {"/mnt", "/media", "/srv", "/opt", "/home", "/root", "/tmp"};
 
-base::Error failed(const std::string& what, int error_number) {
+base::Error staging_failed(const std::string& what, int error_number) {
     return base::Error(base::Errc::host_unsupported,
                        base::errno_text(what, error_number) +
                            " (root needs CAP_SYS_ADMIN for it: give it, or run the server as an unprivileged "
@@ -120,13 +120,13 @@ base::Result<std::string> find_place(const Paths& needed) {
 
 base::Result<void> bind(const fs::path& source, const fs::path& target) {
     if (::mount(source.c_str(), target.c_str(), nullptr, MS_BIND, nullptr) != 0)
-        return failed("binding " + source.string(), errno);
+        return staging_failed("binding " + source.string(), errno);
     return {};
 }
 
 base::Result<void> fill(const fs::path& dir) {
     if (::mount("atoll", dir.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m,nr_inodes=512") != 0)
-        return failed("a tmpfs on " + dir.string(), errno);
+        return staging_failed("a tmpfs on " + dir.string(), errno);
     for (const char* name : {"workspace", "bridge", "agent", "ptys", "views", "etc"}) {
         std::error_code error;
         fs::create_directory(dir / name, error);
@@ -148,7 +148,7 @@ base::Result<Staging> make_here(const StagingSources& sources) {
     // Done before any unmount, so that no unmount reaches the host. Slave, not private: a mount that the host
     // unmounts later must not stay alive in this namespace.
     if (::mount(nullptr, "/", nullptr, MS_SLAVE | MS_REC, nullptr) != 0)
-        return failed("a mount namespace apart from the host's", errno);
+        return staging_failed("a mount namespace apart from the host's", errno);
     Paths wanted = sources.reachable;
     wanted.push_back(sources.guest);
     wanted.push_back(sources.etc);
@@ -169,7 +169,7 @@ base::Result<Staging> make_here(const StagingSources& sources) {
     Staging made{base::UniqueFd(::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC)), *place,
                  std::move(*views)};
     if (!made.mount_namespace)
-        return failed("open /proc/self/ns/mnt", errno);
+        return staging_failed("open /proc/self/ns/mnt", errno);
     return made;
 }
 
@@ -179,15 +179,15 @@ base::Result<Staging> make_staging(const StagingSources& sources) {
     const base::UniqueFd own(::open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC));
     const base::UniqueFd folder(::open(".", O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!own)
-        return failed("open /proc/self/ns/mnt", errno);
+        return staging_failed("open /proc/self/ns/mnt", errno);
     if (::unshare(CLONE_NEWNS) != 0)
-        return failed("a mount namespace", errno);
+        return staging_failed("a mount namespace", errno);
     auto made = make_here(sources);
     // setns(2) leaves the process in the root of the namespace.
     if (::setns(own.get(), CLONE_NEWNS) != 0)
-        return failed("going back to the server's mount namespace", errno);
+        return staging_failed("going back to the server's mount namespace", errno);
     if (folder && ::fchdir(folder.get()) != 0)
-        return failed("going back to the working directory", errno);
+        return staging_failed("going back to the working directory", errno);
     return made;
 }
 

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view k_prefix = "block-";
 
-base::Error failed(const fs::path& path, int error_number) {
+base::Error lease_failed(const fs::path& path, int error_number) {
     return base::Error(base::Errc::storage_failed,
                        base::errno_text("the uid leases in " + path.string(), error_number) +
                            "; name another directory for them or run the server as an unprivileged user");
@@ -95,7 +95,7 @@ base::Result<std::unique_ptr<HostUidLeases>> HostUidLeases::open(UidLeaseConfig 
     std::error_code error;
     fs::create_directories(config.lease_dir, error);
     if (error)
-        return failed(config.lease_dir, error.value());
+        return lease_failed(config.lease_dir, error.value());
     std::unique_ptr<HostUidLeases> leases(new HostUidLeases(std::move(config)));
     for (const std::uint32_t block : leased_blocks(leases->config_.lease_dir)) {
         if (block < leases->config_.blocks && read_text(leases->file_of(block)) == leases->holder_text())
@@ -159,7 +159,7 @@ bool HostUidLeases::is_own(std::uint32_t block) const {
 base::Result<std::uint32_t> HostUidLeases::lease_block() {
     const DirectoryLock lock(config_.lease_dir);
     if (!lock.held())
-        return failed(config_.lease_dir, errno);
+        return lease_failed(config_.lease_dir, errno);
     const auto leased = leased_blocks(config_.lease_dir);
     for (std::uint32_t block = 0; block < config_.blocks; ++block) {
         if (leased.contains(block))
@@ -170,7 +170,7 @@ base::Result<std::uint32_t> HostUidLeases::lease_block() {
             return block;
         }
         if (errno != EEXIST)
-            return failed(config_.lease_dir, errno);
+            return lease_failed(config_.lease_dir, errno);
     }
     return reclaim_block();
 }
@@ -184,7 +184,7 @@ base::Result<std::uint32_t> HostUidLeases::reclaim_block() {
         ::unlink(file_of(block).c_str());
         if (try_lease(block))
             return block;
-        return failed(config_.lease_dir, errno);
+        return lease_failed(config_.lease_dir, errno);
     }
     return base::Error(base::Errc::capacity,
                        "every block of host uids is leased, see " + config_.lease_dir.string());

@@ -38,7 +38,7 @@ constexpr std::size_t k_max_output_bytes = 64UL * 1024;
 constexpr std::uint32_t k_all_ids = 4'294'967'295;  // user_namespaces(7): all but the last
 constexpr std::uint32_t k_host_uids = base::k_host_uids_per_block * base::k_host_uid_blocks;
 
-base::Error unsupported(std::string why) {
+base::Error namespace_unsupported(std::string why) {
     return base::Error(base::Errc::host_unsupported, std::move(why));
 }
 
@@ -52,7 +52,7 @@ base::Result<Output> run(const fs::path& program, const std::vector<std::string>
     // Checked before the fork: after an exec that fails, the child of Process v2 runs the server's atexit(3)
     // handlers and stays a zombie.
     if (::access(program.c_str(), X_OK) != 0)
-        return unsupported(base::errno_text("run " + program.string(), errno) + k_hint);
+        return namespace_unsupported(base::errno_text("run " + program.string(), errno) + k_hint);
     boost::asio::io_context loop(1);
     boost::asio::readable_pipe pipe(loop);
     boost::system::error_code error;
@@ -64,7 +64,7 @@ base::Result<Output> run(const fs::path& program, const std::vector<std::string>
         output.exit_code = child.wait(error);
         return output;
     } catch (const std::exception& failure) {
-        return unsupported(program.string() + " cannot be run: " + failure.what() + k_hint);
+        return namespace_unsupported(program.string() + " cannot be run: " + failure.what() + k_hint);
     }
 }
 
@@ -112,10 +112,10 @@ base::Result<IdRange> choose(const std::vector<IdRange>& ranges, IdKind kind) {
     if (largest != ranges.end() && largest->count > base::k_host_uids_per_block)
         return *largest;
     const std::string name = user_name();
-    return unsupported("user " + name + " has no range of more than " +
-                       std::to_string(base::k_host_uids_per_block) + " ids in " + file_of(kind) +
-                       " (as root: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 " + name +
-                       ")");
+    return namespace_unsupported(
+        "user " + name + " has no range of more than " + std::to_string(base::k_host_uids_per_block) +
+        " ids in " + file_of(kind) +
+        " (as root: usermod --add-subuids 100000-165535 --add-subgids 100000-165535 " + name + ")");
 }
 
 base::Result<void> check_has(const std::vector<IdRange>& ranges, std::uint32_t first, std::uint32_t count,
@@ -126,9 +126,10 @@ base::Result<void> check_has(const std::vector<IdRange>& ranges, std::uint32_t f
     };
     if (std::ranges::any_of(ranges, holds))
         return {};
-    return unsupported("the workspaces have ids " + std::to_string(first) + " to " +
-                       std::to_string(std::uint64_t{first} + count - 1) + ", which " + file_of(kind) +
-                       " does not give to user " + user_name() + " any more: give them back");
+    return namespace_unsupported("the workspaces have ids " + std::to_string(first) + " to " +
+                                 std::to_string(std::uint64_t{first} + count - 1) + ", which " +
+                                 file_of(kind) + " does not give to user " + user_name() +
+                                 " any more: give them back");
 }
 
 base::Result<SubordinateIds> find_ids(const fs::path& getsubids,
@@ -175,12 +176,12 @@ class NamespaceChild {
     static base::Result<NamespaceChild> start() {
         int ends[2];
         if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-            return unsupported(base::errno_text("socketpair", errno));
+            return namespace_unsupported(base::errno_text("socketpair", errno));
         base::UniqueFd ours(ends[0]);
         const base::UniqueFd theirs(ends[1]);
         const pid_t pid = ::fork();
         if (pid < 0)
-            return unsupported(base::errno_text("fork", errno));
+            return namespace_unsupported(base::errno_text("fork", errno));
         if (pid == 0) {
             ours.reset();
             live(theirs.get());
@@ -250,7 +251,7 @@ base::Result<void> write_map(const fs::path& program, pid_t pid, std::vector<std
     if (!done)
         return done.error();
     if (done->exit_code != 0)
-        return unsupported(program.string() + " failed: " + base::escaped(done->text));
+        return namespace_unsupported(program.string() + " failed: " + base::escaped(done->text));
     return {};
 }
 
@@ -283,7 +284,7 @@ base::Result<SubordinateIds> enter_user_namespace(const std::optional<Subordinat
     if (!child)
         return child.error();
     if (const int refused = child->result(); refused != 0)
-        return unsupported(base::errno_text("a user namespace", refused));
+        return namespace_unsupported(base::errno_text("a user namespace", refused));
     if (auto mapped =
             write_map(programs.newuidmap, child->pid(), map_of(::getuid(), ids->first_uid, ids->count));
         !mapped)
@@ -296,12 +297,13 @@ base::Result<SubordinateIds> enter_user_namespace(const std::optional<Subordinat
     const std::string path = "/proc/" + std::to_string(child->pid()) + "/ns/user";
     const base::UniqueFd made(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!made)
-        return unsupported(base::errno_text("open " + path, errno));
+        return namespace_unsupported(base::errno_text("open " + path, errno));
     child->go_on();
     if (const int refused = child->result(); refused != 0)
-        return unsupported(base::errno_text("mounting and changing uids in a user namespace", refused));
+        return namespace_unsupported(
+            base::errno_text("mounting and changing uids in a user namespace", refused));
     if (::setns(made.get(), CLONE_NEWUSER) != 0)
-        return unsupported(base::errno_text("entering a user namespace", errno));
+        return namespace_unsupported(base::errno_text("entering a user namespace", errno));
     // The new mount namespace belongs to the user namespace: a process may not return to a mount namespace of
     // the host (setns(2)).
     if (::unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_SLAVE | MS_REC, nullptr) != 0)

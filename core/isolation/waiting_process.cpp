@@ -16,7 +16,7 @@
 namespace atl::isolation {
 namespace {
 
-base::Error failed(const char* what) {
+base::Error waiting_failed(const char* what) {
     return base::Error(base::Errc::sandbox_failed, base::errno_text(what, errno));
 }
 
@@ -27,12 +27,12 @@ base::Result<WaitingProcess> WaitingProcess::start(const std::filesystem::path& 
                                                    const std::vector<int>& more_fds, int group_fd) {
     int ends[2];
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-        return failed("socketpair");
+        return waiting_failed("socketpair");
     base::UniqueFd ours(ends[0]);
     const base::UniqueFd theirs(ends[1]);
     const base::UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
     if (!null)
-        return failed("open /dev/null");
+        return waiting_failed("open /dev/null");
     ChildPlan plan;
     plan.fds = {theirs.get(), null.get(), STDERR_FILENO};
     plan.fds.insert(plan.fds.end(), more_fds.begin(), more_fds.end());

@@ -12,7 +12,7 @@ using base::Result;
 
 namespace {
 
-constexpr int k_sigkill = 9;  // signal(7)
+constexpr int k_killed_by = 9;  // signal(7)
 
 }  // namespace
 
@@ -129,7 +129,7 @@ std::optional<Exit> Manager::limit_reached(const std::string& id) {
         return std::nullopt;
     Generation& generation = *sandbox->generation;
     if (generation.group && generation.group->oom_kills() > 0)
-        perform(*sandbox, generation.machine.kill(oom_exit(*sandbox, k_sigkill)));
+        perform(*sandbox, generation.machine.kill(oom_exit(*sandbox, k_killed_by)));
     const Exit& exit = generation.machine.exit();
     if (exit.exit_class != ExitClass::oom && exit.exit_class != ExitClass::disk_limit)
         return std::nullopt;

@@ -17,7 +17,7 @@ namespace atl::helper {
 namespace {
 
 constexpr std::size_t k_read_bytes = 32UL * 1024;
-constexpr std::uint64_t k_block_bytes = 512;  // of st_blocks (stat(2)), on every file system
+constexpr std::uint64_t k_stat_block_bytes = 512;  // of st_blocks (stat(2)), on every file system
 
 /// getdents64(2), for which libc has no struct.
 struct DirectoryEntry {
@@ -129,7 +129,7 @@ void TreeMeter::take_entry(Level& level, const char* name, unsigned char type) {
 void TreeMeter::count(const struct stat& status) {
     note_progress();
     const auto names = S_ISDIR(status.st_mode) ? 1U : std::max<nlink_t>(status.st_nlink, 1);
-    bytes_ += static_cast<std::uint64_t>(status.st_blocks) * k_block_bytes / names;
+    bytes_ += static_cast<std::uint64_t>(status.st_blocks) * k_stat_block_bytes / names;
     ++inodes_;
 }
 

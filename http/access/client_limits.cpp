@@ -28,11 +28,11 @@ RateLimiter::Rate per_minute(std::size_t count) {
     return {RateLimiter::Nanos(seconds(60)) / count, static_cast<std::uint32_t>(count)};
 }
 
-std::uint64_t number_of(const PeerAddress& address) noexcept {
+std::uint64_t number_of_address(const PeerAddress& address) noexcept {
     return address ? budget_number(*address) : k_unix_number;
 }
 
-std::uint64_t number_of(std::string_view name) noexcept {
+std::uint64_t number_of_address(std::string_view name) noexcept {
     return std::hash<std::string_view>{}(name);
 }
 
@@ -71,12 +71,12 @@ ClientLimits::ClientLimits(const LimitSettings& settings)
 
 LimitSubject ClientLimits::subject_of(const Client& client) const noexcept {
     const bool spared = settings_.loopback == LoopbackLimits::none && is_local(client.address);
-    return {number_of(client.address), !client.is_trusted && !spared, std::nullopt};
+    return {number_of_address(client.address), !client.is_trusted && !spared, std::nullopt};
 }
 
 LimitSubject ClientLimits::subject_of(LimitSubject subject, const Principal& principal) const noexcept {
     if (!principal.limited_as.empty())
-        subject.key = number_of(principal.limited_as);
+        subject.key = number_of_address(principal.limited_as);
     return subject;
 }
 
@@ -86,7 +86,7 @@ Result<CountLimiter::Lease> ClientLimits::connect(const PeerAddress& peer, const
     client.is_trusted = trusted.contains(peer);
     if (!subject_of(client).is_limited)
         return CountLimiter::Lease();
-    auto lease = connections_.take(number_of(peer));
+    auto lease = connections_.take(number_of_address(peer));
     if (!lease)
         return Error(Errc::too_many_connections, "This address has all of its " +
                                                      std::to_string(settings_.connections_per_address) +
@@ -140,7 +140,7 @@ Result<StreamLease> ClientLimits::stream(const LimitSubject& subject, std::strin
     if (!key)
         return too_many("key", settings_.streams_per_key);
     lease.key = std::move(*key);
-    auto conversation = streams_of_conversations_.take(number_of(conversation_id));
+    auto conversation = streams_of_conversations_.take(number_of_address(conversation_id));
     if (!conversation)
         return too_many("conversation", settings_.streams_per_conversation);
     lease.conversation = std::move(*conversation);

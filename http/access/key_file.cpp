@@ -184,7 +184,7 @@ Result<void> replace(const std::filesystem::path& path, int folder, const std::s
 }
 
 // Nothing where there are none, as in files of older servers, which know no ceilings.
-void write_ceilings(base::JsonWriter& json, const LimitChanges& ceilings) {
+void write_key_ceilings(base::JsonWriter& json, const LimitChanges& ceilings) {
     if (ceilings == LimitChanges{})
         return;
     json.key("ceilings").begin_object();
@@ -238,7 +238,7 @@ std::string key_file_text(const std::vector<ApiKey>& keys) {
             json.key("userId").string(*key.user_id);
         json.key("createdAt").string(key.created_at);
         json.key("sha256").string(key.digest);
-        write_ceilings(json, key.ceilings);
+        write_key_ceilings(json, key.ceilings);
         json.end_object();
     }
     json.end_array().end_object();

@@ -33,7 +33,7 @@ Task<Result<Response>> async_respond(Api& api, RequestContext& context, Result<V
     co_return json_response(conversation_json(*view, api.system.public_url));
 }
 
-Task<Result<Response>> async_create(Api& api, RequestContext& context) {
+Task<Result<Response>> async_create_conversation(Api& api, RequestContext& context) {
     const auto body = context.json_body_or_empty();
     if (body.has_error())
         co_return body.error();
@@ -66,7 +66,7 @@ Task<Result<Response>> async_create(Api& api, RequestContext& context) {
     co_return response;
 }
 
-Task<Result<Response>> async_list(Api& api, RequestContext& context) {
+Task<Result<Response>> async_list_conversations(Api& api, RequestContext& context) {
     const auto query = read_list_query(context);
     if (query.has_error())
         co_return query.error();
@@ -89,7 +89,7 @@ Task<Result<Response>> async_list(Api& api, RequestContext& context) {
     co_return json_response(std::move(out));
 }
 
-Task<Result<Response>> async_get(Api& api, RequestContext& context) {
+Task<Result<Response>> async_get_conversation(Api& api, RequestContext& context) {
     const auto id = id_param(context);
     if (id.has_error())
         co_return id.error();
@@ -126,7 +126,7 @@ Task<Result<Response>> async_patch(Api& api, RequestContext& context) {
     co_return co_await async_respond(api, context, std::move(changed));
 }
 
-Task<Result<Response>> async_remove(Api& api, RequestContext& context) {
+Task<Result<Response>> async_remove_conversation(Api& api, RequestContext& context) {
     const auto id = id_param(context);
     if (id.has_error())
         co_return id.error();
@@ -172,7 +172,7 @@ Task<Result<Response>> async_interrupt(Api& api, RequestContext& context) {
     co_return co_await async_respond(api, context, std::move(view));
 }
 
-Task<Result<Response>> async_pause(Api& api, RequestContext& context) {
+Task<Result<Response>> async_pause_conversation(Api& api, RequestContext& context) {
     const auto id = id_param(context);
     if (id.has_error())
         co_return id.error();
@@ -211,8 +211,9 @@ Route action_route(Api& api, std::string_view pattern, std::string_view name, Ap
     return made;
 }
 
-Route create_route(Api& api) {
-    Route made = route(api, Method::post, "/v1/conversations", "createConversation", async_create);
+Route create_conversation_route(Api& api) {
+    Route made =
+        route(api, Method::post, "/v1/conversations", "createConversation", async_create_conversation);
     made.summary = "Creates a conversation with its sandbox; answers when that is ready.";
     made.body = BodyKind::optional_json;
     made.request_schema = "CreateConversation";
@@ -230,8 +231,8 @@ Route create_route(Api& api) {
     return made;
 }
 
-Route list_route(Api& api) {
-    Route made = route(api, Method::get, "/v1/conversations", "listConversations", async_list);
+Route list_conversations_route(Api& api) {
+    Route made = route(api, Method::get, "/v1/conversations", "listConversations", async_list_conversations);
     made.summary = "Lists conversations, page by page.";
     made.query = list_parameters();
     made.responses = {{200, "A page.", "ConversationPage"}};
@@ -259,11 +260,11 @@ Route erase_route(Api& api) {
 std::vector<Route> conversation_routes(Api& api) {
     constexpr std::string_view k_one = "/v1/conversations/{id}";
     std::vector<Route> routes;
-    routes.push_back(create_route(api));
-    routes.push_back(list_route(api));
+    routes.push_back(create_conversation_route(api));
+    routes.push_back(list_conversations_route(api));
     routes.push_back(erase_route(api));
 
-    Route get = route(api, Method::get, k_one, "getConversation", async_get);
+    Route get = route(api, Method::get, k_one, "getConversation", async_get_conversation);
     get.summary = "One conversation.";
     get.responses = {{200, "The conversation.", "Conversation"}};
     routes.push_back(std::move(get));
@@ -278,7 +279,7 @@ std::vector<Route> conversation_routes(Api& api) {
                          Errc::capacity, Errc::storage_failed, Errc::shutting_down});
     routes.push_back(std::move(patch));
 
-    Route remove = route(api, Method::delete_, k_one, "deleteConversation", async_remove);
+    Route remove = route(api, Method::delete_, k_one, "deleteConversation", async_remove_conversation);
     remove.summary = "Removes the conversation, its sandbox and its workspace.";
     remove.responses = {{204, "All of it is gone.", ""}};
     remove.errors.insert(remove.errors.end(),
@@ -290,7 +291,8 @@ std::vector<Route> conversation_routes(Api& api) {
     interrupt.errors.push_back(Errc::no_turn);
     routes.push_back(std::move(interrupt));
 
-    Route pause = action_route(api, "/v1/conversations/{id}/pause", "pauseConversation", async_pause);
+    Route pause =
+        action_route(api, "/v1/conversations/{id}/pause", "pauseConversation", async_pause_conversation);
     pause.summary =
         "Ends the sandbox and keeps the workspace; `warm` freezes the sandbox instead, for some time and "
         "where "

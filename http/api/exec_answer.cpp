@@ -10,15 +10,15 @@ namespace atl::http {
 namespace {
 
 // Of the output; a multiple of three, so that base64 has no padding inside. Escaped it is six times as long.
-constexpr std::size_t k_piece_bytes = 12UL * 1024;
-static_assert(k_piece_bytes % 3 == 0);
+constexpr std::size_t k_answer_piece_bytes = 12UL * 1024;
+static_assert(k_answer_piece_bytes % 3 == 0);
 
 std::string_view bool_word(bool value) {
     return value ? "true" : "false";
 }
 
 /// A part of a JSON string, without its quotes.
-void append_escaped(std::string& out, std::string_view text) {
+void append_escaped_output(std::string& out, std::string_view text) {
     const std::size_t at = out.size();
     base::append_json_string(out, text);
     out.pop_back();
@@ -118,9 +118,10 @@ void ExecAnswer::write_output(std::string& out, sandbox::OutputKind kind, std::s
     const ExecCollector::Output& output = collector_->output(kind);
     if (written_bytes_ == 0)
         out.append(",\"").append(name).append(output.is_text ? "\":\"" : "Base64\":\"");
-    const std::string_view piece = std::string_view(output.bytes).substr(written_bytes_, k_piece_bytes);
+    const std::string_view piece =
+        std::string_view(output.bytes).substr(written_bytes_, k_answer_piece_bytes);
     if (output.is_text)
-        append_escaped(out, piece);
+        append_escaped_output(out, piece);
     else
         base::append_base64(out, piece);
     written_bytes_ += piece.size();

@@ -34,7 +34,7 @@ Property truncated() {
             object(Members::required, {{"stdout", "Of stdout.", flag()}, {"stderr", "Of stderr.", flag()}})};
 }
 
-void add_request(Schema& out) {
+void add_exec_request(Schema& out) {
     Schema arguments = list_of(text());
     arguments["minItems"] = 1;
     arguments["maxItems"] = base::k_max_exec_arguments;
@@ -64,7 +64,7 @@ void add_request(Schema& out) {
         "A program to run. It leads a process group of its own.");
 }
 
-void add_result(Schema& out) {
+void add_exec_result(Schema& out) {
     out["ExecResult"] = described(
         object(Members::required, {exit_code(),
                                    signal(),
@@ -88,7 +88,7 @@ Schema output_frame(const char* type) {
     return out;
 }
 
-void add_frames(Schema& out) {
+void add_exec_frames(Schema& out) {
     out["ExecStdout"] = described(output_frame("stdout"), "The program wrote to stdout.");
     out["ExecStderr"] = described(output_frame("stderr"), "The program wrote to stderr.");
     out["ExecExit"] = described(
@@ -117,9 +117,9 @@ void add_frames(Schema& out) {
 }  // namespace
 
 void add_exec_schemas(Schema& out) {
-    add_request(out);
-    add_result(out);
-    add_frames(out);
+    add_exec_request(out);
+    add_exec_result(out);
+    add_exec_frames(out);
 }
 
 }  // namespace atl::http

@@ -14,7 +14,7 @@ using base::Error;
 
 constexpr std::string_view k_frame_end = "}\n\n";
 // Small writes of a program are one frame up to here.
-constexpr std::size_t k_piece_bytes = 16UL * 1024;
+constexpr std::size_t k_exec_piece_bytes = 16UL * 1024;
 
 }  // namespace
 
@@ -35,7 +35,7 @@ void ExecStream::take(sandbox::OutputKind kind, std::string_view bytes) {
     if (bytes.empty())
         return;
     if (!waiting_.empty() && waiting_.back().kind == kind &&
-        waiting_.back().bytes.size() + bytes.size() <= k_piece_bytes)
+        waiting_.back().bytes.size() + bytes.size() <= k_exec_piece_bytes)
         waiting_.back().bytes.append(bytes);
     else
         waiting_.push_back({kind, std::string(bytes)});

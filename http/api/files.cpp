@@ -54,7 +54,7 @@ bool is_cursor_of(std::string_view path, std::string_view cursor) {
 }
 
 /// The guest writes the whole body: a page may have ten thousand entries.
-Task<Result<Response>> async_list(Api& api, RequestContext& context) {
+Task<Result<Response>> async_list_files(Api& api, RequestContext& context) {
     const auto id = id_param(context);
     const auto depth = context.query_integer("depth", k_depth_range);
     const auto limit = context.query_integer("limit", k_page_range);
@@ -146,7 +146,7 @@ Task<Result<Response>> async_bytes(Api& api, RequestContext& context, Showing sh
     co_return response;
 }
 
-Task<Result<Response>> async_get(Api& api, RequestContext& context) {
+Task<Result<Response>> async_get_file(Api& api, RequestContext& context) {
     const auto stat = flag_of(context, "stat");
     const auto list = flag_of(context, "list");
     const auto shown = flag_of(context, "inline");
@@ -155,7 +155,7 @@ Task<Result<Response>> async_get(Api& api, RequestContext& context) {
     if (*stat)
         co_return co_await async_stat(api, context);
     if (*list)
-        co_return co_await async_list(api, context);
+        co_return co_await async_list_files(api, context);
     const Showing showing = *shown ? Showing::if_harmless : Showing::never;
     for (int looks = 1;; ++looks) {
         auto response = co_await async_bytes(api, context, showing);
@@ -172,7 +172,7 @@ std::vector<Route> file_routes(Api& api) {
     Route get{Method::get, "/v1/sandboxes/{id}/files/{path...}", "getFile",
               "A file's bytes; with `stat=1` what there is to know of a file, with `list=1` the entries of a "
               "directory. A paused sandbox is brought up for it.",
-              bind_handler(api, async_get)};
+              bind_handler(api, async_get_file)};
     get.query = {{"stat", R"({"enum":["0","1"]})", "1: the entry itself as JSON. A link is not followed."},
                  {"list", R"({"enum":["0","1"]})",
                   "1: a page of the entries of a directory, in the order of the bytes of their names, what "

@@ -45,7 +45,7 @@ void add_client_frames(Schema& out) {
                                    "A text frame of a WebSocket's client.");
 }
 
-void add_answers(Schema& out) {
+void add_frame_answers(Schema& out) {
     out["Accepted"] = described(
         object(Members::required,
                {{"type", "The type.", constant("accepted")},
@@ -72,7 +72,7 @@ void add_answers(Schema& out) {
 
 void add_frame_schemas(Schema& out) {
     add_client_frames(out);
-    add_answers(out);
+    add_frame_answers(out);
     out["EventPage"] =
         described(object(Members::required, {{"events", "Events, the oldest first.", list_of(ref("Event"))},
                                              {"next", "The `after` of the next page.", counter()}}),

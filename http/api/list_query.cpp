@@ -19,7 +19,7 @@ using conversation::ListOrder;
 namespace {
 
 constexpr std::string_view k_metadata_prefix = "metadata.";
-constexpr std::string_view k_text = R"({"type":"string"})";
+constexpr std::string_view k_query_text = R"({"type":"string"})";
 constexpr std::string_view k_time = R"({"type":"string","format":"date-time"})";
 
 struct TimeBound {
@@ -51,7 +51,7 @@ Result<void> read_times(const RequestContext& context, ListFilter& filter) {
     return {};
 }
 
-Result<void> read_metadata(const RequestContext& context, ListFilter& filter) {
+Result<void> read_metadata_filter(const RequestContext& context, ListFilter& filter) {
     for (const auto& [name, value] : context.query) {
         if (!name.starts_with(k_metadata_prefix))
             continue;
@@ -73,9 +73,9 @@ Result<void> read_metadata(const RequestContext& context, ListFilter& filter) {
 std::vector<QueryParameter> list_parameters() {
     std::vector<QueryParameter> all = {
         {"status", R"({"$ref":"#/components/schemas/ConversationStatus"})", "Only those of this status."},
-        {"userId", k_text, "Only those of this user."},
-        {"agent", k_text, "Only those of this agent."},
-        {"sandboxId", k_text, "Only the one that has this sandbox."},
+        {"userId", k_query_text, "Only those of this user."},
+        {"agent", k_query_text, "Only those of this agent."},
+        {"sandboxId", k_query_text, "Only the one that has this sandbox."},
         {k_metadata_prefix, R"({"type":"object","patternProperties":{"^metadata\\.":{"type":"string"}}})",
          "`metadata.KEY=VALUE`: only those whose metadata has this member at its top level, as a string, an "
          "integer or a boolean. Several must all be there.",
@@ -84,7 +84,7 @@ std::vector<QueryParameter> list_parameters() {
         all.push_back({each.name, k_time, each.description});
     all.push_back({"limit", R"({"type":"integer","minimum":1,"maximum":10000,"default":100})",
                    "Items in a page, which may have fewer, or none, and still a `next`."});
-    all.push_back({"cursor", k_text, "`next` of the page before, of the same list."});
+    all.push_back({"cursor", k_query_text, "`next` of the page before, of the same list."});
     all.push_back({"order", R"({"enum":["oldest","newest"],"default":"newest"})",
                    "Which come first, by when they were created."});
     return all;
@@ -111,7 +111,7 @@ Result<conversation::ListQuery> read_list_query(const RequestContext& context) {
     take("sandboxId", filter.sandbox_id);
     if (auto claimed = claim_user(context.principal, filter.user_id); claimed.has_error())
         return claimed.error();
-    if (auto read = read_metadata(context, filter); read.has_error())
+    if (auto read = read_metadata_filter(context, filter); read.has_error())
         return read.error();
     if (auto read = read_times(context, filter); read.has_error())
         return read.error();

@@ -5,7 +5,7 @@
 namespace atl::http {
 namespace {
 
-Schema strings() {
+Schema process_strings() {
     return Schema{{"type", "object"}, {"additionalProperties", text()}};
 }
 Schema arguments() {
@@ -20,14 +20,14 @@ Property columns() {
 Property rows() {
     return {"rows", "Its height, in lines.", integer(k_terminal_range)};
 }
-Property exit_code() {
+Property process_exit_code() {
     return {"exitCode", "As given to exit(3); null: a signal ended it.",
             Schema{{"type", {"integer", "null"}}, {"minimum", 0}, {"maximum", 255}}};
 }
 Property exit_signal() {
     return {"signal", "The signal that ended it, \"SIGKILL\"; null: none did.", nullable_text()};
 }
-Property timed_out() {
+Property process_timed_out() {
     return {"timedOut", "Whether its `timeoutMs` was over: its process group was ended.", flag()};
 }
 Property signal_name() {
@@ -38,7 +38,7 @@ Property type(const char* word) {
     return {"type", "The type.", constant(word)};
 }
 
-void add_request(Schema& out) {
+void add_process_request(Schema& out) {
     out["TerminalSize"] = described(object(Members::optional, {columns(), rows()}, {"cols", "rows"}),
                                     "The size of a terminal.");
     out["ProcessSignal"] =
@@ -56,7 +56,7 @@ void add_request(Schema& out) {
               "Variables beside those of the sandbox. What the server sets, and LD_*, is refused. With a "
               "terminal "
               "TERM is xterm-256color unless it is given.",
-              strings()},
+              process_strings()},
              {"tag", "A name to find it by. It need not be unique.",
               Schema{{"type", "string"}, {"maxLength", base::k_max_process_tag_bytes}}},
              {"pty", "It gets a terminal of this size in place of pipes.", ref("TerminalSize")},
@@ -74,7 +74,7 @@ void add_request(Schema& out) {
         "A program that outlives the request. It leads a session and a process group of its own.");
 }
 
-void add_answers(Schema& out) {
+void add_process_answers(Schema& out) {
     Schema terminal = any_of_these({ref("TerminalSize"), Schema{{"type", "null"}}});
     Schema started = time();
     started["type"] = {"string", "null"};
@@ -98,9 +98,9 @@ void add_answers(Schema& out) {
              {"startedAt", "When it was started, by the clock of the sandbox; null: it is stopped.", started},
              {"firstByte", "The number of the first byte of its output that is kept.", counter()},
              {"endByte", "How many bytes it has written.", counter()},
-             exit_code(),
+             process_exit_code(),
              exit_signal(),
-             timed_out()}),
+             process_timed_out()}),
         "A process that outlives the request that started it.");
     out["Process"]["required"] = {"processId", "pid",    "tag",       "cwd",       "pty",
                                   "restart",   "status", "startedAt", "firstByte", "endByte"};
@@ -114,7 +114,7 @@ void add_answers(Schema& out) {
                   "Input was passed on.");
 }
 
-void add_frames(Schema& out) {
+void add_process_frames(Schema& out) {
     out["ProcessStarted"] =
         described(object(Members::required,
                          {type("started"),
@@ -128,9 +128,9 @@ void add_frames(Schema& out) {
         "Output that is not kept any more.");
     out["ProcessExit"] =
         described(object(Members::required, {type("exit"),
-                                             exit_code(),
+                                             process_exit_code(),
                                              exit_signal(),
-                                             timed_out(),
+                                             process_timed_out(),
                                              {"after", "How many bytes it has written.", counter()}}),
                   "It has ended, and all its output came before. Then the server closes with 1000.");
     out["ProcessRejected"] =
@@ -162,9 +162,9 @@ void add_frames(Schema& out) {
 }  // namespace
 
 void add_process_schemas(Schema& out) {
-    add_request(out);
-    add_answers(out);
-    add_frames(out);
+    add_process_request(out);
+    add_process_answers(out);
+    add_process_frames(out);
 }
 
 }  // namespace atl::http

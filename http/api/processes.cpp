@@ -84,7 +84,7 @@ Task<Result<ProcessList>> async_find_leased(Api& api, RequestContext& context, c
     co_return co_await async_ask<ProcessList>(api, context, **lease, start);
 }
 
-Task<Result<void>> async_pause(Api& api, RequestContext& context, base::Millis time) {
+Task<Result<void>> async_pause_reading(Api& api, RequestContext& context, base::Millis time) {
     base::Timers& timers = api.conversations.timers();
     base::TimerId timer = 0;
     auto wait = [&](conversation::Reply<void> reply) {
@@ -106,7 +106,7 @@ Task<Result<sandbox::Status>> async_status_behind(Api& api, RequestContext& cont
         const auto status = co_await async_status(api, context, id);
         if (status.has_error() || *status != sandbox::Status::ready)
             co_return status;
-        if (const auto pause = co_await async_pause(api, context, k_cause_look); pause.has_error())
+        if (const auto pause = co_await async_pause_reading(api, context, k_cause_look); pause.has_error())
             co_return pause.error();
     }
     co_return error;
@@ -213,7 +213,7 @@ Task<Result<Response>> async_start(Api& api, RequestContext& context) {
     co_return response;
 }
 
-Task<Result<Response>> async_list(Api& api, RequestContext& context) {
+Task<Result<Response>> async_list_processes(Api& api, RequestContext& context) {
     const auto id = id_param(context);
     if (id.has_error())
         co_return id.error();
@@ -236,7 +236,7 @@ Task<Result<Response>> async_list(Api& api, RequestContext& context) {
     co_return json_response(std::move(out));
 }
 
-Task<Result<Response>> async_get(Api& api, RequestContext& context) {
+Task<Result<Response>> async_get_process(Api& api, RequestContext& context) {
     const auto id = id_param(context);
     if (id.has_error())
         co_return id.error();
@@ -559,14 +559,14 @@ std::vector<Route> process_routes(Api& api) {
         "The processes of a sandbox that were started so, in the order of their starts; those that have "
         "ended are listed for ten minutes. Of a sandbox that does not run only those that are started again "
         "with it, as `stopped`.",
-        bind_handler(api, async_list)};
+        bind_handler(api, async_list_processes)};
     list.query = {{"tag", R"({"type":"string"})", "Only those with this tag."}};
     list.responses = {{200, "The processes.", "ProcessList"}};
     list.errors = lease_errors();
     routes.push_back(std::move(list));
 
     Route get{Method::get, "/v1/sandboxes/{id}/processes/{processId}", "getProcess", "One process.",
-              bind_handler(api, async_get)};
+              bind_handler(api, async_get_process)};
     get.responses = {{200, "The process.", "Process"}};
     get.errors = lease_errors();
     routes.push_back(std::move(get));

@@ -14,7 +14,7 @@ using base::Error;
 using base::Result;
 using base::Task;
 
-Task<Result<Response>> async_metrics(Api& api, RequestContext& context) {
+Task<Result<Response>> async_sandbox_metrics(Api& api, RequestContext& context) {
     const auto id = id_param(context);
     if (id.has_error())
         co_return id.error();
@@ -68,7 +68,7 @@ std::vector<Route> sandbox_report_routes(Api& api) {
         Method::get, "/v1/sandboxes/{id}/metrics", "getSandboxMetrics",
         "What a sandbox uses now of its memory, processors, processes and disk; null is what is not "
         "known, as without a living generation.",
-        bind_handler(api, async_metrics)};
+        bind_handler(api, async_sandbox_metrics)};
     metrics.responses = {{200, "What it uses.", "SandboxMetrics"}};
     metrics.errors = {Errc::not_found};
     routes.push_back(std::move(metrics));

@@ -14,7 +14,7 @@ using base::Task;
 using conversation::Manager;
 using SandboxView = Manager::SandboxView;
 
-Task<Result<Response>> async_create(Api& api, RequestContext& context) {
+Task<Result<Response>> async_create_sandbox(Api& api, RequestContext& context) {
     const auto body = context.json_body_or_empty();
     if (body.has_error())
         co_return body.error();
@@ -37,7 +37,7 @@ Task<Result<Response>> async_create(Api& api, RequestContext& context) {
     co_return response;
 }
 
-Task<Result<Response>> async_list(Api& api, RequestContext& context) {
+Task<Result<Response>> async_list_sandboxes(Api& api, RequestContext& context) {
     const auto limit = context.query_integer("limit", k_page_range);
     if (limit.has_error())
         co_return limit.error();
@@ -70,7 +70,7 @@ Task<Result<Response>> async_list(Api& api, RequestContext& context) {
     co_return json_response(std::move(out));
 }
 
-Task<Result<Response>> async_get(Api& api, RequestContext& context) {
+Task<Result<Response>> async_get_sandbox(Api& api, RequestContext& context) {
     const auto id = id_param(context);
     if (id.has_error())
         co_return id.error();
@@ -83,7 +83,7 @@ Task<Result<Response>> async_get(Api& api, RequestContext& context) {
     co_return json_response(sandbox_json(*view, api.system.public_url));
 }
 
-Task<Result<Response>> async_remove(Api& api, RequestContext& context) {
+Task<Result<Response>> async_remove_sandbox(Api& api, RequestContext& context) {
     const auto id = id_param(context);
     if (id.has_error())
         co_return id.error();
@@ -96,10 +96,10 @@ Task<Result<Response>> async_remove(Api& api, RequestContext& context) {
     co_return response;
 }
 
-Route create_route(Api& api) {
+Route create_sandbox_route(Api& api) {
     Route made{Method::post, "/v1/sandboxes", "createSandbox",
                "Creates a sandbox without a conversation; answers when it is ready.",
-               bind_handler(api, async_create)};
+               bind_handler(api, async_create_sandbox)};
     made.body = BodyKind::optional_json;
     made.request_schema = "CreateSandbox";
     made.responses = {{201, "The sandbox, ready.", "Sandbox"}};
@@ -120,9 +120,9 @@ Route create_route(Api& api) {
     return made;
 }
 
-Route list_route(Api& api) {
+Route list_sandboxes_route(Api& api) {
     Route made{Method::get, "/v1/sandboxes", "listSandboxes", "Lists sandboxes, page by page.",
-               bind_handler(api, async_list)};
+               bind_handler(api, async_list_sandboxes)};
     made.query = {
         {"userId", R"({"type":"string"})", "Only those of this user, and of this user's conversations."},
         {"limit", R"({"type":"integer","minimum":1,"maximum":10000,"default":100})", "Items in a page."},
@@ -137,16 +137,17 @@ Route list_route(Api& api) {
 
 std::vector<Route> sandbox_routes(Api& api) {
     std::vector<Route> routes;
-    routes.push_back(create_route(api));
-    routes.push_back(list_route(api));
+    routes.push_back(create_sandbox_route(api));
+    routes.push_back(list_sandboxes_route(api));
 
-    Route get{Method::get, "/v1/sandboxes/{id}", "getSandbox", "One sandbox.", bind_handler(api, async_get)};
+    Route get{Method::get, "/v1/sandboxes/{id}", "getSandbox", "One sandbox.",
+              bind_handler(api, async_get_sandbox)};
     get.responses = {{200, "The sandbox.", "Sandbox"}};
     get.errors = {Errc::not_found};
     routes.push_back(std::move(get));
 
     Route remove{Method::delete_, "/v1/sandboxes/{id}", "deleteSandbox",
-                 "Removes a sandbox and its workspace.", bind_handler(api, async_remove)};
+                 "Removes a sandbox and its workspace.", bind_handler(api, async_remove_sandbox)};
     remove.responses = {{204, "All of it is gone.", ""}};
     remove.errors = {Errc::not_found, Errc::sandbox_in_use, Errc::storage_failed, Errc::shutting_down};
     routes.push_back(std::move(remove));

@@ -21,7 +21,7 @@ Property user_id() {
             "The user of your product that it is for. A key with a user may leave it out or name that user.",
             text_up_to(base::k_max_user_id_bytes)};
 }
-Property metadata() {
+Property metadata_schema() {
     return {"metadata", "What you want to keep with it, at most 16 KiB of JSON. The server does not read it.",
             any_object()};
 }
@@ -32,10 +32,10 @@ Property environment_of_all() {
 Property limit_changes() {
     return {"limits", "Limits that differ from the defaults.", ref("LimitChanges")};
 }
-Property network() {
+Property network_schema() {
     return {"network", "The network inside; `none` unless it is named.", ref("Network")};
 }
-Property preview() {
+Property preview_schema() {
     return {"preview", "What its preview shows, and to whom.", ref("PreviewChanges")};
 }
 Property tools() {
@@ -64,19 +64,19 @@ void add_creates(Schema& out) {
                  text_up_to(k_max_agent_name_bytes)},
                 {"title", "A title for lists, at most 512 bytes.", text_up_to(base::k_max_title_bytes)},
                 user_id(),
-                metadata(),
+                metadata_schema(),
                 environment_of_all(),
                 limit_changes(),
-                network(),
-                preview(),
+                network_schema(),
+                preview_schema(),
                 tools(),
                 idle_seconds(),
                 ttl_seconds()}),
         "A new conversation. An empty body takes all defaults.");
-    out["CreateSandbox"] =
-        described(object(Members::optional, {user_id(), metadata(), environment_of_all(), limit_changes(),
-                                             network(), preview(), ttl_seconds()}),
-                  "A new sandbox without a conversation. An empty body takes all defaults.");
+    out["CreateSandbox"] = described(
+        object(Members::optional, {user_id(), metadata_schema(), environment_of_all(), limit_changes(),
+                                   network_schema(), preview_schema(), ttl_seconds()}),
+        "A new sandbox without a conversation. An empty body takes all defaults.");
 }
 
 void add_changes(Schema& out) {
@@ -89,7 +89,7 @@ void add_changes(Schema& out) {
                  "A merge patch (RFC 7396): a member that is null is removed, one that is not named stays.",
                  any_object()},
                 limit_changes(),
-                preview(),
+                preview_schema(),
                 tools(),
                 idle_seconds(),
                 ttl_seconds()}),

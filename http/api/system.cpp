@@ -36,7 +36,7 @@ Task<Result<Response>> async_ready(Api& api, RequestContext&) {
 }
 
 // A number that is no limit is null.
-void write_limits(base::JsonWriter& json, const LimitSettings& limits) {
+void write_default_limits(base::JsonWriter& json, const LimitSettings& limits) {
     const auto write = [&](std::string_view name, std::size_t value) {
         json.key(name);
         if (value == 0)
@@ -157,7 +157,7 @@ Task<Result<Response>> async_system(Api& api, RequestContext& context) {
     json.key("orphans").number(api.system.orphans);
     write_undying(json.key("undying"), api, context.principal);
     json.key("warmPause").string(api.system.warm_pause);
-    write_limits(json.key("clientLimits"), api.system.limits);
+    write_default_limits(json.key("clientLimits"), api.system.limits);
     write_ceilings(json.key("limitCeilings"), ceilings_for(context.principal, api.system.ceilings));
     write_loop(json.key("loop"), api.system.loop);
     json.end_object();

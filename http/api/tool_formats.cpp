@@ -10,7 +10,7 @@ using sandbox::ToolNeed;
 using sandbox::ToolParameter;
 using sandbox::ToolSpec;
 using sandbox::ToolValue;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::string_view type_word(ToolValue value) {
     switch (value) {
@@ -26,8 +26,8 @@ constexpr std::string_view type_word(ToolValue value) {
     return {};
 }
 
-Json parameter_schema(const ToolParameter& parameter) {
-    Json out{{"type", type_word(parameter.value)}, {"description", parameter.means}};
+OrderedJson parameter_schema(const ToolParameter& parameter) {
+    OrderedJson out{{"type", type_word(parameter.value)}, {"description", parameter.means}};
     if (parameter.value == ToolValue::count) {
         out["minimum"] = parameter.least;
         if (parameter.most != INT32_MAX)
@@ -38,13 +38,13 @@ Json parameter_schema(const ToolParameter& parameter) {
         out["maxItems"] = base::k_max_tool_ignores;
     }
     if (!parameter.fallback.empty())
-        out["default"] = Json::parse(parameter.fallback);
+        out["default"] = OrderedJson::parse(parameter.fallback);
     return out;
 }
 
 /// Gemini takes a part of OpenAPI 3.0: types in capitals, no default, no additionalProperties.
-Json gemini_schema(const Json& schema) {
-    Json out;
+OrderedJson gemini_schema(const OrderedJson& schema) {
+    OrderedJson out;
     for (const auto& [name, value] : schema.items()) {
         if (name == "type") {
             std::string word = value.get<std::string>();
@@ -63,8 +63,8 @@ Json gemini_schema(const Json& schema) {
     return out;
 }
 
-Json one_tool(const ToolSpec& tool, ToolFormat format) {
-    const Json schema = tool_schema(tool);
+OrderedJson one_tool(const ToolSpec& tool, ToolFormat format) {
+    const OrderedJson schema = tool_schema(tool);
     switch (format) {
         case ToolFormat::json_schema:
             return {{"name", tool.name}, {"description", tool.means}, {"inputSchema", schema}};
@@ -88,8 +88,9 @@ std::optional<ToolFormat> tool_format(std::string_view word) noexcept {
     return std::nullopt;
 }
 
-Json tool_schema(const ToolSpec& tool) {
-    Json out{{"type", "object"}, {"properties", Json::object()}, {"required", Json::array()}};
+OrderedJson tool_schema(const ToolSpec& tool) {
+    OrderedJson out{
+        {"type", "object"}, {"properties", OrderedJson::object()}, {"required", OrderedJson::array()}};
     for (const ToolParameter& parameter : tool.parameters) {
         if (parameter.need == ToolNeed::accepted)
             continue;
@@ -102,13 +103,13 @@ Json tool_schema(const ToolSpec& tool) {
     return out;
 }
 
-Json tool_list(ToolFormat format) {
-    Json tools = Json::array();
+OrderedJson tool_list(ToolFormat format) {
+    OrderedJson tools = OrderedJson::array();
     for (const ToolSpec& tool : sandbox::k_tools)
         tools.push_back(one_tool(tool, format));
     // All of them are functions of one of its tools.
     if (format == ToolFormat::gemini)
-        tools = Json::array({Json{{"functionDeclarations", std::move(tools)}}});
+        tools = OrderedJson::array({OrderedJson{{"functionDeclarations", std::move(tools)}}});
     return {{"format", k_tool_formats[static_cast<std::size_t>(format)]}, {"tools", std::move(tools)}};
 }
 

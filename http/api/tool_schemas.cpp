@@ -20,7 +20,7 @@ Schema error_codes() {
     return Schema{{"type", "string"}, {"enum", std::move(words)}};
 }
 
-void add_result(Schema& out) {
+void add_tool_result(Schema& out) {
     Schema details = object(Members::required, {{"error", "What is wrong, for the model.", text()},
                                                 {"errorCode", "A stable word for it.", error_codes()}});
     details["additionalProperties"] = true;
@@ -89,7 +89,7 @@ void add_tool_schemas(Schema& out) {
               any_object()}},
             {"args"}),
         "A call of a tool.");
-    add_result(out);
+    add_tool_result(out);
     add_events(out);
     Schema formats = Schema::array();
     for (const std::string_view word : k_tool_formats)

@@ -16,7 +16,7 @@ using base::JsonWriter;
 using base::Result;
 using base::Task;
 
-constexpr std::size_t k_piece_bytes = 16UL * 1024;
+constexpr std::size_t k_tool_piece_bytes = 16UL * 1024;
 
 void begin_frame(std::string& out, std::string_view type, EventNames names) {
     if (names == EventNames::types)
@@ -101,7 +101,7 @@ Task<> ToolStream::async_fill() {
 }
 
 Task<> ToolStream::async_take_result() {
-    std::array<char, k_piece_bytes> piece;
+    std::array<char, k_tool_piece_bytes> piece;
     const std::span<char> all(piece);
     while (waiting_.empty()) {
         const auto size = co_await call_->async_read_some(all);

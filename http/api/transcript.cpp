@@ -18,7 +18,7 @@ const Json& member(const Json& object, const char* name) {
     return found == object.end() ? s_null : *found;
 }
 
-std::string_view text_of(const Json& value) {
+std::string_view content_text_of(const Json& value) {
     return value.is_string() ? std::string_view(value.get_ref<const std::string&>()) : std::string_view();
 }
 
@@ -27,7 +27,7 @@ std::string dumped(const Json& value) {
 }
 
 /// `text` as it stands within a JSON string.
-void append_escaped(std::string& out, std::string_view text) {
+void append_escaped_text(std::string& out, std::string_view text) {
     std::string quoted;
     base::JsonWriter(quoted).string(text);
     out.append(quoted, 1, quoted.size() - 2);
@@ -192,15 +192,15 @@ void TranscriptWriter::add_question(const Json& event, std::string& out) {
     }
     out += "## User";
     if (by.is_string())
-        out += " (" + in_one_line(std::string(text_of(by))) + ")";
+        out += " (" + in_one_line(std::string(content_text_of(by))) + ")";
     out += "\n\n";
-    append_block(out, text_of(member(data, "content")), k_quoted);
+    append_block(out, content_text_of(member(data, "content")), k_quoted);
     out += "## " + agent_ + "\n\n";
 }
 
 void TranscriptWriter::add_text(const Json& event, std::string& out) {
     const Json& data = member(event, "data");
-    const std::string_view delta = text_of(member(data, "delta"));
+    const std::string_view delta = content_text_of(member(data, "delta"));
     if (delta.empty())
         return;
     // Output of a terminal is no Markdown.
@@ -215,7 +215,7 @@ void TranscriptWriter::add_text(const Json& event, std::string& out) {
         }
     }
     if (format_ == TranscriptFormat::jsonl)
-        append_escaped(out, delta);
+        append_escaped_text(out, delta);
     else if (kind == Text::output)
         append_prefixed(out, delta, k_as_it_is, at_line_start_);
     else
@@ -239,7 +239,7 @@ void TranscriptWriter::add_tool_use(const Json& event, std::string& out) {
         out += ",\"toolUse\":" + dumped(data) + "}\n";
         return;
     }
-    out += "**Tool** " + std::string(text_of(member(data, "name"))) + "\n\n";
+    out += "**Tool** " + std::string(content_text_of(member(data, "name"))) + "\n\n";
     append_block(out, dumped(member(data, "input")));
 }
 
@@ -252,7 +252,7 @@ void TranscriptWriter::add_tool_result(const Json& event, std::string& out) {
     }
     const Json& content = member(data, "content");
     out += member(data, "isError") == Json(true) ? "**Result** (error)\n\n" : "**Result**\n\n";
-    append_block(out, content.is_string() ? std::string(text_of(content)) : dumped(content));
+    append_block(out, content.is_string() ? std::string(content_text_of(content)) : dumped(content));
 }
 
 /// The object goes over as it is, unparsed: it may be large.
@@ -280,8 +280,8 @@ void TranscriptWriter::add_note(const Event& event, const Json& parsed, std::str
         return;
     }
     if (event.type == EventType::error) {
-        out += "**Error** " + std::string(text_of(member(data, "code"))) + "\n\n";
-        append_block(out, text_of(member(data, "message")));
+        out += "**Error** " + std::string(content_text_of(member(data, "code"))) + "\n\n";
+        append_block(out, content_text_of(member(data, "message")));
     } else if (event.type == EventType::output_truncated) {
         out += "_Output was cut: " + dumped(member(data, "droppedBytes")) + " bytes were dropped._\n\n";
     } else if (const Json& code = member(data, "exitCode"); code.is_number_integer() && code != 0) {

@@ -11,7 +11,7 @@ using base::Error;
 using conversation::WatchNote;
 using sandbox::FileChange;
 
-constexpr std::string_view k_frame_end = "}\n\n";
+constexpr std::string_view k_watch_frame_end = "}\n\n";
 
 void write_change(std::string& out, const FileChange& change) {
     out.append("{\"change\":\"").append(sandbox::to_string(change.kind)).append("\",\"path\":");
@@ -103,7 +103,7 @@ void FileWatchStream::write(std::string& out, const WatchNote& note) const {
         case Kind::ended:
             return write_closed(out, note.why);
     }
-    out += k_frame_end;
+    out += k_watch_frame_end;
 }
 
 void FileWatchStream::write_changes(std::string& out, const sandbox::FileChanges& changes) const {
@@ -121,7 +121,7 @@ void FileWatchStream::write_changes(std::string& out, const sandbox::FileChanges
         write_change(out, *seen);
     }
     if (!is_empty)
-        out.append("]").append(k_frame_end);
+        out.append("]").append(k_watch_frame_end);
 }
 
 void FileWatchStream::write_closed(std::string& out, const Error& why) const {
@@ -130,7 +130,7 @@ void FileWatchStream::write_closed(std::string& out, const Error& why) const {
     base::append_json_string(out, base::code_name(why.code()));
     out += ",\"detail\":";
     base::append_json_string(out, why.detail());
-    out += k_frame_end;
+    out += k_watch_frame_end;
 }
 
 }  // namespace atl::http

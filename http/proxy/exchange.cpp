@@ -21,7 +21,7 @@ bool is_idempotent(const Request& request) {
 }
 
 // What both sides have still to do is done, now or by a waker.
-base::Task<Io> async_give_way(Connection& connection) {
+base::Task<Io> async_yield_exchange(Connection& connection) {
     connection.wake()->post();
     co_return co_await connection.async_pause();
 }
@@ -131,7 +131,7 @@ base::Task<Exchange::Ending> Exchange::async_forward() {
         }
         moved_in_turn = 0;
         if (moved) {
-            io = co_await async_give_way(*client_);
+            io = co_await async_yield_exchange(*client_);
         } else {
             arm();
             io = co_await client_->async_pause();

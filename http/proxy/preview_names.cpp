@@ -25,7 +25,7 @@ bool is_label_text(std::string_view text) {
     });
 }
 
-std::string lower(std::string_view text) {
+std::string lower_letter(std::string_view text) {
     std::string out(text);
     std::transform(out.begin(), out.end(), out.begin(),
                    [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; });
@@ -65,7 +65,7 @@ std::optional<PreviewNames::Pattern> PreviewNames::parse(std::string_view text) 
     for (std::string* part : {&pattern.before, &pattern.between, &pattern.behind}) {
         if (!is_label_text(*part))
             return std::nullopt;
-        *part = lower(*part);
+        *part = lower_letter(*part);
     }
     return pattern;
 }
@@ -87,7 +87,7 @@ base::Result<PreviewNames> PreviewNames::make(std::string_view domain, std::stri
     if (!is_domain(domain))
         return Error(Errc::invalid_field, fmt::format("\"{}\" is not a domain", domain));
     PreviewNames names;
-    names.domain_ = lower(domain);
+    names.domain_ = lower_letter(domain);
     while (!patterns.empty()) {
         const std::string_view text = take_element(patterns, ',');
         auto pattern = parse(text);
@@ -131,7 +131,7 @@ std::optional<PreviewName> PreviewNames::match(const Pattern& pattern, std::stri
 
 base::Result<PreviewName> PreviewNames::read(std::string_view authority) const {
     const auto bare = host_without_port(authority);
-    std::string host = lower(bare.value_or(""));
+    std::string host = lower_letter(bare.value_or(""));
     if (host.ends_with('.'))
         host.pop_back();
     const std::string tail = '.' + domain_;

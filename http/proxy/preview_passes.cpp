@@ -23,14 +23,14 @@ std::string cookie_name(std::string_view sandbox_id) {
 }
 
 // What is signed. Neither an id nor a host name has a line break.
-std::string claims_of(std::string_view sandbox_id, std::string_view authority, std::string_view expiry) {
+std::string pass_claims_of(std::string_view sandbox_id, std::string_view authority, std::string_view expiry) {
     std::string host(authority);
     std::transform(host.begin(), host.end(), host.begin(),
                    [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
     return fmt::format("preview-pass.1\n{}\n{}\n{}", sandbox_id, host, expiry);
 }
 
-const std::string* find_item(const QueryItems& items, std::string_view name) {
+const std::string* find_cookie(const QueryItems& items, std::string_view name) {
     const auto found =
         std::find_if(items.begin(), items.end(), [&](const auto& item) { return item.first == name; });
     return found == items.end() ? nullptr : &found->second;
@@ -60,7 +60,7 @@ std::optional<base::SteadyTime> PreviewPasses::find(const Request& request,
             const std::string_view expiry = pair.substr(0, pair.find('.'));
             const auto seconds = parse_decimal(expiry);
             if (!seconds || *seconds > INT64_MAX / 1000 || expiry.size() == pair.size() ||
-                !tokens_.is_signed(claims_of(sandbox_id, request.authority, expiry),
+                !tokens_.is_signed(pass_claims_of(sandbox_id, request.authority, expiry),
                                    pair.substr(expiry.size() + 1)))
                 continue;
             const auto end = base::WallTime(std::chrono::seconds(static_cast<std::int64_t>(*seconds)));
@@ -75,10 +75,10 @@ base::Result<Response> PreviewPasses::enter(const Request& request, std::string_
     if (request.method != Method::get)
         return Error(Errc::method_not_allowed, "This address is opened with GET.");
     const auto items = parse_query(request.query);
-    const std::string* const token = items ? find_item(*items, "token") : nullptr;
+    const std::string* const token = items ? find_cookie(*items, "token") : nullptr;
     if (token == nullptr)
         return Error(Errc::invalid_request, "This address takes a token: `?token=`.");
-    const std::string* const to = find_item(*items, "to");
+    const std::string* const to = find_cookie(*items, "to");
     if (to != nullptr && !is_local_path(*to))
         return Error(Errc::invalid_request, "`to` must be a path of this preview, as /a/page?b=c.");
     const auto bearer = tokens_.verify(*token, sandbox_id);
@@ -100,7 +100,7 @@ base::Result<Response> PreviewPasses::enter(const Request& request, std::string_
         "Set-Cookie",
         fmt::format("{}={}.{}; Path=/; Max-Age={}; HttpOnly; Secure; SameSite=None; Partitioned",
                     cookie_name(sandbox_id), expiry,
-                    tokens_.signature_of(claims_of(sandbox_id, request.authority, expiry)),
+                    tokens_.signature_of(pass_claims_of(sandbox_id, request.authority, expiry)),
                     std::chrono::ceil<std::chrono::seconds>(left).count()));
     return response;
 }

@@ -14,8 +14,8 @@ using base::Errc;
 using base::Error;
 
 constexpr std::size_t k_max_request_id_bytes = 128;
-constexpr std::size_t k_kept_output_bytes = 8192;
-constexpr unsigned k_too_many = 429;
+constexpr std::size_t k_kept_response_bytes = 8192;
+constexpr unsigned k_too_many_requests = 429;
 
 /// A stream ends when its credential expires. A client that does not take the end in time is cut off.
 base::SteadyTime cut_time(const Principal& principal, const Response& response) {
@@ -335,7 +335,7 @@ base::Task<Session::Next> Session::async_relay(RequestContext& context, Response
 
 void Session::end_response(const RequestContext& context, const Response& response, Origin origin) {
     count(context, response, origin);
-    if (out_.capacity() > k_kept_output_bytes)
+    if (out_.capacity() > k_kept_response_bytes)
         std::string().swap(out_);
 }
 
@@ -363,7 +363,7 @@ void Session::count(const RequestContext& context, const Response& response, Ori
 
 void Session::log_request(const RequestContext& context, unsigned status, Origin origin) const {
     // Refusals of a limit fill no log: LimitLog tells of them.
-    const bool failed = status >= 400 && status != k_too_many && origin == Origin::here;
+    const bool failed = status >= 400 && status != k_too_many_requests && origin == Origin::here;
     const bool told = failed || state_.settings.access_log == AccessLog::all;
     if (!spdlog::should_log(told ? spdlog::level::info : spdlog::level::debug))
         return;

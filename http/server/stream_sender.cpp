@@ -57,7 +57,7 @@ base::Task<Wait> async_wait_for_work(Connection& connection, const bool& woken, 
 }
 
 // Lets other handlers of the loop run: a long replay to a fast reader would otherwise never give way.
-base::Task<Wait> async_give_way(Connection& connection, const ServerState& state) {
+base::Task<Wait> async_yield_stream(Connection& connection, const ServerState& state) {
     connection.wake()->post();
     const Io io = co_await connection.async_idle();
     if (io != Io::ok && io != Io::deadline)
@@ -104,7 +104,7 @@ base::Task<Io> async_send_stream(Connection& connection, StreamJob& job, const S
                 co_return io;
         }
         if (stream_state == BodyStream::State::more)
-            wait = co_await async_give_way(connection, state);
+            wait = co_await async_yield_stream(connection, state);
         else
             wait = co_await async_wait_for_work(connection, *woken, state,
                                                 deadline_after(wait, head_sent, job, state), head_sent);

@@ -2,16 +2,13 @@
 
 #include <algorithm>
 
+#include "http/websocket/frame_bits.hpp"
+
 namespace atl::http {
 namespace {
 
 // RFC 6455 section 5.2.
-constexpr unsigned char k_opcode = 0x0f;
 constexpr unsigned char k_close = 0x8;
-constexpr unsigned char k_masked = 0x80;
-constexpr unsigned char k_length = 0x7f;
-constexpr unsigned char k_length_in_2 = 126;
-constexpr std::size_t k_mask_bytes = 4;
 
 }  // namespace
 

@@ -1,8 +1,10 @@
 #include "http/websocket/codec.hpp"
-#include "core/base/utf8.hpp"
 
 #include <algorithm>
 #include <cassert>
+
+#include "core/base/utf8.hpp"
+#include "http/websocket/frame_bits.hpp"
 
 namespace atl::http {
 namespace {
@@ -10,14 +12,8 @@ namespace {
 constexpr unsigned char k_final = 0x80;
 constexpr unsigned char k_reserved = 0x70;
 constexpr unsigned char k_deflated = 0x40;  // RFC 7692 section 6: RSV1 of a message's first frame
-constexpr unsigned char k_opcode = 0x0f;
-constexpr unsigned char k_masked = 0x80;
-constexpr unsigned char k_length = 0x7f;
-constexpr unsigned char k_length_in_2 = 126;
-constexpr unsigned char k_length_in_8 = 127;
 constexpr std::size_t k_least_in_2 = 126;
 constexpr std::size_t k_least_in_8 = 65536;
-constexpr std::size_t k_mask_bytes = 4;
 // The memory of a message is kept for the next message up to this size.
 constexpr std::size_t k_kept_bytes = 1024;
 

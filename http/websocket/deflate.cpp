@@ -13,7 +13,7 @@ constexpr std::string_view k_tail("\0\0\xff\xff", 4);
 // zlib's own name for a stream without its header and checksum is a negative size of the window.
 constexpr int k_largest_window_bits = 15;
 constexpr int k_memory_level = 8;
-constexpr std::size_t k_piece_bytes = 16UL * 1024;
+constexpr std::size_t k_deflate_piece_bytes = 16UL * 1024;
 // zlib.h, inflate(): data_type after a return.
 constexpr int k_unused_bits = 7;
 constexpr int k_after_block = 128;
@@ -53,7 +53,7 @@ bool Deflater::deflate(std::string_view text, std::size_t limit_bytes, std::stri
     return true;
 }
 
-Inflater::Inflater() : stream_(std::make_unique<z_stream>()), piece_(k_piece_bytes, '\0') {
+Inflater::Inflater() : stream_(std::make_unique<z_stream>()), piece_(k_deflate_piece_bytes, '\0') {
     if (::inflateInit2(stream_.get(), -k_largest_window_bits) != Z_OK)
         throw std::bad_alloc();
 }

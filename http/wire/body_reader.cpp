@@ -10,7 +10,7 @@ using base::Errc;
 using base::Error;
 using base::Result;
 
-Error error_of(Io io) {
+Error body_error_of(Io io) {
     switch (io) {
         case Io::deadline:
             return Error(Errc::request_timeout, "The body of the request did not arrive in time.");
@@ -42,7 +42,7 @@ base::Task<Result<std::size_t>> BodyReader::async_read_some(std::span<char> room
     if (std::exchange(may_continue_, false) && waits_for_word && !parser_.done()) {
         const Io io = co_await connection_.async_send("HTTP/1.1 100 Continue\r\n\r\n");
         if (io != Io::ok)
-            co_return fail(error_of(io));
+            co_return fail(body_error_of(io));
     }
     for (;;) {
         const auto fed = parser_.feed_body(connection_.input(), room);
@@ -61,7 +61,7 @@ base::Task<Result<std::size_t>> BodyReader::async_read_some(std::span<char> room
             co_return std::size_t{0};
         const Io io = co_await async_wait();
         if (io != Io::ok)
-            co_return fail(error_of(io));
+            co_return fail(body_error_of(io));
     }
 }
 

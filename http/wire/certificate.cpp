@@ -93,7 +93,7 @@ Result<void> read_chain(const std::filesystem::path& path, const Secret& file, C
     return {};
 }
 
-Result<void> read_key(const std::filesystem::path& path, const Secret& file, Certificate& into) {
+Result<void> read_private_key(const std::filesystem::path& path, const Secret& file, Certificate& into) {
     const BioPtr bio = file.bio();
     bool asked = false;
     ERR_clear_error();
@@ -141,7 +141,7 @@ Result<Certificate> read_certificate(const CertificateFiles& files) {
     Certificate certificate;
     if (auto ok = read_chain(files.certificate, *chain_file, certificate); ok.has_error())
         return ok.error();
-    if (auto ok = read_key(files.key, *key_file, certificate); ok.has_error())
+    if (auto ok = read_private_key(files.key, *key_file, certificate); ok.has_error())
         return ok.error();
     if (X509_check_private_key(certificate.leaf.get(), certificate.key.get()) != 1)
         return malformed(files.key,

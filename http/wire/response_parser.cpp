@@ -17,7 +17,7 @@ using base::Error;
 using boost::beast::string_view;
 using ErrorCode = boost::beast::error_code;
 
-std::string_view std_view(string_view text) {
+std::string_view response_view(string_view text) {
     return {text.data(), text.size()};
 }
 
@@ -42,11 +42,11 @@ class ResponseParser::Sink {
         void on_response_impl(int status, string_view reason, int version, ErrorCode&) override {
             sink_.status = static_cast<unsigned>(status);
             sink_.version = version;
-            sink_.reason_at = sink_.arena.keep(std_view(reason));
+            sink_.reason_at = sink_.arena.keep(response_view(reason));
         }
         void on_field_impl(beast_http::field field, string_view name, string_view value,
                            ErrorCode& ec) override {
-            sink_.on_field(field, std_view(name), std_view(value), ec);
+            sink_.on_field(field, response_view(name), response_view(value), ec);
         }
         void on_header_impl(ErrorCode& ec) override { sink_.on_head_end(ec); }
         void on_body_init_impl(const boost::optional<std::uint64_t>&, ErrorCode&) override {}

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 from source import DATA_FOLDERS, FOLDERS
 
@@ -251,6 +252,17 @@ def script_usage(tree):
             yield name, 1, "does not print its usage with -h"
 
 
+def test_namespace(tree):
+    """Test files are compiled several as one: what each declares is in a namespace of its own, named after the file."""
+    for source in tree.sources:
+        path = Path(source.path)
+        if not source.path.startswith("tests/") or not path.name.endswith("_test.cpp"):
+            continue
+        after_includes = re.sub(r"(?m)^\s*#\s*include\b.*$", "", source.code).lstrip()
+        if not re.match(rf"namespace (?:atl::\w+::)?(?:{path.parent.name}_)?{path.stem} \{{", after_includes):
+            yield source.path, 1, f"is in no namespace of its own: namespace {path.stem} {{ around all after the includes"
+
+
 def python_sleep(tree):
     """A test waits for a condition, never for time to pass."""
     for path in own_files(tree):
@@ -311,6 +323,7 @@ RULES = {
     "co-await-temporary": co_await_temporary,
     "co-await-operator": co_await_operator,
     "long-file": long_file,
+    "test-namespace": test_namespace,
     "readme": readme,
     "script-usage": script_usage,
 }

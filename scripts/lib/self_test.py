@@ -65,6 +65,9 @@ BAD = [
     ("co-await-operator", {"http/a.cpp": "#include <boost/asio/experimental/awaitable_operators.hpp>\n"}),
     ("long-file", {"core/base/a.cpp": "// line\n" * 601}),
     ("long-file", {"clients/js/a.js": "// line\n" * 601}),
+    ("test-namespace", {"tests/unit/a_test.cpp": "#include <string>\n\nnamespace {\nint f() { return 1; }\n}\n"}),
+    ("test-namespace", {"tests/unit/a_test.cpp": "namespace atl::test {\n}\n"}),
+    ("test-namespace", {"tests/unit/a_test.cpp": "int f();\nnamespace a_test {\n}\n"}),
     ("readme", {"cgroup/a.cpp": ""}),
     ("readme", {"clients/js/a.js": "", "clients/README.md": "Clients.\n"}),
     ("readme", {"clients/a/a.py": "", "clients/README.md": "Clients.\n"}),
@@ -118,6 +121,11 @@ GOOD = [
     }),
     (["readme", "long-file"], {"cgroup/a.cpp": "// line\n" * 600, "cgroup/README.md": "Groups.\n"}),
     (["readme"], {"clients/a.js": "", "clients/README.md": "Clients.\n", "clients/node_modules/a/b.js": ""}),
+    (["test-namespace"], {
+        "tests/unit/a_test.cpp": "// A.\n#include <string>\n\n#include \"b.hpp\"\n\nnamespace a_test {\n}\n",
+        "tests/unit/http/a_test.cpp": "namespace http_a_test {\n}\n",
+        "tests/unit/c_test.cpp": "#include <string>\nnamespace atl::test::c_test {\n}\n",
+    }),
     (["script-usage"], {"scripts/a": "#!/bin/sh\necho Usage: a\n", "scripts/README.md": "Scripts.\n"}),
     (["format", "files"], {"core/base/a.hpp": "int f();\n"}),
 ]

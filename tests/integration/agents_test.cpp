@@ -5,6 +5,8 @@
 
 #include "tests/support/api_client.hpp"
 
+namespace agents_test {
+
 using namespace atl::test;
 using namespace std::chrono_literals;
 
@@ -231,3 +233,5 @@ TEST_CASE("An agent that ignores its shutdown does not outlive a deletion") {
     CHECK(world.api.message(id, "ok").output == "after");
     world.api.remove(id);
 }
+
+}  // namespace agents_test

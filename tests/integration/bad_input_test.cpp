@@ -4,6 +4,8 @@
 
 #include "tests/support/api_client.hpp"
 
+namespace bad_input_test {
+
 using namespace atl::test;
 
 namespace {
@@ -127,3 +129,5 @@ TEST_CASE("A full server says so with Retry-After and takes work again when ther
     api.remove(id);
     api.create({{"agent", "echo"}});
 }
+
+}  // namespace bad_input_test

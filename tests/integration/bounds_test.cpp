@@ -7,6 +7,8 @@
 #include "core/base/limits.hpp"
 #include "tests/support/api_client.hpp"
 
+namespace integration_bounds_test {
+
 using namespace atl::test;
 using namespace std::chrono_literals;
 
@@ -165,3 +167,5 @@ TEST_CASE("With few descriptors the server takes fewer sandboxes than asked for,
         CHECK(api.message(api.create()["id"], "echo hi").output == "hi\n");
     check_refusal(api.http().request("POST", "/v1/conversations", "{}"), 503, "capacity");
 }
+
+}  // namespace integration_bounds_test

@@ -4,6 +4,8 @@
 
 #include "tests/support/api_client.hpp"
 
+namespace conversation_test {
+
 using namespace atl::test;
 using namespace std::chrono_literals;
 
@@ -240,3 +242,5 @@ TEST_CASE("An idle conversation is paused and one whose time is up ends") {
     api.remove(brief);
     CHECK(api.message(idle, "echo back").output == "back\n");
 }
+
+}  // namespace conversation_test

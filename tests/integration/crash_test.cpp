@@ -15,6 +15,8 @@
 
 #include "tests/support/api_client.hpp"
 
+namespace crash_test {
+
 using namespace atl::test;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
@@ -222,3 +224,5 @@ TEST_CASE("Nothing is lost, doubled or left behind when the server is killed whi
     }
     CHECK_FALSE(is_mounted_on(data.path()));
 }
+
+}  // namespace crash_test

@@ -14,6 +14,8 @@
 
 #include "tests/support/api_client.hpp"
 
+namespace data_loss_test {
+
 using namespace atl::test;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
@@ -403,3 +405,5 @@ TEST_CASE("A backup tells what is wrong, and leaves the last good one") {
                   {"is damaged", "restore the database from a backup"});
     check_refusal(run_in(dir.path(), {"backup", "/proc/no/such"}), {"cannot copy"});
 }
+
+}  // namespace data_loss_test

@@ -10,6 +10,8 @@
 
 #include "tests/support/api_client.hpp"
 
+namespace docs_test {
+
 using namespace atl::test;
 
 namespace {
@@ -137,3 +139,5 @@ TEST_CASE("The quickstart works as it is written") {
     CHECK(output.find("Permission denied") == std::string::npos);
     CHECK(ApiClient(server).call(200, "GET", "/v1/conversations")["conversations"].empty());
 }
+
+}  // namespace docs_test

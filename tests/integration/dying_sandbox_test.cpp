@@ -10,6 +10,8 @@
 #include "tests/integration/guest_processes.hpp"
 #include "tests/support/api_client.hpp"
 
+namespace dying_sandbox_test {
+
 using namespace atl::test;
 using namespace std::chrono_literals;
 
@@ -254,3 +256,5 @@ TEST_CASE("Special files are said to be what they are, and nobody who waits at o
     lab.api.call(200, "POST", lab.path("files/read"), R"({"op":"move","to":"d/moved"})");
     lab.api.call(204, "DELETE", lab.path("files/d?recursive=1"));
 }
+
+}  // namespace dying_sandbox_test

@@ -12,6 +12,8 @@
 #include "tests/integration/route_walk.hpp"
 #include "tests/support/websocket_client.hpp"
 
+namespace examples_test {
+
 using namespace atl::test;
 
 namespace {
@@ -542,3 +544,5 @@ TEST_CASE("The examples of the OpenAPI document are what the server says") {
         if (told.contains(code))
             CHECK(document["components"]["examples"][code]["value"] == example);
 }
+
+}  // namespace examples_test

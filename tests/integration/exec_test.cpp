@@ -13,6 +13,8 @@
 #include "core/base/operation_limits.hpp"
 #include "tests/support/api_client.hpp"
 
+namespace integration_exec_test {
+
 using namespace atl;
 using namespace atl::test;
 
@@ -99,16 +101,6 @@ std::vector<Json> read_all(HttpClient& client) {
     while (const auto event = client.next_event(seconds(30)))
         frames.push_back(Json::parse(event->data));
     return frames;
-}
-
-/// What the frames of a kind say together.
-std::string joined(const std::vector<Json>& frames, const std::string& type) {
-    std::string out;
-    for (const Json& frame : frames) {
-        if (frame["type"] == type)
-            out += bytes_of(frame, "data");
-    }
-    return out;
 }
 
 std::size_t memory_kb(const ServerProcess& server) {
@@ -515,3 +507,5 @@ TEST_CASE("Each of many execs at once gets its own answer, once", "[exec]") {
         CHECK(log["stdout"] == std::to_string(each) + "\n" + std::to_string(each) + "\n");
     }
 }
+
+}  // namespace integration_exec_test

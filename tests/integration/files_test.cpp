@@ -5,6 +5,8 @@
 
 #include "tests/support/api_client.hpp"
 
+namespace integration_files_test {
+
 using namespace atl::test;
 using namespace std::chrono_literals;
 
@@ -43,10 +45,6 @@ struct FilesLab {
         return joined;
     }
 };
-
-std::string code_of(const HttpResponse& response) {
-    return Json::parse(response.body).value("code", "");
-}
 
 long resident_kb(pid_t pid) {
     std::ifstream status("/proc/" + std::to_string(pid) + "/status");
@@ -365,3 +363,5 @@ TEST_CASE("A disk that is full in the middle of a copy or an archive leaves no h
     // There is room again at once.
     CHECK(lab.put("g", std::string(2UL * 1024 * 1024, 'x')).status == 201);
 }
+
+}  // namespace integration_files_test

@@ -8,6 +8,8 @@
 
 #include "tests/integration/route_walk.hpp"
 
+namespace finding_test {
+
 using namespace atl::test;
 
 namespace {
@@ -155,3 +157,5 @@ TEST_CASE("A user is erased with one request, also by that user's own key") {
     CHECK_FALSE(
         std::filesystem::exists(server.data_dir() / "workspaces" / ended["sandboxId"].get<std::string>()));
 }
+
+}  // namespace finding_test

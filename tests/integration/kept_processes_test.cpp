@@ -7,6 +7,8 @@
 #include "tests/support/api_client.hpp"
 #include "tests/support/websocket_client.hpp"
 
+namespace integration_kept_processes_test {
+
 using namespace atl::test;
 
 namespace {
@@ -234,3 +236,5 @@ TEST_CASE("One that cannot start again is said in the sandbox's log, and the con
     lab.signal(lost["processId"], "SIGTERM");
     CHECK(lab.tagged("lost").empty());
 }
+
+}  // namespace integration_kept_processes_test

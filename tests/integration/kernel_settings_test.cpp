@@ -10,6 +10,8 @@
 
 #include "tests/support/api_client.hpp"
 
+namespace kernel_settings_test {
+
 using namespace atl::test;
 using namespace std::chrono_literals;
 
@@ -95,3 +97,5 @@ TEST_CASE("Where the kernel has no memory for filters, a create says so", "[.][k
     }
     api.create();
 }
+
+}  // namespace kernel_settings_test

@@ -5,6 +5,8 @@
 
 #include "tests/integration/route_walk.hpp"
 
+namespace keys_test {
+
 using namespace atl::test;
 
 TEST_CASE("A key is added and revoked while the server runs, and counts at once") {
@@ -137,3 +139,5 @@ TEST_CASE("A user's key lists and creates for that user alone") {
     CHECK(code_of(alice.request("GET", "/v1/conversations?userId=bob")) == "user_not_allowed");
     CHECK(api.call(200, "GET", "/v1/conversations")["conversations"].size() == 4);
 }
+
+}  // namespace keys_test

@@ -4,6 +4,8 @@
 
 #include "tests/support/api_client.hpp"
 
+namespace lifecycle_test {
+
 using namespace atl::test;
 using namespace std::chrono_literals;
 
@@ -271,3 +273,5 @@ TEST_CASE("The memory limits of all sandboxes together have a bound") {
     api.remove(first);
     api.create(asks);
 }
+
+}  // namespace lifecycle_test

@@ -6,6 +6,8 @@
 #include "tests/support/api_client.hpp"
 #include "tests/support/websocket_client.hpp"
 
+namespace integration_limits_test {
+
 using namespace atl::test;
 using namespace std::chrono_literals;
 
@@ -36,10 +38,6 @@ std::string add_key(const ServerProcess& server, const std::string& label) {
 
 std::string token_for(ApiClient& api, const std::string& id) {
     return api.call(201, "POST", "/v1/conversations/" + id + "/tokens", R"({"scope":"chat"})")["token"];
-}
-
-std::string code_of(const HttpResponse& response) {
-    return Json::parse(response.body)["code"];
 }
 
 /// The first answer that is not `status`, of at most `most`.
@@ -257,3 +255,5 @@ TEST_CASE("A proxy that is none is refused with what it should be") {
     CHECK(refused.output.find("--trusted-proxy") != std::string::npos);
     CHECK(refused.output.find("10.0.0.0/8") != std::string::npos);
 }
+
+}  // namespace integration_limits_test

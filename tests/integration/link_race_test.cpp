@@ -11,6 +11,8 @@
 
 #include "tests/support/api_client.hpp"
 
+namespace link_race_test {
+
 using namespace atl::test;
 
 namespace {
@@ -262,3 +264,5 @@ TEST_CASE("A link that other requests swap in leads no route and no tool of a pa
     CHECK(race.conversation()["status"] == "paused");
     CHECK(race.conversation()["generation"] == generation);
 }
+
+}  // namespace link_race_test

@@ -7,6 +7,8 @@
 
 #include "tests/support/api_client.hpp"
 
+namespace integration_metrics_test {
+
 using namespace atl::test;
 using namespace std::chrono_literals;
 
@@ -273,3 +275,5 @@ TEST_CASE("What an agent writes to stderr is in its sandbox's log, which outlive
     CHECK(answer.header("cross-origin-resource-policy") == "same-origin");
     CHECK(answer.header("content-disposition") == "attachment; filename=\"log.json\"");
 }
+
+}  // namespace integration_metrics_test

@@ -9,6 +9,8 @@
 
 #include "tests/support/api_client.hpp"
 
+namespace pool_test {
+
 using namespace atl::test;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
@@ -160,3 +162,5 @@ TEST_CASE("A pool for an agent that is not configured is refused at the start") 
     CHECK(run.status != 0);
     CHECK(run.output.find("--pool names nobody") != std::string::npos);
 }
+
+}  // namespace pool_test

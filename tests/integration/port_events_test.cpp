@@ -6,6 +6,8 @@
 #include "core/base/preview_limits.hpp"
 #include "tests/support/api_client.hpp"
 
+namespace port_events_test {
+
 using namespace atl;
 using namespace atl::test;
 
@@ -150,3 +152,5 @@ TEST_CASE("A sandbox that opens and closes thousands of ports does not flood the
           base::k_port_event_burst + static_cast<std::size_t>(passed / base::k_port_event_interval) + 2);
     CHECK(lab.api.get(lab.id)["status"] == "active");
 }
+
+}  // namespace port_events_test

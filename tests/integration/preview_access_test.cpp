@@ -6,6 +6,8 @@
 
 #include "tests/support/api_client.hpp"
 
+namespace preview_access_test {
+
 using namespace atl;
 using namespace atl::test;
 
@@ -44,10 +46,6 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
 
 const HeaderList k_page{{"Accept", "text/html,*/*"}, {"Sec-Fetch-Mode", "navigate"}};
 const HeaderList k_script{{"Accept", "*/*"}, {"Sec-Fetch-Mode", "no-cors"}};
-
-std::string code_of(const HttpResponse& response) {
-    return Json::parse(response.body).at("code");
-}
 
 struct Lab {
     explicit Lab(std::vector<std::string> arguments = {}) : server(options(std::move(arguments), {})) {}
@@ -394,3 +392,5 @@ TEST_CASE(
     CHECK(lab.get(Lab::name(shared)).status == 404);
     CHECK(lab.enter(shared, Lab::name(shared)).status == 404);
 }
+
+}  // namespace preview_access_test

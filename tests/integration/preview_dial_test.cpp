@@ -4,6 +4,8 @@
 #include "tests/integration/preview_site.hpp"
 #include "tests/support/websocket_client.hpp"
 
+namespace preview_dial_test {
+
 using namespace atl::test;
 using namespace std::chrono_literals;
 
@@ -50,3 +52,5 @@ TEST_CASE("A server that can make no sockets inside shows previews through the g
     lab.api().call(204, "DELETE", "/v1/sandboxes/" + id);
     CHECK(waiting.read_response().status == 410);
 }
+
+}  // namespace preview_dial_test

@@ -9,6 +9,8 @@
 #include "core/base/preview_limits.hpp"
 #include "tests/support/api_client.hpp"
 
+namespace integration_preview_ports_test {
+
 using namespace atl;
 using namespace atl::test;
 
@@ -63,10 +65,6 @@ HttpResponse await_page(unsigned short port, const HeaderList& headers = {}) {
         if (answer.status != 503 || steady_clock::now() > until)
             return answer;
     }
-}
-
-std::string code_of(const HttpResponse& response) {
-    return Json::parse(response.body).at("code");
 }
 
 struct Lab {
@@ -284,3 +282,5 @@ TEST_CASE("A preview's port shows none of the ports that the server holds itself
         lab.api.call(422, "PATCH", path, Json{{"preview", {{"ports", {5173, port}}}}}.dump());
     }
 }
+
+}  // namespace integration_preview_ports_test

@@ -205,8 +205,4 @@ inline bool is_full_test() {
     return full != nullptr && std::string_view(full) == "1";
 }
 
-inline std::string code_of(const HttpResponse& response) {
-    return Json::parse(response.body).at("code");
-}
-
 }  // namespace atl::test

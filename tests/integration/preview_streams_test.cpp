@@ -8,6 +8,8 @@
 #include "tests/integration/preview_site.hpp"
 #include "tests/support/websocket_client.hpp"
 
+namespace preview_streams_test {
+
 using namespace atl::test;
 using namespace std::chrono_literals;
 
@@ -226,3 +228,5 @@ TEST_CASE("A preview that is flooded, or never ends what it says, leaves the oth
     flood.clear();
     lab.await(hostile, "hostile");
 }
+
+}  // namespace preview_streams_test

@@ -5,6 +5,8 @@
 #include "tests/support/test_certificate.hpp"
 #include "tests/support/websocket_client.hpp"
 
+namespace preview_tls_test {
+
 using namespace atl::test;
 using namespace std::chrono_literals;
 
@@ -102,3 +104,5 @@ TEST_CASE("A private preview over TLS opens by its token, for WebSockets too, an
     CHECK(socket.next_text() == "hello");
     CHECK(code_of(lab.get(id)) == "preview_private");
 }
+
+}  // namespace preview_tls_test

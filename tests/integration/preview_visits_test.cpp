@@ -5,6 +5,8 @@
 #include "tests/integration/preview_site.hpp"
 #include "tests/support/websocket_client.hpp"
 
+namespace preview_visits_test {
+
 using namespace atl::test;
 using namespace std::chrono_literals;
 
@@ -162,3 +164,5 @@ TEST_CASE("What is sent through a tunnel to a frozen sandbox wakes it where its 
         }
     }
 }
+
+}  // namespace preview_visits_test

@@ -3,6 +3,8 @@
 
 #include "tests/integration/preview_site.hpp"
 
+namespace preview_wake_test {
+
 using namespace atl::test;
 
 namespace {
@@ -213,3 +215,5 @@ TEST_CASE("A crawler over the public names of paused conversations starts nothin
         still += lab.status(it) == "paused" && lab.generation(it) == 1 ? 1 : 0;
     CHECK(still == count);
 }
+
+}  // namespace preview_wake_test

@@ -4,6 +4,8 @@
 
 #include "tests/support/api_client.hpp"
 
+namespace integration_previews_test {
+
 using namespace atl;
 using namespace atl::test;
 
@@ -56,10 +58,6 @@ struct Lab {
     ApiClient api{server};
     HttpClient visitor{server.address()};
 };
-
-std::string code_of(const HttpResponse& response) {
-    return Json::parse(response.body).at("code");
-}
 
 }  // namespace
 
@@ -129,3 +127,5 @@ TEST_CASE("Without a domain no name is a preview's") {
     CHECK(answer.status != 503);
     CHECK(answer.header("x-atoll-preview").empty());
 }
+
+}  // namespace integration_previews_test

@@ -10,6 +10,8 @@
 #include "tests/support/api_client.hpp"
 #include "tests/support/websocket_client.hpp"
 
+namespace process_faults_test {
+
 using namespace atl;
 using namespace atl::test;
 
@@ -131,3 +133,5 @@ TEST_CASE("A request about a process says so where its sandbox dies under it") {
     }
     CHECK(api.call(200, "GET", processes_of(sandbox))["processes"].empty());
 }
+
+}  // namespace process_faults_test

@@ -8,6 +8,8 @@
 #include "tests/support/api_client.hpp"
 #include "tests/support/websocket_client.hpp"
 
+namespace integration_processes_test {
+
 using namespace atl;
 using namespace atl::test;
 
@@ -348,3 +350,5 @@ TEST_CASE("Beyond the limit of processes a start is refused with the limit") {
           std::string::npos);
     CHECK(ids.size() >= 8);
 }
+
+}  // namespace integration_processes_test

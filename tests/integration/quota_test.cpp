@@ -5,6 +5,8 @@
 #include "core/base/limits.hpp"
 #include "tests/support/api_client.hpp"
 
+namespace quota_test {
+
 using namespace atl::test;
 
 namespace {
@@ -112,3 +114,5 @@ TEST_CASE("Empty files, deleted ones that are open, and room taken beforehand co
     CHECK(api.get(id)["status"] == "active");
     CHECK(api.get(id)["generation"] == 1);
 }
+
+}  // namespace quota_test

@@ -7,6 +7,8 @@
 
 #include "tests/support/api_client.hpp"
 
+namespace resource_limits_test {
+
 using namespace atl::test;
 using namespace std::chrono_literals;
 
@@ -226,3 +228,5 @@ TEST_CASE("A sandbox that holds most of its memory is warned before it is ended 
     CHECK(api.get(id)["status"] == "active");
     CHECK(api.get(id)["generation"] == 1);
 }
+
+}  // namespace resource_limits_test

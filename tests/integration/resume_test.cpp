@@ -6,6 +6,8 @@
 
 #include "tests/support/api_client.hpp"
 
+namespace resume_test {
+
 using namespace atl::test;
 
 namespace {
@@ -159,3 +161,5 @@ TEST_CASE("A program that ignores what it is told, and one that was started ahea
     }
     CHECK(types(api.events(id)).find("error") == std::string::npos);
 }
+
+}  // namespace resume_test

@@ -5,6 +5,8 @@
 
 #include "tests/integration/route_walk.hpp"
 
+namespace rights_test {
+
 using namespace atl::test;
 
 namespace {
@@ -259,3 +261,5 @@ TEST_CASE("A user has no more sandboxes without a conversation than the bound of
     api.call(204, "DELETE", "/v1/sandboxes/" + first["id"].get<std::string>());
     api.call(201, "POST", "/v1/sandboxes", R"({"userId":"eve"})");
 }
+
+}  // namespace rights_test

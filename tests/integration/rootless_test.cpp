@@ -9,6 +9,8 @@
 
 #include "tests/support/api_client.hpp"
 
+namespace rootless_test {
+
 using namespace atl::test;
 
 namespace {
@@ -166,3 +168,5 @@ print(0 if ctypes.CDLL(None).inotify_init() < 0 else 1)')")
                    .output;
     CHECK(left == "0\n");
 }
+
+}  // namespace rootless_test

@@ -38,10 +38,6 @@ inline HttpClient client_with(const ServerProcess& server, const std::string& ke
     return HttpClient("127.0.0.1:" + std::to_string(server.port()), {{"Authorization", "Bearer " + key}});
 }
 
-inline std::string code_of(const HttpResponse& response) {
-    return Json::parse(response.body)["code"];
-}
-
 /// A refusal without the fields that differ from request to request.
 inline Json without_request(const HttpResponse& response) {
     Json problem = Json::parse(response.body);

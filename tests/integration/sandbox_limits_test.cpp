@@ -3,6 +3,8 @@
 
 #include "tests/support/api_client.hpp"
 
+namespace sandbox_limits_test {
+
 using namespace atl::test;
 
 TEST_CASE("Limits of sockets and open files have defaults and ceilings of the operator's", "[limits]") {
@@ -54,3 +56,5 @@ TEST_CASE("Limits of sockets and open files outlive the server", "[limits]") {
     api.call(403, "PATCH", path, R"({"limits":{"maxOpenFiles":89}})");
     CHECK(api.create()["limits"]["maxOpenFiles"] == 64);
 }
+
+}  // namespace sandbox_limits_test

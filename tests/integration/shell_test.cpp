@@ -4,6 +4,8 @@
 
 #include "tests/support/api_client.hpp"
 
+namespace shell_test {
+
 using namespace atl::test;
 
 namespace {
@@ -105,3 +107,5 @@ TEST_CASE("PATH inside holds only folders that exist there") {
     CHECK(api.message(id, "IFS=:; for folder in $PATH; do [ -d \"$folder\" ] || echo $folder; done")
               .output.empty());
 }
+
+}  // namespace shell_test

@@ -10,6 +10,8 @@
 
 #include "tests/support/api_client.hpp"
 
+namespace silent_states_test {
+
 using namespace atl::test;
 using namespace std::chrono_literals;
 
@@ -267,3 +269,5 @@ TEST_CASE("A wrong key is told apart from none, and a refused site learns the fl
     CHECK(host.status == 421);
     CHECK(detail(host).find("--allowed-host atoll.example") != std::string::npos);
 }
+
+}  // namespace silent_states_test

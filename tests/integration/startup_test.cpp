@@ -11,6 +11,8 @@
 
 #include "tests/support/api_client.hpp"
 
+namespace startup_test {
+
 using namespace atl::test;
 using namespace std::chrono_literals;
 
@@ -320,3 +322,5 @@ TEST_CASE("A server that cannot enforce what is required does not start, and say
         CHECK(std::string(error.what()).find("--require asks for: uid (") != std::string::npos);
     }
 }
+
+}  // namespace startup_test

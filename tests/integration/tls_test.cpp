@@ -9,6 +9,8 @@
 #include "tests/support/test_certificate.hpp"
 #include "tests/support/websocket_client.hpp"
 
+namespace tls_test {
+
 using namespace atl::test;
 using namespace std::chrono_literals;
 
@@ -181,3 +183,5 @@ TEST_CASE("A key that every user can read is warned of, and the environment name
     CHECK(server.log().find("evt=tls_warning") != std::string::npos);
     CHECK(server.log().find("0600") != std::string::npos);
 }
+
+}  // namespace tls_test

@@ -6,6 +6,8 @@
 #include "tests/support/api_client.hpp"
 #include "tests/support/websocket_client.hpp"
 
+namespace tokens_test {
+
 using namespace atl::test;
 
 namespace {
@@ -20,10 +22,6 @@ HttpClient browser(const ServerProcess& server) {
 
 std::string events_of(const std::string& id, const std::string& token) {
     return "/v1/conversations/" + id + "/events?token=" + token;
-}
-
-std::string code_of(const HttpResponse& response) {
-    return Json::parse(response.body)["code"];
 }
 
 std::string upper(std::string text) {
@@ -180,3 +178,5 @@ TEST_CASE("A token's time is bounded, and an expired one is told from a wrong on
     CHECK(answer.status == 401);
     CHECK(code_of(answer) == "token_expired");
 }
+
+}  // namespace tokens_test

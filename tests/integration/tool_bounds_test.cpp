@@ -5,6 +5,8 @@
 
 #include "tests/integration/tool_calls.hpp"
 
+namespace tool_bounds_test {
+
 using namespace atl::test;
 
 TEST_CASE("The stream of a call names its frames for a client that asks for it") {
@@ -111,3 +113,5 @@ TEST_CASE("A sandbox that cannot be started is the result SANDBOX_UNAVAILABLE, w
     std::filesystem::rename(server.data_dir() / "elsewhere", workspace);
     CHECK(run(api.http(), "list_directory", body)["success"] == true);
 }
+
+}  // namespace tool_bounds_test

@@ -14,6 +14,8 @@
 #include "tests/integration/route_walk.hpp"
 #include "tests/integration/tool_calls.hpp"
 
+namespace tools_test {
+
 using namespace atl::test;
 
 namespace {
@@ -413,3 +415,5 @@ TEST_CASE(
     CHECK(api->call(422, "PATCH", "/v1/conversations/" + id,
                     R"({"tools":{"readBeforeEdit":"on"}})")["pointer"] == "/tools/readBeforeEdit");
 }
+
+}  // namespace tools_test

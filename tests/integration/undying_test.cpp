@@ -13,6 +13,8 @@
 #include "tests/support/api_client.hpp"
 #include "tests/support/stuck_processes.hpp"
 
+namespace undying_test {
+
 using namespace atl::test;
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
@@ -250,3 +252,5 @@ TEST_CASE("A create succeeds whichever of the processes that wait for one have d
         CHECK(api.message(api.create()["id"], "echo all").output == "all\n");
     }
 }
+
+}  // namespace undying_test

@@ -7,6 +7,8 @@
 
 #include "tests/support/api_client.hpp"
 
+namespace watch_test {
+
 using namespace atl::test;
 using namespace std::chrono_literals;
 
@@ -265,3 +267,5 @@ TEST_CASE("Two thousand directories are watched, and links out of the workspace 
     CHECK_FALSE(watch.all.contains("created out/seen"));
     CHECK_FALSE(watch.all.contains("incomplete"));
 }
+
+}  // namespace watch_test

@@ -8,6 +8,8 @@
 #include "tests/support/api_client.hpp"
 #include "tests/support/websocket_client.hpp"
 
+namespace websocket_test {
+
 using namespace atl::test;
 using namespace std::chrono_literals;
 
@@ -337,3 +339,5 @@ TEST_CASE("Messages that are not complete take no more memory than there is for 
     CHECK(resident_mb(server.pid()) <= fresh_mb + k_kept_mb);
 #endif
 }
+
+}  // namespace websocket_test

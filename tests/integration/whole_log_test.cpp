@@ -3,6 +3,8 @@
 
 #include "tests/support/api_client.hpp"
 
+namespace whole_log_test {
+
 using namespace atl::test;
 using namespace std::chrono_literals;
 
@@ -138,3 +140,5 @@ TEST_CASE("A create that is sent again with its Idempotency-Key makes no second 
     api.remove(first["id"]);
     CHECK(api.call(201, "POST", "/v1/conversations", body, key)["id"] != first["id"]);
 }
+
+}  // namespace whole_log_test

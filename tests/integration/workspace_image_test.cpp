@@ -13,6 +13,8 @@
 
 #include "tests/support/api_client.hpp"
 
+namespace workspace_image_test {
+
 using namespace atl::test;
 namespace fs = std::filesystem;
 
@@ -202,3 +204,5 @@ TEST_CASE("Where no image can be made its script says why, and changes nothing",
     CHECK(large.output.find("cannot preallocate") != std::string::npos);
     CHECK_FALSE(fs::exists(place.disk()));
 }
+
+}  // namespace workspace_image_test

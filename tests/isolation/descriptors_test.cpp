@@ -6,6 +6,8 @@
 
 #include "tests/isolation/lab.hpp"
 
+namespace isolation_descriptors_test {
+
 using namespace atl::test;
 namespace fs = std::filesystem;
 
@@ -65,3 +67,5 @@ TEST_CASE("A configured agent and its children have exactly input, output and er
         CHECK(inside.others_than({"pipe:", "socket:", "/dev/null"}) == "");
     }
 }
+
+}  // namespace isolation_descriptors_test

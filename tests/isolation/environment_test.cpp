@@ -4,6 +4,8 @@
 
 #include "tests/isolation/lab.hpp"
 
+namespace environment_test {
+
 using namespace atl::test;
 
 namespace {
@@ -95,3 +97,5 @@ TEST_CASE("A request cannot override what the server sets, nor how programs are 
         CHECK(lab.api.call(422, "POST", "/v1/conversations", request.dump())["code"] == "invalid_env");
     }
 }
+
+}  // namespace environment_test

@@ -7,6 +7,8 @@
 
 #include "tests/isolation/lab.hpp"
 
+namespace filesystem_test {
+
 using namespace atl::test;
 namespace fs = std::filesystem;
 
@@ -285,3 +287,5 @@ TEST_CASE("There is no terminal of the host's behind /dev/tty") {
     CHECK(sandbox.probe({"read", "/dev/tty"})["/dev/tty"] == "ENXIO");
     CHECK(sandbox.output("ls /dev/pts") == "ptmx");
 }
+
+}  // namespace filesystem_test

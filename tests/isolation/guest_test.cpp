@@ -5,6 +5,8 @@
 
 #include "tests/isolation/lab.hpp"
 
+namespace isolation_guest_test {
+
 using namespace atl::test;
 
 namespace {
@@ -120,3 +122,5 @@ TEST_CASE("The guest's program cannot be changed from inside") {
     CHECK(sandbox.probe({"replace", "/atoll/guest"}).with("OK").empty());
     CHECK(sandbox.is_well());
 }
+
+}  // namespace isolation_guest_test

@@ -3,6 +3,8 @@
 
 #include "tests/isolation/lab.hpp"
 
+namespace host_network_test {
+
 using namespace atl::test;
 
 namespace {
@@ -74,3 +76,5 @@ TEST_CASE("A sandbox with the host's network is confined in everything else") {
                              "/v1/conversations") == "401");
     }
 }
+
+}  // namespace host_network_test

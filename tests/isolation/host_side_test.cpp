@@ -5,6 +5,8 @@
 
 #include "tests/isolation/lab.hpp"
 
+namespace host_side_test {
+
 using namespace atl::test;
 namespace fs = std::filesystem;
 
@@ -145,3 +147,5 @@ TEST_CASE("These tests ran with a host uid for each sandbox as well") {
     // Without the package uidmap, which scripts/setup installs, this fails.
     CHECK(privileges().size() == 3);
 }
+
+}  // namespace host_side_test

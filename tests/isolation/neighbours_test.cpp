@@ -6,6 +6,8 @@
 
 #include "tests/isolation/lab.hpp"
 
+namespace neighbours_test {
+
 using namespace atl::test;
 namespace fs = std::filesystem;
 
@@ -173,3 +175,5 @@ TEST_CASE("A sandbox's uid opens nothing of another sandbox, even outside of bot
     fs::permissions(data, fs::perms(0700));
     CHECK(outside({"read", secret}, two.victim.host_uid())[secret] == "EACCES");
 }
+
+}  // namespace neighbours_test

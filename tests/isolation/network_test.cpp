@@ -6,6 +6,8 @@
 
 #include "tests/isolation/lab.hpp"
 
+namespace network_test {
+
 using namespace atl::test;
 
 namespace {
@@ -163,3 +165,5 @@ TEST_CASE("Of netlink only routing is allowed") {
     CHECK(inside.with("OK") == std::set<std::string>{route});
     CHECK(inside.with("EPERM").size() == inside.all().size() - 1);
 }
+
+}  // namespace network_test

@@ -4,6 +4,8 @@
 
 #include "tests/isolation/lab.hpp"
 
+namespace isolation_previews_test {
+
 using namespace atl::test;
 
 namespace {
@@ -132,3 +134,5 @@ TEST_CASE("The server's own sockets in a sandbox do not count as the sandbox's")
     CHECK(metrics["sockets"].get<int>() < 16);
     CHECK(sandbox.is_well());
 }
+
+}  // namespace isolation_previews_test

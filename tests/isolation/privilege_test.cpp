@@ -8,6 +8,8 @@
 
 #include "tests/isolation/lab.hpp"
 
+namespace privilege_test {
+
 using namespace atl::test;
 namespace fs = std::filesystem;
 
@@ -198,3 +200,5 @@ TEST_CASE("A device node that somebody else made does not open") {
     CHECK(sandbox.probe({"read", "/workspace/zero"})["/workspace/zero"] == "EACCES");
     CHECK(sandbox.probe({"read", "/dev/zero"})["/dev/zero"] == "OK");
 }
+
+}  // namespace privilege_test

@@ -5,6 +5,8 @@
 
 #include "tests/isolation/lab.hpp"
 
+namespace isolation_processes_test {
+
 using namespace atl::test;
 
 namespace {
@@ -93,3 +95,5 @@ TEST_CASE("No process of a sandbox is root on the host, or is left when its conv
     }
     CHECK(await_gone(inside, std::chrono::seconds(5)));
 }
+
+}  // namespace isolation_processes_test

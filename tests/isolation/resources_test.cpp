@@ -6,6 +6,8 @@
 
 #include "tests/isolation/lab.hpp"
 
+namespace isolation_resources_test {
+
 using namespace atl::test;
 
 namespace {
@@ -115,3 +117,5 @@ TEST_CASE("No process inside can lower its score for a host without memory") {
     CHECK(sandbox.run("echo 900 > /proc/self/oom_score_adj && cat /proc/self/oom_score_adj").output ==
           "900\n");
 }
+
+}  // namespace isolation_resources_test

@@ -7,6 +7,8 @@
 
 #include "tests/isolation/lab.hpp"
 
+namespace shared_files_test {
+
 using namespace atl::test;
 namespace fs = std::filesystem;
 
@@ -101,3 +103,5 @@ TEST_CASE("What a sandbox sees of the host is what the host has, below mounts as
               ordinary_uid())
               .output);
 }
+
+}  // namespace shared_files_test

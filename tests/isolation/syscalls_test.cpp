@@ -5,6 +5,8 @@
 
 #include "tests/isolation/lab.hpp"
 
+namespace syscalls_test {
+
 using namespace atl::test;
 
 namespace {
@@ -195,3 +197,5 @@ TEST_CASE("Calls of the i386 and x32 ABIs are fatal") {
         SKIP("no control: this host's kernel has no i386 calls (" << host["i386"] << ")");
     CHECK(inside["i386"] == "SIGSYS");
 }
+
+}  // namespace syscalls_test

@@ -4,6 +4,8 @@
 
 #include "tests/isolation/lab.hpp"
 
+namespace tables_test {
+
 using namespace atl::test;
 
 namespace {
@@ -37,3 +39,5 @@ TEST_CASE("A terminal works inside: its name, its owner, its session and job con
               " while [ -z \\\"\\$(jobs -s)\\\" ]; do :; done; jobs; kill %1; kill -CONT %1\" 2>&1' /dev/null"
               " | grep -o -m 1 Stopped") == "Stopped");
 }
+
+}  // namespace tables_test

@@ -96,6 +96,10 @@ std::vector<Json> read_until(HttpClient& client, const std::string& until,
     }
 }
 
+std::string code_of(const HttpResponse& response) {
+    return Json::parse(response.body).value("code", "");
+}
+
 Turn summarise(std::vector<Json> events) {
     Turn turn;
     for (const auto& event : events) {

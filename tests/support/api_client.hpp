@@ -55,6 +55,9 @@ class ApiClient {
 std::vector<Json> read_until(HttpClient& client, const std::string& until,
                              std::chrono::milliseconds deadline = std::chrono::seconds(30));
 
+/// The `code` of a problem; empty if the body has none. Throws if the body is no JSON.
+std::string code_of(const HttpResponse& response);
+
 /// The turn that `events` describe.
 Turn summarise(std::vector<Json> events);
 

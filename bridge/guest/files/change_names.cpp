@@ -8,6 +8,7 @@
 
 #include "bridge/guest/files/file_entry.hpp"
 #include "bridge/guest/files/file_job.hpp"
+#include "bridge/guest/files/folder.hpp"
 #include "bridge/protocol.hpp"
 // check-allow: layers this one is the guest's as much as the host's
 #include "fs-guard/tree_remover.hpp"
@@ -18,11 +19,7 @@ namespace {
 using fs_guard::Beneath;
 using fs_guard::LastLink;
 
-constexpr std::size_t k_entries_at_once = 200;
-
-bool is_same(const struct stat& a, const struct stat& b) {
-    return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
+constexpr std::size_t k_removed_at_once = 200;
 
 CallEnd reply_entry(Call& call, const FileJob& job, const std::string& path) {
     const base::UniqueFd there = job.root.look(path, LastLink::itself);
@@ -43,8 +40,8 @@ void remove_other_name(const Beneath::Place& from, const Beneath::Place& to) {
         fstatat(to.directory.get(), to.name.c_str(), &target, AT_SYMLINK_NOFOLLOW) != 0 ||
         fstat(from.directory.get(), &source_folder) != 0 || fstat(to.directory.get(), &target_folder) != 0)
         return;
-    const bool is_one_name = from.name == to.name && is_same(source_folder, target_folder);
-    if (is_same(source, target) && !is_one_name)
+    const bool is_one_name = from.name == to.name && is_same_file(source_folder, target_folder);
+    if (is_same_file(source, target) && !is_one_name)
         unlinkat(from.directory.get(), from.name.c_str(), 0);
 }
 
@@ -95,7 +92,7 @@ Task<CallEnd> remove_file(Call& call, const FileJob& job) {
     }
     fs_guard::TreeRemover remover;
     remover.begin(place->directory.get(), place->name);
-    while (remover.step(k_entries_at_once))
+    while (remover.step(k_removed_at_once))
         co_await call.turn();
     if (remover.error_number() != 0)
         co_return refuse_errno(path, remover.error_number());

@@ -26,12 +26,12 @@ using fs_guard::Beneath;
 using fs_guard::LastLink;
 using Clock = std::chrono::steady_clock;
 
-constexpr mode_t k_mode_bits = 0777;
-constexpr std::size_t k_piece_bytes = 4UL * 1024 * 1024;
+constexpr mode_t k_copied_mode_bits = 0777;
+constexpr std::size_t k_copied_piece_bytes = 4UL * 1024 * 1024;
 constexpr std::size_t k_plain_piece_bytes = 64UL * 1024;
-constexpr std::size_t k_entries_at_once = 50;
-constexpr std::size_t k_most_levels = 64;  // two descriptors each
-constexpr std::chrono::milliseconds k_progress_interval{250};
+constexpr std::size_t k_copied_at_once = 50;
+constexpr std::size_t k_most_copied_levels = 64;  // two descriptors each
+constexpr std::chrono::milliseconds k_copy_progress_interval{250};
 
 /// A copy under way. `failed` says where and why it stopped.
 struct Copy {
@@ -52,7 +52,7 @@ struct Copy {
 };
 
 /// A directory that is copied, and its copy.
-struct Level {
+struct CopyLevel {
     Folder from;
     base::UniqueFd to;
     mode_t mode;
@@ -60,7 +60,7 @@ struct Level {
 
 void tell_progress(Copy& copy) {
     const auto now = Clock::now();
-    if (now - copy.told < k_progress_interval)
+    if (now - copy.told < k_copy_progress_interval)
         return;
     copy.told = now;
     copy.call.progress("{\"entries\":" + std::to_string(copy.entries) +
@@ -70,7 +70,7 @@ void tell_progress(Copy& copy) {
 /// Bytes copied, 0 at the end, or -1 and errno.
 ssize_t copy_piece(int from, int to, std::uint64_t left) {
     const ssize_t size =
-        copy_file_range(from, nullptr, to, nullptr, std::min<std::uint64_t>(left, k_piece_bytes), 0);
+        copy_file_range(from, nullptr, to, nullptr, std::min<std::uint64_t>(left, k_copied_piece_bytes), 0);
     if (size >= 0 || (errno != EXDEV && errno != EINVAL && errno != EOPNOTSUPP && errno != ENOSYS))
         return size;
     const auto buffer = std::make_unique_for_overwrite<char[]>(k_plain_piece_bytes);
@@ -119,7 +119,7 @@ Task<bool> copy_inner_file(Copy& copy, int from_folder, const char* name, int to
     if (!co_await copying)
         co_return false;
     const bool is_dressed =
-        copy_attributes(from.get(), to.get()) && fchmod(to.get(), about.st_mode & k_mode_bits) == 0;
+        copy_attributes(from.get(), to.get()) && fchmod(to.get(), about.st_mode & k_copied_mode_bits) == 0;
     co_return is_dressed || copy.fail();
 }
 
@@ -132,11 +132,11 @@ bool copy_link(Copy& copy, int from_folder, const char* name, int to_folder, con
     return symlinkat(target, to_folder, as) == 0 || copy.fail();
 }
 
-bool enter_folder(Copy& copy, std::vector<Level>& levels, const char* name, mode_t mode) {
-    const Level& above = levels.back();
-    if (levels.size() == k_most_levels)
+bool enter_copied_folder(Copy& copy, std::vector<CopyLevel>& levels, const char* name, mode_t mode) {
+    const CopyLevel& above = levels.back();
+    if (levels.size() == k_most_copied_levels)
         return copy.fail(ENAMETOOLONG);
-    Level inner{open_folder(dirfd(above.from.get()), name), {}, mode};
+    CopyLevel inner{open_folder(dirfd(above.from.get()), name), {}, mode};
     if (!inner.from)
         return copy.fail();
     if (mkdirat(above.to.get(), name, 0700) != 0)
@@ -149,7 +149,7 @@ bool enter_folder(Copy& copy, std::vector<Level>& levels, const char* name, mode
 }
 
 /// One entry of the deepest level.
-Task<bool> copy_entry(Copy& copy, std::vector<Level>& levels, std::string name) {
+Task<bool> copy_entry(Copy& copy, std::vector<CopyLevel>& levels, std::string name) {
     const int from = dirfd(levels.back().from.get());
     const int to = levels.back().to.get();
     struct stat about {};
@@ -160,7 +160,7 @@ Task<bool> copy_entry(Copy& copy, std::vector<Level>& levels, std::string name) 
         co_return true;
     ++copy.entries;
     if (S_ISDIR(about.st_mode))
-        co_return enter_folder(copy, levels, name.c_str(), about.st_mode & k_mode_bits);
+        co_return enter_copied_folder(copy, levels, name.c_str(), about.st_mode & k_copied_mode_bits);
     if (S_ISLNK(about.st_mode))
         co_return copy_link(copy, from, name.c_str(), to, name.c_str());
     if (!S_ISREG(about.st_mode)) {
@@ -172,8 +172,8 @@ Task<bool> copy_entry(Copy& copy, std::vector<Level>& levels, std::string name) 
     co_return co_await copying;
 }
 
-Task<bool> copy_levels(Copy& copy, Level top) {
-    std::vector<Level> levels;
+Task<bool> copy_levels(Copy& copy, CopyLevel top) {
+    std::vector<CopyLevel> levels;
     levels.push_back(std::move(top));
     std::size_t names = 0;
     while (!levels.empty()) {
@@ -189,14 +189,10 @@ Task<bool> copy_levels(Copy& copy, Level top) {
         if (!co_await copying)
             co_return false;
         tell_progress(copy);
-        if (++names % k_entries_at_once == 0)
+        if (++names % k_copied_at_once == 0)
             co_await copy.call.turn();
     }
     co_return true;
-}
-
-bool is_same(const struct stat& a, const struct stat& b) {
-    return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 /// Whether `folder` is the directory `outer`, or lies in it.
@@ -207,9 +203,9 @@ bool lies_in(int root, int folder, const struct stat& outer) {
         return false;
     base::UniqueFd at(openat(folder, ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
     while (at && fstat(at.get(), &about) == 0) {
-        if (is_same(about, outer))
+        if (is_same_file(about, outer))
             return true;
-        if (is_same(about, top))
+        if (is_same_file(about, top))
             return false;
         at.reset(openat(at.get(), "..", O_PATH | O_DIRECTORY | O_CLOEXEC));
     }
@@ -238,9 +234,9 @@ Task<bool> copy_folder(Copy& copy, const FileJob& job, const Ends& ends) {
     if (mkdirat(to, name.c_str(), 0700) != 0)
         co_return copy.fail();
     HiddenName hidden(to, name);
-    Level top{std::move(from),
-              base::UniqueFd(openat(to, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)),
-              ends.about.st_mode & k_mode_bits};
+    CopyLevel top{std::move(from),
+                  base::UniqueFd(openat(to, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)),
+                  ends.about.st_mode & k_copied_mode_bits};
     struct stat own {};
     if (!top.to || fstat(top.to.get(), &own) != 0)
         co_return copy.fail();
@@ -264,7 +260,7 @@ Task<bool> copy_regular(Copy& copy, const Ends& ends) {
     if (!co_await copying)
         co_return false;
     const bool is_there = copy_attributes(from.get(), made.fd()) &&
-                          made.publish(ends.to.name, about.st_mode & k_mode_bits, ends.replace);
+                          made.publish(ends.to.name, about.st_mode & k_copied_mode_bits, ends.replace);
     co_return is_there || copy.fail();
 }
 

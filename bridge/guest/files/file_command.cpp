@@ -21,7 +21,7 @@ namespace {
 
 // Of a path or a file that a sentence names.
 constexpr std::size_t k_told_name_bytes = 100;
-constexpr std::uint64_t k_mode_bits = 07777;
+constexpr std::uint64_t k_known_mode_bits = 07777;
 
 struct FileVisitor : bridge::ObjectVisitor {
     FileRequest request;
@@ -49,7 +49,7 @@ struct FileVisitor : bridge::ObjectVisitor {
         else if (key == "length")
             request.length = value;
         else if (key == "mode")
-            request.mode = static_cast<mode_t>(value & k_mode_bits);
+            request.mode = static_cast<mode_t>(value & k_known_mode_bits);
         else if (key == "depth")
             request.depth = value;
         else if (key == "limit")
@@ -67,7 +67,7 @@ struct FileVisitor : bridge::ObjectVisitor {
     }
 };
 
-FileWork find_work(std::string_view op) {
+FileWork find_file_work(std::string_view op) {
     static constexpr std::pair<std::string_view, FileWork> k_table[] = {
         {"stat", stat_file},       {"read", read_file},      {"write", write_file},  {"list", list_files},
         {"mkdir", make_directory}, {"move", move_file},      {"copy", copy_file},    {"remove", remove_file},
@@ -132,7 +132,7 @@ void FileCommand::begin(Connection& connection, Command& command) {
     if (bridge::scan_object(command.line, 1, visitor) != bridge::Scan::complete)
         return refuse(connection, "not the form of a `file` command", bridge::refusal::invalid);
     FileRequest& request = visitor.request;
-    const FileWork work = find_work(request.op);
+    const FileWork work = find_file_work(request.op);
     if (work == nullptr)
         return refuse(connection, "no such `op`", bridge::refusal::invalid);
     if (!is_path(request.path) || !is_path(request.to))

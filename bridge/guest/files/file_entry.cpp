@@ -16,8 +16,8 @@ namespace atl::guest {
 namespace {
 
 // The years that RFC 3339 can write.
-constexpr std::int64_t k_first_second = -62'167'219'200;
-constexpr std::int64_t k_last_second = 253'402'300'799;
+constexpr std::int64_t k_first_told_second = -62'167'219'200;
+constexpr std::int64_t k_last_told_second = 253'402'300'799;
 
 std::string_view type_name(mode_t mode) {
     switch (mode & S_IFMT) {
@@ -37,7 +37,7 @@ std::string_view type_name(mode_t mode) {
 }
 
 void append_time(std::string& out, const timespec& time) {
-    const time_t seconds = std::clamp<std::int64_t>(time.tv_sec, k_first_second, k_last_second);
+    const time_t seconds = std::clamp<std::int64_t>(time.tv_sec, k_first_told_second, k_last_told_second);
     tm parts{};
     gmtime_r(&seconds, &parts);
     char text[64];

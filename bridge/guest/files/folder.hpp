@@ -1,9 +1,10 @@
-// Reading a directory of any size, without following a link.
+// Reading a directory of any size, without following a link; telling inodes apart.
 #pragma once
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <memory>
 
@@ -36,6 +37,11 @@ inline const char* next_name(DIR* folder) {
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             return entry->d_name;
     return nullptr;
+}
+
+/// Whether both tell of one inode, by whatever names.
+inline bool is_same_file(const struct stat& a, const struct stat& b) {
+    return a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 }  // namespace atl::guest

@@ -26,8 +26,8 @@
 namespace atl::guest {
 namespace {
 
-constexpr std::size_t k_names_at_once = 500;
-constexpr std::size_t k_entries_at_once = 100;
+constexpr std::size_t k_listed_names_at_once = 500;
+constexpr std::size_t k_listed_at_once = 100;
 constexpr std::size_t k_most_swept = 10'000;  // entries of earlier guests, looked at or removed by one list
 
 /// A page that is being written.
@@ -43,7 +43,7 @@ struct Page {
 };
 
 /// A directory of which entries are listed.
-struct Level {
+struct ListLevel {
     Folder folder;
     std::string path;                // with a slash at the end, unless it is empty
     std::string after;               // begin behind this path, relative to the directory; empty: at the front
@@ -70,7 +70,7 @@ Task<void> remove_stale(Page& page, DIR* folder, std::string name) {
     remover.begin(dirfd(folder), name);
     bool has_more = true;
     while (has_more && page.sweep_left > 0) {
-        const std::size_t share = std::min(page.sweep_left, k_entries_at_once);
+        const std::size_t share = std::min(page.sweep_left, k_listed_at_once);
         has_more = remover.step(share);
         page.sweep_left -= share;
         co_await page.call.turn();
@@ -78,7 +78,7 @@ Task<void> remove_stale(Page& page, DIR* folder, std::string name) {
 }
 
 /// Reads the names that the page may need: the smallest from `after` on.
-Task<void> read_names(Page& page, Level& level) {
+Task<void> read_names(Page& page, ListLevel& level) {
     std::priority_queue<std::string> smallest;
     const std::string begin = first_part(level.after);
     // One more tells that there are more, another one is `begin` itself, which is not listed again.
@@ -93,14 +93,14 @@ Task<void> read_names(Page& page, Level& level) {
             if (smallest.size() > most)
                 smallest.pop();
         }
-        if (++read % k_names_at_once == 0)
+        if (++read % k_listed_names_at_once == 0)
             co_await page.call.turn();
     }
     for (; !smallest.empty(); smallest.pop())
         level.names.push_back(smallest.top());
 }
 
-void add_entry(Page& page, const Level& level, const std::string& name, const struct stat& about) {
+void add_entry(Page& page, const ListLevel& level, const std::string& name, const struct stat& about) {
     if (page.left == 0) {
         page.has_more = true;
         return;
@@ -113,7 +113,7 @@ void add_entry(Page& page, const Level& level, const std::string& name, const st
 }
 
 /// Takes the next name of the deepest level. Gives the level to go on in, if it is a directory.
-std::optional<Level> take_name(Page& page, Level& level, LevelBelow below) {
+std::optional<ListLevel> take_name(Page& page, ListLevel& level, LevelBelow below) {
     const std::string name = std::move(level.names.back());
     level.names.pop_back();
     struct stat about {};
@@ -129,14 +129,14 @@ std::optional<Level> take_name(Page& page, Level& level, LevelBelow below) {
     Folder inner = open_folder(fd, name.c_str());
     if (!inner)
         return std::nullopt;
-    return Level{std::move(inner),
-                 level.path + name + '/',
-                 was_listed ? behind_first_part(level.after) : std::string(),
-                 {}};
+    return ListLevel{std::move(inner),
+                     level.path + name + '/',
+                     was_listed ? behind_first_part(level.after) : std::string(),
+                     {}};
 }
 
 Task<void> send_if_long(Page& page) {
-    if (++page.since_turn % k_entries_at_once != 0 && page.text.size() < base::k_max_frame_bytes)
+    if (++page.since_turn % k_listed_at_once != 0 && page.text.size() < base::k_max_frame_bytes)
         co_return;
     page.call.output(page.text);
     page.text.clear();
@@ -144,18 +144,18 @@ Task<void> send_if_long(Page& page) {
     co_await page.call.room();
 }
 
-Task<void> list_levels(Page& page, Level start, std::uint64_t depth) {
-    std::vector<Level> levels;
+Task<void> list_levels(Page& page, ListLevel start, std::uint64_t depth) {
+    std::vector<ListLevel> levels;
     levels.push_back(std::move(start));
     auto reading = read_names(page, levels.back());
     co_await reading;
     while (!levels.empty() && !page.has_more) {
-        Level& level = levels.back();
+        ListLevel& level = levels.back();
         if (level.names.empty()) {
             levels.pop_back();
             continue;
         }
-        std::optional<Level> inner =
+        std::optional<ListLevel> inner =
             take_name(page, level, levels.size() < depth ? LevelBelow::listed : LevelBelow::left_out);
         if (inner) {
             levels.push_back(std::move(*inner));
@@ -185,7 +185,7 @@ Task<CallEnd> list_files(Call& call, const FileJob& job) {
     prefix += prefix.empty() ? "" : "/";
     call.reply({});
     Page page{call, request.limit, "{\"entries\":[", {}};
-    Level start{std::move(folder), prefix, relative_after(request, prefix), {}};
+    ListLevel start{std::move(folder), prefix, relative_after(request, prefix), {}};
     auto listing = list_levels(page, std::move(start), request.depth);
     co_await listing;
     page.text += "],\"next\":";

@@ -17,7 +17,7 @@
 namespace atl::guest {
 namespace {
 
-constexpr std::string_view k_prefix = ".atoll-write-";
+constexpr std::string_view k_new_file_prefix = ".atoll-write-";
 constexpr std::size_t k_random_digits = 16;
 constexpr std::size_t k_most_number_digits = 20;  // of 64 bits
 // Of a folder that is given up. A process that fills it meanwhile does not hold the guest for ever.
@@ -28,7 +28,7 @@ const std::string& own_prefix() {
     static const std::string prefix = [] {
         std::array<unsigned char, 8> random{};
         static_cast<void>(getrandom(random.data(), random.size(), 0));
-        std::string text(k_prefix);
+        std::string text(k_new_file_prefix);
         for (const unsigned char byte : random)
             text.append({"0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]});
         return text += '-';
@@ -49,9 +49,9 @@ std::string hidden_name() {
 }
 
 bool is_hidden_name(std::string_view name) {
-    if (!name.starts_with(k_prefix))
+    if (!name.starts_with(k_new_file_prefix))
         return false;
-    name.remove_prefix(k_prefix.size());
+    name.remove_prefix(k_new_file_prefix.size());
     if (name.size() <= k_random_digits + 1 || name.size() > k_random_digits + 1 + k_most_number_digits)
         return false;
     return name.find_first_not_of("0123456789abcdef") == k_random_digits && name[k_random_digits] == '-' &&

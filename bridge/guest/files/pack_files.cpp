@@ -23,12 +23,12 @@ namespace {
 using fs_guard::Beneath;
 using fs_guard::LastLink;
 
-constexpr std::size_t k_piece_bytes = base::k_max_frame_bytes;
-constexpr std::size_t k_most_levels = 256;
-constexpr std::size_t k_names_at_once = 200;
-constexpr mode_t k_mode_bits = 0777;
+constexpr std::size_t k_packed_piece_bytes = base::k_max_frame_bytes;
+constexpr std::size_t k_most_packed_levels = 256;
+constexpr std::size_t k_packed_names_at_once = 200;
+constexpr mode_t k_packed_mode_bits = 0777;
 
-struct Level {
+struct PackLevel {
     Folder folder;
     std::string path;  // in the archive, with a slash at the end unless it is empty
 };
@@ -52,7 +52,7 @@ struct Packing {
 TarEntry tar_entry(const std::string& path, const struct stat& about) {
     TarEntry entry;
     entry.path = path;
-    entry.mode = about.st_mode & k_mode_bits;
+    entry.mode = about.st_mode & k_packed_mode_bits;
     entry.mtime = about.st_mtim.tv_sec;
     return entry;
 }
@@ -66,10 +66,10 @@ Task<void> send_text(Packing& to) {
 
 /// The header says how long it is: exactly so many bytes follow, zeros where the file has none any more.
 Task<void> send_content(Packing& to, int fd, std::uint64_t size) {
-    const auto buffer = std::make_unique_for_overwrite<char[]>(k_piece_bytes);
+    const auto buffer = std::make_unique_for_overwrite<char[]>(k_packed_piece_bytes);
     bool has_ended = false;
     for (std::uint64_t left = size; left > 0;) {
-        const std::size_t wanted = std::min<std::uint64_t>(left, k_piece_bytes);
+        const std::size_t wanted = std::min<std::uint64_t>(left, k_packed_piece_bytes);
         const ssize_t got = has_ended ? 0 : read(fd, buffer.get(), wanted);
         has_ended = got <= 0;
         const std::size_t added = has_ended ? wanted : static_cast<std::size_t>(got);
@@ -78,7 +78,7 @@ Task<void> send_content(Packing& to, int fd, std::uint64_t size) {
         else
             to.text.append(buffer.get(), added);
         left -= added;
-        if (to.text.size() >= k_piece_bytes) {
+        if (to.text.size() >= k_packed_piece_bytes) {
             auto sending = send_text(to);
             co_await sending;
         }
@@ -107,9 +107,9 @@ bool pack_link(Packing& to, const std::string& path, int looked_at, const struct
     return true;
 }
 
-bool enter_folder(Packing& to, std::vector<Level>& levels, const std::string& path, int looked_at,
-                  const struct stat& about) {
-    if (levels.size() == k_most_levels)
+bool enter_packed_folder(Packing& to, std::vector<PackLevel>& levels, const std::string& path, int looked_at,
+                         const struct stat& about) {
+    if (levels.size() == k_most_packed_levels)
         return true;  // left out
     Folder folder = read_folder(Beneath::reopen(looked_at, O_RDONLY | O_DIRECTORY));
     if (!folder)
@@ -122,12 +122,13 @@ bool enter_folder(Packing& to, std::vector<Level>& levels, const std::string& pa
 }
 
 /// What is open at `looked_at` (O_PATH).
-Task<bool> pack_entry(Packing& to, std::vector<Level>& levels, std::string path, base::UniqueFd looked_at) {
+Task<bool> pack_entry(Packing& to, std::vector<PackLevel>& levels, std::string path,
+                      base::UniqueFd looked_at) {
     struct stat about {};
     if (fstat(looked_at.get(), &about) != 0)
         co_return to.skip(path, errno);
     if (S_ISDIR(about.st_mode))
-        co_return enter_folder(to, levels, path, looked_at.get(), about);
+        co_return enter_packed_folder(to, levels, path, looked_at.get(), about);
     if (S_ISLNK(about.st_mode))
         co_return pack_link(to, path, looked_at.get(), about);
     if (!S_ISREG(about.st_mode))
@@ -140,10 +141,10 @@ Task<bool> pack_entry(Packing& to, std::vector<Level>& levels, std::string path,
     co_return true;
 }
 
-Task<bool> pack_levels(Packing& to, std::vector<Level> levels) {
+Task<bool> pack_levels(Packing& to, std::vector<PackLevel> levels) {
     std::size_t names = 0;
     while (!levels.empty()) {
-        Level& level = levels.back();
+        PackLevel& level = levels.back();
         const char* const name = next_name(level.folder.get());
         if (name == nullptr) {
             levels.pop_back();
@@ -151,7 +152,7 @@ Task<bool> pack_levels(Packing& to, std::vector<Level> levels) {
         }
         // Also what gives no output takes its time.
         const std::string kept = name;
-        if (++names % k_names_at_once == 0)
+        if (++names % k_packed_names_at_once == 0)
             co_await to.call.turn();
         if (is_hidden_name(kept))
             continue;
@@ -165,7 +166,7 @@ Task<bool> pack_levels(Packing& to, std::vector<Level> levels) {
         auto packing = pack_entry(to, levels, std::move(path), std::move(looked_at));
         if (!co_await packing)
             co_return false;
-        if (to.text.size() >= k_piece_bytes) {
+        if (to.text.size() >= k_packed_piece_bytes) {
             auto sending = send_text(to);
             co_await sending;
         }
@@ -173,7 +174,7 @@ Task<bool> pack_levels(Packing& to, std::vector<Level> levels) {
     co_return true;
 }
 
-std::string last_part(std::string_view path) {
+std::string last_packed_part(std::string_view path) {
     return std::string(path.substr(path.rfind('/') + 1));
 }
 
@@ -186,7 +187,7 @@ Task<CallEnd> pack_files(Call& call, const FileJob& job) {
     if (!start || fstat(start.get(), &about) != 0)
         co_return refuse_errno(path);
     Packing to{call};
-    std::vector<Level> levels;
+    std::vector<PackLevel> levels;
     base::UniqueFd file;  // if that is all
     if (S_ISDIR(about.st_mode)) {
         // Names in the archive begin below the directory that is asked for.
@@ -203,7 +204,7 @@ Task<CallEnd> pack_files(Call& call, const FileJob& job) {
     }
     call.reply({});
     if (file) {
-        const std::string name = last_part(path);
+        const std::string name = last_packed_part(path);
         auto packing = pack_regular(to, name, file.get(), about);
         co_await packing;
     }

@@ -16,8 +16,8 @@ namespace {
 using fs_guard::Beneath;
 using fs_guard::LastLink;
 
-constexpr std::size_t k_piece_bytes = base::k_max_frame_bytes;
-constexpr std::size_t k_bytes_per_turn = 8 * k_piece_bytes;
+constexpr std::size_t k_read_piece_bytes = base::k_max_frame_bytes;
+constexpr std::size_t k_read_bytes_per_turn = 8 * k_read_piece_bytes;
 
 /// A file that is open for reading, or why it is not.
 struct Opened {
@@ -50,10 +50,10 @@ Opened open_regular(const FileJob& job) {
 
 /// Sends `left` bytes from `at` on; the host has been promised so many.
 Task<CallEnd> send_bytes(Call& call, const FileJob& job, int fd, std::uint64_t at, std::uint64_t left) {
-    const auto buffer = std::make_unique_for_overwrite<char[]>(k_piece_bytes);
+    const auto buffer = std::make_unique_for_overwrite<char[]>(k_read_piece_bytes);
     std::size_t turn_bytes = 0;
     while (left > 0) {
-        const std::size_t wanted = std::min<std::uint64_t>(left, k_piece_bytes);
+        const std::size_t wanted = std::min<std::uint64_t>(left, k_read_piece_bytes);
         const ssize_t size = pread(fd, buffer.get(), wanted, static_cast<off_t>(at));
         if (size < 0)
             co_return refuse_errno(job.request.path);
@@ -64,7 +64,7 @@ Task<CallEnd> send_bytes(Call& call, const FileJob& job, int fd, std::uint64_t a
         at += static_cast<std::uint64_t>(size);
         left -= static_cast<std::uint64_t>(size);
         turn_bytes += static_cast<std::size_t>(size);
-        if (turn_bytes >= k_bytes_per_turn) {
+        if (turn_bytes >= k_read_bytes_per_turn) {
             turn_bytes = 0;
             co_await call.turn();
         }

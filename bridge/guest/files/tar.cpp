@@ -24,7 +24,7 @@ constexpr std::size_t k_checksum = 148;
 constexpr std::size_t k_type = 156;
 constexpr std::size_t k_target = 157;
 constexpr std::size_t k_magic = 257;
-constexpr std::size_t k_prefix = 345;
+constexpr std::size_t k_name_prefix = 345;
 constexpr std::size_t k_prefix_bytes = 155;
 
 using Block = std::array<char, k_tar_block_bytes>;
@@ -253,7 +253,7 @@ void TarReader::set_entry(char type) {
     if (number(k_mtime, 12, mtime))
         entry_.mtime = static_cast<std::int64_t>(std::min<std::uint64_t>(mtime, INT64_MAX));
     const bool is_posix = field(k_magic, 6) == std::string_view("ustar\0", 6);
-    const std::string_view prefix = is_posix ? cut(field(k_prefix, k_prefix_bytes)) : std::string_view();
+    const std::string_view prefix = is_posix ? cut(field(k_name_prefix, k_prefix_bytes)) : std::string_view();
     entry_.path = prefix;
     entry_.path.append(prefix.empty() ? "" : "/").append(cut(field(k_name, k_name_bytes)));
     entry_.target = cut(field(k_target, k_name_bytes));

@@ -23,7 +23,7 @@ using fs_guard::Beneath;
 using fs_guard::LastLink;
 
 constexpr mode_t k_owner_may_all = 0700;
-constexpr std::size_t k_entries_at_once = 50;
+constexpr std::size_t k_unpacked_at_once = 50;
 
 /// Takes the first part of a path off. Empty parts and "." are skipped; nothing at the end.
 std::optional<std::string_view> take_part(std::string_view& path) {
@@ -194,7 +194,7 @@ CallEnd Unpacking::finish() {
 }
 
 /// Takes in what is in one piece of input, giving way meanwhile.
-Task<CallEnd> take(Call& call, Unpacking& to, TarReader& reader, std::string_view bytes) {
+Task<CallEnd> take_entry(Call& call, Unpacking& to, TarReader& reader, std::string_view bytes) {
     std::string kept;  // the rest of the piece, which itself is not valid behind a wait
     std::size_t entries = 0;
     for (;;) {
@@ -208,7 +208,7 @@ Task<CallEnd> take(Call& call, Unpacking& to, TarReader& reader, std::string_vie
             case TarReader::Found::entry:
                 if (CallEnd end = to.begin(reader.entry()); !end.is_good())
                     co_return end;
-                if (++entries % k_entries_at_once == 0) {
+                if (++entries % k_unpacked_at_once == 0) {
                     kept = std::string(bytes);
                     bytes = kept;
                     co_await call.turn();
@@ -238,7 +238,7 @@ Task<CallEnd> unpack_files(Call& call, const FileJob& job) {
     Unpacking to(job);
     TarReader reader;
     for (Call::Input piece = co_await call.input(); !piece.is_end; piece = co_await call.input()) {
-        auto taking = take(call, to, reader, piece.bytes);
+        auto taking = take_entry(call, to, reader, piece.bytes);
         if (CallEnd end = co_await taking; !end.is_good())
             co_return end;
     }

@@ -20,7 +20,7 @@ namespace atl::guest {
 namespace {
 
 constexpr int k_no_node = -1;
-constexpr std::size_t k_names_at_once = 256;
+constexpr std::size_t k_watched_names_at_once = 256;
 constexpr std::size_t k_event_bytes = 16UL * 1024;
 constexpr int k_reads_at_once = 4;
 // Events of moves whose other half has not come.
@@ -35,7 +35,7 @@ std::string_view word(ChangeLines::Kind kind) {
 }
 
 /// Whether the entry is a directory, never through a link.
-bool is_directory(int folder, const dirent& entry) {
+bool is_watched_directory(int folder, const dirent& entry) {
     if (entry.d_type != DT_UNKNOWN)
         return entry.d_type == DT_DIR;
     struct stat about {};
@@ -193,14 +193,14 @@ void WatchedTree::forget(int watch) {
 
 void WatchedTree::read_some() {
     DIR* const folder = reading_.get();
-    for (std::size_t names = 0; names < k_names_at_once; ++names) {
+    for (std::size_t names = 0; names < k_watched_names_at_once; ++names) {
         const dirent* const entry = readdir(folder);
         if (entry == nullptr)
             return reading_.reset();
         const std::string name = entry->d_name;
         if (name == "." || name == ".." || is_hidden_name(name))
             continue;
-        const bool is_folder = is_directory(dirfd(folder), *entry);
+        const bool is_folder = is_watched_directory(dirfd(folder), *entry);
         if (!is_first_round_)
             appeared(reading_watch_, name, is_folder ? Thing::directory : Thing::file);
         else if (is_folder)

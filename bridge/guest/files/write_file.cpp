@@ -21,8 +21,8 @@ namespace {
 using fs_guard::Beneath;
 
 constexpr mode_t k_new_mode = 0644;
-constexpr mode_t k_kept_mode_bits = 0777;
-constexpr int k_most_links = 40;  // as path_resolution(7)
+constexpr mode_t k_overwritten_mode_bits = 0777;
+constexpr int k_most_written_links = 40;  // as path_resolution(7)
 
 /// Where the content goes, and what is there now: nothing, or a regular file.
 struct Goal {
@@ -57,7 +57,7 @@ std::string follow(const Beneath& root, const std::string& path, int link) {
 Goal find_goal(const FileJob& job, Parents parents) {
     Goal goal;
     std::string path = job.request.path;
-    for (int links = 0; links < k_most_links; ++links) {
+    for (int links = 0; links < k_most_written_links; ++links) {
         goal.place = parents == Parents::made ? job.root.make_place(path) : job.root.place(path);
         if (!goal.place && errno == ENOENT && parents == Parents::left)
             return goal;
@@ -120,7 +120,7 @@ CallEnd publish(const FileJob& job, const Goal& goal, NewFile& file) {
     if (goal.old && !copy_attributes(goal.old.get(), file.fd()))
         return refuse_errno(request.path);
     const bool must_be_new = !goal.old && !request.if_none_match.empty();
-    const mode_t old_mode = goal.old ? goal.about.st_mode & k_kept_mode_bits : k_new_mode;
+    const mode_t old_mode = goal.old ? goal.about.st_mode & k_overwritten_mode_bits : k_new_mode;
     if (file.publish(goal.place->name, request.mode.value_or(old_mode),
                      must_be_new ? Replace::no : Replace::yes))
         return {};

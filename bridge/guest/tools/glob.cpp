@@ -19,7 +19,7 @@ namespace {
 using namespace sandbox::tool_error;
 
 constexpr std::int64_t k_recent_ns = std::int64_t{24} * 3600 * 1'000'000'000;
-constexpr int k_status_partial = 2;
+constexpr int k_glob_status_partial = 2;
 
 struct File {
     std::string path;
@@ -111,7 +111,7 @@ class Collector {
 };
 
 /// Reads the names that ripgrep prints, each with a NUL behind it.
-Task<void> async_collect(ToolRun& run, Ripgrep& ripgrep, Collector& collector) {
+Task<void> async_collect_names(ToolRun& run, Ripgrep& ripgrep, Collector& collector) {
     std::string begun;
     for (;;) {
         std::string_view piece = co_await ripgrep.async_read();
@@ -181,7 +181,7 @@ ToolTask async_glob(ToolRun& run) {
     Ripgrep ripgrep(run);
     if (std::optional<ToolResult> failure = ripgrep.start(std::move(line), scope.directory.get(), {}))
         co_return std::move(*failure);
-    co_await async_collect(run, ripgrep, collector);
+    co_await async_collect_names(run, ripgrep, collector);
     co_await ripgrep.async_finish();
     if (std::optional<ToolResult> failure = ripgrep.failure("The files could not be found"))
         co_return std::move(*failure);
@@ -193,7 +193,7 @@ ToolTask async_glob(ToolRun& run) {
     if (files.size() < total)
         result.warnings.push_back("Only the first " + std::to_string(files.size()) + " of " +
                                   std::to_string(total) + " files are listed.");
-    if (ripgrep.status() == k_status_partial)
+    if (ripgrep.status() == k_glob_status_partial)
         result.warnings.emplace_back("Some directories could not be read.");
     result.user_feedback = "Found " + counted(total, "file") + " for " + glob + ".";
     co_return result;

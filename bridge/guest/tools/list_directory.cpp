@@ -70,7 +70,7 @@ Directory open_directory(const Found& found) {
 }
 
 /// A link counts as what it leads to beneath the workspace.
-bool is_directory(const ToolRun& run, const Found& parent, const dirent& entry) {
+bool is_listed_directory(const ToolRun& run, const Found& parent, const dirent& entry) {
     if (entry.d_type == DT_DIR)
         return true;
     if (entry.d_type != DT_LNK && entry.d_type != DT_UNKNOWN)
@@ -139,7 +139,7 @@ ToolTask async_list(ToolRun& run, const Found& found, const std::vector<std::str
         if (is_ignored)
             ++ignored_count;
         else
-            ++total, first.add(Entry{std::string(name), is_directory(run, found, *entry)});
+            ++total, first.add(Entry{std::string(name), is_listed_directory(run, found, *entry)});
         if (seen % k_entries_per_turn == 0) {
             run.progress(counted(seen, "entry") + " so far");
             co_await run.call.turn();

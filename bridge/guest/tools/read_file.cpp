@@ -15,7 +15,7 @@ namespace {
 
 using namespace sandbox::tool_error;
 
-constexpr std::string_view k_cut_mark = "... [truncated]";
+constexpr std::string_view k_cut_line_mark = "... [truncated]";
 constexpr std::size_t k_named_lines = 10;
 constexpr std::size_t k_usual_text_bytes = 64UL * 1024;
 constexpr std::size_t k_lines_per_turn = 100'000;
@@ -65,7 +65,7 @@ bool add_line(Excerpt& excerpt, std::string_view line, std::uint64_t number) {
         excerpt.text += line;
         return true;
     }
-    excerpt.text.append(shown).append(k_cut_mark).append(has_end ? "\n" : "");
+    excerpt.text.append(shown).append(k_cut_line_mark).append(has_end ? "\n" : "");
     if (++excerpt.cut_count <= k_named_lines)
         excerpt.cut_lines.push_back(std::to_string(number));
     return true;
@@ -147,7 +147,7 @@ ToolResult text_result(const Found& found, const Excerpt& excerpt, const LineRan
     return result;
 }
 
-ToolResult binary_result(const Found& found, const ToolArguments& arguments, std::string_view bytes) {
+ToolResult binary_file_result(const Found& found, const ToolArguments& arguments, std::string_view bytes) {
     const std::string path = WorkspacePaths::shown(found.relative);
     const std::string_view type = mime_type(bytes);
     if (bytes.size() > base::k_max_tool_binary_bytes) {
@@ -209,7 +209,7 @@ ToolTask async_read_file(ToolRun& run) {
         co_return path_failure(file.error, given, "read");
     ToolResult result;
     if (is_binary(file.bytes)) {
-        result = binary_result(*found, run.arguments, file.bytes);
+        result = binary_file_result(*found, run.arguments, file.bytes);
     } else {
         const Excerpt excerpt = co_await async_excerpt(run.call, file.bytes, range);
         result = text_result(*found, excerpt, range, file.bytes);

@@ -17,7 +17,7 @@ namespace {
 using namespace sandbox::tool_error;
 
 constexpr std::size_t k_places_per_turn = 50'000;
-constexpr std::size_t k_bytes_per_turn = 256UL * 1024;
+constexpr std::size_t k_replaced_bytes_per_turn = 256UL * 1024;
 constexpr std::size_t k_nearest_lines = 3;
 constexpr std::size_t k_shown_line_bytes = 200;
 
@@ -137,7 +137,7 @@ Task<std::vector<NearLine>> async_nearest(Call& call, std::string_view text, std
         co_return nearest;
     Likeness likeness(first);
     std::size_t number = 0;
-    std::size_t turn_at = k_bytes_per_turn;
+    std::size_t turn_at = k_replaced_bytes_per_turn;
     for (std::size_t at = 0; at < text.size();) {
         const std::size_t newline = text.find('\n', at);
         const std::size_t end = newline == std::string_view::npos ? text.size() : newline;
@@ -153,7 +153,7 @@ Task<std::vector<NearLine>> async_nearest(Call& call, std::string_view text, std
         }
         at = end + 1;
         if (at >= turn_at) {
-            turn_at = at + k_bytes_per_turn;
+            turn_at = at + k_replaced_bytes_per_turn;
             co_await call.turn();
         }
     }

@@ -16,7 +16,7 @@ namespace {
 
 using namespace sandbox::tool_error;
 
-constexpr std::string_view k_cut_mark = "... [truncated]";
+constexpr std::string_view k_cut_match_mark = "... [truncated]";
 constexpr int k_status_partial = 2;
 
 /// The globs of `include`: a path below the scope, or a name anywhere below it.
@@ -93,7 +93,8 @@ class Matches {
         JsonObject json;
         json.text("filePath", WorkspacePaths::shown(scope_.whole(match.path)));
         json.number("lineNumber", match.line_number);
-        json.text("line", std::string(shown) + std::string(is_line_cut ? k_cut_mark : std::string_view()));
+        json.text("line",
+                  std::string(shown) + std::string(is_line_cut ? k_cut_match_mark : std::string_view()));
         list_ += (count_ > 0 ? "," : "") + std::move(json).close();
         files_.insert(match.path);
         ++count_;
@@ -175,15 +176,15 @@ ToolResult found_result(const Search& search, const SearchScope& scope, const Ma
     return result;
 }
 
-ToolResult binary_result(const std::string& path) {
+ToolResult binary_match_result(const std::string& path) {
     return ToolResult::failure(binary_file,
                                path + " is a binary file; it matches, but no lines of it are shown.",
                                "Could not search " + path + ": it is a binary file.");
 }
 
 /// Takes in what ripgrep prints, until enough is found.
-Task<void> async_collect(ToolRun& run, Ripgrep& ripgrep, SearchOutput& output, const Matches& matches,
-                         std::size_t bytes_per_turn) {
+Task<void> async_collect_matches(ToolRun& run, Ripgrep& ripgrep, SearchOutput& output, const Matches& matches,
+                                 std::size_t bytes_per_turn) {
     for (;;) {
         std::string_view piece = co_await ripgrep.async_read();
         if (piece.empty())
@@ -226,11 +227,11 @@ ToolTask async_search_file_content(ToolRun& run) {
     if (std::optional<ToolResult> failure =
             ripgrep.start(command_line(search, scope, include), scope.directory.get(), include.rules()))
         co_return std::move(*failure);
-    co_await async_collect(run, ripgrep, output, matches, include.bytes_per_turn());
+    co_await async_collect_matches(run, ripgrep, output, matches, include.bytes_per_turn());
     co_await ripgrep.async_finish();
     const bool is_binary = !scope.file.empty() && output.ends_in_notice(scope.target());
     if (is_binary && matches.count() == 0)
-        co_return binary_result(WorkspacePaths::shown(scope.whole(scope.file)));
+        co_return binary_match_result(WorkspacePaths::shown(scope.whole(scope.file)));
     if (!matches.is_cut())
         if (std::optional<ToolResult> failure = ripgrep.failure("The search failed"))
             co_return std::move(*failure);

@@ -19,7 +19,7 @@ using sandbox::ToolValue;
 constexpr std::size_t k_shown_name_bytes = 64;
 constexpr std::size_t k_problem_bytes = 2000;
 
-std::string_view type_name(ToolValue value) {
+std::string_view json_type_name(ToolValue value) {
     switch (value) {
         case ToolValue::text:
             return "string";
@@ -76,7 +76,7 @@ std::string requirement(const ToolParameter& parameter) {
     std::string text(parameter.value == ToolValue::count       ? "an "
                      : parameter.value == ToolValue::text_list ? "an "
                                                                : "a ");
-    text += type_name(parameter.value);
+    text += json_type_name(parameter.value);
     if (parameter.value == ToolValue::count)
         text += " from " + std::to_string(parameter.least) + " to " + std::to_string(parameter.most);
     if (parameter.value == ToolValue::text_list)
@@ -95,7 +95,7 @@ std::string describe_parameters(const ToolSpec& tool) {
             continue;
         if (!std::exchange(is_first, false))
             text += ", ";
-        text.append(parameter.name).append(" (").append(type_name(parameter.value));
+        text.append(parameter.name).append(" (").append(json_type_name(parameter.value));
         text += parameter.need == ToolNeed::required ? ", required)" : ")";
     }
     return text;

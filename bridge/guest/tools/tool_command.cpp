@@ -46,7 +46,7 @@ struct ToolVisitor : bridge::ObjectVisitor {
 using Tool = ToolTask (*)(ToolRun&);
 
 /// Precondition: there is such a tool.
-Tool find_work(std::string_view name) {
+Tool find_tool_work(std::string_view name) {
     static constexpr std::pair<std::string_view, Tool> k_table[] = {
         {"list_directory", async_list_directory},
         {"read_file", async_read_file},
@@ -75,7 +75,7 @@ Task<ToolResult> async_run(Call& call, const Shared& shared, const ToolRequest& 
         co_return ToolResult::failure(sandbox::tool_error::invalid_arguments, arguments.problem(),
                                       request.name + " was called with arguments that it does not take.");
     ToolRun run{call, shared.services, shared.book, arguments, request.edit_rule, shared.paths};
-    const Tool work = find_work(request.name);
+    const Tool work = find_tool_work(request.name);
     ToolResult result = co_await work(run);
     co_return result;
 }

@@ -33,7 +33,7 @@ bool join() {
     return true;
 }
 
-bool answer(std::size_t ipv4_wanted, std::size_t ipv6_wanted) {
+bool answer_task(std::size_t ipv4_wanted, std::size_t ipv6_wanted) {
     std::array<int, k_most> fds{};
     std::size_t count = 0;
     unsigned char ipv4_count = 0;
@@ -78,7 +78,7 @@ int make_sockets() {
         const ssize_t size = ::recv(k_socket, wanted.data(), wanted.size(), 0);
         if (size < 0 && errno == EINTR)
             continue;
-        if (size != static_cast<ssize_t>(wanted.size()) || !answer(wanted[0], wanted[1]))
+        if (size != static_cast<ssize_t>(wanted.size()) || !answer_task(wanted[0], wanted[1]))
             return size == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
     }
 }

@@ -32,8 +32,6 @@
 namespace atl::probe {
 namespace {
 
-constexpr long k_high_half = 1L << 32;
-
 long io_uring_setup() {
     io_uring_params parameters{};
     return ::syscall(SYS_io_uring_setup, 1, &parameters);

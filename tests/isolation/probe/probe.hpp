@@ -14,6 +14,9 @@ namespace atl::probe {
 
 using Arguments = std::vector<std::string>;
 
+/// Set in an argument of a system call that the kernel takes 32 bits of.
+inline constexpr long k_high_half = 1L << 32;
+
 /// One subcommand. Returns when the results of all its attempts are printed.
 struct Command {
     std::string_view name;

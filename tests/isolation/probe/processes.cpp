@@ -45,7 +45,7 @@ long seize(pid_t pid) {
     return ::ptrace(PTRACE_DETACH, pid, nullptr, nullptr);
 }
 
-long attach(pid_t pid) {
+long attach_process(pid_t pid) {
     if (::ptrace(PTRACE_ATTACH, pid, nullptr, nullptr) != 0)
         return -1;
     ::waitpid(pid, nullptr, __WALL);
@@ -92,7 +92,7 @@ void inspect_pid(pid_t pid, int descriptor) {
     tell("exe", read_link(pid, "exe"));
     tell("ns", read_link(pid, "ns/net"));
     tell("seize", seize(pid));
-    tell("attach", attach(pid));
+    tell("attach", attach_process(pid));
     tell("process_vm_readv", read_memory(pid));
     tell("pidfd_getfd", take_descriptor(pid, descriptor));
 }

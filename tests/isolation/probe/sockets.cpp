@@ -21,8 +21,7 @@
 namespace atl::probe {
 namespace {
 
-constexpr int k_wait_ms = 3000;
-constexpr long k_high_half = 1L << 32;
+constexpr int k_answer_wait_ms = 3000;
 constexpr std::string_view k_request = "GET / HTTP/1.0\r\n\r\n";
 constexpr std::string_view k_answer = "HTTP/1.0 200 OK\r\n\r\nanswer";
 
@@ -125,7 +124,7 @@ Endpoint parse(const std::string& text) {
 bool await(int fd, short events) {
     pollfd waiting{fd, events, 0};
     errno = ETIMEDOUT;
-    return ::poll(&waiting, 1, k_wait_ms) == 1;
+    return ::poll(&waiting, 1, k_answer_wait_ms) == 1;
 }
 
 /// 0 with an errno of the connection, as connect(2) gives it.

@@ -12,6 +12,8 @@
 #include "tests/isolation/redteam/attack_run.hpp"
 #include "tests/isolation/redteam/small_disk.hpp"
 
+namespace disk_test {
+
 using namespace atl::test;
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
@@ -219,3 +221,5 @@ TEST_CASE("A sandbox that fills the disk with deleted files is ended for the res
     }
     CHECK(status == 201);
 }
+
+}  // namespace disk_test

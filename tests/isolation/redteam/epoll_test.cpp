@@ -8,6 +8,8 @@
 
 #include "tests/isolation/lab.hpp"
 
+namespace epoll_test {
+
 using namespace atl::test;
 
 namespace {
@@ -61,3 +63,5 @@ TEST_CASE("A server whose uid has no epoll registrations left serves on and ends
     CHECK(is_well);
     CHECK(neighbour.is_well());
 }
+
+}  // namespace epoll_test

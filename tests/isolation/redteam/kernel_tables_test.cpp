@@ -4,6 +4,8 @@
 
 #include "tests/isolation/redteam/duel.hpp"
 
+namespace kernel_tables_test {
+
 using namespace atl::test;
 
 namespace {
@@ -58,3 +60,5 @@ TEST_CASE("Triggers of pressure are not to be had", "[redteam]") {
     CHECK(duel.inside["triggers"] == 0);
     CHECK(duel.inside.refused.at("triggers") == "ENOENT");
 }
+
+}  // namespace kernel_tables_test

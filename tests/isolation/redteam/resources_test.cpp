@@ -3,6 +3,8 @@
 
 #include "tests/isolation/redteam/duel.hpp"
 
+namespace redteam_resources_test {
+
 using namespace atl::test;
 
 TEST_CASE("A fork bomb stays within the processes of its sandbox, and a neighbour works beside it",
@@ -36,3 +38,5 @@ TEST_CASE("Terminals of one sandbox leave a neighbour its own", "[redteam][vm]")
     if (lab.has_private_uids)
         CHECK(duel.inside["ptys"] <= 256);
 }
+
+}  // namespace redteam_resources_test

@@ -12,6 +12,8 @@
 #include "tests/isolation/redteam/host_meter.hpp"
 #include "tests/isolation/redteam/neighbour.hpp"
 
+namespace sockets_test {
+
 using namespace atl::test;
 using Clock = std::chrono::steady_clock;
 
@@ -194,3 +196,5 @@ TEST_CASE("A mix of all that the kernel keeps for a process takes no more than i
     // Some of these are bounded without an end of the sandbox: only the host's memory is checked.
     attack_memory(lab, {"netlink", "udp", "tcp", "unix", "pipe", "pty", "epoll", "timer", "option"});
 }
+
+}  // namespace sockets_test

@@ -8,6 +8,8 @@
 #include "tests/support/result_printer.hpp"
 #include "tests/support/server_process.hpp"
 
+namespace config_test {
+
 using namespace atl::app;
 using atl::test::TempDir;
 
@@ -329,3 +331,5 @@ TEST_CASE("Pools are read as AGENT=N, each agent once, and no more than may live
         CHECK(refused.text.find("--pool") != std::string::npos);
     }
 }
+
+}  // namespace config_test

@@ -5,6 +5,8 @@
 
 #include "core/base/limits.hpp"
 
+namespace app_descriptors_test {
+
 using atl::app::share_descriptors;
 
 TEST_CASE("descriptors: connections have five eighths at most, and sandboxes what that leaves") {
@@ -30,3 +32,5 @@ TEST_CASE("descriptors: too few for what was asked bound the sandboxes, too few 
     CHECK(refused.error().detail().find("256 descriptors") != std::string::npos);
     CHECK(atl::app::raise_descriptor_limit() > 0);
 }
+
+}  // namespace app_descriptors_test

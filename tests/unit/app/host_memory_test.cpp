@@ -6,6 +6,8 @@
 
 #include "tests/unit/isolation/fixture.hpp"
 
+namespace app_host_memory_test {
+
 using namespace atl;
 
 TEST_CASE("the host's memory is read as the kernel tells it") {
@@ -28,3 +30,5 @@ TEST_CASE("what is no meminfo tells no memory") {
     CHECK(app::read_host_memory(file)->total_bytes == 1024 * 1024);
     CHECK(app::read_host_memory(file)->available_bytes == 512 * 1024);
 }
+
+}  // namespace app_host_memory_test

@@ -2,6 +2,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+namespace limits_warning_test {
+
 using namespace atl::app;
 
 TEST_CASE("Limits that do not hold are one block with cause and cure; where they hold there is none") {
@@ -20,3 +22,5 @@ TEST_CASE("Limits that do not hold are one block with cause and cure; where they
     CHECK(one.find("/sys/fs/cgroup writable") != std::string::npos);
     CHECK(one.find("systemd-run --user") == std::string::npos);
 }
+
+}  // namespace limits_warning_test

@@ -2,6 +2,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+namespace required_limits_test {
+
 using namespace atl;
 using app::Gaps;
 
@@ -41,3 +43,5 @@ TEST_CASE("required limits: what is not enforced is refused with its reason, all
     CHECK(refused.error().detail().find("memory (no cgroup); uid (") != std::string::npos);
     CHECK(refused.error().detail().find("cpu") == std::string::npos);
 }
+
+}  // namespace required_limits_test

@@ -2,6 +2,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+namespace usage_test {
+
 using namespace atl::app;
 
 namespace {
@@ -43,3 +45,5 @@ TEST_CASE("A key that was made is printed in the console's fragment, one that wa
     CHECK(has(text({"[::1]:1"}, Scheme::https, "a b"), "https://[::1]:1/#key=a%20b\n"));
     CHECK_FALSE(has(text({"[::1]:1"}, Scheme::https), "#key"));
 }
+
+}  // namespace usage_test

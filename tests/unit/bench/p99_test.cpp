@@ -3,6 +3,8 @@
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 
+namespace p99_test {
+
 namespace {
 
 using atl::bench::P99;
@@ -24,3 +26,5 @@ TEST_CASE("p99: the worst load is the one nearest to its limit, not the slowest"
     const std::array slow_machine{P99{.ms = 20, .bare_ms = 5}, P99{.ms = 4, .bare_ms = 0.1}};
     CHECK(&worst_p99(slow_machine) == &slow_machine[0]);
 }
+
+}  // namespace p99_test

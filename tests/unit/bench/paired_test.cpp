@@ -4,6 +4,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <vector>
 
+namespace paired_test {
+
 namespace {
 
 using atl::bench::Better;
@@ -81,3 +83,5 @@ TEST_CASE("paired: a trick stays only if the whole interval is at 10 % or above"
     CHECK_FALSE(trick_stays(Cost{.median = 0.2, .low = 0.09, .high = 0.3}));
     CHECK_FALSE(trick_stays(Cost{.median = -0.2, .low = -0.3, .high = -0.11}));
 }
+
+}  // namespace paired_test

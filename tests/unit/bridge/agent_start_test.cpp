@@ -9,7 +9,7 @@
 #include "fake_guest.hpp"
 #include "guest_process.hpp"
 
-namespace atl::test {
+namespace atl::test::agent_start_test {
 namespace {
 
 using base::Errc;
@@ -255,4 +255,4 @@ TEST_CASE("channel and guest start an agent on demand") {
     }
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::agent_start_test

@@ -12,7 +12,7 @@
 #include "core/base/operation_limits.hpp"
 #include "fake_guest.hpp"
 
-namespace atl::test {
+namespace atl::test::call_stream_test {
 namespace {
 
 using base::Errc;
@@ -369,4 +369,4 @@ TEST_CASE("a guest that closes while input waits has failed with its refusal, if
     CHECK(bench.timers.armed() == 0);
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::call_stream_test

@@ -14,7 +14,7 @@
 #include "bridge/unix_channel.hpp"
 #include "fake_guest.hpp"
 
-namespace atl::test {
+namespace atl::test::control_ports_test {
 namespace {
 
 using Reply = std::optional<base::Result<void>>;
@@ -123,4 +123,4 @@ TEST_CASE("The control stream tells the ports that were asked for, a few times a
     }
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::control_ports_test

@@ -10,7 +10,7 @@
 #include "bridge/protocol.hpp"
 #include "guest_process.hpp"
 
-namespace atl::test {
+namespace atl::test::dial_test {
 namespace {
 
 /// Listens on a free port of the loopback.
@@ -168,4 +168,4 @@ TEST_CASE("ports that cannot be dialled are refused") {
               "`port` is not a port");
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::dial_test

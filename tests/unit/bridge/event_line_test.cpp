@@ -11,7 +11,7 @@
 #include "core/base/limits.hpp"
 #include "core/base/utf8.hpp"
 
-namespace atl::bridge {
+namespace atl::bridge::event_line_test {
 namespace {
 
 std::string nested(std::size_t depth) {
@@ -220,4 +220,4 @@ TEST_CASE("a long text is cut into deltas between characters, each within the ho
     CHECK(deltas == 5);
 }
 
-}  // namespace atl::bridge
+}  // namespace atl::bridge::event_line_test

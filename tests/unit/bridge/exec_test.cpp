@@ -16,7 +16,7 @@
 #include "core/base/limits.hpp"
 #include "exec_client.hpp"
 
-namespace atl::test {
+namespace atl::test::bridge_exec_test {
 namespace {
 
 using bridge::ExitStatus;
@@ -331,4 +331,4 @@ TEST_CASE("programs are bounded, and a place is free again after each end") {
     CHECK(eventually([&] { return ExecClient(guest, R"("argv":["true"])").reply.at("ok") == true; }));
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::bridge_exec_test

@@ -15,7 +15,7 @@
 
 #include "file_lab.hpp"
 
-namespace atl::test {
+namespace atl::test::files_hostile_test {
 namespace {
 
 using nlohmann::json;
@@ -408,4 +408,4 @@ TEST_CASE("a link that is swapped in during the call leads nowhere, whatever the
     CHECK(std::distance(std::filesystem::directory_iterator(lab.outside()), {}) == 4);
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::files_hostile_test

@@ -10,7 +10,7 @@
 
 #include "file_lab.hpp"
 
-namespace atl::test {
+namespace atl::test::bridge_files_test {
 namespace {
 
 using nlohmann::json;
@@ -570,4 +570,4 @@ TEST_CASE("the entries of a directory of 200,000 are found page by page, and oth
     CHECK(lab.refusal("remove", "many", k_recursive).empty());
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::bridge_files_test

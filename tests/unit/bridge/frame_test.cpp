@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace atl::test {
+namespace atl::test::frame_test {
 namespace {
 
 using bridge::append_frame;
@@ -149,4 +149,4 @@ TEST_CASE("lengths and order are checked") {
     CHECK(refusal(Sender::host, end + bridge::encode_resize(1, 1)).empty());
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::frame_test

@@ -12,7 +12,7 @@
 #include "core/base/limits.hpp"
 #include "guest_process.hpp"
 
-namespace atl::test {
+namespace atl::test::bridge_guest_test {
 namespace {
 
 constexpr std::string_view k_echo = R"({"kind":"echo"})";
@@ -254,4 +254,4 @@ TEST_CASE("the program serves as the class does, and stays small") {
     CHECK(guest.wait() == 0);
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::bridge_guest_test

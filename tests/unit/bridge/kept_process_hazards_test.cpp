@@ -9,7 +9,7 @@
 #include "bridge/guest/kept_process.hpp"
 #include "kept_lab.hpp"
 
-namespace atl::test {
+namespace atl::test::kept_process_hazards_test {
 namespace {
 
 using bridge::ExitStatus;
@@ -212,4 +212,4 @@ TEST_CASE("a connection that feeds a process gets its exit and no output, and is
     CHECK(feed(guest, "terminal").reply.at("ok") == true);
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::kept_process_hazards_test

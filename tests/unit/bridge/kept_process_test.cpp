@@ -12,7 +12,7 @@
 #include "bridge/guest/process_table.hpp"
 #include "kept_lab.hpp"
 
-namespace atl::test {
+namespace atl::test::kept_process_test {
 namespace {
 
 using bridge::ExitStatus;
@@ -399,4 +399,4 @@ TEST_CASE("processes that came and went leave no memory behind but what is kept 
 #endif
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::kept_process_test

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace atl::test {
+namespace atl::test::line_reader_test {
 
 using bridge::LineCutter;
 
@@ -38,4 +38,4 @@ TEST_CASE("a line beyond its bound is refused before it is complete") {
     CHECK(LineCutter(4).next("12345\n").found == LineCutter::Found::too_long);
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::line_reader_test

@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-namespace atl::test {
+namespace atl::test::output_ring_test {
 namespace {
 
 using bridge::FrameType;
@@ -72,4 +72,4 @@ TEST_CASE("a ring whose streams change with each byte keeps a bounded number of 
     CHECK(read(ring, ring.end() - 2) == "oxex");
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::output_ring_test

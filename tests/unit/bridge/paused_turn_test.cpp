@@ -4,7 +4,7 @@
 #include "bridge/unix_channel.hpp"
 #include "tests/unit/bridge/fake_guest.hpp"
 
-namespace atl::test {
+namespace atl::test::paused_turn_test {
 namespace {
 
 /// A loop driven by hand and a query on a scripted guest.
@@ -78,4 +78,4 @@ TEST_CASE("a turn that fills the commit rests with the lines that it has already
     CHECK(bench.turn.ended());
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::paused_turn_test

@@ -16,7 +16,7 @@
 #include "exec_client.hpp"
 #include "guest_process.hpp"
 
-namespace atl::test {
+namespace atl::test::ports_test {
 namespace {
 
 using Ports = std::vector<std::uint16_t>;
@@ -233,4 +233,4 @@ TEST_CASE("A guest that is not asked to tells no port") {
         CHECK(line.find("ports") == std::string::npos);
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::ports_test

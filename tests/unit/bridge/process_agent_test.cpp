@@ -11,7 +11,7 @@
 #include "guest_process.hpp"
 #include "tests/support/server_process.hpp"
 
-namespace atl::test {
+namespace atl::test::process_agent_test {
 namespace {
 
 const std::string k_ready = "echo '{\"ev\":\"ready\"}'\n";
@@ -326,4 +326,4 @@ TEST_CASE("a stream cut anywhere gives the same lines") {
     }
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::process_agent_test

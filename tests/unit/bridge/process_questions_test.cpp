@@ -15,7 +15,7 @@
 #include "fake_guest.hpp"
 #include "guest_process.hpp"
 
-namespace atl::test {
+namespace atl::test::process_questions_test {
 namespace {
 
 using base::Errc;
@@ -320,4 +320,4 @@ TEST_CASE("a real guest starts, lists, follows and ends a process") {
     CHECK(again.exit == sandbox::RunExit{0, SIGKILL, false});
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::process_questions_test

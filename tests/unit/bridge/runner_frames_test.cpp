@@ -3,6 +3,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 
+namespace runner_frames_test {
+
 using namespace atl::bridge::runner;
 
 namespace {
@@ -125,3 +127,5 @@ TEST_CASE("Calls, logs and values of a run are bounded") {
     CHECK(out.empty());
     CHECK(few.answer(out, 1, "1234"));
 }
+
+}  // namespace runner_frames_test

@@ -11,7 +11,7 @@
 #include "guest_process.hpp"
 #include "tests/support/server_process.hpp"
 
-namespace atl::test {
+namespace atl::test::shell_agent_test {
 namespace {
 
 constexpr std::string_view k_shell = R"({"kind":"shell"})";
@@ -288,4 +288,4 @@ TEST_CASE("a shutdown ends running commands first") {
     CHECK(Transcript::of(client.rest()).data("turn_complete").at("signal") == "SIGTERM");
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::shell_agent_test

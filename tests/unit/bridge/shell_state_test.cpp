@@ -9,7 +9,7 @@
 #include "core/base/limits.hpp"
 #include "tests/support/server_process.hpp"
 
-namespace atl::guest {
+namespace atl::guest::shell_state_test {
 namespace {
 
 /// `text` with a NUL for each '|'.
@@ -70,4 +70,4 @@ TEST_CASE("a state's file is there as long as its turn, and is read up to a boun
     CHECK(StateFile::make("/there/is/no/such/folder") == nullptr);
 }
 
-}  // namespace atl::guest
+}  // namespace atl::guest::shell_state_test

@@ -8,7 +8,7 @@
 
 #include "file_lab.hpp"
 
-namespace atl::test {
+namespace atl::test::tar_test {
 namespace {
 
 using guest::TarEntry;
@@ -291,4 +291,4 @@ TEST_CASE("an archive that breaks off leaves whole files only") {
     CHECK(unpack(lab, "").code() == "invalid_archive");
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::tar_test

@@ -3,6 +3,8 @@
 
 #include "tool_client.hpp"
 
+namespace tool_files_test {
+
 using namespace atl::test;
 using Json = nlohmann::json;
 
@@ -385,3 +387,5 @@ TEST_CASE(
     CHECK(next_generation.run("replace", {{"file_path", "g"}, {"old_string", "y"}, {"new_string", "z"}}, rule)
               .code() == "FILE_CHANGED");
 }
+
+}  // namespace tool_files_test

@@ -15,6 +15,8 @@
 #include "exec_client.hpp"
 #include "tool_client.hpp"
 
+namespace tool_hostile_test {
+
 using namespace atl::test;
 using Json = nlohmann::json;
 
@@ -349,3 +351,5 @@ TEST_CASE("A search whose caller goes away ends its ripgrep") {
     CHECK(eventually([&] { return running() == 0; }));
     CHECK(guest.run("list_directory", {{"path", "."}}).success());
 }
+
+}  // namespace tool_hostile_test

@@ -9,6 +9,8 @@
 #include "exec_client.hpp"
 #include "tool_client.hpp"
 
+namespace tool_limits_test {
+
 using namespace atl::test;
 using namespace std::string_literals;
 using Json = nlohmann::json;
@@ -202,3 +204,5 @@ TEST_CASE("The type of a binary file is known by its first bytes") {
         CHECK(atl::guest::mime_type(bytes) == type);
     }
 }
+
+}  // namespace tool_limits_test

@@ -11,6 +11,8 @@
 #include "bridge/guest/tools/workspace_path.hpp"
 #include "core/base/path_text.hpp"
 
+namespace tool_parts_test {
+
 using namespace atl::guest;
 
 namespace {
@@ -178,3 +180,5 @@ TEST_CASE("The book of what was read forgets the oldest") {
     state.st_ino = 8;
     CHECK(book.objection("a", state).find("replaced") != std::string::npos);
 }
+
+}  // namespace tool_parts_test

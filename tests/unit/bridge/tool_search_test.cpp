@@ -7,6 +7,8 @@
 #include "bridge/guest/tools/glob_pattern.hpp"
 #include "tool_client.hpp"
 
+namespace tool_search_test {
+
 using namespace atl::test;
 using atl::guest::GlobWork;
 using Json = nlohmann::json;
@@ -263,3 +265,5 @@ TEST_CASE("Globs of more than 512 bytes are refused, and the longest ones keep n
     CHECK(work.add(GlobWork::k_steps_per_turn));
     CHECK_FALSE(work.add(10));
 }
+
+}  // namespace tool_search_test

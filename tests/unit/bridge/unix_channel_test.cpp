@@ -16,7 +16,7 @@
 #include "fake_guest.hpp"
 #include "guest_process.hpp"
 
-namespace atl::test {
+namespace atl::test::unix_channel_test {
 namespace {
 
 using base::Errc;
@@ -583,4 +583,4 @@ TEST_CASE("channel and guest understand each other") {
     CHECK(process.wait() == 0);
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::unix_channel_test

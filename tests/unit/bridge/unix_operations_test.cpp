@@ -22,7 +22,7 @@
 #include "fake_guest.hpp"
 #include "guest_process.hpp"
 
-namespace atl::test {
+namespace atl::test::unix_operations_test {
 namespace {
 
 using base::Errc;
@@ -562,4 +562,4 @@ TEST_CASE("host and guest dial together") {
     CHECK(refused.end->error().code() == Errc::sandbox_failed);
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::unix_operations_test

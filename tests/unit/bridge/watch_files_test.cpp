@@ -6,7 +6,7 @@
 #include "core/base/operation_limits.hpp"
 #include "file_lab.hpp"
 
-namespace atl::test {
+namespace atl::test::watch_files_test {
 namespace {
 
 using nlohmann::json;
@@ -209,4 +209,4 @@ TEST_CASE("A guest has a bounded number of watches, and one that ends makes room
     CHECK(lab.refusal("watch", "folder") == "invalid");
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::watch_files_test

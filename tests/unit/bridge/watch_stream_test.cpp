@@ -10,7 +10,7 @@
 #include "core/base/operation_limits.hpp"
 #include "fake_guest.hpp"
 
-namespace atl::test {
+namespace atl::test::bridge_watch_stream_test {
 namespace {
 
 using base::Errc;
@@ -132,4 +132,4 @@ TEST_CASE("A watch that the guest refuses says why, and one that it ends is brok
     CHECK(ended.seen.calls == "watching ");
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::bridge_watch_stream_test

@@ -15,6 +15,8 @@
 #include "core/isolation/spawn.hpp"
 #include "core/isolation/zygote.hpp"
 
+namespace freezer_test {
+
 namespace {
 
 using namespace atl;
@@ -212,3 +214,5 @@ TEST_CASE("freezer: a host without one says so, and what was to be frozen goes o
     CHECK(result->error().code() == base::Errc::sandbox_failed);
     CHECK((*group)->thaw().has_value());
 }
+
+}  // namespace freezer_test

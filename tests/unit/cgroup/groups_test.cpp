@@ -13,6 +13,8 @@
 #include "core/base/ids.hpp"
 #include "core/isolation/spawn.hpp"
 
+namespace groups_test {
+
 namespace {
 
 using namespace atl;
@@ -203,3 +205,5 @@ TEST_CASE("cgroup: nothing is claimed that is not enforced", "[cgroup]") {
     (*groups)->describe(enforcement);
     CHECK(enforcement == sandbox::Enforcement{});
 }
+
+}  // namespace groups_test

@@ -2,6 +2,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+namespace hierarchy_test {
+
 namespace {
 
 using namespace atl::cgroup;
@@ -47,3 +49,5 @@ TEST_CASE("cgroup: text that is no mount table is none", "[cgroup]") {
          {"", "\n\n", " - cgroup cgroup rw,memory\n", "1 2 3 4 5 6 - cgroup\n", "a b c d e f - "})
         CHECK(parse_layout(text, ":::\n::\n0:\n").v1.empty());
 }
+
+}  // namespace hierarchy_test

@@ -5,6 +5,8 @@
 #include "cgroup/members.hpp"
 #include "groups_host.hpp"
 
+namespace cgroup_limits_test {
+
 namespace {
 
 using namespace atl;
@@ -238,3 +240,5 @@ TEST_CASE("limits: what cannot start says why on its own stderr", "[cgroup][v1]"
     CHECK(child.read_all().find("exec /there/is/no/program: No such file") != std::string::npos);
     CHECK(WEXITSTATUS(child.wait()) == 127);
 }
+
+}  // namespace cgroup_limits_test

@@ -10,6 +10,8 @@
 #include "../isolation/fixture.hpp"
 #include "core/base/unique_fd.hpp"
 
+namespace members_test {
+
 namespace {
 
 using namespace atl;
@@ -27,3 +29,5 @@ TEST_CASE("members: a process's own name does not say whose it is") {
 }
 
 }  // namespace
+
+}  // namespace members_test

@@ -15,6 +15,8 @@
 #include "core/isolation/spawn.hpp"
 #include "core/isolation/zygote.hpp"
 
+namespace memory_watch_test {
+
 namespace {
 
 using namespace atl;
@@ -167,3 +169,5 @@ TEST_CASE("memory watch: who waits for memory is told so") {
         file + "; cat " + file + " > /dev/null; done");
     CHECK(watched.loop.run_until([&] { return watched.count("memory_pressure") > 0; }, k_deadline));
 }
+
+}  // namespace memory_watch_test

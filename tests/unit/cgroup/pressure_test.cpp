@@ -2,6 +2,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+namespace pressure_test {
+
 using namespace atl;
 
 TEST_CASE("pressure: the totals are read from the kernel's two lines") {
@@ -26,3 +28,5 @@ TEST_CASE("pressure: what is not of that form is not known") {
     CHECK_FALSE(cgroup::parse_pressure("some total=x\n").has_value());
     CHECK_FALSE(cgroup::parse_pressure("full avg10=0.00 total=1\n").has_value());
 }
+
+}  // namespace pressure_test

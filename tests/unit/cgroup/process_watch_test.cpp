@@ -14,6 +14,8 @@
 #include "core/isolation/spawn.hpp"
 #include "core/isolation/zygote.hpp"
 
+namespace process_watch_test {
+
 namespace {
 
 using namespace atl;
@@ -118,3 +120,5 @@ TEST_CASE("process watch: a full group to which nothing was refused is no reason
     CHECK(crowd.warnings.empty());
     CHECK_FALSE(crowd.group->is_crowded());
 }
+
+}  // namespace process_watch_test

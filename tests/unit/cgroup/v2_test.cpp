@@ -6,6 +6,8 @@
 
 #include "groups_host.hpp"
 
+namespace v2_test {
+
 namespace {
 
 using namespace atl;
@@ -177,3 +179,5 @@ TEST_CASE("v2: a rootless server that shares its group with others limits nothin
     ::rmdir((group / "atoll-server-shared").c_str());
     CHECK(::rmdir(group.c_str()) == 0);
 }
+
+}  // namespace v2_test

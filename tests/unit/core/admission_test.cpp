@@ -5,6 +5,8 @@
 
 #include "core/base/limits.hpp"
 
+namespace admission_test {
+
 using namespace atl;
 using conversation::Admission;
 
@@ -151,3 +153,5 @@ TEST_CASE("admission: nothing is ended for a start that this would not help") {
     CHECK(house.spared.size() == 1);
     CHECK(house.ahead.size() == 1);
 }
+
+}  // namespace admission_test

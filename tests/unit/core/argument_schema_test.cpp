@@ -3,6 +3,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 
+namespace argument_schema_test {
+
 using atl::execution::ArgumentSchema;
 
 namespace {
@@ -201,3 +203,5 @@ TEST_CASE("The work of a check is bounded, whatever schema and arguments make of
     CHECK_FALSE(fault(names + "]}}", "[" + objects + "]]").empty());
     CHECK(has(fault("{\"properties\":{}}", R"([{")" + std::string(9000, 'k') + R"(":[1]}])"), "8 KiB"));
 }
+
+}  // namespace argument_schema_test

@@ -17,6 +17,8 @@
 #include "core/base/task_group.hpp"
 #include "tests/support/result_printer.hpp"
 
+namespace base_test {
+
 using namespace atl::base;
 using namespace std::chrono_literals;
 
@@ -165,3 +167,5 @@ TEST_CASE("A pidfd tells how a child ended and no longer signals it afterwards")
     CHECK(ended->code == 7);
     CHECK_FALSE(send_signal(*pidfd, 9));
 }
+
+}  // namespace base_test

@@ -8,6 +8,8 @@
 #include "core/base/ids.hpp"
 #include "tests/unit/core/house.hpp"
 
+namespace core_bounds_test {
+
 using namespace atl;
 using namespace atl::test;
 using namespace std::chrono_literals;
@@ -302,3 +304,5 @@ TEST_CASE("bounds: a page of sandboxes or conversations ends by its bytes, and t
     } while (!cursor.empty());
     CHECK(seen.size() == 2 * k_count);
 }
+
+}  // namespace core_bounds_test

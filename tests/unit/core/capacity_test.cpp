@@ -3,6 +3,8 @@
 
 #include "tests/unit/core/house.hpp"
 
+namespace capacity_test {
+
 using namespace atl;
 using namespace atl::test;
 
@@ -78,3 +80,5 @@ TEST_CASE("capacity: what can never fit ends nobody, and no limit grows beyond t
     CHECK(house.raise(id, 6144).has_value());
     CHECK(house.sandboxes->committed_memory_mb() == 8192);
 }
+
+}  // namespace capacity_test

@@ -11,6 +11,8 @@
 #include "../isolation/fixture.hpp"
 #include "tests/support/fake_world.hpp"
 
+namespace checkpointer_test {
+
 namespace {
 
 using namespace atl;
@@ -146,3 +148,5 @@ TEST_CASE("checkpointer: after a failed round it rests and then tries again") {
     REQUIRE(bench.world.timers.fire_next());
     CHECK(bench.helper.next() == "sync_log");
 }
+
+}  // namespace checkpointer_test

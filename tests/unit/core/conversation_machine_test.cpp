@@ -2,6 +2,8 @@
 
 #include "tests/unit/core/machine_steps.hpp"
 
+namespace conversation_machine_test {
+
 using namespace atl;
 using namespace atl::conversation;
 using namespace atl::test;
@@ -217,3 +219,5 @@ TEST_CASE("A second warm pause changes nothing, and one of a sandbox that is not
     CHECK(count(paused.freeze(PauseReason::user, "by request"), k<action::AnswerPaused>) == 1);
     CHECK_FALSE(paused.sandbox_living());
 }
+
+}  // namespace conversation_machine_test

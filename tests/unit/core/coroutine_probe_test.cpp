@@ -12,6 +12,8 @@
 #include "core/base/task.hpp"
 #include "tests/support/result_printer.hpp"
 
+namespace coroutine_probe_test {
+
 namespace {
 
 using atl::base::Executor;
@@ -55,3 +57,5 @@ TEST_CASE("Named arguments of a co_await are destroyed exactly once") {
     CHECK_FALSE(failure);
     CHECK(g_alive == 0);
 }
+
+}  // namespace coroutine_probe_test

@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+namespace defer_queue_test {
+
 using atl::base::DeferQueue;
 namespace asio = boost::asio;
 
@@ -56,3 +58,5 @@ TEST_CASE("deferred: what never ran is dropped with its loop") {
     }
     CHECK(watched.expired());
 }
+
+}  // namespace defer_queue_test

@@ -2,6 +2,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+namespace entity_tag_test {
+
 using namespace atl::base;
 
 TEST_CASE("a condition names tags, strong or weak, or anything that is there") {
@@ -23,3 +25,5 @@ TEST_CASE("a condition names tags, strong or weak, or anything that is there") {
     for (const std::string_view field : {"", "\"a-2\"", "a-1", "\"a-1", "W/", "\"\"", ", ,", "\"A-1\""})
         CHECK_FALSE(weak(field, k_tag));
 }
+
+}  // namespace entity_tag_test

@@ -4,6 +4,8 @@
 #include "core/sandbox/env_policy.hpp"
 #include "tests/support/result_printer.hpp"
 
+namespace env_policy_test {
+
 using namespace atl::sandbox;
 
 TEST_CASE("Only the allow-list of the server's environment is passed on") {
@@ -43,3 +45,5 @@ TEST_CASE("A sandbox gets the allow-list, the injected variables and its own, an
                              {"ASH_SESSION_ID", "conv"},
                              {"MINE", "1"}});
 }
+
+}  // namespace env_policy_test

@@ -9,6 +9,8 @@
 #include "journal_bench.hpp"
 #include "tests/support/result_printer.hpp"
 
+namespace event_log_test {
+
 using namespace atl;
 using namespace atl::conversation;
 
@@ -89,3 +91,5 @@ TEST_CASE("event log: an open turn is not cut, whatever happens in it") {
     CHECK(bench.log->first_seq() == 501);
     CHECK(bench.world.store.events.size() == 1);
 }
+
+}  // namespace event_log_test

@@ -2,6 +2,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+namespace fair_queue_test {
+
 using atl::execution::FairQueue;
 
 TEST_CASE("Runs of users are served in turn, within the places of each") {
@@ -58,3 +60,5 @@ TEST_CASE("A run that is here does not enter again, and its place is given back 
     REQUIRE(queue.enter("b", 2).has_value());
     CHECK(queue.next() == 2U);
 }
+
+}  // namespace fair_queue_test

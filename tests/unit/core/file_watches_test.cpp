@@ -6,7 +6,7 @@
 
 #include "core/base/operation_limits.hpp"
 
-namespace atl::test {
+namespace atl::test::file_watches_test {
 namespace {
 
 using conversation::FileWatch;
@@ -96,4 +96,4 @@ TEST_CASE("A reader of a watch is woken for what waits already, and for what com
     CHECK(wakes == 2);
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::file_watches_test

@@ -18,6 +18,8 @@
 #include "tests/support/server_process.hpp"
 #include "tests/support/store_calls.hpp"
 
+namespace finder_test {
+
 using namespace atl;
 using namespace atl::conversation;
 using nlohmann::json;
@@ -472,3 +474,5 @@ TEST_CASE("The sandboxes of a user are those of open conversations and those wit
         CHECK(ids({}, limit).size() == 11);
     }
 }
+
+}  // namespace finder_test

@@ -8,6 +8,8 @@
 #include "tests/support/asked.hpp"
 #include "tests/support/fake_world.hpp"
 
+namespace full_disk_test {
+
 using namespace atl;
 
 TEST_CASE("A deletion frees its workspace although the store refuses, and is answered once it recovers") {
@@ -50,3 +52,5 @@ TEST_CASE("A deletion frees its workspace although the store refuses, and is ans
     CHECK(manager.ready().has_value());
     CHECK(world.store.conversations.empty());
 }
+
+}  // namespace full_disk_test

@@ -6,6 +6,8 @@
 #include "core/sandbox/manager.hpp"
 #include "tests/support/fake_world.hpp"
 
+namespace hold_test {
+
 using namespace atl;
 using namespace atl::test;
 
@@ -142,3 +144,5 @@ TEST_CASE("hold: what cannot be frozen is told at once") {
     REQUIRE(box.held.has_value());
     CHECK_FALSE(box.held->has_value());
 }
+
+}  // namespace hold_test

@@ -8,6 +8,8 @@
 #include "tests/support/asked.hpp"
 #include "tests/support/fake_world.hpp"
 
+namespace core_host_memory_test {
+
 using namespace atl;
 using namespace atl::test;
 using conversation::PauseReason;
@@ -267,3 +269,5 @@ TEST_CASE("host memory: a host that others made short ends no small sandbox, and
     without.pass(base::Millis{60'000});
     CHECK(without.get(other).record.status == conversation::Status::active);
 }
+
+}  // namespace core_host_memory_test

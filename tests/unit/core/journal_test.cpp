@@ -6,6 +6,8 @@
 #include "journal_bench.hpp"
 #include "tests/support/result_printer.hpp"
 
+namespace journal_test {
+
 using namespace atl;
 using namespace atl::conversation;
 
@@ -257,3 +259,5 @@ TEST_CASE("The answer to a journal that is gone reaches nobody") {
     REQUIRE(world.run_pending());
     CHECK(told == 0);
 }
+
+}  // namespace journal_test

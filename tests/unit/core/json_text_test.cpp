@@ -3,6 +3,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cstdio>
 
+namespace json_text_test {
+
 using namespace atl::base;
 
 namespace {
@@ -57,3 +59,5 @@ TEST_CASE("What a JSON string has as it is is found in whole words") {
     CHECK(plain_run("\xC3\xA4\xC3\xA4\xC3\xA4\xC3\xA4") == 8);
     CHECK(plain_run("123\n\\\"\x01!") == 3);
 }
+
+}  // namespace json_text_test

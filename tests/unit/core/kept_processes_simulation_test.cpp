@@ -11,7 +11,7 @@
 #include "core/base/operation_limits.hpp"
 #include "tests/unit/core/house.hpp"
 
-namespace atl::test {
+namespace atl::test::kept_processes_simulation_test {
 namespace {
 
 using conversation::LeaseUse;
@@ -214,4 +214,4 @@ TEST_CASE("Whatever happens, a process that is kept is started once in each gene
     spdlog::set_level(spdlog::level::info);
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::kept_processes_simulation_test

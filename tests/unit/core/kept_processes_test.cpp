@@ -5,6 +5,8 @@
 #include "core/base/operation_limits.hpp"
 #include "tests/unit/core/house.hpp"
 
+namespace core_kept_processes_test {
+
 using namespace atl;
 using namespace atl::test;
 using conversation::Lease;
@@ -269,3 +271,5 @@ TEST_CASE("tools: the rule of a conversation is changed, kept, and told to those
     bench.sandbox_id = bench.house.create(request)->record.sandbox_id;
     CHECK(rule());
 }
+
+}  // namespace core_kept_processes_test

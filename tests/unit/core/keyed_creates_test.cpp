@@ -4,6 +4,8 @@
 
 #include "tests/unit/core/house.hpp"
 
+namespace keyed_creates_test {
+
 using namespace atl;
 using namespace atl::test;
 using conversation::CreateRequest;
@@ -74,3 +76,5 @@ TEST_CASE("keyed creates: a key is free again after a create that failed, and af
     REQUIRE(again.has_value());
     CHECK(again->record.id != made->record.id);
 }
+
+}  // namespace keyed_creates_test

@@ -12,6 +12,8 @@
 #include "journal_bench.hpp"
 #include "tests/support/result_printer.hpp"
 
+namespace late_store_test {
+
 using namespace atl;
 using namespace atl::conversation;
 
@@ -384,3 +386,5 @@ TEST_CASE("late store: what a message may do counts when the store has answered"
     }
     CHECK(house.turns() <= 1);
 }
+
+}  // namespace late_store_test

@@ -3,6 +3,8 @@
 
 #include "tests/unit/core/machine_steps.hpp"
 
+namespace lease_machine_test {
+
 using namespace atl;
 using namespace atl::conversation;
 using namespace atl::test;
@@ -382,3 +384,5 @@ TEST_CASE("A generation that the server stops for its agent ends the leases on i
     CHECK(first<action::EndLeases>(stopped).scope == action::LeaseScope::held);
     CHECK(count(stopped, k<action::StopSandbox>) == 1);
 }
+
+}  // namespace lease_machine_test

@@ -3,6 +3,8 @@
 
 #include "tests/unit/core/house.hpp"
 
+namespace lease_test {
+
 using namespace atl;
 using namespace atl::test;
 using conversation::Lease;
@@ -177,3 +179,5 @@ TEST_CASE("leases: a server that stops ends them and grants no more") {
     CHECK(told->code() == base::Errc::shutting_down);
     CHECK(lease(house, made->record.sandbox_id).error().code() == base::Errc::shutting_down);
 }
+
+}  // namespace lease_test

@@ -16,7 +16,7 @@
 #include "tests/unit/core/followers.hpp"
 #include "tests/unit/core/log_check.hpp"
 
-namespace atl::test {
+namespace atl::test::lifecycle_simulation_test {
 namespace {
 using conversation::EventType;
 
@@ -597,4 +597,4 @@ TEST_CASE("Whatever happens in whatever order, the lifecycle keeps its invariant
     spdlog::set_level(spdlog::level::info);
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::lifecycle_simulation_test

@@ -4,6 +4,8 @@
 
 #include "tests/support/fake_world.hpp"
 
+namespace log_book_test {
+
 using namespace atl;
 using sandbox::LogBook;
 using sandbox::LogStream;
@@ -119,3 +121,5 @@ TEST_CASE("Logs of sandboxes without processes share one bound, and the longest 
     CHECK(bench.book.read("a", 0)->entries.size() == 2);
     CHECK(bench.book.retired_bytes() <= 6000);
 }
+
+}  // namespace log_book_test

@@ -8,6 +8,8 @@
 
 #include "core/base/histogram.hpp"
 
+namespace loop_meter_test {
+
 using namespace atl::base;
 using namespace std::chrono_literals;
 using Micros = Histogram::Micros;
@@ -126,3 +128,5 @@ TEST_CASE("A stopped loop meter keeps no loop alive") {
     meter.run();
     CHECK(meter.stalls().count() == 0);
 }
+
+}  // namespace loop_meter_test

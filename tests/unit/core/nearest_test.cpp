@@ -4,6 +4,8 @@
 
 #include "core/base/limits.hpp"
 
+namespace nearest_test {
+
 using atl::base::did_you_mean;
 using atl::base::nearest;
 
@@ -34,3 +36,5 @@ TEST_CASE("the nearest word is the one that was meant, and a stranger has none")
     CHECK(did_you_mean("evn", known, "`", ".") == "; did you mean `env`?");
     CHECK(did_you_mean("nothing", known, "`", ".") == ".");
 }
+
+}  // namespace nearest_test

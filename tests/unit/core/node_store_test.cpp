@@ -12,6 +12,8 @@
 #include "tests/support/result_printer.hpp"
 #include "tests/support/server_process.hpp"
 
+namespace node_store_test {
+
 using namespace atl;
 using sandbox::HostFacts;
 using store::SqliteNodeStore;
@@ -183,3 +185,5 @@ TEST_CASE("node store: what is asked at each load is answered through the key") 
     REQUIRE(plan.executeStep());
     CHECK(plan.getColumn(3).getString().find("USING PRIMARY KEY") != std::string::npos);
 }
+
+}  // namespace node_store_test

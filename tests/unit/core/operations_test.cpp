@@ -5,6 +5,8 @@
 #include "core/sandbox/manager.hpp"
 #include "tests/support/fake_world.hpp"
 
+namespace operations_test {
+
 using namespace atl;
 using namespace atl::test;
 
@@ -52,3 +54,5 @@ TEST_CASE("operations are there while the sandbox is ready, and for each generat
         }
     }
 }
+
+}  // namespace operations_test

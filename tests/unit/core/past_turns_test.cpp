@@ -10,6 +10,8 @@
 #include "house.hpp"
 #include "tests/support/result_printer.hpp"
 
+namespace past_turns_test {
+
 using namespace atl;
 using namespace atl::conversation;
 
@@ -481,3 +483,5 @@ TEST_CASE("past turns: a read that fails leaves out what is older, and the conve
     house.turn("more", "answer");
     CHECK(house.status() == Status::active);
 }
+
+}  // namespace past_turns_test

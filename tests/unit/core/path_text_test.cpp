@@ -3,6 +3,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <random>
 
+namespace path_text_test {
+
 using namespace atl::base;
 
 TEST_CASE("plain UTF-8 is its own path text") {
@@ -34,3 +36,5 @@ TEST_CASE("any path comes back from its text, which is UTF-8") {
         REQUIRE(path_bytes(text) == path);
     }
 }
+
+}  // namespace path_text_test

@@ -6,6 +6,8 @@
 
 #include "core/base/preview_limits.hpp"
 
+namespace preview_numbers_test {
+
 using atl::base::k_first_preview_number;
 using atl::base::k_preview_number_tries;
 using atl::base::k_preview_numbers;
@@ -128,3 +130,5 @@ TEST_CASE("Numbers come back from the store with their order, and rows that cann
     CHECK(give(numbers, "y") == 30'196);
     CHECK(give(numbers, "z") == 0);
 }
+
+}  // namespace preview_numbers_test

@@ -7,6 +7,8 @@
 #include "tests/support/result_printer.hpp"
 #include "tests/unit/core/house.hpp"
 
+namespace core_preview_ports_test {
+
 using namespace atl;
 using namespace atl::test;
 using conversation::PauseMode;
@@ -219,3 +221,5 @@ TEST_CASE("A sandbox of the pool has no number before a conversation claims it")
     REQUIRE(house.create().has_value());
     CHECK(doors.opened.size() == 1);
 }
+
+}  // namespace core_preview_ports_test

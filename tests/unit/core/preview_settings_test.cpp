@@ -5,6 +5,8 @@
 #include "tests/support/result_printer.hpp"
 #include "tests/unit/core/house.hpp"
 
+namespace preview_settings_test {
+
 using namespace atl;
 using namespace atl::test;
 using base::Errc;
@@ -128,3 +130,5 @@ TEST_CASE("the preview of a sandbox that is gone is told as ended, that of one t
     REQUIRE(ended.has_value());
     CHECK(ended->has_ended);
 }
+
+}  // namespace preview_settings_test

@@ -5,6 +5,8 @@
 #include "core/base/log.hpp"
 #include "house.hpp"
 
+namespace residents_test {
+
 using namespace atl;
 using namespace std::chrono_literals;
 using conversation::CreateRequest;
@@ -272,3 +274,5 @@ TEST_CASE("residents: a server of many paused conversations starts with none, an
     pass(house, 10s);
     CHECK(house.conversations->loaded() == 0);
 }
+
+}  // namespace residents_test

@@ -10,6 +10,8 @@
 #include "tests/support/server_process.hpp"
 #include "tests/support/store_calls.hpp"
 
+namespace schema_test {
+
 using namespace atl;
 using namespace atl::conversation;
 using store::SqliteStore;
@@ -269,3 +271,5 @@ TEST_CASE("What a failed batch erased or put is so when it is tried again") {
     REQUIRE(test::commit(*store, {EraseSandbox{"a"}, PutSandbox{box("b")}}));
     CHECK(box_ids(*store) == std::vector<std::string>{"b"});
 }
+
+}  // namespace schema_test

@@ -5,6 +5,8 @@
 
 #include "tests/support/fake_world.hpp"
 
+namespace socket_watch_test {
+
 using namespace atl;
 using namespace atl::test;
 using sandbox::SocketExcess;
@@ -178,3 +180,5 @@ TEST_CASE("socket watch: without a sandbox no timer runs, and it begins again wi
     house.pass(base::Millis{100});
     CHECK(house.told.size() == 1);
 }
+
+}  // namespace socket_watch_test

@@ -11,6 +11,8 @@
 #include "house.hpp"
 #include "tests/support/result_printer.hpp"
 
+namespace start_sweep_test {
+
 using namespace atl;
 using namespace atl::test;
 using conversation::View;
@@ -300,3 +302,5 @@ TEST_CASE("A removed sandbox whose facts could not be read gives its uid back if
     CHECK(it.house.world.uids.contains(it.uid) != is_back);
     CHECK(it.house.world.node.facts.contains(it.record.id) != is_back);
 }
+
+}  // namespace start_sweep_test

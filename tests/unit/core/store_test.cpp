@@ -17,6 +17,8 @@
 #include "tests/support/server_process.hpp"
 #include "tests/support/store_calls.hpp"
 
+namespace store_test {
+
 using namespace atl;
 using namespace atl::conversation;
 using store::SqliteStore;
@@ -505,3 +507,5 @@ TEST_CASE("A database whose file or log is no longer where it was opened takes n
     }
     CHECK(test::load_start(*store)->by_status[Status::active] == 2);
 }
+
+}  // namespace store_test

@@ -6,6 +6,8 @@
 
 #include "core/execution/declarations.hpp"
 
+namespace tool_set_test {
+
 using namespace atl::execution;
 
 namespace {
@@ -104,3 +106,5 @@ TEST_CASE("The schemas of a set are bounded together") {
         specs.push_back({"t" + std::to_string(i), "", R"({"enum":[)" + large + "]}", {}});
     CHECK(has(fault(specs), "4 MiB"));
 }
+
+}  // namespace tool_set_test

@@ -4,6 +4,8 @@
 #include "tests/support/result_printer.hpp"
 #include "tests/unit/core/house.hpp"
 
+namespace user_erasure_test {
+
 using namespace atl;
 using namespace std::chrono_literals;
 using conversation::ErasedUser;
@@ -117,3 +119,5 @@ TEST_CASE("What starts, and what somebody else deletes, is gone as well when an 
     CHECK(house.world.store.conversations.empty());
     CHECK(house.conversations->loaded() == 0);
 }
+
+}  // namespace user_erasure_test

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-namespace atl::guest {
+namespace atl::guest::utf8_test {
 namespace {
 
 std::string repaired(std::string_view bytes, std::size_t piece) {
@@ -43,4 +43,4 @@ TEST_CASE("bytes become valid UTF-8, the same however they are cut") {
             CHECK(repaired(bytes, piece) == expected);
 }
 
-}  // namespace atl::guest
+}  // namespace atl::guest::utf8_test

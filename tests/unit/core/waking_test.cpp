@@ -3,6 +3,8 @@
 
 #include "tests/unit/core/house.hpp"
 
+namespace waking_test {
+
 using namespace atl;
 using namespace atl::test;
 using base::Errc;
@@ -101,3 +103,5 @@ TEST_CASE("waking: a sandbox that goes down, one without a conversation and an u
     CHECK(wake(house, alone->record.id).error().code() == Errc::sandbox_gone);
     CHECK(wake(house, "nobody").error().code() == Errc::not_found);
 }
+
+}  // namespace waking_test

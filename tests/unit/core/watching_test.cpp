@@ -14,6 +14,8 @@
 #include "tests/support/fake_world.hpp"
 #include "tests/support/store_calls.hpp"
 
+namespace core_watching_test {
+
 using namespace atl;
 using namespace std::chrono_literals;
 
@@ -133,3 +135,5 @@ TEST_CASE(
     CHECK_FALSE(test::commit(metered, {}).has_value());
     CHECK(metered.stats().refused_commits == 1);
 }
+
+}  // namespace core_watching_test

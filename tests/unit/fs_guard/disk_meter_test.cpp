@@ -9,6 +9,8 @@
 
 #include "tests/support/fake_world.hpp"
 
+namespace disk_meter_test {
+
 namespace {
 
 using namespace atl;
@@ -354,3 +356,5 @@ TEST_CASE("disk meter: an answer for one that is watched anew, or no more, is dr
     REQUIRE(disk.meter.size("w").has_value());
     CHECK(disk.meter.size("w")->bytes == 300 * k_mb);
 }
+
+}  // namespace disk_meter_test

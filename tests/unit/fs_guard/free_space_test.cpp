@@ -5,6 +5,8 @@
 
 #include "../isolation/fixture.hpp"
 
+namespace free_space_test {
+
 using namespace atl;
 
 TEST_CASE("free space: databases on the same file system are the server's own bytes, with their logs") {
@@ -24,3 +26,5 @@ TEST_CASE("free space: databases on the same file system are the server's own by
     CHECK(fs_guard::free_space("/proc", {folder / "a.db"})->own_bytes == 0);
     CHECK_FALSE(fs_guard::free_space(folder / "nothing").has_value());
 }
+
+}  // namespace free_space_test

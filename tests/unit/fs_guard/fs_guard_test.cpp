@@ -24,6 +24,8 @@
 #include "fs-guard/workspaces.hpp"
 #include "tests/support/store_calls.hpp"
 
+namespace fs_guard_test {
+
 namespace {
 
 using namespace atl;
@@ -565,3 +567,5 @@ TEST_CASE("workspaces: one that is over its limit is told, with what it holds") 
     CHECK(told->peak_bytes.value_or(0) >= 6'000'000);
     CHECK(bench.workspaces->provision(base::new_id(), 0).error().code() == base::Errc::capacity);
 }
+
+}  // namespace fs_guard_test

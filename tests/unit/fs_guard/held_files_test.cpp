@@ -17,6 +17,8 @@
 #include "fs-guard/helper_client.hpp"
 #include "tests/support/server_process.hpp"
 
+namespace held_files_test {
+
 namespace {
 
 using namespace atl;
@@ -189,3 +191,5 @@ TEST_CASE(
     ::waitpid(child, nullptr, 0);
     CHECK(bench.inspect({child, {child}}).held.inodes == 0);
 }
+
+}  // namespace held_files_test

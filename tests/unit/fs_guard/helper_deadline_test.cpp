@@ -19,6 +19,8 @@
 #include "fs-guard/helper_client.hpp"
 #include "tests/support/stuck_processes.hpp"
 
+namespace helper_deadline_test {
+
 namespace {
 
 using namespace atl;
@@ -272,3 +274,5 @@ TEST_CASE("checkpointer: the log is written back again after its helper stood st
     CHECK(begun_anew() > before);
     CHECK(bench.helper->timeouts() >= 1);
 }
+
+}  // namespace helper_deadline_test

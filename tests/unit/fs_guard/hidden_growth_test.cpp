@@ -8,6 +8,8 @@
 #include "fs-guard/disk_meter.hpp"
 #include "tests/support/fake_world.hpp"
 
+namespace hidden_growth_test {
+
 namespace {
 
 using namespace atl;
@@ -372,3 +374,5 @@ TEST_CASE("hidden growth: many that grow slowly do not fill the disk together") 
     CHECK(disk.verdicts.size() >= 10);
     CHECK(free_mb > 0);
 }
+
+}  // namespace hidden_growth_test

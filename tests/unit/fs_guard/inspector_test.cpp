@@ -6,6 +6,8 @@
 
 #include "tests/support/fake_world.hpp"
 
+namespace inspector_test {
+
 namespace {
 
 using namespace atl;
@@ -132,3 +134,5 @@ TEST_CASE("inspector: an error of the helper is told, and the sandbox goes on") 
         CHECK(scene.let_go == 2);
     }
 }
+
+}  // namespace inspector_test

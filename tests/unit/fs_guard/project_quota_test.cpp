@@ -19,6 +19,8 @@
 #include "core/base/limits.hpp"
 #include "fs-guard/workspaces.hpp"
 
+namespace project_quota_test {
+
 namespace {
 
 using namespace atl;
@@ -217,3 +219,5 @@ TEST_CASE("quota: a project that is none of this server's is not touched", "[quo
     const Project project;
     CHECK(project.quota.set_limit(7, k_mb, 10).error().code() == base::Errc::invalid_field);
 }
+
+}  // namespace project_quota_test

@@ -12,6 +12,8 @@
 #include "../isolation/fixture.hpp"
 #include "fs-guard/helper_client.hpp"
 
+namespace tree_meter_test {
+
 namespace {
 
 using namespace atl;
@@ -178,3 +180,5 @@ TEST_CASE("tree meter: what is not there cannot be measured") {
     REQUIRE_FALSE(missing.has_value());
     CHECK(missing.error().detail().find("No such file") != std::string::npos);
 }
+
+}  // namespace tree_meter_test

@@ -15,6 +15,8 @@
 #include "fs-guard/project_quota.hpp"
 #include "fs-guard/workspaces.hpp"
 
+namespace workspace_quota_test {
+
 namespace {
 
 using namespace atl;
@@ -202,3 +204,5 @@ TEST_CASE("workspaces: a data directory that is a project itself is no hindrance
     bench.workspaces->remove(id, [&done](const base::Result<void>& result) { done = result.has_value(); });
     CHECK(bench.loop.run_until([&done] { return done; }));
 }
+
+}  // namespace workspace_quota_test

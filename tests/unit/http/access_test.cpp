@@ -2,6 +2,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+namespace access_test {
+
 using namespace atl::http;
 using atl::base::Errc;
 
@@ -121,3 +123,5 @@ TEST_CASE("behind a proxy that says so, a page's site is what its client asked f
          {"http://atoll.example", "https://atoll.example:444", "http://127.0.0.1:4100", "null"})
         CHECK_FALSE(check(other));
 }
+
+}  // namespace access_test

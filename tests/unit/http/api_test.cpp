@@ -6,6 +6,8 @@
 #include "tests/support/websocket_client.hpp"
 #include "tests/unit/http/api_server.hpp"
 
+namespace api_test {
+
 using namespace atl;
 using namespace atl::test;
 using conversation::EventType;
@@ -520,3 +522,5 @@ TEST_CASE("a route takes the tokens of its own scope alone, and none that change
         }
     });
 }
+
+}  // namespace api_test

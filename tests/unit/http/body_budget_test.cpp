@@ -9,6 +9,8 @@
 #include "tests/unit/http/fake_server.hpp"
 #include "tests/unit/http/test_server.hpp"
 
+namespace body_budget_test {
+
 using namespace atl;
 using namespace atl::test;
 using namespace std::chrono_literals;
@@ -225,3 +227,5 @@ TEST_CASE("What is read ahead of a request that is not served yet is bounded") {
     const std::string flood(64UL * 1024 * 1024, 'x');
     CHECK_THROWS(client.send_raw(flood));
 }
+
+}  // namespace body_budget_test

@@ -11,6 +11,8 @@
 #include "tests/unit/http/streaming_server.hpp"
 #include "tests/unit/http/test_tls.hpp"
 
+namespace body_bulk_test {
+
 using namespace atl;
 using namespace atl::test;
 
@@ -108,3 +110,5 @@ TEST_CASE("over TLS a body streams in both directions, too") {
     CHECK(client.request("POST", "/count", std::string(1'000'000, 'x')).body == "1000000");
     CHECK(server.connections() == 1);
 }
+
+}  // namespace body_bulk_test

@@ -12,6 +12,8 @@
 #include "tests/unit/http/streaming_server.hpp"
 #include "tests/unit/http/test_tls.hpp"
 
+namespace body_stream_test {
+
 using namespace atl;
 using namespace atl::test;
 using namespace std::chrono_literals;
@@ -437,3 +439,5 @@ TEST_CASE("a route serves ranges of what it has") {
     CHECK(client.request("GET", "/file", "", {{"Range", "bytes=2-4"}, {"If-Range", "\"v0\""}}).status == 200);
     CHECK(server.connections() == 1);
 }
+
+}  // namespace body_stream_test

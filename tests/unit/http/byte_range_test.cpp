@@ -2,6 +2,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+namespace byte_range_test {
+
 using namespace atl::http;
 
 namespace {
@@ -113,3 +115,5 @@ TEST_CASE("the fields of a response tell its range") {
     CHECK(whole.length == 100U);
     CHECK(whole.headers.size() == 1);
 }
+
+}  // namespace byte_range_test

@@ -10,6 +10,8 @@
 #include "tests/support/server_process.hpp"
 #include "tests/support/test_certificate.hpp"
 
+namespace certificate_test {
+
 using namespace atl;
 using namespace atl::test;
 using base::Errc;
@@ -127,3 +129,5 @@ TEST_CASE("a key that OpenSSL finds too weak is refused with its reason") {
     CHECK(context.error().code() == Errc::invalid_field);
     CHECK(context.error().detail().find("key too small") != std::string::npos);
 }
+
+}  // namespace certificate_test

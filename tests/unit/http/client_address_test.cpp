@@ -4,6 +4,8 @@
 
 #include "core/base/limits.hpp"
 
+namespace client_address_test {
+
 using namespace atl::http;
 
 namespace {
@@ -114,3 +116,5 @@ TEST_CASE("host and scheme are what the nearest proxy wrote, if it is of their f
     for (const char* scheme : {"", "ftp", "https:", "http s"})
         CHECK(from("a", scheme).scheme.empty());
 }
+
+}  // namespace client_address_test

@@ -2,6 +2,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+namespace client_limits_test {
+
 using namespace atl;
 using namespace atl::http;
 using namespace std::chrono_literals;
@@ -158,3 +160,5 @@ TEST_CASE("a limit of 0 is none") {
     for (int i = 0; i < 5000; ++i)
         leases.push_back(std::move(limits.stream(one, "c").value()));
 }
+
+}  // namespace client_limits_test

@@ -5,6 +5,8 @@
 #include "http/websocket/codec.hpp"
 #include "tests/support/websocket_client.hpp"
 
+namespace close_frame_finder_test {
+
 using namespace atl::http;
 using atl::test::close_frame_bytes;
 using atl::test::frame_bytes;
@@ -60,3 +62,5 @@ TEST_CASE("The search for a close frame goes on wherever the parser stopped") {
         }
     }
 }
+
+}  // namespace close_frame_finder_test

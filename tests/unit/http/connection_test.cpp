@@ -9,6 +9,8 @@
 #include "tests/support/fake_world.hpp"
 #include "tests/unit/http/fake_stream.hpp"
 
+namespace connection_test {
+
 using namespace atl;
 using namespace atl::test;
 using namespace std::chrono_literals;
@@ -117,3 +119,5 @@ TEST_CASE("a connection that is closed leaves no timer") {
     lab.connection->close();
     CHECK(lab.timers.armed() == 0);
 }
+
+}  // namespace connection_test

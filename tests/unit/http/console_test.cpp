@@ -6,6 +6,8 @@
 
 #include "tests/unit/http/test_server.hpp"
 
+namespace console_test {
+
 using namespace atl;
 using namespace atl::test;
 
@@ -130,3 +132,5 @@ TEST_CASE("names that are no file of the console are not found, and nothing is r
     CHECK(client.request("GET", "/console/%ff").status == 400);
     CHECK(client.request("POST", "/console/app.mjs", "{}").status >= 400);
 }
+
+}  // namespace console_test

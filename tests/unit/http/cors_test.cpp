@@ -4,6 +4,8 @@
 
 #include "tests/unit/http/test_server.hpp"
 
+namespace cors_test {
+
 using namespace atl;
 using namespace atl::test;
 
@@ -103,3 +105,5 @@ TEST_CASE("an OPTIONS request that is no preflight needs the key as any other") 
     CHECK(page.request("OPTIONS", "/echo", "", {{"Origin", k_app}}).status == 401);
     CHECK(page.request("OPTIONS", "/echo").status == 401);
 }
+
+}  // namespace cors_test

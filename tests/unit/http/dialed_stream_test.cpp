@@ -8,6 +8,8 @@
 
 #include "core/base/preview_limits.hpp"
 
+namespace dialed_stream_test {
+
 using namespace atl;
 namespace asio = boost::asio;
 
@@ -187,3 +189,5 @@ TEST_CASE("dialed stream: close ends what is under way, and lets go of what it h
     bench.stream.reset();
     CHECK(bench.held.use_count() == 1);
 }
+
+}  // namespace dialed_stream_test

@@ -2,6 +2,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+namespace download_test {
+
 using namespace atl::http;
 
 namespace {
@@ -50,3 +52,5 @@ TEST_CASE("only pictures, PDF and text are ever shown, and nothing that runs scr
     CHECK(harmless_type("a.JSON") == "text/plain; charset=utf-8");
     CHECK(harmless_type("a.webp") == "image/webp");
 }
+
+}  // namespace download_test

@@ -3,6 +3,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <deque>
 
+namespace event_stream_test {
+
 using namespace atl::http;
 using atl::base::Errc;
 using atl::base::Error;
@@ -126,3 +128,5 @@ TEST_CASE("Last-Event-ID counts before the query, and must be a number") {
         CHECK(resume_point(request, 5).error().code() == Errc::invalid_request);
     }
 }
+
+}  // namespace event_stream_test

@@ -8,6 +8,8 @@
 #include "http/api/exec_stream.hpp"
 #include "tests/support/fake_world.hpp"
 
+namespace http_exec_test {
+
 using namespace atl;
 using namespace atl::test;
 using base::Errc;
@@ -548,3 +550,5 @@ TEST_CASE("a stream whose program is lost ends with the reason") {
     stream->heartbeat(beat);
     CHECK(beat.starts_with(": "));
 }
+
+}  // namespace http_exec_test

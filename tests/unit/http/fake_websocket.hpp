@@ -62,7 +62,7 @@ class FakeSocketServer final : public SocketRoutes, public FakeServer {
   public:
     explicit FakeSocketServer(const TestSettings& settings = {}) : FakeServer(settings, routes()) {}
 
-    FakeWebSocket open(Deflate deflate = Deflate::not_agreed) { return {*this, deflate}; }
+    FakeWebSocket open(Deflate asked = Deflate::not_agreed) { return {*this, asked}; }
     /// With another request that opens it.
     FakeWebSocket open_with(const std::string& request) { return {*this, Deflate::not_agreed, request}; }
     void publish(std::size_t count = 1, std::size_t bytes = 0) {

@@ -5,6 +5,8 @@
 #include "http/access/limit_ceilings.hpp"
 #include "http/api/openapi.hpp"
 
+namespace forms_test {
+
 using namespace atl::http;
 using atl::base::Errc;
 
@@ -293,3 +295,5 @@ TEST_CASE("ceilings are the lower of the server's and the key's, and a user's ke
     // Every limit that a request can name has a row.
     CHECK(limit_names().size() == component_schemas()["LimitChanges"]["properties"].size());
 }
+
+}  // namespace forms_test

@@ -4,6 +4,8 @@
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 
+namespace heartbeat_test {
+
 using namespace atl;
 using namespace std::chrono_literals;
 
@@ -26,3 +28,5 @@ TEST_CASE("Streams that begin together have their heartbeats spread over half of
 TEST_CASE("An interval of a millisecond is kept") {
     CHECK(http::first_heartbeat(1ms, base::SteadyTime{77s}) == 1ms);
 }
+
+}  // namespace heartbeat_test

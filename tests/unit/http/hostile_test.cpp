@@ -8,6 +8,8 @@
 #include "tests/unit/http/fake_server.hpp"
 #include "tests/unit/http/test_server.hpp"
 
+namespace hostile_test {
+
 using namespace atl;
 using namespace atl::test;
 using namespace std::chrono_literals;
@@ -410,3 +412,5 @@ TEST_CASE("a client may leave at any byte, and end its sending side at any") {
     CHECK(server.eventually([&] { return server.connections_now() == 0; }));
     CHECK(server.client().request("GET", "/hello").status == 200);
 }
+
+}  // namespace hostile_test

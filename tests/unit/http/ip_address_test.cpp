@@ -6,6 +6,8 @@
 #include <cstring>
 #include <string>
 
+namespace ip_address_test {
+
 using namespace atl::http;
 
 namespace {
@@ -159,3 +161,5 @@ TEST_CASE("a prefix holds the addresses of its network") {
         CHECK_FALSE(parse_prefix(text));
     }
 }
+
+}  // namespace ip_address_test

@@ -4,6 +4,8 @@
 #include "core/base/limits.hpp"
 #include "http/wire/json_reader.hpp"
 
+namespace json_test {
+
 using namespace atl::http;
 using atl::base::Errc;
 
@@ -123,3 +125,5 @@ TEST_CASE("what is written is valid JSON whatever the text holds") {
     CHECK((*parsed)["list"].size() == 3);
     CHECK(out.starts_with(R"({"text":"a\"\\\n\u0001)"));
 }
+
+}  // namespace json_test

@@ -14,6 +14,8 @@
 #include "tests/support/result_printer.hpp"
 #include "tests/support/server_process.hpp"
 
+namespace key_file_test {
+
 using namespace atl::http;
 using atl::base::Errc;
 using atl::test::TempDir;
@@ -272,3 +274,5 @@ TEST_CASE("ceilings of a key are kept with it, and what is no ceiling makes no k
     // As older servers wrote it.
     CHECK_FALSE(sound()["keys"][0].contains("ceilings"));
 }
+
+}  // namespace key_file_test

@@ -3,6 +3,8 @@
 
 #include "tests/unit/http/fake_server.hpp"
 
+namespace leaving_client_test {
+
 using namespace atl;
 using namespace atl::test;
 
@@ -79,3 +81,5 @@ TEST_CASE("A handler that waits ends with the server") {
     }
     CHECK(wait.end == "shutting_down");
 }
+
+}  // namespace leaving_client_test

@@ -7,6 +7,8 @@
 #include "tests/unit/http/fake_server.hpp"
 #include "tests/unit/http/test_server.hpp"
 
+namespace http_limits_test {
+
 using namespace atl;
 using namespace atl::test;
 using namespace std::chrono_literals;
@@ -265,3 +267,5 @@ TEST_CASE("a refused request tells its client's address in the log, who asks too
     CHECK(count("evt=limit_reached") <= 20);
     CHECK(count("status=429") == 0);
 }
+
+}  // namespace http_limits_test

@@ -3,6 +3,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <stdexcept>
 
+namespace http_metrics_test {
+
 using namespace atl;
 using namespace std::chrono_literals;
 using http::Metrics;
@@ -79,3 +81,5 @@ TEST_CASE("A metric that breaks the rules of names is a defect of the start") {
     CHECK_THROWS_AS(metrics.histogram("turn_ms", "Turns.", {}, histogram), std::logic_error);
     CHECK_THROWS_AS(metrics.histogram("taken_seconds", "Taken.", {}, histogram), std::logic_error);
 }
+
+}  // namespace http_metrics_test

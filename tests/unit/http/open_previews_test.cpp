@@ -5,6 +5,8 @@
 
 #include "tests/unit/http/proxy_lab.hpp"
 
+namespace open_previews_test {
+
 using namespace atl;
 using namespace atl::test;
 
@@ -82,3 +84,5 @@ TEST_CASE("open previews: who only looks is awaited by nobody") {
     CHECK(lab.previews.open.contains(k_sandbox));
     CHECK_FALSE(lab.previews.open.is_awaited(k_sandbox));
 }
+
+}  // namespace open_previews_test

@@ -7,6 +7,8 @@
 #include "core/conversation/types.hpp"
 #include "http/wire/json_reader.hpp"
 
+namespace openapi_test {
+
 using namespace atl::http;
 
 namespace {
@@ -97,3 +99,5 @@ TEST_CASE("the codes of error events are those of docs/errors.md, with the same 
     const auto schemas = component_schemas();
     CHECK(schemas["ErrorEvent"]["properties"]["data"]["properties"]["code"]["description"] == expected);
 }
+
+}  // namespace openapi_test

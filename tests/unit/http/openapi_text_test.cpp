@@ -5,6 +5,8 @@
 
 #include "tests/unit/http/api_server.hpp"
 
+namespace openapi_text_test {
+
 using namespace atl::test;
 
 namespace {
@@ -191,3 +193,5 @@ TEST_CASE("an example that does not fit, or is missing, is found") {
     media.erase("example");
     CHECK(check_examples(server.checker(), content) == "application/json has no example");
 }
+
+}  // namespace openapi_text_test

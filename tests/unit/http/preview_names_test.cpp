@@ -5,6 +5,8 @@
 
 #include "http/proxy/loopback_doors.hpp"
 
+namespace preview_names_test {
+
 using namespace atl;
 using http::PreviewNames;
 
@@ -85,3 +87,5 @@ TEST_CASE("a port of this machine is asked for by the names that lead here for e
     CAPTURE(other);
     CHECK_FALSE(loopback_port(other));
 }
+
+}  // namespace preview_names_test

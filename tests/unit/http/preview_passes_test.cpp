@@ -4,6 +4,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+namespace preview_passes_test {
+
 using namespace atl;
 using namespace atl::http;
 using namespace std::chrono_literals;
@@ -163,3 +165,5 @@ TEST_CASE("a visitor is sent to a path of the preview, and nowhere else") {
     }
     CHECK(sent("/" + std::string(3000, 'a')).has_error());
 }
+
+}  // namespace preview_passes_test

@@ -5,6 +5,8 @@
 #include "core/base/preview_limits.hpp"
 #include "tests/support/fake_world.hpp"
 
+namespace preview_waker_test {
+
 using namespace atl;
 using namespace atl::test;
 using namespace std::chrono_literals;
@@ -167,3 +169,5 @@ TEST_CASE("preview waker: what ends after it is told to nobody") {
     late({});
     CHECK_FALSE(answered->has_value());
 }
+
+}  // namespace preview_waker_test

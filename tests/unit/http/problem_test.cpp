@@ -7,6 +7,8 @@
 
 #include "http/wire/json_reader.hpp"
 
+namespace problem_test {
+
 using namespace atl::http;
 using atl::base::Errc;
 using atl::base::Error;
@@ -129,3 +131,5 @@ TEST_CASE("a full server says when to come again, a missing key how to send it")
     CHECK(has(problem(Error(Errc::unauthorized), "r"), "WWW-Authenticate"));
     CHECK_FALSE(has(problem(Error(Errc::not_found), "r"), "Retry-After"));
 }
+
+}  // namespace problem_test

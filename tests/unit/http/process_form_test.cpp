@@ -6,7 +6,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 
-namespace atl::test {
+namespace atl::test::process_form_test {
 namespace {
 
 using base::Errc;
@@ -135,4 +135,4 @@ TEST_CASE("a process that waits for the next generation is shown without a pid a
           R"("restart":"generation","status":"stopped","startedAt":null,"firstByte":0,"endByte":0})");
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::process_form_test

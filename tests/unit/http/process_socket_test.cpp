@@ -6,6 +6,8 @@
 #include "http/websocket/handshake.hpp"
 #include "tests/unit/http/fake_websocket.hpp"
 
+namespace process_socket_test {
+
 using namespace atl;
 using namespace atl::test;
 using base::Errc;
@@ -182,3 +184,5 @@ TEST_CASE("A WebSocket says what ended the sandbox, also where the connection to
         CHECK(Json::parse(end->close_reason())["code"] == "bridge_failed");
     }
 }
+
+}  // namespace process_socket_test

@@ -5,6 +5,8 @@
 
 #include "tests/unit/http/proxy_lab.hpp"
 
+namespace proxy_checklist_test {
+
 using namespace atl;
 using namespace atl::test;
 using namespace std::chrono_literals;
@@ -299,3 +301,5 @@ TEST_CASE("proxy: a dev server that is slow to ask for a body has as much time a
     lab.send(lab.upstream(), "HTTP/1.1 100 Continue\r\n\r\n");
     CHECK(lab.take(*asked.client) == "HTTP/1.1 100 Continue\r\n\r\n");
 }
+
+}  // namespace proxy_checklist_test

@@ -6,6 +6,8 @@
 
 #include "tests/unit/http/proxy_lab.hpp"
 
+namespace proxy_exchange_test {
+
 using namespace atl;
 using namespace atl::test;
 using namespace std::chrono_literals;
@@ -436,3 +438,5 @@ TEST_CASE("proxy: a WebSocket that the dev server refuses is an answer like any 
     lab.send(*asked.client, k_get);
     CHECK(lab.requests() == 2);
 }
+
+}  // namespace proxy_exchange_test

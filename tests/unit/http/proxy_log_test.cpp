@@ -7,6 +7,8 @@
 
 #include "tests/unit/http/proxy_lab.hpp"
 
+namespace proxy_log_test {
+
 using namespace atl;
 using namespace atl::test;
 
@@ -29,3 +31,5 @@ TEST_CASE("proxy: what a dev server refuses fills no log, what this server refus
     CHECK_FALSE(has(text.str(), "status=404"));
     CHECK(has(text.str(), "status=502"));
 }
+
+}  // namespace proxy_log_test

@@ -5,6 +5,8 @@
 
 #include "http/access/count_limiter.hpp"
 
+namespace rate_limiter_test {
+
 using namespace atl;
 using namespace std::chrono_literals;
 using http::CountLimiter;
@@ -125,3 +127,5 @@ TEST_CASE("a count is given back with its lease, and the table is as large as wh
         leases.push_back(std::move(none.take(7).value()));
     CHECK(none.entries() == 0);
 }
+
+}  // namespace rate_limiter_test

@@ -3,6 +3,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+namespace request_parser_test {
+
 using namespace atl::http;
 using atl::base::Errc;
 
@@ -359,3 +361,5 @@ TEST_CASE("what a request says about its connection is understood") {
     CHECK_FALSE(keeps("GET / HTTP/1.0\r\n\r\n"));
     CHECK(keeps("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"));
 }
+
+}  // namespace request_parser_test

@@ -5,6 +5,8 @@
 
 #include "core/base/operation_limits.hpp"
 
+namespace result_frame_test {
+
 using atl::http::ResultFrame;
 
 namespace {
@@ -51,3 +53,5 @@ TEST_CASE("a result beyond the bound is sent as it comes, in a frame that only i
     frame.end();
     CHECK(taken(frame) == "}\n\n");
 }
+
+}  // namespace result_frame_test

@@ -3,6 +3,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 
+namespace router_test {
+
 using namespace atl::http;
 
 namespace {
@@ -142,3 +144,5 @@ TEST_CASE("an event stream is sent only to those who name it") {
     CHECK(preferred_media("text/event-stream;q=0") == MediaType::json);
     CHECK(preferred_media("text/html,application/xhtml+xml,*/*;q=0.8") == MediaType::json);
 }
+
+}  // namespace router_test

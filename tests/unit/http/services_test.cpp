@@ -5,6 +5,8 @@
 
 #include "tests/unit/http/test_server.hpp"
 
+namespace services_test {
+
 using namespace atl;
 using namespace atl::test;
 
@@ -217,3 +219,5 @@ TEST_CASE("limits of one service are not those of another") {
     for (int i = 0; i < 20; ++i)
         CHECK(client.request("GET", "/", "", k_preview).status == 200);
 }
+
+}  // namespace services_test

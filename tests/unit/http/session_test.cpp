@@ -7,6 +7,8 @@
 #include "tests/unit/http/fake_server.hpp"
 #include "tests/unit/http/test_server.hpp"
 
+namespace session_test {
+
 using namespace atl;
 using namespace atl::test;
 using namespace std::chrono_literals;
@@ -511,3 +513,5 @@ TEST_CASE("an address that cannot be listened on is told with its remedy") {
     CHECK(refusal("192.0.2.1:0").find("EADDRNOTAVAIL") != std::string::npos);
     CHECK(refusal("unix:" + std::string(200, 'a')).find("107") != std::string::npos);
 }
+
+}  // namespace session_test

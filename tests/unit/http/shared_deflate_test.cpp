@@ -6,6 +6,8 @@
 #include "core/base/limits.hpp"
 #include "tests/support/raw_deflate.hpp"
 
+namespace shared_deflate_test {
+
 using namespace atl;
 using namespace std::chrono_literals;
 using conversation::Event;
@@ -104,3 +106,5 @@ TEST_CASE("A budget fills with time, up to what it holds") {
     CHECK_FALSE(budget.take(501, k_now + 1h));
     CHECK(budget.take(500, k_now + 1h));
 }
+
+}  // namespace shared_deflate_test

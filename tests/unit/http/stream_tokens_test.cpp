@@ -3,6 +3,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <vector>
 
+namespace stream_tokens_test {
+
 using namespace atl::http;
 using namespace std::chrono_literals;
 using atl::base::Errc;
@@ -96,3 +98,5 @@ TEST_CASE("a token that was not signed here opens nothing, whatever was changed 
     CHECK(StreamTokens(k_signing_key, clock).verify(token, k_a).has_value());
     CHECK_THROWS(StreamTokens("short", clock));
 }
+
+}  // namespace stream_tokens_test

@@ -3,6 +3,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+namespace text_test {
+
 using namespace atl;
 using namespace atl::http;
 
@@ -64,3 +66,5 @@ TEST_CASE("tokens are equal in either case, visible ASCII is bounded") {
     CHECK_FALSE(is_visible_ascii("", 10));
     CHECK_FALSE(is_visible_ascii("a\n", 10));
 }
+
+}  // namespace text_test

@@ -5,6 +5,8 @@
 #include "tests/unit/http/test_server.hpp"
 #include "tests/unit/http/test_tls.hpp"
 
+namespace tls_session_test {
+
 using namespace atl;
 using namespace atl::test;
 using namespace std::chrono_literals;
@@ -312,3 +314,5 @@ TEST_CASE("a Unix socket stays plain beside TLS") {
     server.use_tls(tls_for("a.example"));
     CHECK(server.client().request("GET", "/hello").status == 200);
 }
+
+}  // namespace tls_session_test

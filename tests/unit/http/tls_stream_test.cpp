@@ -12,6 +12,8 @@
 #include "tests/support/tls_client.hpp"
 #include "tests/unit/http/test_tls.hpp"
 
+namespace tls_stream_test {
+
 using namespace atl;
 using namespace atl::test;
 using Step = http::TlsStream::Step;
@@ -302,3 +304,5 @@ TEST_CASE("new traffic keys are taken and given") {
         CHECK(read_all(*pair.client) == "answer");
     }
 }
+
+}  // namespace tls_stream_test

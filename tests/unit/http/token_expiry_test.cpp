@@ -3,6 +3,8 @@
 
 #include "tests/unit/http/fake_websocket.hpp"
 
+namespace token_expiry_test {
+
 using namespace atl;
 using namespace atl::test;
 using namespace std::chrono_literals;
@@ -210,3 +212,5 @@ TEST_CASE("A client that does not answer the close frame at the end of its token
     CHECK(server.connections() == 0);
     CHECK(client.peer().is_closed());
 }
+
+}  // namespace token_expiry_test

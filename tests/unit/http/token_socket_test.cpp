@@ -5,6 +5,8 @@
 #include "tests/unit/http/api_server.hpp"
 #include "tests/unit/http/fake_websocket.hpp"
 
+namespace token_socket_test {
+
 using namespace atl;
 using namespace atl::test;
 using namespace std::chrono_literals;
@@ -251,3 +253,5 @@ TEST_CASE("A WebSocket of another conversation is closed alike, whether that one
     CHECK(removed.close_code() == 4404);
     CHECK(Json::parse(removed.close_reason())["code"] == "conversation_ended");
 }
+
+}  // namespace token_socket_test

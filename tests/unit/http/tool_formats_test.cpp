@@ -4,6 +4,8 @@
 #include <set>
 #include <string>
 
+namespace tool_formats_test {
+
 using namespace atl::http;
 using Json = nlohmann::ordered_json;
 
@@ -64,3 +66,5 @@ TEST_CASE("No two names of a tool's parameters are the same") {
         }
     }
 }
+
+}  // namespace tool_formats_test

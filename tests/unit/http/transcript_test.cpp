@@ -2,6 +2,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+namespace transcript_test {
+
 using namespace atl;
 using conversation::EventType;
 using http::TranscriptFormat;
@@ -139,3 +141,5 @@ TEST_CASE("No line break leaves the block of a transcript that it is in") {
     CHECK(made.text.find("## User (eve # x)\n\n> one\r> two\n") != std::string::npos);
     CHECK(made.text.find("    x\r    ## User\r    \n    y") != std::string::npos);
 }
+
+}  // namespace transcript_test

@@ -8,6 +8,8 @@
 
 #include "tests/support/fake_world.hpp"
 
+namespace upstream_pool_test {
+
 using namespace atl;
 using namespace atl::test;
 using base::Errc;
@@ -128,3 +130,5 @@ TEST_CASE("upstream pool: a connection that only waits gives its place to a requ
     CHECK(bench.pool->kept() == 0);
     CHECK(bench.connect("a", Reuse::no).error().code() == base::Errc::capacity);
 }
+
+}  // namespace upstream_pool_test

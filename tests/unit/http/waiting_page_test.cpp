@@ -7,6 +7,8 @@
 
 #include "core/base/base64.hpp"
 
+namespace waiting_page_test {
+
 using namespace atl;
 using base::Errc;
 
@@ -72,3 +74,5 @@ TEST_CASE("waiting page: only who will show a page gets one") {
     CHECK_FALSE(is_navigation(Method::head, {{"Accept", "text/html"}}));
     CHECK_FALSE(is_navigation(Method::post, {{"Accept", "text/html"}}));
 }
+
+}  // namespace waiting_page_test

@@ -11,6 +11,8 @@
 
 #include "core/base/defer_queue.hpp"
 
+namespace wake_event_test {
+
 using namespace atl;
 using namespace std::chrono_literals;
 
@@ -89,3 +91,5 @@ TEST_CASE("A loop that ends with wakes in its queue lets go of them") {
     }
     CHECK(event.expired());
 }
+
+}  // namespace wake_event_test

@@ -4,7 +4,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
 
-namespace atl::test {
+namespace atl::test::http_watch_stream_test {
 namespace {
 
 using conversation::FileWatch;
@@ -105,4 +105,4 @@ TEST_CASE("A watch has names of its frames on demand, and none for changes that 
         "event: stream_closed\ndata: {\"type\":\"stream_closed\",\"code\":\"token_expired\""));
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::http_watch_stream_test

@@ -2,6 +2,8 @@
 #include "http/server/metrics.hpp"
 #include "tests/unit/http/api_server.hpp"
 
+namespace http_watching_test {
+
 using namespace atl;
 using namespace atl::test;
 
@@ -127,3 +129,5 @@ TEST_CASE("a sandbox's log tells what it wrote and what became of it, also when 
     // The owner of the removed sandbox is no longer known, so a user's key does not get its log.
     CHECK(server.call_as({{"X-API-Key", "key of alice"}}, "GET", path + "/logs").status == 404);
 }
+
+}  // namespace http_watching_test

@@ -6,6 +6,8 @@
 #include "tests/support/raw_deflate.hpp"
 #include "tests/support/websocket_client.hpp"
 
+namespace websocket_codec_test {
+
 using namespace atl::http;
 using atl::test::close_frame_bytes;
 using atl::test::frame_bytes;
@@ -231,3 +233,5 @@ TEST_CASE("The reason of a close frame is cut at a character") {
     write_close_frame(out, CloseCode::normal, reason.substr(1));
     CHECK(out.substr(4) == reason.substr(1, 122));
 }
+
+}  // namespace websocket_codec_test

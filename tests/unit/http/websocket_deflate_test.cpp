@@ -4,6 +4,8 @@
 
 #include "tests/support/raw_deflate.hpp"
 
+namespace websocket_deflate_test {
+
 using namespace atl::http;
 using atl::test::raw_deflate;
 using atl::test::raw_inflate;
@@ -148,3 +150,5 @@ TEST_CASE("A payload that would be longer than wanted is not made") {
     CHECK_FALSE(deflater.deflate(text, size - 1, payload));
     CHECK_FALSE(deflater.deflate(noise(5000), 4500, payload));
 }
+
+}  // namespace websocket_deflate_test

@@ -2,6 +2,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+namespace websocket_extensions_test {
+
 using namespace atl::http;
 
 namespace {
@@ -103,3 +105,5 @@ TEST_CASE("A server that does not compress declines, and still refuses what is n
     CHECK(answer_to_all({"permessage-deflate"}, Compression::none) == "-");
     CHECK(answer_to_all({"permessage-deflate;"}, Compression::none) == "error");
 }
+
+}  // namespace websocket_extensions_test

@@ -4,6 +4,8 @@
 #include "tests/unit/http/fake_websocket.hpp"
 #include "tests/unit/http/socket_server.hpp"
 
+namespace websocket_memory_test {
+
 using namespace atl;
 using namespace atl::test;
 using namespace std::chrono_literals;
@@ -114,3 +116,5 @@ TEST_CASE("A message that waits for memory for too long ends its WebSocket") {
     CHECK(end_of(second) == "1008 request_timeout");
     CHECK(server.bodies().used_bytes() == 0);
 }
+
+}  // namespace websocket_memory_test

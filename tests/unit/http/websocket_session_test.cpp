@@ -8,6 +8,8 @@
 #include "tests/unit/http/fake_websocket.hpp"
 #include "tests/unit/http/socket_server.hpp"
 
+namespace websocket_session_test {
+
 using namespace atl;
 using namespace atl::test;
 using namespace std::chrono_literals;
@@ -523,3 +525,5 @@ TEST_CASE("An opening handshake that is not one is refused with what to send") {
     CHECK(plain.header("upgrade") == "websocket");
     CHECK(client.request("HEAD", "/ws", "", k_websocket_headers).status == 426);
 }
+
+}  // namespace websocket_session_test

@@ -6,6 +6,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+namespace epoll_guard_test {
+
 using namespace atl;
 
 TEST_CASE("the reserve of epoll registrations gives what it holds and takes it back") {
@@ -47,3 +49,5 @@ TEST_CASE("who holds a sixteenth of the epoll registrations or less is no offend
     CHECK_FALSE(isolation::epoll_offender("", 1'600'000).has_value());
     CHECK_FALSE(isolation::epoll_offender("no number", 1'600'000).has_value());
 }
+
+}  // namespace epoll_guard_test

@@ -4,6 +4,8 @@
 
 #include "fixture.hpp"
 
+namespace etc_template_test {
+
 using namespace atl;
 
 TEST_CASE("the generated /etc knows the sandbox's user and nothing of the host's") {
@@ -45,3 +47,5 @@ TEST_CASE("a place that cannot be written is an error with its name") {
     CHECK(result.error().code() == base::Errc::storage_failed);
     CHECK(result.error().detail().find("/proc/atoll-etc") != std::string::npos);
 }
+
+}  // namespace etc_template_test

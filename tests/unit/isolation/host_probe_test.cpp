@@ -2,6 +2,8 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+namespace host_probe_test {
+
 using namespace atl;
 
 TEST_CASE("host probe: which kernels count processes by user namespace") {
@@ -21,3 +23,5 @@ TEST_CASE("host probe: the guest limits processes where groups do not and the ke
     CHECK(isolation::best_process_limit(none, "5.4.0") == ProcessLimit::group);
     CHECK(isolation::best_process_limit(group, "6.1.0") == ProcessLimit::group);
 }
+
+}  // namespace host_probe_test

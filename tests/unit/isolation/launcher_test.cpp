@@ -18,6 +18,8 @@
 #include "core/isolation/running_sandbox.hpp"
 #include "fixture.hpp"
 
+namespace launcher_test {
+
 namespace {
 
 using namespace atl;
@@ -439,3 +441,5 @@ TEST_CASE("host probe: what is missing is named, with what to do") {
               std::string::npos);
     }
 }
+
+}  // namespace launcher_test

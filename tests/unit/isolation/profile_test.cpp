@@ -5,6 +5,8 @@
 
 #include "fixture.hpp"
 
+namespace profile_test {
+
 namespace {
 
 using namespace atl;
@@ -268,3 +270,5 @@ TEST_CASE("views of the host, its devices and a devpts take the places of the ho
     CHECK_FALSE(holds(viewed, {"--dev", "/dev"}));
     CHECK_FALSE(holds(viewed, {"--remount-ro", "/dev"}));
 }
+
+}  // namespace profile_test

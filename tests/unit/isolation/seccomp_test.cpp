@@ -33,6 +33,8 @@
 
 #include "core/isolation/seccomp_calls.hpp"
 
+namespace seccomp_test {
+
 namespace {
 
 using namespace atl;
@@ -499,3 +501,5 @@ TEST_CASE("seccomp: every launch gets a descriptor with an offset of its own") {
     const auto first = load(filters->open_calls());
     CHECK(load(filters->open_calls()).size() == first.size());
 }
+
+}  // namespace seccomp_test

@@ -22,6 +22,8 @@
 #include "core/base/preview_limits.hpp"
 #include "fixture.hpp"
 
+namespace socket_maker_test {
+
 using namespace atl;
 using base::Errc;
 using isolation::SocketMaker;
@@ -160,3 +162,5 @@ TEST_CASE("socket maker: elsewhere there are sockets of both families") {
     CHECK(family_of(lab.maker->take(AF_INET).value()) == AF_INET);
     CHECK(family_of(lab.maker->take(AF_INET6).value()) == AF_INET6);
 }
+
+}  // namespace socket_maker_test

@@ -17,6 +17,8 @@
 #include "core/isolation/private_mounts.hpp"
 #include "tests/unit/isolation/fixture.hpp"
 
+namespace staging_test {
+
 using namespace atl;
 namespace fs = std::filesystem;
 
@@ -253,3 +255,5 @@ TEST_CASE("The run directory in memory is empty, private and on no disk") {
     CHECK(said == "as promised");
     CHECK(fs::is_empty(run));
 }
+
+}  // namespace staging_test

@@ -8,6 +8,8 @@
 #include "core/isolation/uid_set.hpp"
 #include "fixture.hpp"
 
+namespace uid_leases_test {
+
 namespace {
 
 using namespace atl;
@@ -247,3 +249,5 @@ TEST_CASE("private uids are those that the user namespace maps, shared ones are 
     CHECK((*shared)->acquire().value() == 0);
     CHECK(isolation::own_uid_mode() == (test::is_root() ? UidMode::private_uid : UidMode::shared));
 }
+
+}  // namespace uid_leases_test

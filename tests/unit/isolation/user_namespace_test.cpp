@@ -11,6 +11,8 @@
 #include "core/base/unique_fd.hpp"
 #include "fixture.hpp"
 
+namespace user_namespace_test {
+
 namespace {
 
 using namespace atl;
@@ -95,3 +97,5 @@ TEST_CASE("user namespace: what is missing is told, and the process stays where 
     CHECK(refusal(folder, "0: user 100000 65535", wanted).find("give them back") != std::string::npos);
     CHECK(std::filesystem::read_symlink("/proc/self/ns/user") == before);
 }
+
+}  // namespace user_namespace_test

@@ -11,6 +11,8 @@
 #include "fixture.hpp"
 #include "tests/support/stuck_processes.hpp"
 
+namespace waiting_process_test {
+
 using namespace atl;
 
 TEST_CASE("waiting process: nobody waits for the end of one that cannot be killed") {
@@ -38,3 +40,5 @@ TEST_CASE("waiting process: nobody waits for the end of one that cannot be kille
         ::sched_yield();
     CHECK(is_gone());
 }
+
+}  // namespace waiting_process_test

@@ -52,7 +52,7 @@ int deleted_file(const std::string& folder, std::uint64_t number) {
 
 /// Calls `keep` with one deleted file after another until --max-mb are written, or it or the disk refuses.
 template <typename Keep>
-void fill(const Options& options, const Keep& keep) {
+void fill_disk(const Options& options, const Keep& keep) {
     std::uint64_t mb = 0;
     while (mb + k_file_mb <= options.max_mb && !is_late()) {
         const int fd = deleted_file(folder_of(options), mb);
@@ -67,11 +67,11 @@ void fill(const Options& options, const Keep& keep) {
 }
 
 void deleted_files(const Options& options) {
-    fill(options, [](int) { return true; });
+    fill_disk(options, [](int) { return true; });
 }
 
 void deleted_mappings(const Options& options) {
-    fill(options, [](int fd) {
+    fill_disk(options, [](int fd) {
         const bool mapped = ::mmap(nullptr, k_file_mb * k_mb, PROT_READ, MAP_SHARED, fd, 0) != MAP_FAILED;
         ::close(fd);
         return mapped;
@@ -100,7 +100,7 @@ bool send_descriptor(int socket, int fd) {
 void files_in_flight(const Options& options) {
     std::array<int, 2> ends{};
     int sent = 0;
-    fill(options, [&](int fd) {
+    fill_disk(options, [&](int fd) {
         // A queue holds a few hundred messages.
         if (sent++ % 100 == 0 && ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
             return false;
