@@ -142,6 +142,7 @@ struct Application::Parts {
     std::unique_ptr<http::LoopbackDoors> doors;   // null: previews have names
     std::unique_ptr<TlsCertificate> certificate;  // none: no TLS
     std::vector<std::string> addresses;
+    std::vector<std::string> preview_addresses;  // where names of previews are answered
     ApiKey key;
     bool stopping = false;
 };
@@ -333,7 +334,7 @@ Result<void> Application::Parts::open_http() {
     system.preview_frames = config.previews ? "*." + config.previews->domain() + ":*" : "http://localhost:*";
     if (config.previews)
         system.public_url = [this](const std::string& id, std::uint16_t port) {
-            return public_url(config, id, port, addresses);
+            return public_url(config, id, port, preview_addresses);
         };
     else
         system.public_url = [this](const std::string& id, std::uint16_t) {
@@ -343,7 +344,7 @@ Result<void> Application::Parts::open_http() {
         if (port == sandbox.preview.ports.front() && api->system.public_url)
             return api->system.public_url(sandbox.id, port);
         const auto host = config.previews ? config.previews->host_of_port(sandbox.id, port) : std::nullopt;
-        return host ? url_of_host(config, *host, addresses) : std::string();
+        return host ? url_of_host(config, *host, preview_addresses) : std::string();
     });
     api = std::make_unique<http::Api>(
         http::Api{*conversations, std::move(system), tokens.get(), deflate.get(), &metrics, {}});
@@ -362,7 +363,8 @@ Result<void> Application::Parts::open_http() {
     }
     http::Services services(*gate);
     open_previews();
-    if (config.previews)
+    const bool have_own_listener = !config.preview_listen.empty();
+    if (config.previews && !have_own_listener)
         services.add("*." + config.previews->domain(), *previews);
     for (const auto& address : config.listen) {
         auto bound = server->listen(address, services);
@@ -370,6 +372,14 @@ Result<void> Application::Parts::open_http() {
             return bound.error();
         addresses.push_back(std::move(*bound));
     }
+    if (!have_own_listener) {
+        preview_addresses = addresses;
+        return {};
+    }
+    auto bound = server->listen(config.preview_listen, http::Services(*previews));
+    if (!bound)
+        return bound.error();
+    preview_addresses.push_back(std::move(*bound));
     return {};
 }
 

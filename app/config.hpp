@@ -73,6 +73,8 @@ struct Config {
     std::vector<std::string> allowed_hosts;
     std::vector<std::string> allowed_origins;
     std::string preview_domain;  // empty: previews are ports of this machine
+    std::string preview_listen;  // empty: previews that have names answer on the listeners of the API
+    std::string preview_url;     // of a preview, with {host}; empty: as the domain and the listeners say
     std::string preview_pattern = "preview-{id},preview-{id}-{port}";
     std::uint32_t preview_wakes_per_minute = base::k_preview_wakes_per_minute;
     std::size_t preview_connections = base::k_upstreams_of_sandbox;

@@ -11,6 +11,7 @@
 
 #include "app/agents_file.hpp"
 #include "core/sandbox/env_policy.hpp"
+#include "http/access/access.hpp"
 #include "http/proxy/preview_service.hpp"
 
 namespace atl::app {
@@ -102,7 +103,13 @@ std::string public_url(const Config& config, const std::string& sandbox_id, std:
 
 std::string url_of_host(const Config& config, const std::string& host,
                         const std::vector<std::string>& addresses) {
-    if (!config.trusted_proxies.is_empty())
+    constexpr std::string_view k_host = "{host}";
+    if (!config.preview_url.empty()) {
+        std::string url = config.preview_url;
+        url.replace(url.find(k_host), k_host.size(), host);
+        return url.ends_with('/') ? url : url + '/';
+    }
+    if (!http::is_localhost(config.previews->domain()))
         return "https://" + host + "/";
     const std::string scheme = config.tls_cert.empty() ? "http://" : "https://";
     for (const std::string& address : addresses) {

@@ -26,8 +26,9 @@ fs_guard::MeterSettings meter_settings(const Config& config);
 http::SystemInfo system_info(const Config& config);
 http::Settings http_settings(const Config& config, std::size_t max_connections);
 http::GateSettings gate_settings(const Config& config);
-/// The address of a sandbox's preview, whose first port this is: behind a trusted proxy by HTTPS, else at the
-/// first of the `addresses` that has a port. Precondition: there are previews.
+/// The address of a sandbox's preview, whose first port this is: as `--preview-url` says; else of `localhost`
+/// and names below it at the first of the `addresses` that has a port, and of other domains HTTPS at its own
+/// port. Precondition: there are previews.
 std::string public_url(const Config& config, const std::string& sandbox_id, std::uint16_t first_port,
                        const std::vector<std::string>& addresses);
 /// The same for a host name of a preview.

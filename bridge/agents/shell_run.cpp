@@ -120,7 +120,7 @@ void ShellRun::abandon() {
 
 void ShellRun::escalate(int signal_number) {
     last_signal_ = signal_number;
-    kill(-pid_, signal_number);
+    tree_.signal(pid_, signal_number);
     services_.loop.cancel(timer_);
     timer_ = 0;
     if (signal_number == SIGINT)
@@ -173,11 +173,11 @@ ssize_t ShellRun::read_some(Output& output, std::size_t limit_bytes) {
     return size;
 }
 
-// The zombie still holds its pid, so the pid of the group is not reused. If the command was ended by SIGTERM
-// or SIGKILL, the rest of its group is killed, too.
+// The zombie still holds its pid, so the pid of the group is not reused. If the command was interrupted, the
+// rest of what it started is killed, too: a job in the background ignores SIGINT (bash(1)).
 void ShellRun::on_exit(const Ending& ending) {
-    if (last_signal_ == SIGTERM || last_signal_ == SIGKILL)
-        kill(-pid_, SIGKILL);
+    if (last_signal_ != 0)
+        tree_.signal(pid_, SIGKILL);
     pid_ = -1;
     pause();
     for (Output* const output : {&output_, &errors_}) {

@@ -10,6 +10,7 @@
 
 #include "bridge/agents/runtime.hpp"
 #include "bridge/agents/shell_state.hpp"
+#include "bridge/guest/process_tree.hpp"
 #include "core/base/utf8.hpp"
 
 namespace atl::guest {
@@ -34,9 +35,10 @@ class ShellRun final {
     /// After a failure `on_end` is never called. Where the directory of `state` is gone, the message runs in
     /// the workspace and its output begins with a note.
     Failure start(std::string_view script, const ShellState& state);
-    /// SIGINT to the process group, then SIGTERM, then SIGKILL, each after k_interrupt_grace.
+    /// SIGINT to the command and all that it started (process_tree.hpp), then SIGTERM, then SIGKILL, each
+    /// after k_interrupt_grace; SIGKILL to what is left of it when the command has ended.
     void interrupt();
-    /// SIGTERM to the process group, then SIGKILL: the sandbox ends.
+    /// SIGTERM to the same, then SIGKILL: the sandbox ends.
     void terminate();
     /// The turn has no listener any more: drops the output and interrupts the command.
     void abandon();
@@ -82,6 +84,7 @@ class ShellRun final {
     std::unique_ptr<char[]> buffer_;
     std::unique_ptr<StateFile> state_file_;
     TimerId timer_ = 0;
+    ProcessTree tree_;
     int last_signal_ = 0;  // the strongest one sent so far
 };
 

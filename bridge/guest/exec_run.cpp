@@ -163,17 +163,17 @@ void ExecRun::on_closed(Connection&) {
 
 void ExecRun::escalate(int signal_number) {
     forced_ = true;
-    kill(-pid_, signal_number);
+    tree_.signal(pid_, signal_number);
     services_.loop.cancel(std::exchange(timer_, 0));
     if (signal_number == SIGTERM)
         timer_ = services_.loop.arm(k_kill_grace, [this] { escalate(SIGKILL); });
 }
 
-// The zombie still holds its number, so the group can be signalled for certain: what a program left behind
-// that had to be ended ends as well.
+// The zombie still holds its number, so its group and its descendants can be signalled for certain: what a
+// program left behind that had to be ended ends as well.
 void ExecRun::on_exit(const Ending& ending) {
     if (forced_)
-        kill(-pid_, SIGKILL);
+        tree_.signal(pid_, SIGKILL);
     pid_ = -1;
     ending_ = ending;
     services_.loop.cancel(std::exchange(timer_, 0));

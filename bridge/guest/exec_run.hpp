@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "bridge/guest/frame_user.hpp"
+#include "bridge/guest/process_tree.hpp"
 #include "bridge/guest/program_input.hpp"
 #include "bridge/guest/program_request.hpp"
 
@@ -60,6 +61,7 @@ class ExecRun final : public FrameUser {
     pid_t pid_ = -1;  // until it has ended
     std::optional<Ending> ending_;
     bool timed_out_ = false;
+    ProcessTree tree_;
     bool forced_ = false;  // being ended by this
     TimerId timer_ = 0;
     InputWindow window_;

@@ -33,10 +33,18 @@ std::string_view code_name(Errc code) noexcept {
             return "not_acceptable";
         case Errc::unauthorized:
             return "unauthorized";
+        case Errc::invalid_authorization:
+            return "invalid_authorization";
+        case Errc::invalid_key:
+            return "invalid_key";
+        case Errc::invalid_token:
+            return "invalid_token";
         case Errc::token_expired:
             return "token_expired";
         case Errc::token_mismatch:
             return "token_mismatch";
+        case Errc::token_scope:
+            return "token_scope";
         case Errc::key_restricted:
             return "key_restricted";
         case Errc::read_only_token:

@@ -28,9 +28,13 @@ enum class Errc : std::uint8_t {
     not_found,               // no such route, conversation, sandbox
     method_not_allowed,      // the path exists, the method does not
     not_acceptable,          // the route cannot answer in the form that Accept asks for
-    unauthorized,            // no key or token, or a wrong one
+    unauthorized,            // no key and no token
+    invalid_authorization,   // the Authorization field is not of the form `Bearer KEY`
+    invalid_key,             // a key that this server does not know
+    invalid_token,           // a stream token that this server did not make
     token_expired,           // the stream token was good and its time is over
-    token_mismatch,          // the stream token is for another conversation
+    token_mismatch,          // the stream token is for another conversation or sandbox
+    token_scope,             // the stream token is of a scope that does not open the route
     key_restricted,          // the key is for one user's conversations, the route for more than those
     read_only_token,         // the stream token lets its holder follow, not send
     user_not_allowed,        // the key belongs to another user than the request names

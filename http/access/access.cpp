@@ -15,11 +15,6 @@ namespace {
 using base::Errc;
 using base::Error;
 
-constexpr std::string_view k_wrong_key =
-    "The request carries a key that this server does not know: it is mistyped, revoked, or of another "
-    "server. The server's own key is in `api-key` of its data directory, unless ATOLL_API_KEY sets it; "
-    "`atolld keys list` shows the others.";
-
 enum class Literal : std::uint8_t { none, loopback, other };
 
 Literal ip_literal(std::string_view host) {
@@ -34,13 +29,6 @@ Literal ip_literal(std::string_view host) {
     return IN6_IS_ADDR_LOOPBACK(&v6) ? Literal::loopback : Literal::other;
 }
 
-bool is_localhost(std::string_view host) {
-    constexpr std::string_view k_name = "localhost";
-    constexpr std::string_view k_below = ".localhost";  // RFC 6761 section 6.3
-    return iequals(host, k_name) ||
-           (host.size() > k_below.size() && iequals(host.substr(host.size() - k_below.size()), k_below));
-}
-
 bool contains(const std::vector<std::string>& list, std::string_view text) {
     return std::any_of(list.begin(), list.end(),
                        [&](const std::string& entry) { return iequals(entry, text); });
@@ -53,6 +41,13 @@ Principal holder_of_the_key() {
 }
 
 }  // namespace
+
+bool is_localhost(std::string_view host) noexcept {
+    constexpr std::string_view k_name = "localhost";
+    constexpr std::string_view k_below = ".localhost";  // RFC 6761 section 6.3
+    return iequals(host, k_name) ||
+           (host.size() > k_below.size() && iequals(host.substr(host.size() - k_below.size()), k_below));
+}
 
 KeyAuthenticator::KeyAuthenticator(std::string key, KeyStore* more, const TokenVerifier* tokens)
     : key_(std::move(key)), more_(more), tokens_(tokens) {
@@ -69,13 +64,15 @@ base::Result<Principal> KeyAuthenticator::authenticate(const Request& request) c
         if (auto found = more_->find(given))
             return std::move(*found);
     }
-    return given.empty() ? Error(Errc::unauthorized) : Error(Errc::unauthorized, std::string(k_wrong_key));
+    if (!given.empty())
+        return Error(Errc::invalid_key);
+    return Error(request.header("Authorization").empty() ? Errc::unauthorized : Errc::invalid_authorization);
 }
 
 base::Result<Principal> KeyAuthenticator::authenticate_token(std::string_view token,
                                                              std::string_view id) const {
     if (tokens_ == nullptr)
-        return Error(Errc::unauthorized, std::string(k_wrong_token));
+        return Error(Errc::invalid_token);
     return tokens_->verify(token, id);
 }
 

@@ -64,20 +64,13 @@ class KeyStore {
     virtual std::optional<Principal> find(std::string_view key) = 0;
 };
 
-/// The detail of `unauthorized` for a token that is no good one.
-inline constexpr std::string_view k_wrong_token =
-    "The request carries a token that is not valid here: it is damaged, or it is for another conversation or "
-    "sandbox, for another scope, or of another server. POST /v1/conversations/{id}/tokens or "
-    "/v1/sandboxes/{id}/tokens makes a new one.";
-
-/// Tells a request's principal. An `unauthorized` has a detail where the request has credentials, and none
-/// where it has not. It must not tell what is wrong with a key.
+/// Tells a request's principal. It must not tell what is wrong with a key.
 class Authenticator {
   public:
     virtual ~Authenticator() = default;
-    /// Errors: unauthorized.
+    /// Errors: unauthorized, invalid_authorization, invalid_key.
     virtual base::Result<Principal> authenticate(const Request& request) const = 0;
-    /// The same for a `?token=` on a route of the conversation or sandbox `id`. Errors: unauthorized,
+    /// The same for a `?token=` on a route of the conversation or sandbox `id`. Errors: invalid_token,
     /// token_expired, token_mismatch. It asks neither whether there is such a thing nor which scope the route
     /// needs.
     virtual base::Result<Principal> authenticate_token(std::string_view token, std::string_view id) const = 0;
@@ -87,7 +80,7 @@ class Authenticator {
 class TokenVerifier {
   public:
     virtual ~TokenVerifier() = default;
-    /// Errors: unauthorized, token_expired, token_mismatch.
+    /// Errors: invalid_token, token_expired, token_mismatch.
     virtual base::Result<Principal> verify(std::string_view token, std::string_view id) const = 0;
 };
 
@@ -112,6 +105,9 @@ std::string_view credential(const Request& request) noexcept;
 
 /// Whether a listener can be reached from other machines.
 enum class Reach : std::uint8_t { loopback, network, unix_socket };
+
+/// Whether `host`, without port, is "localhost" or a name below it (RFC 6761 section 6.3).
+bool is_localhost(std::string_view host) noexcept;
 
 /// DNS rebinding makes a browser send requests for the attacker's name to this server. On the loopback only
 /// the loopback's names, its IP addresses, and `allowed` are served; on a network `allowed` and IP addresses

@@ -83,15 +83,15 @@ StreamTokens::Issued StreamTokens::issue(std::string_view id, Scope scope, std::
 base::Result<Principal> StreamTokens::verify(std::string_view token, std::string_view id) const {
     const auto dot = token.rfind('.');
     if (dot == std::string_view::npos || token.size() - dot - 1 != k_signature_digits)
-        return Error(Errc::unauthorized, std::string(k_wrong_token));
+        return Error(Errc::invalid_token);
     const auto claims = token.substr(0, dot);
     const std::string_view signature = token.substr(dot + 1);
     // Nothing of the claims is believed before this.
     if (!is_signed(claims, signature))
-        return Error(Errc::unauthorized, std::string(k_wrong_token));
+        return Error(Errc::invalid_token);
     const auto expiry = parse_decimal(claims.substr(claims.rfind('.') + 1));
     if (!expiry)
-        return Error(Errc::unauthorized, std::string(k_wrong_token));
+        return Error(Errc::invalid_token);
     const auto seconds = static_cast<std::int64_t>(*expiry);
     for (const Scope scope : {Scope::read, Scope::chat, Scope::files, Scope::terminal, Scope::preview}) {
         if (claims != claims_of(id, scope, seconds))

@@ -40,7 +40,7 @@ class StreamTokens final : public TokenVerifier {
     /// The principal of the token's bearer. It expires with the token, by the steady clock: a clock that is
     /// set later does not change that. Errors: token_expired if the token was good for this id;
     /// token_mismatch if it was signed here for another one, whether that time is over or not; else
-    /// unauthorized.
+    /// invalid_token.
     base::Result<Principal> verify(std::string_view token, std::string_view id) const override;
 
     /// HMAC-SHA256 of `claims` in hexadecimal, for other records with this key: what it signs must not begin

@@ -169,6 +169,12 @@ Task<Result<Response>> async_interrupt(Api& api, RequestContext& context) {
         co_return id.error();
     auto start = [&](Manager::Reply<View> reply) { api.conversations.interrupt(*id, std::move(reply)); };
     auto view = co_await context.async_reply<View>(start);
+    // What a conversation is, its metadata above all, is for keys.
+    if (view.has_value() && context.principal.is_token()) {
+        Response done;
+        done.status = 204;
+        co_return done;
+    }
     co_return co_await async_respond(api, context, std::move(view));
 }
 
@@ -288,6 +294,10 @@ std::vector<Route> conversation_routes(Api& api) {
 
     Route interrupt = action_route(api, "/v1/conversations/{id}/interrupt", "interruptTurn", async_interrupt);
     interrupt.summary = "Asks the agent to stop the open turn.";
+    interrupt.auth = Auth::token_or_key;
+    interrupt.token_scope = Scope::chat;
+    interrupt.query = {k_token_parameter};
+    interrupt.responses.push_back({204, "It was asked; the answer to a token.", ""});
     interrupt.errors.push_back(Errc::no_turn);
     routes.push_back(std::move(interrupt));
 

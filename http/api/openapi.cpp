@@ -306,9 +306,11 @@ std::vector<Errc> possible_errors(const Route& route) {
                              Errc::internal,        Errc::shutting_down,      Errc::capacity,
                              Errc::target_too_long, Errc::too_many_requests,  Errc::too_many_connections};
     if (route.auth != Auth::open)
-        errors.insert(errors.end(), {Errc::unauthorized, Errc::unknown_field});
+        errors.insert(errors.end(),
+                      {Errc::unauthorized, Errc::invalid_authorization, Errc::invalid_key,
+                       Errc::invalid_token, Errc::token_expired, Errc::token_scope, Errc::unknown_field});
     if (route.auth == Auth::token_or_key)
-        errors.push_back(Errc::token_expired);
+        errors.push_back(Errc::token_mismatch);
     if (route.body == BodyKind::json || route.body == BodyKind::optional_json)
         errors.insert(errors.end(), {Errc::invalid_json, Errc::invalid_utf8, Errc::unsupported_media_type,
                                      Errc::invalid_field});

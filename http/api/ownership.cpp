@@ -25,7 +25,7 @@ Task<Result<void>> async_check_conversation(Api& api, RequestContext& context, s
     // A token was checked against the path already, so it opens only its own conversation.
     if (principal.is_token()) {
         if (principal.conversation_id != id)
-            co_return Error(Errc::unauthorized, std::string(k_wrong_token));
+            co_return Error(Errc::token_mismatch);
         co_return Result<void>();
     }
     if (!base::is_id(id))
@@ -53,7 +53,7 @@ Task<Result<void>> async_check_sandbox(Api& api, RequestContext& context, std::s
         co_return Result<void>();
     if (context.principal.is_token()) {
         if (context.principal.sandbox_id != id)
-            co_return Error(Errc::unauthorized, std::string(k_wrong_token));
+            co_return Error(Errc::token_mismatch);
         co_return Result<void>();
     }
     if (!base::is_id(id))

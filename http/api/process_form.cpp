@@ -14,9 +14,9 @@ constexpr int k_last_signal = 64;
 std::optional<int> read_signal(ObjectReader& reader) {
     const auto name = reader.string("signal", k_max_process_word_bytes);
     for (int number = 1; name && number <= k_last_signal; ++number)
-        if (signal_word(number) == *name)
+        if (signal_word(number) == *name || signal_word(number) == "SIG" + std::string(*name))
             return number;
-    reader.fail("signal", "the name of a signal, as \"SIGTERM\"");
+    reader.fail("signal", "the name of a signal, as \"SIGTERM\" or \"TERM\"");
     return std::nullopt;
 }
 

@@ -212,7 +212,9 @@ std::vector<Route> turn_routes(Api& api) {
     post.body = BodyKind::json;
     post.request_schema = "PostMessage";
     post.headers = {k_idempotency_parameter};
-    post.query = {k_named_parameter};
+    post.auth = Auth::token_or_key;
+    post.token_scope = Scope::chat;
+    post.query = {k_named_parameter, k_token_parameter};
     post.responses = {{200, "The turn's events.", "EventStream", k_event_stream_type},
                       {202, "The turn has started; its events come after `after`.", "TurnTicket"}};
     post.errors = {Errc::not_found,

@@ -1,5 +1,5 @@
 // One open conversation: follows its log, shows it, sends messages, and keeps badges and buttons true.
-import { Follower } from './follower.mjs';
+import { Follower, isAboutKey } from './follower.mjs';
 import { Gauges } from './gauges.mjs';
 import { actionsOf, connectionOf, enforcementOf, nameOf, statusOf } from './labels.mjs';
 import { Transcript } from './transcript.mjs';
@@ -136,7 +136,7 @@ export class Chat {
         connection.textContent = text;
         connection.className = `badge connection dot ${tone}`;
         connection.dataset.state = state.name;
-        if (state.name === 'stopped' && state.code !== 'unauthorized') this.#on.gone(this.#id, state);
+        if (state.name === 'stopped' && !isAboutKey(state.code)) this.#on.gone(this.#id, state);
         // It may have changed while no stream was open.
         if (state.name === 'live') this.#refetchSoon();
     }

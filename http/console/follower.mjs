@@ -12,6 +12,11 @@ export function delayOf(failures, random) {
     return Math.max(MIN_DELAY_MS, Math.round(full * (0.5 + random / 2)));
 }
 
+// Another key may help, no other try with this one.
+const ABOUT_KEY = ['unauthorized', 'invalid_authorization', 'invalid_key'];
+
+export const isAboutKey = (code) => ABOUT_KEY.includes(code);
+
 /**
  * What the end of a connection asks for, by the server's code:
  * `retry` as soon as the backoff allows, `renew` at once with a new token, `reset` to read the log from its beginning,
@@ -21,7 +26,7 @@ export function verdict(code) {
     if (code === 'token_expired') return 'renew';
     if (code === 'seq_expired') return 'reset';
     if (code === 'not_found' || code === 'conversation_ended') return 'stop';
-    if (code === 'unauthorized' || code === 'forbidden') return 'stop';
+    if (isAboutKey(code)) return 'stop';
     return 'retry';
 }
 

@@ -30,12 +30,6 @@ std::string pass_claims_of(std::string_view sandbox_id, std::string_view authori
     return fmt::format("preview-pass.1\n{}\n{}\n{}", sandbox_id, host, expiry);
 }
 
-const std::string* find_cookie(const QueryItems& items, std::string_view name) {
-    const auto found =
-        std::find_if(items.begin(), items.end(), [&](const auto& item) { return item.first == name; });
-    return found == items.end() ? nullptr : &found->second;
-}
-
 }  // namespace
 
 bool is_local_path(std::string_view path) noexcept {
@@ -75,10 +69,10 @@ base::Result<Response> PreviewPasses::enter(const Request& request, std::string_
     if (request.method != Method::get)
         return Error(Errc::method_not_allowed, "This address is opened with GET.");
     const auto items = parse_query(request.query);
-    const std::string* const token = items ? find_cookie(*items, "token") : nullptr;
+    const std::string* const token = items ? find_item(*items, "token") : nullptr;
     if (token == nullptr)
         return Error(Errc::invalid_request, "This address takes a token: `?token=`.");
-    const std::string* const to = find_cookie(*items, "to");
+    const std::string* const to = find_item(*items, "to");
     if (to != nullptr && !is_local_path(*to))
         return Error(Errc::invalid_request, "`to` must be a path of this preview, as /a/page?b=c.");
     const auto bearer = tokens_.verify(*token, sandbox_id);

@@ -36,11 +36,20 @@ std::string_view meaning_of(Errc code) noexcept {
         case Errc::not_acceptable:
             return "The route cannot answer in the form that `Accept` asks for.";
         case Errc::unauthorized:
-            return "The request carries no key or token, or one that the server does not know.";
+            return "The request carries no key and no token.";
+        case Errc::invalid_authorization:
+            return "The field `Authorization` is not of the form `Bearer KEY`.";
+        case Errc::invalid_key:
+            return "The request carries a key that the server does not know.";
+        case Errc::invalid_token:
+            return "The request carries a token that the server did not make, or that is damaged.";
         case Errc::token_expired:
             return "The stream token was good, and its time is over.";
         case Errc::token_mismatch:
-            return "The stream token is for another conversation or sandbox, or for another scope.";
+            return "The stream token is for another conversation or sandbox.";
+        case Errc::token_scope:
+            return "The stream token is of a scope that does not open the route; the detail names the one "
+                   "that does.";
         case Errc::key_restricted:
             return "The key is for the conversations of one user, and the route is for more than those.";
         case Errc::read_only_token:

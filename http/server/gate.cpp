@@ -6,6 +6,7 @@
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/base/nearest.hpp"
+#include "http/access/stream_tokens.hpp"
 #include "http/server/cors.hpp"
 #include "http/server/problem.hpp"
 #include "http/server/server_options.hpp"
@@ -21,16 +22,10 @@ using base::Error;
 constexpr unsigned k_too_many = 429;
 constexpr std::string_view k_after_parameter = "after";
 
-const std::string* find_item(const QueryItems& items, std::string_view name) {
-    const auto found =
-        std::find_if(items.begin(), items.end(), [&](const auto& item) { return item.first == name; });
-    return found == items.end() ? nullptr : &found->second;
-}
-
-/// The token of a request that has no key and a route that takes tokens.
-std::optional<std::string> find_token(const Router::Match& match, const Request& request) {
+/// The token of a request that has no key.
+std::optional<std::string> find_token(const Request& request) {
     // A request with a key needs a good one, whatever else it has.
-    if (match.route == nullptr || match.route->auth != Auth::token_or_key || !credential(request).empty())
+    if (!credential(request).empty())
         return std::nullopt;
     const auto items = parse_query(request.query);
     const std::string* const token = items ? find_item(*items, k_token_parameter.name) : nullptr;
@@ -141,7 +136,7 @@ base::Result<void> Gate::admit_site(const RequestContext& context, const Arrival
 base::Result<void> Gate::admit_principal(RequestContext& context, const Arrival& arrival,
                                          const Router::Match& match, Refusal& refusal) {
     const Request& request = context.request;
-    const auto token = find_token(match, request);
+    const auto token = find_token(request);
     auto principal = identify(match, request, token ? &*token : nullptr);
     if (principal.has_value()) {
         context.principal = std::move(*principal);
@@ -150,18 +145,16 @@ base::Result<void> Gate::admit_principal(RequestContext& context, const Arrival&
     }
     // A page may send an expired token by mistake, and nobody finds one by guessing; a WebSocket costs more
     // than an answer.
-    const bool opens_socket =
-        token && match.route->opens == Opens::websocket && check_handshake(request).has_value();
-    const bool is_guess = token ? principal.error().code() != Errc::token_expired
+    const bool opens_socket = token && match.route != nullptr && match.route->opens == Opens::websocket &&
+                              check_handshake(request).has_value();
+    const Errc code = principal.error().code();
+    const bool is_guess = token ? code != Errc::token_expired && code != Errc::token_scope
                                 : !credential(request).empty();  // no credentials: not a failed login
     if (is_guess || opens_socket) {
         if (auto limit = limits_.failed_login(context.limited, arrival.at); limit.has_error())
             return limit;
     }
     refusal.by_close_frame = opens_socket;
-    // Over HTTP a token for something else is answered like any wrong one.
-    if (principal.error().code() == Errc::token_mismatch && !opens_socket)
-        return Error(Errc::unauthorized, std::string(k_wrong_token));
     return principal.error();
 }
 
@@ -173,15 +166,23 @@ base::Result<Principal> Gate::identify(const Router::Match& match, const Request
                                  [](const auto& item) { return item.first == "id"; });
     // A path that has no id is that of another thing.
     auto principal = authenticator_.authenticate_token(*token, id == match.params.end() ? "" : id->second);
+    if (match.route == nullptr || match.route->auth != Auth::token_or_key) {
+        const bool is_of_this_server =
+            principal.has_value() || principal.error().code() == Errc::token_mismatch;
+        return is_of_this_server ? Error(Errc::token_scope) : principal.error();
+    }
     if (principal.has_value() && !includes(principal->scope, match.route->token_scope))
-        return Error(Errc::token_mismatch);
+        return Error(Errc::token_scope, "The token is of the scope `" +
+                                            std::string(scope_name(principal->scope)) +
+                                            "`; this route needs one of `" +
+                                            std::string(scope_name(match.route->token_scope)) + "`.");
     return principal;
 }
 
 // Neither the answer nor its time depends on whether there is such a conversation.
 Response Gate::close_socket(const RequestContext& context, const Arrival& arrival, const Error& error) {
     const bool is_expired = error.code() == Errc::token_expired;
-    const bool is_of_another = error.code() == Errc::token_mismatch;
+    const bool is_of_another = error.code() == Errc::token_mismatch || error.code() == Errc::token_scope;
     const auto code = is_of_another ? k_close_token_mismatch : k_close_token_bad;
     base::LogLine(base::evt::socket_refused)
         .field("req", context.request_id)

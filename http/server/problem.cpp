@@ -15,10 +15,21 @@ std::string_view default_detail(Errc code) noexcept {
         case Errc::unauthorized:
             return "The request carries no key. Send the API key as `Authorization: Bearer KEY` or "
                    "`X-API-Key: KEY`.";
+        case Errc::invalid_authorization:
+            return "The field `Authorization` is not of the form `Bearer KEY`.";
+        case Errc::invalid_key:
+            return "The request carries a key that this server does not know: it is mistyped, revoked, or of "
+                   "another server. The server's own key is in `api-key` of its data directory, unless "
+                   "ATOLL_API_KEY sets it; `atolld keys list` shows the others.";
+        case Errc::invalid_token:
+            return "The token is damaged or of another server. POST /v1/conversations/{id}/tokens or "
+                   "/v1/sandboxes/{id}/tokens makes a new one.";
         case Errc::token_expired:
             return "The token's time is over; fetch a new one.";
         case Errc::token_mismatch:
-            return "The token is for another conversation or sandbox, or for another scope.";
+            return "The token is for another conversation or sandbox.";
+        case Errc::token_scope:
+            return "No token opens this route: it needs an API key.";
         case Errc::key_restricted:
             return "This key is for the conversations of one user; the route needs a key without a user.";
         case Errc::user_not_allowed:
@@ -83,7 +94,7 @@ std::string_view default_pointer(Errc code) noexcept {
 /// RFC 6750 section 3: `error` tells a client that what it sent is worthless; a request without credentials
 /// gets none.
 std::string challenge(const base::Error& error) {
-    const bool was_wrong = error.code() == Errc::token_expired || !error.detail().empty();
+    const bool was_wrong = error.code() != Errc::unauthorized;
     return std::string("Bearer realm=\"atoll\"") + (was_wrong ? ", error=\"invalid_token\"" : "");
 }
 
@@ -117,6 +128,8 @@ unsigned status_of(Errc code) noexcept {
         case Errc::network_not_allowed:
         case Errc::limit_not_allowed:
         case Errc::origin_not_allowed:
+        case Errc::token_mismatch:
+        case Errc::token_scope:
         case Errc::key_restricted:
         case Errc::read_only_token:
         case Errc::user_not_allowed:
@@ -133,8 +146,10 @@ unsigned status_of(Errc code) noexcept {
         case Errc::not_acceptable:
             return 406;
         case Errc::unauthorized:
+        case Errc::invalid_authorization:
+        case Errc::invalid_key:
+        case Errc::invalid_token:
         case Errc::token_expired:
-        case Errc::token_mismatch:
             return 401;
         case Errc::host_not_allowed:
             return 421;

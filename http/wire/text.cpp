@@ -109,4 +109,10 @@ std::optional<QueryItems> parse_query(std::string_view query) {
     return items;
 }
 
+const std::string* find_item(const QueryItems& items, std::string_view name) noexcept {
+    const auto found =
+        std::find_if(items.begin(), items.end(), [&](const auto& item) { return item.first == name; });
+    return found == items.end() ? nullptr : &found->second;
+}
+
 }  // namespace atl::http

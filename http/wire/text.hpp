@@ -36,5 +36,7 @@ bool is_visible_ascii(std::string_view text, std::size_t limit) noexcept;
 /// name or value is not UTF-8.
 using QueryItems = std::vector<std::pair<std::string, std::string>>;
 std::optional<QueryItems> parse_query(std::string_view query);
+/// The value of the first item of this name; null if there is none.
+const std::string* find_item(const QueryItems& items, std::string_view name) noexcept;
 
 }  // namespace atl::http

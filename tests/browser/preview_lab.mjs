@@ -7,6 +7,9 @@ import net from 'node:net';
 const NODE = process.env.ATOLL_INNER_NODE;
 const SITE = process.env.ATOLL_PREVIEW_SITE;
 
+/** Of a domain that is not localhost HTTPS is told, by a proxy that is not here: the server's own port instead. */
+const reachableAt = (port) => (url) => (url?.startsWith('https://') ? `http://${new URL(url).hostname}:${port}/` : url);
+
 export function previewApi(server) {
     async function call(method, path, body, headers = { 'Content-Type': 'application/json' }) {
         const isStream = body?.pipe !== undefined;
@@ -18,16 +21,17 @@ export function previewApi(server) {
         return text === '' ? null : JSON.parse(text);
     }
     const inner = (id, rest) => `/v1/sandboxes/${id}/${rest}`;
+    const reachable = reachableAt(server.address.split(':').at(-1));
     return {
         call,
         /** A sandbox of its own kind (network `none`), perhaps with a conversation; `url` is its preview's. */
         async sandbox(wanted = {}) {
             const { id, sandboxPublicUrl } = await call('POST', '/v1/sandboxes', wanted);
-            return { id, url: sandboxPublicUrl };
+            return { id, url: reachable(sandboxPublicUrl) };
         },
         async conversation(wanted = {}) {
             const { id, sandboxId, sandboxPublicUrl } = await call('POST', '/v1/conversations', { agent: 'shell', ...wanted });
-            return { id: sandboxId, url: sandboxPublicUrl, conversation: id };
+            return { id: sandboxId, url: reachable(sandboxPublicUrl), conversation: id };
         },
         /** Unpacks a site with its packages into the workspace. */
         unpackSite: ({ id }, archive = SITE) => call('PUT', inner(id, 'archive'), createReadStream(archive), { 'Content-Type': 'application/x-tar' }),

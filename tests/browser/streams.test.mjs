@@ -121,7 +121,7 @@ test('a WebSocket with a bad token is opened and closed with the reason', async 
     const unknown = `/v1/conversations/${'a'.repeat(20)}`;
     const token = await tokenFor(mine);
     for (const [path, given, code, word] of [
-        [mine.path, 'v1.no-token', 4401, 'unauthorized'],
+        [mine.path, 'v1.no-token', 4401, 'invalid_token'],
         [other.path, token, 4403, 'token_mismatch'],
         [unknown, token, 4403, 'token_mismatch'],
     ]) {

@@ -248,7 +248,7 @@ test('an error has what the server said of it', async () => {
     assert.match(error.message, /^unknown_agent: /);
     const refused = keyed(server, { apiKey: 'not-the-key-0123456789' }).conversation('a'.repeat(20));
     for (const transport of ['sse', 'websocket']) {
-        assert.equal((await errorOf(refused.follow({ transport }).next())).code, 'unauthorized');
+        assert.equal((await errorOf(refused.follow({ transport }).next())).code, 'invalid_key');
         assert.equal((await errorOf(atoll.conversation('a'.repeat(20)).follow({ transport }).next())).code, 'not_found');
     }
     const page = tokened(server).atoll;

@@ -74,7 +74,7 @@ for (const program of PROGRAMS) {
         const conversation = await createConversation(place.direct);
         const refused = await start(program, place.direct, conversation, 'not-the-key-0123456789').ended;
         assert.notEqual(refused.status, 0);
-        assert.match(refused.said, /unauthorized|401/);
+        assert.match(refused.said, /invalid_key|401/);
         const unknown = await start(program, place.direct, { id: 'a'.repeat(20) }).ended;
         assert.deepEqual(unknown, { status: 0, said: '' });
     });

@@ -178,7 +178,7 @@ each('without a good key or token there is no WebSocket, and no conversation wit
     // A page reads no status of a refused handshake: a bad token is told by a close frame.
     const unknownToo = `${route.ws}/v1/conversations/${'a'.repeat(20)}/ws`;
     for (const [code, word, url] of [
-        [4401, 'unauthorized', `${path}?after=3&token=v1.not-a-token`],
+        [4401, 'invalid_token', `${path}?after=3&token=v1.not-a-token`],
         [4403, 'token_mismatch', `${path}?after=3&token=${other.token}`],
         [4403, 'token_mismatch', `${unknownToo}?after=3&token=${other.token}`],
     ]) {

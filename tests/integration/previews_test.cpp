@@ -128,4 +128,32 @@ TEST_CASE("Without a domain no name is a preview's") {
     CHECK(answer.header("x-atoll-preview").empty());
 }
 
+TEST_CASE("With a listener of their own previews answer there alone, at the address that is told") {
+    if (!is_root())
+        SKIP("needs root");
+    const TempDir dir;
+    const std::string socket = "unix:" + (dir.path() / "previews").string();
+    ServerProcess server{{.arguments = {"--preview-domain", "preview.example", "--preview-listen", socket,
+                                        "--preview-url", "https://{host}:8443"}}};
+    ApiClient api(server);
+    const Json made = api.call(201, "POST", "/v1/sandboxes", "{}");
+    const std::string host = "preview-" + made["id"].get<std::string>() + ".preview.example";
+    CHECK(made["sandboxPublicUrl"] == "https://" + host + ":8443/");
+    HttpClient visitor(socket);
+    CHECK(code_of(visitor.request("GET", "/", "", {{"Host", host}})) == "no_listener");
+    CHECK(code_of(visitor.request("GET", "/healthz", "", {{"Host", "localhost"}})) == "host_not_allowed");
+    HttpClient other(server.address());
+    CHECK(code_of(other.request("GET", "/", "", {{"Host", host}})) == "host_not_allowed");
+}
+
+TEST_CASE("Below a domain that is not localhost the address that is told is HTTPS without a port") {
+    if (!is_root())
+        SKIP("needs root");
+    ServerProcess server{{.arguments = {"--preview-domain", "preview.example"}}};
+    ApiClient api(server);
+    const Json made = api.call(201, "POST", "/v1/sandboxes", "{}");
+    CHECK(made["sandboxPublicUrl"] ==
+          "https://preview-" + made["id"].get<std::string>() + ".preview.example/");
+}
+
 }  // namespace integration_previews_test

@@ -95,7 +95,7 @@ TEST_CASE("The server ends streams when their token expires, and a bad token's W
     CHECK(end_of(WebSocketClient(browser(server), socket_of(other, token))) == "4403 token_mismatch");
     CHECK(end_of(WebSocketClient(browser(server), socket_of(std::string(20, 'a'), token))) ==
           "4403 token_mismatch");
-    CHECK(end_of(WebSocketClient(browser(server), socket_of(id, token + "0"))) == "4401 unauthorized");
+    CHECK(end_of(WebSocketClient(browser(server), socket_of(id, token + "0"))) == "4401 invalid_token");
     HttpClient page = browser(server);
     REQUIRE(page.open_stream("GET", events_of(id, token), "", {{"Accept", "text/event-stream"}}).status ==
             200);
@@ -125,11 +125,11 @@ TEST_CASE("A token is good for its own conversation's stream and for nothing els
     HttpClient page = browser(server);
     CHECK(page.request("GET", events_of(id, token)).status == 200);
     const auto crossed = page.request("GET", events_of(other, token));
-    CHECK(crossed.status == 401);
-    CHECK(code_of(crossed) == "unauthorized");
+    CHECK(crossed.status == 403);
+    CHECK(code_of(crossed) == "token_mismatch");
     const auto forged = page.request("GET", events_of(id, token + "0"));
     CHECK(forged.status == 401);
-    CHECK(code_of(forged) == "unauthorized");
+    CHECK(code_of(forged) == "invalid_token");
     // A key that is sent has to be good: the token does not stand in for it.
     CHECK(page.request("GET", events_of(id, token), "", {{"X-API-Key", "wrong"}}).status == 401);
     CHECK(page.request("GET", events_of(id, "wrong"), "", {{"X-API-Key", server.key()}}).status == 200);

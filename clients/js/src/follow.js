@@ -90,7 +90,7 @@ export class Follower {
     }
 
     #isAboutToken({ code }) {
-        if (code !== 'unauthorized') return code === 'token_expired' || code === 'no_token';
+        if (code !== 'unauthorized' && code !== 'invalid_token') return code === 'token_expired' || code === 'no_token';
         return !this.#transport.access.hasKey || this.#options.getToken !== undefined;
     }
 

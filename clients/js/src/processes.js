@@ -137,7 +137,7 @@ export class Attachment extends Iteration {
         const { about, getToken } = this.#optionsOf(0);
         const { access } = this.#transport;
         if (!access.canRenew(getToken) || (access.hasKey && getToken === undefined && code === 'unauthorized')) return false;
-        if (!['token_expired', 'unauthorized', 'no_token'].includes(code)) return false;
+        if (!['token_expired', 'unauthorized', 'invalid_token', 'no_token'].includes(code)) return false;
         access.forget(about);
         return true;
     }

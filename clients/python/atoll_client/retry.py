@@ -17,7 +17,7 @@ LONGEST_RETRY_AFTER_S = 30.0
 MAX_RENEWALS = 3
 
 _OVER = ("conversation_ended", "sandbox_gone", "not_found")
-_TOKEN = ("token_expired", "unauthorized")
+_TOKEN = ("token_expired", "unauthorized", "invalid_token")
 
 
 class Backoff:

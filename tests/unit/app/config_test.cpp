@@ -94,6 +94,8 @@ TEST_CASE("A value outside its range is refused with the flag's name") {
                                                {"--preview-domain", "https://preview.example"},
                                                {"--preview-domain", "preview.example."},
                                                {"--preview-pattern", "preview"},
+                                               {"--preview-listen", "127.0.0.1:0"},
+                                               {"--preview-url", "https://{host}"},
                                                {"--heartbeat", "0"},
                                                {"--heartbeat", "30"},
                                                {"--turn-log-bytes", "1"}}) {
@@ -112,6 +114,16 @@ TEST_CASE("A value outside its range is refused with the flag's name") {
     CHECK(parse({"--preview-domain", "a.example", "--preview-pattern", "{port}-{id}"}).config->previews);
     CHECK_FALSE(parse({"--preview-pattern", "{id}"}).config.value().previews);
     CHECK(parse({"--preview-domain", "a.example", "--preview-pattern", "{id}{port}"}).exit_code == 2);
+    for (const char* url : {"https://{host}", "http://{host}/", "https://{host}:8443", "https://{host}:1/"}) {
+        INFO(url);
+        CHECK(parse({"--preview-domain", "a.example", "--preview-url", url}).config);
+    }
+    for (const char* url :
+         {"{host}", "https://a.example", "ftp://{host}", "https://{host}{host}", "https://{host}:0",
+          "https://{host}:65536", "https://{host}/path", "https://x.{host}", "https://{host}x"}) {
+        INFO(url);
+        CHECK(parse({"--preview-domain", "a.example", "--preview-url", url}).exit_code == 2);
+    }
     CHECK(parse({"--turn-log-bytes", "100000", "--conversation-log-bytes", "50000"}).exit_code == 2);
     CHECK(parse({"stray"}).exit_code == 2);
 }

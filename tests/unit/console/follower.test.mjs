@@ -142,7 +142,7 @@ test('a log that was cut is read from its beginning', () => {
 });
 
 test('what cannot get better ends it', () => {
-    for (const code of ['not_found', 'conversation_ended', 'unauthorized']) {
+    for (const code of ['not_found', 'conversation_ended', 'unauthorized', 'invalid_key']) {
         const world = new World();
         world.last.on.onEnd({ code });
         world.pass(10 * MAX_DELAY_MS);

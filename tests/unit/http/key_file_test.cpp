@@ -231,7 +231,7 @@ TEST_CASE("a key of the file and the server's own are told from all others") {
     REQUIRE(who("alice's"));
     CHECK(who("alice's")->user_id == "alice");
     CHECK_FALSE(who("alice's")->unrestricted());
-    CHECK(who("wrong").error().code() == Errc::unauthorized);
+    CHECK(who("wrong").error().code() == Errc::invalid_key);
     CHECK(who("wrong").error().detail() == who("a wrong one").error().detail());
     CHECK(who("").error().code() == Errc::unauthorized);
 }

@@ -82,9 +82,10 @@ TEST_CASE("the challenge tells credentials that are worthless from none (RFC 675
         return found == response.headers.end() ? std::string() : std::string(found->second);
     };
     CHECK(challenge(Error(Errc::unauthorized)) == "Bearer realm=\"atoll\"");
-    CHECK(challenge(Error(Errc::unauthorized, "Wrong.")) ==
-          "Bearer realm=\"atoll\", error=\"invalid_token\"");
-    CHECK(challenge(Error(Errc::token_expired)) == "Bearer realm=\"atoll\", error=\"invalid_token\"");
+    for (const Errc code :
+         {Errc::invalid_authorization, Errc::invalid_key, Errc::invalid_token, Errc::token_expired})
+        CHECK(challenge(Error(code)) == "Bearer realm=\"atoll\", error=\"invalid_token\"");
+    CHECK(challenge(Error(Errc::token_scope)).empty());
     CHECK(challenge(Error(Errc::not_found)).empty());
 }
 

@@ -80,7 +80,7 @@ TEST_CASE("A bad token gets the WebSocket and a close frame that says why, in on
     for (const std::string& bad : {std::string("x"), std::string(), good + "0", std::string(5000, '.')}) {
         const auto closed = ask(bad);
         CHECK(closed.frame.close_code() == 4401);
-        CHECK(closed.reason["code"] == "unauthorized");
+        CHECK(closed.reason["code"] == "invalid_token");
         CHECK(closed.reason["after"] == 0);
     }
     CHECK(ask("x", "&after=17").reason["after"] == 17);
@@ -110,15 +110,15 @@ TEST_CASE("Without credentials, with a wrong key, or without a WebSocket's hands
     };
     CHECK(ask(token_handshake("/things/" + k_id + "/ws")) == "401 unauthorized");
     CHECK(ask(token_handshake("/things/" + k_id + "/ws?after=3")) == "401 unauthorized");
-    CHECK(ask(token_handshake(target("x"), "X-API-Key: wrong\r\n")) == "401 unauthorized");
+    CHECK(ask(token_handshake(target("x"), "X-API-Key: wrong\r\n")) == "401 invalid_key");
     CHECK(ask(token_handshake(target(server.token_for(k_id, 10s)), "X-API-Key: wrong\r\n")) ==
-          "401 unauthorized");
+          "401 invalid_key");
     const std::string plain = " HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    CHECK(ask("GET " + target("x") + plain) == "401 unauthorized");
-    CHECK(ask("GET /things/" + k_id + "/events?token=x" + plain) == "401 unauthorized");
+    CHECK(ask("GET " + target("x") + plain) == "401 invalid_token");
+    CHECK(ask("GET /things/" + k_id + "/events?token=x" + plain) == "401 invalid_token");
     CHECK(ask("GET /things/" + k_id + "/events?token=" + server.token_for(k_other, 10s) + plain) ==
-          "401 unauthorized");
-    CHECK(ask(token_handshake("/things/" + k_id + "/events?token=x")) == "401 unauthorized");
+          "403 token_mismatch");
+    CHECK(ask(token_handshake("/things/" + k_id + "/events?token=x")) == "401 invalid_token");
     // The positive control.
     const auto peer = server.connect();
     peer->send(token_handshake(target(server.token_for(k_id, 10s))));
@@ -142,12 +142,12 @@ TEST_CASE("A good token for another scope is closed as one for something else, a
                                       {"/shell", Scope::chat}}) {
         const auto closed = closed_in(ask(path, scope));
         CHECK(closed.frame.close_code() == 4403);
-        CHECK(closed.reason["code"] == "token_mismatch");
+        CHECK(closed.reason["code"] == "token_scope");
     }
     const auto peer = server.connect();
     peer->send("GET /things/" + k_id + "/events?token=" + server.token_for(k_id, 10s, Scope::files) +
                " HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    CHECK(problem_in(server.take(*peer)) == "401 unauthorized");
+    CHECK(problem_in(server.take(*peer)) == "403 token_scope");
     CHECK(server.script.wakes.empty());
     CHECK(ask("/shell", Scope::terminal).starts_with("HTTP/1.1 101 "));
     CHECK(ask("/ws", Scope::read).starts_with("HTTP/1.1 101 "));
