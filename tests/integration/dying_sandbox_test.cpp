@@ -95,7 +95,9 @@ constexpr const char* k_all = "find . -exec stat -c '%n %F %s %a %Y' {} + | sort
 
 }  // namespace
 
-TEST_CASE("A sandbox that dies in the middle of every call answers each, and no file is half-written") {
+// [serial]: a bound on time.
+TEST_CASE("A sandbox that dies in the middle of every call answers each, and no file is half-written",
+          "[serial]") {
     Lab lab;
     lab.exec(
         "printf old > f; printf old > g; mkdir -p tree/a tree/b; for i in $(seq 50); do echo $i > tree/a/$i; "

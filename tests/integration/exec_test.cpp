@@ -237,7 +237,9 @@ TEST_CASE("A streamed exec tells output while the program runs, and its exit las
     CHECK(client.request("POST", lab.path(), R"({"command":"a","cwd":"gone"})", k_stream).status == 422);
 }
 
-TEST_CASE("A stream of 100 MB takes no memory of the server, and a slow reader holds the program", "[exec]") {
+// [serial]: the server's memory, and a program's progress in a time.
+TEST_CASE("A stream of 100 MB takes no memory of the server, and a slow reader holds the program",
+          "[exec][serial]") {
     Lab lab;
     [[maybe_unused]] const std::size_t before_kb = memory_kb(lab.server);
     HttpClient client = lab.api.connect();
@@ -471,7 +473,8 @@ TEST_CASE("A request for an exec that is wrong is refused, and nothing runs", "[
         404);
 }
 
-TEST_CASE("Each of many execs at once gets its own answer, once", "[exec]") {
+// [serial]: many programs at once leave no processor to others.
+TEST_CASE("Each of many execs at once gets its own answer, once", "[exec][serial]") {
     const std::size_t sandboxes = runs_all() ? 40 : 8;
     const std::size_t each = 50;
     ServerOptions options;

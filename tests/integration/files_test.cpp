@@ -293,7 +293,8 @@ TEST_CASE("A sandbox that dies in the middle of a PUT or a GET ends it with an e
     CHECK_FALSE(code_of(answer).empty());
 }
 
-TEST_CASE("The server's memory does not grow with a file") {
+// [serial]: the server's memory.
+TEST_CASE("The server's memory does not grow with a file", "[serial]") {
 #ifdef __SANITIZE_ADDRESS__  // ASan keeps freed blocks
     constexpr long k_growth_kb = 128L * 1024;
 #else

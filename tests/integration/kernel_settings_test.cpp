@@ -60,7 +60,9 @@ bool crash_outside(const std::filesystem::path& handled, std::size_t times) {
 
 }  // namespace
 
-TEST_CASE("A crash in a sandbox does not run the kernel's handler of core dumps", "[.][kernel-settings]") {
+// [serial]: it changes a setting of the kernel.
+TEST_CASE("A crash in a sandbox does not run the kernel's handler of core dumps",
+          "[.][kernel-settings][serial]") {
     const TempDir dir;
     const auto handler = dir.path() / "handler";
     const auto handled = dir.path() / "handled";
@@ -84,7 +86,8 @@ TEST_CASE("A crash in a sandbox does not run the kernel's handler of core dumps"
     }
 }
 
-TEST_CASE("Where the kernel has no memory for filters, a create says so", "[.][kernel-settings]") {
+// [serial]: it changes a setting of the kernel.
+TEST_CASE("Where the kernel has no memory for filters, a create says so", "[.][kernel-settings][serial]") {
     const ServerProcess server;
     ApiClient api(server);
     api.create();

@@ -156,7 +156,9 @@ TEST_CASE("A frozen sandbox does not outlive its server, killed or stopped, and 
     CHECK(await_gone(killed, 10s));
 }
 
-TEST_CASE("A warm pause ends when its time is over, and the conversation stays paused for its reason") {
+// [serial]: it has to be seen within the second that it lasts.
+TEST_CASE("A warm pause ends when its time is over, and the conversation stays paused for its reason",
+          "[serial]") {
     const ServerProcess server(with({"--warm-limit", "1"}));
     ApiClient api(server);
     require_freezer(api);

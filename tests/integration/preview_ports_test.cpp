@@ -107,7 +107,9 @@ base::UniqueFd listen_on(unsigned short port) {
 
 }  // namespace
 
-TEST_CASE("Without a domain a preview is a port of this machine's loopback, for its own names alone") {
+// [serial]: another server could take the port that was given up.
+TEST_CASE("Without a domain a preview is a port of this machine's loopback, for its own names alone",
+          "[serial]") {
     if (!is_root())
         SKIP("needs root");
     Lab lab;
@@ -154,7 +156,9 @@ TEST_CASE("Without a domain a preview is a port of this machine's loopback, for 
     CHECK(code_of(ask(port_of(alone["sandboxPublicUrl"]))) == "no_listener");
 }
 
-TEST_CASE("A preview's port says that the conversation is paused, for a while, and comes back with it") {
+// [serial]: another server could take the port that was given up.
+TEST_CASE("A preview's port says that the conversation is paused, for a while, and comes back with it",
+          "[serial]") {
     if (!is_root())
         SKIP("needs root");
     {
@@ -176,7 +180,9 @@ TEST_CASE("A preview's port says that the conversation is paused, for a while, a
     CHECK(await_page(port).status == 200);
 }
 
-TEST_CASE("A preview's port that another program took is replaced, and the conversation is told") {
+// [serial]: another server could take the port first.
+TEST_CASE("A preview's port that another program took is replaced, and the conversation is told",
+          "[serial]") {
     if (!is_root())
         SKIP("needs root");
     Lab lab({"--preview-linger", "0"});
@@ -199,8 +205,10 @@ TEST_CASE("A preview's port that another program took is replaced, and the conve
     CHECK(lab.server.log().find("Z error evt=") == std::string::npos);
 }
 
+// [serial]: another server could take the port meanwhile.
 TEST_CASE(
-    "A preview keeps its port over a restart, and one that was used before clears a browser's storage once") {
+    "A preview keeps its port over a restart, and one that was used before clears a browser's storage once",
+    "[serial]") {
     if (!is_root())
         SKIP("needs root");
     const TempDir dir;

@@ -71,7 +71,8 @@ TEST_CASE("What a visitor says of its address and its host counts only through a
     CHECK(answer.header("location") == (is_trusted ? "https://" : "http://") + PreviewLab::host(id) + "/");
 }
 
-TEST_CASE("A long download through a preview takes no memory of the server") {
+// [serial]: the server's memory.
+TEST_CASE("A long download through a preview takes no memory of the server", "[serial]") {
     if (!is_root())
         SKIP("needs root");
     PreviewLab lab;
@@ -185,7 +186,9 @@ TEST_CASE("A dev server that breaks HTTP gets its visitors an error, and nothing
     CHECK(lab.get(other).body == "hello from other");
 }
 
-TEST_CASE("A preview that is flooded, or never ends what it says, leaves the others and the API alone") {
+// [serial]: the server's memory under load.
+TEST_CASE("A preview that is flooded, or never ends what it says, leaves the others and the API alone",
+          "[serial]") {
     if (!is_root())
         SKIP("needs root");
     constexpr std::size_t k_bound = 64;

@@ -52,7 +52,8 @@ struct Visited {
 
 }  // namespace
 
-TEST_CASE("A conversation whose preview is visited is not idle; without visits it is paused") {
+// [serial]: visits within an idle time of seconds.
+TEST_CASE("A conversation whose preview is visited is not idle; without visits it is paused", "[serial]") {
     if (!is_root())
         SKIP("needs root");
     Visited it(Json{{"idleSeconds", k_idle_seconds}});

@@ -128,7 +128,9 @@ TEST_CASE("A frozen preview stays frozen unless it may be woken") {
     CHECK(lab.get(it.sandbox).body == "hello from awake");
 }
 
-TEST_CASE("A conversation is woken in no one's place, once in ten seconds, and so many in a minute") {
+// [serial]: on a slow host the limits in time are not seen.
+TEST_CASE("A conversation is woken in no one's place, once in ten seconds, and so many in a minute",
+          "[serial]") {
     if (!is_root())
         SKIP("needs root");
     SECTION("no room") {

@@ -123,9 +123,10 @@ TEST_CASE("A fork bomb ends at its limit, and neither its neighbour nor the serv
     CHECK(api.message(neighbour, "echo fine").output == "fine\n");
 }
 
+// [serial]: how far it gets between two looks at the disk.
 TEST_CASE(
     "A sandbox that fills its workspace is ended near its limit, and its files are there to be cleaned up",
-    "[limits]") {
+    "[limits][serial]") {
     const ServerProcess server;
     ApiClient api(server);
     const std::string id = api.create({{"limits", {{"diskMb", 64}}}})["id"];
@@ -164,7 +165,8 @@ TEST_CASE("A single file cannot grow beyond the disk limit", "[limits]") {
               .output.ends_with("unsupported\n0\n2048\n"));
 }
 
-TEST_CASE("A processor limit holds beside a neighbour", "[limits]") {
+// [serial]: processor time beside passed time.
+TEST_CASE("A processor limit holds beside a neighbour", "[limits][serial]") {
     const ServerProcess server;
     ApiClient api(server);
     const Json made = api.create({{"limits", {{"cpuPercent", 20}}}});
@@ -179,7 +181,9 @@ TEST_CASE("A processor limit holds beside a neighbour", "[limits]") {
     CHECK(used > 0.1);
 }
 
-TEST_CASE("What a killed server leaves is gone after the next start, processes and groups", "[limits]") {
+// [serial]: what is left on the host is looked for.
+TEST_CASE("What a killed server leaves is gone after the next start, processes and groups",
+          "[limits][serial]") {
     const TempDir data;
     ServerOptions options;
     options.data_dir = data.path();

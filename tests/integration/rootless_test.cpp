@@ -50,7 +50,8 @@ void require_root() {
 
 }  // namespace
 
-TEST_CASE("Rootless with subordinate ids each sandbox has a uid of its own, which lasts", "[full]") {
+// [serial]: servers of one user have the same subordinate uids.
+TEST_CASE("Rootless with subordinate ids each sandbox has a uid of its own, which lasts", "[full][serial]") {
     require_root();
     const TempDir dir;
     const fs::path data = make_data_dir(dir);
@@ -98,7 +99,9 @@ TEST_CASE("Rootless with subordinate ids each sandbox has a uid of its own, whic
     CHECK(again.stop() == 0);
 }
 
-TEST_CASE("Rootless with a shared uid a data directory stays as it is, and the log says so", "[full]") {
+// [serial]: servers of one user have the same subordinate uids.
+TEST_CASE("Rootless with a shared uid a data directory stays as it is, and the log says so",
+          "[full][serial]") {
     require_root();
     const TempDir dir;
     const fs::path data = make_data_dir(dir);
@@ -119,7 +122,8 @@ TEST_CASE("Rootless with a shared uid a data directory stays as it is, and the l
     CHECK(api.create()["enforcement"]["uid"] == "shared");
 }
 
-TEST_CASE("Workspaces of subordinate uids are refused by a server that cannot have those", "[full]") {
+// [serial]: servers of one user have the same subordinate uids.
+TEST_CASE("Workspaces of subordinate uids are refused by a server that cannot have those", "[full][serial]") {
     require_root();
     const TempDir dir;
     const fs::path data = make_data_dir(dir);
@@ -142,7 +146,9 @@ TEST_CASE("Workspaces of subordinate uids are refused by a server that cannot ha
                       Catch::Matchers::ContainsSubstring("give them back"));
 }
 
-TEST_CASE("Rootless with subordinate ids the API says what still counts for the server's user", "[full]") {
+// [serial]: servers of one user have the same subordinate uids.
+TEST_CASE("Rootless with subordinate ids the API says what still counts for the server's user",
+          "[full][serial]") {
     require_root();
     const TempDir dir;
     const ServerProcess server(options(Privilege::subordinate, make_data_dir(dir)));

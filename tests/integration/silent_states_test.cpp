@@ -148,7 +148,8 @@ TEST_CASE("The log tells times in UTC, wherever the server runs") {
     CHECK(count > 0);
 }
 
-TEST_CASE("What a turn leaves running does not keep the next one from starting", "[limits]") {
+// [serial]: the processes of one uid count together.
+TEST_CASE("What a turn leaves running does not keep the next one from starting", "[limits][serial]") {
     for (const Privilege privilege : {Privilege::as_started, Privilege::rootless}) {
         if (privilege == Privilege::rootless && !is_root())
             continue;

@@ -138,7 +138,8 @@ TEST_CASE("A server under a strict umask serves, and its secrets stay its own") 
     CHECK(api.message(api.create()["id"], "echo works").output == "works\n");
 }
 
-TEST_CASE("SIGTERM ends open turns, sandboxes and the server, and a restart goes on from there") {
+// [serial]: a bound on time.
+TEST_CASE("SIGTERM ends open turns, sandboxes and the server, and a restart goes on from there", "[serial]") {
     const TempDir dir;
     ServerOptions options;
     options.data_dir = dir.path();
@@ -185,8 +186,9 @@ TEST_CASE("A rootless server runs sandboxes too and says that they share a uid",
     api.remove(made["id"]);
 }
 
+// [serial]: the processes of one uid count together.
 TEST_CASE("Without a group a rootless sandbox is held to its processes by an rlimit, each to its own",
-          "[full]") {
+          "[full][serial]") {
     if (!is_root())
         SKIP("needs root to start a server as another user");
     ServerOptions options;
@@ -244,7 +246,9 @@ TEST_CASE("The server goes before what it starts, where it may") {
     }
 }
 
-TEST_CASE("A server that was started at a lower priority than its helpers have starts and works") {
+// [serial]: a server of low priority starts within its deadline.
+TEST_CASE("A server that was started at a lower priority than its helpers have starts and works",
+          "[serial]") {
     if (!is_root())
         SKIP("needs root to give itself back the priority that it had");
     const int own = ::getpriority(PRIO_PROCESS, 0);

@@ -116,7 +116,9 @@ std::string metric(ApiClient& api, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("A deleted sandbox that does not die is answered for, and keeps its place, uid and workspace") {
+// [serial]: a bound on time, and all processes of the host are looked at.
+TEST_CASE("A deleted sandbox that does not die is answered for, and keeps its place, uid and workspace",
+          "[serial]") {
     require_stuck_processes();
     const ServerProcess server;
     ApiClient api(server);
@@ -154,7 +156,9 @@ TEST_CASE("A deleted sandbox that does not die is answered for, and keeps its pl
     CHECK(metric(api, "atoll_sandboxes_undying") == "0");
 }
 
-TEST_CASE("A sandbox that does not die starts again only when it has, also after the server's end") {
+// [serial]: all processes of the host are looked at.
+TEST_CASE("A sandbox that does not die starts again only when it has, also after the server's end",
+          "[serial]") {
     require_stuck_processes();
     TempDir data;
     ServerOptions options;
@@ -206,7 +210,8 @@ TEST_CASE("A sandbox that does not die starts again only when it has, also after
     CHECK(owner_of(workspace_of(*server, sandbox)) == uid);
 }
 
-TEST_CASE("A delete is answered while the helper that removes files stands still") {
+// [serial]: a bound on time.
+TEST_CASE("A delete is answered while the helper that removes files stands still", "[serial]") {
     const ServerProcess server;
     ApiClient api(server);
     const Json made = api.create();
@@ -226,7 +231,8 @@ TEST_CASE("A delete is answered while the helper that removes files stands still
     CHECK(await([&] { return fs::is_empty(server.data_dir() / "trash"); }));
 }
 
-TEST_CASE("A create succeeds whichever of the processes that wait for one have died") {
+// [serial]: it has to end processes before others are made.
+TEST_CASE("A create succeeds whichever of the processes that wait for one have died", "[serial]") {
     const ServerProcess server;
     ApiClient api(server);
     const auto waiting = [&] { return children_of(server, "atoll-zygote"); };

@@ -234,7 +234,9 @@ TEST_CASE("A watch ends with a word when its sandbox is removed, and waits when 
     CHECK(watch.last["code"] == "sandbox_gone");
 }
 
-TEST_CASE("A slow client of a watch takes no memory, is told to look again, and holds up nobody", "[watch]") {
+// [serial]: the server's memory.
+TEST_CASE("A slow client of a watch takes no memory, is told to look again, and holds up nobody",
+          "[watch][serial]") {
 #ifdef __SANITIZE_ADDRESS__  // ASan keeps freed blocks
     constexpr long k_growth_kb = 128L * 1024;
 #else

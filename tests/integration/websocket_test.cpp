@@ -287,7 +287,8 @@ TEST_CASE("A server that was told not to compress WebSockets declines") {
     CHECK(socket.await_close().close_code() == 1002);
 }
 
-TEST_CASE("Messages that are not complete take no more memory than there is for them all") {
+// [serial]: the server's memory.
+TEST_CASE("Messages that are not complete take no more memory than there is for them all", "[serial]") {
     constexpr std::size_t k_sockets = 1024;
     constexpr std::size_t k_budget_mb = 16;
     constexpr std::size_t k_message_bytes = 1024UL * 1024;

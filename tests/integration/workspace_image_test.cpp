@@ -91,7 +91,8 @@ const char* const k_told = "kept\n640 2 regular file 1000\nfile\nfifo\n9437188\n
 
 }  // namespace
 
-TEST_CASE("Workspaces move onto an image with project quotas, and are what they were", "[image]") {
+// [serial]: it uses the host's loop devices and mounts.
+TEST_CASE("Workspaces move onto an image with project quotas, and are what they were", "[image][serial]") {
     require_a_host_that_can();
     const Place place;
     std::string id, box;
@@ -192,7 +193,8 @@ TEST_CASE("The image's script refuses wrong usage", "[image]") {
     }
 }
 
-TEST_CASE("Where no image can be made its script says why, and changes nothing", "[image]") {
+// [serial]: it uses the host's loop devices and mounts.
+TEST_CASE("Where no image can be made its script says why, and changes nothing", "[image][serial]") {
     require_a_host_that_can();
     const TempDir nowhere;
     const RunResult missing = run_script("64M --data-dir " + (nowhere.path() / "none").string());

@@ -94,7 +94,9 @@ TEST_CASE("A sandbox's uid reads nothing of the data directory but its own works
     CHECK(fs::exists(sandbox.reachable_bridge_socket()));
 }
 
-TEST_CASE("No command line of the host shows a sandbox's environment or its data directory's place") {
+// [serial]: all processes of the host are looked at.
+TEST_CASE("No command line of the host shows a sandbox's environment or its data directory's place",
+          "[serial]") {
     Lab& lab = each_lab();
     INFO(lab.name);
     const std::string secret = "env-value-" + std::to_string(::getpid()) + "-" + lab.name;

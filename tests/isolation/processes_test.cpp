@@ -76,7 +76,9 @@ TEST_CASE("Processes inside can signal, trace and look into each other") {
     CHECK(sandbox.probe({"inspect", "child"}).others_than({"OK"}) == "pidfd_getfd=EPERM ");
 }
 
-TEST_CASE("No process of a sandbox is root on the host, or is left when its conversation is deleted") {
+// [serial]: a bound on time.
+TEST_CASE("No process of a sandbox is root on the host, or is left when its conversation is deleted",
+          "[serial]") {
     Lab& lab = each_lab();
     INFO(lab.name);
     std::vector<atl::base::UniqueFd> inside;

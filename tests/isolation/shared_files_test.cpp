@@ -44,7 +44,9 @@ std::set<std::string> names_up_to(const Sandbox& sandbox, const std::string& fil
 
 }  // namespace
 
-TEST_CASE("A lock on a file of the host that a sandbox sees blocks nobody else where the server is root") {
+// [serial]: a rootless sandbox's locks are the host's.
+TEST_CASE("A lock on a file of the host that a sandbox sees blocks nobody else where the server is root",
+          "[serial]") {
     Lab& lab = each_lab();
     INFO(lab.name);
     Sandbox holder(lab);
@@ -71,7 +73,8 @@ TEST_CASE("A lock on a file of the host that a sandbox sees blocks nobody else w
           (lab.name != "root"));
 }
 
-TEST_CASE("A sandbox does not see which programs others start where the server is root") {
+// [serial]: a rootless sandbox sees what all programs of the host open.
+TEST_CASE("A sandbox does not see which programs others start where the server is root", "[serial]") {
     Lab& lab = each_lab();
     INFO(lab.name);
     Sandbox watcher(lab);

@@ -82,7 +82,8 @@ TEST_CASE("Nobody types into a terminal with TIOCSTI, whatever its upper half sa
     CHECK(host.others_than({"OK"}) == "");
 }
 
-TEST_CASE("The host's budget for compiled filters cannot be used from inside") {
+// [serial]: it takes from a budget of the whole host.
+TEST_CASE("The host's budget for compiled filters cannot be used from inside", "[serial]") {
     Lab& lab = each_lab();
     INFO(lab.name);
     Sandbox sandbox(lab);

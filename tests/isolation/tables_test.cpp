@@ -14,7 +14,8 @@ constexpr int k_ptys_of_one = 256;
 
 }  // namespace
 
-TEST_CASE("A sandbox has a bound of its own on pseudoterminals where the server is root") {
+// [serial]: the host's pseudoterminals count together.
+TEST_CASE("A sandbox has a bound of its own on pseudoterminals where the server is root", "[serial]") {
     Lab& lab = each_lab();
     INFO(lab.name);
     Sandbox greedy(lab);

@@ -1,5 +1,6 @@
 // Runs what the gate takes of a program's tests: without those tagged [full], and one of ATOLL_SAMPLED_OF of
-// the rest, chosen by ATOLL_TEST_SEED. ATOLL_TEST_FULL=1 runs all, as does naming tests or tags.
+// the rest, chosen by ATOLL_TEST_SEED. ATOLL_TEST_FULL=1 runs all, as does naming tests or tags. For those
+// who start the program by hand: scripts/lib/run_tests.py names the tests that it has chosen.
 #include <catch2/catch_session.hpp>
 #include <chrono>
 #include <cstdint>

@@ -511,7 +511,8 @@ TEST_CASE("a connection serves calls one after the other, but nothing behind one
     CHECK(::recv(put.fd(), &byte, 1, 0) == 0);
 }
 
-TEST_CASE("a large file goes in and out at constant memory, whoever is slow") {
+// [serial]: the guest's memory.
+TEST_CASE("a large file goes in and out at constant memory, whoever is slow", "[serial]") {
 #ifdef __SANITIZE_ADDRESS__
     constexpr long k_slack_kb = 300L * 1024;  // it keeps 256 MB of what was freed
 #else

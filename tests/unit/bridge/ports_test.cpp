@@ -148,7 +148,9 @@ TEST_CASE("The search for ports spends a thousandth of the time, and a little at
     CHECK(budget.wait(start + passed + std::chrono::hours(100)).count() > 0);
 }
 
-TEST_CASE("Ports that change all the time cost a thousandth of a processor, dear as each look may be") {
+// [serial]: processor time beside passed time.
+TEST_CASE("Ports that change all the time cost a thousandth of a processor, dear as each look may be",
+          "[serial]") {
     guest::Loop loop;
     guest::Children children;
     nanoseconds spent{0};
@@ -204,7 +206,8 @@ TEST_CASE("Nobody looks for ports while the guest is alone") {
     CHECK(WEXITSTATUS(status) == 1);
 }
 
-TEST_CASE("A guest that is asked to tells each port as it is opened and closed") {
+// [serial]: another process could take the port that was given up.
+TEST_CASE("A guest that is asked to tells each port as it is opened and closed", "[serial]") {
     const GuestProcess guest;
     Client control = guest.send(k_start);
     CHECK(control.line() == "{\"ok\":true}");

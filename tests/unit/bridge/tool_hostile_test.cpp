@@ -153,7 +153,8 @@ TEST_CASE("What is no regular file is told, and never opened") {
     close(socket);
 }
 
-TEST_CASE("A file under a lease is told as changed, at once") {
+// [serial]: a bound on time.
+TEST_CASE("A file under a lease is told as changed, at once", "[serial]") {
     const ToolGuest guest;
     guest.workspace.write("leased", "one\n");
     const int holder = open(guest.workspace.path("leased").c_str(), O_RDWR | O_CLOEXEC);

@@ -71,7 +71,8 @@ TEST_CASE("Globs match whole paths, name by name") {
     CHECK(GlobPattern("[A-B]", GlobPattern::Case::ignored, GlobPattern::Brackets::set).matches("b"));
 }
 
-TEST_CASE("Globs that make others explode are matched in time") {
+// [serial]: a bound on time.
+TEST_CASE("Globs that make others explode are matched in time", "[serial]") {
     std::string stars, sets, choices;
     for (int i = 0; i < 500; ++i)
         stars += "*a", sets += "[ab]*", choices += "{a,aa}";
@@ -102,7 +103,8 @@ TEST_CASE("A diff shows what changed with three lines around it") {
           "@@ -27,7 +27,7 @@\n 27\n 28\n 29\n-30\n+30x\n 31\n 32\n 33\n");
 }
 
-TEST_CASE("A diff of large texts is bounded in size and time, and says so") {
+// [serial]: a bound on time.
+TEST_CASE("A diff of large texts is bounded in size and time, and says so", "[serial]") {
     std::string before, after;
     for (int i = 0; i < 300'000; ++i) {
         before += "line " + std::to_string(i) + "\n";
@@ -115,7 +117,8 @@ TEST_CASE("A diff of large texts is bounded in size and time, and says so") {
     CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(2));
 }
 
-TEST_CASE("A diff of long lines that are alike is made in time") {
+// [serial]: a bound on time.
+TEST_CASE("A diff of long lines that are alike is made in time", "[serial]") {
     // Each pair of lines is equal but for the end: compared byte by byte, this takes minutes.
     const std::string alike(1000, 'x');
     std::string before, after;

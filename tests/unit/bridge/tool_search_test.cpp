@@ -102,7 +102,8 @@ TEST_CASE("A search that fails is not a search without matches") {
           "OUTSIDE_WORKSPACE");
 }
 
-TEST_CASE("A regular expression that makes others explode is matched in linear time") {
+// [serial]: a bound on time.
+TEST_CASE("A regular expression that makes others explode is matched in linear time", "[serial]") {
     const ToolGuest guest;
     guest.workspace.write("a.txt", std::string(200'000, 'a') + "\n");
     const auto begun = std::chrono::steady_clock::now();

@@ -153,7 +153,8 @@ TEST_CASE("limits: no more processes than allowed", "[cgroup]") {
     CHECK(child.read_all().find("all") != std::string::npos);
 }
 
-TEST_CASE("limits: a processor is shared as it was said", "[cgroup]") {
+// [serial]: processor time beside passed time.
+TEST_CASE("limits: a processor is shared as it was said", "[cgroup][serial]") {
     Host host;
     host.require(cgroup::Controller::cpu);
     sandbox::Limits half;

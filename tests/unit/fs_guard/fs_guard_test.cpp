@@ -330,7 +330,8 @@ TEST_CASE("checkpointer: the log begins anew under a load that never rests, and 
     CHECK(found == committed);
 }
 
-TEST_CASE("checkpointer: a helper that does not answer holds nobody up for long") {
+// [serial]: a bound on time.
+TEST_CASE("checkpointer: a helper that does not answer holds nobody up for long", "[serial]") {
     Bench bench;
     const fs::path program = bench.data / "hanging-helper";
     std::ofstream(program) << "#!/bin/sh\n"

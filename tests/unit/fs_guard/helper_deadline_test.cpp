@@ -178,7 +178,8 @@ TEST_CASE("helper: a walk and a removal that take long tell of their progress") 
     CHECK(told);
 }
 
-TEST_CASE("helper: nobody waits for the end of one that cannot be killed") {
+// [serial]: a bound on time.
+TEST_CASE("helper: nobody waits for the end of one that cannot be killed", "[serial]") {
     if (!test::StuckProcesses::can_be_made())
         SKIP("no freezer of cgroup v1 on this host that this user may write to");
     Bench bench({k_short, k_short});
@@ -210,7 +211,8 @@ TEST_CASE("helper: nobody waits for the end of one that cannot be killed") {
     CHECK_FALSE(is_there(first));
 }
 
-TEST_CASE("helper: a client goes without waiting for a helper that cannot be killed") {
+// [serial]: a bound on time.
+TEST_CASE("helper: a client goes without waiting for a helper that cannot be killed", "[serial]") {
     if (!test::StuckProcesses::can_be_made())
         SKIP("no freezer of cgroup v1 on this host that this user may write to");
     Bench bench({k_long, k_long});

@@ -41,7 +41,9 @@ TEST_CASE("proxy: fields that a Connection field names go no further, in either 
           "HTTP/1.1 200 OK\r\nX-Three: 3\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
 }
 
-TEST_CASE("proxy: a Connection field of a hundred thousand names costs about as much as its bytes") {
+// [serial]: a bound on time.
+TEST_CASE("proxy: a Connection field of a hundred thousand names costs about as much as its bytes",
+          "[serial]") {
     http::Request request;
     std::string names;
     for (int i = 0; i < 100'000; ++i)

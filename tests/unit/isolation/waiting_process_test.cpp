@@ -15,7 +15,8 @@ namespace waiting_process_test {
 
 using namespace atl;
 
-TEST_CASE("waiting process: nobody waits for the end of one that cannot be killed") {
+// [serial]: a bound on time.
+TEST_CASE("waiting process: nobody waits for the end of one that cannot be killed", "[serial]") {
     if (!test::StuckProcesses::can_be_made())
         SKIP("no freezer of cgroup v1 on this host that this user may write to");
     // The longest time of a call that does not wait, on a busy machine.
