@@ -134,6 +134,8 @@ class Run:
         self.results = {}
         self.unreached = []
         self.trouble = None
+        if not cases:
+            raise ValueError("without names the program would run all of its cases")
         base = folder / f"{test.name}-{number}"
         listing, report, log = (base.with_name(base.name + end) for end in (".cases", ".xml", ".log"))
         report.unlink(missing_ok=True)
