@@ -52,8 +52,7 @@ struct Visited {
 
 }  // namespace
 
-// [serial]: visits within an idle time of seconds.
-TEST_CASE("A conversation whose preview is visited is not idle; without visits it is paused", "[serial]") {
+TEST_CASE("A conversation whose preview is visited is not idle; without visits it is paused") {
     if (!is_root())
         SKIP("needs root");
     Visited it(Json{{"idleSeconds", k_idle_seconds}});

@@ -156,9 +156,7 @@ TEST_CASE("A deleted sandbox that does not die is answered for, and keeps its pl
     CHECK(metric(api, "atoll_sandboxes_undying") == "0");
 }
 
-// [serial]: all processes of the host are looked at.
-TEST_CASE("A sandbox that does not die starts again only when it has, also after the server's end",
-          "[serial]") {
+TEST_CASE("A sandbox that does not die starts again only when it has, also after the server's end") {
     require_stuck_processes();
     TempDir data;
     ServerOptions options;
