@@ -60,7 +60,7 @@ std::vector<std::string> flag_names(const CLI::App& cli) {
 std::vector<CLI::ConfigItem> CheckedConfigFile::from_config(std::istream& input) const {
     const std::string text{std::istreambuf_iterator<char>(input), {}};
     std::istringstream copy(text);
-    auto items = CLI::ConfigTOML::from_config(copy);
+    auto read = CLI::ConfigTOML::from_config(copy);
     const auto files = cli_.get_config_ptr()->results();
     const std::string file = files.empty() ? "the configuration file" : files.back();
     const std::vector<std::string> keys = keys_of(cli_);
@@ -73,7 +73,7 @@ std::vector<CLI::ConfigItem> CheckedConfigFile::from_config(std::istream& input)
         complaints += (complaints.empty() ? "" : "\n") + file + ":" +
                       (line > 0 ? std::to_string(line) + ": " : " ") + what;
     };
-    for (const CLI::ConfigItem& item : items) {
+    for (const CLI::ConfigItem& item : read) {
         if (!item.parents.empty()) {
             const std::string section = item.parents.front();
             complain("[" + section + "]",
@@ -85,7 +85,7 @@ std::vector<CLI::ConfigItem> CheckedConfigFile::from_config(std::istream& input)
     }
     if (!complaints.empty())
         throw CLI::ConfigError(complaints, CLI::ExitCodes::ConfigError);
-    return items;
+    return read;
 }
 
 std::string hints_for_extras(const CLI::App& cli) {

@@ -48,6 +48,7 @@ inline constexpr std::string_view none = "none";
 /// `code` of a refusal, where it makes a difference to the host.
 namespace refusal {
 inline constexpr std::string_view invalid = "invalid";  // what was asked for is not of the form, or not there
+inline constexpr std::string_view cwd = "cwd";          // the working directory is none
 inline constexpr std::string_view busy = "busy";        // no room for more now
 inline constexpr std::string_view no_process = "no_process";    // the limit of processes allows no other one
 inline constexpr std::string_view no_listener = "no_listener";  // dial: the port does not answer

@@ -74,6 +74,8 @@ std::optional<ReplyLine> parse_reply_line(std::string_view line) {
 base::Errc errc_of(std::string_view code) {
     if (code == refusal::invalid)
         return base::Errc::invalid_field;
+    if (code == refusal::cwd)
+        return base::Errc::invalid_cwd;
     if (code == refusal::busy)
         return base::Errc::capacity;
     if (code == refusal::no_process)

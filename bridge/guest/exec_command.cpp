@@ -13,8 +13,8 @@ void ExecCommand::begin(Connection& connection, Command& command) {
     if (bridge::scan_object(command.line, k_max_program_depth, visitor) != bridge::Scan::complete)
         return refuse(connection, visitor.refusal.empty() ? "exec nested too deep" : visitor.refusal,
                       invalid);
-    if (const char* why = check_program(visitor.request, services_.workspace))
-        return refuse(connection, why, invalid);
+    if (const auto wrong = check_program(visitor.request, services_.workspace); !wrong.error.empty())
+        return refuse(connection, wrong.error, wrong.code);
     if (runs_.size() == base::k_max_exec_runs)
         return refuse(connection, "too many programs run in this sandbox already", busy);
     runs_.emplace_back(services_, connection);

@@ -218,8 +218,8 @@ void ProcessCommand::begin(Connection& connection, Command& command) {
     StartVisitor visitor;
     if (bridge::scan_object(command.line, k_max_program_depth, visitor) != bridge::Scan::complete)
         return refuse(connection, visitor.refusal.empty() ? "nested too deep" : visitor.refusal, invalid);
-    if (const char* why = check_program(visitor.request, services_.workspace))
-        return refuse(connection, why, invalid);
+    if (const auto wrong = check_program(visitor.request, services_.workspace); !wrong.error.empty())
+        return refuse(connection, wrong.error, wrong.code);
     table_.start(connection, {std::move(visitor.id), std::move(visitor.described), std::move(visitor.request),
                               visitor.terminal});
 }

@@ -91,15 +91,15 @@ bool ProgramVisitor::on_object(const std::string& key, std::string_view span) {
     return true;
 }
 
-const char* check_program(ProgramRequest& request, const std::string& workspace) {
+ProgramRefusal check_program(ProgramRequest& request, const std::string& workspace) {
     if (!request.script && (request.argv.empty() || request.argv[0].empty()))
-        return "exec without a command";
+        return {"exec without a command", bridge::refusal::invalid};
     if (!request.directory.starts_with('/'))
         request.directory = workspace + "/" + request.directory;
     struct stat found {};
     if (stat(request.directory.c_str(), &found) != 0 || !S_ISDIR(found.st_mode))
-        return "`cwd` is not a directory";
-    return nullptr;
+        return {"`cwd` is not a directory", bridge::refusal::cwd};
+    return {};
 }
 
 pid_t spawn_program(SpawnRequest& spawned, const ProgramRequest& request) {

@@ -57,8 +57,8 @@ struct ProgramVisitor : bridge::ObjectVisitor {
     bool on_object(const std::string& key, std::string_view span);
 };
 
-/// Why `request` cannot be run, or null. Makes its directory absolute.
-const char* check_program(ProgramRequest& request, const std::string& workspace);
+/// Why `request` cannot be run; an empty error if it can. Makes its directory absolute.
+ProgramRefusal check_program(ProgramRequest& request, const std::string& workspace);
 
 /// As spawn(); `spawned` has the descriptors, and gets the rest from `request`.
 pid_t spawn_program(SpawnRequest& spawned, const ProgramRequest& request);

@@ -21,6 +21,8 @@ std::string_view code_name(Errc code) noexcept {
             return "unknown_agent";
         case Errc::invalid_env:
             return "invalid_env";
+        case Errc::invalid_cwd:
+            return "invalid_cwd";
         case Errc::network_not_allowed:
             return "network_not_allowed";
         case Errc::limit_not_allowed:

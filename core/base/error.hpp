@@ -23,6 +23,7 @@ enum class Errc : std::uint8_t {
     unknown_field,           // a field that the route does not know
     unknown_agent,           // no agent of that name is configured
     invalid_env,             // a variable that would override an injected one, LD_*, or is malformed
+    invalid_cwd,             // the working directory of a program is missing, or no directory
     network_not_allowed,     // `host` network asked for, not allowed by configuration or to this key
     limit_not_allowed,       // a limit above the ceiling of the server or of the key
     not_found,               // no such route, conversation, sandbox

@@ -167,9 +167,12 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     /// its end.
     void subscribe(const std::string& id, std::uint64_t after, Reply<std::unique_ptr<Subscription>> reply);
 
-    /// Sandboxes: those without a conversation are made and removed here, all are listed.
+    /// Sandboxes: those without a conversation are made, changed and removed here, all are listed.
     void create_sandbox(SandboxRequest request, Reply<SandboxView> reply) {
         standalone_.create(std::move(request), std::move(reply));
+    }
+    void patch_sandbox(const std::string& id, const SandboxPatch& patch, Reply<SandboxView> reply) {
+        standalone_.patch(id, patch, std::move(reply));
     }
     void get_sandbox(const std::string& id, Reply<SandboxView> reply) {
         standalone_.get(id, std::move(reply));

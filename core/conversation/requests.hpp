@@ -51,6 +51,13 @@ struct SandboxRequest {
     std::optional<std::uint32_t> ttl_seconds;
 };
 
+/// What changes of a sandbox without a conversation; what is not named stays.
+struct SandboxPatch {
+    std::optional<sandbox::Limits> limits;
+    sandbox::PreviewChanges preview;
+    std::optional<std::uint32_t> ttl_seconds;  // from its creation
+};
+
 struct SandboxQuery {
     std::optional<std::string> user_id;  // those of this user's conversations, and the user's own
     std::size_t limit = base::k_default_page_items;

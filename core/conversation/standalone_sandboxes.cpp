@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "core/base/ids.hpp"
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/preview_ports.hpp"
 #include "core/conversation/store.hpp"
@@ -224,17 +226,53 @@ void StandaloneSandboxes::log(const std::string& id, std::uint64_t after,
     });
 }
 
+void StandaloneSandboxes::refuse_foreign(const std::string& id,
+                                         std::function<void(base::Error)> reply) const {
+    get(id, [reply = std::move(reply), &timers = context_.timers](const base::Result<SandboxView>& found) {
+        Error error = !found ? found.error()
+                             : Error(Errc::sandbox_in_use, "this sandbox belongs to conversation " +
+                                                               found->record.conversation_id +
+                                                               "; change or delete the conversation instead");
+        timers.defer([reply, error = std::move(error)] { reply(error); });
+    });
+}
+
+void StandaloneSandboxes::patch(const std::string& id, const SandboxPatch& patch, Reply<SandboxView> reply) {
+    const sandbox::Record* const own = find(id);
+    if (own == nullptr)
+        return refuse_foreign(id, [reply](const Error& why) { reply(why); });
+    const auto refuse = [&](Error error) {
+        context_.timers.defer([reply, error = std::move(error)] { reply(error); });
+    };
+    if (auto usable = context_.journal.usable(); !usable)
+        return refuse(usable.error());
+    if (patch.limits) {
+        if (auto fits = context_.sandboxes.room_to_grow(id, *patch.limits); !fits)
+            return refuse(fits.error());
+        if (auto applied = context_.sandboxes.set_limits(id, *patch.limits); !applied)
+            base::LogLine(base::evt::limits_deferred)
+                .field("sbx", id)
+                .field("err", applied.error().detail())
+                .info();
+    }
+    sandbox::Record record = *own;
+    record.preview = patch.preview.applied_to(std::move(record.preview));
+    context_.sandboxes.set_preview(id, record.preview);
+    if (patch.ttl_seconds) {
+        record.ttl_seconds = *patch.ttl_seconds;
+        context_.sandboxes.set_time_to_live(id, record.ttl_seconds);
+        context_.timers.cancel(std::exchange(own_[id], 0));
+        if (record.ttl_seconds > 0)
+            arm_time_to_live(record);
+    }
+    context_.journal.add(PutSandbox{std::move(record)});
+    context_.journal.after_commit([this, id, reply] { get(id, reply); });
+}
+
 void StandaloneSandboxes::remove(const std::string& id, Reply<void> reply) {
     const sandbox::Record* const own = find(id);
-    if (own == nullptr) {
-        return get(id, [reply, &timers = context_.timers](const base::Result<SandboxView>& found) {
-            Error error = !found ? found.error()
-                                 : Error(Errc::sandbox_in_use, "this sandbox belongs to conversation " +
-                                                                   found->record.conversation_id +
-                                                                   "; delete the conversation instead");
-            timers.defer([reply, error = std::move(error)] { reply(error); });
-        });
-    }
+    if (own == nullptr)
+        return refuse_foreign(id, [reply](const Error& why) { reply(why); });
     context_.timers.cancel(own_.extract(id).mapped());
     end_leases(id, Error(Errc::sandbox_gone, "the sandbox was deleted"));
     uncount(own->user_id);

@@ -29,6 +29,9 @@ class StandaloneSandboxes {
     void get(const std::string& id, Reply<SandboxView> reply) const;
     void preview(const std::string& id, Reply<PreviewView> reply) const;
     void list(const SandboxQuery& query, Reply<Page<SandboxView>> reply) const;
+    /// Limits as Manager::set_limits() of sandboxes. Errors: not_found; sandbox_in_use for one of a
+    /// conversation; capacity; storage_failed.
+    void patch(const std::string& id, const SandboxPatch& patch, Reply<SandboxView> reply);
     void remove(const std::string& id, Reply<void> reply);
     void usage(const std::string& id, Reply<SandboxUsage> reply) const;
     void log(const std::string& id, std::uint64_t after, std::optional<sandbox::LogStream> only,
@@ -47,6 +50,8 @@ class StandaloneSandboxes {
     void adopt(const sandbox::Record& record);
 
   private:
+    /// Tells that a sandbox is none of those without a conversation: it is not there, or in use.
+    void refuse_foreign(const std::string& id, std::function<void(base::Error)> reply) const;
     /// Null if it is none of those without a conversation.
     const sandbox::Record* find(const std::string& id) const;
     void enlist(const sandbox::Record& record);

@@ -506,6 +506,11 @@ const Record* Manager::find(const std::string& id) const {
     return sandbox == nullptr || sandbox->removing ? nullptr : &sandbox->record;
 }
 
+void Manager::set_time_to_live(const std::string& id, std::uint32_t seconds) {
+    if (Sandbox* const sandbox = lookup(id))
+        sandbox->record.ttl_seconds = seconds;
+}
+
 void Manager::set_preview(const std::string& id, const PreviewSettings& preview) {
     Sandbox* const sandbox = lookup(id);
     if (sandbox == nullptr || sandbox->record.preview == preview)

@@ -202,6 +202,8 @@ class Manager {
     /// limit can be raised but not lowered.
     /// Precondition: the sandbox is known. Errors: sandbox_failed; the next generation has them all the same.
     base::Result<void> set_limits(const std::string& id, const Limits& limits);
+    /// Kept in the record, from which a restart takes it; the caller ends it then. 0: no end.
+    void set_time_to_live(const std::string& id, std::uint32_t seconds);
     /// From now on, and tells the observer of a change; does nothing for a sandbox that is not known.
     void set_preview(const std::string& id, const PreviewSettings& preview);
     /// Of the living generation; empty without one, or if this host does not account.

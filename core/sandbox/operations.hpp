@@ -32,7 +32,7 @@ struct RunSpec {
     std::vector<std::string> argv;         // argv[0] is looked up in PATH unless it holds a slash
     std::string directory;                 // as seen inside; relative to the workspace, which empty means
     Environment env;                       // beside and in place of the sandbox's
-    std::chrono::milliseconds timeout{0};  // then SIGTERM and SIGKILL for its process group; 0: none
+    std::chrono::milliseconds timeout{0};  // then SIGTERM and SIGKILL for all that it started; 0: none
     Stdin stdin_kind = Stdin::none;        // none: /dev/null
 };
 
@@ -80,7 +80,7 @@ class RunObserver {
     virtual bool is_full() const { return false; }
 };
 
-/// A program that runs. Destroying it ends its process group, SIGTERM first, SIGKILL a second later.
+/// A program that runs. Destroying it ends it and all that it started, SIGTERM first, SIGKILL a second later.
 class Run {
   public:
     virtual ~Run() = default;

@@ -23,7 +23,7 @@ Property signal() {
     return {"signal", "The signal that ended it, \"SIGKILL\"; null: none did.", nullable_text()};
 }
 Property timed_out() {
-    return {"timedOut", "Whether its time was over: its process group was ended.", flag()};
+    return {"timedOut", "Whether its time was over: it was ended with all that it started.", flag()};
 }
 Property duration() {
     return {"durationMs", "How long it took, in milliseconds.", counter()};
@@ -53,7 +53,7 @@ void add_exec_request(Schema& out) {
               text()},
              {"stdinBase64", "The same, for bytes that are not text.", text()},
              {"timeoutMs",
-              "Milliseconds until its process group gets SIGTERM, and SIGKILL a second after that.",
+              "Milliseconds until it and all that it started get SIGTERM, and SIGKILL a second after that.",
               integer_or(k_exec_timeout_range,
                          static_cast<std::uint64_t>(base::k_default_exec_timeout.count()))},
              {"maxOutputBytes",

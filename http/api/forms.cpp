@@ -211,6 +211,17 @@ base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json
     return request;
 }
 
+base::Result<SandboxPatchForm> read_sandbox_patch_form(const Json& body, const LimitChanges& ceilings) {
+    ObjectReader reader(body);
+    SandboxPatchForm form;
+    form.limits = read_limits(reader, ceilings);
+    form.preview = read_preview(reader);
+    form.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);
+    if (auto result = reader.finish(); result.has_error())
+        return result.error();
+    return form;
+}
+
 base::Result<TokenForm> read_token_form(const Json& body, TokenOf of) {
     ObjectReader reader(body);
     TokenForm form;

@@ -41,6 +41,12 @@ struct PatchForm {
     std::optional<std::uint32_t> ttl_seconds;
 };
 
+struct SandboxPatchForm {
+    std::optional<LimitChanges> limits;
+    sandbox::PreviewChanges preview;
+    std::optional<std::uint32_t> ttl_seconds;
+};
+
 /// The member `env`: an object of strings. What it may name, sandbox::check_env() says.
 sandbox::Environment read_env(ObjectReader& reader);
 /// The Idempotency-Key of a request; empty if it has none. Errors: invalid_request.
@@ -54,6 +60,7 @@ base::Result<PatchForm> read_patch_form(const Json& body, const LimitChanges& ce
 base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json& body,
                                                                       const LimitChanges& ceilings = {},
                                                                       const sandbox::Limits& defaults = {});
+base::Result<SandboxPatchForm> read_sandbox_patch_form(const Json& body, const LimitChanges& ceilings = {});
 /// What a token is for: a conversation's may be of any scope, and reads unless it says otherwise; a sandbox's
 /// is for its files, its terminal or its preview, and must say which.
 enum class TokenOf : std::uint8_t { conversation, sandbox };

@@ -496,8 +496,8 @@ Route start_route(Api& api) {
     made.body = BodyKind::json;
     made.request_schema = "StartProcess";
     made.responses = {{201, "The process, running.", "Process"}};
-    made.errors = errors_with(
-        {Errc::invalid_field, Errc::invalid_env, Errc::too_many_processes, Errc::too_many_kept_processes});
+    made.errors = errors_with({Errc::invalid_field, Errc::invalid_env, Errc::invalid_cwd,
+                               Errc::too_many_processes, Errc::too_many_kept_processes});
     return made;
 }
 

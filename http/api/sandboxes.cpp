@@ -83,6 +83,36 @@ Task<Result<Response>> async_get_sandbox(Api& api, RequestContext& context) {
     co_return json_response(sandbox_json(*view, api.system.public_url));
 }
 
+Task<Result<Response>> async_patch_sandbox(Api& api, RequestContext& context) {
+    const auto id = id_param(context);
+    if (id.has_error())
+        co_return id.error();
+    const auto body = context.json_body();
+    if (body.has_error())
+        co_return body.error();
+    const auto form = read_sandbox_patch_form(*body, ceilings_for(context.principal, api.system.ceilings));
+    if (form.has_error())
+        co_return form.error();
+    auto look = [&](Manager::Reply<SandboxView> reply) {
+        api.conversations.get_sandbox(*id, std::move(reply));
+    };
+    const auto before = co_await context.async_reply<SandboxView>(look);
+    if (before.has_error())
+        co_return before.error();
+    conversation::SandboxPatch patch;
+    if (form->limits)
+        patch.limits = form->limits->applied_to(before->record.limits);
+    patch.preview = form->preview;
+    patch.ttl_seconds = form->ttl_seconds;
+    auto start = [&](Manager::Reply<SandboxView> reply) {
+        api.conversations.patch_sandbox(*id, patch, std::move(reply));
+    };
+    const auto changed = co_await context.async_reply<SandboxView>(start);
+    if (changed.has_error())
+        co_return changed.error();
+    co_return json_response(sandbox_json(*changed, api.system.public_url));
+}
+
 Task<Result<Response>> async_remove_sandbox(Api& api, RequestContext& context) {
     const auto id = id_param(context);
     if (id.has_error())
@@ -145,6 +175,16 @@ std::vector<Route> sandbox_routes(Api& api) {
     get.responses = {{200, "The sandbox.", "Sandbox"}};
     get.errors = {Errc::not_found};
     routes.push_back(std::move(get));
+
+    Route patch{Method::patch, "/v1/sandboxes/{id}", "patchSandbox",
+                "Changes the limits, preview or time to live of a sandbox without a conversation.",
+                bind_handler(api, async_patch_sandbox)};
+    patch.body = BodyKind::json;
+    patch.request_schema = "PatchSandbox";
+    patch.responses = {{200, "The sandbox as changed.", "Sandbox"}};
+    patch.errors = {Errc::not_found, Errc::sandbox_in_use, Errc::limit_not_allowed,
+                    Errc::capacity,  Errc::storage_failed, Errc::shutting_down};
+    routes.push_back(std::move(patch));
 
     Route remove{Method::delete_, "/v1/sandboxes/{id}", "deleteSandbox",
                  "Removes a sandbox and its workspace.", bind_handler(api, async_remove_sandbox)};

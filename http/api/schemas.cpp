@@ -94,6 +94,9 @@ void add_changes(Schema& out) {
                 idle_seconds(),
                 ttl_seconds()}),
         "The members to change; what is not named stays.");
+    out["PatchSandbox"] =
+        described(object(Members::optional, {limit_changes(), preview_schema(), ttl_seconds()}),
+                  "The members to change; what is not named stays.");
     Schema mode = one_of({"cold", "warm"});
     mode["default"] = "cold";
     out["PauseConversation"] = described(

@@ -25,6 +25,8 @@ std::string_view meaning_of(Errc code) noexcept {
         case Errc::invalid_env:
             return "A variable of `env` has no valid name, would override one that the server sets, or "
                    "begins with `LD_`.";
+        case Errc::invalid_cwd:
+            return "The working directory of a program is missing, or no directory.";
         case Errc::network_not_allowed:
             return "The request asks for network `host`, which the configuration or the key does not allow.";
         case Errc::limit_not_allowed:

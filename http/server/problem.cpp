@@ -84,6 +84,8 @@ std::string_view default_pointer(Errc code) noexcept {
             return "/agent";
         case Errc::invalid_env:
             return "/env";
+        case Errc::invalid_cwd:
+            return "/cwd";
         case Errc::network_not_allowed:
             return "/network";
         default:
@@ -121,6 +123,7 @@ unsigned status_of(Errc code) noexcept {
         case Errc::unknown_field:
         case Errc::unknown_agent:
         case Errc::invalid_env:
+        case Errc::invalid_cwd:
         case Errc::idempotency_key_reused:
         case Errc::invalid_path:
         case Errc::invalid_archive:

@@ -155,6 +155,8 @@ class Walk {
             id_of(call("createSandbox", {},
                        {{"userId", "alice"}, {"limits", {{"memoryMb", 512}}}, {"ttlSeconds", 3600}}));
         call("getSandbox", {{"id", sandbox}});
+        call("patchSandbox", {{"id", sandbox}},
+             {{"preview", {{"access", "private"}, {"ports", {3000}}}}, {"ttlSeconds", 7200}});
         call("listSandboxes", {{"userId", "alice"}, {"limit", 10}});
         programs(sandbox);
         processes(sandbox);
@@ -174,6 +176,8 @@ class Walk {
         bomb.open_stream("POST", path, R"({"command":"while :; do sleep 60 & done"})",
                          {{"Accept", "text/event-stream"}});
         (void)bomb.next_event();  // bash cannot fork
+        problem("invalid_cwd", api.connect().request("POST", "/v1/sandboxes/" + sandbox + "/exec",
+                                                     R"({"command":"make","cwd":"no-such-folder"})"));
         problem("too_many_processes", api.connect().request("POST", path, R"({"argv":["true"]})"));
     }
 
@@ -405,6 +409,23 @@ class WrongRequests {
     void rights() {
         HttpClient nobody(server_.address());
         recorder_.problem("unauthorized", nobody.request("GET", "/v1/system"));
+        const auto with = [&nobody](const char* name, const char* value) {
+            return nobody.request("GET", "/v1/system", "", {{name, value}});
+        };
+        recorder_.problem("invalid_authorization", with("Authorization", "Basic YTpi"));
+        recorder_.problem("invalid_key", with("Authorization", "Bearer mistyped"));
+        const auto path_of = [this] {
+            return "/v1/conversations/" + api_.create({{"agent", "echo"}})["id"].get<std::string>();
+        };
+        const std::string mine = path_of();
+        const std::string query =
+            "?token=" + api_.call(201, "POST", mine + "/tokens")["token"].get<std::string>();
+        recorder_.problem("invalid_token", nobody.request("GET", mine + "/events" + query + "0"));
+        recorder_.problem("token_scope", nobody.request("POST", mine + "/interrupt" + query));
+        const std::string other = path_of();
+        recorder_.problem("token_mismatch", nobody.request("GET", other + "/events" + query));
+        for (const std::string& path : {mine, other})
+            api_.call(204, "DELETE", path);
         HttpClient alice = client_with(server_, add_key(server_, {"laptop", "--user-id", "alice"}).secret);
         recorder_.problem("key_restricted", alice.request("GET", "/metrics"));
         recorder_.problem("user_not_allowed",

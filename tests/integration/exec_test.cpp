@@ -159,7 +159,7 @@ TEST_CASE("An exec has the input, the variables and the directory that it asks f
     CHECK(lab.exec({{"command", "pwd"}, {"cwd", "sub"}})["stdout"] == "/workspace/sub\n");
     CHECK(lab.exec({{"command", "pwd"}, {"cwd", "/usr/bin"}})["stdout"] == "/usr/bin\n");
     const Json missing = lab.exec({{"command", "pwd"}, {"cwd", "gone"}}, 422);
-    CHECK(missing["code"] == "invalid_field");
+    CHECK(missing["code"] == "invalid_cwd");
     CHECK(missing["detail"].get<std::string>().find("cwd") != std::string::npos);
     const Json unknown = lab.exec({{"argv", {"no-such-program"}}}, 422);
     CHECK(unknown["detail"].get<std::string>().find("no-such-program") != std::string::npos);
@@ -184,6 +184,56 @@ TEST_CASE("An exec whose time is over ends with its whole group", "[exec]") {
     CHECK(polite["exitCode"] == 9);
     CHECK(lab.shell("kill -9 $$")["signal"] == "SIGKILL");
     CHECK(lab.shell("kill -USR1 $$")["signal"] == "SIGUSR1");
+}
+
+// What hides from a signal to the process group.
+constexpr const char* k_hidden_children[] = {
+    "timeout 3000 sleep 2001",
+    "set -m; sleep 2001 & wait",
+    "setsid sleep 2001 & wait",
+    "setsid sh -c 'set -m; trap \"\" TERM INT; sleep 2001 & wait; sleep 2001' & wait",
+    "timeout 3000 sh -c 'while :; do sleep 0.01; done; sleep 2001' & wait",
+};
+
+TEST_CASE("An exec whose time is over ends with all that it started, whatever its group or session",
+          "[exec]") {
+    Lab lab;
+    for (const char* hidden : k_hidden_children) {
+        INFO(hidden);
+        // The control: it is there while the program runs.
+        HttpClient client = lab.api.connect();
+        lab.send(client, {{"command", hidden}});
+        CHECK(lab.becomes_true("pgrep -f '200[1]'"));
+        client.close();
+        CHECK(lab.becomes_true("! pgrep -f '200[1]'"));
+        lab.timed_out("echo set; " + std::string(hidden));
+        CHECK(lab.becomes_true("! pgrep -f '200[1]'"));
+    }
+}
+
+TEST_CASE("A message that is interrupted ends with all that it started, whatever its group or session") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const Json made = api.create({{"agent", "shell"}});
+    const std::string path = "/v1/conversations/" + made["id"].get<std::string>();
+    const std::string exec = "/v1/sandboxes/" + made["sandboxId"].get<std::string>() + "/exec";
+    const auto becomes_true = [&](const char* command) {
+        const auto until = Clock::now() + seconds(30);
+        while (Clock::now() < until)
+            if (api.call(200, "POST", exec, Json{{"command", command}}.dump())["exitCode"] == 0)
+                return true;
+        return false;
+    };
+    // What an earlier message left is no part of it.
+    api.message(made["id"], "sleep 2002 & exit 0");
+    for (const char* hidden : k_hidden_children) {
+        INFO(hidden);
+        api.call(202, "POST", path + "/messages", Json{{"content", hidden}}.dump());
+        CHECK(becomes_true("pgrep -f '200[1]'"));
+        api.call(200, "POST", path + "/interrupt");
+        CHECK(becomes_true("! pgrep -f '200[1]'"));
+        CHECK(becomes_true("pgrep -f '200[2]'"));
+    }
 }
 
 TEST_CASE("Output beyond the bound of an exec is dropped and never blocks the program", "[exec]") {
@@ -446,10 +496,10 @@ TEST_CASE("A request for an exec that is wrong is refused, and nothing runs", "[
         {R"({"command":"touch ran","env":{"HOME":"/x"}})", "invalid_env"},
         {R"({"command":"touch ran","timeoutMs":0})", "invalid_field"},
         {R"({"command":"touch ran","timeoutMs":1.5})", "invalid_field"},
-        {R"({"command":"touch ran","cwd":"ran"})", "invalid_field"},
-        {R"({"command":"touch ran","cwd":"/etc/passwd"})", "invalid_field"},
-        {R"({"command":"touch ran","cwd":")" + std::string(4096, 'x') + "\"}", "invalid_field"},
-        {R"({"command":"touch ran","cwd":")" + std::string(256, 'x') + "\"}", "invalid_field"},
+        {R"({"command":"touch ran","cwd":"ran"})", "invalid_cwd"},
+        {R"({"command":"touch ran","cwd":"/etc/passwd"})", "invalid_cwd"},
+        {R"({"command":"touch ran","cwd":")" + std::string(4096, 'x') + "\"}", "invalid_cwd"},
+        {R"({"command":"touch ran","cwd":")" + std::string(256, 'x') + "\"}", "invalid_cwd"},
         {R"({"argv":["/workspace"]})", "invalid_field"},
         {R"({"argv":["/etc/passwd"]})", "invalid_field"},
         {R"({"argv":["echo",")" + std::string(200'000, 'x') + "\"]}", "invalid_field"},

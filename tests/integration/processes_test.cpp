@@ -309,7 +309,7 @@ TEST_CASE("What cannot be started or asked is refused by name") {
     CHECK(code({{"command", "true"}, {"pty", {{"cols", 80}}}}) == "invalid_field");
     CHECK(code({{"command", "true"}, {"pty", {{"cols", 0}, {"rows", 1}}}}) == "invalid_field");
     CHECK(code({{"command", "true"}, {"stdin", "text"}}) == "invalid_field");
-    CHECK(code({{"command", "true"}, {"cwd", "/nonexistent"}}) == "invalid_field");
+    CHECK(code({{"command", "true"}, {"cwd", "/nonexistent"}}) == "invalid_cwd");
     CHECK(code({{"argv", {"/nonexistent"}}}) == "invalid_field");
     CHECK(code({{"command", "true"}, {"env", {{"LD_PRELOAD", "x"}}}}) != "");
     CHECK(code({{"command", std::string(40'000, 'x')}}) == "invalid_field");

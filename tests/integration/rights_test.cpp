@@ -48,6 +48,7 @@ const std::map<std::string, Rule> k_rules = {
     {"POST /v1/sandboxes", Rule::own},
     {"GET /v1/sandboxes", Rule::own},
     {"GET /v1/sandboxes/{id}", Rule::one},
+    {"PATCH /v1/sandboxes/{id}", Rule::one},
     {"DELETE /v1/sandboxes/{id}", Rule::one},
     {"GET /v1/sandboxes/{id}/metrics", Rule::one},
     {"GET /v1/sandboxes/{id}/logs", Rule::one},

@@ -57,4 +57,40 @@ TEST_CASE("Limits of sockets and open files outlive the server", "[limits]") {
     CHECK(api.create()["limits"]["maxOpenFiles"] == 64);
 }
 
+TEST_CASE("A sandbox without a conversation is changed, and the changes outlast the server") {
+    const TempDir dir;
+    ServerOptions options;
+    options.data_dir = dir.path() / "data";
+    std::string path;
+    {
+        const ServerProcess server(options);
+        ApiClient api(server);
+        path = "/v1/sandboxes/" + api.call(201, "POST", "/v1/sandboxes", "{}")["id"].get<std::string>();
+        const Json changed = api.call(200, "PATCH", path,
+                                      R"({"preview":{"access":"private","ports":[3000,8080]},)"
+                                      R"("limits":{"maxProcesses":32},"ttlSeconds":3600})");
+        CHECK(changed["preview"] == Json{{"access", "private"}, {"wake", true}, {"ports", {3000, 8080}}});
+        CHECK(changed["limits"]["maxProcesses"] == 32);
+        CHECK(changed["limits"]["memoryMb"] == 2048);
+        CHECK(api.call(200, "PATCH", path, "{}")["limits"]["maxProcesses"] == 32);
+        CHECK(api.call(422, "PATCH", path, R"({"env":{}})")["code"] == "unknown_field");
+        CHECK(api.call(422, "PATCH", path, R"({"preview":{"ports":[0]}})")["code"] == "invalid_field");
+        const Json owned = api.create({{"agent", "echo"}});
+        const std::string of_conversation = "/v1/sandboxes/" + owned["sandboxId"].get<std::string>();
+        CHECK(api.call(409, "PATCH", of_conversation, R"({"ttlSeconds":9})")["code"] == "sandbox_in_use");
+        CHECK(api.call(404, "PATCH", "/v1/sandboxes/" + std::string(20, 'a'), "{}")["code"] == "not_found");
+        const Json shortly = api.call(201, "POST", "/v1/sandboxes", "{}");
+        const std::string brief = "/v1/sandboxes/" + shortly["id"].get<std::string>();
+        api.call(200, "PATCH", brief, R"({"ttlSeconds":1})");
+        const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+        while (api.http().request("GET", brief).status != 404)
+            REQUIRE(std::chrono::steady_clock::now() < until);
+    }
+    const ServerProcess again(options);
+    ApiClient api(again);
+    const Json kept = api.call(200, "GET", path);
+    CHECK(kept["preview"]["ports"] == Json{3000, 8080});
+    CHECK(kept["limits"]["maxProcesses"] == 32);
+}
+
 }  // namespace sandbox_limits_test

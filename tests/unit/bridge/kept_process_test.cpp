@@ -189,7 +189,7 @@ TEST_CASE("what cannot be asked of a process is refused with its reason") {
     CHECK(code(start(guest, "a", "true")) == "invalid");
     CHECK(code(start(guest, "", "true")) == "invalid");
     CHECK(code(start(guest, std::string(65, 'x'), "true")) == "invalid");
-    CHECK(code(start(guest, "b", "true", ",\"cwd\":\"/nonexistent\"")) == "invalid");
+    CHECK(code(start(guest, "b", "true", ",\"cwd\":\"/nonexistent\"")) == "cwd");
     CHECK(code(start(guest, "b", "true", ",\"terminal\":{\"columns\":0,\"rows\":1}")) == "invalid");
     CHECK(code(guest.ask(R"({"cmd":"process","id":"b","argv":["/nonexistent"]})")) == "invalid");
     CHECK(code(attach(guest, "b").reply) == "unknown");
