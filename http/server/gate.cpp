@@ -148,8 +148,8 @@ base::Result<void> Gate::admit_principal(RequestContext& context, const Arrival&
     const bool opens_socket = token && match.route != nullptr && match.route->opens == Opens::websocket &&
                               check_handshake(request).has_value();
     const Errc code = principal.error().code();
-    const bool is_guess = token ? code != Errc::token_expired && code != Errc::token_scope
-                                : !credential(request).empty();  // no credentials: not a failed login
+    // No credentials: not a failed login.
+    const bool is_guess = token ? code == Errc::invalid_token : !credential(request).empty();
     if (is_guess || opens_socket) {
         if (auto limit = limits_.failed_login(context.limited, arrival.at); limit.has_error())
             return limit;

@@ -23,7 +23,8 @@ TEST_CASE("the key is taken from either header and nothing else passes") {
     CHECK(keys.authenticate(with({{"Authorization", "Bearer s3cret"}})).has_value());
     CHECK(keys.authenticate(with({{"authorization", "bearer   s3cret"}})).has_value());
     CHECK(keys.authenticate(with({{"X-API-Key", "s3cret"}})).has_value());
-    for (const char* wrong : {"", "s3cre", "s3cret ", "s3crets", "S3CRET", "x3cret"})
+    CHECK(keys.authenticate(with({{"X-API-Key", ""}})).error().code() == Errc::unauthorized);
+    for (const char* wrong : {"s3cre", "s3cret ", "s3crets", "S3CRET", "x3cret"})
         CHECK(keys.authenticate(with({{"X-API-Key", wrong}})).error().code() == Errc::invalid_key);
     CHECK_FALSE(keys.authenticate(with({})).has_value());
     CHECK_FALSE(keys.authenticate(with({{"Authorization", "Basic s3cret"}})).has_value());
@@ -34,15 +35,17 @@ TEST_CASE("the key is taken from either header and nothing else passes") {
 
 TEST_CASE("a wrong key is told apart from none, without a word about the key") {
     const KeyAuthenticator keys("s3cret");
-    const auto detail = [&](std::vector<HeaderField> fields) {
-        return keys.authenticate(with(std::move(fields))).error().detail();
+    const auto code = [&](std::vector<HeaderField> fields) {
+        const auto error = keys.authenticate(with(std::move(fields))).error();
+        CHECK(error.detail().empty());
+        return error.code();
     };
-    CHECK(detail({}).empty());
-    CHECK(detail({{"Authorization", "Basic s3cret"}}).empty());
-    CHECK_FALSE(detail({{"X-API-Key", "wrong"}}).empty());
-    CHECK(detail({{"X-API-Key", "wrong"}}) == detail({{"Authorization", "Bearer s3cres"}}));
-    CHECK(detail({{"X-API-Key", "wrong"}}).find("wrong") == std::string::npos);
-    CHECK_FALSE(keys.authenticate_token("t", "c").error().detail().empty());
+    CHECK(code({}) == Errc::unauthorized);
+    CHECK(code({{"Authorization", "Basic s3cret"}}) == Errc::invalid_authorization);
+    CHECK(code({{"Authorization", "s3cret"}}) == Errc::invalid_authorization);
+    CHECK(code({{"X-API-Key", "wrong"}}) == Errc::invalid_key);
+    CHECK(code({{"Authorization", "Bearer s3cres"}}) == Errc::invalid_key);
+    CHECK(keys.authenticate_token("t", "c").error().code() == Errc::invalid_token);
 }
 
 TEST_CASE("a refused site learns the flag with which the operator can allow it") {

@@ -24,7 +24,7 @@ TEST_CASE("the document tells every route of the table") {
             CHECK(operation["responses"].size() > 3);
         }
     }
-    CHECK(operations == 45);
+    CHECK(operations == 46);
     for (const auto& [name, schema] : server.checker().document()["components"]["schemas"].items())
         CHECK_FALSE(schema.empty());
 }
@@ -458,8 +458,12 @@ TEST_CASE("a token is made for a conversation and opens its events") {
     CHECK(refused.status == 401);
     CHECK(json::parse(refused.body)["code"] == "token_expired");
     const auto other = "/v1/conversations/" + server.create();
-    CHECK(server.call_as({}, "GET", other + "/events?token=" + token).status == 401);
-    CHECK(server.call_as({}, "GET", path + "?token=" + token).status == 401);
+    const auto code_of = [&](const std::string& target) {
+        return json::parse(server.call_as({}, "GET", target).body)["code"].get<std::string>();
+    };
+    CHECK(code_of(other + "/events?token=" + token) == "token_mismatch");
+    CHECK(code_of(path + "?token=" + token) == "token_scope");
+    CHECK(code_of(path + "/events?token=" + token + "0") == "invalid_token");
     CHECK(server.call_as({}, "GET", path + "/events?token=" + token + "&token=" + token).status == 400);
     CHECK(server.call_as({}, "GET", path + "/events").status == 401);
     CHECK(server.code("POST", path + "/tokens", R"({"ttlSeconds":86401})") == "invalid_field");
@@ -485,7 +489,7 @@ TEST_CASE("a token for files or a terminal is one of a sandbox, also when a conv
             CHECK(principal->sandbox_id == sandbox);
             CHECK_FALSE(principal->conversation_id);
             CHECK(k_tokens.verify(token, id).error().code() == base::Errc::token_mismatch);
-            CHECK(server.call_as({}, "GET", path + "/events?token=" + token).status == 401);
+            CHECK(server.call_as({}, "GET", path + "/events?token=" + token).status == 403);
         }
     }
     CHECK(server.code("POST", of, "{}") == "invalid_field");
@@ -513,7 +517,8 @@ TEST_CASE("a route takes the tokens of its own scope alone, and none that change
             CHECK(route.pattern.find("/tools") == std::string_view::npos);
             CHECK(route.pattern.find("/tokens") == std::string_view::npos);
             if (is_of_conversation)
-                CHECK(route.token_scope == http::Scope::read);
+                CHECK(route.token_scope ==
+                      (route.method == http::Method::post ? http::Scope::chat : http::Scope::read));
             else if (route.token_scope == http::Scope::files)
                 CHECK(route.method == http::Method::get);
             else
