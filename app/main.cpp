@@ -1,13 +1,15 @@
 // atolld: see application.hpp. Exit status 0 after a graceful end, 1 if the server cannot start, 2 for a
 // wrong command line.
-#include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <memory>
+#include <string>
 
 #include "app/application.hpp"
 #include "app/backup_command.hpp"
@@ -17,6 +19,7 @@
 #include "app/memory_trim.hpp"
 #include "app/orphans_command.hpp"
 #include "app/rootless.hpp"
+#include "core/base/log_output.hpp"
 
 namespace {
 
@@ -24,7 +27,8 @@ using atl::app::Application;
 using atl::app::Config;
 
 void set_up_logging(const Config& config) {
-    auto logger = spdlog::stderr_color_st("atolld");
+    auto logger =
+        std::make_shared<spdlog::logger>("atolld", std::make_shared<atl::base::LogSink>(STDERR_FILENO));
     // RFC 3339 in UTC, as the API writes times.
     logger->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %^%l%$ %v", spdlog::pattern_time_type::utc);
     logger->set_level(spdlog::level::from_str(config.log_level));
@@ -76,9 +80,9 @@ int run(Config config) {
     if (!application)
         return fail(application.error());
     (*application)->start();
-    std::fputs((*application)->warning().c_str(), stderr);
-    std::fputs((*application)->usage().c_str(), stdout);
-    std::fflush(stdout);
+    // It serves: from now on nothing waits for a reader.
+    atl::base::LogOutput(STDERR_FILENO).write((*application)->warning());
+    atl::base::LogOutput(STDOUT_FILENO).write((*application)->usage());
     (*application)->run();
     return 0;
 }
@@ -92,12 +96,12 @@ int main(int argc, char** argv) {
         std::fputs(parsed.text.c_str(), parsed.exit_code == 0 ? stdout : stderr);
         return parsed.exit_code;
     }
-    std::fputs(parsed.text.c_str(), stderr);
     set_up_logging(*parsed.config);
     try {
         return run(*parsed.config);
     } catch (const std::exception& error) {
-        std::fprintf(stderr, "atolld ended by a defect: %s\n", error.what());
+        atl::base::LogOutput(STDERR_FILENO)
+            .write("atolld ended by a defect: " + std::string(error.what()) + "\n");
         return 70;
     }
 }

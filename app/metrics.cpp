@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 
+#include "core/base/log_output.hpp"
 #include "core/base/process_usage.hpp"
 #include "fs-guard/free_space.hpp"
 
@@ -187,6 +188,9 @@ void add_host(Metrics& to, const MetricParts& from) {
                     for (const auto& [name, helper] : helpers)
                         emit({{"task", name}}, number(helper->deaths()));
                 });
+    to.counter("atoll_log_lines_dropped_total",
+               "Lines of the log that were dropped, since nobody read it and waiting would stop the server.",
+               [] { return number(base::dropped_log_lines()); });
     to.gauge("atoll_disk_free_bytes", "Free bytes of the file system with the workspaces.",
              [path = from.data_dir] {
                  const auto space = fs_guard::free_space(path);

@@ -9,6 +9,7 @@ inline constexpr std::string_view server_start = "server_start";
 inline constexpr std::string_view server_listening = "server_listening";
 inline constexpr std::string_view server_stopping = "server_stopping";
 inline constexpr std::string_view server_stopped = "server_stopped";
+inline constexpr std::string_view log_dropped = "log_dropped";
 inline constexpr std::string_view task_failed = "task_failed";
 inline constexpr std::string_view request = "request";
 inline constexpr std::string_view priority_refused = "priority_refused";

@@ -6,11 +6,13 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <string>
+
+#include "core/base/log_output.hpp"
 
 namespace atl::isolation {
 namespace {
@@ -59,7 +61,7 @@ base::Result<base::UniqueFd> socket_inside(const base::UniqueFd& pidfd, int fami
     base::UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     const int error = errno;
     if (::setns(own.get(), CLONE_NEWNET) != 0) {
-        std::fputs("atolld: cannot return from the net namespace of a sandbox\n", stderr);
+        base::LogOutput(STDERR_FILENO).write("atolld: cannot return from the net namespace of a sandbox\n");
         std::abort();
     }
     if (!fd)

@@ -100,7 +100,7 @@ void limit_descriptors(const std::vector<std::string>& environment) {
 }
 
 Child spawn(const std::vector<std::string>& command, const std::vector<std::string>& environment,
-            const fs::path& log, Privilege privilege) {
+            const fs::path& log, Privilege privilege, int log_pipe = -1) {
     std::vector<char*> argv;
     for (const auto& argument : command)
         argv.push_back(const_cast<char*>(argument.c_str()));
@@ -112,8 +112,9 @@ Child spawn(const std::vector<std::string>& command, const std::vector<std::stri
     std::array<int, 2> ends{};
     if (::pipe2(ends.data(), O_CLOEXEC) != 0)
         throw std::runtime_error("pipe2");
-    const int log_fd =
-        log.empty() ? ::dup(ends[1]) : ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    const int log_fd = log_pipe >= 0 ? ::dup(log_pipe)
+                       : log.empty() ? ::dup(ends[1])
+                                     : ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     static std::optional<SubordinateIds> ids;
     if (privilege == Privilege::subordinate && !ids)
         ids.emplace();
@@ -232,7 +233,17 @@ void ServerProcess::start(const ServerOptions& options) {
     command.insert(command.end(), options.arguments.begin(), options.arguments.end());
     auto environment = options.environment;
     environment.emplace_back("ATOLL_API_KEY", key_);
-    Child child = spawn(command, full_environment(environment), temp_.path() / "log", options.privilege);
+    UniqueFd log_pipe;
+    if (options.log == LogTo::unread_pipe) {
+        std::array<int, 2> ends{};
+        if (::pipe2(ends.data(), O_CLOEXEC) != 0 || ::fcntl(ends[1], F_SETPIPE_SZ, 4096) < 0 ||
+            ::fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0)
+            throw std::runtime_error("pipe2");
+        unread_ = UniqueFd(ends[0]);
+        log_pipe = UniqueFd(ends[1]);
+    }
+    Child child = spawn(command, full_environment(environment), temp_.path() / "log", options.privilege,
+                        log_pipe.get());
     pid_ = child.pid;
     pidfd_ = std::move(child.pidfd);
     output_ = std::move(child.output);
@@ -269,6 +280,13 @@ std::string ServerProcess::address() const {
 }
 
 std::string ServerProcess::log() const {
+    if (unread_) {
+        std::string text;
+        std::array<char, 4096> buffer{};
+        for (ssize_t got = 0; (got = ::read(unread_.get(), buffer.data(), buffer.size())) > 0;)
+            text.append(buffer.data(), static_cast<std::size_t>(got));
+        return text;
+    }
     return read_file(temp_.path() / "log");
 }
 

@@ -38,11 +38,15 @@ inline constexpr uid_t k_rootless_uid = 1'234'567;
 /// The first of the 65,536 ids that this user has for Privilege::subordinate, of both kinds.
 inline constexpr uid_t k_first_subordinate_id = 700'000'000;
 
+/// Where its log goes. A pipe is small, and nobody reads it but ServerProcess::log().
+enum class LogTo { file, unread_pipe };
+
 struct ServerOptions {
     Privilege privilege = Privilege::as_started;
     std::vector<std::string> arguments;                            // besides --listen and --data-dir
     std::vector<std::pair<std::string, std::string>> environment;  // added to a minimal one
     std::filesystem::path data_dir;                                // empty: one of its own
+    LogTo log = LogTo::file;
 };
 
 class ServerProcess {
@@ -79,6 +83,7 @@ class ServerProcess {
     pid_t pid_ = -1;
     base::UniqueFd pidfd_;
     base::UniqueFd output_;
+    base::UniqueFd unread_;
     unsigned short port_ = 0;
     std::string printed_;
     std::string key_ = "test-key-0123456789abcdef";

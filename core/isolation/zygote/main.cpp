@@ -3,6 +3,7 @@
 // is then 127. `atoll-zygote epoll-count` (epoll_count.hpp) and `atoll-zygote sockets` (socket_task.hpp) are
 // other tasks.
 // Static and small: a few of these wait at any time.
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -67,8 +68,10 @@ std::optional<ZygoteRequest> receive() {
 
 [[noreturn]] void fail(int log, const std::string& why) {
     const std::string line = "atoll: " + why + "\n";
-    // A failure of this write cannot be reported.
-    (void)!::write(log, line.data(), line.size());
+    // A failure of this write cannot be reported. Nobody may read the log: the end must not wait for that.
+    pollfd room{log, POLLOUT, 0};
+    if (::poll(&room, 1, 0) == 1 && (room.revents & POLLOUT) != 0)
+        (void)!::write(log, line.data(), line.size());
     ::_exit(k_failed);
 }
 
