@@ -5,10 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
 #include "core/base/ids.hpp"
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
 
 namespace atl::app {
 namespace {
@@ -31,8 +34,18 @@ std::string read_small(int fd) {
     return text;
 }
 
-/// The content of a one-line file of mode 0600, made with `fresh` if it is not there. The file appears
-/// whole or not at all.
+/// Writes a file of mode 0600, which appears whole or not at all.
+Result<void> put_small(const std::filesystem::path& file, const std::string& text) {
+    const std::filesystem::path temporary = file.string() + ".new";
+    const UniqueFd made(
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!made || ::write(made.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+        ::fsync(made.get()) != 0 || ::rename(temporary.c_str(), file.c_str()) != 0)
+        return storage("cannot write " + file.string(), errno);
+    return {};
+}
+
+/// The content of a one-line file of mode 0600, made with `fresh` if it is not there.
 Result<std::string> read_or_make(const std::filesystem::path& file, const std::string& fresh) {
     const UniqueFd have(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
     if (have) {
@@ -42,14 +55,42 @@ Result<std::string> read_or_make(const std::filesystem::path& file, const std::s
     } else if (errno != ENOENT) {
         return storage("cannot read " + file.string(), errno);
     }
-    const std::filesystem::path temporary = file.string() + ".new";
-    const UniqueFd made(
-        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-    const std::string line = fresh + "\n";
-    if (!made || ::write(made.get(), line.data(), line.size()) != static_cast<ssize_t>(line.size()) ||
-        ::fsync(made.get()) != 0 || ::rename(temporary.c_str(), file.c_str()) != 0)
-        return storage("cannot write " + file.string(), errno);
+    if (auto written = put_small(file, fresh + "\n"); !written)
+        return written.error();
     return fresh;
+}
+
+/// The id of the folder's instance, which names groups and leases on the host. It is bound to the folder that
+/// it was made for: a copy (cp, rsync, a snapshot, a restored backup) gets an id of its own, or its server
+/// would take the sandboxes of the other one for leftovers of its own and kill them.
+Result<std::string> identity_of(const std::filesystem::path& folder) {
+    struct stat status {};
+    if (::stat(folder.c_str(), &status) != 0)
+        return storage("cannot look at " + folder.string(), errno);
+    const std::string place = std::to_string(status.st_dev) + " " + std::to_string(status.st_ino);
+    const auto file = folder / "instance-id";
+    const std::string fresh = base::new_id();
+    auto kept = read_or_make(file, fresh + "\n" + place);
+    if (!kept)
+        return kept.error();
+    const std::size_t end = kept->find('\n');
+    const std::string id = kept->substr(0, end);
+    if (!base::is_id(id))
+        return Error(Errc::storage_failed, file.string() + " does not hold an id; restore it");
+    const std::string its_place = end == std::string::npos ? "" : kept->substr(end + 1);
+    if (its_place == place)
+        return id;
+    // One of before has no place yet.
+    const std::string& now = its_place.empty() ? id : fresh;
+    if (auto written = put_small(file, now + "\n" + place + "\n"); !written)
+        return written.error();
+    if (!its_place.empty())
+        base::LogLine(base::evt::instance_renewed)
+            .field("err", "the data directory is a copy, or its file system has another number")
+            .field("was", id)
+            .field("is", fresh)
+            .warn();
+    return now;
 }
 
 Result<UniqueFd> take_lock(const std::filesystem::path& dir) {
@@ -91,12 +132,9 @@ Result<DataDir> DataDir::open(const std::filesystem::path& path) {
     if (!lock)
         return lock.error();
     DataDir dir(path, std::move(*lock));
-    auto instance = read_or_make(path / "instance-id", base::new_id());
+    auto instance = identity_of(path);
     if (!instance)
         return instance.error();
-    if (!base::is_id(*instance))
-        return Error(Errc::storage_failed,
-                     (path / "instance-id").string() + " does not hold an id; restore it");
     dir.instance_id_ = std::move(*instance);
     for (const auto& folder : {dir.run(), dir.etc()}) {
         if (::mkdir(folder.c_str(), 0755) != 0 && errno != EEXIST)
@@ -105,23 +143,38 @@ Result<DataDir> DataDir::open(const std::filesystem::path& path) {
     return dir;
 }
 
-Result<ApiKey> DataDir::api_key(const char* given) const {
+Result<std::string> usable_key(std::string_view text, const std::string& source) {
     constexpr std::size_t k_shortest = 16;
+    constexpr std::string_view k_blanks = " \t\r\n\v\f";
+    constexpr std::string_view k_byte_order_mark = "\xef\xbb\xbf";
+    if (text.starts_with(k_byte_order_mark))
+        text.remove_prefix(k_byte_order_mark.size());
+    const std::size_t begin = std::min(text.find_first_not_of(k_blanks), text.size());
+    text = text.substr(begin, text.find_last_not_of(k_blanks) + 1 - begin);
+    if (!std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 0x7f; }))
+        return Error(Errc::invalid_field,
+                     source +
+                         " holds a blank, a control character or one that is not ASCII: no client could "
+                         "send such a key");
+    if (text.size() < k_shortest)
+        return Error(Errc::invalid_field, source + " is shorter than 16 characters; choose a longer key");
+    return std::string(text);
+}
+
+Result<ApiKey> DataDir::api_key(const char* given) const {
     if (given != nullptr && *given != '\0') {
-        ApiKey key{given, true};
-        if (key.text.size() < k_shortest)
-            return Error(Errc::invalid_field,
-                         "ATOLL_API_KEY is shorter than 16 characters; choose a longer one");
-        return key;
+        auto key = usable_key(given, "ATOLL_API_KEY");
+        if (!key)
+            return key.error();
+        return ApiKey{std::move(*key), true};
     }
     auto kept = read_or_make(api_key_file(), base::new_id() + base::new_id().substr(0, 12));
     if (!kept)
         return kept.error();
-    if (kept->size() < k_shortest)
-        return Error(Errc::storage_failed, api_key_file().string() +
-                                               " holds a key of less than 16 characters; "
-                                               "delete it to have a new one made");
-    return ApiKey{std::move(*kept), false};
+    auto key = usable_key(*kept, api_key_file().string());
+    if (!key)
+        return Error(Errc::storage_failed, key.error().detail() + ", or delete the file to have one made");
+    return ApiKey{std::move(*key), false};
 }
 
 Result<std::string> DataDir::token_key() const {

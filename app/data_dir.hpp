@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 #include "core/base/error.hpp"
 #include "core/base/unique_fd.hpp"
@@ -19,6 +20,11 @@ struct ApiKey {
     bool is_given = false;  // by ATOLL_API_KEY; else it is kept in the data directory
 };
 
+/// A key as a client can send it: without blanks, line ends and a byte order mark at its ends, as editors and
+/// shells leave them. Errors: invalid_field for one that no client could send (blanks, control characters or
+/// other than ASCII inside), or that is shorter than 16 characters; `source` names it.
+base::Result<std::string> usable_key(std::string_view text, const std::string& source);
+
 class DataDir {
   public:
     /// Opens or makes the folder and takes its lock for as long as the object lives. Errors: storage_failed,
@@ -26,7 +32,8 @@ class DataDir {
     static base::Result<DataDir> open(const std::filesystem::path& path);
 
     const std::filesystem::path& path() const noexcept { return path_; }
-    /// Identifies the files and groups that this folder's servers leave on the host; it never changes.
+    /// Identifies the files and groups that this folder's servers leave on the host. It changes only when the
+    /// folder is found to be a copy of another one: of another device or inode.
     const std::string& instance_id() const noexcept { return instance_id_; }
     /// `given`, the value of ATOLL_API_KEY, which may be null or empty; else the key that is kept here, made
     /// if there is none: 32 characters, mode 0600. Errors: invalid_field or storage_failed for a short key.

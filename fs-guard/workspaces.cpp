@@ -16,6 +16,7 @@
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "fs-guard/folders.hpp"
+#include "fs-guard/owner_change.hpp"
 
 namespace atl::fs_guard {
 namespace {
@@ -415,6 +416,10 @@ std::optional<std::uint32_t> Workspaces::owner(const std::string& sandbox_id) co
         ::fstatat(workspaces_.get(), sandbox_id.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
         return std::nullopt;
     return status.st_uid < base::k_first_host_uid ? 0 : status.st_uid;
+}
+
+base::Result<void> Workspaces::give_to(const std::string& sandbox_id, std::uint32_t host_uid) {
+    return give_tree(workspaces_.get(), sandbox_id, host_uid);
 }
 
 base::Result<std::vector<std::string>> Workspaces::owned_by(

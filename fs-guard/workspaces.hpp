@@ -57,6 +57,7 @@ class Workspaces final : public sandbox::DiskGuard {
     base::Result<void> each_workspace(
         const std::function<base::Result<void>(const std::string& sandbox_id)>& visit) const override;
     std::optional<std::uint32_t> owner(const std::string& sandbox_id) const override;
+    base::Result<void> give_to(const std::string& sandbox_id, std::uint32_t host_uid) override;
     base::Result<std::vector<std::string>> owned_by(
         const std::vector<std::uint32_t>& host_uids) const override;
 

@@ -209,23 +209,36 @@ bool HostUidLeases::is_abandoned(std::uint32_t block) const {
     return first_line(read_text(fs::path(data_dir) / k_instance_id_file)) != instance;
 }
 
-void HostUidLeases::adopt(std::uint32_t host_uid) {
+bool HostUidLeases::adopt(std::uint32_t host_uid) {
     if (host_uid < base::k_first_host_uid)
-        return;
+        return true;
+    if (!secure_block(host_uid))
+        return false;
     if (!used_.insert(host_uid))
         shared_.insert(host_uid);
-    secure_block(host_uid);
+    return true;
 }
 
-/// Of a uid that is in use already.
-void HostUidLeases::secure_block(std::uint32_t host_uid) {
+/// Of a uid that is in use already. False: another server has it.
+bool HostUidLeases::secure_block(std::uint32_t host_uid) {
     const std::uint32_t block = (host_uid - base::k_first_host_uid) / config_.uids_per_block;
-    if (block >= config_.blocks || is_own(block) || foreign_.contains(block))
-        return;
+    if (foreign_.contains(block))
+        return false;
+    if (block >= config_.blocks || is_own(block))
+        return true;
     const DirectoryLock lock(config_.lease_dir);
-    if (lock.held() && try_lease(block)) {
+    bool is_leased = lock.held() && try_lease(block);
+    if (lock.held() && !is_leased && errno == EEXIST) {
+        if (is_abandoned(block)) {
+            ::unlink(file_of(block).c_str());
+            is_leased = try_lease(block);
+        } else {
+            errno = EEXIST;
+        }
+    }
+    if (is_leased) {
         blocks_.push_back(block);
-        return;
+        return true;
     }
     // What may pass is tried again with the next uid of the block.
     const bool is_foreign = lock.held() && errno == EEXIST;
@@ -237,6 +250,7 @@ void HostUidLeases::secure_block(std::uint32_t host_uid) {
         .quoted("err", why)
         .field("uid", static_cast<std::int64_t>(host_uid))
         .error();
+    return !is_foreign;
 }
 
 void HostUidLeases::release(std::uint32_t host_uid) {

@@ -3,7 +3,8 @@
 // directory, and each server hands out the uids of its blocks.
 // A lease file `block-N` names its holder: the data directory and the instance id that lies in it. It stays
 // when the server stops, since the workspaces stay. A block is taken over only when its holder's data
-// directory no longer has that id, and only when no fresh block is left.
+// directory no longer has that id, and only when no fresh block is left or the sandboxes of this server have
+// its uids already (a data directory that moved, or got another id).
 // Invariants: a uid is handed out to one sandbox at a time; a lease file appears whole or not at all
 // (link(2)); taking a block over happens under a lock (flock(2)); a block is leased once by one server, also
 // when its lease file or its instance id was removed under it.
@@ -52,9 +53,10 @@ class HostUidLeases final : public sandbox::UidLeases {
 
     /// Errors: capacity when the whole range is leased, storage_failed.
     base::Result<std::uint32_t> acquire() override;
-    /// The first uid of a block that another server holds by now is logged: that block's file was removed by
-    /// hand.
-    void adopt(std::uint32_t host_uid) override;
+    /// False for a uid of a block that another server holds by now: this data directory is a copy of that
+    /// server's, or the block's file was removed by hand. The first one of a block is logged. A block whose
+    /// holder is gone is taken over.
+    bool adopt(std::uint32_t host_uid) override;
     void release(std::uint32_t host_uid) override;
 
     void quarantine(const std::vector<std::uint32_t>& host_uids) override;
@@ -67,7 +69,7 @@ class HostUidLeases final : public sandbox::UidLeases {
     std::string holder_text() const;
     base::Result<std::uint32_t> lease_block();
     base::Result<std::uint32_t> reclaim_block();
-    void secure_block(std::uint32_t host_uid);
+    bool secure_block(std::uint32_t host_uid);
     bool try_lease(std::uint32_t block) const;
     bool is_abandoned(std::uint32_t block) const;
     bool is_own(std::uint32_t block) const;
@@ -87,7 +89,7 @@ class HostUidLeases final : public sandbox::UidLeases {
 class SharedUid final : public sandbox::UidLeases {
   public:
     base::Result<std::uint32_t> acquire() override { return 0U; }
-    void adopt(std::uint32_t) override {}
+    bool adopt(std::uint32_t) override { return true; }
     void release(std::uint32_t) override {}
 };
 

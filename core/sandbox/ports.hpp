@@ -184,6 +184,9 @@ class DiskGuard {
     /// The uid that its workspace was made for: its owner, 0 for one that is no sandbox's. None without a
     /// workspace. Looks at the disk.
     virtual std::optional<std::uint32_t> owner(const std::string& sandbox_id) const = 0;
+    /// At start, while no process of the sandbox runs: its workspace becomes this uid's, with all that is in
+    /// it. Waits for the disk. Errors: storage_failed; then a part may have another owner than the rest.
+    virtual base::Result<void> give_to(const std::string& sandbox_id, std::uint32_t host_uid) = 0;
     /// The ids of the workspaces whose owner is one of these. Errors: storage_failed.
     virtual base::Result<std::vector<std::string>> owned_by(
         const std::vector<std::uint32_t>& host_uids) const = 0;
@@ -260,8 +263,8 @@ class UidLeases {
     virtual ~UidLeases() = default;
     virtual base::Result<std::uint32_t> acquire() = 0;
     /// At start: `host_uid` is in use by a sandbox. In use until it was released as often as it was
-    /// adopted.
-    virtual void adopt(std::uint32_t host_uid) = 0;
+    /// adopted. False: another server of this host leases it; then the sandbox must get another one.
+    virtual bool adopt(std::uint32_t host_uid) = 0;
     /// The caller has seen the last file of this uid removed.
     virtual void release(std::uint32_t host_uid) = 0;
     /// At start: files of these uids are still being removed. None of them is handed out until

@@ -29,6 +29,7 @@ class Sweeper {
     Result<std::optional<Record>> find(const std::string& id) const;
     Result<bool> is_known(const std::string& id) const;
     Result<void> adopt(const std::string& id);
+    Result<void> leave_foreign_uids();
     Result<void> suspect(const std::string& id, std::uint32_t host_uid);
     Result<void> suspect_named();
     Result<void> erase_stale_facts();
@@ -43,6 +44,7 @@ class Sweeper {
     StartSweep start_;
     std::set<std::uint32_t> left_uids_;  // of processes of an earlier run
     std::size_t without_facts_ = 0;      // workspaces of known sandboxes
+    std::vector<std::string> foreign_;   // sandboxes whose uid another server leases
 };
 
 Result<std::optional<Record>> Sweeper::find(const std::string& id) const {
@@ -69,6 +71,9 @@ Result<StartSweep> Sweeper::run() {
     uids_.quarantine(swept->trash_owners);
     uids_.hold(swept->orphan_owners);
     start_.orphans = swept->orphans;
+    // Only now is it known which uids are in use.
+    if (auto left = leave_foreign_uids(); !left)
+        return left.error();
     if (auto found = suspect_named(); !found)
         return found.error();
     const auto facts = node_.count();
@@ -125,10 +130,37 @@ Result<void> Sweeper::adopt(const std::string& id) {
     const auto facts = node_.find(id);
     if (!facts)
         return facts.error();
-    without_facts_ += *facts ? 0 : 1;
     const std::uint32_t host_uid = *facts ? **facts : disk_.owner(id).value_or(0);
-    uids_.adopt(host_uid);
+    without_facts_ += *facts ? 0 : 1;
+    if (!uids_.adopt(host_uid) && !left_uids_.contains(host_uid)) {
+        foreign_.push_back(id);
+        return {};
+    }
     return left_uids_.contains(host_uid) ? suspect(id, host_uid) : Result<void>();
+}
+
+// Two sandboxes with one uid would be no strangers to the kernel. The workspace comes first: a start that is
+// cut short finds the foreign uid in the facts, and begins again.
+Result<void> Sweeper::leave_foreign_uids() {
+    for (const std::string& id : foreign_) {
+        const auto facts = node_.find(id);
+        if (!facts)
+            return facts.error();
+        const auto uid = uids_.acquire();
+        if (!uid)
+            return uid.error();
+        if (auto given = disk_.give_to(id, *uid); !given)
+            return given;
+        if (auto put = node_.put({id, *uid}); !put)
+            return put;
+        without_facts_ -= *facts ? 0 : 1;
+    }
+    if (!foreign_.empty())
+        base::LogLine(base::evt::uids_renewed)
+            .field("sandboxes", static_cast<std::int64_t>(foreign_.size()))
+            .field("err", "another server of this host leases the uids that they had")
+            .warn();
+    return {};
 }
 
 Result<void> Sweeper::suspect(const std::string& id, std::uint32_t host_uid) {

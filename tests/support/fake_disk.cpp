@@ -52,6 +52,12 @@ std::optional<std::uint32_t> FakeWorld::owner(const std::string& sandbox_id) con
     return found == workspaces.end() ? std::nullopt : std::optional(found->second);
 }
 
+Result<void> FakeWorld::give_to(const std::string& sandbox_id, std::uint32_t host_uid) {
+    require(uids.contains(host_uid), "a workspace was given to a uid that is not leased");
+    workspaces.at(sandbox_id) = host_uid;
+    return {};
+}
+
 Result<std::vector<std::string>> FakeWorld::owned_by(const std::vector<std::uint32_t>& host_uids) const {
     std::vector<std::string> owned;
     for (const auto& [id, uid] : workspaces) {
@@ -65,7 +71,7 @@ Result<std::uint32_t> FakeWorld::acquire() {
     if (chance(failure_per_mille))
         return Error(Errc::capacity, "injected");
     std::uint32_t uid = 1;
-    while (uids.contains(uid) || withheld.contains(uid) || quarantined.contains(uid))
+    while (uids.contains(uid) || withheld.contains(uid) || quarantined.contains(uid) || foreign.contains(uid))
         ++uid;
     for (const auto& [pid, process] : processes)
         require(process->host_uid != uid, "the uid of a living process was given away");
@@ -80,8 +86,11 @@ bool FakeWorld::has_files(std::uint32_t host_uid) const {
     return std::ranges::any_of(workspaces, is_its) || std::ranges::any_of(trash, is_its);
 }
 
-void FakeWorld::adopt(std::uint32_t host_uid) {
+bool FakeWorld::adopt(std::uint32_t host_uid) {
+    if (foreign.contains(host_uid))
+        return false;
     require(uids.insert(host_uid).second, "a uid was adopted twice");
+    return true;
 }
 
 void FakeWorld::release(std::uint32_t host_uid) {

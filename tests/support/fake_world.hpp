@@ -249,6 +249,7 @@ struct FakeWorld : sandbox::Launcher,
     base::Result<void> each_workspace(
         const std::function<base::Result<void>(const std::string&)>& visit) const override;
     std::optional<std::uint32_t> owner(const std::string& sandbox_id) const override;
+    base::Result<void> give_to(const std::string& sandbox_id, std::uint32_t host_uid) override;
     base::Result<std::vector<std::string>> owned_by(
         const std::vector<std::uint32_t>& host_uids) const override;
     void set_limit(const std::string&, std::uint32_t) override {}
@@ -263,7 +264,7 @@ struct FakeWorld : sandbox::Launcher,
     std::unique_ptr<sandbox::Operations> open_operations(const sandbox::Process& process) override;
     // UidLeases
     base::Result<std::uint32_t> acquire() override;
-    void adopt(std::uint32_t host_uid) override;
+    bool adopt(std::uint32_t host_uid) override;
     void release(std::uint32_t host_uid) override;
     void quarantine(const std::vector<std::uint32_t>& host_uids) override;
     void lift_quarantine() override { quarantined.clear(); }
@@ -295,6 +296,7 @@ struct FakeWorld : sandbox::Launcher,
     std::map<pid_t, std::shared_ptr<FakeProcessState>> processes;  // living ones
     std::vector<std::shared_ptr<FakeQueryState>> queries;          // open ones
     std::map<std::string, std::uint32_t> workspaces;               // id -> uid
+    std::set<std::uint32_t> foreign;                               // uids that another server leases
     std::set<std::string> unclaimed;                               // of those
     std::map<std::string, std::uint32_t> trash;                    // the same, being removed
     std::set<std::string> groups;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <functional>
 #include <map>
 #include <set>
@@ -41,6 +42,25 @@ void next_server(House& house) {
 }
 
 }  // namespace
+
+TEST_CASE("start sweep: sandboxes whose uids another server leases get others, with their files") {
+    House house({});
+    const View first = house.create().value();
+    const View second = house.create().value();
+    const auto before = house.world.node.facts;
+    house.world.foreign = {before.at(first.record.sandbox_id)};
+    if (const bool lost = GENERATE(false, true); lost)
+        house.world.node.facts.erase(first.record.sandbox_id);
+    house.restart();
+    const auto& facts = house.world.node.facts;
+    REQUIRE(facts.size() == 2);
+    CHECK(facts.at(second.record.sandbox_id) == before.at(second.record.sandbox_id));
+    const std::uint32_t renewed = facts.at(first.record.sandbox_id);
+    CHECK(renewed != before.at(first.record.sandbox_id));
+    CHECK(renewed != before.at(second.record.sandbox_id));
+    CHECK(house.world.workspaces.at(first.record.sandbox_id) == renewed);
+    CHECK(uid_of_next_start(house, first) == renewed);
+}
 
 TEST_CASE("start sweep: a sandbox whose facts are lost gets them from the owner of its workspace") {
     House house({});

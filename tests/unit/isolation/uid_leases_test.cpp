@@ -107,6 +107,34 @@ TEST_CASE("an adopted uid whose lease file is missing is leased again") {
         CHECK(leases->acquire().value() != base::k_first_host_uid + 5);
 }
 
+TEST_CASE("a uid that another server leases is never taken on, however often it is tried") {
+    const Host host;
+    const auto original = host.server("a", "ia");
+    const std::uint32_t uid = original->acquire().value();
+    // A copy of the data directory, with an id of its own.
+    const auto copy = host.server("copy", "ic");
+    CHECK_FALSE(copy->adopt(uid));
+    CHECK_FALSE(copy->adopt(uid));
+    CHECK_FALSE(copy->adopt(uid + 1));
+    CHECK(test::read_text(host.folder / "leases/block-0") == (host.folder / "a").string() + "\nia\n");
+    for (int i = 0; i < 4; ++i)
+        CHECK(copy->acquire().value() >= base::k_first_host_uid + 4);
+    CHECK(original->adopt(uid + 2));
+}
+
+TEST_CASE("uids of a data directory that moved, or got another id, stay with it") {
+    const Host host;
+    const std::uint32_t uid = host.server("a", "ia")->acquire().value();
+    std::filesystem::rename(host.folder / "a", host.folder / "moved");
+    const auto moved = host.server("moved", "ia");
+    CHECK(moved->adopt(uid));
+    const auto renewed = host.server("moved", "another");
+    CHECK(renewed->adopt(uid));
+    CHECK(test::read_text(host.folder / "leases/block-0") ==
+          (host.folder / "moved").string() + "\nanother\n");
+    CHECK(renewed->acquire().value() != uid);
+}
+
 TEST_CASE("leftovers of a lease that was cut short do no harm") {
     const Host host;
     test::write_text(host.folder / "leases/new-abc", "half");
