@@ -6,8 +6,6 @@
 #include <spawn.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -111,41 +109,6 @@ class Attributes {
     posix_spawnattr_t attributes_;
 };
 
-/// Ends in the program, or in the errno of what failed. Between vfork(2) and that this process stands still
-/// and shares its memory with the child, which may call what is safe in a signal handler, and nothing else.
-int enter_confined(const SpawnRequest& request, char* const* argv, char* const* environment) {
-    sigset_t none;
-    sigemptyset(&none);
-    setsid();
-    for (int number = 1; number < NSIG; ++number)
-        signal(number, SIG_DFL);
-    sigprocmask(SIG_SETMASK, &none, nullptr);
-    const bool is_set = dup2(request.input_fd, STDIN_FILENO) >= 0 &&
-                        dup2(request.output_fd, STDOUT_FILENO) >= 0 &&
-                        dup2(request.error_fd, STDERR_FILENO) >= 0 && fchdir(request.directory_fd) == 0 &&
-                        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-                        syscall(SYS_landlock_restrict_self, request.domain_fd, 0) == 0 &&
-                        (request.script_fd < 0 || dup2(request.script_fd, STDERR_FILENO + 1) >= 0);
-    if (!is_set)
-        return errno;
-    close_range(STDERR_FILENO + (request.script_fd < 0 ? 1 : 2), ~0U, 0);
-    execvpe(argv[0], argv, environment);
-    return errno;
-}
-
-/// posix_spawn(3) has no word for what has to be done here.
-pid_t spawn_confined(const SpawnRequest& request, char* const* argv, char* const* environment) {
-    volatile int error = 0;
-    const pid_t pid = vfork();
-    if (pid == 0) {
-        error = enter_confined(request, argv, environment);
-        _exit(127);
-    }
-    if (pid > 0 && error != 0)
-        waitpid(pid, nullptr, 0);
-    return pid < 0 ? -errno : error != 0 ? -error : pid;
-}
-
 bool write_all(int fd, std::string_view text) {
     while (!text.empty()) {
         const ssize_t size = write(fd, text.data(), text.size());
@@ -172,8 +135,6 @@ pid_t spawn(const SpawnRequest& request) {
         argv.push_back(const_cast<char*>(argument.c_str()));
     argv.push_back(nullptr);
     const std::vector<char*> environment = child_environment(request);
-    if (request.domain_fd >= 0)
-        return spawn_confined(request, argv.data(), environment.data());
     const FileActions actions(request);
     const Attributes attributes;
     pid_t pid = -1;

@@ -24,9 +24,6 @@ struct SpawnRequest {
     int output_fd = -1;  // becomes 1
     int error_fd = -1;   // becomes 2; -1: the guest's own, which is the sandbox's log
     int script_fd = -1;  // becomes 3; -1: none
-    /// A Landlock ruleset (landlock(7)) that the program lives under; -1: none. Needs input_fd, output_fd,
-    /// error_fd and directory_fd.
-    int domain_fd = -1;
     /// Becomes 0, 1 and 2 in place of the above, and the controlling terminal; empty: there is none.
     std::string terminal;
 };

@@ -9,9 +9,10 @@ namespace atl::isolation {
 // clang-format off
 
 /// Allowed with any argument that the second filter does not refuse. Left out although container engines
-/// allow it: native asynchronous I/O (io_setup(2)), since fs.aio-max-nr counts all contexts of the host, and
-/// cachestat(2), which shows which files others read. Programs take ENOSYS of these calls as a sign of an old
-/// kernel.
+/// allow it: native asynchronous I/O (io_setup(2)), since fs.aio-max-nr counts all contexts of the host;
+/// cachestat(2), which shows which files others read; and landlock_add_rule(2) with its companions, since a
+/// rule keeps the inode of a deleted file without a descriptor or a mapping, where no look at the disk finds
+/// it. Programs take ENOSYS of these calls as a sign of an old kernel.
 inline constexpr std::array k_allowed_calls = {
     // Files and folders.
     "access", "chdir", "chmod", "chown", "close", "close_range", "copy_file_range", "creat", "dup", "dup2",
@@ -41,7 +42,6 @@ inline constexpr std::array k_allowed_calls = {
     "sched_yield", "seccomp", "set_robust_list", "set_thread_area", "set_tid_address", "setfsgid", "setfsuid",
     "setgid", "setgroups", "setpgid", "setpriority", "setregid", "setresgid", "setresuid", "setreuid",
     "setrlimit", "setsid", "setuid", "sysinfo", "tgkill", "times", "tkill", "uname", "vfork", "wait4", "waitid",
-    "landlock_add_rule", "landlock_create_ruleset", "landlock_restrict_self",
     // Signals, events, time.
     "clock_getres", "clock_gettime", "clock_nanosleep", "epoll_create", "epoll_create1", "epoll_ctl",
     "epoll_ctl_old", "epoll_pwait", "epoll_pwait2", "epoll_wait", "epoll_wait_old", "eventfd", "eventfd2",

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "bridge/guest/spawn.hpp"
-#include "bridge/guest/tools/read_rules.hpp"
 // check-allow: layers header-only, so the guest still links nothing of the host's
 #include "core/base/utf8.hpp"
 
@@ -104,10 +103,8 @@ std::optional<ToolResult> Ripgrep::start(std::vector<std::string> arguments, int
     errors_.reset(memfd_create("errors", MFD_CLOEXEC));
     const base::UniqueFd rules = ignore_rules.empty() ? base::UniqueFd() : memory_file(ignore_rules);
     const base::UniqueFd nothing(open("/dev/null", O_RDONLY | O_CLOEXEC));
-    const base::UniqueFd domain = read_rules(run_.paths.beneath().fd());
     SpawnRequest request;
     request.input_fd = nothing.get();
-    request.domain_fd = nothing && errors_ ? domain.get() : -1;
     request.argv = std::move(arguments);
     request.directory_fd = directory_fd;
     request.output_fd = writing.get();

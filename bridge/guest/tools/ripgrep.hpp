@@ -1,6 +1,7 @@
 // ripgrep as a child of the guest: started below a directory of the workspace, its output read as it comes,
-// ended after its time or with the call. It takes no configuration, writes no file, and reads nothing of
-// users' outside the workspace (read_rules.hpp).
+// ended after its time or with the call. It takes no configuration and writes no file. It walks by name: a
+// link that a program inside swaps in for a directory meanwhile leads it to other files that the program can
+// read.
 #pragma once
 
 #include <optional>

@@ -176,6 +176,28 @@ TEST_CASE("Deleted files count also where only the workspaces are on a file syst
     ::umount2((filled.lab.server.data_dir() / "disk").c_str(), MNT_DETACH);
 }
 
+TEST_CASE("Deleted files that only rules of Landlock would keep are not to be had", "[redteam][disk]") {
+    FilledLab filled(1024);
+    const std::uint64_t free_before = filled.disk.free_mb();
+    {
+        // The control: outside, the disk loses space that no folder, descriptor or mapping shows.
+        const fs::path folder = outside_folder(filled.disk);
+        AttackOutside outside({"landlock-rules", folder.string(), "--max-mb", "100"},
+                              rlimits_of(filled.neighbour));
+        if (outside.loot().refused.contains("rules"))
+            SKIP("no control: the kernel has no Landlock");
+        CHECK(outside.loot()["mb"] == 100);
+        CHECK(filled.disk.free_mb() + 95 < free_before);
+        CHECK(megabytes_in(folder) == 0);
+    }
+    REQUIRE(filled.await_free(free_before - 10) >= free_before - 10);
+    AttackInside attack(filled.lab, {"landlock-rules", "--max-mb", "900"}, {{"limits", {{"diskMb", 64}}}});
+    CHECK(attack.loot()["mb"] == 0);
+    CHECK(attack.loot().refused.at("rules") == "ENOSYS");
+    CHECK(filled.disk.free_mb() + 10 > free_before);
+    CHECK(filled.neighbour.is_well());
+}
+
 TEST_CASE("A folder that is moved around the walks counts against its sandbox's disk limit",
           "[redteam][disk]") {
     FilledLab filled(1024);

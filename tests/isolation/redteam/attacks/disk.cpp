@@ -2,11 +2,13 @@
 // in a folder that is moved out of a walk's way.
 #include <dirent.h>
 #include <fcntl.h>
+#include <linux/landlock.h>
 #include <poll.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -108,6 +110,27 @@ void files_in_flight(const Options& options) {
     });
 }
 
+/// A rule of Landlock keeps the inode of its file, without a descriptor and without a mapping.
+void landlock_rules(const Options& options) {
+    landlock_ruleset_attr asked{};
+    asked.handled_access_fs = LANDLOCK_ACCESS_FS_READ_FILE;
+    const long rules = ::syscall(SYS_landlock_create_ruleset, &asked, sizeof asked.handled_access_fs, 0);
+    if (rules < 0) {
+        refused("rules");
+        taken("mb", 0);
+        hold();
+        return;
+    }
+    fill_disk(options, [&](int fd) {
+        landlock_path_beneath_attr rule{};
+        rule.allowed_access = LANDLOCK_ACCESS_FS_READ_FILE;
+        rule.parent_fd = fd;
+        const bool kept = ::syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) == 0;
+        ::close(fd);
+        return kept;
+    });
+}
+
 /// A shell game against a walk: two folders with many entries each, so that a walk takes a while in each. A
 /// third folder always lies in the side that the walk has not reached yet.
 class Shell {
@@ -204,6 +227,7 @@ void moved_around(const Options& options) {
 const Registration k_disk{
     {"deleted-files", "[FOLDER]; --max-mb in files that are open and deleted", deleted_files},
     {"deleted-mappings", "[FOLDER]; --max-mb in files that are mapped and deleted", deleted_mappings},
+    {"landlock-rules", "[FOLDER]; --max-mb in deleted files that rules of Landlock keep", landlock_rules},
     {"files-in-flight", "[FOLDER]; --max-mb in deleted files whose descriptors wait in a socket",
      files_in_flight},
     {"moved-around", "[FOLDER]; --max-mb in a folder that is moved around a walk", moved_around}};
