@@ -162,8 +162,13 @@ void refuse_kept_options(ArgumentFilter& filter) {
                   {is_any_of(1, {IPPROTO_IPV6}),
                    is_any_of(2, {k_pktoptions, k_flow_labels, IPV6_IPSEC_POLICY, IPV6_XFRM_POLICY,
                                  IPV6_HOPOPTS, IPV6_RTHDRDSTOPTS, IPV6_RTHDR, IPV6_DSTOPTS})});
-    // The answer of a host whose interfaces have no multicast. IPv4 has a bound of its own
-    // (igmp_max_memberships).
+    // The answer of a host whose interfaces have no multicast. The bound of IPv4 (igmp_max_memberships) is
+    // one of each socket. Each membership is left one by one under the lock of all net namespaces (rtnetlink)
+    // when its process exits: tens of thousands delay the creates of all others by seconds.
+    filter.refuse(SYS_setsockopt, ENODEV,
+                  {is_any_of(1, {IPPROTO_IP}),
+                   is_any_of(2, {IP_ADD_MEMBERSHIP, IP_ADD_SOURCE_MEMBERSHIP, MCAST_JOIN_GROUP,
+                                 MCAST_JOIN_SOURCE_GROUP, MCAST_MSFILTER})});
     filter.refuse(SYS_setsockopt, ENODEV,
                   {is_any_of(1, {IPPROTO_IPV6}),
                    is_any_of(2, {IPV6_JOIN_GROUP, IPV6_JOIN_ANYCAST, MCAST_JOIN_GROUP, MCAST_BLOCK_SOURCE,

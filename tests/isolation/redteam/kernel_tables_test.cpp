@@ -50,6 +50,16 @@ TEST_CASE("Contexts of asynchronous I/O are not to be had", "[redteam]") {
     CHECK(duel.inside.refused.at("contexts") == "ENOSYS");
 }
 
+TEST_CASE("Memberships of multicast groups, which delay the creates of others, are not to be had",
+          "[redteam]") {
+    Lab& lab = each_lab();
+    INFO(lab.name);
+    const Duel duel = attack_beside_neighbour(lab, {{"memberships", "--max-count", "400"}});
+    CHECK(duel.outside["memberships"] == 400);
+    CHECK(duel.inside["memberships"] == 0);
+    CHECK(duel.inside.refused.at("memberships") == "ENODEV");
+}
+
 TEST_CASE("Triggers of pressure are not to be had", "[redteam]") {
     Lab& lab = each_lab();
     INFO(lab.name);

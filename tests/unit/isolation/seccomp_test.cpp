@@ -263,6 +263,28 @@ TEST_CASE("seccomp: a number that is not known is ENOSYS") {
     CHECK(run(Filters::on, [] { return ::syscall(9999); }).error_number == ENOSYS);
 }
 
+TEST_CASE("seccomp: Landlock is unknown: its rules would keep deleted files where nothing finds them") {
+    const auto version = [] { return ::syscall(SYS_landlock_create_ruleset, nullptr, 0, 1U); };
+    if (run(Filters::off, version).error_number == 0)
+        CHECK(is_refused(ENOSYS, version));
+    for (const long number : {SYS_landlock_create_ruleset, SYS_landlock_add_rule, SYS_landlock_restrict_self})
+        CHECK(run(Filters::on, [number] { return ::syscall(number, 0, 0, 0, 0); }).error_number == ENOSYS);
+}
+
+TEST_CASE("seccomp: no socket joins a multicast group, of IPv4 or IPv6") {
+    for (const long option : {IP_ADD_MEMBERSHIP, IP_ADD_SOURCE_MEMBERSHIP, MCAST_JOIN_GROUP,
+                              MCAST_JOIN_SOURCE_GROUP, MCAST_MSFILTER}) {
+        INFO(option);
+        CHECK(is_refused(ENODEV, [=] { return set_option(AF_INET, IPPROTO_IP, option); }));
+        CHECK(is_refused(
+            ENODEV, [=] { return set_option(AF_INET, IPPROTO_IP | k_high_half, option | k_high_half); }));
+    }
+    for (const long option : {MCAST_JOIN_GROUP, MCAST_JOIN_SOURCE_GROUP, MCAST_MSFILTER})
+        CHECK(is_refused(ENODEV, [=] { return set_option(AF_INET6, IPPROTO_IPV6, option); }));
+    CHECK(run(Filters::on, [] { return set_option(AF_INET, IPPROTO_IP, IP_DROP_MEMBERSHIP); }).error_number !=
+          ENODEV);
+}
+
 TEST_CASE("seccomp: the large attack surfaces are refused") {
     CHECK(is_refused(EPERM, [] { return ::syscall(SYS_bpf, 0, nullptr, 0); }));
     CHECK(is_refused(EPERM, [] { return ::syscall(SYS_keyctl, 0, 0, 0, 0, 0); }));
