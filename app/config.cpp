@@ -263,6 +263,10 @@ void add_sandbox_options(CLI::App& cli, Config& config) {
     cli.add_option("--hide", config.hidden_paths,
                    "A path below /usr that sandboxes must not see; may be repeated")
         ->envname("ATOLL_HIDE");
+    cli.add_option(
+           "--show-etc", config.shown_etc,
+           "A file or folder below /etc that sandboxes see, too, as it is at the start; may be repeated")
+        ->envname("ATOLL_SHOW_ETC");
     cli.add_option("--max-sandboxes", config.max_sandboxes,
                    "Sandboxes that may live at the same time, frozen ones too; at most as many as the "
                    "process has file descriptors for")

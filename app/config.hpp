@@ -55,6 +55,7 @@ struct Config {
     std::string default_agent = "shell";
     bool allow_host_network = false;
     std::vector<std::string> hidden_paths;
+    std::vector<std::string> shown_etc;
     std::size_t max_sandboxes = base::k_default_max_sandboxes;
     conversation::ConversationBounds conversations;
     std::uint32_t keep_ended_seconds = base::k_default_keep_ended.count();

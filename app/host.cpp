@@ -42,7 +42,7 @@ std::string path_of_sandboxes(const isolation::HostLayout& layout) {
 base::Result<isolation::LauncherConfig> make_launcher_config(const Config& config, const DataDir& data,
                                                              const std::vector<sandbox::AgentSpec>& agents) {
     std::vector<std::filesystem::path> hidden(config.hidden_paths.begin(), config.hidden_paths.end());
-    auto layout = isolation::probe_layout(hidden);
+    auto layout = isolation::probe_layout(hidden, "/", {config.shown_etc.begin(), config.shown_etc.end()});
     if (!layout)
         return layout.error();
     if (auto written = isolation::write_etc(data.etc(), *layout); !written)

@@ -264,8 +264,11 @@ static_assert(k_first_host_uid + std::uint64_t{k_host_uids_per_block} * k_host_u
 // The uid and gid of everything inside a sandbox.
 inline constexpr std::uint32_t k_inner_uid = 1000;
 
-// tmpfs mounts inside a sandbox.
-inline constexpr std::size_t k_tmp_bytes = 256UL * 1024 * 1024;
+// Files of the host's /etc that are copied for sandboxes, and their bytes.
+inline constexpr std::size_t k_max_etc_copies = 4096;
+inline constexpr std::uint64_t k_max_etc_bytes = 8UL * 1024 * 1024;
+
+// tmpfs mounts inside a sandbox beside /tmp, which has a limit of its own.
 inline constexpr std::size_t k_run_bytes = 16UL * 1024 * 1024;
 inline constexpr std::size_t k_shm_bytes = 64UL * 1024 * 1024;
 

@@ -60,11 +60,34 @@ fs::path below(const fs::path& folder, const std::string& etc_path) {
     return folder / fs::path(etc_path).lexically_relative("/etc");
 }
 
+void write_copy(const fs::path& folder, const EtcCopy& copy) {
+    const fs::path path = below(folder, copy.path);
+    if (copy.kind == EtcCopy::Kind::folder) {
+        fs::create_directories(path);
+        return;
+    }
+    fs::create_directories(path.parent_path());
+    if (copy.kind == EtcCopy::Kind::link) {
+        fs::create_symlink(copy.target, path);
+        return;
+    }
+    // One that has gone since it was found is not missed.
+    std::error_code gone;
+    if (fs::copy_file(copy.path, path, gone))
+        fs::permissions(path,
+                        fs::perms(0644) | (fs::status(copy.path, gone).permissions() & fs::perms(0111)));
+}
+
 }  // namespace
 
 base::Result<void> write_etc(const fs::path& folder, const HostLayout& layout) {
     try {
         fs::create_directories(folder);
+        // Copies that are no longer shown must not stay.
+        for (const auto& old : fs::directory_iterator(folder))
+            fs::remove_all(old.path());
+        for (const auto& copy : layout.etc_copies)
+            write_copy(folder, copy);
         for (const auto& file : generated_files())
             write_file(folder / file.name, file.text);
         for (const auto& path : layout.etc_folders)

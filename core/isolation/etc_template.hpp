@@ -1,6 +1,6 @@
 // The /etc of every sandbox, and the files that mask parts of /proc. /etc is a folder made at each start of
 // the server and shown read-only. It holds no fact of the host except the mount points for the host files
-// that HostLayout shows.
+// that HostLayout shows, and the copies that it names (shown_etc.hpp).
 #pragma once
 
 #include <filesystem>

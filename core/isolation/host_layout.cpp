@@ -128,10 +128,17 @@ std::string inner_path(const HostLayout& layout, std::string_view path, const fs
     return joined;
 }
 
-base::Result<HostLayout> probe_layout(const std::vector<fs::path>& hidden, const fs::path& root) {
+base::Result<HostLayout> probe_layout(const std::vector<fs::path>& hidden, const fs::path& root,
+                                      const std::vector<fs::path>& shown_etc) {
     HostLayout layout;
     find_program_folders(root, layout);
     find_etc(root, layout);
+    std::vector<std::string> shown_whole = layout.etc_folders;
+    shown_whole.insert(shown_whole.end(), layout.etc_files.begin(), layout.etc_files.end());
+    auto copies = find_shown_etc(shown_etc, shown_whole, root);
+    if (!copies)
+        return copies.error();
+    layout.etc_copies = std::move(*copies);
     find_proc(root, layout);
     for (const auto& path : hidden) {
         if (auto added = add_hidden(root, path, layout); !added)

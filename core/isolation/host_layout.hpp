@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/isolation/shown_etc.hpp"
 
 namespace atl::isolation {
 
@@ -20,6 +21,8 @@ struct HostLayout {
     /// Host files and folders shown in /etc: certificates, alternatives, the linker's cache.
     std::vector<std::string> etc_files;
     std::vector<std::string> etc_folders;
+    /// What else of the host's /etc is shown, as copies.
+    std::vector<EtcCopy> etc_copies;
     /// Masked parts of /usr: resolved, existing.
     std::vector<std::string> hidden_files;
     std::vector<std::string> hidden_folders;
@@ -31,9 +34,10 @@ struct HostLayout {
 };
 
 /// Looks at the host. `hidden` are the operator's paths: each must exist and lie below /usr, otherwise
-/// invalid_field. `root` stands for "/" (tests).
+/// invalid_field. `root` stands for "/" (tests). `shown_etc` as find_shown_etc() takes it.
 base::Result<HostLayout> probe_layout(const std::vector<std::filesystem::path>& hidden,
-                                      const std::filesystem::path& root = "/");
+                                      const std::filesystem::path& root = "/",
+                                      const std::vector<std::filesystem::path>& shown_etc = {});
 
 /// The folders of `path` (as in $PATH) that a sandbox has, too: below /usr or the other folders of programs,
 /// not masked, there now, each once. Where none is left, the usual ones of them. `root` as above.

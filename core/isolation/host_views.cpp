@@ -108,7 +108,8 @@ class Maker {
     bool add_own() {
         const fs::path layer = own_ / "layer";
         const fs::path view = own_ / "view";
-        fs::copy(sources_.etc, layer / k_own_etc, fs::copy_options::recursive);
+        fs::copy(sources_.etc, layer / k_own_etc,
+                 fs::copy_options::recursive | fs::copy_options::copy_symlinks);
         open_folders(layer / k_own_etc);
         const bool has_devices = make_devices(layer / k_own_dev);
         StagedMount own{StagedKind::view, sources_.guest.parent_path(), view,

@@ -124,8 +124,10 @@ base::Result<void> bind(const fs::path& source, const fs::path& target) {
     return {};
 }
 
+// Room for base::k_max_etc_copies, at two inodes each, and base::k_max_etc_bytes, at a page a file.
 base::Result<void> fill(const fs::path& dir) {
-    if (::mount("atoll", dir.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=1m,nr_inodes=512") != 0)
+    if (::mount("atoll", dir.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755,size=16m,nr_inodes=8192") !=
+        0)
         return staging_failed("a tmpfs on " + dir.string(), errno);
     for (const char* name : {"workspace", "bridge", "agent", "ptys", "views", "etc"}) {
         std::error_code error;
