@@ -1,9 +1,11 @@
 #include "app/part_settings.hpp"
 
+#include <locale.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -45,6 +47,17 @@ Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& config) 
     return agents;
 }
 
+std::string lang_of_sandboxes(const char* lang) {
+    if (lang == nullptr || *lang == '\0')
+        return "C.UTF-8";
+    // Sandboxes see the locales of this very host.
+    const locale_t found = ::newlocale(LC_ALL_MASK, lang, nullptr);
+    if (found == nullptr)
+        return "C.UTF-8";
+    ::freelocale(found);
+    return lang;
+}
+
 sandbox::ManagerSettings sandbox_settings(const Config& config, const std::string& sandbox_path) {
     sandbox::ManagerSettings settings;
     settings.max_sandboxes = config.max_sandboxes;
@@ -54,6 +67,8 @@ sandbox::ManagerSettings sandbox_settings(const Config& config, const std::strin
     settings.host_env = sandbox::pick_host_env(environ);
     std::erase_if(settings.host_env, [](const auto& variable) { return variable.first == "PATH"; });
     settings.host_env.emplace_back("PATH", sandbox_path);
+    std::erase_if(settings.host_env, [](const auto& variable) { return variable.first == "LANG"; });
+    settings.host_env.emplace_back("LANG", lang_of_sandboxes(std::getenv("LANG")));
     return settings;
 }
 

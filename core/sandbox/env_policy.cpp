@@ -19,6 +19,9 @@ constexpr std::array<std::string_view, 7> k_injected = {
     "HOME",           "ASH_BRIDGE_SOCKET",           "ASH_AGENT_DIR", "ASH_SESSION_ID", "ASH_WORKSPACE_DIR",
     "ASH_SANDBOX_ID", base::k_max_processes_variable};
 
+// The language and encoding are the program's own matter: a request may choose.
+constexpr std::string_view k_lang = "LANG";
+
 bool contains(const auto& list, std::string_view name) {
     return std::find(list.begin(), list.end(), name) != list.end();
 }
@@ -53,7 +56,8 @@ base::Result<void> check_env(const Environment& wanted) {
             return Error(Errc::invalid_env, "env has a name that is not of the form [A-Za-z_][A-Za-z0-9_]*");
         if (name.starts_with("LD_"))
             return Error(Errc::invalid_env, name + " is refused: LD_* would change how programs are loaded");
-        if (contains(k_passed_through, name) || contains(k_injected, name))
+        const bool is_set = contains(k_passed_through, name) && name != k_lang;
+        if (is_set || contains(k_injected, name))
             return Error(Errc::invalid_env, name + " is set by the server and cannot be overridden");
         if (value.find('\0') != std::string::npos)
             return Error(Errc::invalid_env, "the value of " + name + " holds a NUL byte");
@@ -69,6 +73,9 @@ base::Result<void> check_env(const Environment& wanted) {
 
 Environment compose_env(const Environment& host, const Record& record) {
     Environment env = host;
+    std::erase_if(env, [&](const auto& variable) {
+        return std::ranges::any_of(record.env, [&](const auto& own) { return own.first == variable.first; });
+    });
     env.emplace_back("HOME", k_inner_workspace);
     env.emplace_back("ASH_BRIDGE_SOCKET", k_inner_bridge_socket);
     env.emplace_back("ASH_AGENT_DIR", k_inner_agent_dir);

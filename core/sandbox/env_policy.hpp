@@ -14,10 +14,11 @@ namespace atl::sandbox {
 Environment pick_host_env(const char* const* environ_block);
 
 /// Checks the variables of a create request: well-formed names and values, no LD_*, no variable that the
-/// server sets itself, within k_max_env_entries and k_max_env_bytes. Error: invalid_env, naming the variable.
+/// server sets itself but LANG, within k_max_env_entries and k_max_env_bytes. Error: invalid_env, naming the
+/// variable.
 base::Result<void> check_env(const Environment& wanted);
 
-/// The complete environment of a sandbox.
+/// The complete environment of a sandbox: what the request says of LANG goes before the host's.
 Environment compose_env(const Environment& host, const Record& record);
 
 }  // namespace atl::sandbox

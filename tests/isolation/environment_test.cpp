@@ -61,14 +61,19 @@ TEST_CASE("A sandbox's environment is exactly the allow-list, without the server
     CHECK(of_shell(sandbox) == expected);
 }
 
-TEST_CASE("A variable that the server does not have is not made up for a sandbox") {
+TEST_CASE("A variable that the server does not have is not made up for a sandbox, but for LANG") {
     const ServerProcess server;
     ApiClient api(server);
     const std::string id = api.create()["id"];
     const Turn turn = api.message(id, "tr '\\0' '\\n' < /proc/$$/environ | cut -d= -f1");
     CHECK(lines_of(turn.output) == std::set<std::string>{"PATH", "HOME", "ASH_BRIDGE_SOCKET", "ASH_AGENT_DIR",
                                                          "ASH_WORKSPACE_DIR", "ASH_SANDBOX_ID",
-                                                         "ASH_SESSION_ID"});
+                                                         "ASH_SESSION_ID", "LANG"});
+    // Characters are counted, not bytes.
+    constexpr const char* k_count = "text=$(printf '\\303\\244\\303\\244'); echo $LANG ${#text}";
+    CHECK(api.message(id, k_count).output == "C.UTF-8 2\n");
+    const std::string other = api.create({{"env", {{"LANG", "C"}}}})["id"];
+    CHECK(api.message(other, k_count).output == "C 4\n");
 }
 
 TEST_CASE("No file of any process inside holds a secret of the server") {

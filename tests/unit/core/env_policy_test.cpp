@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 
@@ -24,6 +25,7 @@ TEST_CASE("A request cannot override what the server sets, nor change how progra
         CHECK(checked.error().code() == atl::base::Errc::invalid_env);
     }
     CHECK(check_env({{"_OK1", "any value = fine\n"}}));
+    CHECK(check_env({{"LANG", "de_DE.UTF-8"}}));
     CHECK_FALSE(check_env({{"A", "1"}, {"A", "2"}}));
     CHECK_FALSE(check_env({{"A", std::string("x\0y", 3)}}));
     CHECK_FALSE(check_env({{"A", std::string(40'000, 'x')}}));
@@ -44,6 +46,14 @@ TEST_CASE("A sandbox gets the allow-list, the injected variables and its own, an
                              {"ASH_SANDBOX_ID", "box"},
                              {"ASH_SESSION_ID", "conv"},
                              {"MINE", "1"}});
+}
+
+TEST_CASE("The LANG of a request goes before the host's, once") {
+    Record record;
+    record.env = {{"LANG", "de_DE.UTF-8"}};
+    const Environment env = compose_env({{"PATH", "/bin"}, {"LANG", "C.UTF-8"}}, record);
+    CHECK(std::ranges::count(env, std::pair<std::string, std::string>("LANG", "de_DE.UTF-8")) == 1);
+    CHECK(std::ranges::count(env, std::pair<std::string, std::string>("LANG", "C.UTF-8")) == 0);
 }
 
 }  // namespace env_policy_test
