@@ -88,6 +88,7 @@ struct Config {
     http::LimitChanges ceilings{.memory_mb = {},
                                 .cpu_percent = {},
                                 .disk_mb = {},
+                                .tmp_mb = {},
                                 .max_processes = {},
                                 .max_sockets = base::k_most_named_sockets,
                                 .max_open_files = base::k_most_named_open_files};

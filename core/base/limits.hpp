@@ -191,14 +191,17 @@ inline constexpr std::size_t k_sandbox_log_read_bytes_per_s = 1024 * 1024;
 inline constexpr std::uint32_t k_default_memory_mb = 2048;
 inline constexpr std::uint32_t k_default_cpu_percent = 100;
 inline constexpr std::uint32_t k_default_disk_mb = 1024;
+inline constexpr std::uint32_t k_default_tmp_mb = 256;  // of /tmp, a tmpfs
 inline constexpr std::uint32_t k_default_max_processes = 64;
 // The ceilings of a key with a user, where the operator sets none.
 inline constexpr std::uint32_t k_user_memory_mb = 8192;
 inline constexpr std::uint32_t k_user_cpu_percent = 400;
 inline constexpr std::uint32_t k_user_disk_mb = 10'240;
 inline constexpr std::uint32_t k_user_max_processes = 1024;
+inline constexpr std::uint32_t k_user_tmp_mb = 8192;
 static_assert(k_default_memory_mb <= k_user_memory_mb && k_default_cpu_percent <= k_user_cpu_percent &&
-              k_default_disk_mb <= k_user_disk_mb && k_default_max_processes <= k_user_max_processes);
+              k_default_disk_mb <= k_user_disk_mb && k_default_max_processes <= k_user_max_processes &&
+              k_default_tmp_mb <= k_user_tmp_mb);
 // The variable that tells a guest the process limit (RLIMIT_NPROC) for everything it starts. The guest
 // removes it from the environment.
 inline constexpr const char* k_max_processes_variable = "ASH_MAX_PROCESSES";

@@ -337,6 +337,7 @@ void BubblewrapLauncher::describe(sandbox::Enforcement& enforcement, sandbox::Ne
     enforcement.filesystem = "bubblewrap";
     enforcement.network = network == sandbox::NetworkMode::none ? "netns" : "host";
     enforcement.syscalls = "seccomp";
+    enforcement.tmp = "tmpfs";
     if (network == sandbox::NetworkMode::none && counts_sockets_)
         enforcement.sockets = "count";
     if (config_.process_limit == ProcessLimit::rlimit)

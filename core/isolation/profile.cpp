@@ -71,14 +71,15 @@ void add_devices(Arguments& out, const ProfileSources& sources) {
         add(out, "--remount-ro", "/dev");
 }
 
-void add_kernel_mounts(Arguments& out, const HostLayout& layout, const ProfileSources& sources) {
+void add_kernel_mounts(Arguments& out, const HostLayout& layout, const ProfileSources& sources,
+                       const sandbox::Limits& limits) {
     add(out, "--proc", "/proc");
     for (const auto& path : layout.proc_folders)
         add(out, "--ro-bind", sources.masks + "/" + k_empty_folder, path);
     for (const auto& path : layout.proc_files)
         add(out, "--ro-bind", sources.masks + "/" + k_empty_file, path);
     add_devices(out, sources);
-    add_tmpfs(out, base::k_tmp_bytes, "1777", "/tmp");
+    add_tmpfs(out, std::size_t{limits.tmp_mb} * 1024 * 1024, "1777", "/tmp");
     add_tmpfs(out, base::k_run_bytes, "0755", "/run");
 }
 
@@ -115,7 +116,7 @@ Arguments profile_arguments(const HostLayout& layout, const sandbox::LaunchSpec&
     add_environment(out, spec.env);
     add_programs(out, layout, sources);
     add_etc(out, layout, sources, spec.network);
-    add_kernel_mounts(out, layout, sources);
+    add_kernel_mounts(out, layout, sources, spec.limits);
     add_own_mounts(out, sources);
     add(out, "--json-status-fd", std::to_string(k_status_fd));
     // The later filter is asked first, and of two equally strict answers the first counts.

@@ -29,6 +29,7 @@ struct Limits {
     std::uint32_t memory_mb = base::k_default_memory_mb;
     std::uint32_t cpu_percent = base::k_default_cpu_percent;  // 100 is one core
     std::uint32_t disk_mb = base::k_default_disk_mb;
+    std::uint32_t tmp_mb = base::k_default_tmp_mb;  // of /tmp, which counts as memory, too
     std::uint32_t max_processes = base::k_default_max_processes;
     std::uint32_t max_sockets = base::k_default_max_sockets;        // of every family, all processes together
     std::uint32_t max_open_files = base::k_default_max_open_files;  // of each process, RLIMIT_NOFILE
@@ -112,6 +113,7 @@ struct Enforcement {
     std::string processes = "none";
     std::string sockets = "none";  // "count": the server counts them and ends the sandbox
     std::string disk = "none";
+    std::string tmp = "none";  // "tmpfs": of this size
     bool operator==(const Enforcement&) const = default;
 };
 

@@ -106,12 +106,13 @@ Record record_in(const json& row) {
 // Without its environment, as in every list.
 json row_of(const sandbox::Record& record) {
     const auto& limits = record.limits;
-    return json::array(
-        {record.id, record.conversation_id, text_or_null(record.user_id), record.generation,
-         static_cast<int>(record.network), record.metadata, millis(record.created_at), record.ttl_seconds,
-         record.gone, limits.memory_mb, limits.cpu_percent, limits.disk_mb, limits.max_processes,
-         limits.max_sockets, limits.max_open_files, static_cast<int>(record.preview.access),
-         record.preview.wake ? json(*record.preview.wake) : json(nullptr), record.preview.ports});
+    return json::array({record.id, record.conversation_id, text_or_null(record.user_id), record.generation,
+                        static_cast<int>(record.network), record.metadata, millis(record.created_at),
+                        record.ttl_seconds, record.gone, limits.memory_mb, limits.cpu_percent, limits.disk_mb,
+                        limits.max_processes, limits.max_sockets, limits.max_open_files,
+                        static_cast<int>(record.preview.access),
+                        record.preview.wake ? json(*record.preview.wake) : json(nullptr),
+                        record.preview.ports, limits.tmp_mb});
 }
 
 sandbox::Record sandbox_in(const json& row) {
@@ -135,6 +136,7 @@ sandbox::Record sandbox_in(const json& row) {
     if (!row.at(16).is_null())
         record.preview.wake = row.at(16).get<bool>();
     record.preview.ports = row.at(17).get<std::vector<std::uint16_t>>();
+    record.limits.tmp_mb = row.at(18).get<std::uint32_t>();
     return record;
 }
 

@@ -78,6 +78,7 @@ sandbox::Record sandbox_at(SQLite::Statement& row, Environment environment) {
     if (!row.getColumn(18).isNull())
         record.preview.wake = row.getColumn(18).getInt() != 0;
     record.preview.ports = ports_in(row.getColumn(19).getString());
+    record.limits.tmp_mb = row.getColumn(20).getUInt();
     return record;
 }
 

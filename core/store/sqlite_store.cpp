@@ -102,7 +102,7 @@ void SqliteStore::Impl::prepare() {
         "read_before_edit = excluded.read_before_edit");
     erase_conversation = statement("DELETE FROM conversations WHERE key = ?");
     put_sandbox = statement(
-        "INSERT INTO sandboxes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE "
+        "INSERT INTO sandboxes VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) ON CONFLICT (id) DO UPDATE "
         "SET "
         "conversation_id = excluded.conversation_id, "
         "generation = excluded.generation, network = excluded.network, memory_mb = excluded.memory_mb, "
@@ -111,7 +111,7 @@ void SqliteStore::Impl::prepare() {
         "created_at = excluded.created_at, ttl_seconds = excluded.ttl_seconds, gone = excluded.gone, "
         "max_sockets = excluded.max_sockets, max_open_files = excluded.max_open_files, "
         "preview_access = excluded.preview_access, preview_wake = excluded.preview_wake, "
-        "preview_ports = excluded.preview_ports");
+        "preview_ports = excluded.preview_ports, tmp_mb = excluded.tmp_mb");
     erase_sandbox = statement("DELETE FROM sandboxes WHERE id = ?");
     put_turn = statement("INSERT OR REPLACE INTO turns VALUES (?,?,?,?,?,?)");
     forget_turns = statement("DELETE FROM turns WHERE id >= ? AND id < ? AND last_seq > 0 AND last_seq <= ?");
@@ -284,6 +284,7 @@ void SqliteStore::Impl::apply(const PutSandbox& write) {
     else
         s.bind(19);
     s.bind(20, ports_text(record.preview.ports));
+    s.bind(21, record.limits.tmp_mb);
     s.exec();
 }
 

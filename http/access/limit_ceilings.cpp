@@ -19,6 +19,7 @@ constexpr std::array k_names{
               &LimitChanges::cpu_percent, base::k_user_cpu_percent},
     LimitName{"diskMb", "disk-mb", k_disk_mb_range, &Limits::disk_mb, &LimitChanges::disk_mb,
               base::k_user_disk_mb},
+    LimitName{"tmpMb", "tmp-mb", k_tmp_mb_range, &Limits::tmp_mb, &LimitChanges::tmp_mb, base::k_user_tmp_mb},
     LimitName{"maxProcesses", "processes", k_max_processes_range, &Limits::max_processes,
               &LimitChanges::max_processes, base::k_user_max_processes},
     LimitName{"maxSockets", "sockets", k_max_sockets_range, &Limits::max_sockets, &LimitChanges::max_sockets,

@@ -12,6 +12,7 @@ struct LimitChanges {
     std::optional<std::uint32_t> memory_mb;
     std::optional<std::uint32_t> cpu_percent;
     std::optional<std::uint32_t> disk_mb;
+    std::optional<std::uint32_t> tmp_mb;
     std::optional<std::uint32_t> max_processes;
     std::optional<std::uint32_t> max_sockets;
     std::optional<std::uint32_t> max_open_files;

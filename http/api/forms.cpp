@@ -46,6 +46,7 @@ std::optional<LimitChanges> read_limits(ObjectReader& reader, const LimitChanges
     changes.memory_mb = read_u32(limits, "memoryMb", k_memory_mb_range);
     changes.cpu_percent = read_u32(limits, "cpuPercent", k_cpu_percent_range);
     changes.disk_mb = read_u32(limits, "diskMb", k_disk_mb_range);
+    changes.tmp_mb = read_u32(limits, "tmpMb", k_tmp_mb_range);
     changes.max_processes = read_u32(limits, "maxProcesses", k_max_processes_range);
     changes.max_sockets = read_u32(limits, "maxSockets", k_max_sockets_range);
     changes.max_open_files = read_u32(limits, "maxOpenFiles", k_max_open_files_range);
@@ -139,6 +140,7 @@ sandbox::Limits LimitChanges::applied_to(sandbox::Limits limits) const noexcept 
     limits.memory_mb = memory_mb.value_or(limits.memory_mb);
     limits.cpu_percent = cpu_percent.value_or(limits.cpu_percent);
     limits.disk_mb = disk_mb.value_or(limits.disk_mb);
+    limits.tmp_mb = tmp_mb.value_or(limits.tmp_mb);
     limits.max_processes = max_processes.value_or(limits.max_processes);
     limits.max_sockets = max_sockets.value_or(limits.max_sockets);
     limits.max_open_files = max_open_files.value_or(limits.max_open_files);

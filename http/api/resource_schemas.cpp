@@ -64,17 +64,18 @@ void add_parts(Schema& out) {
         "How the filesystem tools work in a conversation's sandbox.");
     out["Limits"] = described(limits_schema(Members::required), "The limits of a sandbox.");
     out["Enforcement"] = described(
-        object(Members::required,
-               {{"filesystem", "What keeps it off the host's files: bubblewrap.", text()},
-                {"network", "netns: a network of its own. host: the host's.", text()},
-                {"syscalls", "What refuses system calls: seccomp.", text()},
-                {"uid", "private: a host uid of its own. shared: with the server's other sandboxes.", text()},
-                {"memory", "What limits memory: cgroup2, cgroup1, or none.", text()},
-                {"cpu", "What limits processor time: cgroup2, cgroup1, or none.", text()},
-                {"processes", "What limits processes: cgroup2, cgroup1, rlimit, or none.", text()},
-                {"sockets", "count: the server counts them and ends the sandbox.", one_of({"count", "none"})},
-                {"disk", "quota: the kernel refuses writes over the limit. check: the server measures.",
-                 text()}}),
+        object(
+            Members::required,
+            {{"filesystem", "What keeps it off the host's files: bubblewrap.", text()},
+             {"network", "netns: a network of its own. host: the host's.", text()},
+             {"syscalls", "What refuses system calls: seccomp.", text()},
+             {"uid", "private: a host uid of its own. shared: with the server's other sandboxes.", text()},
+             {"memory", "What limits memory: cgroup2, cgroup1, or none.", text()},
+             {"cpu", "What limits processor time: cgroup2, cgroup1, or none.", text()},
+             {"processes", "What limits processes: cgroup2, cgroup1, rlimit, or none.", text()},
+             {"sockets", "count: the server counts them and ends the sandbox.", one_of({"count", "none"})},
+             {"disk", "quota: the kernel refuses writes over the limit. check: the server measures.", text()},
+             {"tmp", "What limits /tmp: tmpfs, a file system in memory of this size.", text()}}),
         "What enforces each limit on this host; `none`: nothing does.");
     out["OpenTurn"] =
         object(Members::required, {{"turn", "Its name.", text()},

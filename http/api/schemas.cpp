@@ -156,6 +156,10 @@ Schema limits_schema(Members members) {
          {"cpuPercent", "Processor time, in percent of one core: 200 is two cores.",
           integer(k_cpu_percent_range)},
          {"diskMb", "The workspace, in MB of 1,048,576 bytes.", integer(k_disk_mb_range)},
+         {"tmpMb",
+          "The folder /tmp, in MB of 1,048,576 bytes. What is in it counts as memory, too. A changed limit "
+          "counts from the next start.",
+          integer(k_tmp_mb_range)},
          {"maxProcesses", "Processes at one time; threads count.", integer(k_max_processes_range)},
          {"maxSockets", "Sockets of every family, of all processes together.", integer(k_max_sockets_range)},
          {"maxOpenFiles", "Open files of each process.", integer(k_max_open_files_range)}});

@@ -10,6 +10,7 @@ void write_limits(base::JsonWriter& json, const sandbox::Limits& limits) {
     json.key("memoryMb").number(limits.memory_mb);
     json.key("cpuPercent").number(limits.cpu_percent);
     json.key("diskMb").number(limits.disk_mb);
+    json.key("tmpMb").number(limits.tmp_mb);
     json.key("maxProcesses").number(limits.max_processes);
     json.key("maxSockets").number(limits.max_sockets);
     json.key("maxOpenFiles").number(limits.max_open_files);
@@ -59,6 +60,7 @@ void write_enforcement(base::JsonWriter& json, const sandbox::Enforcement& enfor
     json.key("processes").string(enforcement.processes);
     json.key("sockets").string(enforcement.sockets);
     json.key("disk").string(enforcement.disk);
+    json.key("tmp").string(enforcement.tmp);
     json.end_object();
 }
 

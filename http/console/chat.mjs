@@ -168,7 +168,7 @@ export class Chat {
         const pairs = list.map(({ name, value, warning }) => [name, value, warning]);
         const { limits } = conversation;
         pairs.push(['memory limit', `${limits.memoryMb} MB`], ['CPU limit', `${limits.cpuPercent} %`]);
-        pairs.push(['disk limit', `${limits.diskMb} MB`], ['processes limit', `${limits.maxProcesses}`], ['sockets limit', `${limits.maxSockets}`]);
+        pairs.push(['disk limit', `${limits.diskMb} MB`], ['/tmp limit', `${limits.tmpMb} MB`], ['processes limit', `${limits.maxProcesses}`], ['sockets limit', `${limits.maxSockets}`]);
         pairs.push(['agent', conversation.agent], ['generation', `${conversation.generation}`], ['id', conversation.id]);
         factsList.replaceChildren(
             ...pairs.map(([name, value, warning]) => {

@@ -31,6 +31,34 @@ TEST_CASE("Limits of sockets and open files have defaults and ceilings of the op
     }
 }
 
+TEST_CASE("The size of /tmp is a limit of its own, for the next start, and kept with the conversation",
+          "[limits]") {
+    ServerOptions options;
+    options.arguments = {"--max-tmp-mb-per-sandbox", "300"};
+    const ServerProcess server(options);
+    ApiClient api(server);
+    constexpr const char* k_size = "df -m --output=size /tmp | tail -n 1 | tr -d ' '";
+    const Json plain = api.create();
+    CHECK(plain["limits"]["tmpMb"] == 256);
+    CHECK(plain["enforcement"]["tmp"] == "tmpfs");
+    CHECK(api.message(plain["id"], k_size).output == "256\n");
+    const Json made = api.create({{"limits", {{"tmpMb", 8}}}});
+    const std::string id = made["id"];
+    CHECK(made["limits"]["tmpMb"] == 8);
+    CHECK(api.message(id, k_size).output == "8\n");
+    const std::string full =
+        api.message(id, "head -c 9000000 /dev/zero > /tmp/file; stat -c %s /tmp/file").output;
+    CHECK(full.find("No space left on device") != std::string::npos);
+    const std::string path = "/v1/conversations/" + id;
+    CHECK(api.call(403, "PATCH", path, R"({"limits":{"tmpMb":301}})")["code"] == "limit_not_allowed");
+    CHECK(api.call(422, "PATCH", path, R"({"limits":{"tmpMb":0}})")["code"] == "invalid_field");
+    CHECK(api.call(200, "PATCH", path, R"({"limits":{"tmpMb":20}})")["limits"]["tmpMb"] == 20);
+    CHECK(api.message(id, k_size).output == "8\n");
+    api.call(200, "POST", path + "/pause");
+    CHECK(api.message(id, k_size).output == "20\n");
+    CHECK(api.get(id)["limits"]["tmpMb"] == 20);
+}
+
 TEST_CASE("Limits of sockets and open files outlive the server", "[limits]") {
     const TempDir dir;
     ServerOptions options;

@@ -81,6 +81,7 @@ export interface Limits {
     memoryMb: number;
     cpuPercent: number;
     diskMb: number;
+    tmpMb: number;
     maxProcesses: number;
     maxSockets: number;
     maxOpenFiles: number;

@@ -103,6 +103,7 @@ TEST_CASE("A database of the first version is brought to the present one with al
         CHECK(younger.limits.max_processes == 256);
         CHECK(younger.limits.max_sockets == 2048);
         CHECK(younger.limits.max_open_files == 4096);
+        CHECK(younger.limits.tmp_mb == 256);
         CHECK(younger.env == sandbox::Environment{{"A", "b"}});
         CHECK(younger.created_at == base::WallTime{base::Millis{3000}});
         CHECK(younger.ttl_seconds == 60);
@@ -174,7 +175,8 @@ TEST_CASE(
         .exec(
             "ALTER TABLE sandboxes DROP COLUMN preview_access; ALTER TABLE sandboxes DROP COLUMN "
             "preview_wake; "
-            "ALTER TABLE sandboxes DROP COLUMN preview_ports; DROP TABLE preview_numbers; PRAGMA "
+            "ALTER TABLE sandboxes DROP COLUMN preview_ports; ALTER TABLE sandboxes DROP COLUMN tmp_mb; "
+            "DROP TABLE preview_numbers; PRAGMA "
             "user_version = 8");
     const auto before = test::find_sandbox(*open(file), "a")->value().preview;
     CHECK(before == sandbox::PreviewSettings());
@@ -203,7 +205,8 @@ TEST_CASE("A database from before kept processes takes them, and the rule of its
             "DROP TABLE kept_processes; ALTER TABLE conversations DROP COLUMN read_before_edit; "
             "ALTER TABLE sandboxes DROP COLUMN preview_access; ALTER TABLE sandboxes DROP COLUMN "
             "preview_wake; "
-            "ALTER TABLE sandboxes DROP COLUMN preview_ports; DROP TABLE preview_numbers; PRAGMA "
+            "ALTER TABLE sandboxes DROP COLUMN preview_ports; ALTER TABLE sandboxes DROP COLUMN tmp_mb; "
+            "DROP TABLE preview_numbers; PRAGMA "
             "user_version = 7");
     record.tools.read_before_edit = true;
     const auto before = test::load(*open(file), "c7");

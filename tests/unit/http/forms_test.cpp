@@ -128,6 +128,7 @@ TEST_CASE("a create request of another form is refused and names the field") {
                              R"({"limits":{"cpuPercent":0}})",
                              R"({"limits":{"cpuPercent":6401}})",
                              R"({"limits":{"diskMb":0}})",
+                             R"({"limits":{"tmpMb":0}})",
                              R"({"limits":{"maxProcesses":0}})",
                              R"({"limits":{"maxSockets":15}})",
                              R"({"limits":{"maxSockets":1048577}})",
