@@ -6,6 +6,7 @@
 #include "core/base/limits.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "core/conversation/committed_reply.hpp"
 #include "core/conversation/event_words.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/metadata.hpp"
@@ -103,12 +104,15 @@ bool Conversation::is_resting() const {
 }
 
 void Conversation::create(Reply<View> reply) {
-    start_waiters_.push_back(
-        [&context = context_, began = last_activity(), reply = std::move(reply)](Result<View> view) {
-            if (view)
-                context.stats.create_latency.add(context.clock.steady_now() - began);
-            reply(std::move(view));
-        });
+    start_waiters_.push_back([&context = context_, weak = weak_from_this(), began = last_activity(),
+                              reply = std::move(reply)](Result<View> view) {
+        const auto self = weak.lock();
+        if (view)
+            context.stats.create_latency.add(context.clock.steady_now() - began);
+        else if (view.error().code() == Errc::storage_failed && self && !self->erasing_)
+            self->remove([](const Result<void>&) {});  // a create that is refused leaves nothing
+        reply(std::move(view));
+    });
     perform(machine_.create());
 }
 
@@ -255,7 +259,9 @@ void Conversation::lease(LeaseUse use, LeaseReply reply) {
 void Conversation::forget_kept(const std::string& process_id, Reply<bool> reply) {
     if (!kept_processes_.forget(process_id))
         return reply(false);
-    context_.journal.after_commit([reply = std::move(reply)] { reply(true); });
+    reply_after_commit<bool>(
+        context_.journal, std::move(reply), [] { return true; },
+        Error(Errc::storage_failed, "the database does not take it; the process is forgotten when it does"));
 }
 
 void Conversation::server_stops() {
@@ -472,17 +478,22 @@ void Conversation::answer(std::vector<Reply<View>>& waiters, std::optional<Error
     if (waiters.empty())
         return;
     last_batch_ = context_.journal.batch_number();
-    context_.journal.after_commit(
-        [weak = weak_from_this(), replies = std::exchange(waiters, {}), error = std::move(error)] {
+    auto all = [replies = std::exchange(waiters, {})](const Result<View>& now) {
+        for (const auto& reply : replies)
+            reply(now);
+    };
+    reply_after_commit<View>(
+        context_.journal, std::move(all),
+        [weak = weak_from_this(), error = std::move(error)]() -> Result<View> {
             const auto self = weak.lock();
-            Result<View> now = no_conversation();
             if (error)
-                now = *error;
-            else if (self && !self->erasing_)
-                now = self->view();
-            for (const auto& reply : replies)
-                reply(now);
-        });
+                return *error;
+            if (self && !self->erasing_)
+                return self->view();
+            return no_conversation();
+        },
+        Error(Errc::storage_failed,
+              "it is done, but the database does not take it, so that a restart would undo it"));
 }
 
 void Conversation::run(const action::RemoveSandbox&) {
@@ -557,10 +568,15 @@ void Conversation::erase() {
     const Error deleted(Errc::not_found, "the conversation was deleted");
     answer(pause_waiters_, deleted);
     answer(start_waiters_, deleted);
-    context_.journal.after_commit([removals = std::exchange(removal_waiters_, {})] {
+    auto all = [removals = std::exchange(removal_waiters_, {})](const Result<void>& removed) {
         for (const auto& reply : removals)
-            reply(Result<void>());
-    });
+            reply(removed);
+    };
+    reply_after_commit<void>(
+        context_.journal, std::move(all), [] { return Result<void>(); },
+        Error(Errc::storage_failed,
+              "its sandbox and files are removed; its log goes when the database takes "
+              "writes again"));
     owner_.on_erased(*this);
 }
 

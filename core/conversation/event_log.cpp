@@ -45,7 +45,12 @@ EventPtr EventLog::append(EventType type, std::uint64_t turn, std::string_view d
 
 void EventLog::schedule_publish(Journal::When when) {
     if (!std::exchange(publish_scheduled_, true))
-        journal_.after_commit([self = shared_from_this()] { self->publish(); }, when);
+        journal_.answer_after_commit([self = shared_from_this()] { self->publish(); },
+                                     [self = shared_from_this()] {
+                                         self->window_->stall();
+                                         self->window_->wake_all();
+                                     },
+                                     when);
 }
 
 std::uint64_t EventLog::close_turn() {

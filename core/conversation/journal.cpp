@@ -68,8 +68,35 @@ void Journal::promote_lazy() {
 }
 
 void Journal::after_commit(std::function<void()> done, When when) {
-    waiters_.push_back(std::move(done));
+    waiters_.push_back({std::move(done), nullptr});
     schedule(when);
+}
+
+void Journal::answer_after_commit(std::function<void()> done, std::function<void()> late, When when) {
+    waiters_.push_back({std::move(done), std::move(late)});
+    schedule(when);
+    if (at_store_)
+        arm_late();
+}
+
+// While a batch is at the store, or waits to be tried again.
+void Journal::arm_late() {
+    if (late_timer_ == 0)
+        late_timer_ = timers_.arm(k_answer_deadline, [this] { tell_late(); });
+}
+
+void Journal::tell_late() {
+    late_timer_ = 0;
+    std::vector<std::function<void()>> late;
+    for (auto* const waiters : {&at_store_waiters_, &waiters_}) {
+        for (Waiter& waiter : *waiters) {
+            if (waiter.late)
+                late.push_back(std::exchange(waiter.late, nullptr));
+        }
+    }
+    // Whoever is told may add writes and waiters.
+    for (const auto& tell : late)
+        tell();
 }
 
 void Journal::schedule(When when) {
@@ -122,6 +149,8 @@ void Journal::commit() {
         if (*self != nullptr)
             (*self)->on_end(end, why);
     });
+    if (busy_)
+        arm_late();
 }
 
 void Journal::on_end(CommitEnd end, const base::Error& why) {
@@ -138,19 +167,26 @@ void Journal::on_end(CommitEnd end, const base::Error& why) {
             commit_or_retry();
         });
     }
+    if (!fenced_)
+        arm_late();
     tell_flushers();
     if (refused_ && !fenced_)
         refused_();
+    if (fenced_) {
+        timers_.cancel(std::exchange(late_timer_, 0));
+        tell_late();
+    }
 }
 
 void Journal::on_durable() {
     last_end_ = {};
+    timers_.cancel(std::exchange(late_timer_, 0));
     committed_ = at_store_->number;
     at_store_.reset();
     // A waiter may add writes and waiters of its own: those belong to the next batch.
     const auto waiters = std::exchange(at_store_waiters_, {});
-    for (const auto& done : waiters)
-        done();
+    for (const auto& waiter : waiters)
+        waiter.done();
     if (!flushers_.empty() && (!batch_.empty() || !waiters_.empty()))
         return commit();
     tell_flushers();

@@ -39,6 +39,11 @@ class Journal {
     void add_lazily(PutTurn turn);
     /// Calls `done` when all that was added so far is committed.
     void after_commit(std::function<void()> done, When when = When::soon);
+    /// The same for the answer to a request, which must not wait for a disk that stays full: `late` is
+    /// called, once, when the store has refused for up to k_answer_deadline. `done` still follows with the
+    /// commit.
+    void answer_after_commit(std::function<void()> done, std::function<void()> late, When when = When::soon);
+    static constexpr base::Millis k_answer_deadline{5'000};
     /// Commits what is there without waiting for the end of the loop's turn; for the start and the end of a
     /// server. `done` once, possibly from inside the call; on an error the batch stays in place.
     void flush(std::function<void(base::Result<void>)> done);
@@ -78,6 +83,11 @@ class Journal {
         std::uint64_t below_seq;
     };
 
+    struct Waiter {
+        std::function<void()> done;
+        std::function<void()> late;  // may be empty
+    };
+
     static bool supersede(std::vector<Write>& writes, PutTurn& turn);
     void promote_lazy();
     void arm_lazy();
@@ -87,6 +97,8 @@ class Journal {
     void on_end(CommitEnd end, const base::Error& why);
     void on_durable();
     void tell_flushers();
+    void arm_late();
+    void tell_late();
     void purge_some();
 
     // A few tenths of a millisecond of SQLite.
@@ -103,9 +115,9 @@ class Journal {
     std::size_t batch_bytes_ = 0;  // of its events
     std::vector<Write> lazy_;      // turns only
     std::uint64_t batch_number_ = 1;
-    std::vector<std::function<void()>> waiters_;  // for the batch that is being filled
-    WriteBatchPtr at_store_;                      // being committed, or to be tried again
-    std::vector<std::function<void()>> at_store_waiters_;
+    std::vector<Waiter> waiters_;  // for the batch that is being filled
+    WriteBatchPtr at_store_;       // being committed, or to be tried again
+    std::vector<Waiter> at_store_waiters_;
     std::uint64_t committed_ = 0;  // every batch up to this number
     std::vector<std::function<void(base::Result<void>)>> flushers_;
     std::function<void()> refused_;
@@ -117,6 +129,7 @@ class Journal {
     bool purging_ = false;
     std::shared_ptr<Journal*> self_;  // null inside once it is destroyed
     base::TimerId retry_timer_ = 0;
+    base::TimerId late_timer_ = 0;
     bool busy_ = false;  // the store has at_store_ and has not answered
     bool fenced_ = false;
     base::Result<void> last_end_;  // of the store's last answer

@@ -7,6 +7,7 @@
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/base/operation_limits.hpp"
+#include "core/conversation/committed_reply.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/sandbox/manager.hpp"
 
@@ -91,7 +92,11 @@ void KeptProcesses::on_launched(std::uint32_t number, const Result<pid_t>& start
         return refuse(reply, started.error());
     }
     write(PutKeptProcess{conversation_.key, entry->process});
-    context_.journal.after_commit([reply = std::move(reply), pid = *started] { reply(pid); });
+    reply_after_commit<pid_t>(
+        context_.journal, std::move(reply), [pid = *started] { return pid; },
+        Error(base::Errc::storage_failed,
+              "the process runs, but the database does not take it: it would not be "
+              "started again"));
 }
 
 void KeptProcesses::start_all() {

@@ -17,6 +17,7 @@ void LiveWindow::restore(std::uint64_t first_seq, std::uint64_t last_seq) {
 
 void LiveWindow::publish(EventPtr event) {
     committed_seq_ = event->seq;
+    stalled_ = false;
     bytes_ += event->json.size();
     events_.push_back(std::move(event));
     while (events_.size() > 1 &&
@@ -46,6 +47,7 @@ base::Result<Batch> LiveWindow::read(Subscription& reader, std::size_t limit_byt
     Batch batch;
     if (after >= committed_seq_) {
         batch.gone = closed_;
+        batch.stalled = stalled_;
         return batch;
     }
     if (after + 1 < first_seq_) {

@@ -28,6 +28,9 @@ class LiveWindow {
     /// The next event is committed. Readers hear of it with wake_all().
     void publish(EventPtr event);
     void wake_all();
+    /// The store refuses what would follow, for long: readers hear of it with wake_all(), until the next
+    /// event.
+    void stall() noexcept { stalled_ = true; }
     /// Events below are gone.
     void cut(std::uint64_t first_seq);
     /// The conversation is gone: readers are told after what is still committed to them.
@@ -55,6 +58,7 @@ class LiveWindow {
     std::vector<Subscription*> readers_;
     std::function<void()> unfollowed_;
     bool closed_ = false;
+    bool stalled_ = false;
 };
 
 }  // namespace atl::conversation

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <memory>
 #include <utility>
 
 #include "core/base/ids.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "core/conversation/committed_reply.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/preview_ports.hpp"
 #include "core/conversation/store.hpp"
@@ -59,10 +61,20 @@ void StandaloneSandboxes::create(SandboxRequest request, Reply<SandboxView> repl
         enlist(*record);
         context_.journal.add(PutSandbox{*record});
         context_.preview_ports->store(id);
-        context_.journal.after_commit([this, id, reply] {
-            get(id, reply);
-            context_.sandboxes.claim(id);
-        });
+        const auto once = std::make_shared<Reply<SandboxView>>(reply);
+        context_.journal.answer_after_commit(
+            [this, id, once] {
+                context_.sandboxes.claim(id);
+                if (const auto answer = std::exchange(*once, nullptr))
+                    get(id, answer);
+            },
+            [this, id, once] {
+                // A create that is refused leaves nothing.
+                const auto answer = std::exchange(*once, nullptr);
+                remove(id, [](const base::Result<void>&) {});
+                answer(
+                    Error(Errc::storage_failed, "the database does not take the new sandbox; it is removed"));
+            });
     };
     admission_.admit(id, request.limits, [this, id, ready](const base::Result<void>& admitted) {
         if (admitted)
@@ -283,7 +295,11 @@ void StandaloneSandboxes::remove(const std::string& id, Reply<void> reply) {
             record.conversation_id = base::new_id();
             context_.journal.add(PutSandbox{record});
         }
-        context_.journal.after_commit([reply] { reply(base::Result<void>()); });
+        reply_after_commit<void>(
+            context_.journal, reply, [] { return base::Result<void>(); },
+            Error(Errc::storage_failed,
+                  "the sandbox and its files are removed; its record goes when the database takes writes "
+                  "again"));
     };
     context_.sandboxes.remove(id, std::move(answered), [this, id, is_gone] {
         *is_gone = true;

@@ -21,6 +21,7 @@ class LiveWindow;
 struct Batch {
     std::vector<EventPtr> events;
     bool gone = false;     // the conversation was removed and nothing will follow
+    bool stalled = false;  // the store refuses what would follow; `events` is empty
     bool reading = false;  // there are more, and the store has not answered yet: `events` is empty
 };
 

@@ -4,6 +4,7 @@
 
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "core/conversation/committed_reply.hpp"
 #include "core/conversation/digest.hpp"
 #include "core/conversation/event_words.hpp"
 #include "core/conversation/journal.hpp"
@@ -66,7 +67,16 @@ void Turn::open(Message message, std::uint64_t number, MessageReply when, const 
         reply(ticket);
     } else {
         context_.journal.add(PutTurn{record_});
-        context_.journal.after_commit([reply, ticket] { reply(ticket); });
+        // A turn with a key is run when it is stored, any other at once.
+        const std::string fate =
+            record_.idempotency_key.empty()
+                ? "it runs, and its events can be read when the database takes writes again"
+                : "it has not run, and runs when the database takes writes again, unless it "
+                  "is interrupted; the same Idempotency-Key finds it then";
+        reply_after_commit<TurnTicket>(
+            context_.journal, reply, [ticket] { return ticket; },
+            base::Error(base::Errc::storage_failed,
+                        "the database does not take the turn " + turn_name(number) + ": " + fate));
     }
     if (context_.settings.turn_limit.count() > 0) {
         limit_timer_ = context_.timers.arm(context_.settings.turn_limit, [this] {
@@ -112,7 +122,11 @@ void Turn::answer_again(const TurnRecord& record, const Message& message, const 
     ticket.turn = record.turn;
     ticket.after = record.first_seq - 1;
     ticket.replayed = true;
-    context_.journal.after_commit([reply, ticket] { reply(ticket); });
+    reply_after_commit<TurnTicket>(
+        context_.journal, reply, [ticket] { return ticket; },
+        base::Error(base::Errc::storage_failed, "the database does not take the turn " +
+                                                    turn_name(record.turn) +
+                                                    " of this Idempotency-Key; ask again later"));
 }
 
 OpenTurn Turn::view() const {

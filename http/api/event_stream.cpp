@@ -77,6 +77,15 @@ BodyStream::State EventStream::pull(std::string& out, std::size_t limit_bytes) {
             close(Error(Errc::conversation_ended, "The conversation was removed."), out);
             return State::finished;
         }
+        if (batch->stalled && turn_ != 0) {
+            close(
+                Error(
+                    Errc::storage_failed,
+                    "The turn has begun, and the database takes no writes: its events can be read after this "
+                    "one when it does again."),
+                out);
+            return State::finished;
+        }
         if (batch->events.empty())
             return State::waiting;
     }

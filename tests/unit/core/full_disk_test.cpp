@@ -1,12 +1,16 @@
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <chrono>
 #include <optional>
 
 #include "core/base/log.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/manager.hpp"
 #include "core/sandbox/manager.hpp"
+#include "house.hpp"
 #include "tests/support/asked.hpp"
 #include "tests/support/fake_world.hpp"
+#include "tests/support/result_printer.hpp"
 
 namespace full_disk_test {
 
@@ -51,6 +55,84 @@ TEST_CASE("A deletion frees its workspace although the store refuses, and is ans
     CHECK(removed);
     CHECK(manager.ready().has_value());
     CHECK(world.store.conversations.empty());
+}
+
+namespace {
+
+/// A house whose store refuses all from the next commit on, which nobody has noticed yet.
+struct FullHouse {
+    test::House house{{}};
+    std::string id;
+    bool full = false;
+
+    FullHouse() {
+        id = house.create().value().record.id;
+        spdlog::set_level(spdlog::level::off);
+        house.world.store.fails = [this] { return full; };
+        full = true;
+    }
+    ~FullHouse() { spdlog::set_level(spdlog::level::info); }
+};
+
+}  // namespace
+
+TEST_CASE("A message that the store does not take is answered in time, and told whether its turn runs") {
+    FullHouse it;
+    conversation::Message message;
+    message.content = "echo";
+    const bool has_key = GENERATE(false, true);
+    if (has_key)
+        message.idempotency_key = "k";
+    const auto begun = it.house.world.clock.steady_now();
+    const auto ticket = it.house.answer<conversation::TurnTicket>([&](auto reply) {
+        it.house.conversations->message(it.id, message, conversation::Manager::MessageReply::committed,
+                                        std::move(reply));
+    });
+    REQUIRE(ticket.has_error());
+    CHECK(ticket.error().code() == base::Errc::storage_failed);
+    INFO(ticket.error().detail());
+    CHECK(ticket.error().detail().find("the turn t1") != std::string::npos);
+    CHECK((ticket.error().detail().find("it has not run") != std::string::npos) == has_key);
+    CHECK(it.house.world.clock.steady_now() - begun <= std::chrono::seconds(10));
+    CHECK(it.house.world.queries.size() == (has_key ? 0 : 1));
+}
+
+TEST_CASE("A stream that waits for its turn hears that the store does not take it; other readers wait on") {
+    FullHouse it;
+    auto reader = test::subscribe(*it.house.conversations, it.id, 0).value();
+    while (!reader->next(1 << 20)->events.empty()) {
+    }
+    conversation::Message message;
+    message.content = "echo";
+    REQUIRE(it.house.answer<conversation::TurnTicket>([&](auto reply) {
+        it.house.conversations->message(it.id, message, conversation::Manager::MessageReply::at_once,
+                                        std::move(reply));
+    }));
+    CHECK_FALSE(reader->next(1 << 20)->stalled);
+    bool woken = false;
+    reader->on_wake([&] { woken = true; });
+    while (!woken && it.house.world.timers.fire_next())
+        it.house.settle();
+    CHECK(reader->next(1 << 20)->stalled);
+    it.full = false;
+    woken = false;
+    reader->on_wake([&] { woken = true; });
+    while (!woken && it.house.world.timers.fire_next())
+        it.house.settle();
+    const auto batch = reader->next(1 << 20);
+    CHECK_FALSE(batch->stalled);
+    CHECK_FALSE(batch->events.empty());
+}
+
+TEST_CASE("A create that the store does not take is answered in time, and leaves nothing") {
+    FullHouse it;
+    const auto made = it.house.create();
+    REQUIRE(made.has_error());
+    CHECK(made.error().code() == base::Errc::storage_failed);
+    it.full = false;
+    while (it.house.world.workspaces.size() > 1 && it.house.world.timers.fire_next())
+        it.house.settle();
+    CHECK(it.house.world.workspaces.size() == 1);
 }
 
 }  // namespace full_disk_test

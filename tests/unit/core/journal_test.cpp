@@ -53,6 +53,57 @@ TEST_CASE("A turn's lazy record does not go with the events, but soon after, and
     CHECK_FALSE(bench.world.timers.fire_next());
 }
 
+TEST_CASE(
+    "An answer does not wait for a store that refuses: it is told to be late, once, and the commit follows") {
+    Bench bench;
+    bool full = true;
+    bench.world.store.fails = [&] { return full; };
+    int done = 0;
+    int late = 0;
+    bench.append(1);
+    bench.journal.answer_after_commit([&] { ++done; }, [&] { ++late; });
+    bench.wait_for_commit();
+    bench.settle();
+    const auto begun = bench.world.clock.steady_now();
+    while (late == 0 && bench.world.timers.fire_next())
+        bench.settle();
+    CHECK(late == 1);
+    CHECK(bench.world.clock.steady_now() - begun <= Journal::k_answer_deadline);
+    CHECK(done == 0);
+    // One that comes later, too.
+    bench.journal.answer_after_commit([&] { ++done; }, [&] { ++late; });
+    while (late == 1 && bench.world.timers.fire_next())
+        bench.settle();
+    CHECK(late == 2);
+    full = false;
+    while (done < 2 && bench.world.timers.fire_next())
+        bench.settle();
+    CHECK(done == 2);
+    CHECK(late == 2);
+    CHECK(bench.told == 1);
+    while (bench.world.timers.fire_next())
+        bench.settle();
+    CHECK(late == 2);
+}
+
+TEST_CASE("An answer does not wait for a store that does not answer") {
+    Bench bench;
+    std::vector<std::function<void()>> kept;
+    bench.world.store.later = [&](std::function<void()> answer) { kept.push_back(std::move(answer)); };
+    int done = 0;
+    int late = 0;
+    bench.append(1);
+    bench.journal.answer_after_commit([&] { ++done; }, [&] { ++late; });
+    bench.settle();
+    REQUIRE(kept.size() == 1);
+    while (late == 0 && bench.world.timers.fire_next())
+        bench.settle();
+    CHECK(late == 1);
+    kept.front()();
+    bench.settle();
+    CHECK(done == 1);
+}
+
 TEST_CASE("A record that somebody waits for replaces a lazy one") {
     Bench bench;
     bench.journal.add_lazily(PutTurn{turn(1)});
