@@ -81,6 +81,8 @@ std::string_view code_name(Errc code) noexcept {
             return "conversation_ended";
         case Errc::conversation_starting:
             return "conversation_starting";
+        case Errc::conversation_paused:
+            return "conversation_paused";
         case Errc::idempotency_key_reused:
             return "idempotency_key_reused";
         case Errc::sandbox_in_use:

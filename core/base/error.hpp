@@ -53,6 +53,7 @@ enum class Errc : std::uint8_t {
     no_turn,                 // interrupt without an open turn
     conversation_ended,      // it is being removed or its time is up
     conversation_starting,   // its first sandbox is not ready yet
+    conversation_paused,     // a pause overtook the start that was asked for
     idempotency_key_reused,  // the same key with another content
     sandbox_in_use,          // it belongs to a conversation
     preview_ended,           // the sandbox of a preview has ended for good

@@ -464,6 +464,15 @@ void Conversation::put_sandbox() {
 Error Conversation::refused_start(std::string_view code, const std::string& detail) const {
     if (start_error_.code() == Errc::capacity && start_error_.detail() == detail)
         return start_error_;
+    // Another request won: that is no failure of the sandbox.
+    if (code == "paused")
+        return {Errc::conversation_paused, detail +
+                                               " before its sandbox was ready; resume it again if that is "
+                                               "still wanted"};
+    if (code == "conversation_ended")
+        return {Errc::conversation_ended, detail};
+    if (code == "server_shutdown")
+        return {Errc::shutting_down, detail};
     return {code == "agent_failed" ? Errc::agent_failed : Errc::sandbox_failed, detail};
 }
 

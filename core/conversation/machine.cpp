@@ -426,7 +426,7 @@ Actions Machine::pause(PauseReason reason, std::string code, std::string text) {
         return out;
     start_again_ = false;
     agent_wanted_ = false;
-    out.emplace_back(action::AnswerStarted{"paused", text});
+    out.emplace_back(action::AnswerStarted{code, text});
     leases_.end(out, {action::LeaseScope::all, code, text});
     fail_turn(out, std::move(code), text);
     if (exit_pending_) {

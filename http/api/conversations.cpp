@@ -314,6 +314,7 @@ std::vector<Route> conversation_routes(Api& api) {
 
     Route resume = action_route(api, "/v1/conversations/{id}/resume", "resumeConversation", async_resume);
     resume.summary = "Lets a frozen sandbox go on, or starts it again; answers when it is ready.";
+    resume.errors.push_back(Errc::conversation_paused);
     resume.errors.insert(resume.errors.end(),
                          {Errc::sandbox_failed, Errc::agent_failed, Errc::capacity, Errc::host_unsupported,
                           Errc::bridge_failed, Errc::deadline_exceeded});

@@ -88,6 +88,8 @@ std::string_view meaning_of(Errc code) noexcept {
             return "The conversation is over: its time is up, or it is being removed.";
         case Errc::conversation_starting:
             return "The first sandbox of the conversation is not ready yet.";
+        case Errc::conversation_paused:
+            return "A pause overtook the start that this request waited for.";
         case Errc::idempotency_key_reused:
             return "This `Idempotency-Key` came before with another content.";
         case Errc::sandbox_in_use:

@@ -48,6 +48,8 @@ std::string_view default_detail(Errc code) noexcept {
             return "The conversation has ended.";
         case Errc::conversation_starting:
             return "The conversation is starting; try again in a moment.";
+        case Errc::conversation_paused:
+            return "A pause came before the sandbox was ready; resume again if that is still wanted.";
         case Errc::idempotency_key_reused:
             return "This Idempotency-Key came before with another content.";
         case Errc::capacity:
@@ -178,6 +180,7 @@ unsigned status_of(Errc code) noexcept {
         case Errc::no_turn:
         case Errc::conversation_ended:
         case Errc::conversation_starting:
+        case Errc::conversation_paused:
         case Errc::sandbox_in_use:
         case Errc::sandbox_gone:
         case Errc::executor_unavailable:

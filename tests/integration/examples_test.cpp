@@ -26,10 +26,10 @@ constexpr const char* k_remedy =
 
 // Problems that no request brings about at will: the document has them as the server writes them.
 const std::set<std::string> k_not_at_will = {
-    "request_timeout",   "conversation_starting", "seq_expired",   "sandbox_failed",
-    "sandbox_gone",      "storage_failed",        "shutting_down", "bridge_failed",
-    "deadline_exceeded", "host_unsupported",      "internal",      "not_a_file",
-    "permission_denied", "file_changed",          "disk_full",
+    "request_timeout",     "conversation_starting", "seq_expired",      "sandbox_failed",
+    "conversation_paused", "sandbox_gone",          "storage_failed",   "shutting_down",
+    "bridge_failed",       "deadline_exceeded",     "host_unsupported", "internal",
+    "not_a_file",          "permission_denied",     "file_changed",     "disk_full",
 };
 
 OrderedJson document_of(const ServerProcess& server) {
