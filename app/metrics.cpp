@@ -1,7 +1,10 @@
 #include "app/metrics.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <map>
+#include <string>
 
 #include "core/base/log_output.hpp"
 #include "core/base/process_usage.hpp"
@@ -103,19 +106,31 @@ void add_sandboxes(Metrics& to, const MetricParts& from) {
                  {}, stats.start_latency);
     // The enforcement of this host is probed once, when the server starts.
     const sandbox::Enforcement found = from.api.system.enforcement();
-    const std::array<std::pair<const char*, const std::string*>, 9> limits{{{"filesystem", &found.filesystem},
-                                                                            {"network", &found.network},
-                                                                            {"syscalls", &found.syscalls},
-                                                                            {"uid", &found.uid},
-                                                                            {"memory", &found.memory},
-                                                                            {"cpu", &found.cpu},
-                                                                            {"processes", &found.processes},
-                                                                            {"sockets", &found.sockets},
-                                                                            {"disk", &found.disk}}};
+    const std::map<std::string, std::string>& gaps = from.api.system.gaps;
+    const std::array<std::pair<const char*, const std::string*>, 10> limits{
+        {{"filesystem", &found.filesystem},
+         {"network", &found.network},
+         {"syscalls", &found.syscalls},
+         {"uid", &found.uid},
+         {"memory", &found.memory},
+         {"cpu", &found.cpu},
+         {"processes", &found.processes},
+         {"sockets", &found.sockets},
+         {"disk", &found.disk},
+         {"tmp", &found.tmp}}};
     for (const auto& [limit, by] : limits)
         to.constant("atoll_limit_enforced",
                     "Whether this host enforces a limit of sandboxes (1), and by what.",
-                    {{"limit", limit}, {"by", *by}}, *by == "none" || *by == "shared" ? 0 : 1);
+                    {{"limit", limit}, {"by", *by}}, gaps.contains(limit) || *by == "none" ? 0 : 1);
+    // What no single limit tells.
+    for (const auto& [gap, why] : gaps) {
+        const bool is_told =
+            std::ranges::any_of(limits, [&](const auto& limit) { return gap == limit.first; });
+        if (!is_told)
+            to.constant("atoll_limit_enforced",
+                        "Whether this host enforces a limit of sandboxes (1), and by what.",
+                        {{"limit", gap}, {"by", "none"}}, 0);
+    }
 }
 
 void add_conversations(Metrics& to, const MetricParts& from) {

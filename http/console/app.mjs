@@ -149,6 +149,7 @@ async function open(id) {
     list.select(id);
     preview = new PreviewPanel(api, conversation, at, { tell });
     chat = new Chat(api, conversation, at, {
+        notEnforced: () => system?.notEnforced,
         say,
         event: (event) => preview?.event(event),
         reset: () => preview?.reset(),
@@ -203,7 +204,7 @@ byId('new').addEventListener('click', () => {
     at.createAgent.replaceChildren(...options(system.agents, system.defaultAgent));
     at.createNetwork.replaceChildren(...options(system.networks, 'none', NETWORKS));
     at.createNetwork.disabled = system.networks.length < 2;
-    const { summary, tone } = enforcementOf(system.enforcement);
+    const { summary, tone } = enforcementOf(system.enforcement, system.notEnforced);
     at.createHint.replaceChildren(h('span', `badge ${tone}`, summary));
     show(at.createError, null);
     at.createName.value = '';

@@ -162,7 +162,7 @@ export class Chat {
         const shown = statusOf(conversation);
         status.textContent = shown.text;
         status.className = `badge ${shown.tone}`;
-        const { summary, tone, facts: list } = enforcementOf(conversation.enforcement);
+        const { summary, tone, facts: list } = enforcementOf(conversation.enforcement, this.#on.notEnforced?.());
         factsSummary.replaceChildren(h('span', `badge ${tone}`, summary));
         facts.dataset.tone = tone;
         const pairs = list.map(({ name, value, warning }) => [name, value, warning]);

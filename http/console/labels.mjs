@@ -26,19 +26,31 @@ export function statusOf({ status, statusReason, sandboxStatus }) {
     return { text: `${harmless(status)}${warm}${reason}`, tone: TONES[status] ?? '' };
 }
 
-/** What holds and what does not: {summary, tone, facts: [{name, value, warning}]}. */
-export function enforcementOf(enforcement) {
-    const weak = { network: ['host'], uid: ['shared'] };
+/**
+ * What holds and what does not: {summary, tone, facts: [{name, value, warning}]}. `notEnforced` is the server's own
+ * sum, name -> why: what it names is never shown as good.
+ */
+export function enforcementOf(enforcement, notEnforced = {}) {
+    const weak = { network: ['host'], uid: ['shared'], disk: ['check'] };
+    const isWeak = (name, value) => value === 'none' || (weak[name]?.includes(value) ?? false);
     const facts = Object.entries(enforcement).map(([name, value]) => ({
         name: harmless(name),
         value: harmless(value),
-        warning: value === 'none' || (weak[name]?.includes(value) ?? false),
+        warning: isWeak(name, value),
     }));
-    const none = facts.filter((fact) => fact.value === 'none').map((fact) => fact.name);
-    const shared = facts.filter((fact) => fact.warning && fact.value !== 'none').map((fact) => `${fact.name}: ${fact.value}`);
+    for (const [name, why] of Object.entries(notEnforced)) {
+        const fact = facts.find((other) => other.name === harmless(name));
+        // A workspace may have what others on this host lack.
+        if (fact && !fact.warning) continue;
+        if (fact) fact.value = `${fact.value} (${harmless(why)})`;
+        else facts.push({ name: harmless(name), value: `none (${harmless(why)})`, warning: true });
+    }
+    const values = new Map(Object.entries(enforcement).map(([name, value]) => [harmless(name), value]));
+    const none = facts.filter((fact) => fact.warning && (values.get(fact.name) ?? 'none') === 'none').map((fact) => fact.name);
+    const rest = facts.filter((fact) => fact.warning && !none.includes(fact.name)).map((fact) => `${fact.name}: ${harmless(values.get(fact.name))}`);
     const words = [];
     if (none.length > 0) words.push(`not enforced here: ${none.join(', ')}`);
-    if (shared.length > 0) words.push(`shared with the host: ${shared.join(', ')}`);
+    if (rest.length > 0) words.push(`weaker here: ${rest.join(', ')}`);
     if (words.length === 0) return { summary: 'Isolated, all limits enforced', tone: 'good', facts };
     return { summary: `Isolated, but ${words.join('; ')}`, tone: 'warn', facts };
 }

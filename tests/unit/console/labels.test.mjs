@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { actionsOf, ago, enforcementOf, nameOf, statusOf } from '../../../http/console/labels.mjs';
 import { fragmentOf, readFragment } from '../../../http/console/store.mjs';
 
-const strong = { filesystem: 'bubblewrap', network: 'netns', syscalls: 'seccomp', uid: 'private', memory: 'cgroup2', cpu: 'cgroup2', processes: 'cgroup2', sockets: 'count', disk: 'check' };
+const strong = { filesystem: 'bubblewrap', network: 'netns', syscalls: 'seccomp', uid: 'private', memory: 'cgroup2', cpu: 'cgroup2', processes: 'cgroup2', sockets: 'count', disk: 'quota', tmp: 'tmpfs' };
 
 test('what is not enforced is a warning that names it', () => {
     assert.equal(enforcementOf(strong).tone, 'good');
@@ -13,6 +13,18 @@ test('what is not enforced is a warning that names it', () => {
     assert.match(weak.summary, /memory/);
     assert.match(weak.summary, /uid: shared/);
     assert.deepEqual(weak.facts.filter((fact) => fact.warning).map((fact) => fact.name), ['uid', 'memory']);
+});
+
+test('no sum is better than its parts: what the server names as not enforced is amber, in its words', () => {
+    const measured = enforcementOf({ ...strong, disk: 'check' }, { disk: 'the disk is measured, not walled off' });
+    assert.equal(measured.tone, 'warn');
+    assert.match(measured.summary, /disk: check/);
+    assert.equal(measured.facts.find((fact) => fact.name === 'disk').value, 'check (the disk is measured, not walled off)');
+    const beyond = enforcementOf(strong, { perUser: 'inotify counts for the user' });
+    assert.equal(beyond.tone, 'warn');
+    assert.match(beyond.summary, /not enforced here: perUser/);
+    // One workspace has the quota that others lack.
+    assert.equal(enforcementOf(strong, { disk: 'measured' }).tone, 'good');
 });
 
 test('a conversation is named by its title, harmless and short, or by its agent and id', () => {
