@@ -500,6 +500,7 @@ std::string Application::usage() const {
     facts.preview_domain = parts_->config.preview_domain;
     if (!parts_->key.is_given)
         facts.generated_key = parts_->key.text;
+    facts.reader = ::isatty(STDOUT_FILENO) == 1 ? Reader::terminal : Reader::other;
     facts.scheme = parts_->certificate ? Scheme::https : Scheme::http;
     return usage_text(facts);
 }

@@ -52,10 +52,14 @@ std::string usage_text(const UsageFacts& facts) {
         "Atoll " + std::string(ATOLL_VERSION) + " serves on " + (is_unix(address) ? address : url) + "\n\n";
     text += "  data directory  " + facts.data_dir.string() + "\n";
     text += "  API key         " + (generated ? "in " + key_file : std::string("from ATOLL_API_KEY")) + "\n";
-    // Browsers keep a fragment to themselves. A key that the operator chose is not printed anywhere.
+    // Browsers keep a fragment to themselves. A key that the operator chose is not printed anywhere, and none
+    // is printed to a journal.
     if (!is_unix(address))
-        text += "  console         " + url + "/" +
-                (generated ? "#key=" + percent_encoded(facts.generated_key) : "") + "\n";
+        text +=
+            "  console         " + url + "/" +
+            (generated && facts.reader == Reader::terminal ? "#key=" + percent_encoded(facts.generated_key)
+                                                           : "") +
+            "\n";
     text += "  previews        what listens on port 5173 of a sandbox, at its `sandboxPublicUrl`:\n" +
             std::string(18, ' ') +
             (facts.preview_domain.empty() ? "a port of this machine, 30000 to 39999"

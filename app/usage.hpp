@@ -9,6 +9,8 @@
 namespace atl::app {
 
 enum class Scheme : std::uint8_t { http, https };
+/// Where the text goes. What is no terminal is kept by a journal or a file: no key goes there.
+enum class Reader : std::uint8_t { terminal, other };
 
 struct UsageFacts {
     std::vector<std::string> addresses;  // as bound; at least one
@@ -17,6 +19,7 @@ struct UsageFacts {
     std::string generated_key;     // empty: the operator chose it, and it is printed nowhere
     Scheme scheme = Scheme::http;  // of TCP listeners
     std::string preview_domain{};  // empty: previews are ports of this machine
+    Reader reader = Reader::other;
 };
 
 /// Text for a terminal, with a warning if keys would cross a network without TLS.

@@ -41,9 +41,18 @@ TEST_CASE("Keys that would cross a network in the open are warned of, and nothin
     CHECK_FALSE(has(text({"127.0.0.1:1", "127.1.2.3:1", "[::1]:1", "unix:/a"}, Scheme::http), "WARNING"));
 }
 
-TEST_CASE("A key that was made is printed in the console's fragment, one that was chosen nowhere") {
-    CHECK(has(text({"[::1]:1"}, Scheme::https, "a b"), "https://[::1]:1/#key=a%20b\n"));
-    CHECK_FALSE(has(text({"[::1]:1"}, Scheme::https), "#key"));
+TEST_CASE(
+    "A key that was made is printed in the console's fragment to a terminal alone, one that was chosen "
+    "nowhere") {
+    UsageFacts facts{{"[::1]:1"}, "/data", "/data/api-key", "a b", Scheme::https};
+    // A journal keeps what it is told.
+    CHECK(has(usage_text(facts), "https://[::1]:1/\n"));
+    CHECK_FALSE(has(usage_text(facts), "a b"));
+    CHECK_FALSE(has(usage_text(facts), "a%20b"));
+    facts.reader = Reader::terminal;
+    CHECK(has(usage_text(facts), "https://[::1]:1/#key=a%20b\n"));
+    facts.generated_key.clear();
+    CHECK_FALSE(has(usage_text(facts), "#key"));
 }
 
 }  // namespace usage_test
