@@ -1,5 +1,8 @@
 #include "app/check_command.hpp"
 
+#include <cstdlib>
+
+#include "app/data_dir.hpp"
 #include "app/part_settings.hpp"
 #include "http/wire/certificate.hpp"
 #include "http/wire/tls_context.hpp"
@@ -9,6 +12,10 @@ namespace atl::app {
 base::Result<CommandOutput> check_configuration(const Config& config) {
     if (const auto agents = configured_agents(config); !agents)
         return agents.error();
+    if (const char* key = std::getenv("ATOLL_API_KEY"); key != nullptr && *key != '\0') {
+        if (const auto usable = usable_key(key, "ATOLL_API_KEY"); !usable)
+            return usable.error();
+    }
     CommandOutput output;
     if (!config.tls_cert.empty()) {
         const auto certificate = http::read_certificate({config.tls_cert, config.tls_key});

@@ -7,8 +7,8 @@
 
 namespace atl::app {
 
-/// One line that says that it is good. Errors: those of configured_agents(), and of the certificate, as at a
-/// start.
+/// One line that says that it is good. Errors: those of configured_agents(), of the certificate and of
+/// ATOLL_API_KEY, as at a start.
 base::Result<CommandOutput> check_configuration(const Config& config);
 
 }  // namespace atl::app

@@ -47,6 +47,18 @@ std::string check_origin_text(const std::string& origin) {
     return {};
 }
 
+// A Host field is compared with it without its port: with more than a name no request would match.
+std::string check_host_text(const std::string& host) {
+    const bool is_address = host.starts_with('[') && host.ends_with(']');
+    const auto allowed = [&](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_' ||
+               (is_address && (c == ':' || c == '[' || c == ']'));
+    };
+    if (host.empty() || !std::all_of(host.begin(), host.end(), allowed))
+        return "must be a name as atoll.example, without a scheme, a port or a path, not " + host;
+    return {};
+}
+
 void add_limit_options(CLI::App& cli, Config& config) {
     constexpr std::size_t k_most = 1'000'000;
     const auto add = [&](const std::string& flag, std::size_t& value, const char* what, const char* name) {
@@ -138,7 +150,8 @@ void add_server_options(CLI::App& cli, Config& config) {
         ->default_str("/var/lib/atoll/data, not as root ~/.local/state/atoll");
     cli.add_option("--allowed-host", config.allowed_hosts,
                    "A name that clients may use in Host besides localhost")
-        ->envname("ATOLL_ALLOWED_HOSTS");
+        ->envname("ATOLL_ALLOWED_HOSTS")
+        ->check(check_host_text);
     cli.add_option("--allowed-origin", config.allowed_origins, "An origin whose web pages may use the API")
         ->envname("ATOLL_ALLOWED_ORIGINS")
         ->check(check_origin_text);
@@ -569,8 +582,9 @@ ParsedConfig parse_config(int argc, const char* const* argv) {
         name_previews(config);
         config.data_dir = std::filesystem::absolute(config.data_dir).lexically_normal();
         config.uid_lease_dir = std::filesystem::absolute(config.uid_lease_dir).lexically_normal();
-        if (config.check_config)
-            parsed.text = unread_variables(cli);
+        // A server that ignored it would run without an address or a limit that its operator set.
+        if (const std::string unread = unread_variables(cli); !unread.empty())
+            throw CLI::ValidationError(unread);
         parsed.config = std::move(config);
     } catch (const CLI::Success& wanted) {
         std::ostringstream text;

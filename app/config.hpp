@@ -113,8 +113,7 @@ struct Config {
     std::optional<BackupCommand> backup;
 };
 
-/// The result of parsing: a configuration to run with, or an exit code and a text to print. With
-/// --check-config a text may come with the configuration: what is likely wrong although it is taken.
+/// The result of parsing: a configuration to run with, or an exit code and a text to print.
 struct ParsedConfig {
     std::optional<Config> config;
     int exit_code = 0;

@@ -117,8 +117,9 @@ std::string unread_variables(const CLI::App& cli) {
             rests.push_back(other.substr(k_variable_prefix.size()));
         const auto near = base::nearest(std::string_view(name).substr(k_variable_prefix.size()), rests);
         if (!near.empty())
-            lines += "nothing reads the variable " + base::escaped(name) + "; did you mean " +
-                     std::string(k_variable_prefix) + std::string(near) + "?\n";
+            lines += (lines.empty() ? "" : "\n") + std::string("nothing reads the variable ") +
+                     base::escaped(name) + "; did you mean " + std::string(k_variable_prefix) +
+                     std::string(near) + "?";
     }
     return lines;
 }

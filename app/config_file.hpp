@@ -28,8 +28,8 @@ std::vector<std::string> flag_names(const CLI::App& cli);
 /// "; did you mean --listen?" for each word of the command line that `cli` did not take; may be empty.
 std::string hints_for_extras(const CLI::App& cli);
 
-/// A line for each ATOLL_* variable of the environment that no flag of `cli` reads and that is close to one
-/// that is read.
+/// A line, without an end behind the last, for each ATOLL_* variable of the environment that no flag of `cli`
+/// reads and that is close to one that is read.
 std::string unread_variables(const CLI::App& cli);
 
 }  // namespace atl::app

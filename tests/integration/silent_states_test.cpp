@@ -102,25 +102,81 @@ TEST_CASE("--check-config tells whether a server would start with this configura
     const TempDir dir;
     const std::string file = (dir.path() / "atoll.toml").string();
     const std::string data = (dir.path() / "data").string();
+    std::string key = "0123456789abcdef\r\n";
     const auto check = [&](const std::string& text, const std::vector<std::string>& more = {}) {
         std::ofstream(file) << text;
         std::vector<std::string> arguments{"--check-config", "--config", file, "--data-dir", data};
         arguments.insert(arguments.end(), more.begin(), more.end());
-        return run_server(arguments, {{"ATOLL_LISTN", "127.0.0.1:1"}, {"ATOLL_API_KEY", "k"}});
+        return run_server(arguments, {{"ATOLL_FROBNICATE", "1"}, {"ATOLL_API_KEY", key}});
     };
     const RunResult good = check("max-sandboxes = 5\n");
     INFO(good.output);
     CHECK(good.status == 0);
     CHECK(good.output.find("the configuration is good") != std::string::npos);
-    CHECK(good.output.find("ATOLL_LISTN; did you mean ATOLL_LISTEN?") != std::string::npos);
-    CHECK(good.output.find("API_KEY;") == std::string::npos);
     CHECK_FALSE(std::filesystem::exists(data));
     CHECK(check("max-sandboxs = 5\n").status == 2);
     CHECK(check("max-sandboxes = 0\n").status == 2);
     CHECK(check("", {"--default-agent", "nobody"}).status == 1);
+    CHECK(check("", {"--allowed-host", "https://atoll.example"}).status == 2);
+    CHECK(check("", {"--allowed-host", "atoll.example"}).status == 0);
+    key = "0123456789 abcdef";
+    CHECK(check("").status == 1);
+    CHECK(check("").output.find("ATOLL_API_KEY holds a blank") != std::string::npos);
+    key = "0123456789abcdef";
     std::ofstream(dir.path() / "bad.pem") << "no certificate";
     const std::string bad = (dir.path() / "bad.pem").string();
     CHECK(check("", {"--tls-cert", bad, "--tls-key", bad}).status == 1);
+}
+
+TEST_CASE("A mistyped variable refuses the start, with the one that was meant") {
+    const TempDir dir;
+    const std::string data = (dir.path() / "data").string();
+    for (const char* more : {"--check-config", "--allow-host-network"}) {
+        const RunResult refused = run_server({"--listen", "127.0.0.1:0", "--data-dir", data, more},
+                                             {{"ATOLL_LSITEN", "127.0.0.1:1"}});
+        INFO(refused.output);
+        CHECK(refused.status == 2);
+        CHECK(refused.output.find("nothing reads the variable ATOLL_LSITEN; did you mean ATOLL_LISTEN?") !=
+              std::string::npos);
+    }
+    CHECK_FALSE(std::filesystem::exists(data));
+}
+
+TEST_CASE("A key with a line end of a file's or shell's is taken without it") {
+    ServerOptions options;
+    options.environment = {{"ATOLL_API_KEY", "\xef\xbb\xbftest-key-0123456789abcdef\r\n"}};
+    const ServerProcess server(options);
+    ApiClient(server).call(200, "GET", "/v1/system");
+}
+
+TEST_CASE("A key that the server made is in no journal: neither its log nor its output has it") {
+    const TempDir dir;
+    ServerOptions options;
+    options.data_dir = dir.path();
+    // Empty, so that a key is made; the first one of a name counts.
+    options.environment = {{"ATOLL_API_KEY", ""}};
+    const ServerProcess server(options);
+    std::string key;
+    std::ifstream(dir.path() / "api-key") >> key;
+    REQUIRE(key.size() == 32);
+    CHECK(HttpClient(server.address()).request("GET", "/v1/system", "", {{"X-API-Key", key}}).status == 200);
+    CHECK(server.printed().find(key) == std::string::npos);
+    CHECK(server.log().find(key) == std::string::npos);
+    CHECK(server.printed().find((dir.path() / "api-key").string()) != std::string::npos);
+}
+
+TEST_CASE("A limit that is named as not enforced is 0 in the metrics, too") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const Json system = api.call(200, "GET", "/v1/system");
+    const std::string metrics = api.http().request("GET", "/metrics").body;
+    for (const auto& [limit, by] : system["enforcement"].items()) {
+        INFO(limit << " " << by << "\n" << system["notEnforced"].dump());
+        const std::string line = "\natoll_limit_enforced{by=" + by.dump() + ",limit=\"" + limit + "\"} ";
+        const auto at = metrics.find(line);
+        REQUIRE(at != std::string::npos);
+        CHECK((metrics.substr(at + line.size(), 1) == "1") != system["notEnforced"].contains(limit));
+    }
 }
 
 TEST_CASE("The log tells times in UTC, wherever the server runs") {

@@ -5,6 +5,7 @@
 #include "app/agents_file.hpp"
 #include "app/config.hpp"
 #include "app/data_dir.hpp"
+#include "app/part_settings.hpp"
 #include "tests/support/result_printer.hpp"
 #include "tests/support/server_process.hpp"
 
@@ -234,6 +235,55 @@ TEST_CASE("A data directory keeps its identity and its key, and takes one server
     const auto mode = std::filesystem::status(path).permissions();
     CHECK((mode & (std::filesystem::perms::group_all | std::filesystem::perms::others_all)) ==
           std::filesystem::perms::none);
+}
+
+TEST_CASE("A copy of a data directory has an identity of its own, and one that was moved keeps it") {
+    const TempDir dir;
+    const auto path = dir.path() / "data";
+    const auto id_of = [](const std::filesystem::path& folder) {
+        return DataDir::open(folder).value().instance_id();
+    };
+    const std::string instance = id_of(path);
+    std::filesystem::copy(path, dir.path() / "copy", std::filesystem::copy_options::recursive);
+    const std::string copied = id_of(dir.path() / "copy");
+    CHECK(copied != instance);
+    CHECK(id_of(dir.path() / "copy") == copied);
+    CHECK(id_of(path) == instance);
+    std::filesystem::rename(path, dir.path() / "moved");
+    CHECK(id_of(dir.path() / "moved") == instance);
+    // As servers of before wrote it.
+    std::ofstream(dir.path() / "moved/instance-id") << instance << "\n";
+    CHECK(id_of(dir.path() / "moved") == instance);
+    std::filesystem::copy(dir.path() / "moved", dir.path() / "later",
+                          std::filesystem::copy_options::recursive);
+    CHECK(id_of(dir.path() / "later") != instance);
+}
+
+TEST_CASE("A key is taken as a client can send it, or refused") {
+    using atl::app::usable_key;
+    const std::string key = "0123456789abcdef";
+    for (const std::string& text : {key, key + "\n", key + "\r\n", " " + key + "\t", "\xef\xbb\xbf" + key})
+        CHECK(usable_key(text, "it").value() == key);
+    for (const std::string& text : {std::string("0123456789 abcdef"), std::string("0123456789\nabcdef"),
+                                    key + "\xc3\xa4", std::string("0123456789abcd \n"), std::string()}) {
+        INFO(text);
+        const auto refused = usable_key(text, "ATOLL_API_KEY");
+        REQUIRE(refused.has_error());
+        CHECK(refused.error().code() == atl::base::Errc::invalid_field);
+        CHECK(refused.error().detail().find("ATOLL_API_KEY") == 0);
+    }
+    const TempDir dir;
+    std::ofstream(dir.path() / "api-key") << key << "\r\n";
+    CHECK(DataDir::open(dir.path()).value().api_key().value().text == key);
+}
+
+TEST_CASE("LANG inside is the server's own where this host has it, and else C.UTF-8") {
+    using atl::app::lang_of_sandboxes;
+    CHECK(lang_of_sandboxes(nullptr) == "C.UTF-8");
+    CHECK(lang_of_sandboxes("") == "C.UTF-8");
+    CHECK(lang_of_sandboxes("xx_XX.UTF-8") == "C.UTF-8");
+    CHECK(lang_of_sandboxes("../../tmp/locale") == "C.UTF-8");
+    CHECK(lang_of_sandboxes("C") == "C");
 }
 
 TEST_CASE("A key that is too short to be one is refused") {
