@@ -30,7 +30,7 @@ const std::string k_chunked = "Transfer-Encoding: chunked\r\n";
 const std::string k_next = head("/echo", "Content-Length: 2\r\n") + "ok";
 const std::string k_get_scripted = "GET /scripted HTTP/1.1\r\nHost: localhost\r\nX-API-Key: test-key\r\n\r\n";
 
-std::string code_of(const HttpResponse& response) {
+std::string code_in_body(const HttpResponse& response) {
     return http::parse_json(response.body).value()["code"].get<std::string>();
 }
 
@@ -183,7 +183,7 @@ TEST_CASE("a bad chunk in the middle of a streamed body is an error that stays")
     client.send_raw(head("/count", k_chunked) + "5\r\nhello\r\nzz\r\nworld");
     const auto refused = client.read_response();
     CHECK(refused.status == 400);
-    CHECK(code_of(refused) == "invalid_request");
+    CHECK(code_in_body(refused) == "invalid_request");
     CHECK(refused.header("connection") == "close");
     server.on_loop([&] {
         REQUIRE(server.failures.size() == 2);
@@ -192,7 +192,7 @@ TEST_CASE("a bad chunk in the middle of a streamed body is an error that stays")
     });
 
     client.send_raw(head("/count", k_chunked) + "5;" + std::string(40'000, 'a'));
-    CHECK(code_of(client.read_response()) == "header_too_large");
+    CHECK(code_in_body(client.read_response()) == "header_too_large");
 
     // The response has begun: its end must not look like one.
     client.send_raw(head("/echo", k_chunked) + "5\r\nhello\r\n");

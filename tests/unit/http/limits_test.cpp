@@ -34,7 +34,7 @@ HttpClient client_from(TestServer& server, const char* address) {
     return client;
 }
 
-std::string code_of(const HttpResponse& response) {
+std::string code_or_none(const HttpResponse& response) {
     const auto body = http::parse_json(response.body);
     return body.has_value() && body->contains("code") ? (*body)["code"].get<std::string>() : "";
 }
@@ -60,7 +60,7 @@ TEST_CASE("an address that asks too often is told when to come again, another is
     CHECK(statuses(client, 12) == std::vector<int>{200, 429});
     const auto refused = client.request("GET", "/open");
     CHECK(refused.status == 429);
-    CHECK(code_of(refused) == "too_many_requests");
+    CHECK(code_or_none(refused) == "too_many_requests");
     CHECK(refused.header("retry-after") == "1");
     CHECK(client.connected());
     auto other = client_from(server, "127.0.0.2");
@@ -91,7 +91,7 @@ TEST_CASE("connections of an address beyond its cap are told so, another address
     three.connect();
     const auto refused = three.read_response();
     CHECK(refused.status == 429);
-    CHECK(code_of(refused) == "too_many_connections");
+    CHECK(code_or_none(refused) == "too_many_connections");
     CHECK(refused.header("retry-after") == "5");
     CHECK(refused.header("connection") == "close");
     CHECK(server.connections() == 2);
@@ -137,7 +137,7 @@ TEST_CASE("wrong keys are refused as such up to a point, the right one always wo
     const HeaderList wrong{{"Authorization", "Bearer wrong"}};
     CHECK(statuses(stranger, 12, wrong) == std::vector<int>{401, 429});
     const auto refused = stranger.request("GET", "/hello", "", wrong);
-    CHECK(code_of(refused) == "too_many_requests");
+    CHECK(code_or_none(refused) == "too_many_requests");
     CHECK(std::stoi(refused.header("retry-after")) >= 1);
     CHECK(client.request("GET", "/hello").status == 200);
     CHECK(stranger.request("GET", "/hello", "", {{"X-API-Key", k_test_key}}).status == 200);
@@ -156,17 +156,17 @@ TEST_CASE("what a proxy says of host and scheme counts, and only what it says") 
     auto proxy = server.client();
     CHECK(proxy.request("GET", "/hello", "", forwarded).status == 200);
     auto other = client_from(server, "127.0.0.2");
-    CHECK(code_of(other.request("GET", "/hello", "", forwarded)) == "origin_not_allowed");
+    CHECK(code_or_none(other.request("GET", "/hello", "", forwarded)) == "origin_not_allowed");
     CHECK(other.request("GET", "/hello", "", {{"X-Forwarded-Host", "evil.example"}}).status == 200);
     HeaderList plain = forwarded;
     plain.back().second = "http://atoll.example";
-    CHECK(code_of(proxy.request("GET", "/hello", "", plain)) == "origin_not_allowed");
+    CHECK(code_or_none(proxy.request("GET", "/hello", "", plain)) == "origin_not_allowed");
     // A host name that a page controls (DNS rebinding) stays refused, also beside an allowed
     // X-Forwarded-Host.
-    CHECK(code_of(proxy.request("GET", "/hello", "",
-                                {{"Host", "evil.example"}, {"X-Forwarded-Host", "atoll.example"}})) ==
+    CHECK(code_or_none(proxy.request("GET", "/hello", "",
+                                     {{"Host", "evil.example"}, {"X-Forwarded-Host", "atoll.example"}})) ==
           "host_not_allowed");
-    CHECK(code_of(proxy.request("GET", "/hello", "", {{"X-Forwarded-Host", "evil.example"}})) ==
+    CHECK(code_or_none(proxy.request("GET", "/hello", "", {{"X-Forwarded-Host", "evil.example"}})) ==
           "host_not_allowed");
 }
 
@@ -175,7 +175,7 @@ TEST_CASE("a request line that is too long has its own answer") {
     auto client = server.client();
     const auto refused = client.request("GET", "/hello?" + std::string(20'000, 'a'));
     CHECK(refused.status == 414);
-    CHECK(code_of(refused) == "target_too_long");
+    CHECK(code_or_none(refused) == "target_too_long");
     client.send_raw("GET /" + std::string(20'000, 'a'));
     CHECK(client.read_response().status == 414);
     client.send_raw("GET /hello HTTP/1.1\r\nA: " + std::string(20'000, 'a'));

@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::string code_of(const HttpResponse& response) {
+std::string problem_code(const HttpResponse& response) {
     CHECK(response.header("content-type") == "application/problem+json");
     const auto body = http::parse_json(response.body);
     REQUIRE(body.has_value());
@@ -70,7 +70,7 @@ TEST_CASE("without the key only open routes answer") {
     for (const char* path : {"/hello", "/nowhere"}) {
         const auto refused = client.request("GET", path);
         CHECK(refused.status == 401);
-        CHECK(code_of(refused) == "unauthorized");
+        CHECK(problem_code(refused) == "unauthorized");
         CHECK(refused.header("www-authenticate").starts_with("Bearer"));
     }
     CHECK(client.request("GET", "/hello", "", {{"Authorization", "Bearer test-key"}}).status == 200);
@@ -80,15 +80,15 @@ TEST_CASE("without the key only open routes answer") {
 TEST_CASE("unknown paths, methods and query parameters are told apart") {
     TestServer server;
     auto client = server.client();
-    CHECK(code_of(client.request("GET", "/nowhere")) == "not_found");
+    CHECK(problem_code(client.request("GET", "/nowhere")) == "not_found");
     const auto method = client.request("POST", "/things/1");
-    CHECK(code_of(method) == "method_not_allowed");
+    CHECK(problem_code(method) == "method_not_allowed");
     CHECK(method.header("allow") == "GET, HEAD, DELETE");
-    CHECK(code_of(client.request("GET", "/hello?surprise=1")) == "unknown_field");
-    CHECK(code_of(client.request("GET", "/big?bytes=1&bytes=2")) == "invalid_request");
-    CHECK(code_of(client.request("GET", "/big?bytes=%ff")) == "invalid_request");
+    CHECK(problem_code(client.request("GET", "/hello?surprise=1")) == "unknown_field");
+    CHECK(problem_code(client.request("GET", "/big?bytes=1&bytes=2")) == "invalid_request");
+    CHECK(problem_code(client.request("GET", "/big?bytes=%ff")) == "invalid_request");
     CHECK(client.request("GET", "/things/a%20b").body == R"("a b")");
-    CHECK(code_of(client.request("GET", "/things/%ff")) == "invalid_request");
+    CHECK(problem_code(client.request("GET", "/things/%ff")) == "invalid_request");
     CHECK(server.connections() == 1);
 }
 
@@ -97,10 +97,10 @@ TEST_CASE("requests for other hosts and from other sites are refused") {
     auto client = server.client();
     const auto rebound = client.request("GET", "/hello", "", {{"Host", "evil.example"}});
     CHECK(rebound.status == 421);
-    CHECK(code_of(rebound) == "host_not_allowed");
+    CHECK(problem_code(rebound) == "host_not_allowed");
     const auto cross = client.request("GET", "/hello", "", {{"Origin", "http://evil.example"}});
     CHECK(cross.status == 403);
-    CHECK(code_of(cross) == "origin_not_allowed");
+    CHECK(problem_code(cross) == "origin_not_allowed");
     CHECK(client.request("GET", "/hello", "", {{"Origin", "http://" + server.address}}).status == 200);
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("a handler that throws is a problem that tells no secret") {
     auto client = server.client();
     const auto response = client.request("GET", "/throw");
     CHECK(response.status == 500);
-    CHECK(code_of(response) == "internal");
+    CHECK(problem_code(response) == "internal");
     CHECK(response.body.find("secret") == std::string::npos);
     CHECK(client.request("GET", "/hello").status == 200);
 }
@@ -170,7 +170,7 @@ TEST_CASE("a body over the cap is refused before it is read, and the answer arri
     CHECK(announced.header("connection") == "close");
 
     client.send_raw(post_head("Transfer-Encoding: chunked\r\n") + "7d0\r\n" + std::string(2000, 'x'));
-    CHECK(code_of(client.read_response()) == "body_too_large");
+    CHECK(problem_code(client.read_response()) == "body_too_large");
 
     // Far more than the socket buffers hold: only a server that reads on lets the client get to its answer.
     client.send_raw(post_head("Content-Length: 8000000\r\n") + std::string(8'000'000, 'x'));
@@ -183,7 +183,7 @@ TEST_CASE("an oversized head is refused") {
     client.send_raw("GET /hello HTTP/1.1\r\nHost: localhost\r\nA: " + std::string(20'000, 'a') + "\r\n\r\n");
     const auto response = client.read_response();
     CHECK(response.status == 431);
-    CHECK(code_of(response) == "header_too_large");
+    CHECK(problem_code(response) == "header_too_large");
     CHECK(response.header("connection") == "close");
 }
 
