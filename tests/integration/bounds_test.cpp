@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::string add_key(const ServerProcess& server, std::vector<std::string> arguments) {
+std::string add_bounded_key(const ServerProcess& server, std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"keys", "add"});
     arguments.insert(arguments.end(), {"--data-dir", server.data_dir().string()});
     const RunResult made = run_server(arguments);
@@ -25,7 +25,7 @@ std::string add_key(const ServerProcess& server, std::vector<std::string> argume
     return found[1];
 }
 
-HttpClient client_with(const ServerProcess& server, const std::string& key) {
+HttpClient bounded_client(const ServerProcess& server, const std::string& key) {
     return HttpClient("127.0.0.1:" + std::to_string(server.port()), {{"Authorization", "Bearer " + key}});
 }
 
@@ -54,7 +54,7 @@ TEST_CASE("Conversations are bounded in all and by user, also after a restart") 
         ApiClient api(server);
         first = api.create({{"agent", "echo"}, {"userId", "ann"}})["id"];
         api.create({{"agent", "echo"}, {"userId", "ann"}});
-        HttpClient ann = client_with(server, add_key(server, {"web", "--user-id", "ann"}));
+        HttpClient ann = bounded_client(server, add_bounded_key(server, {"web", "--user-id", "ann"}));
         const auto refused = ann.request("POST", "/v1/conversations", R"({"agent":"echo"})");
         check_refusal(refused, 429, "too_many_conversations");
         CHECK_FALSE(refused.header("retry-after").empty());
@@ -100,10 +100,10 @@ TEST_CASE("A key asks for no limit above its ceiling, and a user's key never for
     options.arguments = {"--allow-host-network", "--max-disk-mb-per-sandbox", "5000"};
     const ServerProcess server(options);
     ApiClient api(server);
-    HttpClient user = client_with(server, add_key(server, {"web", "--user-id", "ann"}));
-    HttpClient small =
-        client_with(server, add_key(server, {"web", "--user-id", "ben", "--max-memory-mb", "256"}));
-    HttpClient plain = client_with(server, add_key(server, {"ops"}));
+    HttpClient user = bounded_client(server, add_bounded_key(server, {"web", "--user-id", "ann"}));
+    HttpClient small = bounded_client(
+        server, add_bounded_key(server, {"web", "--user-id", "ben", "--max-memory-mb", "256"}));
+    HttpClient plain = bounded_client(server, add_bounded_key(server, {"ops"}));
     const auto create = [](HttpClient& client, const std::string& body) {
         return client.request("POST", "/v1/conversations", body);
     };

@@ -25,11 +25,11 @@ HttpClient client_from(const ServerProcess& server, const char* source, HeaderLi
     return client;
 }
 
-HttpClient client_with(const ServerProcess& server, const std::string& key) {
+HttpClient limited_client(const ServerProcess& server, const std::string& key) {
     return client_from(server, "127.0.0.1", {{"X-API-Key", key}});
 }
 
-std::string add_key(const ServerProcess& server, const std::string& label) {
+std::string add_limited_key(const ServerProcess& server, const std::string& label) {
     const RunResult made = run_server({"keys", "add", label, "--data-dir", server.data_dir().string()});
     std::smatch found;
     REQUIRE(std::regex_search(made.output, found, std::regex("(atoll_[a-z0-9]{60})\n")));
@@ -84,15 +84,15 @@ TEST_CASE("A burst from one address is refused until the time that it is told, a
 
 TEST_CASE("Without being asked to a server holds the loopback to no rate") {
     const ServerProcess server;
-    HttpClient client = client_with(server, server.key());
+    HttpClient client = limited_client(server, server.key());
     CHECK(until_not(200, 3000, client, "/healthz").status == 200);
 }
 
 TEST_CASE("A key that asks too often is refused, another key and the server's own are not") {
     const ServerProcess server(with({"--requests-per-second-per-key", "4"}));
-    HttpClient client = client_with(server, add_key(server, "one"));
-    HttpClient other = client_with(server, add_key(server, "two"));
-    HttpClient own = client_with(server, server.key());
+    HttpClient client = limited_client(server, add_limited_key(server, "one"));
+    HttpClient other = limited_client(server, add_limited_key(server, "two"));
+    HttpClient own = limited_client(server, server.key());
     check_refusal(until_not(200, 200, client, "/v1/conversations"), "too_many_requests");
     CHECK(other.request("GET", "/v1/conversations").status == 200);
     CHECK(until_not(200, 200, own, "/v1/conversations").status == 200);
@@ -155,12 +155,12 @@ TEST_CASE("A conversation with all its streams takes no more, but the server's o
 TEST_CASE("There is no turn for a message whose stream is one too many") {
     const ServerProcess server(with({"--max-streams-per-key", "1"}));
     ApiClient api(server);
-    const std::string key = add_key(server, "web");
+    const std::string key = add_limited_key(server, "web");
     const std::string id = api.create({{"agent", "echo"}})["id"];
     const std::string path = "/v1/conversations/" + id;
-    HttpClient reader = client_with(server, key);
+    HttpClient reader = limited_client(server, key);
     CHECK(reader.open_stream("GET", path + "/events", "", {{"Accept", "text/event-stream"}}).status == 200);
-    HttpClient writer = client_with(server, key);
+    HttpClient writer = limited_client(server, key);
     const auto before = api.get(id)["lastSeq"];
     check_refusal(
         writer.request("POST", path + "/messages", R"({"content":"hi"})", {{"Accept", "text/event-stream"}}),
@@ -204,15 +204,15 @@ TEST_CASE("Wrong keys cost their address its attempts and never lock a right key
     const ServerProcess server(with({"--failed-logins-per-minute", "5"}));
     ApiClient api(server);
     const std::string id = api.create({{"agent", "echo"}})["id"];
-    HttpClient stranger = client_with(server, "wrong");
+    HttpClient stranger = limited_client(server, "wrong");
     const auto first = stranger.request("GET", "/v1/system");
     CHECK(first.status == 401);
     check_refusal(until_not(401, 200, stranger, "/v1/system"), "too_many_requests");
     const auto forged = client_from(server, "127.0.0.1", {})
                             .request("GET", "/v1/conversations/" + id + "/events?token=v1.forged");
     check_refusal(forged, "too_many_requests");
-    CHECK(client_with(server, server.key()).request("GET", "/v1/system").status == 200);
-    CHECK(client_with(server, add_key(server, "new")).request("GET", "/v1/system").status == 200);
+    CHECK(limited_client(server, server.key()).request("GET", "/v1/system").status == 200);
+    CHECK(limited_client(server, add_limited_key(server, "new")).request("GET", "/v1/system").status == 200);
     CHECK(client_from(server, "127.0.0.1", {}).request("GET", "/v1/system").status == 401);
     CHECK(client_from(server, "127.0.0.2", {{"X-API-Key", "wrong"}}).request("GET", "/v1/system").status ==
           401);

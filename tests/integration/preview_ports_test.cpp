@@ -30,7 +30,8 @@ unsigned short port_of(const Json& url) {
     return static_cast<unsigned short>(std::stoi(text.substr(std::string(k_before).size())));
 }
 
-HttpResponse ask(unsigned short port, const HeaderList& headers = {}, const std::string& at = "127.0.0.1") {
+HttpResponse ask_door(unsigned short port, const HeaderList& headers = {},
+                      const std::string& at = "127.0.0.1") {
     HttpClient visitor(at + ":" + std::to_string(port));
     HeaderList all = headers;
     const auto is_host = [](const auto& field) { return field.first == "Host"; };
@@ -61,7 +62,7 @@ bool await_refused(unsigned short port) {
 HttpResponse await_page(unsigned short port, const HeaderList& headers = {}) {
     const auto until = steady_clock::now() + seconds(30);
     for (;;) {
-        HttpResponse answer = ask(port, headers);
+        HttpResponse answer = ask_door(port, headers);
         if (answer.status != 503 || steady_clock::now() > until)
             return answer;
     }
@@ -118,12 +119,12 @@ TEST_CASE("Without a domain a preview is a port of this machine's loopback, for 
     const std::string number = std::to_string(port);
     CHECK(port >= base::k_first_preview_number);
     CHECK(port < base::k_first_preview_number + base::k_preview_numbers);
-    CHECK(code_of(ask(port)) == "no_listener");
+    CHECK(code_of(ask_door(port)) == "no_listener");
     lab.serve(one);
     CHECK(await_page(port).status == 200);
     for (const std::string host : {"localhost:", "LOCALHOST:", "127.0.0.1:", "[::1]:"}) {
         INFO(host);
-        CHECK(ask(port, {{"Host", host + number}}).status == 200);
+        CHECK(ask_door(port, {{"Host", host + number}}).status == 200);
     }
     const std::vector<std::string> others{
         "attacker.example:" + number,
@@ -135,25 +136,25 @@ TEST_CASE("Without a domain a preview is a port of this machine's loopback, for 
         "preview-" + one["sandboxId"].get<std::string>() + ".localhost:" + number};
     for (const std::string& host : others) {
         INFO(host);
-        CHECK(ask(port, {{"Host", host}}).status == 421);
+        CHECK(ask_door(port, {{"Host", host}}).status == 421);
     }
     if (connects(port, "[::1]"))
-        CHECK(ask(port, {{"Host", "[::1]:" + number}}, "[::1]").status == 200);
+        CHECK(ask_door(port, {{"Host", "[::1]:" + number}}, "[::1]").status == 200);
     // All of 127.0.0.0/8 leads here, but not to a listener on 127.0.0.1 alone.
     CHECK_FALSE(connects(port, "127.0.0.2"));
-    CHECK(ask(port, k_navigation).header("clear-site-data").empty());
+    CHECK(ask_door(port, k_navigation).header("clear-site-data").empty());
 
     const Json two = lab.api.create();
     const unsigned short other = port_of(two["sandboxPublicUrl"]);
     CHECK(other != port);
-    CHECK(code_of(ask(other)) == "no_listener");
+    CHECK(code_of(ask_door(other)) == "no_listener");
     lab.api.remove(one["id"]);
     CHECK(await_refused(port));
     CHECK(connects(other));
     CHECK(lab.api.create({{"title", "next"}})["sandboxPublicUrl"] != one["sandboxPublicUrl"]);
 
     const Json alone = lab.api.call(201, "POST", "/v1/sandboxes", "{}");
-    CHECK(code_of(ask(port_of(alone["sandboxPublicUrl"]))) == "no_listener");
+    CHECK(code_of(ask_door(port_of(alone["sandboxPublicUrl"]))) == "no_listener");
 }
 
 // [serial]: another server could take the port that was given up.
@@ -165,8 +166,8 @@ TEST_CASE("A preview's port says that the conversation is paused, for a while, a
         Lab lab;
         const Json one = lab.api.create();
         lab.pause(one);
-        CHECK(code_of(ask(lab.port(one))) == "paused");
-        CHECK(ask(lab.port(one), k_navigation).header("content-type").starts_with("text/html"));
+        CHECK(code_of(ask_door(lab.port(one))) == "paused");
+        CHECK(ask_door(lab.port(one), k_navigation).header("content-type").starts_with("text/html"));
     }
     Lab lab({"--preview-linger", "1"});
     const Json one = lab.api.create();
@@ -234,7 +235,7 @@ TEST_CASE(
     CHECK_FALSE(connects(port));
     lab.resume(one);
     CHECK(lab.port(one) == port);
-    CHECK(ask(port, k_navigation).header("clear-site-data").empty());
+    CHECK(ask_door(port, k_navigation).header("clear-site-data").empty());
 
     const Json two = lab.api.create();
     const unsigned short again = lab.port(two);
@@ -245,18 +246,18 @@ TEST_CASE(
     // What came to the wrong port does not use it up.
     HeaderList astray = k_navigation;
     astray.emplace_back("Host", "localhost:" + std::to_string(again));
-    const HttpResponse misdirected = ask(port, astray);
+    const HttpResponse misdirected = ask_door(port, astray);
     CHECK(misdirected.status == 421);
     CHECK(misdirected.header("clear-site-data").empty());
     // A worker that looks for its new script is the first to hear of it where it answers navigations itself.
-    CHECK(ask(again, k_worker_update).header("clear-site-data") == "\"storage\"");
-    CHECK(ask(again, k_worker_update).header("clear-site-data").empty());
-    CHECK(ask(again, k_navigation).header("clear-site-data").empty());
+    CHECK(ask_door(again, k_worker_update).header("clear-site-data") == "\"storage\"");
+    CHECK(ask_door(again, k_worker_update).header("clear-site-data").empty());
+    CHECK(ask_door(again, k_navigation).header("clear-site-data").empty());
     const Json three = lab.api.create();
-    const HttpResponse waiting = ask(lab.port(three), k_navigation);
+    const HttpResponse waiting = ask_door(lab.port(three), k_navigation);
     CHECK(waiting.status == 503);
     CHECK(waiting.header("clear-site-data") == "\"storage\"");
-    CHECK(ask(lab.port(three), k_navigation).header("clear-site-data").empty());
+    CHECK(ask_door(lab.port(three), k_navigation).header("clear-site-data").empty());
 }
 
 TEST_CASE("A preview's port shows none of the ports that the server holds itself, also to a token") {
@@ -281,12 +282,12 @@ TEST_CASE("A preview's port shows none of the ports that the server holds itself
     REQUIRE(entered.status == 303);
     const std::string cookie = entered.header("set-cookie");
     const HeaderList pass{{"Cookie", cookie.substr(0, cookie.find(';'))}};
-    CHECK(ask(number, pass).status == 200);
+    CHECK(ask_door(number, pass).status == 200);
     for (const int port : base::k_reserved_ports) {
         CAPTURE(port);
         HeaderList astray = pass;
         astray.emplace_back("Host", "localhost:" + std::to_string(port));
-        CHECK(ask(number, astray).status == 421);
+        CHECK(ask_door(number, astray).status == 421);
         lab.api.call(422, "PATCH", path, Json{{"preview", {{"ports", {5173, port}}}}}.dump());
     }
 }
