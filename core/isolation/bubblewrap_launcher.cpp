@@ -200,9 +200,12 @@ ProfileSources BubblewrapLauncher::sources(const sandbox::LaunchSpec& spec, cons
     if (config_.uid_mode == UidMode::private_uid) {
         const std::string& at = staging_.dir;
         const HostViews& views = staging_.views;
-        ProfileSources staged{at + "/workspace", spec.agent_dir ? at + "/agent" : "",
-                              at + "/guest",     at + "/bridge",
-                              at + "/etc",       at + "/masks"};
+        ProfileSources staged{spec.workspace.empty() ? "" : at + "/workspace",
+                              spec.agent_dir ? at + "/agent" : "",
+                              at + "/guest",
+                              at + "/bridge",
+                              at + "/etc",
+                              at + "/masks"};
         if (views.dev.empty())
             staged.ptys = at + "/ptys";
         if (views.mounts.empty())
@@ -246,7 +249,8 @@ ChildPlan BubblewrapLauncher::plan(const sandbox::LaunchSpec& spec, sandbox::Res
     plan.staged = staging_.views.mounts;
     const std::string ptys = staged.dev.empty() ? staged.ptys : staged.dev + "/pts";
     plan.staged.push_back({StagedKind::ptys, "", ptys, k_pty_options});
-    plan.staged.push_back({StagedKind::bind, spec.workspace, staged.workspace, ""});
+    if (!spec.workspace.empty())
+        plan.staged.push_back({StagedKind::bind, spec.workspace, staged.workspace, ""});
     plan.staged.push_back({StagedKind::bind, config_.run_dir / folder, staged.bridge_dir, ""});
     if (!spec.agent_dir)
         return plan;

@@ -84,7 +84,10 @@ void add_kernel_mounts(Arguments& out, const HostLayout& layout, const ProfileSo
 }
 
 void add_own_mounts(Arguments& out, const ProfileSources& sources) {
-    add(out, "--bind", sources.workspace, k_inner_workspace);
+    if (sources.workspace.empty())
+        add(out, "--dir", k_inner_workspace);
+    else
+        add(out, "--bind", sources.workspace, k_inner_workspace);
     if (!sources.agent_dir.empty())
         add(out, "--ro-bind", sources.agent_dir, k_inner_agent_dir);
     add(out, "--dir", "/atoll", "--ro-bind", sources.guest, k_inner_guest);

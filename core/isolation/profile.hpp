@@ -34,7 +34,7 @@ enum ProfileFd : int {
 
 /// Where bwrap finds the sources on the host.
 struct ProfileSources {
-    std::string workspace;
+    std::string workspace;  // empty: none
     std::string agent_dir;  // empty: none
     std::string guest;
     std::string bridge_dir;

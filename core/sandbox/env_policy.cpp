@@ -86,4 +86,14 @@ Environment compose_env(const Environment& host, const Record& record) {
     return env;
 }
 
+Environment compose_bare_env(const Environment& host) {
+    Environment env;
+    for (const auto& [name, value] : host) {
+        if (name == "PATH" || name == "LANG")
+            env.emplace_back(name, value);
+    }
+    env.emplace_back("HOME", "/tmp");
+    return env;
+}
+
 }  // namespace atl::sandbox

@@ -196,7 +196,7 @@ void Manager::start(const std::string& id, const AgentSpec& agent, Ready ready) 
 Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
     Generation& generation = *sandbox.generation;
     const Record& record = sandbox.record;
-    if (!ports_.disk.has_workspace(record.id))
+    if (!sandbox.is_bare && !ports_.disk.has_workspace(record.id))
         return Error(
             Errc::sandbox_failed,
             "its workspace is gone: the server's database is older than the removal of it, or it was "
@@ -213,9 +213,11 @@ Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
     spec.sandbox_id = record.id;
     spec.generation = generation.number;
     spec.host_uid = sandbox.host_uid.value();
-    spec.workspace = ports_.disk.workspace(record.id);
+    if (!sandbox.is_bare)
+        spec.workspace = ports_.disk.workspace(record.id);
     spec.agent_dir = agent.dir;
-    spec.env = compose_env(settings_.host_env, record);
+    spec.env =
+        sandbox.is_bare ? compose_bare_env(settings_.host_env) : compose_env(settings_.host_env, record);
     spec.network = record.network;
     spec.limits = record.limits;
     auto on_exit = [this, id = record.id, number = generation.number](const Exit& exit) {
@@ -238,7 +240,8 @@ Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
     generation.process->on_log([this, id = record.id, number = generation.number](std::string_view text) {
         logs_.write(id, number, text);
     });
-    watch_disk(sandbox);
+    if (!sandbox.is_bare)
+        watch_disk(sandbox);
     watch_sockets(sandbox);
     return {};
 }
@@ -266,7 +269,7 @@ void Manager::connect(Sandbox& sandbox, const AgentSpec& agent) {
             observer_->on_agent_exit(id, number, detail);
     };
     // Those of a sandbox without a net namespace of its own would be the host's.
-    if (sandbox.record.network != NetworkMode::host)
+    if (sandbox.record.network != NetworkMode::host && !sandbox.is_bare)
         generation.channel->watch_ports([this, id, number](std::vector<std::uint16_t> ports) {
             Generation* const living = lookup(id, number);
             if (living == nullptr || living->ports == ports)
@@ -416,7 +419,8 @@ void Manager::thaw(const std::string& id) {
 
 void Manager::clean_up(Sandbox& sandbox) {
     Generation& generation = *sandbox.generation;
-    ports_.disk.unwatch(sandbox.record.id);
+    if (!sandbox.is_bare)
+        ports_.disk.unwatch(sandbox.record.id);
     sockets_.unwatch(sandbox.record.id);
     set_status(sandbox, generation.machine.was_ready() ? Status::terminated : Status::failed);
     auto finish_later = [this, id = sandbox.record.id, number = generation.number] {
@@ -470,6 +474,7 @@ void Manager::finish(const std::string& id, std::uint32_t number) {
     logs_.note(id, number, end_note(exit));
     logs_.retire(id, number);
     const bool removing = sandbox.removing;
+    const auto bare_exit = sandbox.on_bare_exit;  // it may remove the sandbox
     if (ready) {
         if (start_error.detail().empty()) {
             std::string detail =
@@ -480,7 +485,9 @@ void Manager::finish(const std::string& id, std::uint32_t number) {
         }
         ready(start_error);
     }
-    if (was_ready && observer_ != nullptr)
+    if (was_ready && bare_exit)
+        bare_exit(exit);
+    else if (was_ready && observer_ != nullptr)
         observer_->on_sandbox_exit(id, number, exit);
     for (auto& waiter : waiters)
         waiter();

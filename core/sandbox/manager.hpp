@@ -128,6 +128,11 @@ class Manager {
     /// Makes a sandbox: id, uid, workspace. Nothing runs yet. Takes one commit of the node's store. Errors:
     /// storage_failed, shutting_down; capacity where no uid is left.
     base::Result<Record> create(Record wanted);
+    /// Makes a sandbox for one program: nothing of it is in a store or on the disk, so a crash leaves nothing
+    /// to be found again. It has no workspace, and of the host's variables PATH and LANG alone. Its end is
+    /// told to `on_exit`, once, where the observer would be told; remove() it then. Errors: shutting_down;
+    /// capacity where no uid is left.
+    base::Result<std::string> create_bare(const Limits& limits, std::function<void(const Exit&)> on_exit);
     /// Call once the store has the record of a sandbox that create() made: its workspace then outlives a
     /// crash.
     void claim(const std::string& id);

@@ -1,8 +1,10 @@
 // The inside of sandbox::Manager. Internal to core/sandbox: only manager*.cpp include it. manager.cpp makes,
 // starts and ends sandboxes, manager_removal.cpp removes them, manager_limits.cpp enforces their limits,
-// manager_hold.cpp stops them for an inspection.
+// manager_hold.cpp stops them for an inspection, manager_bare.cpp makes those without a
+// workspace.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -44,6 +46,8 @@ struct Manager::Sandbox {
     std::optional<std::uint32_t> host_uid;
     Status status = Status::terminated;
     std::optional<Generation> generation;
+    bool is_bare = false;  // made by create_bare()
+    std::function<void(const Exit&)> on_bare_exit;
     bool removing = false;
     bool is_workspace_going = false;  // the rest of the removal is the disk's work
     std::vector<std::shared_ptr<Removal>> removals;

@@ -115,6 +115,8 @@ void Manager::remove(const std::string& id, Done answered, Done gone) {
 // Precondition: no process of it is left.
 void Manager::remove_workspace(const std::string& id) {
     lookup(id)->is_workspace_going = true;
+    if (lookup(id)->is_bare)
+        return ports_.timers.defer([this, id] { workspace_removed(id, {}); });
     ports_.disk.remove(id, [this, id](const Result<void>& removed) { workspace_removed(id, removed); });
 }
 
@@ -128,6 +130,8 @@ void Manager::workspace_removed(const std::string& id, const Result<void>& remov
         release_uid(sandbox);
     else
         LogLine(evt::sandbox_cleanup).field("sbx", id).field("err", removed.error().detail()).error();
+    if (sandbox.is_bare)
+        logs_.drop(id);
     LogLine(evt::sandbox_removed).field("sbx", id).info();
     for (const auto& removal : sandbox.removals) {
         ports_.timers.cancel(removal->timer);
@@ -143,6 +147,8 @@ void Manager::workspace_removed(const std::string& id, const Result<void>& remov
 // Precondition: its workspace is gone. A uid whose facts cannot be read or erased is not handed out before
 // the next start has erased them.
 void Manager::release_uid(Sandbox& sandbox) {
+    if (sandbox.is_bare)
+        return ports_.uids.release(*sandbox.host_uid);
     auto released = find_host_uid(sandbox);
     if (released)
         released = ports_.node.erase(sandbox.record.id);

@@ -199,7 +199,7 @@ struct LaunchSpec {
     std::string sandbox_id;
     std::uint32_t generation = 0;
     std::uint32_t host_uid = 0;
-    std::filesystem::path workspace;
+    std::filesystem::path workspace;  // empty: none, an empty read-only folder is in its place
     std::optional<std::filesystem::path> agent_dir;
     Environment env;  // complete: the launcher adds nothing
     NetworkMode network = NetworkMode::none;

@@ -507,8 +507,9 @@ void FakeWorld::end_query(FakeQueryState& query, sandbox::QueryEnd end) {
 Result<std::unique_ptr<sandbox::Process>> FakeWorld::launch(const sandbox::LaunchSpec& spec,
                                                             sandbox::ResourceGroup*,
                                                             std::function<void(sandbox::Exit)> on_exit) {
-    require(workspaces.contains(spec.sandbox_id) || workspaces_may_be_missing, "started without a workspace");
-    if (!workspaces.contains(spec.sandbox_id))
+    const bool has_workspace = spec.workspace.empty() || workspaces.contains(spec.sandbox_id);
+    require(has_workspace || workspaces_may_be_missing, "started without a workspace");
+    if (!has_workspace)
         return Error(Errc::sandbox_failed, "the workspace is gone");
     for (const auto& [pid, process] : processes)
         require(process->sandbox_id != spec.sandbox_id, "a sandbox has two living processes");

@@ -56,4 +56,9 @@ TEST_CASE("The LANG of a request goes before the host's, once") {
     CHECK(std::ranges::count(env, std::pair<std::string, std::string>("LANG", "C.UTF-8")) == 0);
 }
 
+TEST_CASE("A sandbox for one program gets none of the host's secrets") {
+    const Environment host{{"PATH", "/bin"}, {"ANTHROPIC_API_KEY", "k"}, {"NODE_PATH", "/x"}, {"LANG", "C"}};
+    CHECK(compose_bare_env(host) == Environment{{"PATH", "/bin"}, {"LANG", "C"}, {"HOME", "/tmp"}});
+}
+
 }  // namespace env_policy_test

@@ -176,6 +176,15 @@ TEST_CASE("without an agent folder there is no /agent") {
     CHECK_FALSE(holds(isolation::profile_arguments(merged_usr_host(), {}, sources), {"/agent"}));
 }
 
+TEST_CASE("without a workspace there is an empty folder in its place, in the root that is read-only") {
+    auto sources = k_sources;
+    sources.workspace.clear();
+    const auto arguments = isolation::profile_arguments(merged_usr_host(), {}, sources);
+    CHECK_FALSE(holds(arguments, {"--bind"}));
+    CHECK(position(arguments, {"--dir", "/workspace"}) <
+          position(arguments, {"--remount-ro", "/", "--chdir"}));
+}
+
 TEST_CASE("the command line that every user of the host can see holds no argument of the profile") {
     CHECK(isolation::command_line() == Arguments{"--args", "4", "--", "/atoll/guest"});
 }
