@@ -119,7 +119,7 @@ Received HostMachine::receive(std::string_view json) {
         if (!is_one_of(k_levels, level) || text == nullptr)
             return violation("a log without a known level or without text");
         const std::uint64_t cost = text->size() + k_log_entry_bytes;
-        if (cost > start_.limits.max_log_bytes - log_bytes_)
+        if (cost > start_.limits.max_log_bytes + start_.limits.log_slack_bytes - log_bytes_)
             return violation("more logs than allowed");
         log_bytes_ += cost;
         return Log{*level, *text};

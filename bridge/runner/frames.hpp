@@ -47,6 +47,7 @@ struct Limits {
     std::uint64_t max_calls = 100;
     std::uint64_t max_value_bytes = 1024 * 1024;  // of a call's arguments, its answer and the result, as JSON
     std::uint64_t max_log_bytes = 1024 * 1024;    // of all logs together, k_log_entry_bytes more for each
+    std::uint64_t log_slack_bytes = 0;            // beyond it, for the entry that says that the logs end
 };
 
 struct Start {

@@ -33,7 +33,7 @@ LAYERS = (
     ("core/conversation/", ("core/base/", "core/sandbox/")),
     ("core/store/", ("core/base/", "core/sandbox/", "core/conversation/")),
     ("core/isolation/", ("core/base/", "core/sandbox/")),
-    ("core/execution/", ("core/base/",)),
+    ("core/execution/", ("core/base/", "core/sandbox/")),
     ("bridge/guest/", ("bridge/", *GUEST_BASE)),
     ("bridge/agents/", ("bridge/", *GUEST_BASE)),
     ("bridge/", CORE),

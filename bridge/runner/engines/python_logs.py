@@ -25,7 +25,7 @@ class Journal:
         allowed = min(_ENTRY_BYTES, self._left)
         if len(raw) > allowed:
             raw = raw[:allowed]
-        self._left -= len(raw)
+        self._left -= len(raw) + 16  # an empty entry costs memory, too
         if raw or not text:
             self._send(level, raw.decode("utf-8", "ignore"))
         if self._left <= 0:

@@ -280,7 +280,7 @@ export default function makeRealm(post, makeProxy) {
             const parts = [];
             for (let i = 0; i < values.length; ++i) put(parts, i, show(values[i], false, new S()));
             let text = join(parts, ' ');
-            logged += byteLength(text);
+            logged += byteLength(text) + 16; // an empty entry costs memory, too
             if (logged > limits.maxLogBytes) text = `${slice(text, 0, 1000)} [the log is full]`;
             send({ type: 'log', level, text });
         };
@@ -298,6 +298,10 @@ export default function makeRealm(post, makeProxy) {
         queueMicrotask: (callback) => { then(P.resolve(), callback); },
     };
 
+    // The host ends a run with more calls open: the others wait here, in their order.
+    const OPEN_CALLS = 32;
+    const heldCalls = [];
+    let openCalls = 0, nextHeld = 0;
     const codemode = create(null);
     function tool(name) {
         return (...values) => new P((resolve, reject) => {
@@ -309,7 +313,10 @@ export default function makeRealm(post, makeProxy) {
             }
             const id = nextCall++;
             mapSet(calls, id, { resolve, reject });
-            send({ type: 'call', id, name, args });
+            const frame = { type: 'call', id, name, args };
+            if (openCalls === OPEN_CALLS) return put(heldCalls, heldCalls.length, frame);
+            ++openCalls;
+            send(frame);
         });
     }
 
@@ -435,6 +442,8 @@ export default function makeRealm(post, makeProxy) {
                 const call = mapGet(calls, message.id);
                 if (!call || ended) return undefined;
                 mapDelete(calls, message.id);
+                if (nextHeld < heldCalls.length) send(heldCalls[nextHeld++]);
+                else --openCalls;
                 if (has(message, 'error')) call.reject(new E(str(message.error.message)));
                 else call.resolve(has(message, 'result') ? decode(message.result) : undefined);
                 return undefined;

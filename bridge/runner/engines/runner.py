@@ -1,6 +1,6 @@
 """The Python engine of code mode: runs one program and ends. Started as `python3 -I runner.py`, standard library only.
 
-One stream socket on fd 0 and fd 1 carries frames of both directions: 4 bytes big-endian length, then a UTF-8 JSON object.
+fd 0 and fd 1, two pipes or one stream socket, carry frames: 4 bytes big-endian length, then a UTF-8 JSON object.
 docs/code-mode-python.md has the frames, the values and what this engine does not isolate. The main thread runs the program;
 a thread reads what the host answers, so that a program may make loops of its own (asyncio.run).
 """
@@ -10,10 +10,10 @@ import sys
 sys.dont_write_bytecode = True
 
 import asyncio  # noqa: E402
+import collections  # noqa: E402
 import inspect  # noqa: E402
 import json  # noqa: E402
 import os  # noqa: E402
-import socket  # noqa: E402
 import struct  # noqa: E402
 import threading  # noqa: E402
 
@@ -25,6 +25,7 @@ import python_program  # noqa: E402
 import python_values  # noqa: E402
 
 MAX_FRAME_BYTES = 4 * 1024 * 1024
+OPEN_CALLS = 32  # the host ends a run with more of them
 _CAUSES = 8
 _MESSAGE_CHARS = 16 * 1024
 
@@ -34,10 +35,10 @@ class ToolError(Exception):
 
 
 class Channel:
-    """Frames over the socket. The host's bytes are checked; anything else than a frame ends the process with status 2."""
+    """Frames over fd 0 and 1. The host's bytes are checked; anything else than a frame ends the process with status 2."""
 
     def __init__(self):
-        self._socket = socket.socket(fileno=os.dup(0))
+        self._input, self._output = os.dup(0), os.dup(1)
         self._lock = threading.Lock()
         self._head = {}
         # The program finds an empty input on fd 0, and what it writes to fd 1 becomes diagnostics.
@@ -56,12 +57,14 @@ class Channel:
         if len(raw) > MAX_FRAME_BYTES:
             raise python_values.ValueRefused(f"a frame of {len(raw)} bytes is larger than {MAX_FRAME_BYTES} bytes")
         with self._lock:
-            self._socket.sendall(struct.pack(">I", len(raw)) + raw)
+            left = memoryview(struct.pack(">I", len(raw)) + raw)
+            while left:
+                left = left[os.write(self._output, left) :]
 
     def _exactly(self, count):
         parts = bytearray()
         while len(parts) < count:
-            some = self._socket.recv(min(count - len(parts), 65536))
+            some = os.read(self._input, min(count - len(parts), 65536))
             if not some:
                 return None
             parts += some
@@ -91,6 +94,8 @@ class Calls:
         self._channel = channel
         self._lock = threading.Lock()
         self._waiting = {}
+        self._held = collections.deque()
+        self._open = 0
         self._count = 0
         self._max_calls = limits["maxCalls"]
         self._max_bytes = limits["maxValueBytes"]
@@ -105,7 +110,11 @@ class Calls:
             self._count += 1
             number = self._count
             self._waiting[number] = slot
-            self._channel.send("call", id=number, name=name, args=plain)
+            if self._open == OPEN_CALLS:
+                self._held.append((number, name, plain))
+            else:
+                self._open += 1
+                self._channel.send("call", id=number, name=name, args=plain)
         return self._answer(slot)
 
     async def _answer(self, slot):
@@ -128,6 +137,11 @@ class Calls:
                 raise ValueError("an answer to no open call")
             slot["answer"] = frame
             wake = slot["wake"]
+            if self._held:
+                number, name, plain = self._held.popleft()
+                self._channel.send("call", id=number, name=name, args=plain)
+            else:
+                self._open -= 1
         if wake is None:
             return
         loop, future = wake

@@ -1,0 +1,51 @@
+// Bounds of code mode: programs that a model wrote. Units are in the names. A value that an operator may
+// change is a default here and has a flag in app/config.hpp.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/base/limits.hpp"
+
+namespace atl::base {
+
+// What a request may ask for.
+inline constexpr std::chrono::milliseconds k_default_execution_time{30'000};
+inline constexpr std::chrono::milliseconds k_max_execution_time{60'000};
+static_assert(k_default_execution_time <= k_max_execution_time);
+// Of all processes of a run: its engine, too. An engine of node needs some 60 MB before the program begins.
+inline constexpr std::uint32_t k_least_execution_memory_mb = 64;
+inline constexpr std::uint32_t k_default_execution_memory_mb = 128;
+inline constexpr std::uint32_t k_default_max_execution_memory_mb = 512;
+static_assert(k_least_execution_memory_mb <= k_default_execution_memory_mb);
+static_assert(k_default_execution_memory_mb <= k_default_max_execution_memory_mb);
+inline constexpr std::uint32_t k_least_execution_cpu_percent = 10;
+inline constexpr std::uint32_t k_max_execution_cpu_percent = 400;
+inline constexpr std::size_t k_default_execution_output_bytes = 1024UL * 1024;  // of all its logs
+inline constexpr std::size_t k_max_execution_output_bytes = 4UL * 1024 * 1024;
+static_assert(k_default_execution_output_bytes <= k_max_execution_output_bytes);
+inline constexpr std::uint64_t k_default_execution_calls = 100;
+inline constexpr std::uint64_t k_max_execution_calls = 10'000;
+inline constexpr std::size_t k_max_program_bytes = 512UL * 1024;
+static_assert(k_max_program_bytes < k_max_body_bytes);
+// The arguments of a call, its answer, and the result, as JSON.
+inline constexpr std::size_t k_max_execution_value_bytes = 1024UL * 1024;
+
+// The sandbox of a run beside memory and processor: node has some 15 threads.
+inline constexpr std::uint32_t k_execution_processes = 64;
+inline constexpr std::uint32_t k_execution_sockets = 64;
+inline constexpr std::uint32_t k_execution_open_files = 256;
+inline constexpr std::uint32_t k_execution_file_mb = 64;  // of each file in its tmpfs
+
+// From the start of its engine until that is ready.
+inline constexpr std::chrono::seconds k_engine_ready_deadline{15};
+// A run that ended can be read for so long. Those that ended first go first where there are too many.
+inline constexpr std::chrono::minutes k_execution_kept{10};
+inline constexpr std::size_t k_max_kept_executions = 2048;
+inline constexpr std::size_t k_max_kept_execution_bytes = 64UL * 1024 * 1024;  // of all that ended, together
+// The events of one run: logs as JSON, calls with their arguments. A call beyond it is refused.
+inline constexpr std::size_t k_max_execution_event_bytes = 8UL * 1024 * 1024;
+static_assert(k_max_execution_output_bytes < k_max_execution_event_bytes);
+
+}  // namespace atl::base

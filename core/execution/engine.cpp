@@ -1,0 +1,180 @@
+#include "core/execution/engine.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "core/base/limits.hpp"
+#include "core/base/utf8.hpp"
+#include "core/sandbox/inner_paths.hpp"
+
+namespace atl::execution {
+namespace {
+
+namespace fs = std::filesystem;
+using base::Errc;
+using base::Error;
+using EngineJson = nlohmann::json;
+
+constexpr std::string_view k_auto = "auto";
+// What `auto` takes for JavaScript and TypeScript: the first that is available.
+constexpr auto k_preferred = std::to_array<std::string_view>({"isolated-vm", "deno", "container", "vm2"});
+constexpr std::size_t k_version_bytes = 64;
+
+std::optional<EngineJson> read_json(const fs::path& path) {
+    std::ifstream file(path);
+    auto json = EngineJson::parse(file, nullptr, false);
+    return json.is_object() ? std::optional(std::move(json)) : std::nullopt;
+}
+
+bool is_there(const fs::path& path) {
+    std::error_code ignored;
+    return fs::exists(path, ignored);
+}
+
+/// "3.11" where /usr/bin/python3 is a link to python3.11.
+std::string python_version() {
+    for (const char* const path : {"/usr/local/bin/python3", "/usr/bin/python3"}) {
+        std::error_code missing;
+        const std::string target = fs::canonical(path, missing).filename();
+        constexpr std::string_view k_name = "python";
+        if (!missing)
+            return target.starts_with(k_name) ? target.substr(k_name.size()) : target;
+    }
+    return "";
+}
+
+void find_package(Engine& engine, const std::string& package, const EngineFolders& folders) {
+    engine.folder = folders.packages;
+    const auto description = read_json(folders.packages / "node_modules" / package / "package.json");
+    const auto version = description ? description->find("version") : EngineJson::const_iterator();
+    if (!description || version == description->end() || !version->is_string()) {
+        engine.reason = "its package is not installed: run scripts/setup --executors";
+        return;
+    }
+    engine.version = version->get<std::string>().substr(0, k_version_bytes);
+    const fs::path runner = folders.packages / engine.argv.back();
+    if (!is_there(folders.packages / engine.argv.front()) || !is_there(runner))
+        engine.reason = "its runner or its program is missing: run scripts/setup --executors";
+}
+
+Engine read_engine(const EngineJson& json, const EngineFolders& folders) {
+    Engine engine;
+    engine.name = json.at("name").get<std::string>();
+    for (const EngineJson& word : json.at("languages"))
+        engine.languages.push_back(parse_language(word.get<std::string>()).value());
+    engine.isolates = json.at("isolates").get<std::string>();
+    engine.weaknesses = json.at("weaknesses").get<std::vector<std::string>>();
+    engine.argv = json.at("command").get<std::vector<std::string>>();
+    for (const auto& [name, value] : json.at("environment").items()) {
+        std::string text = value.get<std::string>();
+        constexpr std::string_view k_temporary = "$TMP";
+        if (const auto at = text.find(k_temporary); at != std::string::npos)
+            text.replace(at, k_temporary.size(), "/tmp");
+        engine.env.emplace_back(name, std::move(text));
+    }
+    if (json.contains("package")) {
+        find_package(engine, json.at("package").get<std::string>(), folders);
+    } else {
+        engine.folder = folders.runners;
+        engine.version = python_version();
+        if (engine.version.empty())
+            engine.reason = "there is no python3 on this host: install the package python3";
+    }
+    if (engine.argv.front().find('/') != std::string::npos)
+        engine.argv.front().insert(0, std::string(sandbox::k_inner_agent_dir) + "/");
+    return engine;
+}
+
+Error unknown(std::string_view executor, std::span<const Engine> all) {
+    std::string list;
+    for (const Engine& engine : all)
+        list += ", " + engine.name;
+    return Error(Errc::invalid_field, "There is no executor `" +
+                                          base::excerpt(executor, base::k_max_told_word_bytes) +
+                                          "`; there are: auto" + list + ".")
+        .at("/executor");
+}
+
+}  // namespace
+
+std::string_view to_string(Language language) noexcept {
+    switch (language) {
+        case Language::javascript:
+            return "javascript";
+        case Language::typescript:
+            return "typescript";
+        case Language::python:
+            return "python";
+    }
+    return "";
+}
+
+std::optional<Language> parse_language(std::string_view word) noexcept {
+    for (const Language language : {Language::javascript, Language::typescript, Language::python}) {
+        if (word == to_string(language))
+            return language;
+    }
+    return std::nullopt;
+}
+
+bool Engine::speaks(Language language) const noexcept {
+    return std::find(languages.begin(), languages.end(), language) != languages.end();
+}
+
+base::Result<Engines> Engines::read(const EngineFolders& folders) {
+    const fs::path path = folders.runners / "runner" / "engines.json";
+    const auto list = read_json(path);
+    std::vector<Engine> all;
+    try {
+        if (list)
+            for (const EngineJson& one : list->at("engines"))
+                all.push_back(read_engine(one, folders));
+    } catch (const std::exception&) {  // nlohmann::json::at(), or an unknown language
+        all.clear();
+    }
+    if (all.empty())
+        return Error(Errc::host_unsupported,
+                     path.string() + " is missing or no list of engines: build the server again");
+    return Engines(std::move(all));
+}
+
+base::Result<const Engine*> Engines::choose(std::string_view executor,
+                                            std::optional<Language>& language) const {
+    const auto named = [this](std::string_view name) {
+        return std::find_if(all_.begin(), all_.end(), [&](const Engine& one) { return one.name == name; });
+    };
+    if (executor == k_auto) {
+        if (!language)
+            language = Language::javascript;
+        for (const std::string_view name : k_preferred) {
+            const auto found = named(name);
+            if (found != all_.end() && found->is_available() && found->speaks(*language))
+                return &*found;
+        }
+        for (const Engine& engine : all_) {
+            if (engine.is_available() && engine.speaks(*language))
+                return &engine;
+        }
+        return Error(Errc::executor_unavailable, "No executor for " + std::string(to_string(*language)) +
+                                                     " is available here; GET /v1/executors says why.");
+    }
+    const auto found = named(executor);
+    if (found == all_.end())
+        return unknown(executor, all_);
+    if (!language)
+        language = found->languages.front();
+    if (!found->speaks(*language))
+        return Error(Errc::invalid_field, "The executor `" + found->name + "` does not run " +
+                                              std::string(to_string(*language)) + ".")
+            .at("/language");
+    if (!found->is_available())
+        return Error(Errc::executor_unavailable,
+                     "The executor `" + found->name + "` is not available here: " + found->reason + ".");
+    return &*found;
+}
+
+}  // namespace atl::execution

@@ -1,0 +1,58 @@
+// The engines of code mode that this server knows, and whether each can run programs here: read once, at the
+// start, from the list beside the server's programs and from the folder of packages that scripts/setup
+// --executors fills. Not here: what an engine does (bridge/runner).
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/error.hpp"
+#include "core/sandbox/types.hpp"
+
+namespace atl::execution {
+
+enum class Language : std::uint8_t { javascript, typescript, python };
+std::string_view to_string(Language language) noexcept;
+std::optional<Language> parse_language(std::string_view word) noexcept;
+
+struct Engine {
+    std::string name;
+    std::vector<Language> languages;
+    std::string version;  // of its package; empty: not known
+    std::string isolates;
+    std::vector<std::string> weaknesses;
+    std::string reason;             // why it cannot run a program here; empty: it can
+    std::filesystem::path folder;   // of the host, shown to its sandboxes as sandbox::k_inner_agent_dir
+    std::vector<std::string> argv;  // inside
+    sandbox::Environment env;
+
+    bool is_available() const noexcept { return reason.empty(); }
+    bool speaks(Language language) const noexcept;
+};
+
+struct EngineFolders {
+    std::filesystem::path runners;   // has runner/engines.json, and runs what needs no package
+    std::filesystem::path packages;  // has runner/ and node_modules/; may be missing
+};
+
+class Engines {
+  public:
+    explicit Engines(std::vector<Engine> all) : all_(std::move(all)) {}
+    /// Errors: host_unsupported, where the server's own list is missing or damaged.
+    static base::Result<Engines> read(const EngineFolders& folders);
+
+    std::span<const Engine> all() const noexcept { return all_; }
+    /// The engine for a request: `executor` is a name or `auto`. Sets `language` where the request names
+    /// none. Errors: invalid_field for a name that is none, or an engine that does not speak the language;
+    /// executor_unavailable.
+    base::Result<const Engine*> choose(std::string_view executor, std::optional<Language>& language) const;
+
+  private:
+    std::vector<Engine> all_;
+};
+
+}  // namespace atl::execution

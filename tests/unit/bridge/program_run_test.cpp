@@ -1,0 +1,202 @@
+// An engine that a test plays, on the stdin and stdout of an exec: what is passed on, and how it ends.
+#include "bridge/runner/program_run.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
+
+#include "bridge/runner/frames.hpp"
+
+namespace program_run_test {
+
+using namespace atl;
+using Json = nlohmann::json;
+
+namespace {
+
+struct Pipe final : sandbox::Run {
+    explicit Pipe(std::size_t& free_bytes, std::string& to) : room(free_bytes), written(to) {}
+    std::size_t write(std::string_view bytes) override {
+        const std::size_t taken = std::min(bytes.size(), room);
+        room -= taken;
+        written.append(bytes.substr(0, taken));
+        return taken;
+    }
+    void close_input() override {}
+    void signal(int) override {}
+    void resume() override {}
+    std::size_t& room;
+    std::string& written;
+};
+
+/// Takes one program and leaves the rest.
+struct Inside final : sandbox::Operations {
+    std::unique_ptr<sandbox::Run> run(const sandbox::RunSpec& asked, sandbox::RunObserver& watcher) override {
+        spec = asked;
+        observer = &watcher;
+        return std::make_unique<Pipe>(room, written);
+    }
+    std::unique_ptr<sandbox::Question> start_process(const sandbox::ProcessSpec&,
+                                                     sandbox::Answer<pid_t>) override {
+        return nullptr;
+    }
+    std::unique_ptr<sandbox::Question> list_processes(
+        const std::string&, sandbox::Answer<std::vector<sandbox::ProcessInfo>>) override {
+        return nullptr;
+    }
+    std::unique_ptr<sandbox::Question> control_process(const std::string&, const sandbox::ProcessControl&,
+                                                       sandbox::Answer<void>) override {
+        return nullptr;
+    }
+    std::unique_ptr<sandbox::Run> attach(const std::string&, std::uint64_t, sandbox::RunObserver&) override {
+        return nullptr;
+    }
+    std::unique_ptr<sandbox::Run> feed(const std::string&, sandbox::RunObserver&) override { return nullptr; }
+    std::unique_ptr<sandbox::Dial> dial(std::uint16_t, sandbox::DialObserver&) override { return nullptr; }
+    std::unique_ptr<sandbox::Call> call(const sandbox::CallSpec&, sandbox::CallObserver&) override {
+        return nullptr;
+    }
+    std::unique_ptr<sandbox::Watch> watch(sandbox::WatchObserver&) override { return nullptr; }
+
+    sandbox::RunSpec spec;
+    sandbox::RunObserver* observer = nullptr;
+    std::size_t room = 1UL << 20;
+    std::string written;
+};
+
+struct Lab final : execution::ProgramObserver {
+    Lab() {
+        engine.name = "container";
+        engine.argv = {"/agent/node", "runner/container.mjs"};
+        execution::ProgramSpec spec;
+        spec.code = "return 1";
+        spec.tools = {"add"};
+        spec.max_calls = 2;
+        spec.max_value_bytes = 1000;
+        spec.max_log_bytes = 100;
+        program = bridge::runner::RunnerPrograms().start(inside, engine, std::move(spec), *this);
+    }
+    void on_running() override { told += "running "; }
+    void on_log(const std::string& level, const std::string& text) override {
+        told += level + ":" + text + " ";
+    }
+    void on_call(std::uint64_t id, const std::string& name, const std::string& args) override {
+        told += name + std::to_string(id) + args + " ";
+    }
+    void on_end(std::optional<std::string> value, std::optional<execution::Failure> failure) override {
+        told += "end:" + value.value_or("none") + (failure ? failure->kind : "");
+        program.reset();
+    }
+    void on_broken(execution::Failure failure) override {
+        told += failure.kind;
+        message = failure.message;
+        program.reset();
+    }
+    void on_lost(const base::Error&) override {
+        told += "lost";
+        program.reset();
+    }
+
+    void says(Json frame) {
+        if (!start.is_null()) {
+            frame["run"] = start["run"];
+            frame["nonce"] = start["nonce"];
+        }
+        std::string bytes;
+        REQUIRE(bridge::runner::append_frame(bytes, frame.dump()));
+        inside.observer->on_output(sandbox::OutputKind::standard, bytes);
+    }
+    void ready() {
+        inside.observer->on_started(5);
+        says({{"type", "ready"}, {"engine", "container"}, {"version", "1"}});
+        start = next_frame();
+    }
+    Json next_frame() {
+        bridge::runner::FrameReader reader;
+        reader.push(std::exchange(inside.written, {}));
+        return Json::parse(reader.next().value());
+    }
+
+    Inside inside;
+    execution::Engine engine;
+    Json start;
+    std::string told;
+    std::string message;
+    std::unique_ptr<execution::Program> program;
+};
+
+}  // namespace
+
+TEST_CASE("A program is told to its engine once that is ready, and its calls and logs come back") {
+    Lab lab;
+    CHECK(lab.inside.spec.argv == lab.engine.argv);
+    CHECK(lab.inside.spec.directory == "/agent");
+    CHECK(lab.inside.spec.stdin_kind == sandbox::RunSpec::Stdin::pipe);
+    lab.ready();
+    CHECK(lab.start["code"] == "return 1");
+    CHECK(lab.start["language"] == "javascript");
+    CHECK(lab.start["run"] != lab.start["nonce"]);
+    lab.says({{"type", "log"}, {"level", "warn"}, {"text", "careful"}});
+    lab.says({{"type", "call"}, {"id", 1}, {"name", "add"}, {"args", {2, 3}}});
+    CHECK_FALSE(lab.program->answer(2, "5"));
+    CHECK(lab.program->answer(1, "5"));
+    CHECK_FALSE(lab.program->answer(1, "5"));
+    CHECK(lab.next_frame()["result"] == 5);
+    lab.says({{"type", "result"}, {"value", 5}});
+    CHECK(lab.told == "running warn:careful add1[2,3] end:5");
+}
+
+TEST_CASE("What the engine may not say ends the program as protocol") {
+    Lab lab;
+    SECTION("another engine") {
+        lab.inside.observer->on_started(5);
+        lab.says({{"type", "ready"}, {"engine", "vm2"}, {"version", "1"}});
+        CHECK(lab.told == "protocol");
+    }
+    SECTION("an empty frame") {
+        lab.inside.observer->on_output(sandbox::OutputKind::standard, std::string_view("\0\0\0\0", 4));
+        CHECK(lab.told == "protocol");
+    }
+    SECTION("a forged frame") {
+        lab.ready();
+        lab.start["nonce"] = "another";
+        lab.says({{"type", "result"}, {"value", 1}});
+        CHECK(lab.told == "running protocol");
+    }
+    SECTION("but what it writes to stderr is dropped") {
+        lab.ready();
+        lab.inside.observer->on_output(sandbox::OutputKind::error, std::string_view("\0\0\0\0", 4));
+        CHECK(lab.told == "running ");
+    }
+}
+
+TEST_CASE("An engine that ends, cannot be started, or is lost is told apart") {
+    Lab lab;
+    SECTION("it ends") {
+        lab.ready();
+        lab.inside.observer->on_exit({0, 9, false});
+        CHECK(lab.told == "running crashed");
+        CHECK(lab.message.find("signal 9") != std::string::npos);
+    }
+    SECTION("it cannot be started") {
+        lab.inside.observer->on_failed(base::Error(base::Errc::invalid_field, "no such file"));
+        CHECK(lab.told == "crashed");
+    }
+    SECTION("its guest is gone") {
+        lab.ready();
+        lab.inside.observer->on_failed(base::Error(base::Errc::bridge_failed, "gone"));
+        CHECK(lab.told == "running lost");
+    }
+}
+
+TEST_CASE("What its stdin has no room for waits for room") {
+    Lab lab;
+    lab.inside.room = 10;
+    lab.inside.observer->on_started(5);
+    lab.says({{"type", "ready"}, {"engine", "container"}, {"version", "1"}});
+    CHECK(lab.inside.written.size() == 10);
+    lab.inside.room = 1UL << 20;
+    lab.inside.observer->on_input_room();
+    CHECK(lab.next_frame()["type"] == "start");
+}
+
+}  // namespace program_run_test
