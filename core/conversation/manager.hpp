@@ -199,6 +199,9 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
 
     /// Whether new work is accepted now. Errors: shutting_down, storage_failed.
     base::Result<void> ready() const { return accepts_work(); }
+    /// Whether a sandbox beside those of here may start now: nothing is ended for it, and no start waits
+    /// before it. Errors: capacity, shutting_down.
+    base::Result<void> has_room(const sandbox::Limits& limits) const { return admission_.has_room(limits); }
     /// Ends open turns and all sandboxes, commits, then calls `done`. New work is refused from now on.
     void shut_down(std::function<void()> done);
 

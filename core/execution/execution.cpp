@@ -1,0 +1,521 @@
+#include "core/execution/execution.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "core/base/ids.hpp"
+#include "core/base/json_writer.hpp"
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
+#include "core/base/operation_limits.hpp"
+
+namespace atl::execution {
+
+using base::Errc;
+using base::Error;
+
+namespace {
+
+namespace event {
+constexpr std::string_view start = "start";
+constexpr std::string_view log = "log";
+constexpr std::string_view tool_call = "tool_call";
+constexpr std::string_view result = "result";
+constexpr std::string_view done = "done";
+}  // namespace event
+
+constexpr std::size_t k_event_overhead_bytes = 128;
+
+std::string call_name(std::uint64_t id) {
+    return "c" + std::to_string(id);
+}
+
+std::string denial(const std::string& tool) {
+    return "the tool " + tool + " is denied";
+}
+
+void write_failure(base::JsonWriter& json, const Failure& failure) {
+    json.begin_object();
+    json.key("kind").string(failure.kind);
+    json.key("message").string(failure.message);
+    if (failure.line)
+        json.key("line").number(*failure.line);
+    json.end_object();
+}
+
+}  // namespace
+
+/// A call of a tool, open or not.
+struct Execution::Call {
+    std::uint64_t id = 0;
+    std::string name;
+    std::string args_json;  // until it is answered
+    Policy policy = Policy::allow;
+    std::string_view status = "open";  // asked open answered failed denied refused unanswered
+    bool is_hosted = false;
+    base::SteadyTime began{};
+    base::Millis took{0};
+    std::unique_ptr<HostedCall> hosted;
+
+    bool is_open() const noexcept { return status == "open" || status == "asked"; }
+};
+
+std::string_view to_string(Execution::State state) noexcept {
+    switch (state) {
+        case Execution::State::waiting:
+            return "waiting";
+        case Execution::State::starting:
+            return "starting";
+        case Execution::State::running:
+            return "running";
+        case Execution::State::ended:
+            return "ended";
+    }
+    return "";
+}
+
+void ExecutionEvent::write(std::string& out) const {
+    base::JsonWriter json(out);
+    json.begin_object();
+    json.key("seq").number(seq);
+    json.key("type").string(type);
+    json.key("at").string(base::rfc3339(at));
+    json.key("data").raw(data);
+    json.end_object();
+}
+
+Execution::Execution(ExecutionContext context, std::uint64_t key, ExecutionRequest request, Told told)
+    : context_(context),
+      id_(base::new_id()),
+      key_(key),
+      request_(std::move(request)),
+      told_(std::move(told)),
+      created_at_(context.clock.wall_now()) {}
+
+Execution::~Execution() {
+    context_.timers.cancel(timer_);
+}
+
+sandbox::Limits Execution::limits() const {
+    sandbox::Limits limits;
+    limits.memory_mb = request_.memory_mb;
+    limits.cpu_percent = request_.cpu_percent;
+    limits.disk_mb = base::k_execution_file_mb;
+    limits.max_processes = base::k_execution_processes;
+    limits.max_sockets = base::k_execution_sockets;
+    limits.max_open_files = base::k_execution_open_files;
+    return limits;
+}
+
+void Execution::start() {
+    state_ = State::starting;
+    auto made =
+        context_.sandboxes.create_bare(limits(), [self = weak_from_this()](const sandbox::Exit& exit) {
+            if (const auto it = self.lock())
+                it->on_sandbox_exit(exit);
+        });
+    if (!made)
+        return refuse(made.error());
+    sandbox_id_ = std::move(*made);
+    sandbox::AgentSpec agent;
+    agent.dir = request_.engine->folder;
+    context_.sandboxes.start(sandbox_id_, agent, [self = weak_from_this()](const base::Result<void>& ready) {
+        if (const auto it = self.lock())
+            it->on_sandbox_ready(ready);
+    });
+}
+
+void Execution::refuse(const Error& why) {
+    refusal_ = why;
+    state_ = State::ended;
+    ended_at_ = context_.clock.wall_now();
+    release();
+}
+
+void Execution::on_sandbox_ready(const base::Result<void>& ready) {
+    if (state_ != State::starting)
+        return;
+    if (!ready)
+        return refuse(ready.error());
+    sandbox::Operations* const operations = context_.sandboxes.operations(sandbox_id_);
+    if (operations == nullptr)
+        return refuse(Error(Errc::sandbox_failed, "the sandbox of the program ended at once"));
+    begin();
+    ProgramSpec spec;
+    spec.language = request_.language;
+    spec.code = std::exchange(request_.code, {});
+    spec.tools = request_.tool_names;
+    spec.max_calls = request_.max_calls;
+    spec.max_value_bytes = base::k_max_execution_value_bytes;
+    spec.max_log_bytes = request_.max_output_bytes;
+    program_ = context_.programs.start(*operations, *request_.engine, std::move(spec), *this);
+    arm(base::k_engine_ready_deadline,
+        [this] { fail("crashed", "the engine was not ready within its time"); });
+}
+
+void Execution::begin() {
+    state_ = State::running;
+    has_begun_ = true;
+    began_ = context_.clock.steady_now();
+    std::string data;
+    base::JsonWriter json(data);
+    json.begin_object();
+    json.key("executionId").string(id_);
+    json.key("executor").string(request_.engine->name);
+    json.end_object();
+    add(event::start, std::move(data));
+}
+
+void Execution::on_running() {
+    if (state_ != State::running)
+        return;
+    began_ = context_.clock.steady_now();
+    arm(request_.time, [this] {
+        fail("timeout",
+             "the program did not end within " + std::to_string(request_.time.count()) + " milliseconds");
+    });
+}
+
+void Execution::on_log(const std::string& level, const std::string& text) {
+    if (state_ != State::running)
+        return;
+    std::string data;
+    base::JsonWriter json(data);
+    json.begin_object();
+    json.key("level").string(level);
+    json.key("text").string(text);
+    json.end_object();
+    // As JSON they may be longer than they are counted.
+    if (event_bytes_ + data.size() <= base::k_max_execution_event_bytes)
+        add(event::log, std::move(data));
+}
+
+void Execution::on_call(std::uint64_t id, const std::string& name, const std::string& args_json) {
+    if (state_ != State::running)
+        return;
+    in_program_ = true;
+    Call& call = *calls_.emplace_back(std::make_unique<Call>());
+    call.id = id;
+    call.name = name;
+    call.began = context_.clock.steady_now();
+    const auto policy = request_.tools ? request_.tools->check_call(name, args_json)
+                                       : base::Result<Policy>(Error(Errc::internal, "no tools"));
+    std::string data;
+    if (!policy) {
+        reject(call, "refused", policy.error().detail());
+    } else if (*policy == Policy::deny) {
+        reject(call, "denied", denial(name));
+    } else if (event_bytes_ + args_json.size() > base::k_max_execution_event_bytes) {
+        reject(call, "refused", "the calls of this run have more bytes of arguments than one may have");
+    } else {
+        call.policy = *policy;
+        call.args_json = args_json;
+        call.is_hosted = request_.host && request_.host->has(name);
+        if (*policy == Policy::ask)
+            call.status = "asked";
+        base::JsonWriter json(data);
+        json.begin_object();
+        json.key("callId").string(call_name(id));
+        json.key("name").string(name);
+        json.key("args").raw(args_json);
+        json.key("policy").string(policy_name(*policy));
+        json.key("answeredBy").string(call.is_hosted ? "sandbox" : "caller");
+        json.end_object();
+        add(event::tool_call, std::move(data));
+        if (call.is_hosted && *policy == Policy::allow)
+            hand_to_host(call);
+    }
+    in_program_ = false;
+}
+
+void Execution::hand_to_host(Call& call) {
+    call.status = "open";
+    auto done = [self = weak_from_this(), id = call.id](const base::Result<std::string>& answer) {
+        const auto it = self.lock();
+        Call* const open = it && it->state_ == State::running ? it->find_call(call_name(id)) : nullptr;
+        if (open == nullptr || !open->is_open())
+            return;
+        // Not destroyed inside of its own call.
+        it->context_.timers.defer([hosted = std::shared_ptr<HostedCall>(std::move(open->hosted))] {});
+        if (answer && it->program_->answer(id, *answer))
+            it->settle(*open, "answered");
+        else
+            it->reject(*open, "failed", answer ? "the tool's answer is too long" : answer.error().detail());
+    };
+    call.hosted = request_.host->call(call.name, call.args_json, std::move(done));
+}
+
+void Execution::settle(Call& call, std::string_view status) {
+    call.status = status;
+    call.args_json = {};
+    call.took = std::chrono::duration_cast<base::Millis>(context_.clock.steady_now() - call.began);
+}
+
+void Execution::reject(Call& call, std::string_view status, const std::string& message) {
+    program_->answer_error(call.id, message);
+    settle(call, status);
+}
+
+Execution::Call* Execution::find_call(std::string_view call_id) {
+    // The program numbers them from 1.
+    std::uint64_t id = 0;
+    if (!call_id.starts_with('c'))
+        return nullptr;
+    const auto parsed = std::from_chars(call_id.data() + 1, call_id.data() + call_id.size(), id);
+    const bool is_number = parsed.ec == std::errc() && parsed.ptr == call_id.data() + call_id.size();
+    return is_number && id >= 1 && id <= calls_.size() ? calls_[id - 1].get() : nullptr;
+}
+
+base::Result<void> Execution::answer(std::string_view call_id, const CallAnswer& answer) {
+    Call* const call = find_call(call_id);
+    if (call == nullptr)
+        return Error(Errc::not_found, "The execution has no such call.");
+    if (has_ended())
+        return Error(Errc::execution_ended);
+    if (!call->is_open())
+        return Error(Errc::call_answered);
+    const bool is_asked = call->status == "asked";
+    if (answer.decision == CallAnswer::Decision::deny && is_asked) {
+        reject(*call, "denied", denial(call->name));
+        return {};
+    }
+    if (answer.decision != CallAnswer::Decision::none) {
+        if (!is_asked)
+            return Error(Errc::call_answered, "No decision is asked for: this call waits for its answer.");
+        call->status = "open";
+        if (call->is_hosted)
+            hand_to_host(*call);
+        return {};
+    }
+    if (call->is_hosted)
+        return Error(Errc::invalid_field, "The sandbox answers this call itself.");
+    if (is_asked)
+        return Error(Errc::invalid_field, "This call waits for a decision first: send `decision`.");
+    if (answer.error) {
+        reject(*call, "failed", *answer.error);
+        return {};
+    }
+    if (!program_->answer(call->id, *answer.result_json))
+        return Error(Errc::invalid_field, "The result is longer than 1 MiB as JSON, or too deep.")
+            .at("/result");
+    settle(*call, "answered");
+    return {};
+}
+
+// A program that lets the refusal of a tool through has failed for that.
+void Execution::on_end(std::optional<std::string> value_json, std::optional<Failure> failure) {
+    in_program_ = true;
+    const bool was_denied =
+        failure && failure->kind == "runtime" &&
+        std::ranges::any_of(calls_, [&](const std::unique_ptr<Call>& call) {
+            return call->status == "denied" && failure->message.find(denial(call->name)) != std::string::npos;
+        });
+    if (was_denied)
+        failure->kind = "denied";
+    finish(std::move(value_json), std::move(failure));
+    in_program_ = false;
+}
+
+void Execution::on_broken(Failure failure) {
+    in_program_ = true;
+    // The kernel ends the processes of a group that is out of memory, and tells it a moment later.
+    const auto limit =
+        state_ == State::running ? context_.sandboxes.limit_reached(sandbox_id_) : std::nullopt;
+    if (limit)
+        on_sandbox_exit(*limit);
+    else
+        finish(std::nullopt, std::move(failure));
+    in_program_ = false;
+}
+
+void Execution::on_lost(const Error& error) {
+    in_program_ = true;
+    const auto limit =
+        state_ == State::running ? context_.sandboxes.limit_reached(sandbox_id_) : std::nullopt;
+    if (limit)
+        on_sandbox_exit(*limit);
+    else if (state_ == State::running)
+        arm(base::k_end_cause_wait, [this, why = error.detail()] { fail("crashed", why); });
+    in_program_ = false;
+}
+
+void Execution::on_sandbox_exit(const sandbox::Exit& exit) {
+    if (state_ != State::running)
+        return;
+    if (exit.exit_class == sandbox::ExitClass::oom)
+        return fail("memory", "the program and its engine needed more than the memory limit of " +
+                                  std::to_string(request_.memory_mb) + " MB");
+    fail("crashed", "the sandbox of the program has ended: " + exit.detail);
+}
+
+void Execution::cancel(std::string_view why) {
+    if (!has_ended())
+        fail("cancelled", std::string(why));
+}
+
+void Execution::fail(std::string kind, std::string message) {
+    finish(std::nullopt, Failure{std::move(kind), std::move(message), std::nullopt});
+}
+
+void Execution::finish(std::optional<std::string> value_json, std::optional<Failure> failure) {
+    if (has_ended())
+        return;
+    if (state_ == State::running)
+        took_ = std::chrono::duration_cast<base::Millis>(context_.clock.steady_now() - began_);
+    for (const auto& call : calls_) {
+        if (call->is_open())
+            settle(*call, "unanswered");
+        call->hosted.reset();
+    }
+    value_json_ = std::move(value_json);
+    failure_ = std::move(failure);
+    has_begun_ = true;
+    state_ = State::ended;
+    ended_at_ = context_.clock.wall_now();
+    base::LogLine line(base::evt::execution_ended);
+    line.field("exec", id_).field("sbx", sandbox_id_).field("executor", request_.engine->name);
+    line.field("dur_ms", took_.count());
+    if (failure_)
+        line.field("err", failure_->kind);
+    line.info();
+    std::string outcome = "{";
+    write_outcome(outcome, Logs::without);
+    add(event::result, outcome + "}");
+    add(event::done, "{}");
+    release();
+}
+
+// The place is free once the sandbox is gone.
+void Execution::release() {
+    const auto self = shared_from_this();
+    context_.timers.cancel(std::exchange(timer_, 0));
+    request_.code = {};
+    drop_program();
+    wake_followers();
+    told_.ended(*this);
+    if (sandbox_id_.empty())
+        return context_.timers.defer([self] { self->told_.left(*self); });
+    context_.sandboxes.remove(
+        sandbox_id_, [] {}, [self] { self->told_.left(*self); });
+}
+
+void Execution::drop_program() {
+    if (in_program_)
+        context_.timers.defer([program = std::shared_ptr<Program>(std::move(program_))] {});
+    else
+        program_.reset();
+}
+
+void Execution::arm(base::Millis time, std::function<void()> fire) {
+    context_.timers.cancel(timer_);
+    timer_ = context_.timers.arm(time, [this, fire = std::move(fire)] {
+        timer_ = 0;
+        fire();
+    });
+}
+
+void Execution::add(std::string_view type, std::string data) {
+    event_bytes_ += data.size() + k_event_overhead_bytes;
+    events_.push_back({events_.size() + 1, type, context_.clock.wall_now(), std::move(data)});
+    wake_followers();
+}
+
+void Execution::wake_followers() {
+    for (const auto& [key, wake] : followers_) {
+        if (wake)
+            wake();
+    }
+}
+
+std::span<const ExecutionEvent> Execution::events(std::uint64_t after) const {
+    const std::span<const ExecutionEvent> all(events_);
+    return after < all.size() ? all.subspan(after) : std::span<const ExecutionEvent>();
+}
+
+/// Members of an object, without its braces.
+void Execution::write_outcome(std::string& out, Logs logs) const {
+    if (value_json_)
+        out.append("\"result\":").append(*value_json_).append(",");
+    if (failure_) {
+        out += "\"error\":";
+        base::JsonWriter json(out);
+        write_failure(json, *failure_);
+        out += ',';
+    }
+    if (logs == Logs::with) {
+        out += "\"logs\":[";
+        bool is_first = true;
+        for (const ExecutionEvent& one : events_) {
+            if (one.type == event::log)
+                out.append(std::exchange(is_first, false) ? "" : ",").append(one.data);
+        }
+        out += "],";
+    }
+    write_calls(out);
+    out.append(",\"durationMs\":").append(std::to_string(took_.count())).append(",\"executor\":\"");
+    out.append(request_.engine->name).append("\"");
+}
+
+void Execution::write_calls(std::string& out) const {
+    out += "\"calls\":";
+    base::JsonWriter json(out);
+    json.begin_array();
+    for (const auto& call : calls_) {
+        json.begin_object();
+        json.key("callId").string(call_name(call->id));
+        json.key("name").string(call->name);
+        json.key("status").string(call->status);
+        json.key("durationMs").number(static_cast<std::uint64_t>(call->took.count()));
+        json.end_object();
+    }
+    json.end_array();
+}
+
+void Execution::write_result(std::string& out) const {
+    out.append("{\"executionId\":\"").append(id_).append("\",");
+    write_outcome(out, Logs::with);
+    out += '}';
+}
+
+void Execution::write(std::string& out, Detail detail) const {
+    base::JsonWriter json(out);
+    json.begin_object();
+    json.key("executionId").string(id_);
+    json.key("userId").string_or_null(request_.user_id);
+    json.key("status").string(to_string(state_));
+    json.key("executor").string(request_.engine->name);
+    json.key("language").string(to_string(request_.language));
+    json.key("detached").raw(is_detached() ? "true" : "false");
+    json.key("createdAt").string(base::rfc3339(created_at_));
+    json.key("endedAt");
+    if (ended_at_)
+        json.string(base::rfc3339(*ended_at_));
+    else
+        json.null();
+    json.key("lastSeq").number(last_seq());
+    json.key("openCalls").begin_array();
+    for (const auto& call : calls_) {
+        if (!call->is_open())
+            continue;
+        json.begin_object();
+        json.key("callId").string(call_name(call->id));
+        json.key("name").string(call->name);
+        json.key("status").string(call->status);
+        json.end_object();
+    }
+    json.end_array();
+    if (detail == Detail::whole) {
+        json.key("outcome");
+        if (has_ended() && !refusal_) {
+            std::string outcome;
+            write_result(outcome);
+            json.raw(outcome);
+        } else {
+            json.null();
+        }
+    }
+    json.end_object();
+}
+
+}  // namespace atl::execution

@@ -1,0 +1,196 @@
+// One run of a program that a model wrote: it waits for a place, has a sandbox made for it alone, runs there,
+// and ends with one outcome, whatever becomes of program, engine, sandbox, caller or server. What happens is
+// a list of numbered events, kept in memory for those who follow it now or read it again later.
+//
+// Invariants: the last two events are `result` and `done`; after the end nothing is added, no call is open,
+// and the sandbox is being removed; a call is answered once. Single-threaded. Not here: whose turn it is, how
+// long it is kept (executions.hpp); the engine's protocol (program.hpp).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/base/clock.hpp"
+#include "core/base/execution_limits.hpp"
+#include "core/execution/engine.hpp"
+#include "core/execution/program.hpp"
+#include "core/execution/tool_host.hpp"
+#include "core/execution/tool_set.hpp"
+#include "core/sandbox/manager.hpp"
+
+namespace atl::execution {
+
+struct ExecutionRequest {
+    /// unattended: the run goes on without the client that began it.
+    enum class Attendance : std::uint8_t { attended, unattended };
+
+    std::optional<std::string> user_id;
+    const Engine* engine = nullptr;  // available; outlives the run
+    Language language = Language::javascript;
+    std::string code;
+    base::Millis time = base::k_default_execution_time;
+    std::uint32_t memory_mb = base::k_default_execution_memory_mb;
+    std::uint32_t cpu_percent = 100;
+    std::size_t max_output_bytes = base::k_default_execution_output_bytes;
+    std::uint64_t max_calls = base::k_default_execution_calls;
+    std::vector<std::string> tool_names;
+    std::optional<ToolSet> tools;      // those of tool_names; none where there are no names
+    std::shared_ptr<ToolHost> host{};  // of some of them
+    Attendance attendance = Attendance::attended;
+};
+
+struct ExecutionEvent {
+    std::uint64_t seq = 0;  // from 1
+    std::string_view type;  // of static storage
+    base::WallTime at{};
+    std::string data;  // the text of a JSON object
+
+    /// Appends `{"seq","type","at","data"}`.
+    void write(std::string& out) const;
+};
+
+/// What a caller says to a call: `result_json`, `error`, or else a decision.
+struct CallAnswer {
+    enum class Decision : std::uint8_t { none, allow, deny };
+    std::optional<std::string> result_json;
+    std::optional<std::string> error;
+    Decision decision = Decision::none;
+};
+
+/// What an execution is made with; all of it outlives it.
+struct ExecutionContext {
+    const base::Clock& clock;
+    base::Timers& timers;
+    sandbox::Manager& sandboxes;
+    Programs& programs;
+};
+
+class Execution final : public std::enable_shared_from_this<Execution>, private ProgramObserver {
+  public:
+    enum class State : std::uint8_t { waiting, starting, running, ended };
+    struct Told {
+        std::function<void(Execution&)> ended;
+        std::function<void(Execution&)> left;  // its sandbox is gone, or there was none: its place is free
+    };
+    class Follower;
+
+    Execution(ExecutionContext context, std::uint64_t key, ExecutionRequest request, Told told);
+    ~Execution() override;
+    Execution(const Execution&) = delete;
+    Execution& operator=(const Execution&) = delete;
+
+    /// Of its sandbox.
+    sandbox::Limits limits() const;
+    /// Its turn has come.
+    void start();
+    /// It could not begin: nothing of it is kept, and whoever waits is told `why`. Precondition: waiting, or
+    /// called from inside.
+    void refuse(const base::Error& why);
+    /// Ends it as `cancelled`; does nothing once it has ended.
+    void cancel(std::string_view why);
+    /// Errors: not_found; call_answered; execution_ended; invalid_field for a result that is too long or too
+    /// deep.
+    base::Result<void> answer(std::string_view call_id, const CallAnswer& answer);
+
+    const std::string& id() const noexcept { return id_; }
+    std::uint64_t key() const noexcept { return key_; }  // later ones have greater keys
+    const std::optional<std::string>& user_id() const noexcept { return request_.user_id; }
+    State state() const noexcept { return state_; }
+    /// A sandbox of it was ready, or it has ended without being refused.
+    bool has_begun() const noexcept { return has_begun_; }
+    bool has_ended() const noexcept { return state_ == State::ended; }
+    bool is_detached() const noexcept {
+        return request_.attendance == ExecutionRequest::Attendance::unattended;
+    }
+    const std::optional<base::Error>& refusal() const noexcept { return refusal_; }
+    const Engine& engine() const noexcept { return *request_.engine; }
+    /// Those behind number `after`.
+    std::span<const ExecutionEvent> events(std::uint64_t after) const;
+    std::uint64_t last_seq() const noexcept { return events_.size(); }
+    std::size_t event_bytes() const noexcept { return event_bytes_; }
+    /// Appends the result as the API has it. Precondition: it has ended, and was not refused.
+    void write_result(std::string& out) const;
+    /// Appends what it is and how it stands. Whole: with its result, once there is one.
+    enum class Detail : std::uint8_t { brief, whole };
+    void write(std::string& out, Detail detail) const;
+
+  private:
+    struct Call;
+    enum class Logs : std::uint8_t { without, with };
+
+    void on_running() override;
+    void on_log(const std::string& level, const std::string& text) override;
+    void on_call(std::uint64_t id, const std::string& name, const std::string& args_json) override;
+    void on_end(std::optional<std::string> value_json, std::optional<Failure> failure) override;
+    void on_broken(Failure failure) override;
+    void on_lost(const base::Error& error) override;
+
+    void on_sandbox_ready(const base::Result<void>& ready);
+    void on_sandbox_exit(const sandbox::Exit& exit);
+    void begin();
+    void add(std::string_view type, std::string data);
+    void arm(base::Millis time, std::function<void()> fire);
+    void finish(std::optional<std::string> value_json, std::optional<Failure> failure);
+    void fail(std::string kind, std::string message);
+    void release();
+    void drop_program();
+    void wake_followers();
+    void hand_to_host(Call& call);
+    void settle(Call& call, std::string_view status);
+    void reject(Call& call, std::string_view status, const std::string& message);
+    Call* find_call(std::string_view call_id);
+    void write_outcome(std::string& out, Logs logs) const;
+    void write_calls(std::string& out) const;
+
+    ExecutionContext context_;
+    const std::string id_;
+    const std::uint64_t key_;
+    ExecutionRequest request_;
+    Told told_;
+    State state_ = State::waiting;
+    bool has_begun_ = false;
+    std::optional<base::Error> refusal_;
+    const base::WallTime created_at_;
+    std::optional<base::WallTime> ended_at_;
+    base::SteadyTime began_{};  // of the program
+    base::Millis took_{0};
+    std::string sandbox_id_;
+    std::unique_ptr<Program> program_;
+    bool in_program_ = false;
+    base::TimerId timer_ = 0;
+    std::vector<ExecutionEvent> events_;
+    std::size_t event_bytes_ = 0;
+    std::vector<std::unique_ptr<Call>> calls_;
+    std::optional<std::string> value_json_;
+    std::optional<Failure> failure_;
+    std::map<std::uint64_t, std::function<void()>> followers_;
+    std::uint64_t last_follower_ = 0;
+};
+
+/// Wakes someone whenever there is more of an execution, which it keeps.
+class Execution::Follower {
+  public:
+    explicit Follower(std::shared_ptr<Execution> execution)
+        : execution_(std::move(execution)), key_(++execution_->last_follower_) {}
+    ~Follower() { execution_->followers_.erase(key_); }
+    Follower(const Follower&) = delete;
+    Follower& operator=(const Follower&) = delete;
+
+    /// `wake` only sets something off.
+    void on_wake(std::function<void()> wake) { execution_->followers_[key_] = std::move(wake); }
+    Execution& execution() const noexcept { return *execution_; }
+
+  private:
+    std::shared_ptr<Execution> execution_;
+    std::uint64_t key_;
+};
+
+std::string_view to_string(Execution::State state) noexcept;
+
+}  // namespace atl::execution

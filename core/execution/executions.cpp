@@ -1,0 +1,136 @@
+#include "core/execution/executions.hpp"
+
+#include <algorithm>
+
+namespace atl::execution {
+
+using base::Errc;
+using base::Error;
+
+Executions::Executions(ExecutionContext context, Engines engines, ExecutionSettings settings, Room room)
+    : context_(context),
+      engines_(std::move(engines)),
+      settings_(settings),
+      room_(std::move(room)),
+      queue_(settings.queue) {}
+
+Executions::~Executions() {
+    *self_ = nullptr;
+    context_.timers.cancel(timer_);
+}
+
+base::Result<std::shared_ptr<Execution>> Executions::begin(ExecutionRequest request) {
+    if (shutting_down_)
+        return Error(Errc::shutting_down);
+    sandbox::Limits limits;
+    limits.memory_mb = request.memory_mb;
+    if (auto room = room_(limits); !room)
+        return room.error();
+    const std::uint64_t key = ++last_key_;
+    if (auto entered = queue_.enter(request.user_id.value_or(""), key); !entered)
+        return entered.error();
+    Execution::Told told;
+    told.ended = [self = self_](Execution& it) {
+        if (*self != nullptr)
+            (*self)->on_ended(it);
+    };
+    told.left = [self = self_](const Execution& it) {
+        if (*self != nullptr)
+            (*self)->on_left(it);
+    };
+    auto made = std::make_shared<Execution>(context_, key, std::move(request), std::move(told));
+    all_.emplace(key, made);
+    keys_.emplace(made->id(), key);
+    pump();
+    return made;
+}
+
+// A start that is refused gives its place back at once, from inside.
+void Executions::pump() {
+    if (std::exchange(pumping_, true))
+        return;
+    while (const auto next = queue_.next()) {
+        const auto found = all_.find(*next);
+        if (found == all_.end() || found->second->has_ended()) {
+            queue_.leave(*next);
+            continue;
+        }
+        const std::shared_ptr<Execution> execution = found->second;
+        if (const auto room = room_(execution->limits()); room)
+            execution->start();
+        else
+            execution->refuse(room.error());
+    }
+    pumping_ = false;
+}
+
+std::shared_ptr<Execution> Executions::find(const std::string& id) const {
+    const auto key = keys_.find(id);
+    return key == keys_.end() ? nullptr : all_.at(key->second);
+}
+
+std::vector<std::shared_ptr<Execution>> Executions::list(const std::optional<std::string>& user_id,
+                                                         std::size_t limit, std::uint64_t below) const {
+    std::vector<std::shared_ptr<Execution>> found;
+    for (auto at = std::make_reverse_iterator(all_.lower_bound(below)); at != all_.rend(); ++at) {
+        if (found.size() == limit)
+            break;
+        if (!user_id || at->second->user_id() == user_id)
+            found.push_back(at->second);
+    }
+    return found;
+}
+
+void Executions::erase_user(const std::string& user_id) {
+    for (const auto& execution : list(user_id, all_.size())) {
+        execution->cancel("the user was erased");
+        forget(execution->key());
+    }
+}
+
+void Executions::shut_down() {
+    shutting_down_ = true;
+    for (const auto& execution : list(std::nullopt, all_.size()))
+        execution->cancel("the server is stopping");
+}
+
+void Executions::on_ended(Execution& execution) {
+    // Nobody but who asked for it knows of one that was refused.
+    if (execution.refusal())
+        return forget(execution.key());
+    ended_.emplace_back(context_.clock.steady_now(), execution.key());
+    kept_bytes_ += execution.event_bytes();
+    forget_old();
+}
+
+void Executions::on_left(const Execution& execution) {
+    queue_.leave(execution.key());
+    pump();
+}
+
+void Executions::forget(std::uint64_t key) {
+    const auto found = all_.extract(key);
+    if (found.empty())
+        return;
+    keys_.erase(found.mapped()->id());
+    if (std::erase_if(ended_, [key](const auto& one) { return one.second == key; }) > 0)
+        kept_bytes_ -= found.mapped()->event_bytes();
+}
+
+void Executions::forget_old() {
+    const base::SteadyTime now = context_.clock.steady_now();
+    while (!ended_.empty() && (now - ended_.front().first >= base::k_execution_kept ||
+                               ended_.size() > base::k_max_kept_executions ||
+                               (kept_bytes_ > base::k_max_kept_execution_bytes && ended_.size() > 1)))
+        forget(ended_.front().second);
+    context_.timers.cancel(std::exchange(timer_, 0));
+    if (ended_.empty())
+        return;
+    const auto left = std::chrono::ceil<base::Millis>(ended_.front().first + base::k_execution_kept - now);
+    timer_ = context_.timers.arm(std::max(left, base::Millis{0}), [this] {
+        timer_ = 0;
+        forget_old();
+    });
+}
+
+}  // namespace atl::execution

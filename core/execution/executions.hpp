@@ -1,0 +1,81 @@
+// All runs of code mode: takes requests, lets them run in turn among users, finds them for those who follow
+// or answer, and forgets them some time after their end. A run counts among the living sandboxes and evicts
+// nobody. Not here: one run (execution.hpp), whose key may see which (http/api/ownership.hpp).
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "core/execution/execution.hpp"
+#include "core/execution/fair_queue.hpp"
+
+namespace atl::execution {
+
+struct ExecutionSettings {
+    std::uint32_t max_memory_mb = base::k_default_max_execution_memory_mb;  // that a request may ask for
+    QueueLimits queue{};
+};
+
+class Executions {
+  public:
+    /// Whether a sandbox with these limits may start now, with nobody ended for it. Errors: capacity,
+    /// shutting_down, storage_failed.
+    using Room = std::function<base::Result<void>(const sandbox::Limits&)>;
+
+    /// What `context` names outlives this.
+    Executions(ExecutionContext context, Engines engines, ExecutionSettings settings, Room room);
+    ~Executions();
+    Executions(const Executions&) = delete;
+    Executions& operator=(const Executions&) = delete;
+
+    const Engines& engines() const noexcept { return engines_; }
+    const ExecutionSettings& settings() const noexcept { return settings_; }
+
+    /// Puts a run into the line of its user. It may be refused later, when its turn comes
+    /// (Execution::refusal()). Errors: too_many_executions, capacity, shutting_down.
+    base::Result<std::shared_ptr<Execution>> begin(ExecutionRequest request);
+    /// Null: unknown, or forgotten.
+    std::shared_ptr<Execution> find(const std::string& id) const;
+    /// Of one user, or of all; the latest first, those with a key below `below`.
+    std::vector<std::shared_ptr<Execution>> list(const std::optional<std::string>& user_id, std::size_t limit,
+                                                 std::uint64_t below = UINT64_MAX) const;
+    /// Ends all of a user's, and forgets them.
+    void erase_user(const std::string& user_id);
+    /// Ends all as cancelled and takes no more.
+    void shut_down();
+
+    std::size_t running() const noexcept { return queue_.running(); }
+    std::size_t waiting() const noexcept { return queue_.waiting(); }
+
+  private:
+    void pump();
+    void on_ended(Execution& execution);
+    void on_left(const Execution& execution);
+    void forget(std::uint64_t key);
+    void forget_old();
+
+    ExecutionContext context_;
+    const Engines engines_;
+    const ExecutionSettings settings_;
+    Room room_;
+    FairQueue queue_;
+    std::uint64_t last_key_ = 0;
+    std::map<std::uint64_t, std::shared_ptr<Execution>> all_;
+    std::unordered_map<std::string, std::uint64_t> keys_;
+    std::deque<std::pair<base::SteadyTime, std::uint64_t>> ended_;  // those that ended first are first
+    std::size_t kept_bytes_ = 0;                                    // of those
+    base::TimerId timer_ = 0;
+    bool pumping_ = false;
+    bool shutting_down_ = false;
+    /// Null inside once it is destroyed: a sandbox may be gone after that.
+    std::shared_ptr<Executions*> self_ = std::make_shared<Executions*>(this);
+};
+
+}  // namespace atl::execution
