@@ -22,6 +22,7 @@
 #include "app/required_limits.hpp"
 #include "app/tls_certificate.hpp"
 #include "app/usage.hpp"
+#include "bridge/runner/program_run.hpp"
 #include "bridge/unix_channel.hpp"
 #include "cgroup/groups.hpp"
 #include "core/base/asio_timers.hpp"
@@ -31,6 +32,7 @@
 #include "core/base/loop_meter.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/manager.hpp"
+#include "core/execution/executions.hpp"
 #include "core/isolation/bubblewrap_launcher.hpp"
 #include "core/isolation/epoll_guard.hpp"
 #include "core/isolation/host_probe.hpp"
@@ -92,6 +94,7 @@ struct Application::Parts {
     void open_inspector();
     void guard_epoll();
     Gaps gaps() const;
+    void open_executions();
     Result<void> open_http();
     void open_previews();
     void await_signal();
@@ -124,6 +127,8 @@ struct Application::Parts {
     std::unique_ptr<fs_guard::Inspector> inspector;
     std::unique_ptr<conversation::Journal> journal;
     std::unique_ptr<conversation::Manager> conversations;
+    bridge::runner::RunnerPrograms programs;
+    std::unique_ptr<execution::Executions> executions;
     std::optional<store::Checkpointer> checkpointer;
     std::optional<store::ListReads> list_reads;
     std::optional<DatabaseWatch> database_watch;
@@ -162,6 +167,7 @@ Result<void> Application::Parts::open() {
         return ok;
     if (auto ok = open_core(); !ok)
         return ok;
+    open_executions();
     return open_http();
 }
 
@@ -241,6 +247,17 @@ Result<void> Application::Parts::open_core() {
     conversations = std::make_unique<conversation::Manager>(
         clock, timers, *sandboxes, *journal, *metered_store, conversation_settings(config, agents));
     return conversations->restore(std::move(*state));
+}
+
+// A server without its list of engines runs no programs, and does all else.
+void Application::Parts::open_executions() {
+    auto engines = execution::Engines::read(engine_folders(config));
+    if (!engines)
+        LogLine(evt::executors_missing).quoted("err", engines.error().detail()).warn();
+    executions = std::make_unique<execution::Executions>(
+        execution::ExecutionContext{clock, timers, *sandboxes, programs},
+        engines ? std::move(*engines) : execution::Engines({}), execution_settings(config),
+        [this](const sandbox::Limits& limits) { return conversations->has_room(limits); });
 }
 
 Result<void> Application::Parts::open_disk() {
@@ -348,6 +365,7 @@ Result<void> Application::Parts::open_http() {
     });
     api = std::make_unique<http::Api>(
         http::Api{*conversations, std::move(system), tokens.get(), deflate.get(), &metrics, {}});
+    api->executions = executions.get();
     gate = std::make_unique<http::Gate>(gate_settings(config), http::make_router(*api), *authenticator);
     server = std::make_unique<http::Server>(loop.get_executor(), clock, timers,
                                             http_settings(config, max_connections));
@@ -426,6 +444,7 @@ void Application::Parts::await_signal() {
 
 void Application::Parts::stop() {
     stopping = true;
+    executions->shut_down();
     // Turns end and sandboxes go down while clients still listen; then the streams have said all there is.
     conversations->shut_down([this] { server->stop(k_http_grace, [this] { let_go(); }); });
 }

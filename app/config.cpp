@@ -312,6 +312,19 @@ void add_sandbox_options(CLI::App& cli, Config& config) {
         ->capture_default_str();
 }
 
+void add_execution_options(CLI::App& cli, Config& config) {
+    cli.add_option("--executors", config.executors,
+                   "Folder of code mode's engines, as scripts/setup --executors fills it")
+        ->envname("ATOLL_EXECUTORS")
+        ->type_name("DIRECTORY")
+        ->default_str("/usr/local/lib/atoll/executors, else executors/ of the build folder");
+    cli.add_option("--execute-max-memory-mb", config.execute_max_memory_mb,
+                   "The highest `memoryMb` that a request to run a program may ask for")
+        ->envname("ATOLL_EXECUTE_MAX_MEMORY_MB")
+        ->check(CLI::Range(base::k_least_execution_memory_mb, std::uint32_t{1} << 20))
+        ->capture_default_str();
+}
+
 void add_conversation_options(CLI::App& cli, Config& config) {
     constexpr std::size_t k_most = 100'000'000;
     cli.add_option("--max-conversations", config.conversations.all,
@@ -477,6 +490,7 @@ ParsedConfig parse_config(int argc, const char* const* argv) {
     config.guest = program_dir() / "atoll-guest";
     config.helper = program_dir() / "atoll-helper";
     config.zygote = program_dir() / "atoll-zygote";
+    config.runners = program_dir() / "engines";
     CLI::App cli("atolld: gives every conversation of a chat product its own locked-down sandbox", "atolld");
     cli.set_version_flag("--version", std::string("atolld ") + ATOLL_VERSION);
     cli.set_config("--config", "",
@@ -487,6 +501,7 @@ ParsedConfig parse_config(int argc, const char* const* argv) {
     add_server_options(cli, config);
     add_limit_options(cli, config);
     add_sandbox_options(cli, config);
+    add_execution_options(cli, config);
     add_conversation_options(cli, config);
     add_ceiling_options(cli, config);
     add_default_limit_options(cli, config);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/base/clock.hpp"
+#include "core/base/execution_limits.hpp"
 #include "core/base/limits.hpp"
 #include "core/base/preview_limits.hpp"
 #include "core/conversation/manager.hpp"
@@ -97,8 +98,11 @@ struct Config {
     std::string log_level = "info";
     std::string access_log = "failures";
     std::uint32_t heartbeat_seconds = base::k_heartbeat_interval.count();
-    std::filesystem::path bwrap;  // empty: found on PATH
-    std::filesystem::path guest;  // the programs beside this one
+    std::uint32_t execute_max_memory_mb = base::k_default_max_execution_memory_mb;
+    std::filesystem::path executors;  // empty: where scripts/setup --executors puts them
+    std::filesystem::path runners;    // beside this program
+    std::filesystem::path bwrap;      // empty: found on PATH
+    std::filesystem::path guest;      // the programs beside this one
     std::filesystem::path helper;
     std::filesystem::path zygote;
     std::filesystem::path uid_lease_dir;

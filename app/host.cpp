@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "app/part_settings.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/base/own_priority.hpp"
@@ -61,6 +62,12 @@ base::Result<isolation::LauncherConfig> make_launcher_config(const Config& confi
     for (const auto& agent : agents) {
         if (agent.dir)
             launcher.sources.push_back(*agent.dir);
+    }
+    const execution::EngineFolders engines = engine_folders(config);
+    for (const std::filesystem::path& folder : {engines.runners, engines.packages}) {
+        std::error_code ignored;
+        if (std::filesystem::is_directory(folder, ignored))
+            launcher.sources.push_back(folder);
     }
     launcher.layout = std::move(*layout);
     launcher.uid_mode = isolation::own_uid_mode();

@@ -92,6 +92,26 @@ http::SystemInfo system_info(const Config& config) {
     return system;
 }
 
+execution::EngineFolders engine_folders(const Config& config) {
+    namespace fs = std::filesystem;
+    std::error_code ignored;
+    execution::EngineFolders folders{config.runners, config.executors};
+    if (folders.packages.empty()) {
+        // scripts/setup --executors of root, and of others.
+        folders.packages = "/usr/local/lib/atoll/executors";
+        if (!fs::exists(folders.packages / "runner", ignored))
+            folders.packages = config.runners.parent_path() / "../../executors";
+    }
+    folders.packages = fs::weakly_canonical(folders.packages, ignored);
+    return folders;
+}
+
+execution::ExecutionSettings execution_settings(const Config& config) {
+    execution::ExecutionSettings settings;
+    settings.max_memory_mb = config.execute_max_memory_mb;
+    return settings;
+}
+
 http::Settings http_settings(const Config& config, std::size_t max_connections) {
     http::Settings settings;
     settings.body_budget_bytes = config.body_memory_mb * 1024 * 1024;

@@ -8,6 +8,7 @@
 #include "app/config.hpp"
 #include "core/base/error.hpp"
 #include "core/conversation/manager.hpp"
+#include "core/execution/executions.hpp"
 #include "core/sandbox/manager.hpp"
 #include "fs-guard/disk_meter.hpp"
 #include "http/api/api.hpp"
@@ -27,6 +28,9 @@ sandbox::ManagerSettings sandbox_settings(const Config& config, const std::strin
 fs_guard::MeterSettings meter_settings(const Config& config);
 /// What the configuration alone tells of the system.
 http::SystemInfo system_info(const Config& config);
+/// Where the engines of code mode are; absolute, and perhaps missing.
+execution::EngineFolders engine_folders(const Config& config);
+execution::ExecutionSettings execution_settings(const Config& config);
 http::Settings http_settings(const Config& config, std::size_t max_connections);
 http::GateSettings gate_settings(const Config& config);
 /// The address of a sandbox's preview, whose first port this is: as `--preview-url` says; else of `localhost`

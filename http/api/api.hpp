@@ -2,7 +2,7 @@
 // RequestContext: they read the form, call the core, write the view. Where to look: conversations.cpp,
 // turns.cpp (messages and events), conversation_socket.cpp (the WebSocket), tokens.cpp, sandboxes.cpp,
 // sandbox_reports.cpp, exec.cpp, processes.cpp, files.cpp, file_changes.cpp, archive.cpp, watch.cpp,
-// tools.cpp, system.cpp.
+// tools.cpp, executions.cpp, system.cpp.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
 // Routes of conversations themselves; their messages and events are in turns.cpp.
+#include "core/execution/executions.hpp"
 #include "http/access/limit_ceilings.hpp"
 #include "http/api/api.hpp"
 #include "http/api/forms.hpp"
@@ -153,6 +154,8 @@ Task<Result<Response>> async_erase_user(Api& api, RequestContext& context) {
     auto start = [&](Manager::Reply<ErasedUser> reply) {
         api.conversations.erase_user(*user_id, std::move(reply));
     };
+    if (api.executions != nullptr)
+        api.executions->erase_user(*user_id);
     const auto erased = co_await context.async_reply<ErasedUser>(start);
     if (erased.has_error())
         co_return erased.error();

@@ -229,8 +229,10 @@ base::Result<TokenForm> read_token_form(const Json& body, TokenOf of) {
     TokenForm form;
     if (const auto ttl = reader.integer("ttlSeconds", k_token_ttl_range))
         form.ttl = std::chrono::seconds(*ttl);
-    std::vector<Scope> scopes{Scope::files, Scope::terminal, Scope::preview};
-    if (of == TokenOf::conversation)
+    std::vector<Scope> scopes;
+    if (of != TokenOf::execution)
+        scopes = {Scope::files, Scope::terminal, Scope::preview};
+    if (of != TokenOf::sandbox)
         scopes.insert(scopes.end(), {Scope::read, Scope::chat});
     const auto scope = reader.string("scope", k_max_agent_name_bytes);
     const auto named = std::find_if(scopes.begin(), scopes.end(),
@@ -238,8 +240,9 @@ base::Result<TokenForm> read_token_form(const Json& body, TokenOf of) {
     if (named != scopes.end())
         form.scope = *named;
     else if (scope || of == TokenOf::sandbox)
-        reader.fail("scope", of == TokenOf::sandbox
-                                 ? "\"files\", \"terminal\" or \"preview\""
+        reader.fail("scope", of == TokenOf::sandbox ? "\"files\", \"terminal\" or \"preview\""
+                             : of == TokenOf::execution
+                                 ? "\"read\" or \"chat\""
                                  : "\"read\", \"chat\", \"files\", \"terminal\" or \"preview\"");
     if (auto result = reader.finish(); result.has_error())
         return result.error();

@@ -62,8 +62,8 @@ base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json
                                                                       const sandbox::Limits& defaults = {});
 base::Result<SandboxPatchForm> read_sandbox_patch_form(const Json& body, const LimitChanges& ceilings = {});
 /// What a token is for: a conversation's may be of any scope, and reads unless it says otherwise; a sandbox's
-/// is for its files, its terminal or its preview, and must say which.
-enum class TokenOf : std::uint8_t { conversation, sandbox };
+/// is for its files, its terminal or its preview, and must say which; an execution's reads or chats.
+enum class TokenOf : std::uint8_t { conversation, sandbox, execution };
 base::Result<TokenForm> read_token_form(const Json& body, TokenOf of);
 base::Result<conversation::PauseMode> read_pause_form(const Json& body);
 /// The text of `{content: string | [{type:"text", text}]}`; several parts are joined by line ends.

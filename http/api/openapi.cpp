@@ -28,6 +28,9 @@ constexpr std::array k_tags = std::to_array<Described>({
     {"conversations", "Conversations, their messages, their events and the tokens that open them."},
     {"sandboxes", "Sandboxes, what they use and what they write, their programs and files."},
     {"tools", "The filesystem tools that models call."},
+    {"execute", "Programs that models write: code mode."},
+    {"executions", "Their runs: events, calls of tools, results."},
+    {"executors", "The engines that run them."},
     {"system", "What the server is, has and enforces."},
     {"server", "Whether the server runs, what it measures, and this document."},
     {"console", "The web console."},
@@ -40,6 +43,8 @@ constexpr std::array k_path_parameters = std::to_array<Described>({
     {"console", "The name of the file."},
     {"processes", "The `processId` of a process."},
     {"tools", "The name of the tool."},
+    {"executions", "The id of the execution."},
+    {"calls", "The `callId` of a call."},
 });
 
 template <class List>

@@ -1,6 +1,7 @@
 #include "http/api/ownership.hpp"
 
 #include "core/base/ids.hpp"
+#include "core/execution/executions.hpp"
 
 namespace atl::http {
 namespace {
@@ -36,6 +37,20 @@ Task<Result<void>> async_check_conversation(Api& api, RequestContext& context, s
         co_return view.error();
     // The same answer for another user's id and for an unknown id: a client cannot learn which ids exist.
     if (view.has_error() || view->record.user_id != principal.user_id)
+        co_return Error(Errc::not_found);
+    co_return Result<void>();
+}
+
+Task<Result<void>> async_check_execution(Api& api, RequestContext& context) {
+    const Principal& principal = context.principal;
+    const std::string& id = context.param("id");
+    // A token for reading or chatting names what it is for as a conversation's does.
+    if (principal.is_token() && principal.conversation_id != id)
+        co_return Error(Errc::unauthorized, std::string(k_wrong_token));
+    if (principal.unrestricted() || principal.is_token())
+        co_return Result<void>();
+    const auto found = base::is_id(id) ? api.executions->find(id) : nullptr;
+    if (found == nullptr || found->user_id() != principal.user_id)
         co_return Error(Errc::not_found);
     co_return Result<void>();
 }
@@ -81,6 +96,9 @@ void guard_route(Api& api, Route& route) {
         route.guard = [&api](RequestContext& context) {
             return async_check_sandbox(api, context, context.param("id"));
         };
+        route.errors.push_back(Errc::not_found);
+    } else if (is_below(route.pattern, "/v1/executions/{id}")) {
+        route.guard = [&api](RequestContext& context) { return async_check_execution(api, context); };
         route.errors.push_back(Errc::not_found);
     } else {
         route.guard = async_check_unrestricted;

@@ -2,6 +2,7 @@
 // calls it before the handler runs, so a new route is covered as soon as it is in the table:
 //     /v1/conversations/{id}…   the conversation's user must be the key's
 //     /v1/sandboxes/{id}…       the user of the sandbox's conversation must be
+//     /v1/executions/{id}…      who began the execution must be
 //     any other                 refused, unless the route says UserKeys::allowed and keeps to the user itself
 // A stream token opens only the routes of its own conversation or sandbox that take tokens of its scope. A
 // conversation of another user answers not_found, exactly like one that does not exist.

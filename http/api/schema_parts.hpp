@@ -110,6 +110,7 @@ void add_exec_schemas(Schema& out);     // programs that a request waits for
 void add_process_schemas(Schema& out);  // and those that outlive it
 void add_file_schemas(Schema& out);
 void add_tool_schemas(Schema& out);
+void add_execution_schemas(Schema& out);
 void add_event_schemas(Schema& out);  // Event, and a schema for each of its types
 void add_frame_schemas(Schema& out);  // what goes over streams and WebSockets
 void add_server_schemas(Schema& out);

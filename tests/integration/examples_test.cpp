@@ -9,6 +9,7 @@
 #include <set>
 
 #include "tests/integration/example_recorder.hpp"
+#include "tests/integration/execution_examples.hpp"
 #include "tests/integration/route_walk.hpp"
 #include "tests/support/websocket_client.hpp"
 
@@ -55,6 +56,7 @@ class Walk {
         socket();
         states();
         sandboxes();
+        ExecutionExamples(api, recorder).perform();
     }
 
     ServerProcess server;
@@ -369,7 +371,9 @@ class WrongRequests {
                           "--max-conversations-per-user",
                           "2",
                           "--max-streams-per-conversation",
-                          "1"};
+                          "1",
+                          "--executors",
+                          "/no/such/folder"};
         return made;
     }
 
@@ -389,6 +393,7 @@ class WrongRequests {
         expect("network_not_allowed", "POST", all, R"({"network":"host"})");
         expect("limit_not_allowed", "POST", all, R"({"limits":{"maxSockets":10000}})");
         expect("agent_failed", "POST", all, R"({"agent":"missing"})");
+        expect("executor_unavailable", "POST", "/v1/execute", R"({"code":"return 1","executor":"deno"})");
         expect("unsupported_media_type", "POST", all, "agent: echo", {{"Content-Type", "application/yaml"}});
         expect("body_too_large", "POST", all, '"' + std::string(1024 * 1024, 'x') + '"');
     }

@@ -15,9 +15,9 @@ namespace {
 enum class Rule {
     open,       // everyone
     own,        // any key; a key with a user gets what is that user's
-    one,        // a conversation or a sandbox: keys without a user, and its owner's
-    stream,     // as `one`, and the conversation's tokens for its stream
-    chat,       // as `one`, and the conversation's tokens for what a person in the chat does
+    one,        // a conversation, a sandbox or an execution: keys without a user, and its owner's
+    stream,     // as `one`, and its tokens for its stream
+    chat,       // as `one`, and its tokens that may say something
     files,      // as `one`, and the sandbox's tokens for its files
     terminal,   // as `one`, and the sandbox's tokens for its processes
     operators,  // keys without a user
@@ -61,6 +61,17 @@ const std::map<std::string, Rule> k_rules = {
     {"DELETE /v1/sandboxes/{id}/files/{path}", Rule::one},
     {"POST /v1/sandboxes/{id}/files/{path}", Rule::one},
     {"POST /v1/sandboxes/{id}/exec", Rule::one},
+    {"POST /v1/sandboxes/{id}/execute", Rule::one},
+    {"POST /v1/execute", Rule::own},
+    {"GET /v1/executors", Rule::own},
+    {"POST /v1/executors/prompt", Rule::own},
+    {"GET /v1/executions", Rule::own},
+    {"GET /v1/executions/{id}", Rule::one},
+    {"DELETE /v1/executions/{id}", Rule::one},
+    {"GET /v1/executions/{id}/events", Rule::stream},
+    {"GET /v1/executions/{id}/ws", Rule::chat},
+    {"POST /v1/executions/{id}/calls/{callId}", Rule::one},
+    {"POST /v1/executions/{id}/tokens", Rule::one},
     {"GET /v1/tools", Rule::own},
     {"POST /v1/tools/{name}", Rule::own},
     {"POST /v1/sandboxes/{id}/processes", Rule::terminal},
@@ -140,14 +151,29 @@ struct House {
         return api.call(201, "POST", "/v1/sandboxes/" + sandbox + "/processes",
                         R"({"argv":["sleep","600"],"pty":{"cols":80,"rows":24}})")["processId"];
     }
-    /// `of`: the path of a conversation or of a sandbox.
+    /// A program of the owner that runs, or has just ended.
+    std::string execution() {
+        return Json::parse(
+            client_with(server, owner)
+                .request("POST", "/v1/execute", R"({"code":"return 1","executor":"python","detached":true})")
+                .body)["executionId"];
+    }
+    /// `of`: the path of a conversation, of a sandbox or of an execution.
     std::string token(const std::string& of, const std::string& scope) {
         return api.call(201, "POST", of + "/tokens", Json{{"scope", scope}}.dump())["token"];
     }
     /// Every token that could open a route of these, with its scope.
     std::vector<std::pair<std::string, std::string>> tokens(const std::string& conversation,
-                                                            const std::string& sandbox) {
+                                                            const std::string& sandbox,
+                                                            const std::string& execution) {
         std::vector<std::pair<std::string, std::string>> all;
+        if (!execution.empty()) {
+            for (const char* scope : {"read", "chat"})
+                all.emplace_back(scope, token("/v1/executions/" + execution, scope));
+            for (const char* scope : {"files", "terminal", "preview"})
+                all.emplace_back(scope, token("/v1/sandboxes/" + sandbox, scope));
+            return all;
+        }
         for (const char* scope : {"read", "chat", "files", "terminal", "preview"})
             all.emplace_back(scope, token("/v1/conversations/" + conversation, scope));
         for (const char* scope : {"files", "terminal", "preview"})
@@ -177,7 +203,11 @@ TEST_CASE("Every route answers exactly those clients that the table of rights na
         const Json made = house.conversation();
         const std::string id = made["id"];
         const std::string of_conversation = made["sandboxId"];
-        if (pattern.starts_with("/v1/conversations/{id}")) {
+        std::string execution;
+        if (pattern.starts_with("/v1/executions/{id}")) {
+            execution = house.execution();
+            targets = {{with_id(pattern, execution), of_conversation}};
+        } else if (pattern.starts_with("/v1/conversations/{id}")) {
             targets = {{with_id(pattern, id), of_conversation}};
         } else if (pattern.starts_with("/v1/sandboxes/{id}")) {
             const std::string alone = house.sandbox();
@@ -193,7 +223,7 @@ TEST_CASE("Every route answers exactly those clients that the table of rights na
         for (const auto& [target, sandbox] : targets) {
             INFO(target);
             CHECK(refusal(house.ask_without_key(method, target)) == means.nothing);
-            for (const auto& [scope, token] : house.tokens(id, sandbox)) {
+            for (const auto& [scope, token] : house.tokens(id, sandbox, execution)) {
                 INFO(scope);
                 // A conversation's token for files or the terminal is one of its sandbox, which is not always
                 // the one that is asked for.

@@ -1,0 +1,187 @@
+#include "http/api/execution_form.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/sandbox/tool_table.hpp"
+#include "http/api/forms.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+
+constexpr std::size_t k_max_error_message_bytes = 16UL * 1024;
+constexpr std::size_t k_max_word_bytes = 32;
+
+void keep_failure(ObjectReader& reader, const base::Result<void>& result) {
+    if (result.has_error())
+        reader.fail(result.error());
+}
+
+std::optional<execution::Policy> read_policy(ObjectReader& reader) {
+    const auto word = reader.string("policy", k_max_word_bytes);
+    if (!word)
+        return execution::Policy::allow;
+    const auto policy = execution::parse_policy(*word);
+    if (policy.has_error())
+        reader.fail("policy", "\"allow\", \"ask\" or \"deny\"");
+    return policy.has_value() ? std::optional(*policy) : std::nullopt;
+}
+
+void read_caller_tools(ObjectReader& reader, std::vector<execution::ToolSpec>& tools) {
+    const Json* const list = reader.any("tools");
+    if (list == nullptr)
+        return;
+    if (!list->is_array() || list->size() > execution::k_tools)
+        return reader.fail("tools", "an array of at most " + std::to_string(execution::k_tools) + " tools");
+    for (const Json& item : *list) {
+        ObjectReader one(item, "tools[" + std::to_string(tools.size()) + "].");
+        execution::ToolSpec spec;
+        spec.name = one.string("name", execution::k_tool_name_bytes).value_or("");
+        spec.description = one.string("description", execution::k_tool_description_bytes).value_or("");
+        if (const Json* const schema = one.object("inputSchema"))
+            spec.schema_json = schema->dump();
+        spec.policy = read_policy(one).value_or(execution::Policy::deny);
+        if (!one.failed() && spec.name.empty())
+            one.fail("name", "the name of the tool");
+        keep_failure(reader, one.finish());
+        if (reader.failed())
+            return;
+        tools.push_back(std::move(spec));
+    }
+}
+
+void read_sandbox_tools(ObjectReader& reader, std::vector<std::string>& names) {
+    const std::string wanted = "\"none\", or an array of names of the tools of GET /v1/tools";
+    const Json* const value = reader.any("sandboxTools");
+    if (value == nullptr) {
+        for (const sandbox::ToolSpec& tool : sandbox::k_tools)
+            names.emplace_back(tool.name);
+        return;
+    }
+    if (value->is_string() && *value == "none")
+        return;
+    if (!value->is_array())
+        return reader.fail("sandboxTools", wanted);
+    for (const Json& item : *value) {
+        const std::string* const name = item.get_ptr<const std::string*>();
+        if (name == nullptr || sandbox::find_tool(*name) == nullptr)
+            return reader.fail("sandboxTools", wanted);
+        if (std::find(names.begin(), names.end(), *name) == names.end())
+            names.push_back(*name);
+    }
+}
+
+/// The members of an answer; exactly one is there.
+execution::CallAnswer read_answer(ObjectReader& reader) {
+    execution::CallAnswer answer;
+    int members = 0;
+    if (const Json* const result = reader.any("result")) {
+        answer.result_json = result->dump();
+        ++members;
+    }
+    if (const Json* const error = reader.object("error")) {
+        ObjectReader inner(*error, "error.");
+        answer.error = inner.string("message", k_max_error_message_bytes);
+        if (!answer.error)
+            inner.fail("message", "a string");
+        keep_failure(reader, inner.finish());
+        ++members;
+    }
+    if (const auto word = reader.string("decision", k_max_word_bytes)) {
+        answer.decision =
+            *word == "allow" ? execution::CallAnswer::Decision::allow : execution::CallAnswer::Decision::deny;
+        if (*word != "allow" && *word != "deny")
+            reader.fail("decision", "\"allow\" or \"deny\"");
+        ++members;
+    }
+    if (!reader.failed() && members != 1)
+        reader.fail(Error(Errc::invalid_field, "Give exactly one of `result`, `error` and `decision`."));
+    return answer;
+}
+
+}  // namespace
+
+base::Result<ExecuteForm> read_execute_form(const Json& body, std::uint32_t max_memory_mb, SandboxTools of) {
+    ObjectReader reader(body);
+    ExecuteForm form;
+    execution::ExecutionRequest& request = form.request;
+    auto code = reader.string("code", base::k_max_program_bytes);
+    if (!code)
+        reader.fail("code", "the text of a program");
+    request.code = std::move(code).value_or("");
+    if (const auto word = reader.string("language", k_max_word_bytes)) {
+        form.language = execution::parse_language(*word);
+        if (!form.language)
+            reader.fail("language", "\"javascript\", \"typescript\" or \"python\"");
+    }
+    form.executor = reader.string("executor", base::k_max_body_bytes).value_or(form.executor);
+    request.user_id = reader.string("userId", base::k_max_user_id_bytes);
+    if (const auto time = reader.integer("timeoutMs", k_execution_time_range))
+        request.time = base::Millis(*time);
+    request.memory_mb = std::min(request.memory_mb, max_memory_mb);
+    if (const auto memory = reader.integer("memoryMb", execution_memory_range(max_memory_mb)))
+        request.memory_mb = static_cast<std::uint32_t>(*memory);
+    if (const auto cpu = reader.integer("cpuPercent", k_execution_cpu_range))
+        request.cpu_percent = static_cast<std::uint32_t>(*cpu);
+    if (const auto bytes = reader.integer("maxOutputBytes", k_execution_output_range))
+        request.max_output_bytes = static_cast<std::size_t>(*bytes);
+    if (const auto calls = reader.integer("maxCalls", k_execution_calls_range))
+        request.max_calls = *calls;
+    if (reader.boolean("detached").value_or(false))
+        request.attendance = execution::ExecutionRequest::Attendance::unattended;
+    read_caller_tools(reader, form.tools);
+    if (of == SandboxTools::offered)
+        read_sandbox_tools(reader, form.sandbox_tools);
+    if (auto result = reader.finish(); result.has_error())
+        return result.error();
+    return form;
+}
+
+base::Result<std::vector<execution::ToolSpec>> read_prompt_form(const Json& body) {
+    ObjectReader reader(body);
+    std::vector<execution::ToolSpec> tools;
+    read_caller_tools(reader, tools);
+    if (!reader.failed() && !body.contains("tools"))
+        reader.fail("tools", "an array of tools");
+    if (auto result = reader.finish(); result.has_error())
+        return result.error();
+    return tools;
+}
+
+base::Result<execution::CallAnswer> read_call_answer(const Json& body) {
+    ObjectReader reader(body);
+    execution::CallAnswer answer = read_answer(reader);
+    if (auto result = reader.finish(); result.has_error())
+        return result.error();
+    return answer;
+}
+
+base::Result<ExecutionFrame> read_execution_frame(const Json& body) {
+    ObjectReader reader(body);
+    ExecutionFrame frame;
+    if (reader.any("id") != nullptr) {
+        if (auto id = frame_id(body))
+            frame.id = std::move(*id);
+        else
+            reader.fail("id", "a string of 1 to 128 bytes or an integer of at most 53 bits");
+    }
+    const auto type = reader.string("type", k_max_word_bytes);
+    if (type == "answer") {
+        frame.kind = ExecutionFrame::Kind::answer;
+        const auto call = reader.string("callId", k_max_word_bytes);
+        if (!call)
+            reader.fail("callId", "the `callId` of a call");
+        frame.call_id = call.value_or("");
+        frame.answer = read_answer(reader);
+    } else if (type != "cancel") {
+        reader.fail("type", "\"answer\" or \"cancel\"");
+    }
+    if (auto result = reader.finish(); result.has_error())
+        return result.error();
+    return frame;
+}
+
+}  // namespace atl::http

@@ -1,0 +1,55 @@
+// Forms of code mode: what a request to run a program says, what is answered to a call, what a client sends
+// over an execution's WebSocket. Not here: whether there is such an engine, whose execution it is.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/execution_limits.hpp"
+#include "core/execution/execution.hpp"
+#include "core/execution/tool_set.hpp"
+#include "http/wire/json_reader.hpp"
+
+namespace atl::http {
+
+inline constexpr IntRange k_execution_time_range{1, base::k_max_execution_time.count()};
+inline constexpr IntRange k_execution_cpu_range{base::k_least_execution_cpu_percent,
+                                                base::k_max_execution_cpu_percent};
+inline constexpr IntRange k_execution_output_range{1, base::k_max_execution_output_bytes};
+inline constexpr IntRange k_execution_calls_range{1, base::k_max_execution_calls};
+/// `most_mb`: --execute-max-memory-mb.
+inline IntRange execution_memory_range(std::uint32_t most_mb) {
+    return {base::k_least_execution_memory_mb, most_mb};
+}
+
+/// Whether the route offers the tools of a sandbox.
+enum class SandboxTools : std::uint8_t { none, offered };
+
+struct ExecuteForm {
+    execution::ExecutionRequest request;  // without engine, language, tools and user
+    std::string executor = "auto";
+    std::optional<execution::Language> language;
+    std::vector<execution::ToolSpec> tools;  // of the caller
+    std::vector<std::string> sandbox_tools;
+};
+
+/// Errors: invalid_field, unknown_field.
+base::Result<ExecuteForm> read_execute_form(const Json& body, std::uint32_t max_memory_mb, SandboxTools of);
+/// `{tools}`. Errors: as above.
+base::Result<std::vector<execution::ToolSpec>> read_prompt_form(const Json& body);
+/// `{result | error: {message} | decision}`. Errors: as above.
+base::Result<execution::CallAnswer> read_call_answer(const Json& body);
+
+struct ExecutionFrame {
+    enum class Kind : std::uint8_t { answer, cancel };
+    Kind kind = Kind::cancel;
+    std::string call_id;
+    execution::CallAnswer answer;
+    std::string id;  // as the text of JSON; empty: none
+};
+/// `{type: "answer", callId, …, id?}` or `{type: "cancel", id?}`. Errors: as above.
+base::Result<ExecutionFrame> read_execution_frame(const Json& body);
+
+}  // namespace atl::http

@@ -1,0 +1,146 @@
+#include "http/api/sandbox_tools.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/execution_limits.hpp"
+#include "core/sandbox/calls.hpp"
+#include "http/api/tool_formats.hpp"
+#include "http/wire/json_reader.hpp"
+
+namespace atl::http {
+namespace {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+
+/// One call. It outlives its destruction as a HostedCall until no callback of it is on its way.
+class ToolCallState final : public std::enable_shared_from_this<ToolCallState>,
+                            private sandbox::CallObserver {
+  public:
+    ToolCallState(conversation::Manager& conversations, std::function<void(Result<std::string>)> done)
+        : conversations_(conversations), done_(std::move(done)) {}
+
+    void begin(const std::string& sandbox_id, std::string members) {
+        members_ = std::move(members);
+        conversations_.lease(sandbox_id, conversation::LeaseUse::request,
+                             [self = weak_from_this()](Result<std::unique_ptr<conversation::Lease>> lease) {
+                                 if (const auto it = self.lock())
+                                     it->on_lease(std::move(lease));
+                             });
+    }
+    void cancel() {
+        done_ = nullptr;
+        call_.reset();
+        lease_.reset();
+    }
+
+  private:
+    void on_lease(Result<std::unique_ptr<conversation::Lease>> lease) {
+        if (!done_)
+            return;
+        if (lease.has_error())
+            return finish(lease.error());
+        lease_ = std::move(*lease);
+        lease_->on_end([this](const Error& why) { finish(why); });
+        sandbox::Operations* const operations =
+            lease_->is_held() ? conversations_.operations(*lease_) : nullptr;
+        if (operations == nullptr)
+            return finish(Error(Errc::sandbox_gone, "the sandbox has ended"));
+        sandbox::CallSpec spec;
+        spec.command = "tool";  // the guest's word (bridge/protocol.hpp)
+        spec.members = std::move(members_);
+        if (conversations_.tools(*lease_).read_before_edit)
+            spec.members += ",\"readBeforeEdit\":true";
+        call_ = operations->call(spec, *this);
+    }
+    void on_reply(std::string_view json) override { tell_changes(json); }
+    void on_bytes(std::string_view bytes) override {
+        is_too_long_ = is_too_long_ || text_.size() + bytes.size() > base::k_max_execution_value_bytes;
+        if (!is_too_long_)
+            text_.append(bytes);
+    }
+    void on_end() override {
+        if (is_too_long_)
+            finish(Error(Errc::invalid_field, "the tool's result is longer than 1 MiB; ask for less"));
+        else
+            finish(std::move(text_));
+    }
+    void on_failed(const Error& error) override { finish(error); }
+
+    /// The conversation's log hears what the guest says that it changed.
+    void tell_changes(std::string_view reply) {
+        const auto parsed = parse_json(reply);
+        const auto files =
+            parsed.has_value() && parsed->is_object() ? parsed->find("changedFiles") : Json::const_iterator();
+        if (parsed.has_error() || !parsed->is_object() || files == parsed->end() || !files->is_array())
+            return;
+        conversation::FileChange change;
+        for (const Json& file : *files) {
+            if (file.is_string())
+                change.paths.push_back(file.get<std::string>());
+        }
+        if (!change.paths.empty())
+            conversations_.files_changed(lease_->sandbox_id(), change);
+    }
+    // May be called by what it destroys: that goes later.
+    void finish(Result<std::string> result) {
+        const auto done = std::exchange(done_, nullptr);
+        const auto self = shared_from_this();
+        conversations_.timers().defer([self] {
+            self->call_.reset();
+            self->lease_.reset();
+        });
+        if (done)
+            done(std::move(result));
+    }
+
+    conversation::Manager& conversations_;
+    std::function<void(Result<std::string>)> done_;
+    std::string members_;
+    std::unique_ptr<conversation::Lease> lease_;
+    std::unique_ptr<sandbox::Call> call_;
+    std::string text_;
+    bool is_too_long_ = false;
+};
+
+class SandboxToolCall final : public execution::HostedCall {
+  public:
+    explicit SandboxToolCall(std::shared_ptr<ToolCallState> state) : state_(std::move(state)) {}
+    ~SandboxToolCall() override { state_->cancel(); }
+
+  private:
+    std::shared_ptr<ToolCallState> state_;
+};
+
+}  // namespace
+
+bool SandboxToolHost::has(std::string_view tool) const {
+    return std::find(names_.begin(), names_.end(), tool) != names_.end();
+}
+
+std::unique_ptr<execution::HostedCall> SandboxToolHost::call(
+    const std::string& tool, const std::string& args_json,
+    std::function<void(base::Result<std::string>)> done) {
+    // The arguments fit the schema of an object: there is one, or none at all.
+    const auto args = Json::parse(args_json, nullptr, false);
+    const std::string object = args.is_array() && !args.empty() ? args[0].dump() : "{}";
+    auto state = std::make_shared<ToolCallState>(conversations_, std::move(done));
+    state->begin(sandbox_id_, "\"name\":\"" + tool + "\",\"args\":" + object);
+    return std::make_unique<SandboxToolCall>(std::move(state));
+}
+
+std::vector<execution::ToolSpec> SandboxToolHost::specs(const std::vector<std::string>& names) {
+    std::vector<execution::ToolSpec> specs;
+    for (const std::string& name : names) {
+        const sandbox::ToolSpec& tool = *sandbox::find_tool(name);
+        execution::ToolSpec& spec = specs.emplace_back();
+        spec.name = name;
+        spec.description = tool.means;
+        spec.schema_json = tool_schema(tool).dump();
+    }
+    return specs;
+}
+
+}  // namespace atl::http

@@ -1,0 +1,36 @@
+// The filesystem tools of one sandbox as tools of a program: each call leases the sandbox, which is started
+// or thawed for it, and its guest answers. Not here: which tools there are (core/sandbox/tool_table.hpp), the
+// routes of tools (tools.cpp).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/execution/tool_host.hpp"
+#include "core/execution/tool_set.hpp"
+#include "http/api/api.hpp"
+
+namespace atl::http {
+
+class SandboxToolHost final : public execution::ToolHost {
+  public:
+    /// `conversations` outlives it and its calls.
+    SandboxToolHost(conversation::Manager& conversations, std::string sandbox_id,
+                    std::vector<std::string> names)
+        : conversations_(conversations), sandbox_id_(std::move(sandbox_id)), names_(std::move(names)) {}
+
+    bool has(std::string_view tool) const override;
+    std::unique_ptr<execution::HostedCall> call(const std::string& tool, const std::string& args_json,
+                                                std::function<void(base::Result<std::string>)> done) override;
+
+    /// As tools of a program: of these names, with their published schemas.
+    static std::vector<execution::ToolSpec> specs(const std::vector<std::string>& names);
+
+  private:
+    conversation::Manager& conversations_;
+    const std::string sandbox_id_;
+    const std::vector<std::string> names_;
+};
+
+}  // namespace atl::http

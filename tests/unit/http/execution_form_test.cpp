@@ -1,0 +1,89 @@
+// The forms of code mode.
+#include "http/api/execution_form.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+namespace execution_form_test {
+
+using namespace atl;
+using http::SandboxTools;
+
+namespace {
+
+http::Json parsed(const std::string& text) {
+    return http::parse_json(text).value();
+}
+
+std::string fault(const std::string& text, SandboxTools of = SandboxTools::none) {
+    const auto form = http::read_execute_form(parsed(text), 512, of);
+    return form.has_error() ? form.error().pointer() : "none";
+}
+
+}  // namespace
+
+TEST_CASE("A program is read with all that it may have, and with defaults where it says nothing") {
+    const auto form = http::read_execute_form(
+        parsed(
+            R"({"code":"1","language":"python","executor":"python","userId":"u","timeoutMs":5,"memoryMb":64,
+                   "cpuPercent":50,"maxOutputBytes":10,"maxCalls":3,"detached":true,
+                   "tools":[{"name":"a","description":"d","inputSchema":{"type":"object"},"policy":"ask"},{"name":"b"}]})"),
+        512, SandboxTools::none);
+    REQUIRE(form.has_value());
+    CHECK(form->request.code == "1");
+    CHECK(form->language == execution::Language::python);
+    CHECK(form->request.user_id == "u");
+    CHECK(form->request.time == base::Millis{5});
+    CHECK(form->request.memory_mb == 64);
+    CHECK(form->request.max_calls == 3);
+    CHECK(form->request.attendance == execution::ExecutionRequest::Attendance::unattended);
+    REQUIRE(form->tools.size() == 2);
+    CHECK(form->tools[0].schema_json == R"({"type":"object"})");
+    CHECK(form->tools[0].policy == execution::Policy::ask);
+    CHECK(form->tools[1].policy == execution::Policy::allow);
+    const auto least = http::read_execute_form(parsed(R"({"code":"1"})"), 96, SandboxTools::offered);
+    REQUIRE(least.has_value());
+    CHECK(least->executor == "auto");
+    CHECK_FALSE(least->language);
+    CHECK(least->request.memory_mb == 96);  // the server allows no more
+    CHECK(least->sandbox_tools.size() == 6);
+}
+
+TEST_CASE("A program that is wrong is refused with the place of it") {
+    CHECK(fault("{}") == "/code");
+    CHECK(fault(R"({"code":""})") == "none");
+    CHECK(fault(R"({"code":"1","memoryMb":513})") == "/memoryMb");
+    CHECK(fault(R"({"code":"1","maxCalls":0})") == "/maxCalls");
+    CHECK(fault(R"({"code":"1","tools":{}})") == "/tools");
+    CHECK(fault(R"({"code":"1","tools":[{}]})") == "/tools/0/name");
+    CHECK(fault(R"({"code":"1","tools":[{"name":"a","inputSchema":"x"}]})") == "/tools/0/inputSchema");
+    CHECK(fault(R"({"code":"1","sandboxTools":"none"})") == "/sandboxTools");
+    CHECK(fault(R"({"code":"1","sandboxTools":"all"})", SandboxTools::offered) == "/sandboxTools");
+    CHECK(fault(R"({"code":"1","sandboxTools":["rm"]})", SandboxTools::offered) == "/sandboxTools");
+    CHECK(fault(R"({"code":"1","sandboxTools":["glob","glob"]})", SandboxTools::offered) == "none");
+}
+
+TEST_CASE("An answer is one of a result, an error and a decision") {
+    const auto read = [](const std::string& text) { return http::read_call_answer(parsed(text)); };
+    CHECK(read(R"({"result":null})")->result_json == "null");
+    CHECK(read(R"({"error":{"message":"no"}})")->error == "no");
+    CHECK(read(R"({"decision":"deny"})")->decision == execution::CallAnswer::Decision::deny);
+    for (const char* const text : {"{}", R"({"result":1,"decision":"allow"})", R"({"error":"no"})",
+                                   R"({"error":{}})", R"({"decision":"maybe"})", R"({"result":1,"more":2})"})
+        CHECK(read(text).has_error());
+}
+
+TEST_CASE("A frame of a client answers or cancels") {
+    const auto read = [](const std::string& text) { return http::read_execution_frame(parsed(text)); };
+    const auto answer = read(R"({"type":"answer","callId":"c1","result":[1],"id":"x"})");
+    REQUIRE(answer.has_value());
+    CHECK(answer->call_id == "c1");
+    CHECK(answer->answer.result_json == "[1]");
+    CHECK(answer->id == "\"x\"");
+    CHECK(read(R"({"type":"cancel"})")->kind == http::ExecutionFrame::Kind::cancel);
+    for (const char* const text :
+         {"{}", R"({"type":"answer","result":1})", R"({"type":"answer","callId":"c1"})",
+          R"({"type":"cancel","callId":"c1"})", R"({"type":"x"})"})
+        CHECK(read(text).has_error());
+}
+
+}  // namespace execution_form_test
