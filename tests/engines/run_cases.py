@@ -1,13 +1,14 @@
 #!/usr/bin/env -S python3 -B
-"""Usage: run_cases.py EXECUTORS [ENGINE] [CASE]: runs the cases of cases/*.json on the engines installed in the folder
-EXECUTORS (scripts/setup --executors), with the runners of this checkout. One line a case and engine, in TAP.
+"""Usage: run_cases.py EXECUTORS [--server ATOLLD] [ENGINE] [CASE]: runs the cases of cases/*.json on the engines installed in
+the folder EXECUTORS (scripts/setup --executors), with the runners of this checkout; with --server through a server, which gives
+each a sandbox. One line a case and engine, in TAP.
 
 ATOLL_TEST_FULL=1 runs all; otherwise a fifth, drawn by ATOLL_TEST_SEED. A case has `code`, and what is expected:
 `result` (a tagged value; `null` in `absent` for none), `error` (a kind) with `message` (a pattern) and `line`, `logs`
 (patterns of all entries), `calls`, `timeout`, `times` or `together` (runs), `within` (cold starts all runs may take),
 `broken` (why the host ends the run: a pattern), `dies` (an error of memory, or an end without a result, under the
 `prlimit` given). `language` picks the engines (default: javascript), `engines` has changes to a case for an engine, by
-its name. Before the cases each executable, not restricted, is seen to reach the bait: listener, secret file, variable.
+its name; `server` has those for --server. Before the cases each executable, not restricted, is seen to reach the bait: listener, secret file, variable.
 """
 
 import json
@@ -24,6 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from engine_host import Broken, Run, place_runners
+from server_host import Server, ServerRun
 
 HERE = Path(__file__).resolve().parent
 
@@ -102,12 +104,12 @@ class Bait:
         return code.replace("@PORT@", str(self.port)).replace("@SECRET@", str(self.secret))
 
 
-def cold_start(engine, folder):
+def cold_start(engine, run):
     """Seconds of the fastest of three runs of an empty program: what a time of this engine is compared with."""
     spans = []
     for _ in range(3):
         began = time.monotonic()
-        Run(engine, folder, {"code": ""})
+        run(engine, {"code": ""})
         spans.append(time.monotonic() - began)
     return min(spans)
 
@@ -125,14 +127,25 @@ def main():
         sys.exit(__doc__)
     folder = Path(sys.argv[1]).resolve()
     place_runners(folder)
+    server = None
+    if "--server" in sys.argv:
+        at = sys.argv.index("--server")
+        server = Server(sys.argv[at + 1], folder)
+        del sys.argv[at : at + 2]
+
+    def run(engine, program, seconds=20):
+        return ServerRun(engine, server, program, seconds) if server else Run(engine, folder, program, seconds)
+
     engines = json.loads((folder / "runner/engines.json").read_text())["engines"]
     pairs = []
     for engine in engines:
         if len(sys.argv) > 2 and engine["name"] != sys.argv[2]:
             continue
         for case in load():
-            mine = {**case, **case.get("engines", {}).get(engine["name"], {})}
-            if case.get("language", "javascript") in engine["languages"]:
+            mine = {**case, **case.get("engines", {}).get(engine["name"], {}), **(case.get("server", {}) if server else {})}
+            # No request can set the limit of values, nor speak to the engine as a host that breaks the protocol.
+            is_apart = server and ("maxValueBytes" in case.get("limits", {}))
+            if case.get("language", "javascript") in engine["languages"] and not is_apart:
                 pairs.append((engine, mine))
     if len(sys.argv) > 3:
         pairs = [pair for pair in pairs if re.search(sys.argv[3], pair[1]["name"])]
@@ -151,11 +164,11 @@ def main():
                 program = {**case, "code": bait.fill(case["code"])}
                 began = time.monotonic()
                 with ThreadPoolExecutor(case.get("together", 1)) as pool:
-                    runs = list(pool.map(lambda _: Run(engine, folder, program, case.get("seconds", 20)),
+                    runs = list(pool.map(lambda _: run(engine, program, case.get("seconds", 20)),
                                          range(case.get("together", case.get("times", 1)))))
                 took = time.monotonic() - began
                 reason = next(filter(None, (wrong(case, run) for run in runs)), None)
-                if "within" in case and took > case["within"] * (cold := cold or cold_start(engine, folder)):
+                if "within" in case and took > case["within"] * (cold := cold or cold_start(engine, run)):
                     reason = f"{took:.3f} s, with a cold start of {cold:.3f} s"
                 told = json.dumps([[run.result, run.logs] for run in runs])
                 if bait.reached != before:
@@ -170,6 +183,8 @@ def main():
             print(f"{'not ok' if reason else 'ok'} {number} - {engine['name']}: {case['name']}", flush=True)
             if reason:
                 print(f"#   {reason[:1500]}", flush=True)
+    if server:
+        server.close()
     print(f"1..{len(pairs)}\n# pass {counts['pass']}\n# fail {counts['fail']}\n# skipped 0")
     sys.exit(1 if counts["fail"] or not pairs else 0)
 
