@@ -8,6 +8,7 @@
 
 #include "core/base/log_output.hpp"
 #include "core/base/process_usage.hpp"
+#include "core/execution/executions.hpp"
 #include "fs-guard/free_space.hpp"
 
 namespace atl::app {
@@ -73,6 +74,11 @@ void add_sandboxes(Metrics& to, const MetricParts& from) {
     to.gauge("atoll_sandboxes_undying",
              "Sandboxes whose processes were killed and do not die; each keeps its place.",
              [&sandboxes = from.sandboxes] { return number(sandboxes.undying_count()); });
+    to.gauges("atoll_executions", "Programs of code mode that run, and that wait for their turn.",
+              [executions = from.api.executions](const Emit& emit) {
+                  emit({{"state", "running"}}, number(executions->running()));
+                  emit({{"state", "waiting"}}, number(executions->waiting()));
+              });
     to.counters(
         "atoll_sandbox_exits_total",
         "Ends of sandboxes that had been ready; class oom is the memory limit, disk_limit the disk's.",

@@ -39,7 +39,7 @@ inline constexpr std::uint32_t k_execution_open_files = 256;
 inline constexpr std::uint32_t k_execution_file_mb = 64;  // of each file in its tmpfs
 
 // From the start of its engine until that is ready.
-inline constexpr std::chrono::seconds k_engine_ready_deadline{15};
+inline constexpr std::chrono::seconds k_engine_ready_deadline{30};
 // A run that ended can be read for so long. Those that ended first go first where there are too many.
 inline constexpr std::chrono::minutes k_execution_kept{10};
 inline constexpr std::size_t k_max_kept_executions = 2048;

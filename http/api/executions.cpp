@@ -105,21 +105,27 @@ Task<Result<void>> async_wait_for(RequestContext& context, const ExecutionPtr& e
     co_return Result<void>();
 }
 
+// The body and its JSON do not outlive this.
+Result<ExecuteForm> take_form_of(Api& api, RequestContext& context, SandboxTools of) {
+    const auto body = context.json_body();
+    if (body.has_error())
+        return body.error();
+    auto form = read_execute_form(*body, api.executions->settings().max_memory_mb, of);
+    context.drop_body();
+    return form;
+}
+
 Task<Result<Response>> async_run(Api& api, RequestContext& context, const std::string& sandbox_id) {
     const auto names = event_names(context);
     if (names.has_error())
         co_return names.error();
-    const auto body = context.json_body();
-    if (body.has_error())
-        co_return body.error();
     const auto offered = sandbox_id.empty() ? SandboxTools::none : SandboxTools::offered;
-    auto form = read_execute_form(*body, api.executions->settings().max_memory_mb, offered);
+    auto form = take_form_of(api, context, offered);
     if (form.has_error())
         co_return form.error();
     auto request = request_of(api, context, std::move(*form), sandbox_id);
     if (request.has_error())
         co_return request.error();
-    context.drop_body();
     const bool is_stream = context.accepts() == MediaType::event_stream;
     StreamLease place;
     if (is_stream) {

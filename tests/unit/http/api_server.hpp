@@ -9,6 +9,7 @@
 
 #include "core/conversation/journal.hpp"
 #include "core/conversation/manager.hpp"
+#include "core/execution/executions.hpp"
 #include "core/sandbox/manager.hpp"
 #include "http/access/stream_tokens.hpp"
 #include "http/api/api.hpp"
@@ -37,6 +38,18 @@ struct UserKeyStore final : http::KeyStore {
 };
 inline UserKeyStore user_keys;
 
+/// Programs that say nothing and never end.
+struct SilentPrograms final : execution::Programs {
+    struct Silent final : execution::Program {
+        bool answer(std::uint64_t, std::string_view) override { return false; }
+        bool answer_error(std::uint64_t, std::string_view) override { return false; }
+    };
+    std::unique_ptr<execution::Program> start(sandbox::Operations&, const execution::Engine&,
+                                              execution::ProgramSpec, execution::ProgramObserver&) override {
+        return std::make_unique<Silent>();
+    }
+};
+
 class ApiServer final : public ServerThread {
   public:
     ApiServer() : ServerThread(&user_keys, &k_tokens) {
@@ -57,7 +70,11 @@ class ApiServer final : public ServerThread {
         system.capacity = [this] { return http::Capacity{sandboxes_->living(), sandboxes_->capacity()}; };
         system.undying = [this] { return sandboxes_->undying(10); };
         system.ready = [this] { return ready; };
+        executions_.emplace(execution::ExecutionContext{world.clock, world.timers, *sandboxes_, programs_},
+                            execution::Engines({}), execution::ExecutionSettings{},
+                            [this](const sandbox::Limits& limits) { return manager_->has_room(limits); });
         api_.emplace(http::Api{*manager_, std::move(system), &k_tokens});
+        api_->executions = &*executions_;
         pump();
         start({}, http::make_router(*api_), "127.0.0.1:0");
         checker_.emplace(client().request("GET", "/openapi.json").body);
@@ -134,6 +151,8 @@ class ApiServer final : public ServerThread {
     std::optional<sandbox::Manager> sandboxes_;
     std::optional<conversation::Journal> journal_;
     std::optional<conversation::Manager> manager_;
+    SilentPrograms programs_;
+    std::optional<execution::Executions> executions_;
     std::optional<http::Api> api_;
     std::optional<OpenApiChecker> checker_;
     bool pumping_ = true;

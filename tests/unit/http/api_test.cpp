@@ -509,16 +509,20 @@ TEST_CASE("a route takes the tokens of its own scope alone, and none that change
                 continue;
             const bool is_of_conversation = route.pattern.starts_with("/v1/conversations/{id}/");
             const bool is_of_sandbox = route.pattern.starts_with("/v1/sandboxes/{id}/");
-            CHECK((is_of_conversation || is_of_sandbox));
+            const bool is_of_execution = route.pattern.starts_with("/v1/executions/{id}/");
+            CHECK((is_of_conversation || is_of_sandbox || is_of_execution));
             CHECK(route.method != http::Method::patch);
             CHECK(route.method != http::Method::delete_);
-            CHECK(route.pattern.find("/exec") == std::string_view::npos);
-            CHECK(route.pattern.find("/execute") == std::string_view::npos);
+            CHECK_FALSE(route.pattern.ends_with("/exec"));
+            CHECK_FALSE(route.pattern.ends_with("/execute"));
             CHECK(route.pattern.find("/tools") == std::string_view::npos);
             CHECK(route.pattern.find("/tokens") == std::string_view::npos);
             if (is_of_conversation)
                 CHECK(route.token_scope ==
                       (route.method == http::Method::post ? http::Scope::chat : http::Scope::read));
+            else if (is_of_execution)
+                CHECK(route.token_scope ==
+                      (route.pattern.ends_with("/ws") ? http::Scope::chat : http::Scope::read));
             else if (route.token_scope == http::Scope::files)
                 CHECK(route.method == http::Method::get);
             else
