@@ -16,6 +16,7 @@
 namespace examples_test {
 
 using namespace atl::test;
+using namespace atl::test::routes;
 
 namespace {
 

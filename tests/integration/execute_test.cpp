@@ -18,6 +18,7 @@
 namespace execute_test {
 
 using namespace atl::test;
+using namespace atl::test::routes;
 
 namespace {
 

@@ -40,12 +40,17 @@ class ExecutionExamples {
                 .body)["executionId"]);
         call("executeProgram", OrderedJson::object(), hello);
         const std::string sandbox = api_.call(201, "POST", "/v1/sandboxes", "{}")["id"];
-        call("executeWithSandbox", {{"id", sandbox}},
-             {{"code",
-               "made = await codemode.write_file({'file_path': '/workspace/a.txt', 'content': 'hello'})\n"
-               "return made['success']"},
-              {"language", "python"},
-              {"sandboxTools", {"write_file", "read_file"}}});
+        OrderedJson write{
+            {"code",
+             "made = await codemode.write_file({'file_path': '/workspace/a.txt', 'content': 'hello'})\n"
+             "return made['success']"},
+            {"language", "python"},
+            {"sandboxTools", {"write_file", "read_file"}}};
+        call("executeWithSandbox", {{"id", sandbox}}, write, {{"Accept", "text/event-stream"}});
+        OrderedJson alone = write;
+        alone["detached"] = true;
+        call("executeWithSandbox", {{"id", sandbox}}, alone);
+        call("executeWithSandbox", {{"id", sandbox}}, write);
         const std::string endless = R"({"code":"while True: pass","language":"python","detached":true})";
         HttpResponse answer = api_.connect().request("POST", "/v1/execute", endless);
         while (answer.status == 202)

@@ -11,6 +11,7 @@
 namespace finding_test {
 
 using namespace atl::test;
+using namespace atl::test::routes;
 
 namespace {
 

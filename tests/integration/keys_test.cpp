@@ -8,6 +8,7 @@
 namespace keys_test {
 
 using namespace atl::test;
+using namespace atl::test::routes;
 
 TEST_CASE("A key is added and revoked while the server runs, and counts at once") {
     const ServerProcess server;

@@ -8,6 +8,7 @@
 namespace rights_test {
 
 using namespace atl::test;
+using namespace atl::test::routes;
 
 namespace {
 

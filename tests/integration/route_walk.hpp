@@ -9,7 +9,7 @@
 
 #include "tests/support/api_client.hpp"
 
-namespace atl::test {
+namespace atl::test::routes {
 
 inline RunResult keys(const std::filesystem::path& data_dir, std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), "keys");
@@ -95,4 +95,4 @@ inline HttpResponse ask(const ServerProcess& server, const std::string& key, con
     return ask_any(client, method, target);
 }
 
-}  // namespace atl::test
+}  // namespace atl::test::routes

@@ -17,6 +17,7 @@
 namespace tools_test {
 
 using namespace atl::test;
+using namespace atl::test::routes;
 
 namespace {
 
