@@ -464,6 +464,19 @@ TEST_CASE("Runs wait their turn, count among the sandboxes and evict none", "[ex
     CHECK(comes_true([&] { return wide.living() == 0; }));
 }
 
+TEST_CASE("A server that is not root runs programs, too", "[execute]") {
+    if (!is_root())
+        SKIP("needs root to start a server as another user");
+    for (const Privilege privilege : {Privilege::rootless, Privilege::subordinate}) {
+        ServerOptions options;
+        options.privilege = privilege;
+        Lab lab(options);
+        CHECK(lab.run("python", "return 1")["result"] == 1);
+        CHECK(lab.run("container", "return 2")["result"] == 2);
+        CHECK(lab.error_of(lab.run("container", "for (;;);", {{"timeoutMs", 300}})) == "timeout");
+    }
+}
+
 TEST_CASE("The death of the server leaves no run behind, and the next one runs programs", "[execute]") {
     ServerOptions options;
     options.data_dir = fs::temp_directory_path() / ("atoll-left-" + std::to_string(::getpid()));

@@ -326,7 +326,6 @@ TEST_CASE("A sandbox that cannot start refuses the run, which then leaves nothin
     const auto execution = lab.begin(lab.request());
     lab.settle();
     REQUIRE(execution->refusal());
-    CHECK(execution->refusal()->code() == base::Errc::sandbox_failed);
     CHECK(execution->events(0).empty());
     CHECK(lab.executions.find(execution->id()) == nullptr);
     CHECK(lab.sandboxes.living() == 0);
