@@ -203,6 +203,7 @@ fs::path binaries(Privilege privilege) {
     static const bool copied = [&] {
         for (const char* name : {"atolld", "atoll-guest", "atoll-helper", "atoll-zygote"})
             fs::copy_file(built / name, copies.path() / name);
+        fs::copy(built / "engines", copies.path() / "engines", fs::copy_options::recursive);
         return true;
     }();
     static_cast<void>(copied);
