@@ -215,10 +215,10 @@ TEST_CASE("A preview that is flooded, or never ends what it says, leaves the oth
             continue;
         }
         const HttpResponse answer = flood.back().read_response();
-        refused += answer.status == 503 && code_of(answer) == "capacity" &&
-                           !answer.header("retry-after").empty()
-                       ? 1
-                       : 0;
+        refused +=
+            answer.status == 503 && code_of(answer) == "capacity" && !answer.header("retry-after").empty()
+                ? 1
+                : 0;
     }
     CHECK(refused == clients - k_bound);
     for (int i = 0; i < 20; ++i) {
