@@ -67,6 +67,7 @@ class Report:
                     refused.setdefault(reason, []).append(result.name)
                 skips.update(reason for reason in result.reasons if reason not in bad)
         for reason, names in refused.items():
+            names = sorted(names)
             many = f" and {len(names) - 1} more" if len(names) > 1 else ""
             self.notes.append(f"FAILED {where}: {names[0]}{many} (skipped without an excuse: {reason})")
         for reason, number in skips.items():
