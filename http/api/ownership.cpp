@@ -46,7 +46,7 @@ Task<Result<void>> async_check_execution(Api& api, RequestContext& context) {
     const std::string& id = context.param("id");
     // A token for reading or chatting names what it is for as a conversation's does.
     if (principal.is_token() && principal.conversation_id != id)
-        co_return Error(Errc::unauthorized, std::string(k_wrong_token));
+        co_return Error(Errc::token_mismatch);
     if (principal.unrestricted() || principal.is_token())
         co_return Result<void>();
     const auto found = base::is_id(id) ? api.executions->find(id) : nullptr;
