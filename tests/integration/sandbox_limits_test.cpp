@@ -1,5 +1,6 @@
 // The limits that requests name: their defaults, their ceilings, and that they are kept.
 #include <catch2/catch_test_macros.hpp>
+#include <filesystem>
 
 #include "tests/support/api_client.hpp"
 
@@ -89,6 +90,7 @@ TEST_CASE("A sandbox without a conversation is changed, and the changes outlast 
     const TempDir dir;
     ServerOptions options;
     options.data_dir = dir.path() / "data";
+    std::filesystem::create_directory(options.data_dir);
     std::string path;
     {
         const ServerProcess server(options);
