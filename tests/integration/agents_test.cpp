@@ -222,7 +222,9 @@ TEST_CASE("A conversation whose agent never gets ready can be deleted, which ans
     CHECK(world.api.call(409, "POST", "/v1/conversations/" + id + "/messages",
                          R"({"content":"x"})")["code"] == "conversation_starting");
     world.api.remove(id);
-    CHECK(creator.read_response().status == 503);
+    const auto overtaken = creator.read_response();
+    CHECK(overtaken.status == 409);
+    CHECK(code_of(overtaken) == "conversation_ended");
 }
 
 TEST_CASE("An agent that ignores its shutdown does not outlive a deletion") {
