@@ -87,6 +87,11 @@ struct Lab {
                      execution::Engines({engine_named("container")}), {512, queue},
                      [this](const sandbox::Limits& limits) { return sandboxes.room_for(limits); }) {}
 
+    /// What is under way keeps runs, which need this world to go.
+    ~Lab() { settle(); }
+    Lab(const Lab&) = delete;
+    Lab& operator=(const Lab&) = delete;
+
     static sandbox::ManagerSettings settings_of(std::size_t places) {
         sandbox::ManagerSettings settings;
         settings.max_sandboxes = places;
