@@ -30,9 +30,16 @@ class Follower {
         socket_.send({0x82, std::string(1, '\0') + std::string(bytes), true});
     }
     void say(const Json& frame) { socket_.send_text(frame.dump()); }
-    /// Takes in the next frame; false after a close frame, which it answers.
+    /// Takes in the next frame; false after a close frame, which it answers. Throws, with the end of what the
+    /// process wrote, once only pings came for a minute.
     bool step() {
-        const ServerFrame frame = socket_.next(seconds(30));
+        const ServerFrame frame = socket_.next(seconds(60));
+        if (frame.opcode != 0x9)
+            heard_ = std::chrono::steady_clock::now();
+        else if (std::chrono::steady_clock::now() - heard_ > seconds(60))
+            throw std::runtime_error(
+                "nothing new after: " +
+                output.substr(output.size() - std::min<std::size_t>(output.size(), 400)));
         if (frame.opcode == 0x2 && frame.payload.at(0) == 1)
             output.append(frame.payload, 1);
         else if (frame.opcode == 0x2)
@@ -70,6 +77,7 @@ class Follower {
 
   private:
     WebSocketClient socket_;
+    std::chrono::steady_clock::time_point heard_ = std::chrono::steady_clock::now();
 };
 
 /// A server with a sandbox that has no conversation.
@@ -221,6 +229,9 @@ TEST_CASE("A shell in a terminal has job control, a size and a Ctrl-C") {
     lab.api.call(204, "POST", lab.of(process) + "/resize", R"({"cols":40,"rows":10})");
     type("stty size\n", "10 40");
     CHECK(lab.api.call(200, "GET", lab.of(process))["pty"] == Json{{"cols", 40}, {"rows", 10}});
+    // A Ctrl-D is an end only for who reads the terminal at that moment: the shell, once it prompts.
+    while (shell.output.find("$ ", shell.output.find("10 40")) == std::string::npos && shell.step()) {
+    }
     shell.say({{"type", "eof"}});
     shell.finish();
     CHECK(shell.find("exit")["exitCode"] == 0);
