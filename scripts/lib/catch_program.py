@@ -141,7 +141,7 @@ class Run:
         report.unlink(missing_ok=True)
         listing.write_text("".join(specification(case.name) + "\n" for case in cases), encoding="utf-8")
         self.ended = run(test, [test.command[0], "--input-file", str(listing), "--order", "decl", "--durations", "yes",
-                                "--reporter", "console", "--reporter", f"xml::out={report}"], log)
+                                "--reporter", "console", "--reporter", f"xml::out={report}"], log, report)
         self.judge(*read_report(report))
 
     def judge(self, told, is_whole):

@@ -10,21 +10,29 @@ import time
 # For one process; longer where ATOLL_TEST_FULL asks for all tests. It only ends what hangs.
 TIMEOUT_SECONDS = 3600 if os.environ.get("ATOLL_TEST_FULL") == "1" else 1800
 
+# In the gate a case that takes longer hangs, however slow the machine is: the slowest needs 25 s on two cores.
+CASE_SECONDS = TIMEOUT_SECONDS if os.environ.get("ATOLL_TEST_FULL") == "1" else int(
+    os.environ.get("ATOLL_TEST_CASE_SECONDS", 300))
+
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Ended:
     """How a process ended: its exit status (negative: the signal), what it wrote, the seconds it took."""
 
-    def __init__(self, status, is_late, output, seconds):
+    def __init__(self, status, late_after, output, seconds):
         self.status = status
-        self.is_late = is_late
+        self.late_after = late_after  # the seconds that it was given, where it had to be ended; else None
         self.output = output
         self.seconds = seconds
 
+    @property
+    def is_late(self):
+        return self.late_after is not None
+
     def how(self):
         if self.is_late:
-            return f"did not end within {TIMEOUT_SECONDS} s"
+            return f"did not go on within {self.late_after} s"
         if self.status < 0:
             try:
                 return f"was ended by {signal.Signals(-self.status).name}"
@@ -50,18 +58,32 @@ class Processes:
             self.running.add(process)
             return process
 
-    def reap(self, process, timeout):
-        """Waits for the process; True if it had to be ended."""
-        is_late = False
-        try:
-            process.wait(timeout)
-        except subprocess.TimeoutExpired:
-            is_late = True
+    def reap(self, process, report=None):
+        """Waits for the process; the seconds that it was given, if it had to be ended, else None.
+
+        `report`: a file that grows with each case.
+        """
+        late_after = None
+        began = moved = time.monotonic()
+        size = 0
+        while late_after is None:
+            try:
+                process.wait(1)
+                break
+            except subprocess.TimeoutExpired:
+                now = time.monotonic()
+            if report is not None and (grown := size_of(report)) != size:
+                size, moved = grown, now
+            if now - began > TIMEOUT_SECONDS:
+                late_after = TIMEOUT_SECONDS
+            elif report is not None and now - moved > CASE_SECONDS:
+                late_after = CASE_SECONDS
+        if late_after is not None:
             self.end(process)
             process.wait()
         with self.lock:
             self.running.discard(process)
-        return is_late
+        return late_after
 
     @staticmethod
     def end(process):
@@ -82,14 +104,24 @@ class Processes:
 PROCESSES = Processes()
 
 
-def run(test, command, log):
-    """Runs `command` as `test` (ctest_tests.Test) wants it, with its output in the file `log`."""
+def size_of(path):
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+def run(test, command, log, report=None):
+    """Runs `command` as `test` (ctest_tests.Test) wants it, with its output in the file `log`.
+
+    `report`: as in Processes.reap().
+    """
     began = time.monotonic()
     with open(log, "wb") as output:
         try:
             process = PROCESSES.start(command, stdout=output, cwd=test.directory, env={**os.environ, **test.environment})
         except OSError as error:
-            return Ended(127, False, f"{command[0]}: {error}\n", 0.0)
-        is_late = PROCESSES.reap(process, TIMEOUT_SECONDS)
+            return Ended(127, None, f"{command[0]}: {error}\n", 0.0)
+        late_after = PROCESSES.reap(process, report)
     text = ANSI.sub("", log.read_text(encoding="utf-8", errors="replace"))
-    return Ended(process.returncode, is_late, text, time.monotonic() - began)
+    return Ended(process.returncode, late_after, text, time.monotonic() - began)

@@ -56,6 +56,8 @@ for name in plan:
     if step == "meet":  # waits for the other case that opens the other end
         open(here / "fifo", reason).close()
         step = "pass"
+    if step == "hang":
+        signal.pause()
     if step == "vanish":
         os._exit(1)
     if step == "signal":
@@ -236,12 +238,12 @@ class Repeats(unittest.TestCase):
 
 
 class Crashes(unittest.TestCase):
-    def check(self, step, said):
+    def check(self, step, said, suites=("unit", "integration", "redteam"), **options):
         plan = {f"before {n}": ["", ["pass"]] for n in range(3)}
         plan["the culprit"] = ["", [step, "pass"]]
         plan |= {f"behind {n}": ["", ["pass"]] for n in range(3)}
-        for suite in ("unit", "integration", "redteam"):
-            ran = cases(suite, plan)
+        for suite in suites:
+            ran = cases(suite, plan, **options)
             self.assertEqual((ran.status, ran.tally), (1, ["6 1 0"]), ran.output)
             self.assertEqual(ran.lines("FAILED"), [f"FAILED {suite}: the culprit (its program {said} in it)"])
             self.assertEqual(sorted(ran.begun), sorted(plan), "each was begun once")
@@ -251,6 +253,9 @@ class Crashes(unittest.TestCase):
 
     def test_so_is_an_end_without_a_report(self):
         self.check("vanish", "ended with exit status 1")
+
+    def test_a_case_that_hangs_is_ended_and_the_others_run(self):
+        self.check("hang", "did not go on within 2 s", ["integration"], variables={"ATOLL_TEST_CASE_SECONDS": "2"})
 
 
 class Choices(unittest.TestCase):
