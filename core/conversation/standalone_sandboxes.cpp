@@ -61,19 +61,13 @@ void StandaloneSandboxes::create(SandboxRequest request, Reply<SandboxView> repl
         enlist(*record);
         context_.journal.add(PutSandbox{*record});
         context_.preview_ports->store(id);
-        const auto once = std::make_shared<Reply<SandboxView>>(reply);
-        context_.journal.answer_after_commit(
-            [this, id, once] {
-                context_.sandboxes.claim(id);
-                if (const auto answer = std::exchange(*once, nullptr))
-                    get(id, answer);
-            },
-            [this, id, once] {
+        show_after_commit(
+            id, reply, [this, id] { context_.sandboxes.claim(id); },
+            [this, id] {
                 // A create that is refused leaves nothing.
-                const auto answer = std::exchange(*once, nullptr);
                 remove(id, [](const base::Result<void>&) {});
-                answer(
-                    Error(Errc::storage_failed, "the database does not take the new sandbox; it is removed"));
+                return Error(Errc::storage_failed,
+                             "the database does not take the new sandbox; it is removed");
             });
     };
     admission_.admit(id, request.limits, [this, id, ready](const base::Result<void>& admitted) {
@@ -278,7 +272,29 @@ void StandaloneSandboxes::patch(const std::string& id, const SandboxPatch& patch
             arm_time_to_live(record);
     }
     context_.journal.add(PutSandbox{std::move(record)});
-    context_.journal.after_commit([this, id, reply] { get(id, reply); });
+    show_after_commit(
+        id, std::move(reply), [] {},
+        [] {
+            return Error(Errc::storage_failed,
+                         "the database does not take the change; it holds, and is kept when the database "
+                         "takes writes again");
+        });
+}
+
+void StandaloneSandboxes::show_after_commit(const std::string& id, Reply<SandboxView> reply,
+                                            std::function<void()> committed,
+                                            std::function<Error()> refused) {
+    const auto once = std::make_shared<Reply<SandboxView>>(std::move(reply));
+    context_.journal.answer_after_commit(
+        [this, id, once, committed = std::move(committed)] {
+            committed();
+            if (const auto answer = std::exchange(*once, nullptr))
+                get(id, answer);
+        },
+        [once, refused = std::move(refused)] {
+            const auto answer = std::exchange(*once, nullptr);
+            answer(refused());
+        });
 }
 
 void StandaloneSandboxes::remove(const std::string& id, Reply<void> reply) {

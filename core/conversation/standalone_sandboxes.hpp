@@ -60,6 +60,10 @@ class StandaloneSandboxes {
     void uncount(const std::optional<std::string>& user_id);
     void arm_time_to_live(const sandbox::Record& record);
     void end_leases(const std::string& id, const base::Error& why);
+    /// Answers once with how it is, when all that was added so far is committed, after `committed`; or with
+    /// what `refused` makes, when the store takes no writes for Journal::k_answer_deadline.
+    void show_after_commit(const std::string& id, Reply<SandboxView> reply, std::function<void()> committed,
+                           std::function<base::Error()> refused);
 
     Context& context_;
     Admission& admission_;

@@ -135,4 +135,25 @@ TEST_CASE("A create that the store does not take is answered in time, and leaves
     CHECK(it.house.world.workspaces.size() == 1);
 }
 
+TEST_CASE("A change of a sandbox that the store does not take is answered in time") {
+    test::House house{{}};
+    const auto made = house.answer<conversation::SandboxView>(
+        [&](auto reply) { house.conversations->create_sandbox({}, std::move(reply)); });
+    REQUIRE(made);
+    const std::string id = made->record.id;
+    spdlog::set_level(spdlog::level::off);
+    bool full = true;
+    house.world.store.fails = [&] { return full; };
+    house.world.node.fails = [&] { return full; };
+    conversation::SandboxPatch patch;
+    patch.ttl_seconds = 1000;
+    const auto begun = house.world.clock.steady_now();
+    const auto patched = house.answer<conversation::SandboxView>(
+        [&](auto reply) { house.conversations->patch_sandbox(id, patch, std::move(reply)); });
+    spdlog::set_level(spdlog::level::info);
+    REQUIRE(patched.has_error());
+    CHECK(patched.error().code() == base::Errc::storage_failed);
+    CHECK(house.world.clock.steady_now() - begun <= std::chrono::seconds(10));
+}
+
 }  // namespace full_disk_test
