@@ -282,8 +282,7 @@ void StandaloneSandboxes::patch(const std::string& id, const SandboxPatch& patch
 }
 
 void StandaloneSandboxes::show_after_commit(const std::string& id, Reply<SandboxView> reply,
-                                            std::function<void()> committed,
-                                            std::function<Error()> refused) {
+                                            std::function<void()> committed, std::function<Error()> refused) {
     const auto once = std::make_shared<Reply<SandboxView>>(std::move(reply));
     context_.journal.answer_after_commit(
         [this, id, once, committed = std::move(committed)] {
