@@ -39,13 +39,27 @@ std::string warnings(const UsageFacts& facts) {
     return text;
 }
 
+/// The walk of README.md, indented: a message whose stream is cut, and the rest of its events.
+std::string walk(const std::string& url, const std::string& key, const std::string& curl) {
+    return "  url=" + url + "/v1/conversations\n" + "  key=" + key + "\n" + "  api() { " + curl +
+           R"( -H "Authorization: Bearer $key" -H 'Content-Type: application/json' "$@"; }
+  sse='Accept: text/event-stream'
+  id=$(api "$url" -d '{"agent":"shell"}' | jq -r .id)
+  # Send a message; the connection breaks behind the third event, and the turn goes on.
+  api "$url/$id/messages" -H "$sse" -d '{"content":"for i in 1 2 3; do echo $i; sleep 1; done"}' | head -n 9 | tee seen
+  # Connect again, for five seconds, with the last id that was seen: each later event comes, once.
+  last=$(sed -n 's/^id: //p' seen | tail -n 1)
+  api -m 5 "$url/$id/events?after=$last" -H "$sse"
+  api -X DELETE "$url/$id"
+)";
+}
+
 }  // namespace
 
 std::string usage_text(const UsageFacts& facts) {
     const std::string& address = facts.addresses.front();
     const std::string scheme = facts.scheme == Scheme::https ? "https://" : "http://";
     const std::string url = is_unix(address) ? "http://localhost" : scheme + address;
-    const std::string curl = is_unix(address) ? "curl -N --unix-socket " + address.substr(5) : "curl -N";
     const std::string key_file = facts.api_key_file.string();
     const bool generated = !facts.generated_key.empty();
     std::string text =
@@ -66,13 +80,10 @@ std::string usage_text(const UsageFacts& facts) {
                                           : "a name below " + facts.preview_domain) +
             "\n";
     text += warnings(facts);
-    text += "\nTry it:\n\n";
-    if (generated)
-        text += "  export ATOLL_API_KEY=$(cat " + key_file + ")\n";
-    const std::string auth = " -H \"Authorization: Bearer $ATOLL_API_KEY\" ";
-    text += "  " + curl + auth + "-X POST " + url + "/v1/conversations\n";
-    text += "  " + curl + auth + "-H 'Content-Type: application/json' -H 'Accept: text/event-stream' \\\n";
-    text += "       -d '{\"content\": \"uname -a; ps aux\"}' " + url + "/v1/conversations/ID/messages\n\n";
+    text += "\nTry it in another terminal (curl and jq):\n\n" +
+            walk(url, generated ? "$(cat " + key_file + ")" : "$ATOLL_API_KEY",
+                 is_unix(address) ? "curl -sN --unix-socket " + address.substr(5) : "curl -sN") +
+            "\n";
     text += "GET " + url + "/openapi.json describes every route. Ctrl-C ends the server.\n";
     return text;
 }
