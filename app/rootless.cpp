@@ -64,6 +64,14 @@ void tell_shared(const std::string& why) {
     base::LogLine(evt::uids_shared).quoted("err", why).warn();
 }
 
+/// Why the server shares its uid with sandboxes where workspaces of the data directory have that uid.
+std::string why_shared_stays() {
+    const auto ids = isolation::find_subordinate_ids();
+    return ids ? "the data directory has workspaces from before the server had subordinate uids; end their "
+                 "conversations, or take another --data-dir"
+               : ids.error().detail();
+}
+
 base::Result<void> use(Config& config, const isolation::SubordinateIds& ids, bool are_new) {
     // --print-profile writes nothing into the data directory.
     if (are_new && !config.print_profile) {
@@ -94,9 +102,7 @@ base::Result<void> take_subordinate_ids(Config& config) {
     else if (!maps_group)
         why = "the group of --unix-socket-group is not the server's own";
     else if (owners->own)
-        why =
-            "the data directory has workspaces from before the server had subordinate uids; end their "
-            "conversations, or take another --data-dir";
+        why = why_shared_stays();
     if (why.empty()) {
         const auto wanted = read_ids(config.data_dir);
         if (!wanted)

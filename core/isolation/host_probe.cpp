@@ -67,7 +67,30 @@ std::string reason(const ProbePaths& paths, const std::string& log) {
         return "user namespaces are switched off: set sysctl user.max_user_namespaces=15000";
     if (setting(paths.proc_sys, "kernel/unprivileged_userns_clone") == "0")
         return "unprivileged user namespaces are switched off: set sysctl kernel.unprivileged_userns_clone=1";
+    // mount(2) of a procfs in a user namespace needs one in view of which nothing is covered.
+    if (log.find("mount proc") != std::string::npos)
+        return "parts of /proc are masked, as container engines do it, so nothing in this container may "
+               "mount "
+               "a /proc: start it with --security-opt systempaths=unconfined (docker), --security-opt "
+               "unmask=ALL (podman) or security.nesting=true (LXC); what that costs is in "
+               "docs/operations/containers.md";
+    if (log.find("reating new namespace") != std::string::npos ||
+        log.find("create new namespace") != std::string::npos)
+        return "this user may make no user namespace; in a container its seccomp filter refuses it: start it "
+               "with --security-opt seccomp=unconfined --security-opt apparmor=unconfined (docker, podman); "
+               "docs/operations/containers.md tells what that costs";
     return "a trial sandbox failed";
+}
+
+/// Root of a user namespace without uids for sandboxes, as in many containers; empty elsewhere.
+std::string why_no_uids(const LauncherConfig& config) {
+    if (config.uid_mode != UidMode::private_uid || ::geteuid() != 0 ||
+        mapped_host_uids() >= base::k_host_uids_per_block)
+        return {};
+    return "root of this container has no uids to give to sandboxes: its user namespace maps none from " +
+           std::to_string(base::k_first_host_uid) +
+           " on. Start the server there as another user than root, or the container with ids of the host "
+           "(docs/operations/containers.md)";
 }
 
 // The trial uses the launcher itself: a host that passes the trial can run sandboxes.
@@ -106,6 +129,8 @@ base::Result<void> probe_host(const LauncherConfig& config, const ProbePaths& pa
     if (::access(config.bwrap.c_str(), X_OK) != 0)
         return probe_unsupported(base::errno_text(config.bwrap, errno) +
                                  ": install bubblewrap 0.8 or newer (apt-get install bubblewrap)");
+    if (std::string why = why_no_uids(config); !why.empty())
+        return probe_unsupported(std::move(why));
     LauncherConfig trial_config = config;
     trial_config.guest = paths.guest;
     trial_config.run_dir = config.run_dir / "probe";

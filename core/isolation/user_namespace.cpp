@@ -275,6 +275,11 @@ std::uint32_t probe_uid() noexcept {
     return base::k_first_host_uid + k_host_uids;
 }
 
+base::Result<SubordinateIds> find_subordinate_ids(const std::optional<SubordinateIds>& wanted,
+                                                  const UidmapPrograms& programs) {
+    return find_ids(programs.getsubids, wanted);
+}
+
 base::Result<SubordinateIds> enter_user_namespace(const std::optional<SubordinateIds>& wanted,
                                                   const UidmapPrograms& programs) {
     const auto ids = find_ids(programs.getsubids, wanted);

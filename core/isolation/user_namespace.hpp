@@ -27,6 +27,11 @@ struct SubordinateIds {
     bool operator==(const SubordinateIds&) const = default;
 };
 
+/// The ids that enter_user_namespace() would take (subuid(5), getsubids(1)); enters nothing. Blocks for some
+/// milliseconds. Errors: host_unsupported with what is missing.
+base::Result<SubordinateIds> find_subordinate_ids(const std::optional<SubordinateIds>& wanted = {},
+                                                  const UidmapPrograms& programs = {});
+
 /// Makes a user namespace with subordinate ids of this user, and a mount namespace in it, and enters both
 /// (user_namespaces(7), newuidmap(1)). `wanted`: the ids that workspaces already have; without it, the user's
 /// largest range is taken. Returns the ids that were taken. Blocks for some milliseconds.

@@ -122,6 +122,20 @@ TEST_CASE("Rootless with a shared uid a data directory stays as it is, and the l
     CHECK(api.create()["enforcement"]["uid"] == "shared");
 }
 
+TEST_CASE("Each start of a rootless server without subordinate ids says how to have some", "[full]") {
+    require_root();
+    const TempDir dir;
+    const fs::path data = make_data_dir(dir);
+    for (int start = 0; start < 2; ++start) {
+        const ServerProcess server(options(Privilege::rootless, data));
+        INFO(server.log());
+        CHECK(server.log().find("uids_shared") != std::string::npos);
+        CHECK(server.log().find("usermod --add-subuids") != std::string::npos);
+        // It has workspaces at the second start.
+        CHECK(ApiClient(server).create()["enforcement"]["uid"] == "shared");
+    }
+}
+
 // [serial]: servers of one user have the same subordinate uids.
 TEST_CASE("Workspaces of subordinate uids are refused by a server that cannot have those", "[full][serial]") {
     require_root();

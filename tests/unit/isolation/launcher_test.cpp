@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <cstring>
 #include <optional>
 
@@ -433,13 +434,21 @@ TEST_CASE("host probe: what is missing is named, with what to do") {
         CHECK(said("kernel/unprivileged_userns_clone", "0\n").find("unprivileged_userns_clone") !=
               std::string::npos);
     }
-    SECTION("a bwrap that is too old") {
-        test::write_text(bench.folder / "bwrap",
-                         "#!/bin/sh\necho 'bwrap: Unknown option --disable-userns' >&2\nexit 1\n", 0755);
+    SECTION("what bwrap says, and what it means") {
+        const auto [words, meaning] = GENERATE(table<std::string, std::string>({
+            {"Unknown option --disable-userns", "older than 0.8"},
+            {"Can't mount proc on /newroot/proc: Operation not permitted", "systempaths=unconfined"},
+            {"No permissions to create new namespace, likely because", "seccomp=unconfined"},
+            {"Creating new namespace failed: Operation not permitted", "seccomp=unconfined"},
+        }));
+        test::write_text(bench.folder / "bwrap", "#!/bin/sh\necho \"bwrap: " + words + "\" >&2\nexit 1\n",
+                         0755);
         ::chmod(bench.folder.path().c_str(), 0755);
         bench.config.bwrap = bench.folder / "bwrap";
-        CHECK(isolation::probe_host(bench.config).error().detail().find("older than 0.8") !=
-              std::string::npos);
+        const std::string detail = isolation::probe_host(bench.config).error().detail();
+        INFO(detail);
+        CHECK(detail.find(meaning) != std::string::npos);
+        CHECK(detail.find("bubblewrap said: bwrap: ") != std::string::npos);
     }
 }
 
