@@ -137,7 +137,13 @@ base::Result<UniqueFd> listen_tcp(const std::string& spec, sockaddr_storage& bou
     const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
     const char* call = nullptr;
     int error_number = 0;
-    UniqueFd fd = listen_at(found->ai_addr, found->ai_addrlen, call, error_number);
+    UniqueFd fd;
+    // A name may have an address of a family that this host does not have.
+    for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
+        fd = listen_at(at->ai_addr, at->ai_addrlen, call, error_number);
+        if (fd || (error_number != EADDRNOTAVAIL && error_number != EAFNOSUPPORT))
+            break;
+    }
     if (!fd)
         return failure(spec, call, error_number, remedy_for(error_number));
     socklen_t length = sizeof bound;
