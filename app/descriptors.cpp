@@ -39,12 +39,15 @@ base::Result<DescriptorShares> bound_sandboxes(std::size_t limit, std::size_t ma
                            "the process may have " + std::to_string(limit) +
                                " descriptors, too few for one sandbox; raise the limit "
                                "(ulimit -n, LimitNOFILE= of systemd)");
-    if (shares.sandboxes < max_sandboxes)
-        base::LogLine(base::evt::sandboxes_bounded)
-            .field("asked", static_cast<std::int64_t>(max_sandboxes))
-            .field("max", static_cast<std::int64_t>(shares.sandboxes))
-            .field("descriptors", static_cast<std::int64_t>(limit))
-            .warn();
+    if (shares.sandboxes < max_sandboxes) {
+        const bool is_asked_for = max_sandboxes != base::k_default_max_sandboxes;
+        base::LogLine line(base::evt::sandboxes_bounded);
+        if (is_asked_for)
+            line.field("asked", static_cast<std::int64_t>(max_sandboxes));
+        line.field("max", static_cast<std::int64_t>(shares.sandboxes))
+            .field("descriptors", static_cast<std::int64_t>(limit));
+        is_asked_for ? line.warn() : line.info();
+    }
     return shares;
 }
 

@@ -25,7 +25,8 @@ DescriptorShares share_descriptors(std::size_t limit, const DescriptorShares& as
 std::size_t raise_descriptor_limit();
 
 /// The shares of a process that may have `limit` descriptors, with --max-sandboxes and the server's bound of
-/// connections as what is asked. Fewer sandboxes than asked are logged. Errors: host_unsupported where not
+/// connections as what is asked. Fewer sandboxes than asked for are logged, as a warning where
+/// they are not the default. Errors: host_unsupported where not
 /// one fits.
 base::Result<DescriptorShares> bound_sandboxes(std::size_t limit, std::size_t max_sandboxes);
 

@@ -38,27 +38,32 @@ bool try_to_remove(int parent, int folder, const std::string& name) {
     return false;
 }
 
+/// The groups of an earlier run, by name: one has folders in several hierarchies.
+struct Leftovers {
+    std::set<std::string> all;
+    std::set<std::string> alive;  // they had processes, which were killed
+    std::set<std::string> left;   // they are not gone at the deadline
+};
+
 /// Ends and removes the group `name` of an earlier run; false if it is not gone at the deadline.
 bool clear_leftover(int parent, const std::string& name, base::SteadyTime deadline) {
     const base::UniqueFd folder = open_folder(parent, name.c_str());
     if (!folder)
         return errno == ENOENT;
-    const bool was_alive = has_members(folder.get());
     bool gone = try_to_remove(parent, folder.get(), name);
     while (!gone && std::chrono::steady_clock::now() < deadline) {
         ::poll(nullptr, 0, k_look_again_ms);
         gone = try_to_remove(parent, folder.get(), name);
     }
-    base::LogLine(base::evt::sandbox_cleanup)
-        .field("group", name)
-        .field("err", !gone       ? "processes of an earlier run do not die"
-                      : was_alive ? "processes of an earlier run were killed"
-                                  : "left by an earlier run")
-        .warn();
+    if (!gone)
+        base::LogLine(base::evt::sandbox_cleanup)
+            .field("group", name)
+            .quoted("err", "processes of an earlier run do not die")
+            .warn();
     return gone;
 }
 
-void clear_leftovers(const Place& place, base::SteadyTime deadline, std::set<std::string>& left) {
+void clear_leftovers(const Place& place, base::SteadyTime deadline, Leftovers& leftovers) {
     std::error_code error;
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(place.path, error)) {
@@ -67,13 +72,28 @@ void clear_leftovers(const Place& place, base::SteadyTime deadline, std::set<std
     }
     // All are killed before the first wait.
     for (const auto& name : names) {
-        if (const base::UniqueFd folder = open_folder(place.folder->get(), name.c_str()))
-            kill_members(folder.get());
+        leftovers.all.insert(name);
+        const base::UniqueFd folder = open_folder(place.folder->get(), name.c_str());
+        if (!folder)
+            continue;
+        if (has_members(folder.get()))
+            leftovers.alive.insert(name);
+        kill_members(folder.get());
     }
     for (const auto& name : names) {
         if (!clear_leftover(place.folder->get(), name, deadline))
-            left.insert(name);
+            leftovers.left.insert(name);
     }
+}
+
+void tell(const Leftovers& leftovers) {
+    if (leftovers.all.empty())
+        return;
+    base::LogLine(base::evt::sandbox_cleanup)
+        .field("groups", static_cast<std::int64_t>(leftovers.all.size()))
+        .field("killed", static_cast<std::int64_t>(leftovers.alive.size()))
+        .quoted("err", "left by an earlier run, which did not end by itself")
+        .warn();
 }
 
 /// The server's folder below the first candidate in which it may make one. `path` is empty if there is none;
@@ -182,11 +202,14 @@ Places open_places(const std::string& instance_id, const Layout& layout) {
     std::ranges::stable_partition(
         places.all, [](const Place& place) { return place.controllers.contains(Controller::freezer); });
     const auto deadline = std::chrono::steady_clock::now() + base::k_kill_deadline;
+    Leftovers leftovers;
     for (const Place& place : places.all) {
-        clear_leftovers(place, deadline, places.leftovers);
+        clear_leftovers(place, deadline, leftovers);
         for (const Controller controller : place.controllers)
             places.missing.erase(controller);
     }
+    tell(leftovers);
+    places.leftovers = std::move(leftovers.left);
     // v2 counts members; without it the freezer ends them best.
     std::ranges::stable_partition(places.all, [](const Place& place) { return place.version == 2; });
     return places;

@@ -240,13 +240,14 @@ Response problem(const base::Error& error, std::string_view request_id) {
     Response response;
     response.status = status_of(error.code());
     response.content_type = k_problem_type;
+    response.problem_code = base::code_name(error.code());
     base::JsonWriter json(response.body);
     json.begin_object();
     json.key("type").string(problem_type(error.code()));
     json.key("title").string(reason_phrase(response.status));
     json.key("status").number(response.status);
     json.key("detail").string(error_detail(error));
-    json.key("code").string(base::code_name(error.code()));
+    json.key("code").string(response.problem_code);
     if (const auto pointer = error_pointer(error); !pointer.empty())
         json.key("pointer").string(pointer);
     json.key("requestId").string(request_id);

@@ -358,11 +358,12 @@ base::Task<Session::Next> Session::async_refuse_unread(Error error) {
 void Session::count(const RequestContext& context, const Response& response, Origin origin) const {
     state_.count_response(response.status);
     service_->count_response(response.status);
-    log_request(context, response.status, origin);
+    log_request(context, response, origin);
 }
 
-void Session::log_request(const RequestContext& context, unsigned status, Origin origin) const {
+void Session::log_request(const RequestContext& context, const Response& response, Origin origin) const {
     // Refusals of a limit fill no log: LimitLog tells of them.
+    const unsigned status = response.status;
     const bool failed = status >= 400 && status != k_too_many_requests && origin == Origin::here;
     const bool told = failed || state_.settings.access_log == AccessLog::all;
     if (!spdlog::should_log(told ? spdlog::level::info : spdlog::level::debug))
@@ -372,6 +373,8 @@ void Session::log_request(const RequestContext& context, unsigned status, Origin
     base::LogLine line(base::evt::request);
     line.field("method", to_string(request.method)).quoted("path", request.path);
     line.field("status", static_cast<std::int64_t>(status));
+    if (!response.problem_code.empty())
+        line.field("code", response.problem_code);
     line.field("dur_ms", std::chrono::duration_cast<std::chrono::milliseconds>(taken).count());
     line.field("req", context.request_id).field("addr", address_text(context.client.address));
     if (told)

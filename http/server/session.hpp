@@ -61,7 +61,7 @@ class Session {
     KeepAlive keep_alive(Rest rest) const;
     Next after_response(Io io, KeepAlive kept) const;
     void count(const RequestContext& context, const Response& response, Origin origin) const;
-    void log_request(const RequestContext& context, unsigned status, Origin origin) const;
+    void log_request(const RequestContext& context, const Response& response, Origin origin) const;
 
     ServerState& state_;
     const Services& services_;

@@ -110,6 +110,7 @@ class Relay {
 struct Response {
     unsigned status = 200;
     std::string_view content_type = "application/json";  // of static storage; empty with an empty body
+    std::string_view problem_code{};                     // of static storage; of a problem, else empty
     std::string body;
     std::string_view cache_control = "no-store";                    // of static storage
     std::vector<std::pair<std::string_view, std::string>> headers;  // names of static storage
