@@ -11,6 +11,7 @@
 
 #include "core/base/base64.hpp"
 #include "core/base/operation_limits.hpp"
+#include "hidden_children.hpp"
 #include "tests/support/api_client.hpp"
 
 namespace integration_exec_test {
@@ -186,19 +187,10 @@ TEST_CASE("An exec whose time is over ends with its whole group", "[exec]") {
     CHECK(lab.shell("kill -USR1 $$")["signal"] == "SIGUSR1");
 }
 
-// What hides from a signal to the process group.
-constexpr const char* k_hidden_children[] = {
-    "timeout 3000 sleep 2001",
-    "set -m; sleep 2001 & wait",
-    "setsid sleep 2001 & wait",
-    "setsid sh -c 'set -m; trap \"\" TERM INT; sleep 2001 & wait; sleep 2001' & wait",
-    "timeout 3000 sh -c 'while :; do sleep 0.01; done; sleep 2001' & wait",
-};
-
 TEST_CASE("An exec whose time is over ends with all that it started, whatever its group or session",
           "[exec]") {
     Lab lab;
-    for (const char* hidden : k_hidden_children) {
+    for (const char* hidden : hidden_children::k_all) {
         INFO(hidden);
         // The control: it is there while the program runs.
         HttpClient client = lab.api.connect();
@@ -208,31 +200,6 @@ TEST_CASE("An exec whose time is over ends with all that it started, whatever it
         CHECK(lab.becomes_true("! pgrep -f '200[1]'"));
         lab.timed_out("echo set; " + std::string(hidden));
         CHECK(lab.becomes_true("! pgrep -f '200[1]'"));
-    }
-}
-
-TEST_CASE("A message that is interrupted ends with all that it started, whatever its group or session") {
-    const ServerProcess server;
-    ApiClient api(server);
-    const Json made = api.create({{"agent", "shell"}});
-    const std::string path = "/v1/conversations/" + made["id"].get<std::string>();
-    const std::string exec = "/v1/sandboxes/" + made["sandboxId"].get<std::string>() + "/exec";
-    const auto becomes_true = [&](const char* command) {
-        const auto until = Clock::now() + seconds(30);
-        while (Clock::now() < until)
-            if (api.call(200, "POST", exec, Json{{"command", command}}.dump())["exitCode"] == 0)
-                return true;
-        return false;
-    };
-    // What an earlier message left is no part of it.
-    api.message(made["id"], "sleep 2002 & exit 0");
-    for (const char* hidden : k_hidden_children) {
-        INFO(hidden);
-        api.call(202, "POST", path + "/messages", Json{{"content", hidden}}.dump());
-        CHECK(becomes_true("pgrep -f '200[1]'"));
-        api.call(200, "POST", path + "/interrupt");
-        CHECK(becomes_true("! pgrep -f '200[1]'"));
-        CHECK(becomes_true("pgrep -f '200[2]'"));
     }
 }
 
