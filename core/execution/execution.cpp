@@ -280,8 +280,9 @@ Execution::Call* Execution::find_call(std::string_view call_id) {
     if (!call_id.starts_with('c'))
         return nullptr;
     const auto parsed = std::from_chars(call_id.data() + 1, call_id.data() + call_id.size(), id);
-    const bool is_number = parsed.ec == std::errc() && parsed.ptr == call_id.data() + call_id.size();
-    return is_number && id >= 1 && id <= calls_.size() ? calls_[id - 1].get() : nullptr;
+    const bool is_one = parsed.ec == std::errc() && id >= 1 && id <= calls_.size();
+    // One name a call: not `c01`.
+    return is_one && call_id == call_name(id) ? calls_[id - 1].get() : nullptr;
 }
 
 base::Result<void> Execution::answer(std::string_view call_id, const CallAnswer& answer) {
