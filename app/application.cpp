@@ -94,7 +94,7 @@ struct Application::Parts {
     void open_inspector();
     void guard_epoll();
     Gaps gaps() const;
-    void open_executions();
+    Result<void> open_executions();
     Result<void> open_http();
     void open_previews();
     void await_signal();
@@ -167,7 +167,8 @@ Result<void> Application::Parts::open() {
         return ok;
     if (auto ok = open_core(); !ok)
         return ok;
-    open_executions();
+    if (auto ok = open_executions(); !ok)
+        return ok;
     return open_http();
 }
 
@@ -250,14 +251,19 @@ Result<void> Application::Parts::open_core() {
 }
 
 // A server without its list of engines runs no programs, and does all else.
-void Application::Parts::open_executions() {
+Result<void> Application::Parts::open_executions() {
     auto engines = execution::Engines::read(engine_folders(config));
     if (!engines)
         LogLine(evt::executors_missing).quoted("err", engines.error().detail()).warn();
+    if (auto known = engines ? check_executor_pools(config, *engines) : Result<void>(); !known)
+        return known;
     executions = std::make_unique<execution::Executions>(
         execution::ExecutionContext{clock, timers, *sandboxes, programs},
         engines ? std::move(*engines) : execution::Engines({}), execution_settings(config),
         [this](const sandbox::Limits& limits) { return conversations->has_room(limits); });
+    conversations->set_other_pool(
+        {[this] { return executions->spare(); }, [this] { return executions->can_spare(); }});
+    return {};
 }
 
 Result<void> Application::Parts::open_disk() {
@@ -494,6 +500,7 @@ void Application::start() {
     parts_->groups->make_ahead();
     parts_->server->start();
     parts_->conversations->open_pool();
+    parts_->executions->open_pool();
     parts_->sandboxes->watch_host_memory();
     parts_->checkpointer.emplace(parts_->timers, *parts_->helpers->checkpointer, *parts_->store,
                                  *parts_->journal, parts_->data.database(), store::Checkpointer::Bounds{});

@@ -200,29 +200,42 @@ void add_server_options(CLI::App& cli, Config& config) {
         ->capture_default_str();
 }
 
-/// AGENT=N; the agent is looked up once the agents are known.
-conversation::PoolSize pool_size(const std::string& text) {
+/// NAME=N, of the option `flag`, whose help calls the name `word`.
+std::pair<std::string, std::size_t> named_count(const std::string& text, const std::string& flag,
+                                                const std::string& word, std::size_t most) {
     const auto equals = text.rfind('=');
-    conversation::PoolSize size;
+    std::size_t count = 0;
     const char* const end = text.data() + text.size();
     const char* const number = equals == std::string::npos ? end : text.data() + equals + 1;
-    const auto parsed = std::from_chars(number, end, size.size);
-    if (equals == 0 || number == end || parsed.ec != std::errc() || parsed.ptr != end ||
-        size.size > k_max_pool)
+    const auto parsed = std::from_chars(number, end, count);
+    if (equals == 0 || number == end || parsed.ec != std::errc() || parsed.ptr != end || count > most)
         throw CLI::ValidationError(
-            "--pool", "must be AGENT=N with N from 0 to " + std::to_string(k_max_pool) + ", not " + text);
-    size.agent = text.substr(0, equals);
-    return size;
+            flag, "must be " + word + "=N with N from 0 to " + std::to_string(most) + ", not " + text);
+    return {text.substr(0, equals), count};
 }
+
+// The agents are looked up once they are known.
 
 void set_pool(Config& config, const std::vector<std::string>& texts) {
     for (const auto& text : texts) {
-        auto size = pool_size(text);
+        const auto [agent, size] = named_count(text, "--pool", "AGENT", k_max_pool);
         const bool is_known = std::any_of(config.pool.begin(), config.pool.end(),
-                                          [&](const auto& other) { return other.agent == size.agent; });
+                                          [&](const auto& other) { return other.agent == agent; });
         if (is_known)
-            throw CLI::ValidationError("--pool", "names " + size.agent + " twice");
-        config.pool.push_back(std::move(size));
+            throw CLI::ValidationError("--pool", "names " + agent + " twice");
+        config.pool.push_back({agent, size});
+    }
+}
+
+void set_executor_pools(Config& config, const std::vector<std::string>& texts) {
+    auto& pools = config.executor_pools.emplace();
+    for (const auto& text : texts) {
+        const auto [executor, size] = named_count(text, "--executor-pool", "ENGINE", base::k_max_runner_pool);
+        const bool is_known = std::any_of(pools.begin(), pools.end(),
+                                          [&](const auto& other) { return other.executor == executor; });
+        if (is_known)
+            throw CLI::ValidationError("--executor-pool", "names " + executor + " twice");
+        pools.push_back({executor, size, execution::RunnerPoolSize::From::start});
     }
 }
 
@@ -318,6 +331,14 @@ void add_execution_options(CLI::App& cli, Config& config) {
         ->envname("ATOLL_EXECUTORS")
         ->type_name("DIRECTORY")
         ->default_str("/usr/local/lib/atoll/executors, else executors/ of the build folder");
+    cli.add_option_function<std::vector<std::string>>(
+           "--executor-pool",
+           [&config](const std::vector<std::string>& texts) { set_executor_pools(config, texts); },
+           "ENGINE=N: keeps N runners of code mode with this engine started ahead; `auto` is what requests "
+           "get that name none; may be repeated; auto=0: none")
+        ->envname("ATOLL_EXECUTOR_POOL")
+        ->delimiter(',')
+        ->default_str("auto=1, from its first run on");
     cli.add_option("--execute-max-memory-mb", config.execute_max_memory_mb,
                    "The highest `memoryMb` that a request to run a program may ask for")
         ->envname("ATOLL_EXECUTE_MAX_MEMORY_MB")

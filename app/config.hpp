@@ -15,6 +15,7 @@
 #include "core/base/limits.hpp"
 #include "core/base/preview_limits.hpp"
 #include "core/conversation/manager.hpp"
+#include "core/execution/runner_pool.hpp"
 #include "http/access/client_address.hpp"
 #include "http/access/limit_changes.hpp"
 #include "http/access/limit_settings.hpp"
@@ -99,6 +100,7 @@ struct Config {
     std::string access_log = "failures";
     std::uint32_t heartbeat_seconds = base::k_heartbeat_interval.count();
     std::uint32_t execute_max_memory_mb = base::k_default_max_execution_memory_mb;
+    std::optional<std::vector<execution::RunnerPoolSize>> executor_pools;  // none: one of `auto`
     std::filesystem::path executors;  // empty: where scripts/setup --executors puts them
     std::filesystem::path runners;    // beside this program
     std::filesystem::path bwrap;      // empty: found on PATH

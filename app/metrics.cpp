@@ -79,6 +79,17 @@ void add_sandboxes(Metrics& to, const MetricParts& from) {
                   emit({{"state", "running"}}, number(executions->running()));
                   emit({{"state", "waiting"}}, number(executions->waiting()));
               });
+    to.gauges("atoll_executor_pool_ready", "Runners of code mode that wait for a program (--executor-pool).",
+              [executions = from.api.executions](const Emit& emit) {
+                  for (const auto& pool : executions->pool().states())
+                      emit({{"executor", pool.executor}}, number(pool.ready));
+              });
+    to.counters("atoll_executions_begun_total",
+                "Programs that got a runner of the pool, and those for which one was started.",
+                [executions = from.api.executions](const Emit& emit) {
+                    emit({{"runner", "pooled"}}, number(executions->begun_pooled()));
+                    emit({{"runner", "started"}}, number(executions->begun_cold()));
+                });
     to.counters(
         "atoll_sandbox_exits_total",
         "Ends of sandboxes that had been ready; class oom is the memory limit, disk_limit the disk's.",

@@ -106,9 +106,23 @@ execution::EngineFolders engine_folders(const Config& config) {
     return folders;
 }
 
+base::Result<void> check_executor_pools(const Config& config, const execution::Engines& engines) {
+    for (const auto& pool : config.executor_pools.value_or(std::vector<execution::RunnerPoolSize>())) {
+        std::optional<execution::Language> language;
+        const auto engine = engines.choose(pool.executor, language);
+        if (!engine && engine.error().code() == base::Errc::invalid_field)
+            return base::Error(base::Errc::invalid_field, "--executor-pool: " + engine.error().detail());
+    }
+    return {};
+}
+
 execution::ExecutionSettings execution_settings(const Config& config) {
     execution::ExecutionSettings settings;
     settings.max_memory_mb = config.execute_max_memory_mb;
+    if (config.executor_pools)
+        settings.pools = *config.executor_pools;
+    else
+        settings.pools.push_back({"auto", 1, execution::RunnerPoolSize::From::first_run});
     return settings;
 }
 

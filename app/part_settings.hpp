@@ -30,6 +30,8 @@ fs_guard::MeterSettings meter_settings(const Config& config);
 http::SystemInfo system_info(const Config& config);
 /// Where the engines of code mode are; absolute, and perhaps missing.
 execution::EngineFolders engine_folders(const Config& config);
+/// Errors: invalid_field, if --executor-pool names what is no engine.
+base::Result<void> check_executor_pools(const Config& config, const execution::Engines& engines);
 execution::ExecutionSettings execution_settings(const Config& config);
 http::Settings http_settings(const Config& config, std::size_t max_connections);
 http::GateSettings gate_settings(const Config& config);

@@ -16,9 +16,9 @@ constexpr std::uint64_t k_log_slack_bytes = 8UL * 1024;
 
 class ProgramRun final : public execution::Program, private sandbox::RunObserver {
   public:
-    ProgramRun(sandbox::Operations& operations, const execution::Engine& engine, execution::ProgramSpec spec,
+    ProgramRun(sandbox::Operations& operations, const execution::Engine& engine,
                execution::ProgramObserver& observer)
-        : observer_(observer), engine_(engine.name), spec_(std::move(spec)) {
+        : observer_(&observer), engine_(engine.name) {
         sandbox::RunSpec run;
         run.argv = engine.argv;
         run.directory = sandbox::k_inner_agent_dir;
@@ -27,6 +27,12 @@ class ProgramRun final : public execution::Program, private sandbox::RunObserver
         run_ = operations.run(run, *this);
     }
 
+    void run(execution::ProgramSpec spec, execution::ProgramObserver& observer) override {
+        observer_ = &observer;
+        spec_ = std::move(spec);
+        if (is_ready_ && !ended_)
+            begin();
+    }
     bool answer(std::uint64_t id, std::string_view value_json) override {
         return sent(!ended_ && machine_.answer(waiting_, id, value_json));
     }
@@ -51,13 +57,14 @@ class ProgramRun final : public execution::Program, private sandbox::RunObserver
     void pass_on();
     void break_off(std::string kind, std::string message);
 
-    execution::ProgramObserver& observer_;
+    execution::ProgramObserver* observer_;
     const std::string engine_;
-    execution::ProgramSpec spec_;
+    std::optional<execution::ProgramSpec> spec_;  // until it is told to the engine
     FrameReader reader_;
     HostMachine machine_;
     std::string waiting_;  // for the runner's stdin
     bool started_ = false;
+    bool is_ready_ = false;
     bool ended_ = false;
     std::unique_ptr<sandbox::Run> run_;
 };
@@ -88,11 +95,14 @@ bool ProgramRun::obey(const Received& received) {
             break_off("protocol", "another engine than " + engine_ + " was started");
             return false;
         }
-        return begin();
+        is_ready_ = true;
+        if (spec_)
+            return begin();
+        observer_->on_ready();
     } else if (const auto* const log = std::get_if<Log>(&received)) {
-        observer_.on_log(log->level, log->text);
+        observer_->on_log(log->level, log->text);
     } else if (const auto* const call = std::get_if<Call>(&received)) {
-        observer_.on_call(call->id, call->name, call->args_json);
+        observer_->on_call(call->id, call->name, call->args_json);
     } else {
         auto end = std::get<Ended>(received);
         std::optional<execution::Failure> failure;
@@ -100,7 +110,7 @@ bool ProgramRun::obey(const Received& received) {
             failure = execution::Failure{std::move(end.failure->kind), std::move(end.failure->message),
                                          end.failure->line};
         ended_ = true;
-        observer_.on_end(std::move(end.value_json), std::move(failure));
+        observer_->on_end(std::move(end.value_json), std::move(failure));
         return false;
     }
     return true;
@@ -111,16 +121,17 @@ bool ProgramRun::begin() {
     Start start;
     start.run = base::new_id();
     start.nonce = base::new_id();
-    start.language = execution::to_string(spec_.language);
-    start.code = std::exchange(spec_.code, {});
-    start.tools = std::move(spec_.tools);
-    start.limits = {spec_.max_calls, spec_.max_value_bytes, spec_.max_log_bytes, k_log_slack_bytes};
+    execution::ProgramSpec spec = *std::exchange(spec_, std::nullopt);
+    start.language = execution::to_string(spec.language);
+    start.code = std::move(spec.code);
+    start.tools = std::move(spec.tools);
+    start.limits = {spec.max_calls, spec.max_value_bytes, spec.max_log_bytes, k_log_slack_bytes};
     if (!machine_.start(waiting_, std::move(start))) {
         break_off("protocol", "the program is too long");
         return false;
     }
     pass_on();
-    observer_.on_running();
+    observer_->on_running();
     return true;
 }
 
@@ -140,22 +151,21 @@ void ProgramRun::on_failed(const base::Error& error) {
     if (std::exchange(ended_, true))
         return;
     if (error.code() == base::Errc::bridge_failed)
-        return observer_.on_lost(error);
-    observer_.on_broken({"crashed", "the engine could not be started: " + error.detail(), std::nullopt});
+        return observer_->on_lost(error);
+    observer_->on_broken({"crashed", "the engine could not be started: " + error.detail(), std::nullopt});
 }
 
 void ProgramRun::break_off(std::string kind, std::string message) {
     ended_ = true;
-    observer_.on_broken({std::move(kind), std::move(message), std::nullopt});
+    observer_->on_broken({std::move(kind), std::move(message), std::nullopt});
 }
 
 }  // namespace
 
 std::unique_ptr<execution::Program> RunnerPrograms::start(sandbox::Operations& operations,
                                                           const execution::Engine& engine,
-                                                          execution::ProgramSpec spec,
                                                           execution::ProgramObserver& observer) {
-    return std::make_unique<ProgramRun>(operations, engine, std::move(spec), observer);
+    return std::make_unique<ProgramRun>(operations, engine, observer);
 }
 
 }  // namespace atl::bridge::runner

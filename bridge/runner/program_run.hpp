@@ -12,7 +12,7 @@ namespace atl::bridge::runner {
 class RunnerPrograms final : public execution::Programs {
   public:
     std::unique_ptr<execution::Program> start(sandbox::Operations& operations,
-                                              const execution::Engine& engine, execution::ProgramSpec spec,
+                                              const execution::Engine& engine,
                                               execution::ProgramObserver& observer) override;
 };
 

@@ -21,6 +21,7 @@ inline constexpr std::uint32_t k_default_max_execution_memory_mb = 512;
 static_assert(k_least_execution_memory_mb <= k_default_execution_memory_mb);
 static_assert(k_default_execution_memory_mb <= k_default_max_execution_memory_mb);
 inline constexpr std::uint32_t k_least_execution_cpu_percent = 10;
+inline constexpr std::uint32_t k_default_execution_cpu_percent = 100;
 inline constexpr std::uint32_t k_max_execution_cpu_percent = 400;
 inline constexpr std::size_t k_default_execution_output_bytes = 1024UL * 1024;  // of all its logs
 inline constexpr std::size_t k_max_execution_output_bytes = 4UL * 1024 * 1024;
@@ -40,6 +41,7 @@ inline constexpr std::uint32_t k_execution_file_mb = 64;  // of each file in its
 
 // From the start of its engine until that is ready.
 inline constexpr std::chrono::seconds k_engine_ready_deadline{30};
+inline constexpr std::size_t k_max_runner_pool = 64;  // of one engine, started ahead
 // A run that ended can be read for so long. Those that ended first go first where there are too many.
 inline constexpr std::chrono::minutes k_execution_kept{10};
 inline constexpr std::size_t k_max_kept_executions = 2048;

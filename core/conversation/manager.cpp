@@ -57,10 +57,10 @@ Manager::Manager(const base::Clock& clock, base::Timers& timers, sandbox::Manage
       roster_(settings_.conversation_bounds),
       eviction_(context_),
       admission_({[this](const sandbox::Limits& limits) { return context_.sandboxes.room_for(limits); },
-                  [this] { return pool_.shrink(); },
+                  [this] { return shrink_pool(); },
                   [this](const sandbox::Limits& limits) { return context_.sandboxes.worth_evicting(limits); },
                   [this] { return eviction_.evict(); },
-                  [this] { return pool_.can_shrink() || eviction_.is_possible(); },
+                  [this] { return can_shrink_pool() || eviction_.is_possible(); },
                   [this](const Error& why) { return eviction_.refusal(why); }}),
       standalone_(context_, admission_,
                   [this] { return roster_.room_for(std::nullopt, standalone_.count()); }),
@@ -560,7 +560,7 @@ void Manager::on_room(const std::string& sandbox_id) {
 
 /// What was only started ahead goes first.
 std::optional<std::string> Manager::spare_one() {
-    auto ended = pool_.shrink();
+    auto ended = shrink_pool();
     return ended ? ended : eviction_.evict();
 }
 

@@ -52,6 +52,13 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     /// turns get their error and their done, sandboxes nobody owns are given to sandbox::Manager. Call once,
     /// first. Errors: storage_failed, also if the store does not answer at once.
     base::Result<void> restore(StartState state);
+    /// Sandboxes that somebody else has started ahead: they give way as those of the own pool do.
+    struct OtherPool {
+        /// Begins to end one, and names it. None: there is none.
+        std::function<std::optional<std::string>()> shrink;
+        std::function<bool()> can_shrink;
+    };
+    void set_other_pool(OtherPool other) { other_pool_ = std::move(other); }
     /// Starts sandboxes ahead from now on, as the settings say.
     void open_pool() { pool_.fill(); }
 
@@ -217,6 +224,11 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     const Stats& stats() const noexcept { return stats_; }
 
   private:
+    std::optional<std::string> shrink_pool() {
+        auto ended = other_pool_.shrink();
+        return ended ? ended : pool_.shrink();
+    }
+    bool can_shrink_pool() const { return pool_.can_shrink() || other_pool_.can_shrink(); }
     void on_sandbox_exit(const std::string& sandbox_id, std::uint32_t generation,
                          const sandbox::Exit& exit) override;
     void on_resource_warning(const std::string& sandbox_id, std::string_view resource, std::uint64_t used,
@@ -297,6 +309,7 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     StandaloneSandboxes standalone_;
     FileWatches file_watches_;
     WarmPool pool_;
+    OtherPool other_pool_{[] { return std::nullopt; }, [] { return false; }};
     KeyedCreates keyed_creates_;
     Residents residents_;
     Expiry expiry_;

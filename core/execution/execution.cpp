@@ -97,10 +97,10 @@ Execution::~Execution() {
     context_.timers.cancel(timer_);
 }
 
-sandbox::Limits Execution::limits() const {
+sandbox::Limits limits_of_run(std::uint32_t memory_mb, std::uint32_t cpu_percent) {
     sandbox::Limits limits;
-    limits.memory_mb = request_.memory_mb;
-    limits.cpu_percent = request_.cpu_percent;
+    limits.memory_mb = memory_mb;
+    limits.cpu_percent = cpu_percent;
     limits.disk_mb = base::k_execution_file_mb;
     limits.max_processes = base::k_execution_processes;
     limits.max_sockets = base::k_execution_sockets;
@@ -108,13 +108,25 @@ sandbox::Limits Execution::limits() const {
     return limits;
 }
 
-void Execution::start() {
+sandbox::Limits Execution::limits() const {
+    return limits_of_run(request_.memory_mb, request_.cpu_percent);
+}
+
+void Execution::start(std::optional<Runner> runner) {
     state_ = State::starting;
-    auto made =
-        context_.sandboxes.create_bare(limits(), [self = weak_from_this()](const sandbox::Exit& exit) {
-            if (const auto it = self.lock())
-                it->on_sandbox_exit(exit);
-        });
+    auto on_exit = [self = weak_from_this()](const sandbox::Exit& exit) {
+        if (const auto it = self.lock())
+            it->on_sandbox_exit(exit);
+    };
+    if (runner) {
+        is_from_pool_ = true;
+        sandbox_id_ = std::move(runner->sandbox_id);
+        program_ = std::move(runner->program);
+        *runner->on_exit = std::move(on_exit);
+        begin();
+        return give_program();
+    }
+    auto made = context_.sandboxes.create_bare(limits(), std::move(on_exit));
     if (!made)
         return refuse(made.error());
     sandbox_id_ = std::move(*made);
@@ -142,6 +154,11 @@ void Execution::on_sandbox_ready(const base::Result<void>& ready) {
     if (operations == nullptr)
         return refuse(Error(Errc::sandbox_failed, "the sandbox of the program ended at once"));
     begin();
+    program_ = context_.programs.start(*operations, *request_.engine, *this);
+    give_program();
+}
+
+void Execution::give_program() {
     ProgramSpec spec;
     spec.language = request_.language;
     spec.code = std::exchange(request_.code, {});
@@ -149,9 +166,9 @@ void Execution::on_sandbox_ready(const base::Result<void>& ready) {
     spec.max_calls = request_.max_calls;
     spec.max_value_bytes = base::k_max_execution_value_bytes;
     spec.max_log_bytes = request_.max_output_bytes;
-    program_ = context_.programs.start(*operations, *request_.engine, std::move(spec), *this);
     arm(base::k_engine_ready_deadline,
         [this] { fail("crashed", "the engine was not ready within its time"); });
+    program_->run(std::move(spec), *this);
 }
 
 void Execution::begin() {
@@ -263,8 +280,9 @@ Execution::Call* Execution::find_call(std::string_view call_id) {
     if (!call_id.starts_with('c'))
         return nullptr;
     const auto parsed = std::from_chars(call_id.data() + 1, call_id.data() + call_id.size(), id);
-    const bool is_number = parsed.ec == std::errc() && parsed.ptr == call_id.data() + call_id.size();
-    return is_number && id >= 1 && id <= calls_.size() ? calls_[id - 1].get() : nullptr;
+    const bool is_one = parsed.ec == std::errc() && id >= 1 && id <= calls_.size();
+    // One name a call: not `c01`.
+    return is_one && call_id == call_name(id) ? calls_[id - 1].get() : nullptr;
 }
 
 base::Result<void> Execution::answer(std::string_view call_id, const CallAnswer& answer) {
@@ -375,7 +393,7 @@ void Execution::finish(std::optional<std::string> value_json, std::optional<Fail
     ended_at_ = context_.clock.wall_now();
     base::LogLine line(base::evt::execution_ended);
     line.field("exec", id_).field("sbx", sandbox_id_).field("executor", request_.engine->name);
-    line.field("dur_ms", took_.count());
+    line.field("dur_ms", took_.count()).field("pooled", is_from_pool_ ? "yes" : "no");
     if (failure_)
         line.field("err", failure_->kind);
     line.info();

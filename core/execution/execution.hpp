@@ -20,6 +20,7 @@
 #include "core/base/execution_limits.hpp"
 #include "core/execution/engine.hpp"
 #include "core/execution/program.hpp"
+#include "core/execution/runner_pool.hpp"
 #include "core/execution/tool_host.hpp"
 #include "core/execution/tool_set.hpp"
 #include "core/sandbox/manager.hpp"
@@ -36,7 +37,7 @@ struct ExecutionRequest {
     std::string code;
     base::Millis time = base::k_default_execution_time;
     std::uint32_t memory_mb = base::k_default_execution_memory_mb;
-    std::uint32_t cpu_percent = 100;
+    std::uint32_t cpu_percent = base::k_default_execution_cpu_percent;
     std::size_t max_output_bytes = base::k_default_execution_output_bytes;
     std::uint64_t max_calls = base::k_default_execution_calls;
     std::vector<std::string> tool_names;
@@ -44,6 +45,9 @@ struct ExecutionRequest {
     std::shared_ptr<ToolHost> host{};  // of some of them
     Attendance attendance = Attendance::attended;
 };
+
+/// Of the sandbox of a run.
+sandbox::Limits limits_of_run(std::uint32_t memory_mb, std::uint32_t cpu_percent);
 
 struct ExecutionEvent {
     std::uint64_t seq = 0;  // from 1
@@ -87,8 +91,8 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
 
     /// Of its sandbox.
     sandbox::Limits limits() const;
-    /// Its turn has come.
-    void start();
+    /// Its turn has come. With a runner that was started ahead for these limits, or else it starts one.
+    void start(std::optional<Runner> runner);
     /// It could not begin: nothing of it is kept, and whoever waits is told `why`. Precondition: waiting, or
     /// called from inside.
     void refuse(const base::Error& why);
@@ -134,6 +138,7 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     void on_sandbox_ready(const base::Result<void>& ready);
     void on_sandbox_exit(const sandbox::Exit& exit);
     void begin();
+    void give_program();
     void add(std::string_view type, std::string data);
     void arm(base::Millis time, std::function<void()> fire);
     void finish(std::optional<std::string> value_json, std::optional<Failure> failure);
@@ -155,6 +160,7 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     Told told_;
     State state_ = State::waiting;
     bool has_begun_ = false;
+    bool is_from_pool_ = false;
     std::optional<base::Error> refusal_;
     const base::WallTime created_at_;
     std::optional<base::WallTime> ended_at_;

@@ -10,9 +10,14 @@ using base::Error;
 Executions::Executions(ExecutionContext context, Engines engines, ExecutionSettings settings, Room room)
     : context_(context),
       engines_(std::move(engines)),
-      settings_(settings),
+      settings_(std::move(settings)),
       room_(std::move(room)),
-      queue_(settings.queue) {}
+      queue_(settings_.queue),
+      pool_({context.timers, context.sandboxes, context.programs, room_,
+             [this] { return queue_.waiting() > 0; }},
+            engines_, settings_.pools,
+            limits_of_run(std::min(base::k_default_execution_memory_mb, settings_.max_memory_mb),
+                          base::k_default_execution_cpu_percent)) {}
 
 Executions::~Executions() {
     *self_ = nullptr;
@@ -22,9 +27,10 @@ Executions::~Executions() {
 base::Result<std::shared_ptr<Execution>> Executions::begin(ExecutionRequest request) {
     if (shutting_down_)
         return Error(Errc::shutting_down);
-    sandbox::Limits limits;
-    limits.memory_mb = request.memory_mb;
-    if (auto room = room_(limits); !room)
+    const sandbox::Limits limits = limits_of_run(request.memory_mb, request.cpu_percent);
+    // What waits in the pool is one for this run, or gives way to it.
+    if (auto room = room_(limits); !room && (room.error().code() != Errc::capacity ||
+                                             (!pool_.has(*request.engine, limits) && !pool_.can_shrink())))
         return room.error();
     const std::uint64_t key = ++last_key_;
     if (auto entered = queue_.enter(request.user_id.value_or(""), key); !entered)
@@ -55,13 +61,30 @@ void Executions::pump() {
             queue_.leave(*next);
             continue;
         }
-        const std::shared_ptr<Execution> execution = found->second;
-        if (const auto room = room_(execution->limits()); room)
-            execution->start();
-        else
-            execution->refuse(room.error());
+        admit(std::shared_ptr<Execution>(found->second));
     }
     pumping_ = false;
+}
+
+void Executions::admit(const std::shared_ptr<Execution>& execution) {
+    const sandbox::Limits limits = execution->limits();
+    pool_.note_run(execution->engine());
+    if (auto runner = pool_.take(execution->engine(), limits)) {
+        ++begun_pooled_;
+        return execution->start(std::move(runner));
+    }
+    const auto room = room_(limits);
+    if (room) {
+        ++begun_cold_;
+        return execution->start(std::nullopt);
+    }
+    // A runner that waits gives way: its place is free once it is gone.
+    const auto again = [self = self_, execution] {
+        if (*self != nullptr && !execution->has_ended())
+            (*self)->admit(execution);
+    };
+    if (room.error().code() != Errc::capacity || !pool_.shrink(again))
+        execution->refuse(room.error());
 }
 
 std::shared_ptr<Execution> Executions::find(const std::string& id) const {
@@ -90,6 +113,7 @@ void Executions::erase_user(const std::string& user_id) {
 
 void Executions::shut_down() {
     shutting_down_ = true;
+    pool_.close();
     for (const auto& execution : list(std::nullopt, all_.size()))
         execution->cancel("the server is stopping");
 }

@@ -15,12 +15,14 @@
 
 #include "core/execution/execution.hpp"
 #include "core/execution/fair_queue.hpp"
+#include "core/execution/runner_pool.hpp"
 
 namespace atl::execution {
 
 struct ExecutionSettings {
     std::uint32_t max_memory_mb = base::k_default_max_execution_memory_mb;  // that a request may ask for
     QueueLimits queue{};
+    std::vector<RunnerPoolSize> pools{};
 };
 
 class Executions {
@@ -51,11 +53,23 @@ class Executions {
     /// Ends all as cancelled and takes no more.
     void shut_down();
 
+    /// Starts runners ahead from now on, as the settings say.
+    void open_pool() { pool_.open(); }
+    const RunnerPool& pool() const noexcept { return pool_; }
+    /// Runners that wait for a program give way: as RunnerPool::can_shrink() and shrink().
+    bool can_spare() const noexcept { return pool_.can_shrink(); }
+    std::optional<std::string> spare() { return pool_.shrink(); }
+    /// Runs that got a runner of the pool, and runs that started one.
+    std::uint64_t begun_pooled() const noexcept { return begun_pooled_; }
+    std::uint64_t begun_cold() const noexcept { return begun_cold_; }
+
     std::size_t running() const noexcept { return queue_.running(); }
     std::size_t waiting() const noexcept { return queue_.waiting(); }
 
   private:
     void pump();
+    /// Its turn has come.
+    void admit(const std::shared_ptr<Execution>& execution);
     void on_ended(Execution& execution);
     void on_left(const Execution& execution);
     void forget(std::uint64_t key);
@@ -66,6 +80,9 @@ class Executions {
     const ExecutionSettings settings_;
     Room room_;
     FairQueue queue_;
+    RunnerPool pool_;
+    std::uint64_t begun_pooled_ = 0;
+    std::uint64_t begun_cold_ = 0;
     std::uint64_t last_key_ = 0;
     std::map<std::uint64_t, std::shared_ptr<Execution>> all_;
     std::unordered_map<std::string, std::uint64_t> keys_;

@@ -36,6 +36,8 @@ struct Failure {
 class ProgramObserver {
   public:
     virtual ~ProgramObserver() = default;
+    /// The engine is ready, and no program was given yet.
+    virtual void on_ready() {}
     /// The engine was ready, and has been told the program.
     virtual void on_running() = 0;
     virtual void on_log(const std::string& level, const std::string& text) = 0;
@@ -49,10 +51,13 @@ class ProgramObserver {
     virtual void on_lost(const base::Error& error) = 0;
 };
 
-/// Destroying it ends the process.
+/// An engine with one program, or waiting for it. Destroying it ends the process.
 class Program {
   public:
     virtual ~Program() = default;
+    /// Gives it its program, which is begun once the engine is ready. From now on `observer` is told, perhaps
+    /// from inside of this call. Precondition: called once.
+    virtual void run(ProgramSpec spec, ProgramObserver& observer) = 0;
     /// False: no such call waits; or `value_json` is no JSON value, too deep or longer than max_value_bytes:
     /// the call then still waits.
     virtual bool answer(std::uint64_t id, std::string_view value_json) = 0;
@@ -63,9 +68,9 @@ class Programs {
   public:
     virtual ~Programs() = default;
     /// Starts the engine inside of a sandbox whose k_inner_agent_dir is the engine's folder. No call of the
-    /// observer comes from inside. `observer` outlives the program.
+    /// observer comes from inside. `observer` outlives the program, or is replaced by Program::run().
     virtual std::unique_ptr<Program> start(sandbox::Operations& operations, const Engine& engine,
-                                           ProgramSpec spec, ProgramObserver& observer) = 0;
+                                           ProgramObserver& observer) = 0;
 };
 
 }  // namespace atl::execution

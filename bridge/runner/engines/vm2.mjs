@@ -5,9 +5,10 @@ import makeRealm from './realm.mjs';
 import { serve } from './session.mjs';
 
 const { VM, VMScript } = createRequire(import.meta.url)('../node_modules/vm2');
+// Made before there is a program; it serves one.
+const vm = new VM({ eval: false, wasm: false, sandbox: {} });
+const realm = vm.run(new VMScript(`(${makeRealm})`, 'realm.js'));
 const begin = (script, post) => {
-    const vm = new VM({ eval: false, wasm: false, sandbox: {} });
-    const realm = vm.run(new VMScript(`(${makeRealm})`, 'realm.js'));
     const deliver = realm((text) => { post(text); }, (target, handler) => new Proxy(target, handler));
     const program = vm.run(new VMScript(`((Proxy) => ${script})`, 'program.js'));
     return {

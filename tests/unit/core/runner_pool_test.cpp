@@ -1,0 +1,280 @@
+// Runners of code mode that are started ahead, over fakes of every port.
+#include "core/execution/runner_pool.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include "core/base/execution_limits.hpp"
+#include "core/execution/executions.hpp"
+#include "tests/support/fake_world.hpp"
+
+namespace runner_pool_test {
+
+using namespace atl;
+using namespace atl::test;
+using execution::Execution;
+using execution::ExecutionRequest;
+using From = execution::RunnerPoolSize::From;
+
+namespace {
+
+struct PoolPrograms final : execution::Programs {
+    struct One final : execution::Program {
+        One(PoolPrograms& of, execution::ProgramObserver& watcher) : all(of), observer(&watcher) {
+            all.living.push_back(this);
+        }
+        ~One() override { std::erase(all.living, this); }
+        void run(execution::ProgramSpec, execution::ProgramObserver& watcher) override {
+            REQUIRE_FALSE(is_used);
+            is_used = true;
+            observer = &watcher;
+            if (is_ready)
+                observer->on_running();
+        }
+        bool answer(std::uint64_t, std::string_view) override { return false; }
+        bool answer_error(std::uint64_t, std::string_view) override { return false; }
+        PoolPrograms& all;
+        execution::ProgramObserver* observer;
+        bool is_ready = false;
+        bool is_used = false;
+    };
+    std::unique_ptr<execution::Program> start(sandbox::Operations&, const execution::Engine& engine,
+                                              execution::ProgramObserver& observer) override {
+        started.push_back(engine.name);
+        return std::make_unique<One>(*this, observer);
+    }
+    std::vector<One*> living;
+    std::vector<std::string> started;
+};
+
+struct Lab {
+    explicit Lab(std::vector<execution::RunnerPoolSize> pools, std::size_t places = 100)
+        : sandboxes({world.clock, world.timers, world, world, world, world, world, world.node},
+                    settings_of(places)),
+          executions({world.clock, world.timers, sandboxes, programs},
+                     execution::Engines({engine_named("isolated-vm"), engine_named("container")}),
+                     {512, {}, std::move(pools)},
+                     [this](const sandbox::Limits& limits) { return sandboxes.room_for(limits); }) {
+        executions.open_pool();
+    }
+    ~Lab() { settle(); }
+    Lab(const Lab&) = delete;
+    Lab& operator=(const Lab&) = delete;
+
+    static sandbox::ManagerSettings settings_of(std::size_t places) {
+        sandbox::ManagerSettings settings;
+        settings.max_sandboxes = places;
+        return settings;
+    }
+    static execution::Engine engine_named(const std::string& name) {
+        execution::Engine engine;
+        engine.name = name;
+        engine.languages = {execution::Language::javascript};
+        engine.folder = "/engines";
+        return engine;
+    }
+    std::shared_ptr<Execution> begin(std::size_t engine = 0, std::uint32_t memory_mb = 128,
+                                     std::uint32_t cpu_percent = 100) {
+        ExecutionRequest request;
+        request.engine = &executions.engines().all()[engine];
+        request.code = "return 1";
+        request.memory_mb = memory_mb;
+        request.cpu_percent = cpu_percent;
+        auto begun = executions.begin(std::move(request));
+        REQUIRE(begun.has_value());
+        return *begun;
+    }
+    void settle() {
+        while (world.timers.run_deferred() || world.run_pending()) {
+        }
+    }
+    /// So much time, with every engine that is not ready made ready if `ready`.
+    void pass(base::Millis time, bool ready = true) {
+        world.timers.advance(time, [&] {
+            settle();
+            if (ready)
+                make_ready();
+        });
+        settle();
+    }
+    void make_ready() {
+        for (std::size_t at = 0; at < programs.living.size(); ++at) {
+            auto& one = *programs.living[at];
+            if (std::exchange(one.is_ready, true))
+                continue;
+            if (one.is_used)
+                one.observer->on_running();
+            else
+                one.observer->on_ready();
+        }
+    }
+    std::size_t ready(std::size_t pool = 0) { return executions.pool().states().at(pool).ready; }
+
+    FakeWorld world{7};
+    sandbox::Manager sandboxes;
+    PoolPrograms programs;
+    execution::Executions executions;
+};
+
+constexpr base::Millis k_while{5000};
+
+}  // namespace
+
+TEST_CASE("pooled: a run gets a runner that was started ahead, at once and for itself, and it is replaced") {
+    Lab lab({{"container", 2, From::start}});
+    lab.pass(k_while);
+    REQUIRE(lab.ready() == 2);
+    CHECK(lab.sandboxes.living() == 2);
+    CHECK(lab.world.workspaces.empty());
+    const auto first = lab.begin(1);
+    CHECK(first->state() == Execution::State::running);
+    CHECK(lab.ready() == 1);
+    const auto second = lab.begin(1);
+    CHECK(second->state() == Execution::State::running);
+    CHECK(lab.executions.begun_pooled() == 2);
+    const auto third = lab.begin(1);
+    CHECK(third->state() == Execution::State::starting);
+    CHECK(lab.executions.begun_cold() == 1);
+    lab.pass(k_while);
+    CHECK(lab.ready() == 2);
+    CHECK(lab.programs.started.size() == 5);
+    first->cancel("");
+    second->cancel("");
+    third->cancel("");
+    lab.settle();
+    CHECK(lab.sandboxes.living() == 2);
+    lab.executions.shut_down();
+    lab.settle();
+    CHECK(lab.sandboxes.living() == 0);
+    CHECK(lab.programs.living.empty());
+    CHECK(lab.world.uids.empty());
+    lab.pass(k_while);
+    CHECK(lab.sandboxes.living() == 0);
+}
+
+TEST_CASE("pooled: by default the first run on the default engine opens its pool, and 0 switches it off") {
+    Lab lab({{"auto", 1, From::first_run}});
+    lab.pass(k_while);
+    CHECK(lab.programs.started.empty());
+    lab.begin(1)->cancel("");
+    lab.pass(k_while);
+    CHECK(lab.programs.started.empty());
+    lab.begin(0)->cancel("");
+    lab.pass(k_while);
+    CHECK(lab.ready() == 1);
+    CHECK(lab.begin(0)->state() == Execution::State::running);
+    Lab off({{"auto", 0, From::start}});
+    off.begin(0)->cancel("");
+    off.pass(k_while);
+    CHECK(off.executions.pool().states().empty());
+    CHECK(off.sandboxes.living() == 0);
+}
+
+TEST_CASE("pooled: limits of a run are set before its program is given, or it gets none of the pool") {
+    Lab lab({{"container", 1, From::start}});
+    lab.pass(k_while);
+    const auto small = lab.begin(1, 64);
+    CHECK(small->state() == Execution::State::starting);
+    CHECK(lab.ready() == 1);
+    small->cancel("");
+    lab.settle();
+    CHECK(lab.sandboxes.committed_memory_mb() == 128);
+    const auto large = lab.begin(1, 300, 50);
+    CHECK(large->state() == Execution::State::running);
+    CHECK(lab.sandboxes.committed_memory_mb() == 300);
+}
+
+TEST_CASE("pooled: what waits gives way to runs and counts until it is gone") {
+    Lab lab({{"container", 2, From::start}}, 2);
+    lab.pass(k_while);
+    REQUIRE(lab.sandboxes.living() == 2);
+    const auto other = lab.begin(0);
+    CHECK(other->state() == Execution::State::waiting);
+    lab.settle();
+    lab.make_ready();
+    CHECK(other->state() == Execution::State::running);
+    CHECK(lab.sandboxes.living() == 2);
+    const auto own = lab.begin(1);
+    CHECK(own->state() == Execution::State::running);
+    CHECK(lab.executions
+              .begin([&] {
+                  ExecutionRequest request;
+                  request.engine = &lab.executions.engines().all()[0];
+                  return request;
+              }())
+              .error()
+              .code() == base::Errc::capacity);
+    lab.pass(k_while);
+    CHECK(lab.sandboxes.living() == 2);
+    own->cancel("");
+    lab.pass(k_while);
+    CHECK(lab.ready() == 1);
+    // Somebody else asks for its place.
+    REQUIRE(lab.executions.can_spare());
+    CHECK(lab.executions.spare().has_value());
+    CHECK_FALSE(lab.executions.can_spare());
+    lab.settle();
+    CHECK(lab.sandboxes.living() == 1);
+    // A run that is cancelled while a place is made for it leaves nothing.
+    lab.pass(k_while);
+    const auto late = lab.begin(0);
+    late->cancel("");
+    lab.settle();
+    CHECK(late->has_ended());
+    CHECK(lab.sandboxes.living() == 1);
+}
+
+TEST_CASE("pooled: an engine that does not start is tried ever less often, and takes no run with it") {
+    Lab lab({{"container", 1, From::start}});
+    const auto starts_within = [&](base::Millis time, const char* how) {
+        const std::size_t before = lab.programs.started.size();
+        for (base::Millis passed{0}; passed < time; passed += base::Millis{100}) {
+            lab.pass(base::Millis{100}, false);
+            while (!lab.programs.living.empty() && std::string(how) == "breaks") {
+                lab.programs.living.back()->observer->on_broken({"crashed", "it ended", std::nullopt});
+                lab.settle();
+            }
+        }
+        return lab.programs.started.size() - before;
+    };
+    SECTION("it ends") {
+        CHECK(starts_within(base::Millis{60'000}, "breaks") < 8);
+        CHECK(starts_within(base::Millis{600'000}, "breaks") < 12);
+        CHECK(lab.sandboxes.living() == 0);
+    }
+    SECTION("it never says that it is ready") {
+        const auto starts = starts_within(base::Millis{120'000}, "hangs");
+        CHECK(starts > 1);
+        CHECK(starts < 6);
+        CHECK(lab.ready() == 0);
+    }
+    SECTION("its sandbox does not start") {
+        lab.world.failure_per_mille = 1000;
+        lab.pass(base::Millis{60'000});
+        CHECK(lab.programs.started.empty());
+        lab.world.failure_per_mille = 0;
+        lab.pass(base::Millis{120'000});
+        CHECK(lab.ready() == 1);
+    }
+}
+
+TEST_CASE("pooled: a runner whose sandbox dies is replaced and given to nobody") {
+    Lab lab({{"container", 1, From::start}});
+    lab.pass(k_while);
+    REQUIRE(lab.ready() == 1);
+    lab.world.process_dies(lab.world.processes.begin()->second,
+                           {sandbox::ExitClass::oom, 9, "the host is short of memory"});
+    lab.settle();
+    CHECK(lab.ready() == 0);
+    CHECK(lab.programs.living.empty());
+    const auto run = lab.begin(1);
+    CHECK(run->state() == Execution::State::starting);
+    lab.pass(k_while);
+    CHECK(lab.ready() == 1);
+    // One that a run has taken is the run's.
+    const auto taken = lab.begin(1);
+    REQUIRE(taken->state() == Execution::State::running);
+    lab.programs.living.back()->observer->on_end("3", std::nullopt);
+    lab.settle();
+}
+
+}  // namespace runner_pool_test
