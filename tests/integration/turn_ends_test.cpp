@@ -57,7 +57,8 @@ TEST_CASE("A turn that takes too long ends with all that it started, whatever it
     // The control: they are there when it says so.
     const Turn turn =
         lab.api.message(lab.id, all + "until [ $(pgrep -cf '200[1]') -ge 8 ]; do :; done; echo set; wait");
-    CHECK(turn.output.ends_with("set\n"));  // a shell without a terminal complains of job control
+    CHECK(turn.output.find("set\n") !=
+          std::string::npos);  // a shell without a terminal complains of job control
     CHECK(turn.errors == std::vector<std::string>{"turn_timeout"});
     CHECK(lab.becomes_true("! pgrep -f '200[1]'"));
     CHECK(lab.becomes_true("pgrep -f '200[2]'"));
