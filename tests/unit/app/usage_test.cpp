@@ -27,7 +27,7 @@ TEST_CASE("The addresses that are printed have the scheme that is spoken") {
     CHECK_FALSE(has(secure, "http://"));
     const auto local = text({"unix:/run/atoll.sock"}, Scheme::https);
     CHECK(has(local, "--unix-socket /run/atoll.sock"));
-    CHECK(has(local, " http://localhost/v1/conversations"));
+    CHECK(has(local, "url=http://localhost/v1/conversations\n"));
 }
 
 TEST_CASE("Keys that would cross a network in the open are warned of, and nothing else is") {
