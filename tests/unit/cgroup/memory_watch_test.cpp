@@ -22,7 +22,7 @@ namespace {
 using namespace atl;
 using namespace std::chrono_literals;
 
-constexpr std::chrono::seconds k_deadline{20};
+constexpr auto k_deadline = test::k_client_deadline;
 constexpr std::uint64_t k_mb = 1024UL * 1024;
 const char* const k_zygote = ATOLL_BIN_DIR "/atoll-zygote";
 
