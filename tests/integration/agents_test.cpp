@@ -138,12 +138,13 @@ TEST_CASE("A turn ends with one done, whatever line the agent ends it with") {
     CHECK(world.api.get(id)["generation"] == 1);
 }
 
+// Over 5 s: each event of some 16 MB is stored, sent and parsed.
 TEST_CASE("A flood of events is cut at the turn's bound, which says how much was dropped") {
     Hostile world;
     const std::string id = world.hostile();
     const bool is_full = std::getenv("ATOLL_TEST_FULL") != nullptr;
     const Turn turn =
-        world.api.message(id, is_full ? "flood 1000000" : "flood 170000", std::chrono::seconds(280));
+        world.api.message(id, is_full ? "flood 1000000" : "flood 250000", std::chrono::seconds(280));
     REQUIRE(count(turn, "output_truncated") == 1);
     CHECK(count(turn, "done") == 1);
     std::size_t bytes = 0;
@@ -155,6 +156,7 @@ TEST_CASE("A flood of events is cut at the turn's bound, which says how much was
     CHECK(truncated["data"]["droppedBytes"].get<std::size_t>() > 1'000'000);
 }
 
+// Over 5 s: the deadline, k_interrupt_deadline, is 10 s.
 TEST_CASE("An agent that ignores an interrupt loses its sandbox after the deadline") {
     Hostile world;
     const std::string id = world.hostile();

@@ -109,6 +109,7 @@ std::vector<std::string> commands_of(const std::string& section,
 
 }  // namespace
 
+// Over 5 s: nine servers are started.
 TEST_CASE("Killed servers with a pool leave no orphan, and no workspace of a conversation is lost") {
     const bool full = std::getenv("ATOLL_TEST_FULL") != nullptr;
     const std::size_t kills = full ? 200 : 8;

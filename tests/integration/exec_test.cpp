@@ -285,7 +285,8 @@ TEST_CASE("A streamed exec tells output while the program runs, and its exit las
     CHECK(client.request("POST", lab.path(), R"({"command":"a","cwd":"gone"})", k_stream).status == 422);
 }
 
-// [serial]: the server's memory. Of the 100 MB the gate streams 40, and leaves the bound on memory to --full.
+// [serial]: the server's memory. Of the 100 MB the gate streams 40, and leaves the bound on memory to
+// --full. Over 5 s: each frame is read and parsed one by one.
 TEST_CASE("A stream of 100 MB takes no memory of the server, and a slow reader holds the program",
           "[exec][serial]") {
     Lab lab;

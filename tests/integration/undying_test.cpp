@@ -113,7 +113,7 @@ std::string metric(ApiClient& api, const std::string& name) {
 
 }  // namespace
 
-// [serial]: all processes of the host are looked at.
+// [serial]: all processes of the host are looked at. Over 5 s: k_kill_deadline is 10 s.
 TEST_CASE("A deleted sandbox that does not die is answered for, and keeps its place, uid and workspace",
           "[serial]") {
     require_stuck_processes();
@@ -151,6 +151,7 @@ TEST_CASE("A deleted sandbox that does not die is answered for, and keeps its pl
     CHECK(metric(api, "atoll_sandboxes_undying") == "0");
 }
 
+// Over 5 s: the pause and the end of the server wait for k_kill_deadline, 10 s, each.
 TEST_CASE("A sandbox that does not die starts again only when it has, also after the server's end") {
     require_stuck_processes();
     TempDir data;
@@ -203,6 +204,7 @@ TEST_CASE("A sandbox that does not die starts again only when it has, also after
     CHECK(owner_of(workspace_of(*server, sandbox)) == uid);
 }
 
+// Over 5 s: so long a delete waits for the removal (k_removal_answer_deadline).
 TEST_CASE("A delete is answered while the helper that removes files stands still") {
     const ServerProcess server;
     ApiClient api(server);

@@ -234,7 +234,8 @@ TEST_CASE("A watch ends with a word when its sandbox is removed, and waits when 
     CHECK(watch.last["code"] == "sandbox_gone");
 }
 
-// [serial]: the server's memory, whose bound is --full's.
+// [serial]: the server's memory, whose bound is --full's. Over 5 s: 30,000 changes are more than the buffers
+// hold.
 TEST_CASE("A slow client of a watch takes no memory, is told to look again, and holds up nobody",
           "[watch][serial]") {
 #ifdef __SANITIZE_ADDRESS__  // ASan keeps freed blocks
@@ -259,6 +260,7 @@ TEST_CASE("A slow client of a watch takes no memory, is told to look again, and 
     CHECK(slow.all.contains("rescan"));
 }
 
+// Over 5 s on a slow disk, which makes them.
 TEST_CASE("Two thousand directories are watched, and links out of the workspace are not followed",
           "[watch]") {
     WatchLab lab;

@@ -320,7 +320,7 @@ TEST_CASE("a file beyond the size that the guest may write is refused, and the g
 }
 
 TEST_CASE("a tree that is deeper than any path is removed, and not copied") {
-    const FileLab lab;
+    const FileLab lab(folder_for_many_files());
     std::filesystem::create_directory(lab.at("deep"));
     base::UniqueFd at(open(lab.at("deep").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     for (int level = 0; level < 3000; ++level) {

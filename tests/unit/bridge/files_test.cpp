@@ -253,7 +253,7 @@ TEST_CASE("what only looks like a half-written file is a file, and nobody can ma
 }
 
 TEST_CASE("a list sweeps no more than its share of what was left") {
-    const FileLab lab;
+    const FileLab lab(folder_for_many_files());
     const std::string stale = ".atoll-write-0123456789abcdef-1";
     std::filesystem::create_directory(lab.at(stale));
     for (int i = 0; i < 15'000; ++i)
@@ -551,7 +551,7 @@ TEST_CASE("a large file goes in and out at constant memory, whoever is slow", "[
 
 // The gate takes 40,000 of them.
 TEST_CASE("the entries of a directory of 200,000 are found page by page, and others are served meanwhile") {
-    const FileLab lab;
+    const FileLab lab(folder_for_many_files());
     std::filesystem::create_directory(lab.at("many"));
     const base::UniqueFd folder(open(lab.at("many").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     const int k_files = checks_bounds() ? 200'000 : 40'000;

@@ -115,6 +115,7 @@ std::string touching(const std::string& bytes) {
 
 }  // namespace
 
+// Over 5 s: so long nothing more may be told.
 TEST_CASE("memory watch: who holds much of the limit is warned once, not each time the mark is passed",
           "[cgroup]") {
     Watched watched(64);

@@ -22,6 +22,7 @@
 #include "fs-guard/disk_meter.hpp"
 #include "fs-guard/helper_client.hpp"
 #include "fs-guard/workspaces.hpp"
+#include "tests/support/many_files.hpp"
 #include "tests/support/store_calls.hpp"
 
 namespace fs_guard_test {
@@ -45,7 +46,7 @@ struct Bench {
     std::optional<fs_guard::FreeSpace> space{{1000, 1000, 1000, 1000}};
     std::unique_ptr<fs_guard::Workspaces> workspaces;
 
-    Bench() {
+    explicit Bench(const fs::path& in = fs::temp_directory_path()) : data(in) {
         auto started = fs_guard::HelperClient::start(loop.context.get_executor(), loop.timers,
                                                      {ATOLL_BIN_DIR "/atoll-helper", data.path()});
         REQUIRE(started.has_value());
@@ -158,7 +159,7 @@ TEST_CASE("helper: an unprivileged owner's closed folders are removed too") {
 }
 
 TEST_CASE("helper: a tree of five thousand levels is removed with few descriptors and little memory") {
-    Bench bench;
+    Bench bench(test::folder_for_many_files());
     fs::create_directories(bench.data / "trash/t");
     const int bottom =
         nest(::open((bench.data / "trash/t").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), 5000);
@@ -178,7 +179,7 @@ TEST_CASE("helper: a tree of five thousand levels is removed with few descriptor
 }
 
 TEST_CASE("helper: a wide tree with many folders deep down is removed") {
-    Bench bench;
+    Bench bench(test::folder_for_many_files());
     for (int i = 0; i < 20; ++i) {
         std::string path = "trash/t/b" + std::to_string(i);
         for (int depth = 0; depth < 40; ++depth)
@@ -247,7 +248,7 @@ TEST_CASE("helper: runs at the priority that it is given") {
 }
 
 TEST_CASE("helper: one that is killed is replaced and its request repeated") {
-    Bench bench;
+    Bench bench(test::folder_for_many_files());
     const pid_t first = bench.helper->pid();
     for (int i = 0; i < 3000; ++i)
         test::write_text(bench.data / ("trash/t/f" + std::to_string(i)), "x");
@@ -506,7 +507,7 @@ TEST_CASE("workspaces: a store that fails ends the sweep, and the workspace in q
 }
 
 TEST_CASE("workspaces: a thousand without a record are all put aside, and a thousand with one all found") {
-    Bench bench;
+    Bench bench(test::folder_for_many_files());
     std::set<std::string> known;
     for (int i = 0; i < 2000; ++i) {
         const std::string id = base::new_id();

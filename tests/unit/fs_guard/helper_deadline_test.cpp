@@ -17,6 +17,7 @@
 #include "core/isolation/spawn.hpp"
 #include "core/store/checkpointer.hpp"
 #include "fs-guard/helper_client.hpp"
+#include "tests/support/many_files.hpp"
 #include "tests/support/stuck_processes.hpp"
 
 namespace helper_deadline_test {
@@ -67,7 +68,7 @@ constexpr int k_longer_than_interval_ms =
 
 /// The program alone, driven by hand.
 struct RawHelper {
-    test::TempFolder data;
+    test::TempFolder data{test::folder_for_many_files()};
     base::UniqueFd requests;
     base::UniqueFd answers;
     isolation::Spawned spawned;

@@ -22,7 +22,8 @@ namespace atl::test {
 /// A folder that every user can enter, removed at the end.
 class TempFolder {
   public:
-    TempFolder() : path_(std::filesystem::temp_directory_path() / ("atoll-unit-" + base::new_id())) {
+    explicit TempFolder(const std::filesystem::path& in = std::filesystem::temp_directory_path())
+        : path_(in / ("atoll-unit-" + base::new_id())) {
         std::filesystem::create_directory(path_);
         ::chmod(path_.c_str(), 0755);
     }
