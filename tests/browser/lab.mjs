@@ -10,7 +10,7 @@ export { startProxy } from '../node_support/proxy.mjs';
 
 export const SCREENSHOTS = process.env.ATOLL_SCREENSHOTS;
 const CANDIDATES = ['/usr/bin/chromium', '/usr/bin/google-chrome', '/usr/bin/google-chrome-stable'];
-const DEADLINE_MS = 20_000;
+const DEADLINE_MS = 60_000;
 
 export function startServer({ flags = [] } = {}) {
     return startAtolld({
@@ -34,7 +34,7 @@ export async function startBrowser({ names } = {}) {
     // Its own sandbox does not start as root.
     const args = process.getuid() === 0 ? ['--no-sandbox'] : [];
     if (names) args.push(`--host-resolver-rules=MAP ${names} 127.0.0.1`);
-    return chromium.launch({ executablePath, args });
+    return chromium.launch({ executablePath, args, timeout: DEADLINE_MS });
 }
 
 /** A page whose requests, errors, dialogs and policy violations are written down in `page.seen`. */
@@ -83,7 +83,7 @@ export async function send(page, text) {
 /** Waits until `count` turns are over. */
 export async function turnsDone(page, count) {
     const over = (wanted) => document.querySelectorAll('.turn[data-over="1"]').length >= wanted;
-    await page.waitForFunction(over, count, { timeout: 60_000 });
+    await page.waitForFunction(over, count);
 }
 
 /** The text of the newest turn's output. */

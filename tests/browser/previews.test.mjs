@@ -292,7 +292,7 @@ test('an EventSource gets each event when it is sent, and goes on after its last
 
 test('a WebSocket under ws has compression, its subprotocol, frames of 1 MiB and its close code', { skip }, async () => {
     const sandbox = await serve('socket', { env: { IDLE_MS: IS_FULL ? '61000' : '10' } });
-    page.setDefaultTimeout(IS_FULL ? 90_000 : 20_000);
+    page.setDefaultTimeout(90_000);
     const seen = await page.evaluate(async () => {
         const socket = new WebSocket(`ws://${location.host}/echo?a=b`, ['first', 'second']);
         socket.binaryType = 'arraybuffer';

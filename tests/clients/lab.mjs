@@ -6,7 +6,7 @@ import { startProxy } from '../node_support/proxy.mjs';
 import { startServer } from '../node_support/server.mjs';
 import { startNginx } from './nginx.mjs';
 
-const DEADLINE_MS = 30_000;
+const DEADLINE_MS = 60_000;
 
 /** A way to a server: `address` is "host:port". */
 class Route {

@@ -9,7 +9,7 @@ import { spawnTied } from '../node_support/child.mjs';
 import { makeFolder } from '../node_support/server.mjs';
 
 const EXAMPLES = path.join(path.dirname(fileURLToPath(import.meta.url)), '../../scripts/nginx');
-const START_DEADLINE_MS = 20_000;
+const START_DEADLINE_MS = 60_000;
 const ATTEMPTS = 5;
 
 /** `text` with the one place where `from` is made `to`; throws if there is none, or more. */

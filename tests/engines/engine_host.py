@@ -12,6 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
+# Until what a run does not end by itself is taken for hanging.
+SECONDS = 60
 MAX_FRAME = 4 * 1024 * 1024
 LIMITS = {"maxCalls": 100, "maxValueBytes": 1048576, "maxLogBytes": 1048576}
 
@@ -52,7 +54,7 @@ def answer(tool, args):
 class Run:
     """One program on one engine; `logs`, `calls` and `result` (the last frame) once it has ended."""
 
-    def __init__(self, engine, folder, program, seconds=20):
+    def __init__(self, engine, folder, program, seconds=SECONDS):
         self.logs, self.calls, self.result, self.timed_out = [], [], None, False
         self.nonce, self.id = base64.b64encode(os.urandom(12)).decode(), "run-1"
         self.end = time.monotonic() + seconds

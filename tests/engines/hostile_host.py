@@ -25,7 +25,7 @@ def talk(pieces, answer=b"", last=False):
     near, far = socket.socketpair()
     with near, subprocess.Popen(["python3", "-I", RUNNER], stdin=far, stdout=far, stderr=subprocess.DEVNULL) as child:
         far.close()
-        near.settimeout(20)
+        near.settimeout(60)
         frames = []
         with near.makefile("rb") as reading:
             try:
@@ -39,7 +39,7 @@ def talk(pieces, answer=b"", last=False):
                         near.sendall(answer)
             except (BrokenPipeError, ConnectionResetError):
                 pass
-        return frames, child.wait(20)
+        return frames, child.wait(60)
 
 
 def refused(body):

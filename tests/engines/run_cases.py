@@ -5,7 +5,8 @@ each a sandbox. One line a case and engine, in TAP.
 
 ATOLL_TEST_FULL=1 runs all; otherwise a fifth, drawn by ATOLL_TEST_SEED. A case has `code`, and what is expected:
 `result` (a tagged value; `null` in `absent` for none), `error` (a kind) with `message` (a pattern) and `line`, `logs`
-(patterns of all entries), `calls`, `timeout`, `times` or `together` (runs), `within` (cold starts all runs may take),
+(patterns of all entries), `calls`, `timeout`, `times` or `together` (runs), `within` (cold starts all runs may take,
+with ATOLL_TEST_FULL=1),
 `broken` (why the host ends the run: a pattern), `dies` (an error of memory, or an end without a result, under the
 `prlimit` given). `language` picks the engines (default: javascript), `engines` has changes to a case for an engine, by
 its name; `server` has those for --server. Before the cases each executable, not restricted, is seen to reach the bait: listener, secret file, variable.
@@ -24,7 +25,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from engine_host import Broken, Run, place_runners
+from engine_host import SECONDS, Broken, Run, place_runners
 from server_host import Server, ServerRun
 
 HERE = Path(__file__).resolve().parent
@@ -95,7 +96,7 @@ class Bait:
                   f"console.log(readFileSync({json.dumps(str(self.secret))}, 'utf8'), env.ATOLL_CANARY); exit(0);")
         words = ["eval"] if command.endswith("deno") else ["--input-type=module", "--eval"]
         before = self.reached
-        done = subprocess.run([str(folder / command), *words, script], capture_output=True, text=True, timeout=20, check=False,
+        done = subprocess.run([str(folder / command), *words, script], capture_output=True, text=True, timeout=SECONDS, check=False,
                               env={"ATOLL_CANARY": "atoll-canary", "DENO_DIR": str(self.secret.parent / "deno")})
         if done.stdout != "atoll-secret atoll-canary\n" or self.reached == before:
             sys.exit(f"{command} without restrictions does not reach the bait: {done.stdout}{done.stderr}")
@@ -127,13 +128,14 @@ def main():
         sys.exit(__doc__)
     folder = Path(sys.argv[1]).resolve()
     place_runners(folder)
+    is_full = os.environ.get("ATOLL_TEST_FULL") == "1"
     server = None
     if "--server" in sys.argv:
         at = sys.argv.index("--server")
         server = Server(sys.argv[at + 1], folder)
         del sys.argv[at : at + 2]
 
-    def run(engine, program, seconds=20):
+    def run(engine, program, seconds=SECONDS):
         return ServerRun(engine, server, program, seconds) if server else Run(engine, folder, program, seconds)
 
     engines = json.loads((folder / "runner/engines.json").read_text())["engines"]
@@ -149,7 +151,7 @@ def main():
                 pairs.append((engine, mine))
     if len(sys.argv) > 3:
         pairs = [pair for pair in pairs if re.search(sys.argv[3], pair[1]["name"])]
-    elif os.environ.get("ATOLL_TEST_FULL") != "1":
+    elif not is_full:
         drawn = random.Random(int(os.environ.get("ATOLL_TEST_SEED", "1")))
         pairs = [pair for pair in pairs if drawn.random() < 1 / 5]
     counts = {"pass": 0, "fail": 0}
@@ -164,11 +166,11 @@ def main():
                 program = {**case, "code": bait.fill(case["code"])}
                 began = time.monotonic()
                 with ThreadPoolExecutor(case.get("together", 1)) as pool:
-                    runs = list(pool.map(lambda _: run(engine, program, case.get("seconds", 20)),
+                    runs = list(pool.map(lambda _: run(engine, program, case.get("seconds", SECONDS)),
                                          range(case.get("together", case.get("times", 1)))))
                 took = time.monotonic() - began
                 reason = next(filter(None, (wrong(case, run) for run in runs)), None)
-                if "within" in case and took > case["within"] * (cold := cold or cold_start(engine, run)):
+                if is_full and "within" in case and took > case["within"] * (cold := cold or cold_start(engine, run)):
                     reason = f"{took:.3f} s, with a cold start of {cold:.3f} s"
                 told = json.dumps([[run.result, run.logs] for run in runs])
                 if bait.reached != before:

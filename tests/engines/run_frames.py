@@ -76,7 +76,7 @@ def read(host):
 def attempt(engine, folder, first, later):
     """The types of the frames of the runner, and its status."""
     host, guest = socket.socketpair()
-    host.settimeout(20)
+    host.settimeout(60)
     with tempfile.TemporaryDirectory(prefix="atoll-engine-") as temporary, host:
         environment = {name: value.replace("$TMP", temporary) for name, value in engine["environment"].items()}
         command = [str(folder / engine["command"][0]), *engine["command"][1:]]
@@ -95,7 +95,7 @@ def attempt(engine, folder, first, later):
                 if not first:
                     host.sendall(later[0])
                     seen += [message["type"]] if (message := read(host)) else []
-                return seen, process.wait(20)
+                return seen, process.wait(60)
             finally:
                 process.kill()
 

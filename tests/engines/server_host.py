@@ -12,9 +12,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from engine_host import Broken, answer
+from engine_host import SECONDS, Broken, answer
 
-SECONDS_TO_START = 30
+SECONDS_TO_START = SECONDS
 
 
 class Server:
@@ -68,7 +68,7 @@ class Server:
 class ServerRun:
     """As engine_host.Run: `logs`, `calls` and `result` of one program."""
 
-    def __init__(self, engine, server, program, seconds=20):
+    def __init__(self, engine, server, program, seconds=SECONDS):
         self.logs, self.calls, self.result, self.timed_out = [], [], None, False
         tools = program.get("tools", {})
         limits = program.get("limits", {})

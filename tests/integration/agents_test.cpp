@@ -8,7 +8,6 @@
 namespace agents_test {
 
 using namespace atl::test;
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -83,7 +82,7 @@ TEST_CASE("Garbage from an agent is refused line by line and the turn goes on") 
     const std::string id = world.hostile();
     for (const std::string how : {"garbage", "binary", "unknown", "deep", "long-line"}) {
         INFO(how);
-        const Turn turn = world.api.message(id, how, 60s);
+        const Turn turn = world.api.message(id, how);
         CHECK(turn.output == "after");
         CHECK_FALSE(turn.errors.empty());
         CHECK(turn.errors.size() <= 10);
@@ -130,7 +129,7 @@ TEST_CASE("A turn ends with one done, whatever line the agent ends it with") {
     const std::string id = world.hostile();
     for (int number = 0; number < 9; ++number) {
         INFO(number);
-        const Turn turn = world.api.message(id, "odd-done " + std::to_string(number), 30s);
+        const Turn turn = world.api.message(id, "odd-done " + std::to_string(number));
         CHECK(count(turn, "done") == 1);
         CHECK(turn.events.back()["type"] == "done");
         const Turn next = world.api.message(id, "ok");
@@ -139,11 +138,13 @@ TEST_CASE("A turn ends with one done, whatever line the agent ends it with") {
     CHECK(world.api.get(id)["generation"] == 1);
 }
 
+// Over 5 s: each event of some 16 MB is stored, sent and parsed.
 TEST_CASE("A flood of events is cut at the turn's bound, which says how much was dropped") {
     Hostile world;
     const std::string id = world.hostile();
     const bool is_full = std::getenv("ATOLL_TEST_FULL") != nullptr;
-    const Turn turn = world.api.message(id, is_full ? "flood 1000000" : "flood 400000", 300s);
+    const Turn turn =
+        world.api.message(id, is_full ? "flood 1000000" : "flood 250000", std::chrono::seconds(280));
     REQUIRE(count(turn, "output_truncated") == 1);
     CHECK(count(turn, "done") == 1);
     std::size_t bytes = 0;
@@ -155,6 +156,7 @@ TEST_CASE("A flood of events is cut at the turn's bound, which says how much was
     CHECK(truncated["data"]["droppedBytes"].get<std::size_t>() > 1'000'000);
 }
 
+// Over 5 s: the deadline, k_interrupt_deadline, is 10 s.
 TEST_CASE("An agent that ignores an interrupt loses its sandbox after the deadline") {
     Hostile world;
     const std::string id = world.hostile();

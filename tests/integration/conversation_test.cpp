@@ -7,7 +7,6 @@
 namespace conversation_test {
 
 using namespace atl::test;
-using namespace std::chrono_literals;
 
 TEST_CASE("A message runs in the conversation's sandbox and its events stream back in order") {
     const ServerProcess server;
@@ -72,7 +71,7 @@ TEST_CASE("An interrupt that follows its message at once is not lost") {
         HttpClient client = api.connect();
         client.open_stream("GET", target + "/events?after=" + ticket["after"].dump(), "",
                            {{"Accept", "text/event-stream"}});
-        const Turn turn = summarise(read_until(client, "done", 5s));
+        const Turn turn = summarise(read_until(client, "done"));
         CHECK(turn.errors.empty());
         CHECK(turn.exit_code.value_or(0) == 130);
     }

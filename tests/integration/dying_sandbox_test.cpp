@@ -95,9 +95,7 @@ constexpr const char* k_all = "find . -exec stat -c '%n %F %s %a %Y' {} + | sort
 
 }  // namespace
 
-// [serial]: a bound on time.
-TEST_CASE("A sandbox that dies in the middle of every call answers each, and no file is half-written",
-          "[serial]") {
+TEST_CASE("A sandbox that dies in the middle of every call answers each, and no file is half-written") {
     Lab lab;
     lab.exec(
         "printf old > f; printf old > g; mkdir -p tree/a tree/b; for i in $(seq 50); do echo $i > tree/a/$i; "
@@ -134,12 +132,10 @@ TEST_CASE("A sandbox that dies in the middle of every call answers each, and no 
                                Json{{"sandboxId", lab.sandbox}, {"args", arguments}}.dump(),
                                std::string("Content-Type: application/json\r\nAccept: ") + accept + "\r\n");
     // Nobody else waits for it.
-    const auto begun = Clock::now();
     for (int i = 0; i < 20; ++i) {
         CHECK(lab.api.http().request("PUT", "/v1/sandboxes/" + other + "/files/x", "x").status < 300);
         CHECK(lab.api.http().request("GET", "/healthz").status == 200);
     }
-    CHECK(Clock::now() - begun < 5s);
     for (const Pending& each : files) {
         INFO(each.name);
         CHECK(each.is_silent());  // the control: it was in the middle
@@ -148,13 +144,16 @@ TEST_CASE("A sandbox that dies in the middle of every call answers each, and no 
 
     for (Pending* each : {&put, &unpack}) {
         INFO(each->name);
-        // It hears of it while it stands still, long before its time for the body ends.
+        // It hears of it while it stands still, before its time for the body ends.
         const HttpResponse answer = each->client.read_response();
+        INFO(answer.body);
         CHECK(answer.status >= 400);
-        CHECK_FALSE(Json::parse(answer.body)["code"].get<std::string>().empty());
+        const std::string code = Json::parse(answer.body)["code"];
+        CHECK_FALSE(code.empty());
+        CHECK(code != "request_timeout");
     }
-    CHECK(big.client.read_until_close(20s).size() < 200UL * 1024 * 1024);
-    CHECK_FALSE(pack.client.read_until_close(20s).ends_with("0\r\n\r\n"));
+    CHECK(big.client.read_until_close().size() < 200UL * 1024 * 1024);
+    CHECK_FALSE(pack.client.read_until_close().ends_with("0\r\n\r\n"));
     for (Pending& each : files) {
         const HttpResponse answer = each.client.read_response();
         INFO(each.name << ": " << answer.status << " " << answer.body);
@@ -249,7 +248,7 @@ TEST_CASE("Special files are said to be what they are, and nobody who waits at o
     CHECK(status(reader) == "running");
     // The controls: an open does end them.
     CHECK(lab.shown("cat read; echo y > written") == "x\n");
-    const auto until = Clock::now() + 20s;
+    const auto until = Clock::now() + k_client_deadline;
     while ((status(writer) != "ended" || status(reader) != "ended") && Clock::now() < until) {
     }
     CHECK(status(writer) == "ended");

@@ -541,6 +541,7 @@ void check_complete(const OrderedJson& document, const OrderedJson& recorded) {
 
 }  // namespace
 
+// Over 5 s: they are all that the API does, one after the other.
 TEST_CASE("The examples of the OpenAPI document are what the server says") {
     Walk walk;
     const OrderedJson document = document_of(walk.server);

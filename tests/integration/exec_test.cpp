@@ -21,8 +21,6 @@ using namespace atl::test;
 
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::seconds;
 using Clock = std::chrono::steady_clock;
 
 const HeaderList k_stream = {{"Accept", "text/event-stream"}};
@@ -51,7 +49,7 @@ struct Lab {
     /// The answer of a script whose time is over after it wrote "set": what it prepared is there by then.
     Json timed_out(const std::string& command) {
         Json answer;
-        for (const int timeout_ms : {300, 1500, 7000}) {
+        for (const int timeout_ms : {300, 1500, 7000, 30'000}) {
             answer = exec({{"command", command}, {"timeoutMs", timeout_ms}});
             if (answer["stdout"] == "set\n")
                 break;
@@ -66,7 +64,7 @@ struct Lab {
         constexpr int k_looks = 20;
         std::string last;
         int same = 0;
-        const auto until = Clock::now() + seconds(30);
+        const auto until = Clock::now() + k_client_deadline;
         while (same < k_looks && Clock::now() < until) {
             const std::string now = shell("cat progress")["stdout"];
             same = now == last && !now.empty() ? same + 1 : 0;
@@ -77,7 +75,7 @@ struct Lab {
     }
     /// Waits until `command` exits with 0.
     bool becomes_true(const std::string& command) {
-        const auto until = Clock::now() + seconds(10);
+        const auto until = Clock::now() + k_client_deadline;
         while (Clock::now() < until) {
             if (shell(command)["exitCode"] == 0)
                 return true;
@@ -99,7 +97,7 @@ std::string bytes_of(const Json& answer, const std::string& name) {
 /// All frames of an open stream.
 std::vector<Json> read_all(HttpClient& client) {
     std::vector<Json> frames;
-    while (const auto event = client.next_event(seconds(30)))
+    while (const auto event = client.next_event())
         frames.push_back(Json::parse(event->data));
     return frames;
 }
@@ -222,7 +220,7 @@ TEST_CASE("Output beyond the bound of an exec is dropped and never blocks the pr
 TEST_CASE("A streamed exec tells output while the program runs, and its exit last", "[exec]") {
     Lab lab;
     HttpClient client = lab.api.connect();
-    const Json request = {{"command", "echo one; echo two >&2; read -t 20 line < go; echo $line"},
+    const Json request = {{"command", "echo one; echo two >&2; read -t 120 line < go; echo $line"},
                           {"env", {{"A", "b"}}}};
     CHECK(lab.shell("mkfifo go")["exitCode"] == 0);
     REQUIRE(client.open_stream("POST", lab.path(), request.dump(), k_stream).status == 200);
@@ -254,20 +252,22 @@ TEST_CASE("A streamed exec tells output while the program runs, and its exit las
     CHECK(client.request("POST", lab.path(), R"({"command":"a","cwd":"gone"})", k_stream).status == 422);
 }
 
-// [serial]: the server's memory, and a program's progress in a time.
+// [serial]: the server's memory. Of the 100 MB the gate streams 40, and leaves the bound on memory to
+// --full. Over 5 s: each frame is read and parsed one by one.
 TEST_CASE("A stream of 100 MB takes no memory of the server, and a slow reader holds the program",
           "[exec][serial]") {
     Lab lab;
+    const std::size_t pieces = runs_all() ? 1000 : 400;
     [[maybe_unused]] const std::size_t before_kb = memory_kb(lab.server);
     HttpClient client = lab.api.connect();
-    const Json request = {{"command",
-                           "x=$(head -c 100000 /dev/zero | tr '\\0' x); for ((i = 0; i < 1000; ++i)); do "
-                           "printf %s $x; echo $i > progress; done; touch written"},
-                          {"timeoutMs", 120'000}};
+    const Json request = {
+        {"command", "x=$(head -c 100000 /dev/zero | tr '\\0' x); for ((i = 0; i < " + std::to_string(pieces) +
+                        "; ++i)); do printf %s $x; echo $i > progress; done; touch written"},
+        {"timeoutMs", 240'000}};
     REQUIRE(client.open_stream("POST", lab.path(), request.dump(), k_stream).status == 200);
     // Nobody reads: what the buffers on the way hold is all that was written.
     CHECK(Json::parse(client.next_event()->data)["type"] == "stdout");
-    CHECK(lab.last_progress() < 500);
+    CHECK(lab.last_progress() < pieces / 2);
     CHECK(lab.shell("test -e written")["exitCode"] == 1);
     std::size_t bytes = 0;
     [[maybe_unused]] std::size_t most_kb = 0;
@@ -280,10 +280,11 @@ TEST_CASE("A stream of 100 MB takes no memory of the server, and a slow reader h
             most_kb = std::max(most_kb, memory_kb(lab.server));
     }
     CHECK(last["type"] == "exit");
-    CHECK(bytes > 90'000'000);
-    CHECK(bytes < 100'000'000);
+    CHECK(bytes > pieces * 90'000);
+    CHECK(bytes < pieces * 100'000);
 #if !defined(__SANITIZE_ADDRESS__)  // ASan keeps freed blocks
-    CHECK(most_kb < before_kb + 8192);
+    if (checks_bounds())
+        CHECK(most_kb < before_kb + 8192);
 #endif
     CHECK(lab.shell("test -e written")["exitCode"] == 0);
 }
@@ -327,7 +328,7 @@ TEST_CASE("Output that one sandbox has too much of is dropped, and others have r
     CHECK(lab.shell("pgrep -fc 'sleep 100[9]$'")["exitCode"] == 0);
     for (HttpClient& client : clients)
         client.close();
-    const auto until = Clock::now() + seconds(10);
+    const auto until = Clock::now() + k_client_deadline;
     while (lab.shell("echo out")["stdout"] != "out\n" && Clock::now() < until) {
     }
     CHECK(lab.shell("echo out")["stdout"] == "out\n");
@@ -374,7 +375,7 @@ TEST_CASE("An exec in a paused conversation runs without its agent, and what it 
     CHECK(api.events(id).size() == events);
     // The generation goes back, and with it what was left behind.
     holder.close();
-    const auto until = Clock::now() + seconds(20);
+    const auto until = Clock::now() + k_client_deadline;
     while (api.get(id)["sandboxStatus"] != "terminated" && Clock::now() < until) {
     }
     CHECK(api.get(id)["sandboxStatus"] == "terminated");
@@ -441,7 +442,7 @@ TEST_CASE("A sandbox that has all its processes refuses an exec by the name of i
     CHECK(client.request("POST", lab.path(), R"({"argv":["true"]})", k_stream).status == 503);
     // The group of the bomb ends with its client.
     bomb.close();
-    const auto later = Clock::now() + seconds(20);
+    const auto later = Clock::now() + k_client_deadline;
     while (client.request("POST", lab.path(), R"({"argv":["true"]})").status != 200 && Clock::now() < later) {
     }
     CHECK(client.request("POST", lab.path(), R"({"argv":["true"]})").status == 200);

@@ -15,8 +15,6 @@ using namespace atl::test::routes;
 
 namespace {
 
-constexpr std::chrono::seconds k_deadline{20};
-
 std::set<std::string> found(ApiClient& api, const std::string& query) {
     std::set<std::string> ids;
     std::string cursor;
@@ -134,7 +132,7 @@ TEST_CASE("A user is erased with one request, also by that user's own key") {
     const std::string kept = api.create({{"userId", "adam"}})["id"];
     api.call(201, "POST", "/v1/sandboxes", R"({"userId":"eve"})");
     api.call(202, "POST", "/v1/conversations/" + running + "/messages", R"({"content":"sleep 1000"})");
-    const auto until = std::chrono::steady_clock::now() + k_deadline;
+    const auto until = std::chrono::steady_clock::now() + k_client_deadline;
     while (api.get(ended["id"])["status"] != "ended")
         REQUIRE(std::chrono::steady_clock::now() < until);
 

@@ -13,8 +13,6 @@ using namespace atl::test;
 
 namespace {
 
-using std::chrono::seconds;
-
 /// A conversation's sandbox on a server that can be killed and started again.
 struct Lab {
     Lab() { server.emplace(options()), begin(); }
@@ -46,7 +44,7 @@ struct Lab {
     Json tagged(const std::string& tag) { return api->call(200, "GET", path() + "?tag=" + tag)["processes"]; }
     /// The one process of that tag, once it has that status.
     Json await(const std::string& tag, const std::string& status) {
-        const auto until = std::chrono::steady_clock::now() + seconds(20);
+        const auto until = std::chrono::steady_clock::now() + k_client_deadline;
         for (;;) {
             const Json found = tagged(tag);
             const bool is_so = found.size() == 1 && found[0]["status"] == status;
@@ -65,7 +63,7 @@ struct Lab {
         WebSocketClient socket(api->connect(), path() + "/" + process + "/ws");
         std::string output;
         while (output.find('\n') == std::string::npos) {
-            const ServerFrame frame = socket.next(seconds(20));
+            const ServerFrame frame = socket.next();
             if (frame.opcode == 0x2)
                 output.append(frame.payload, 1);
             REQUIRE(frame.opcode != 0x8);

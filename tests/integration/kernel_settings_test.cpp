@@ -13,7 +13,6 @@
 namespace kernel_settings_test {
 
 using namespace atl::test;
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -52,7 +51,7 @@ std::multiset<std::string> lines(const std::filesystem::path& file) {
 /// Crashes outside with no core dumps allowed, and waits until the handler has been there `times` times.
 bool crash_outside(const std::filesystem::path& handled, std::size_t times) {
     REQUIRE(std::system("ulimit -c 0; sh -c 'kill -SEGV $$' crash-outside") != 0);
-    const auto deadline = std::chrono::steady_clock::now() + 30s;
+    const auto deadline = std::chrono::steady_clock::now() + k_client_deadline;
     while (lines(handled).size() < times && std::chrono::steady_clock::now() < deadline)
         ::sched_yield();
     return lines(handled).size() >= times;

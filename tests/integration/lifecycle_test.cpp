@@ -7,7 +7,6 @@
 namespace lifecycle_test {
 
 using namespace atl::test;
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -32,7 +31,7 @@ Json last_of(const std::vector<Json>& events, const std::string& type) {
 
 /// Waits until the conversation's sandbox has this status; the conversation.
 Json await_sandbox(ApiClient& api, const std::string& id, const std::string& status) {
-    const auto deadline = std::chrono::steady_clock::now() + 15s;
+    const auto deadline = std::chrono::steady_clock::now() + k_client_deadline;
     Json now;
     do {
         now = api.get(id);
@@ -137,7 +136,7 @@ TEST_CASE("A frozen sandbox does not outlive its server, killed or stopped, and 
         ServerProcess server(options);
         ApiClient api(server);
         require_freezer(api);
-        CHECK(await_gone(killed, 10s));
+        CHECK(await_gone(killed, k_client_deadline));
         if (id.empty()) {
             id = api.create()["id"];
         } else {
@@ -153,18 +152,21 @@ TEST_CASE("A frozen sandbox does not outlive its server, killed or stopped, and 
         else
             CHECK(server.stop() == 0);
     }
-    CHECK(await_gone(killed, 10s));
+    CHECK(await_gone(killed, k_client_deadline));
 }
 
-// [serial]: it has to be seen within the second that it lasts.
-TEST_CASE("A warm pause ends when its time is over, and the conversation stays paused for its reason",
-          "[serial]") {
+TEST_CASE("A warm pause ends when its time is over, and the conversation stays paused for its reason") {
     const ServerProcess server(with({"--warm-limit", "1"}));
     ApiClient api(server);
     require_freezer(api);
     const std::string id = api.create()["id"];
-    CHECK(pause_warm(api, id)["sandboxStatus"] == "frozen");
+    pause_warm(api, id);
     const Json cold = await_sandbox(api, id, "terminated");
+    // It lasts a second, in which a slow client sees nothing of it.
+    const auto events = api.events(id);
+    CHECK(std::ranges::any_of(events, [](const Json& event) {
+        return event["type"] == "sandbox_paused" && event["data"]["mode"] == "warm";
+    }));
     CHECK(cold["status"] == "paused");
     CHECK(cold["statusReason"] == "user");
     CHECK(api.message(id, "echo back").output == "back\n");
@@ -240,13 +242,13 @@ TEST_CASE("Whoever works, is followed, or was active a moment ago keeps the sand
     CHECK(api.get(working)["status"] == "active");
     CHECK(api.get(followed)["status"] == "active");
 
-    const ServerProcess patient(with({"--max-sandboxes", "1", "--evict-idle", "20"}));
+    const ServerProcess patient(with({"--max-sandboxes", "1", "--evict-idle", "1000"}));
     ApiClient other(patient);
     const std::string recent = other.create()["id"];
     const auto later = other.http().request("POST", "/v1/conversations", "{}");
     CHECK(later.status == 503);
     CHECK(std::stoi(std::string(later.header("retry-after"))) > 5);
-    CHECK(std::stoi(std::string(later.header("retry-after"))) <= 20);
+    CHECK(std::stoi(std::string(later.header("retry-after"))) <= 1000);
 }
 
 TEST_CASE("A frozen sandbox makes room first, however short it was idle") {

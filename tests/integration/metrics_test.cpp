@@ -10,7 +10,6 @@
 namespace integration_metrics_test {
 
 using namespace atl::test;
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -50,7 +49,7 @@ class Watched {
     }
     /// Waits until the sample is as `wanted` says.
     bool eventually(const std::string& series, const std::function<bool(double)>& wanted) {
-        const auto deadline = std::chrono::steady_clock::now() + 15s;
+        const auto deadline = std::chrono::steady_clock::now() + k_client_deadline;
         while (std::chrono::steady_clock::now() < deadline) {
             if (wanted(value(series)))
                 return true;
@@ -230,7 +229,7 @@ TEST_CASE("What a sandbox uses is told as it takes it") {
     CHECK(busy["cpu"]["usageUs"] > idle["cpu"]["usageUs"]);
     CHECK(busy["processes"] >= idle_processes + 3);
     CHECK(busy["at"] > idle["at"]);
-    const auto deadline = std::chrono::steady_clock::now() + 15s;
+    const auto deadline = std::chrono::steady_clock::now() + k_client_deadline;
     Json disk;
     do {
         disk = watched.usage(box)["disk"];
@@ -255,7 +254,7 @@ TEST_CASE("What an agent writes to stderr is in its sandbox's log, which outlive
     Watched watched(options);
     const std::string id = watched.api.create()["id"];
     const std::string path = "/v1/sandboxes/" + watched.sandbox_of(id) + "/logs";
-    const auto deadline = std::chrono::steady_clock::now() + 15s;
+    const auto deadline = std::chrono::steady_clock::now() + k_client_deadline;
     Json output;
     do {
         output = watched.api.call(200, "GET", path + "?stream=output")["entries"];

@@ -12,19 +12,16 @@
 namespace pool_test {
 
 using namespace atl::test;
-using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr auto k_fill_deadline = 20s;
 
 std::size_t ready(ApiClient& api) {
     return api.call(200, "GET", "/v1/system")["pool"][0]["ready"];
 }
 
 void await_ready(ApiClient& api, std::size_t wanted) {
-    const auto until = std::chrono::steady_clock::now() + k_fill_deadline;
+    const auto until = std::chrono::steady_clock::now() + k_client_deadline;
     while (ready(api) != wanted)
         REQUIRE(std::chrono::steady_clock::now() < until);
 }
@@ -120,7 +117,7 @@ TEST_CASE("A sandbox of the pool that dies is replaced and never given out") {
         if (name == "bwrap")
             ::kill(pid, SIGKILL);
     }
-    const auto until = std::chrono::steady_clock::now() + k_fill_deadline;
+    const auto until = std::chrono::steady_clock::now() + k_client_deadline;
     while (workspaces(server) == before || ready(api) != 1)
         REQUIRE(std::chrono::steady_clock::now() < until);
     const Json made = api.create();
@@ -144,7 +141,7 @@ TEST_CASE("Nothing of an unclaimed sandbox survives its server, however that end
         unclaimed.erase(kept);
         const auto processes = open_pidfds(descendants(server.pid()));
         server.kill_hard();
-        CHECK(await_gone(processes, 10s));
+        CHECK(await_gone(processes, k_client_deadline));
     }
     ServerProcess server(options);
     ApiClient api(server);

@@ -92,7 +92,7 @@ struct Lab {
     }
     /// Once the server inside listens.
     HttpResponse await(const std::string& host, const std::string& cookie = "") {
-        const auto until = std::chrono::steady_clock::now() + seconds(20);
+        const auto until = std::chrono::steady_clock::now() + k_client_deadline;
         for (;;) {
             HttpResponse answer = get(host, {}, cookie);
             if (answer.status != 503 || std::chrono::steady_clock::now() > until)
@@ -127,7 +127,7 @@ struct Lab {
 TEST_CASE("Who asks for previews that there are not is refused, and the log does not fill") {
     if (!is_root())
         SKIP("needs root");
-    Lab lab({"--limit-loopback", "--requests-per-second-per-address", "20"});
+    Lab lab({"--limit-loopback", "--requests-per-second-per-address", "8"});
     const Json open = lab.make({{"access", "public"}});
     const std::string known = Lab::name(open);
     const std::vector<std::string> unknown{
@@ -136,7 +136,7 @@ TEST_CASE("Who asks for previews that there are not is refused, and the log does
         Lab::name(open, "-9999"), Lab::name(lab.make({{"access", "private"}}))};
     for (const std::string& host : unknown) {
         INFO(host);
-        const auto until = std::chrono::steady_clock::now() + seconds(20);
+        const auto until = std::chrono::steady_clock::now() + k_client_deadline;
         HttpResponse answer = lab.get(host);
         while (answer.status != 429 && std::chrono::steady_clock::now() < until)
             answer = lab.get(host);
@@ -228,7 +228,7 @@ TEST_CASE("A pass ends with its token, and so does what was opened with it") {
         std::tie(socket, upgraded) = lab.upgrade(host, brief);
     }
     REQUIRE(upgraded.status == 101);
-    CHECK(socket.closes(seconds(90)));
+    CHECK(socket.closes(std::chrono::seconds(120)));
     CHECK(code_of(lab.get(host, {}, brief)) == "preview_private");
 }
 

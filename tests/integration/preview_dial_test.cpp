@@ -7,7 +7,6 @@
 namespace preview_dial_test {
 
 using namespace atl::test;
-using namespace std::chrono_literals;
 
 TEST_CASE("A server that can make no sockets inside shows previews through the guest") {
     if (!is_root())
@@ -36,13 +35,13 @@ TEST_CASE("A server that can make no sockets inside shows previews through the g
     reader.send_raw("GET /big?" + std::to_string(k_bytes) + " HTTP/1.1\r\nHost: " + PreviewLab::host(id) +
                     "\r\nConnection: close\r\n\r\n");
     CHECK(lab.get(id).body == "hello from one");
-    const std::string whole = reader.read_until_close(60s);
+    const std::string whole = reader.read_until_close();
     CHECK(whole.size() - whole.find("\r\n\r\n") - 4 == k_bytes);
     WebSocketClient socket(lab.connect(id), "/ws");
     const std::string megabyte(1024UL * 1024, 'm');
     for (int i = 0; i < 4; ++i) {
         socket.send_text(megabyte);
-        CHECK(socket.next_text(60s) == megabyte);
+        CHECK(socket.next_text() == megabyte);
     }
     socket.send_raw(close_frame_bytes(1000));
     CHECK(socket.next().close_code() == 1000);

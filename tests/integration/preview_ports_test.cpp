@@ -16,7 +16,6 @@ using namespace atl::test;
 
 namespace {
 
-using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 constexpr const char* k_before = "http://localhost:";
@@ -51,7 +50,7 @@ bool connects(unsigned short port, const std::string& at = "127.0.0.1") {
 }
 
 bool await_refused(unsigned short port) {
-    const auto until = steady_clock::now() + seconds(30);
+    const auto until = steady_clock::now() + k_client_deadline;
     while (connects(port)) {
         if (steady_clock::now() > until)
             return false;
@@ -60,7 +59,7 @@ bool await_refused(unsigned short port) {
 }
 
 HttpResponse await_page(unsigned short port, const HeaderList& headers = {}) {
-    const auto until = steady_clock::now() + seconds(30);
+    const auto until = steady_clock::now() + k_client_deadline;
     for (;;) {
         HttpResponse answer = ask_door(port, headers);
         if (answer.status != 503 || steady_clock::now() > until)

@@ -154,7 +154,7 @@ class PreviewLab {
     }
     /// Until the site says so; a script's request, which gets no page.
     void await(const std::string& sandbox, const std::string& says) {
-        const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+        const auto until = std::chrono::steady_clock::now() + k_client_deadline;
         HttpResponse answer = get(sandbox);
         while (answer.status == 503 && std::chrono::steady_clock::now() < until)
             answer = get(sandbox);

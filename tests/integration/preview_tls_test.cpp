@@ -8,7 +8,6 @@
 namespace preview_tls_test {
 
 using namespace atl::test;
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -62,10 +61,10 @@ TEST_CASE("A preview over TLS is the dev server's page, its streams and its WebS
     const std::string megabyte(1024UL * 1024, 'm');
     for (const std::string& text : {std::string("hello"), megabyte}) {
         socket.send_text(text);
-        CHECK(socket.next_text(60s) == text);
+        CHECK(socket.next_text() == text);
     }
     lab.api().call(204, "DELETE", "/v1/sandboxes/" + id);
-    CHECK(socket.http().closes(30s));
+    CHECK(socket.http().closes());
 }
 
 TEST_CASE("A private preview over TLS opens by its token, for WebSockets too, and for nobody else") {

@@ -25,7 +25,7 @@ struct Lab : PreviewLab {
     }
     /// After a warm pause: the last visit holds it up for a moment.
     bool freezes(const Conversation& it) {
-        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+        const auto end = std::chrono::steady_clock::now() + k_client_deadline;
         Json now = api().get(it.id);
         while (now["sandboxStatus"] == "ready" && std::chrono::steady_clock::now() < end)
             now = api().get(it.id);

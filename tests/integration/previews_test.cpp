@@ -11,8 +11,6 @@ using namespace atl::test;
 
 namespace {
 
-using std::chrono::seconds;
-
 // A server on one port that says which sandbox it is, and repeats what it gets.
 constexpr const char* k_server = R"(
 import http.server, sys, os
@@ -46,7 +44,7 @@ struct Lab {
     }
     /// Once the server inside listens.
     HttpResponse await(const std::string& label) {
-        const auto until = std::chrono::steady_clock::now() + seconds(20);
+        const auto until = std::chrono::steady_clock::now() + k_client_deadline;
         for (;;) {
             HttpResponse answer = get(label);
             if (answer.status != 503 || std::chrono::steady_clock::now() > until)

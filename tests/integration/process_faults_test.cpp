@@ -55,7 +55,7 @@ TEST_CASE("Input for a process that cannot take any is refused, with the reason"
     CHECK(api.call(200, "POST", with + "/stdin?eof=1", "")["bytes"] == 0);
     CHECK(code(422, with + "/stdin", "x") == "invalid_field");
     api.call(204, "POST", with + "/signal", R"({"signal":"SIGKILL"})");
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto until = std::chrono::steady_clock::now() + k_client_deadline;
     while (api.call(200, "GET", with)["status"] != "ended" && std::chrono::steady_clock::now() < until) {
     }
     CHECK(code(409, with + "/stdin", "x") == "process_ended");
@@ -68,7 +68,7 @@ TEST_CASE("A client that polls the processes of a conversation does not keep it 
     const Json made = api.create({{"idleSeconds", 2}});
     const std::string sandbox = made["sandboxId"];
     const std::string process = start(api, sandbox, {{"command", "exec sleep 1000"}});
-    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto until = std::chrono::steady_clock::now() + k_client_deadline;
     std::size_t seen = 0;
     Json now;
     do {

@@ -10,7 +10,6 @@
 namespace resource_limits_test {
 
 using namespace atl::test;
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -144,7 +143,9 @@ TEST_CASE(
     CHECK(end["class"] == "disk_limit");
     CHECK(end["limitBytes"] == 64UL * 1024 * 1024);
     CHECK(end["peakBytes"] > 64UL * 1024 * 1024);
-    CHECK(end["peakBytes"] < 128UL * 1024 * 1024);
+    // How far it comes until somebody looks is a matter of speed.
+    if (checks_bounds())
+        CHECK(end["peakBytes"] < 128UL * 1024 * 1024);
 
     CHECK(api.message(id, "ls | wc -l; rm -f f*; echo cleaned").output.ends_with("cleaned\n"));
     CHECK(api.message(id, "head -c 1000000 /dev/zero > f; ls").output == "f\n");
@@ -172,13 +173,15 @@ TEST_CASE("A processor limit holds beside a neighbour", "[limits][serial]") {
     const Json made = api.create({{"limits", {{"cpuPercent", 20}}}});
     require_enforced(made, "cpu");
     const std::string id = made["id"];
-    // Two seconds of a whole processor are asked for; a fifth of one is given.
-    const Turn turn = api.message(id, "TIMEFORMAT='%R %U'; time timeout 2 bash -c 'while :; do :; done'");
+    // It asks for a whole processor until it has had 0.4 s of one; a fifth of one is given.
+    const Turn turn =
+        api.message(id, "TIMEFORMAT='%R %U %S'; time perl -e 'while ((times)[0] + (times)[1] < 0.4) {}'");
     double passed = 0;
-    double used = 0;
-    REQUIRE(std::sscanf(turn.output.c_str(), "%lf %lf", &passed, &used) == 2);
-    CHECK(used < passed / 2);
-    CHECK(used > 0.1);
+    double user = 0;
+    double system = 0;
+    REQUIRE(std::sscanf(turn.output.c_str(), "%lf %lf %lf", &passed, &user, &system) == 3);
+    CHECK(user + system < passed / 2);
+    CHECK(user + system > 0.3);
 }
 
 // [serial]: what is left on the host is looked for.
@@ -203,7 +206,7 @@ TEST_CASE("What a killed server leaves is gone after the next start, processes a
     }
     const ServerProcess server(options);
     ApiClient api(server);
-    CHECK(await_gone(left, 15s));
+    CHECK(await_gone(left, k_client_deadline));
     std::string instance;
     std::ifstream(data.path() / "instance-id") >> instance;
     REQUIRE_FALSE(instance.empty());

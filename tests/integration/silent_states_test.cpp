@@ -13,7 +13,6 @@
 namespace silent_states_test {
 
 using namespace atl::test;
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -33,10 +32,11 @@ ServerOptions of(Privilege privilege) {
 // Every process of it tries to fork, forever: it fills each place that becomes free.
 const char* const k_bomb = "while (1) { fork; select(undef, undef, undef, 0.001) }";
 
-/// Leaves the sandbox full of processes, none of which is the turn's own any more.
+/// Leaves the sandbox full of processes, none of which is the turn's own any more: it ends once none can be
+/// had.
 std::string bombing_message() {
     return "perl -e 'unless (fork) { " + std::string(k_bomb) +
-           " } select(undef, undef, undef, 1); print \"left\\n\"'";
+           " } while (defined(my $one = fork)) { $one or exit; waitpid $one, 0 } print \"left\\n\"'";
 }
 
 std::string seconds_in_utc(std::chrono::system_clock::time_point at) {

@@ -14,7 +14,6 @@
 namespace startup_test {
 
 using namespace atl::test;
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -138,8 +137,7 @@ TEST_CASE("A server under a strict umask serves, and its secrets stay its own") 
     CHECK(api.message(api.create()["id"], "echo works").output == "works\n");
 }
 
-// [serial]: a bound on time.
-TEST_CASE("SIGTERM ends open turns, sandboxes and the server, and a restart goes on from there", "[serial]") {
+TEST_CASE("SIGTERM ends open turns, sandboxes and the server, and a restart goes on from there") {
     const TempDir dir;
     ServerOptions options;
     options.data_dir = dir.path();
@@ -154,7 +152,7 @@ TEST_CASE("SIGTERM ends open turns, sandboxes and the server, and a restart goes
         REQUIRE(client.next_event().has_value());
         const auto processes = open_pidfds(descendants(server.pid()));
         CHECK(server.stop() == 0);
-        CHECK(await_gone(processes, 1s));
+        CHECK(await_gone(processes, k_client_deadline));
         const Turn turn = summarise(read_until(client, "done"));
         CHECK(turn.errors == std::vector<std::string>{"server_shutdown"});
         CHECK(std::filesystem::is_empty(dir.path() / "run"));

@@ -12,7 +12,6 @@
 namespace tls_test {
 
 using namespace atl::test;
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -58,7 +57,7 @@ std::string message(const std::string& content) {
 std::vector<Json> follow(WebSocketClient& socket, const std::string& until) {
     std::vector<Json> events;
     do
-        events.push_back(Json::parse(socket.next_text(30s)));
+        events.push_back(Json::parse(socket.next_text()));
     while (events.back()["type"] != until);
     return events;
 }

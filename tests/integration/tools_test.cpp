@@ -41,7 +41,7 @@ bool has_connection(const ServerProcess& server, unsigned short client_port) {
 
 template <class Condition>
 bool eventually(Condition condition) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto deadline = std::chrono::steady_clock::now() + k_client_deadline;
     while (!condition())
         if (std::chrono::steady_clock::now() > deadline)
             return false;
@@ -294,8 +294,7 @@ TEST_CASE("A sandbox that ends in the middle of a call is the result SANDBOX_UNA
     ApiClient api(server);
     const Json made = api.create();
     const std::string sandbox = made["sandboxId"];
-    api.message(made["id"], "for i in $(seq 30); do head -c 19000000 /dev/zero | tr '\\0' a > f$i; done",
-                std::chrono::seconds(60));
+    api.message(made["id"], "for i in $(seq 30); do head -c 19000000 /dev/zero | tr '\\0' a > f$i; done");
     const Json slow = body_of(sandbox, {{"pattern", "\\b\\w{5,300}\\b!"}});
     for (const char* accept : {"application/json", "text/event-stream"}) {
         HttpResponse answer;
@@ -304,7 +303,9 @@ TEST_CASE("A sandbox that ends in the middle of a call is the result SANDBOX_UNA
             answer =
                 client.request("POST", "/v1/tools/search_file_content", slow.dump(), {{"Accept", accept}});
         });
-        // Another call is answered meanwhile: the slow one is under way then.
+        // The call is under way, and another one is answered meanwhile.
+        api.call(200, "POST", "/v1/sandboxes/" + sandbox + "/exec",
+                 R"({"command":"until pgrep -x rg; do :; done"})");
         HttpClient other = api.connect();
         run(other, "list_directory", body_of(sandbox, {{"path", "."}}));
         api.call(200, "POST", "/v1/conversations/" + made["id"].get<std::string>() + "/pause", "{}");

@@ -15,7 +15,7 @@ struct Lab {
     explicit Lab(const ServerOptions& options = {}) : server(options) {}
 
     bool becomes_true(const char* command) {
-        const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+        const auto until = std::chrono::steady_clock::now() + k_client_deadline;
         while (std::chrono::steady_clock::now() < until)
             if (api.call(200, "POST", exec, Json{{"command", command}}.dump())["exitCode"] == 0)
                 return true;

@@ -28,7 +28,7 @@ struct Watch {
                 told.erase(found);
                 return true;
             }
-            const auto event = client.next_event(20s);
+            const auto event = client.next_event();
             if (!event)
                 return false;
             take(Json::parse(event->data));
@@ -78,7 +78,7 @@ struct WatchLab {
             const std::string name = "marker" + std::to_string(markers++);
             put(name);
             do {
-                const auto event = watch.client.next_event(20s);
+                const auto event = watch.client.next_event();
                 if (!event)
                     return false;
                 watch.take(Json::parse(event->data));
@@ -234,7 +234,8 @@ TEST_CASE("A watch ends with a word when its sandbox is removed, and waits when 
     CHECK(watch.last["code"] == "sandbox_gone");
 }
 
-// [serial]: the server's memory.
+// [serial]: the server's memory, whose bound is --full's. Over 5 s: 30,000 changes are more than the buffers
+// hold.
 TEST_CASE("A slow client of a watch takes no memory, is told to look again, and holds up nobody",
           "[watch][serial]") {
 #ifdef __SANITIZE_ADDRESS__  // ASan keeps freed blocks
@@ -253,11 +254,13 @@ TEST_CASE("A slow client of a watch takes no memory, is told to look again, and 
         "n=$(printf 'n%.0s' $(seq 200)); d=$n/$n/$n; mkdir -p $d; cd $d; for i in $(seq 30000); do : > $i; "
         "done");
     CHECK(lab.sees_marker(quick));
-    CHECK(resident_kb(lab.server.pid()) < before + k_growth_kb);
+    if (checks_bounds())
+        CHECK(resident_kb(lab.server.pid()) < before + k_growth_kb);
     CHECK(lab.sees_marker(slow));
     CHECK(slow.all.contains("rescan"));
 }
 
+// Over 5 s on a slow disk, which makes them.
 TEST_CASE("Two thousand directories are watched, and links out of the workspace are not followed",
           "[watch]") {
     WatchLab lab;

@@ -6,7 +6,6 @@
 namespace whole_log_test {
 
 using namespace atl::test;
-using namespace std::chrono_literals;
 
 namespace {
 

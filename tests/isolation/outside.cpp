@@ -24,7 +24,6 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr std::chrono::seconds k_deadline{20};
 constexpr const char* k_path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 struct Started {
@@ -137,7 +136,7 @@ uid_t ordinary_uid() {
 RunResult run_outside(const Words& command, uid_t uid) {
     const Started started = start(command, uid);
     RunResult result;
-    const auto deadline = Clock::now() + k_deadline;
+    const auto deadline = Clock::now() + k_client_deadline;
     while (read_more(started.output, result.output, deadline)) {
     }
     int status = 0;
@@ -174,7 +173,7 @@ bool HostProcess::is_alive() const {
 
 std::string HostProcess::read_until(const std::string& start) {
     std::string text;
-    const auto deadline = Clock::now() + k_deadline;
+    const auto deadline = Clock::now() + k_client_deadline;
     while (true) {
         const auto at = text.starts_with(start) ? 0 : text.find("\n" + start);
         if (at != std::string::npos && text.find('\n', at + 1) != std::string::npos)

@@ -25,7 +25,7 @@ uid_t ordinary_uid();
 
 /// Runs a program to its end as `uid` (root can take any uid, others only their own) with stdin from
 /// /dev/null and only PATH in its environment. Output is stdout only. Fails the test if it takes longer than
-/// 20 s.
+/// k_client_deadline.
 RunResult run_outside(const Words& command, uid_t uid);
 
 /// The probe's results outside. Fails the test if the probe does.

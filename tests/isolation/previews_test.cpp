@@ -10,8 +10,6 @@ using namespace atl::test;
 
 namespace {
 
-using std::chrono::seconds;
-
 // Says its name on every port that it is given, at 127.0.0.1.
 constexpr const char* k_say = R"(
 import http.server, sys, threading
@@ -35,7 +33,7 @@ class Visitor {
         return client_.request("GET", "/", "", {{"Host", label + ".preview.localhost"}});
     }
     HttpResponse await(const std::string& label, int status) {
-        const auto until = std::chrono::steady_clock::now() + seconds(30);
+        const auto until = std::chrono::steady_clock::now() + k_client_deadline;
         HttpResponse answer = get(label);
         while (answer.status != status && std::chrono::steady_clock::now() < until)
             answer = get(label);

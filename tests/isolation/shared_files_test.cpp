@@ -14,8 +14,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::chrono::seconds k_deadline{20};
-
 /// Whether a shell of `sandbox` can lock the file now.
 bool can_lock(Sandbox& sandbox, const std::string& path) {
     return sandbox.run("exec 9<" + path + "; flock -xn 9").exit_code == 0;
@@ -32,7 +30,7 @@ void hold_lock(Sandbox& sandbox, const std::string& path) {
 
 /// The names in `file` of the workspace, once `mark` is among them.
 std::set<std::string> names_up_to(const Sandbox& sandbox, const std::string& file, const std::string& mark) {
-    const auto deadline = std::chrono::steady_clock::now() + k_deadline;
+    const auto deadline = std::chrono::steady_clock::now() + k_client_deadline;
     std::set<std::string> names;
     while (!names.contains(mark) && std::chrono::steady_clock::now() < deadline) {
         names = lines_of(read_host_file(sandbox.workspace() / file));

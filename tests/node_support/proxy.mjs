@@ -1,7 +1,7 @@
 // A TCP proxy between a client and a server: cuts connections, counts them, and reports the bytes that pass.
 import net from 'node:net';
 
-const DEADLINE_MS = 20_000;
+const DEADLINE_MS = 60_000;
 
 /** Forwards TCP connections to `target` ("host:port"). */
 export async function startProxy(target) {

@@ -5,7 +5,7 @@ import path from 'node:path';
 
 import { spawnTied } from './child.mjs';
 
-const START_DEADLINE_MS = 20_000;
+const START_DEADLINE_MS = 60_000;
 
 /** A folder that is world-readable, as the sandboxes of a server that is root need it. The caller removes it. */
 export function makeFolder() {

@@ -39,7 +39,7 @@ async function converse(): Promise<void> {
     for await (const one of atoll.conversations.list({ userId: 'alice', metadata: { ticket: 17 } })) console.log(one.info?.status);
     // @ts-expect-error
     conversation.info.status;
-    await conversation.delete({ signal: AbortSignal.timeout(10_000) });
+    await conversation.delete({ signal: AbortSignal.timeout(60_000) });
 }
 
 /** Compiled only: another test has the routes. */

@@ -67,7 +67,7 @@ std::vector<Json> ApiClient::events(const std::string& id, std::uint64_t after) 
 Json ApiClient::await_status(const std::string& id, const std::string& status) {
     // Every change of status has an event, so waiting means following the log.
     HttpClient client = connect();
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(15);
+    const auto deadline = std::chrono::steady_clock::now() + k_client_deadline;
     client.open_stream("GET", "/v1/conversations/" + id + "/events", "", {{"Accept", "text/event-stream"}});
     while (true) {
         Json now = get(id);

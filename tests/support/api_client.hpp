@@ -36,10 +36,10 @@ class ApiClient {
     void remove(const std::string& id);
     /// Sends `content` and follows the turn to its `done`.
     Turn message(const std::string& id, const std::string& content,
-                 std::chrono::milliseconds deadline = std::chrono::seconds(30));
+                 std::chrono::milliseconds deadline = k_client_deadline);
     /// All events after `after` as the server pages them.
     std::vector<Json> events(const std::string& id, std::uint64_t after = 0);
-    /// Waits until the conversation has this status; throws after 15 s, with the present status.
+    /// Waits until the conversation has this status; throws after k_client_deadline, with the present status.
     Json await_status(const std::string& id, const std::string& status);
     /// A response that must have `status`; its body as JSON (null if empty).
     Json call(int status, const std::string& method, const std::string& target, const std::string& body = "",
@@ -53,7 +53,7 @@ class ApiClient {
 
 /// The events of a stream that is open on `client`, up to and including the first of type `until`.
 std::vector<Json> read_until(HttpClient& client, const std::string& until,
-                             std::chrono::milliseconds deadline = std::chrono::seconds(30));
+                             std::chrono::milliseconds deadline = k_client_deadline);
 
 /// The `code` of a problem; empty if the body has none. Throws if the body is no JSON.
 std::string code_of(const HttpResponse& response);

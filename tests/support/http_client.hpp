@@ -11,11 +11,10 @@
 #include <vector>
 
 #include "core/base/unique_fd.hpp"
+#include "tests/support/deadline.hpp"
 #include "tests/support/tls_client.hpp"
 
 namespace atl::test {
-
-inline constexpr std::chrono::seconds k_client_deadline{10};
 
 using HeaderList = std::vector<std::pair<std::string, std::string>>;
 

@@ -24,6 +24,7 @@
 #include <stdexcept>
 
 #include "core/base/pidfd.hpp"
+#include "tests/support/deadline.hpp"
 
 namespace atl::test {
 namespace fs = std::filesystem;
@@ -31,8 +32,6 @@ using base::UniqueFd;
 using Clock = std::chrono::steady_clock;
 
 namespace {
-
-constexpr std::chrono::seconds k_start_deadline{20};
 
 std::string read_file(const fs::path& path) {
     std::ifstream stream(path);
@@ -253,7 +252,7 @@ void ServerProcess::start(const ServerOptions& options) {
 void ServerProcess::await_ready() {
     constexpr std::string_view mark = "://127.0.0.1:";
     std::string text;
-    const auto deadline = Clock::now() + k_start_deadline;
+    const auto deadline = Clock::now() + k_client_deadline;
     while (true) {
         const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
         pollfd waiting{output_.get(), POLLIN, 0};
@@ -297,7 +296,7 @@ void ServerProcess::signal(int number) const {
 
 int ServerProcess::stop() {
     base::send_signal(pidfd_, SIGTERM);
-    const int status = wait_exit(pidfd_, std::chrono::seconds(30));
+    const int status = wait_exit(pidfd_, k_client_deadline);
     if (status >= 0)
         pidfd_.reset();
     return status;
@@ -305,7 +304,7 @@ int ServerProcess::stop() {
 
 void ServerProcess::kill_hard() {
     base::send_signal(pidfd_, SIGKILL);
-    wait_exit(pidfd_, std::chrono::seconds(10));
+    wait_exit(pidfd_, k_client_deadline);
     pidfd_.reset();
 }
 
@@ -322,7 +321,7 @@ RunResult run_server(const std::vector<std::string>& arguments,
     const Child child = spawn(command, full_environment(environment), {}, privilege);
     RunResult result;
     std::array<char, 4096> buffer{};
-    const auto deadline = Clock::now() + k_start_deadline;
+    const auto deadline = Clock::now() + k_client_deadline;
     while (true) {
         const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
         pollfd waiting{child.output.get(), POLLIN, 0};
@@ -333,10 +332,10 @@ RunResult run_server(const std::vector<std::string>& arguments,
             break;
         result.output.append(buffer.data(), static_cast<std::size_t>(got));
     }
-    result.status = wait_exit(child.pidfd, std::chrono::seconds(5));
+    result.status = wait_exit(child.pidfd, k_client_deadline);
     if (result.status < 0) {
         base::send_signal(child.pidfd, SIGKILL);
-        wait_exit(child.pidfd, std::chrono::seconds(5));
+        wait_exit(child.pidfd, k_client_deadline);
     }
     return result;
 }

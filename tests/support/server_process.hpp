@@ -51,8 +51,8 @@ struct ServerOptions {
 
 class ServerProcess {
   public:
-    /// Starts it and waits until it serves. Throws std::runtime_error with its log if it does not within 20
-    /// s.
+    /// Starts it and waits until it serves. Throws std::runtime_error with its log if it does not within
+    /// k_client_deadline.
     explicit ServerProcess(ServerOptions options = {});
     ~ServerProcess();
     ServerProcess(const ServerProcess&) = delete;

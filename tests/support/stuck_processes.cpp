@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/base/ids.hpp"
+#include "tests/support/deadline.hpp"
 
 namespace atl::test {
 namespace {
@@ -16,7 +17,6 @@ namespace {
 namespace fs = std::filesystem;
 
 const fs::path k_freezer = "/sys/fs/cgroup/freezer";
-constexpr std::chrono::seconds k_deadline{10};
 
 bool write_line(const fs::path& file, const std::string& text) {
     std::ofstream out(file);
@@ -43,7 +43,7 @@ StuckProcesses::StuckProcesses() : folder_(k_freezer / ("atoll-test-" + base::ne
 
 StuckProcesses::~StuckProcesses() {
     write_line(folder_ / "freezer.state", "THAWED");
-    const auto deadline = std::chrono::steady_clock::now() + k_deadline;
+    const auto deadline = std::chrono::steady_clock::now() + k_client_deadline;
     while (::rmdir(folder_.c_str()) != 0 && std::chrono::steady_clock::now() < deadline) {
         std::ifstream members(folder_ / "cgroup.procs");
         for (std::string pid; members >> pid;)
@@ -65,7 +65,7 @@ void StuckProcesses::let_go() {
 
 void StuckProcesses::set_state(const char* wanted) {
     const fs::path file = folder_ / "freezer.state";
-    const auto deadline = std::chrono::steady_clock::now() + k_deadline;
+    const auto deadline = std::chrono::steady_clock::now() + k_client_deadline;
     while (first_word(file) != wanted) {
         if (!write_line(file, wanted) || std::chrono::steady_clock::now() > deadline)
             throw std::runtime_error(file.string() + " does not become " + wanted);

@@ -17,7 +17,7 @@
 namespace atl::probe {
 namespace {
 
-constexpr int k_wait_ms = 2000;
+constexpr int k_wait_ms = 60'000;
 
 struct Line {
     const char* name;

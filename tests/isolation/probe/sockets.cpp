@@ -21,7 +21,7 @@
 namespace atl::probe {
 namespace {
 
-constexpr int k_answer_wait_ms = 3000;
+constexpr int k_answer_wait_ms = 60'000;
 constexpr std::string_view k_request = "GET / HTTP/1.0\r\n\r\n";
 constexpr std::string_view k_answer = "HTTP/1.0 200 OK\r\n\r\nanswer";
 

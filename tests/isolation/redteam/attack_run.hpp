@@ -24,7 +24,7 @@ struct Loot {
 };
 
 /// The longest that an attack may go on.
-inline constexpr std::chrono::seconds k_attack_limit{20};
+inline constexpr std::chrono::seconds k_attack_limit{60};
 
 class AttackInside {
   public:

@@ -20,8 +20,6 @@ using Clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr std::chrono::seconds k_until_given_back{10};
-
 fs::path made(const fs::path& folder) {
     fs::create_directory(folder);
     return folder;
@@ -52,7 +50,7 @@ class FilledLab {
 
     /// Waits until `megabytes` are free again; returns the free megabytes.
     std::uint64_t await_free(std::uint64_t megabytes) const {
-        const auto until = Clock::now() + k_until_given_back;
+        const auto until = Clock::now() + k_client_deadline;
         while (disk.free_mb() < megabytes && Clock::now() < until)
             ::poll(nullptr, 0, 20);
         return disk.free_mb();
@@ -197,7 +195,7 @@ TEST_CASE("A folder that is moved around the walks counts against its sandbox's 
         CHECK(outside.loot()["mb"] == 100);
         CHECK(filled.disk.free_mb() + 95 < free_before);
         std::uint64_t least_found = 100;
-        const auto until = Clock::now() + std::chrono::seconds(12);
+        const auto until = Clock::now() + k_attack_limit;
         while (least_found > 50 && Clock::now() < until)
             least_found = std::min(least_found, measured_megabytes(folder));
         CHECK(least_found < 50);
@@ -220,7 +218,7 @@ TEST_CASE("A sandbox that fills the disk with deleted files is ended for the res
     CHECK(filled.await_free(free_before - 30) >= free_before - 30);
     CHECK(filled.neighbour.is_well());
     // The server looks at the disk 20 times a second.
-    const auto until = Clock::now() + k_until_given_back;
+    const auto until = Clock::now() + k_client_deadline;
     int status = 0;
     while (status != 201 && Clock::now() < until) {
         status = filled.lab.api.http().request("POST", "/v1/conversations", R"({"agent":"echo"})").status;

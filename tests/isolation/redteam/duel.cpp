@@ -1,13 +1,11 @@
 #include "tests/isolation/redteam/duel.hpp"
 
 #include <catch2/catch_test_macros.hpp>
-#include <cstdlib>
 
 namespace atl::test {
 namespace {
 
 constexpr int k_tries = 3;
-constexpr std::chrono::seconds k_until_given_back{10};
 
 Rlimits rlimits_for(Lab& lab, const ResourceAttack& attack) {
     Sandbox model(lab, attack.request);
@@ -41,10 +39,11 @@ Duel attack_beside_neighbour(Lab& lab, const ResourceAttack& attack) {
     std::string slow;
     for (int i = 0; i < k_tries; ++i) {
         const Service control = beside_outside(lab, attack, rlimits, duel);
-        REQUIRE(still_taken(duel.before, k_until_given_back, attack.slack) == "");
+        REQUIRE(still_taken(duel.before, k_client_deadline, attack.slack) == "");
         const Service service = beside_inside(lab, attack, duel);
-        CHECK(still_taken(duel.before, k_until_given_back, attack.slack) == "");
-        slow = too_slow(service, control);
+        CHECK(still_taken(duel.before, k_client_deadline, attack.slack) == "");
+        if (checks_bounds())
+            slow = too_slow(service, control);
         if (slow.empty())
             break;
     }

@@ -23,9 +23,10 @@ struct Duel {
     Json conversation;         // the attacker's, while it held or after its end
 };
 
-/// Fails the test if a neighbour is refused anything or is slower than allowed, if an attack takes longer
-/// than k_attack_limit, or if the host has not all back within 10 s after the attacker's conversation was
-/// deleted. Times are measured up to three times, since the host has other work, too.
+/// Fails the test if a neighbour is refused anything, if an attack takes longer than k_attack_limit, or if
+/// the host has not all back within k_client_deadline after the attacker's conversation was deleted. With
+/// ATOLL_TEST_FULL=1 also if the neighbour is slower than allowed: that is measured up to three times, since
+/// the host has other work.
 Duel attack_beside_neighbour(Lab& lab, const ResourceAttack& attack);
 
 }  // namespace atl::test

@@ -1,5 +1,5 @@
 // Another conversation beside an attack: it creates, resumes and sends messages as clients do, and each
-// request must succeed in time.
+// request must succeed.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,8 @@ struct Service {
 /// a message, deletes it. Fails the test if anything is refused.
 Service be_neighbour(Lab& lab, std::chrono::milliseconds duration = std::chrono::seconds(2));
 
-/// A p99 may be so many times the one beside the same attack outside, or so long, whichever is more.
+/// Only with ATOLL_TEST_FULL=1: a p99 may be so many times the one beside the same attack outside, or so
+/// long, whichever is more.
 inline constexpr int k_slower_at_most = 3;
 inline constexpr std::chrono::milliseconds k_always_allowed{25};
 

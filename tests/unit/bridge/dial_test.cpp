@@ -32,9 +32,9 @@ class Listener {
     }
     base::UniqueFd accept() const {
         pollfd waiting{socket_.get(), POLLIN, 0};
-        REQUIRE(poll(&waiting, 1, 20'000) == 1);
+        REQUIRE(poll(&waiting, 1, k_client_deadline_ms) == 1);
         base::UniqueFd peer(accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-        const timeval deadline{20, 0};
+        const timeval deadline{k_client_deadline.count(), 0};
         setsockopt(peer.get(), SOL_SOCKET, SO_RCVTIMEO, &deadline, sizeof deadline);
         setsockopt(peer.get(), SOL_SOCKET, SO_SNDTIMEO, &deadline, sizeof deadline);
         return peer;

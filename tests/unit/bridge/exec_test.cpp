@@ -171,7 +171,8 @@ TEST_CASE("10 MB go through cat and back, whoever is slow, and the guest stays s
         ExecClient run(guest, command("head -c 10000000 /dev/zero; cat", k_stdin));
         // The program waits in its write, the guest in its queue.
         REQUIRE(eventually([&] { return anonymous_kb(guest) > 256; }));
-        CHECK(anonymous_kb(guest) < 1024);
+        if (checks_bounds())
+            CHECK(anonymous_kb(guest) < 1024);
         run.send(FrameType::input, "end");
         run.send(FrameType::input_end);
         run.finish();
@@ -185,14 +186,16 @@ TEST_CASE("10 MB go through cat and back, whoever is slow, and the guest stays s
         // What the pipe does not hold the guest does.
         constexpr std::size_t many = 3 * base::k_input_window_bytes / 2;
         run.write(std::string_view(bytes).substr(0, many));
-        CHECK(anonymous_kb(guest) < 512);
+        if (checks_bounds())
+            CHECK(anonymous_kb(guest) < 512);
         run.signal(SIGUSR1);
         run.write("x");
         run.send(FrameType::input_end);
         run.finish();
         CHECK(run.output.find(std::to_string(many + 1)) != std::string::npos);
     }
-    CHECK(eventually([&] { return anonymous_kb(guest) < 200; }));
+    if (checks_bounds())
+        CHECK(eventually([&] { return anonymous_kb(guest) < 200; }));
 }
 
 TEST_CASE("a signal reaches the whole group, also past input that nobody reads") {
@@ -223,10 +226,15 @@ TEST_CASE("closing the connection ends the group, also what ignores SIGTERM") {
 
 TEST_CASE("a program that takes too long is ended and says so") {
     const GuestProcess guest;
-    ExecClient run(guest, command("echo begun; sleep 1000", ",\"timeoutMs\":50"));
-    run.finish();
-    CHECK(run.output == "begun\n");
-    CHECK(run.exit == ExitStatus{0, SIGTERM, true});
+    std::string output;
+    // One that came too soon for the program to begin is repeated.
+    for (int timeout_ms = 50; timeout_ms <= 50'000 && output.empty(); timeout_ms *= 10) {
+        ExecClient run(guest,
+                       command("echo begun; sleep 1000", ",\"timeoutMs\":" + std::to_string(timeout_ms)));
+        output = run.finish().output;
+        CHECK(run.exit == ExitStatus{0, SIGTERM, true});
+    }
+    CHECK(output == "begun\n");
     ExecClient stubborn(guest, command("trap 'echo no' TERM; sleep 1000; sleep 1000", ",\"timeoutMs\":50"));
     stubborn.finish();
     REQUIRE(stubborn.exit.has_value());

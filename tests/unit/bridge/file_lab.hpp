@@ -12,12 +12,13 @@
 
 #include "call_client.hpp"
 #include "core/base/path_text.hpp"
+#include "tests/support/many_files.hpp"
 
 namespace atl::test {
 
 class FileLab {
   public:
-    FileLab() {
+    explicit FileLab(const std::filesystem::path& in = "/tmp") : folder_(make_folder(in)) {
         std::filesystem::create_directories(workspace());
         write_outside("secret", "outside");
     }
@@ -104,11 +105,11 @@ class FileLab {
     }
 
   private:
-    static std::string make_folder() {
-        char name[] = "/tmp/atoll-files-test-XXXXXX";
-        if (mkdtemp(name) == nullptr)
+    static std::string make_folder(const std::filesystem::path& in) {
+        std::string name = (in / "atoll-files-test-XXXXXX").string();
+        if (mkdtemp(name.data()) == nullptr)
             throw std::runtime_error("mkdtemp");
-        std::filesystem::create_directory(std::string(name) + "/workspace");
+        std::filesystem::create_directory(name + "/workspace");
         return name;
     }
     static void write_to(const std::filesystem::path& file, std::string_view text) {
@@ -116,7 +117,7 @@ class FileLab {
         std::ofstream(file, std::ios::binary) << text;
     }
 
-    std::filesystem::path folder_ = make_folder();
+    std::filesystem::path folder_;
 
   public:
     const GuestProcess guest{GuestProcess::Space::own, guest::Peers::outside, workspace().string()};

@@ -253,7 +253,7 @@ TEST_CASE("what only looks like a half-written file is a file, and nobody can ma
 }
 
 TEST_CASE("a list sweeps no more than its share of what was left") {
-    const FileLab lab;
+    const FileLab lab(folder_for_many_files());
     const std::string stale = ".atoll-write-0123456789abcdef-1";
     std::filesystem::create_directory(lab.at(stale));
     for (int i = 0; i < 15'000; ++i)
@@ -507,11 +507,11 @@ TEST_CASE("a connection serves calls one after the other, but nothing behind one
     // What a client wrote into a file is never a command.
     char byte = 0;
     pollfd ended{put.fd(), POLLIN, 0};
-    CHECK(::poll(&ended, 1, 10'000) == 1);
+    CHECK(::poll(&ended, 1, k_client_deadline_ms) == 1);
     CHECK(::recv(put.fd(), &byte, 1, 0) == 0);
 }
 
-// [serial]: the guest's memory.
+// [serial]: the guest's memory, with ATOLL_TEST_FULL=1.
 TEST_CASE("a large file goes in and out at constant memory, whoever is slow", "[serial]") {
 #ifdef __SANITIZE_ADDRESS__
     constexpr long k_slack_kb = 300L * 1024;  // it keeps 256 MB of what was freed
@@ -539,19 +539,22 @@ TEST_CASE("a large file goes in and out at constant memory, whoever is slow", "[
     // Nobody reads: the guest stands still and serves others.
     CHECK(lab.get("missing") == "!file_not_found");
     CHECK(first_kb > 0);
-    CHECK(anonymous_kb() < first_kb + k_slack_kb);
+    if (checks_bounds())
+        CHECK(anonymous_kb() < first_kb + k_slack_kb);
     while (read.output.size() < bytes.size() / 4 * 3 && read.step()) {
     }
-    CHECK(anonymous_kb() < first_kb + k_slack_kb);
+    if (checks_bounds())
+        CHECK(anonymous_kb() < first_kb + k_slack_kb);
     CHECK(read.finish().output.size() == bytes.size());
     CHECK(read.has_ended);
 }
 
+// The gate takes 40,000 of them.
 TEST_CASE("the entries of a directory of 200,000 are found page by page, and others are served meanwhile") {
-    const FileLab lab;
+    const FileLab lab(folder_for_many_files());
     std::filesystem::create_directory(lab.at("many"));
     const base::UniqueFd folder(open(lab.at("many").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    constexpr int k_files = 200'000;
+    const int k_files = checks_bounds() ? 200'000 : 40'000;
     lab.write("one", "");
     for (int i = 0; i < k_files; ++i)
         REQUIRE(symlinkat("one", folder.get(), std::to_string(i).c_str()) == 0);
@@ -566,8 +569,8 @@ TEST_CASE("the entries of a directory of 200,000 are found page by page, and oth
         entries += found.at("entries").size();
         after = found.at("next").is_null() ? "" : found.at("next").get<std::string>();
     } while (!after.empty());
-    CHECK(entries == k_files);
-    CHECK(pages == 20);
+    CHECK(entries == static_cast<std::size_t>(k_files));
+    CHECK(pages == k_files / 10'000);
     CHECK(lab.refusal("remove", "many", k_recursive).empty());
 }
 

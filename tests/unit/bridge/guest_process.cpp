@@ -23,8 +23,6 @@
 namespace atl::test {
 namespace {
 
-constexpr int k_deadline_ms = 20'000;
-
 sockaddr_un address_of(const std::string& path) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -61,7 +59,7 @@ Client::Client(const std::string& path) : socket_(::socket(AF_UNIX, SOCK_STREAM 
     const sockaddr_un address = address_of(path);
     if (::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
         throw std::runtime_error("no guest to connect to");
-    const timeval deadline{k_deadline_ms / 1000, 0};
+    const timeval deadline{k_client_deadline.count(), 0};
     setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &deadline, sizeof deadline);
     setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &deadline, sizeof deadline);
 }
@@ -302,7 +300,7 @@ void GuestProcess::signal(int number) const {
 
 int GuestProcess::wait() {
     pollfd end{pidfd_.get(), POLLIN, 0};
-    if (poll(&end, 1, k_deadline_ms) != 1)
+    if (poll(&end, 1, k_client_deadline_ms) != 1)
         throw std::runtime_error("the guest does not end");
     siginfo_t info{};
     REQUIRE(waitid(P_PIDFD, static_cast<id_t>(pidfd_.get()), &info, WEXITED) == 0);

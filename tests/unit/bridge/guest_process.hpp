@@ -15,13 +15,14 @@
 #include "bridge/guest/guest.hpp"
 #include "core/base/unique_fd.hpp"
 #include "core/sandbox/ports.hpp"
+#include "tests/support/deadline.hpp"
 
 namespace atl::test {
 
-/// Looks again and again until `condition` holds, for at most 20 s.
+/// Looks again and again until `condition` holds.
 template <class Condition>
 bool eventually(Condition condition) {
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    const auto deadline = std::chrono::steady_clock::now() + k_client_deadline;
     while (!condition())
         if (std::chrono::steady_clock::now() > deadline)
             return false;

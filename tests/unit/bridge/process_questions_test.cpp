@@ -282,7 +282,7 @@ TEST_CASE("a real guest starts, lists, follows and ends a process") {
     bridge::UnixChannels channels(loop.get_executor(), timers);
     const auto operations = channels.open_operations(bridge);
     const auto run_until = [&loop](const std::function<bool()>& done) {
-        const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        const auto deadline = std::chrono::steady_clock::now() + k_client_deadline;
         while (!done() && std::chrono::steady_clock::now() < deadline)
             loop.run_one_for(std::chrono::milliseconds(100));
         return done();

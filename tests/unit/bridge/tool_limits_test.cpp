@@ -31,13 +31,15 @@ struct FakeRipgrep {
 
 }  // namespace
 
+// The gate takes 40,000 of them.
 TEST_CASE("A directory of 200,000 entries is listed and searched, while other calls are answered") {
     if (!GuestProcess::can_isolate())
         SKIP("no namespaces to mount a small disk in");
     const ToolGuest guest(64UL * 1024 * 1024);
-    ExecClient crowd(
-        guest.guest(),
-        R"("command":"mkdir many && cd many && seq -f f%.0f 100000 299999 | xargs touch && mkdir zzz && echo one > g")");
+    const int files = checks_bounds() ? 200'000 : 40'000;
+    ExecClient crowd(guest.guest(), R"("command":"mkdir many && cd many && seq -f f%.0f 100000 )" +
+                                        std::to_string(99'999 + files) +
+                                        R"( | xargs touch && mkdir zzz && echo one > g")");
     REQUIRE(crowd.finish().exit.has_value());
     const Json arguments[] = {{{"path", "many"}}, {{"pattern", "many/**"}}, {{"pattern", "one"}}};
     const char* const tools[] = {"list_directory", "glob", "search_file_content"};
@@ -49,12 +51,12 @@ TEST_CASE("A directory of 200,000 entries is listed and searched, while other ca
         INFO(answers.back().result.dump().substr(0, 1000));
         REQUIRE(answers.back().success());
     }
-    CHECK(answers[0].data().at("totalCount") == 200'002);
+    CHECK(answers[0].data().at("totalCount") == files + 2);
     CHECK(answers[0].data().at("count") == 2000);
     CHECK(answers[0].data().at("truncated") == true);
     CHECK(answers[0].data().at("entries").at(0).at("name") == "zzz");
     CHECK(answers[0].data().at("entries").at(1999).at("name") == "f101998");
-    CHECK(answers[1].data().at("totalCount") == 200'001);
+    CHECK(answers[1].data().at("totalCount") == files + 1);
     CHECK(answers[1].data().at("count") == 1000);
     CHECK(answers[2].data().at("matchCount") == 1);
     CHECK(answers[2].data().at("matches").at(0).at("filePath") == "/workspace/many/g");

@@ -102,14 +102,12 @@ TEST_CASE("A search that fails is not a search without matches") {
           "OUTSIDE_WORKSPACE");
 }
 
-// [serial]: a bound on time.
-TEST_CASE("A regular expression that makes others explode is matched in linear time", "[serial]") {
+TEST_CASE("A regular expression that makes others explode is matched in linear time") {
     const ToolGuest guest;
     guest.workspace.write("a.txt", std::string(200'000, 'a') + "\n");
-    const auto begun = std::chrono::steady_clock::now();
     const auto found = guest.run("search_file_content", {{"pattern", "(a+)+$b|(a|aa)+c"}});
+    // Otherwise its time would be over (k_tool_search_timeout).
     CHECK(found.success());
-    CHECK(std::chrono::steady_clock::now() - begun < std::chrono::seconds(15));
 }
 
 TEST_CASE("search_file_content stops at max_matches, cuts long lines and leaves binary files out") {

@@ -543,7 +543,7 @@ TEST_CASE("channel and guest understand each other") {
     const auto channel = channels.open("sandbox", real);
     const auto run_until = [&](const auto& condition) {
         while (!condition())
-            REQUIRE(loop.run_one_for(std::chrono::seconds(20)) == 1);
+            REQUIRE(loop.run_one_for(k_client_deadline) == 1);
     };
 
     Reply ready;

@@ -475,7 +475,7 @@ struct Real {
     void run_until(Condition condition) {
         loop.restart();
         while (!condition())
-            REQUIRE(loop.run_one_for(std::chrono::seconds(20)) >= 1);
+            REQUIRE(loop.run_one_for(k_client_deadline) >= 1);
     }
 };
 

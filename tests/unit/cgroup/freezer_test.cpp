@@ -21,7 +21,7 @@ namespace {
 
 using namespace atl;
 
-constexpr std::chrono::seconds k_deadline{20};
+constexpr auto k_deadline = test::k_client_deadline;
 const char* const k_zygote = ATOLL_BIN_DIR "/atoll-zygote";
 
 cgroup::Layout v1_only() {

@@ -19,7 +19,7 @@
 
 namespace atl::test {
 
-inline constexpr std::chrono::seconds k_group_deadline{20};
+inline constexpr auto k_group_deadline = k_client_deadline;
 // Holds 60 MB in its own memory.
 inline const char* const k_memory_bomb =
     "dd if=/dev/zero of=/dev/null bs=60M count=1 status=none && echo held";

@@ -121,7 +121,7 @@ TEST_CASE("Cancelling the last timer lets the loop run out of work") {
     AsioTimers timers(loop.get_executor());
     const TimerId id = timers.arm(1h, [] {});
     boost::asio::post(loop, [&] { timers.cancel(id); });
-    CHECK(loop.run_for(5s) > 0);
+    CHECK(loop.run_for(60s) > 0);
     CHECK(loop.stopped());
 }
 

@@ -228,7 +228,8 @@ TEST_CASE(
         house.restart();
         return cpu_now() - before;
     };
-    constexpr std::size_t k_count = 100'000;
+    // The gate takes a part of them, and leaves the bound on time to --full.
+    const std::size_t k_count = test::checks_bounds() ? 100'000 : 20'000;
     const base::Millis of_few = [&] {
         House few({}, {});
         return start_of(few, k_count / 10);
@@ -237,7 +238,8 @@ TEST_CASE(
     const base::Millis took = start_of(house, k_count);
     CAPTURE(of_few.count(), took.count());
     // Ten times as many take some fifteen times as long; comparing each with each would take a hundred times.
-    CHECK(took < 40 * of_few + 100ms);
+    if (test::checks_bounds())
+        CHECK(took < 40 * of_few + 100ms);
     REQUIRE(house.conversations->count() == k_count);
 
     ListQuery rare;

@@ -11,6 +11,7 @@
 
 #include "../isolation/fixture.hpp"
 #include "fs-guard/helper_client.hpp"
+#include "tests/support/many_files.hpp"
 
 namespace tree_meter_test {
 
@@ -23,7 +24,7 @@ constexpr std::uint64_t k_block = 512;
 
 class Bench {
   public:
-    Bench() {
+    explicit Bench(const fs::path& in = fs::temp_directory_path()) : data(in) {
         auto started = fs_guard::HelperClient::start(loop_.context.get_executor(), loop_.timers,
                                                      {ATOLL_BIN_DIR "/atoll-helper", data.path()});
         REQUIRE(started.has_value());
@@ -108,7 +109,7 @@ TEST_CASE("tree meter: what is reserved and not yet written counts") {
 }
 
 TEST_CASE("tree meter: thousands of levels and of names") {
-    Bench bench;
+    Bench bench(test::folder_for_many_files());
     int at = ::open(bench.tree().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     for (int level = 0; level < 4000; ++level) {
         REQUIRE(::mkdirat(at, "d", 0700) == 0);

@@ -59,7 +59,7 @@ int end_of(const HttpClient& client) {
     pollfd entry{client.fd(), POLLIN, 0};
     char byte = 0;
     for (;;) {
-        if (::poll(&entry, 1, 10'000) != 1)
+        if (::poll(&entry, 1, k_client_deadline_ms) != 1)
             return ETIMEDOUT;
         const auto count = ::recv(client.fd(), &byte, 1, 0);
         if (count <= 0)
@@ -328,7 +328,7 @@ TEST_CASE("a server that stops lets a body end within its grace") {
     auto client = server.client();
     client.send_raw(head("/echo", "Content-Length: 8\r\n") + "half");
     client.read_response(HttpClient::Body::none);
-    server.begin_stop(10s);
+    server.begin_stop(60s);
     client.send_raw("more");
     CHECK(client.read_raw(8) == "halfmore");
     CHECK(client.closes());

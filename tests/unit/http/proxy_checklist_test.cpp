@@ -41,7 +41,7 @@ TEST_CASE("proxy: fields that a Connection field names go no further, in either 
           "HTTP/1.1 200 OK\r\nX-Three: 3\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
 }
 
-// [serial]: a bound on time.
+// [serial]: a bound on time, with ATOLL_TEST_FULL=1.
 TEST_CASE("proxy: a Connection field of a hundred thousand names costs about as much as its bytes",
           "[serial]") {
     http::Request request;
@@ -54,7 +54,9 @@ TEST_CASE("proxy: a Connection field of a hundred thousand names costs about as 
     std::string head;
     const auto begun = std::chrono::steady_clock::now();
     http::write_upstream_head(head, request, {}, {});
-    CHECK(std::chrono::steady_clock::now() - begun < 5s);
+    const auto took = std::chrono::steady_clock::now() - begun;
+    if (checks_bounds())
+        CHECK(took < 5s);
     CHECK(has(head, "c12345: x"));
 }
 

@@ -425,7 +425,7 @@ TEST_CASE("a stop closes idle connections and ends streams with their last word"
     CHECK(idle.request("GET", "/hello").status == 200);
     auto stream = server.client();
     stream.open_stream("GET", "/stream");
-    server.stop(5s);
+    server.stop(60s);
     CHECK(stream.next_event()->data == "shutting_down");
     CHECK_FALSE(stream.next_event());
     CHECK(idle.closes());
@@ -437,13 +437,13 @@ TEST_CASE("a stop lets a running request finish") {
     auto client = server.client();
     client.send_raw("GET /slow HTTP/1.1\r\nHost: localhost\r\nX-API-Key: test-key\r\n\r\n");
     REQUIRE(server.eventually([&] { return server.reply != nullptr; }));
-    server.begin_stop(10s);
+    server.begin_stop(60s);
     CHECK_FALSE(server.is_stopped());
     server.on_loop([&] { std::exchange(server.reply, nullptr)(std::string("\"done\"")); });
     const auto response = client.read_response();
     CHECK(response.body == "\"done\"");
     CHECK(response.header("connection") == "close");
-    server.stop(10s);
+    server.stop(60s);
 }
 
 TEST_CASE("a stop cuts off what outlives the grace") {

@@ -25,6 +25,20 @@ struct TlsServer {
         server.use_tls(tls_for("a.example"));
     }
     HttpClient client() { return server.tls_client(); }
+    /// A client that was served. The deadline of its handshake may be too short for a busy machine.
+    HttpClient served_client() {
+        const auto until = std::chrono::steady_clock::now() + k_client_deadline;
+        for (;;) {
+            HttpClient made = client();
+            try {
+                if (made.request("GET", "/hello").status == 200)
+                    return made;
+            } catch (const std::runtime_error&) {
+                if (std::chrono::steady_clock::now() > until)
+                    throw;
+            }
+        }
+    }
     bool all_gone() {
         return server.eventually([&] { return server.connections_now() == 0; });
     }
@@ -102,8 +116,7 @@ TEST_CASE("what is neither TLS nor HTTP is cut off, and hurts nobody") {
     TestSettings settings;
     settings.header_deadline = 500ms;  // some of it could still become TLS
     TlsServer tls(settings);
-    auto good = tls.client();
-    CHECK(good.request("GET", "/hello").status == 200);
+    auto good = tls.served_client();
     const std::string hello = client_hello();
     std::string broken = hello;
     broken[broken.size() / 2] = static_cast<char>(~broken[broken.size() / 2]);
@@ -113,7 +126,7 @@ TEST_CASE("what is neither TLS nor HTTP is cut off, and hurts nobody") {
           std::string("\x16\x03\x01\x00\x02hi", 7), broken, hello + "garbage", std::string("\n\n")}) {
         HttpClient plain(tls.server.address);
         plain.send_raw(bytes);
-        plain.read_until_close(5s);
+        plain.read_until_close();
     }
     CHECK(tls.server.eventually([&] { return tls.server.connections_now() == 1; }));
     CHECK(good.request("GET", "/hello").status == 200);
@@ -128,10 +141,9 @@ TEST_CASE("a handshake that does not come to its end is cut off at the deadline 
         HttpClient slow(tls.server.address);
         slow.connect();
         slow.send_raw(bytes);
-        slow.read_until_close(5s);  // throws if it stays open
+        slow.read_until_close();  // throws if it stays open
     }
-    auto client = tls.client();
-    CHECK(client.request("GET", "/hello").status == 200);
+    tls.served_client();
 }
 
 TEST_CASE("a stop does not wait for a handshake") {
@@ -139,9 +151,9 @@ TEST_CASE("a stop does not wait for a handshake") {
     HttpClient slow(tls.server.address);
     slow.send_raw(client_hello().substr(0, 20));
     CHECK(tls.server.eventually([&] { return tls.server.connections_now() == 1; }));
-    tls.server.begin_stop(60s);
-    CHECK(slow.closes(5s));
-    tls.server.stop(60s);
+    tls.server.begin_stop(1h);
+    CHECK(slow.closes());
+    tls.server.stop(1h);
 }
 
 TEST_CASE("an answer that is whole ends with close_notify, one that was cut off does not") {
@@ -204,7 +216,7 @@ TEST_CASE("over TLS a request that breaks off never runs") {
         if (notify)
             client.tls()->close_notify();
         client.shutdown_send();
-        CHECK(client.closes(5s));
+        CHECK(client.closes());
     }
     CHECK(tls.all_gone());
 }
@@ -302,7 +314,7 @@ TEST_CASE("over TLS connections beyond the cap are closed without a word") {
     CHECK(one.request("GET", "/hello").status == 200);
     HttpClient two(tls.server.address);
     two.connect();
-    CHECK(two.closes(5s));
+    CHECK(two.closes());
     one.close();
     CHECK(tls.all_gone());
     CHECK(tls.client().request("GET", "/hello").status == 200);

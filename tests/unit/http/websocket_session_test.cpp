@@ -339,7 +339,7 @@ TEST_CASE("The end of a conversation, of its log and of the server say what to d
     server.on_loop([&] { server.script.failure.reset(); });
     auto last = server.open("/ws?after=2");
     REQUIRE(server.eventually([&] { return server.connections_now() == 1; }));
-    server.begin_stop(2s);
+    server.begin_stop(60s);
     check(last, 1001, "shutting_down");
 }
 

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <filesystem>
@@ -14,13 +15,15 @@
 
 #include "core/base/asio_timers.hpp"
 #include "core/base/ids.hpp"
+#include "tests/support/deadline.hpp"
 
 namespace atl::test {
 
 /// A folder that every user can enter, removed at the end.
 class TempFolder {
   public:
-    TempFolder() : path_(std::filesystem::temp_directory_path() / ("atoll-unit-" + base::new_id())) {
+    explicit TempFolder(const std::filesystem::path& in = std::filesystem::temp_directory_path())
+        : path_(in / ("atoll-unit-" + base::new_id())) {
         std::filesystem::create_directory(path_);
         ::chmod(path_.c_str(), 0755);
     }
@@ -53,13 +56,15 @@ struct Loop {
     boost::asio::io_context context{1};
     base::AsioTimers timers{context.get_executor()};
 
-    /// Runs handlers until `done` holds; false if it does not within the deadline.
-    bool run_until(const std::function<bool()>& done,
-                   std::chrono::milliseconds limit = std::chrono::seconds(20)) {
+    /// Runs handlers until `done` holds; false if it does not within the deadline. It may also come to hold
+    /// without a handler: the kernel changes what it asks for.
+    bool run_until(const std::function<bool()>& done, std::chrono::milliseconds limit = k_client_deadline) {
         const auto deadline = std::chrono::steady_clock::now() + limit;
         while (!done()) {
             context.restart();
-            if (context.run_one_until(deadline) == 0 && std::chrono::steady_clock::now() >= deadline)
+            const auto now = std::chrono::steady_clock::now();
+            const auto next_look = std::min(deadline, now + std::chrono::milliseconds(20));
+            if (context.run_one_until(next_look) == 0 && now >= deadline)
                 return done();
         }
         return true;

@@ -15,13 +15,12 @@ namespace waiting_process_test {
 
 using namespace atl;
 
-// [serial]: a bound on time.
+// [serial]: a bound on time, with ATOLL_TEST_FULL=1.
 TEST_CASE("waiting process: nobody waits for the end of one that cannot be killed", "[serial]") {
     if (!test::StuckProcesses::can_be_made())
         SKIP("no freezer of cgroup v1 on this host that this user may write to");
     // The longest time of a call that does not wait, on a busy machine.
     constexpr std::chrono::milliseconds k_prompt{90};
-    constexpr std::chrono::seconds k_deadline{20};
     std::optional<isolation::WaitingProcess> process =
         isolation::WaitingProcess::start(ATOLL_BIN_DIR "/atoll-zygote", {}).value();
     const pid_t pid = process->pid();
@@ -29,14 +28,16 @@ TEST_CASE("waiting process: nobody waits for the end of one that cannot be kille
     stuck.hold(pid);
     const auto began = std::chrono::steady_clock::now();
     process.reset();
-    CHECK(std::chrono::steady_clock::now() - began < k_prompt);
+    const auto took = std::chrono::steady_clock::now() - began;
+    if (test::checks_bounds())
+        CHECK(took < k_prompt);
     CHECK(::kill(pid, 0) == 0);
     stuck.let_go();
     const auto is_gone = [pid] {
         base::reap_what_ended();
         return ::kill(pid, 0) != 0;
     };
-    const auto until = std::chrono::steady_clock::now() + k_deadline;
+    const auto until = std::chrono::steady_clock::now() + test::k_client_deadline;
     while (!is_gone() && std::chrono::steady_clock::now() < until)
         ::sched_yield();
     CHECK(is_gone());

@@ -19,7 +19,7 @@ namespace atl::attack {
 
 struct Options {
     std::vector<std::string> words;  // the rest of the command line
-    std::chrono::seconds seconds{20};
+    std::chrono::seconds seconds{60};
     std::uint64_t max_mb = 64;
     std::uint64_t max_count = 1000;
 };

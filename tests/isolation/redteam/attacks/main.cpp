@@ -15,7 +15,7 @@
 namespace atl::attack {
 namespace {
 
-constexpr std::uint64_t k_max_seconds = 20;
+constexpr std::uint64_t k_max_seconds = 60;
 constexpr std::chrono::milliseconds k_margin{500};
 
 std::chrono::steady_clock::time_point ends_at;
