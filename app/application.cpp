@@ -41,6 +41,7 @@
 #include "core/sandbox/manager.hpp"
 #include "core/store/checkpointer.hpp"
 #include "core/store/list_reads.hpp"
+#include "core/store/log_epoch.hpp"
 #include "core/store/metered_store.hpp"
 #include "core/store/node_store.hpp"
 #include "core/store/sqlite_store.hpp"
@@ -88,6 +89,7 @@ struct Application::Parts {
     Result<void> open();
     Result<void> open_host();
     Result<void> open_core();
+    Result<void> open_logs();
     Result<void> open_database();
     Result<void> open_disk();
     void open_meter();
@@ -114,6 +116,7 @@ struct Application::Parts {
     std::optional<store::MeteredStore> metered_store;
     std::unique_ptr<fs_guard::Helpers> helpers;
     std::unique_ptr<store::SqliteNodeStore> node;
+    std::optional<store::LogEpoch> log_epoch;
     std::unique_ptr<fs_guard::DiskMeter> disk_meter;
     std::filesystem::path disk_root;  // of workspaces and trash
     std::unique_ptr<fs_guard::Workspaces> workspaces;
@@ -244,10 +247,25 @@ Result<void> Application::Parts::open_core() {
         return taken.error();
     orphans = *taken;
     guard_epoll();
+    if (auto ok = open_logs(); !ok)
+        return ok;
     journal = std::make_unique<conversation::Journal>(*metered_store, timers);
-    conversations = std::make_unique<conversation::Manager>(
-        clock, timers, *sandboxes, *journal, *metered_store, conversation_settings(config, agents));
+    auto settings = conversation_settings(config, agents);
+    settings.log_epoch = log_epoch->word();
+    conversations = std::make_unique<conversation::Manager>(clock, timers, *sandboxes, *journal,
+                                                            *metered_store, std::move(settings));
     return conversations->restore(std::move(*state));
+}
+
+Result<void> Application::Parts::open_logs() {
+    auto place = data.place_of_logs();
+    if (!place)
+        return place.error();
+    auto begun = store::LogEpoch::begin(*store, *node, {std::move(*place), boot_of_host()});
+    if (!begun)
+        return begun.error();
+    log_epoch = std::move(*begun);
+    return {};
 }
 
 // A server without its list of engines runs no programs, and does all else.
@@ -513,6 +531,8 @@ void Application::start() {
 
 void Application::run() {
     parts_->meter.run();
+    if (const auto ended = parts_->log_epoch->end(); !ended)
+        LogLine(evt::store_failed).quoted("err", ended.error().detail()).warn();
 }
 
 std::string Application::warning() const {

@@ -143,6 +143,25 @@ Result<DataDir> DataDir::open(const std::filesystem::path& path) {
     return dir;
 }
 
+// A file that took the inode of one that was removed has another time of birth, where the file system tells
+// it (statx(2)).
+Result<std::string> DataDir::place_of_logs() const {
+    struct statx status {};
+    if (::statx(AT_FDCWD, database().c_str(), 0, STATX_INO | STATX_BTIME, &status) != 0)
+        return storage("cannot look at " + database().string(), errno);
+    std::string place = instance_id_ + " " + std::to_string(status.stx_ino);
+    if ((status.stx_mask & STATX_BTIME) != 0)
+        place +=
+            " " + std::to_string(status.stx_btime.tv_sec) + "." + std::to_string(status.stx_btime.tv_nsec);
+    return place;
+}
+
+std::string boot_of_host() {
+    const UniqueFd file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+    const std::string id = file ? read_small(file.get()) : "";
+    return id.empty() ? "unknown" : id;
+}
+
 Result<std::string> usable_key(std::string_view text, const std::string& source) {
     constexpr std::size_t k_shortest = 16;
     constexpr std::string_view k_blanks = " \t\r\n\v\f";

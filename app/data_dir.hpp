@@ -20,6 +20,9 @@ struct ApiKey {
     bool is_given = false;  // by ATOLL_API_KEY; else it is kept in the data directory
 };
 
+/// A word for the time since the host was started; not empty (random(4), boot_id).
+std::string boot_of_host();
+
 /// A key as a client can send it: without blanks, line ends and a byte order mark at its ends, as editors and
 /// shells leave them. Errors: invalid_field for one that no client could send (blanks, control characters or
 /// other than ASCII inside), or that is shorter than 16 characters; `source` names it.
@@ -35,6 +38,9 @@ class DataDir {
     /// Identifies the files and groups that this folder's servers leave on the host. It changes only when the
     /// folder is found to be a copy of another one: of another device or inode.
     const std::string& instance_id() const noexcept { return instance_id_; }
+    /// Of the database: one that was put in its place, and one in a copy of the folder, has another. Errors:
+    /// storage_failed where there is none.
+    base::Result<std::string> place_of_logs() const;
     /// `given`, the value of ATOLL_API_KEY, which may be null or empty; else the key that is kept here, made
     /// if there is none: 32 characters, mode 0600. Errors: invalid_field or storage_failed for a short key.
     base::Result<ApiKey> api_key(const char* given = nullptr) const;

@@ -70,7 +70,7 @@ def arguments():
         if name in ("send", "stream"):
             command.add_argument("text")
         elif name == "follow":
-            command.add_argument("--after", type=int, default=0)
+            command.add_argument("--after", default="0", help="SEQ or SEQ-EPOCH")
     return parser.parse_args()
 
 

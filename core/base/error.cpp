@@ -89,6 +89,8 @@ std::string_view code_name(Errc code) noexcept {
             return "sandbox_in_use";
         case Errc::seq_expired:
             return "seq_expired";
+        case Errc::log_replaced:
+            return "log_replaced";
         case Errc::too_many_requests:
             return "too_many_requests";
         case Errc::too_many_connections:

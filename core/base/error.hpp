@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace atl::base {
 
@@ -58,6 +59,7 @@ enum class Errc : std::uint8_t {
     sandbox_in_use,          // it belongs to a conversation
     preview_ended,           // the sandbox of a preview has ended for good
     seq_expired,             // the log no longer holds the event after `after`
+    log_replaced,            // the client's cursor is of another log than this one, or beyond its end
     too_many_requests,       // an address or a key asks, or fails to log in, more often than it may
     too_many_connections,    // an address has all the connections that it may have
     too_many_streams,        // a conversation, an address or a key has all its streams
@@ -121,18 +123,27 @@ class Error {
         return std::move(*this);
     }
 
+    /// The same error with one more member of the problem that clients see; `json` is the text of its value.
+    Error with(std::string name, std::string json) && {
+        members_.emplace_back(std::move(name), std::move(json));
+        return std::move(*this);
+    }
+
     Errc code() const noexcept { return code_; }
     const std::string& detail() const noexcept { return detail_; }
     /// Zero: not known.
     std::chrono::seconds retry_after() const noexcept { return retry_after_; }
     /// The JSON pointer of the member of the body that is at fault; empty: none is, or it is not known.
     const std::string& pointer() const noexcept { return pointer_; }
+    using Members = std::vector<std::pair<std::string, std::string>>;
+    const Members& members() const noexcept { return members_; }
 
   private:
     Errc code_ = Errc::internal;
     std::string detail_;
     std::chrono::seconds retry_after_{0};
     std::string pointer_;
+    Members members_;
 };
 
 /// Thrown by Result::value() on an error: only ever a broken invariant.

@@ -159,6 +159,10 @@ inline constexpr std::size_t k_max_turn_log_bytes = 16UL * 1024 * 1024;
 inline constexpr std::size_t k_max_conversation_log_bytes = 64UL * 1024 * 1024;
 static_assert(k_max_turn_log_bytes <= k_max_conversation_log_bytes);
 static_assert(k_max_event_line_bytes < k_max_turn_log_bytes);
+// The word that says which logs a cursor is of; what a client's cursor may have in its place.
+inline constexpr std::size_t k_log_epoch_length = 8;
+inline constexpr std::size_t k_max_cursor_epoch_bytes = 32;
+static_assert(k_log_epoch_length <= k_max_cursor_epoch_bytes);
 // Kept in memory for subscribers that follow live; older events are read back from the store.
 inline constexpr std::size_t k_live_window_bytes = 1024 * 1024;
 // The turn_start of an open turn up to this size is kept in memory for views of the conversation.

@@ -13,12 +13,12 @@ constexpr std::size_t k_shares_without_turns = 16;
 }  // namespace
 
 EventLog::EventLog(Journal& journal, Store& store, const base::Clock& clock, std::int64_t key,
-                   std::size_t bound_bytes)
+                   std::size_t bound_bytes, std::string epoch)
     : journal_(journal),
       clock_(clock),
       key_(key),
       bound_bytes_(bound_bytes),
-      window_(std::make_shared<LiveWindow>(store, key)) {}
+      window_(std::make_shared<LiveWindow>(store, key, std::move(epoch))) {}
 
 void EventLog::restore(std::uint64_t first_seq, std::uint64_t last_seq) {
     last_seq_ = last_seq;
@@ -28,6 +28,23 @@ void EventLog::restore(std::uint64_t first_seq, std::uint64_t last_seq) {
 void EventLog::restore_turn(std::uint64_t last_seq, std::uint64_t bytes) {
     turns_.push_back({last_seq, bytes});
     total_bytes_ += bytes;
+}
+
+base::Result<std::unique_ptr<Subscription>> EventLog::subscribe(const Cursor& after) const {
+    const std::string& epoch = window_->epoch();
+    const bool is_of_another = !after.epoch.empty() && after.epoch != epoch;
+    if (after.seq != 0 && (is_of_another || after.seq > last_seq_))
+        return base::Error(base::Errc::log_replaced,
+                           (is_of_another ? "the event " + std::to_string(after.seq) + " is of another log"
+                                          : "after is " + std::to_string(after.seq) +
+                                                ", but the log ends at event " + std::to_string(last_seq_)) +
+                               "; read this log from after=0")
+            .with("logEpoch", '"' + epoch + '"')
+            .with("firstSeq", std::to_string(first_seq()));
+    if (after.seq != 0 && after.seq + 1 < first_seq())
+        return base::Error(base::Errc::seq_expired, "the log begins at event " + std::to_string(first_seq()) +
+                                                        "; read it again from after=0");
+    return std::make_unique<Subscription>(window_, after.seq);
 }
 
 EventPtr EventLog::append(EventType type, std::uint64_t turn, std::string_view data, Journal::When when) {

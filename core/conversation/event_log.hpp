@@ -19,12 +19,17 @@ namespace atl::conversation {
 class EventLog : public std::enable_shared_from_this<EventLog> {
   public:
     EventLog(Journal& journal, Store& store, const base::Clock& clock, std::int64_t key,
-             std::size_t bound_bytes);
+             std::size_t bound_bytes, std::string epoch = {});
 
     /// Takes over a log that the store holds.
     void restore(std::uint64_t first_seq, std::uint64_t last_seq);
     /// A finished turn that the store holds; in order.
     void restore_turn(std::uint64_t last_seq, std::uint64_t bytes);
+
+    /// A reader of what comes behind `after`; 0 is the beginning, whatever its epoch. Errors: log_replaced
+    /// for a cursor of another epoch or beyond the end, with the members `logEpoch` and `firstSeq`;
+    /// seq_expired if it lies before the log's beginning.
+    base::Result<std::unique_ptr<Subscription>> subscribe(const Cursor& after) const;
 
     /// Bytes of events behind the last of them.
     void restore_open(std::uint64_t bytes) { open_bytes_ += bytes; }

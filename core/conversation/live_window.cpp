@@ -18,11 +18,26 @@ void LiveWindow::restore(std::uint64_t first_seq, std::uint64_t last_seq) {
 void LiveWindow::publish(EventPtr event) {
     committed_seq_ = event->seq;
     stalled_ = false;
-    bytes_ += event->json.size();
-    events_.push_back(std::move(event));
+    events_.push_back(with_epoch(std::move(event)));
+    bytes_ += events_.back()->json.size();
     while (events_.size() > 1 &&
            (bytes_ > base::k_live_window_bytes || events_.size() > base::k_live_window_events))
         drop_oldest();
+}
+
+/// An epoch lasts from start to start, a stored event for good.
+EventPtr LiveWindow::with_epoch(EventPtr event) const {
+    if (event->type != EventType::session_start || epoch_.empty())
+        return event;
+    constexpr std::string_view k_data = "\"data\":{";
+    auto told = std::make_shared<Event>(*event);
+    const std::size_t at = told->json.find(k_data);
+    if (at == std::string::npos)
+        return event;
+    const std::size_t begin = at + k_data.size();
+    const bool is_alone = told->json[begin] == '}';
+    told->json.insert(begin, "\"logEpoch\":\"" + epoch_ + (is_alone ? "\"" : "\","));
+    return told;
 }
 
 void LiveWindow::drop_oldest() {
@@ -93,6 +108,8 @@ base::Result<Batch> LiveWindow::read_store(Subscription& reader, std::uint64_t a
         batch.gone = true;
         return batch;
     }
+    for (EventPtr& event : batch.events)
+        event = with_epoch(std::move(event));
     // What is in the store but not yet published is not told: its waiters come first.
     while (!batch.events.empty() && batch.events.back()->seq > committed_seq_)
         batch.events.pop_back();
@@ -137,6 +154,10 @@ void Subscription::ask(std::uint64_t after, std::size_t limit_bytes) {
 void Subscription::wake() {
     if (std::exchange(waiting_, false) && wake_)
         wake_();
+}
+
+const std::string& Subscription::epoch() const noexcept {
+    return window_->epoch();
 }
 
 void Subscription::on_wake(Wake wake) {

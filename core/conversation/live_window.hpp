@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "core/conversation/store.hpp"
@@ -19,7 +21,9 @@ namespace atl::conversation {
 
 class LiveWindow {
   public:
-    LiveWindow(Store& store, std::int64_t key) : store_(store), key_(key) {}
+    /// `epoch`: of the log; readers find it in a session_start, which is stored without it. Empty: none.
+    LiveWindow(Store& store, std::int64_t key, std::string epoch)
+        : store_(store), key_(key), epoch_(std::move(epoch)) {}
     LiveWindow(const LiveWindow&) = delete;
     LiveWindow& operator=(const LiveWindow&) = delete;
 
@@ -36,6 +40,7 @@ class LiveWindow {
     /// The conversation is gone: readers are told after what is still committed to them.
     void close() noexcept { closed_ = true; }
 
+    const std::string& epoch() const noexcept { return epoch_; }
     std::uint64_t first_seq() const noexcept { return first_seq_; }
     std::uint64_t committed_seq() const noexcept { return committed_seq_; }
     bool is_followed() const noexcept { return !readers_.empty(); }
@@ -48,9 +53,11 @@ class LiveWindow {
     base::Result<Batch> read(Subscription& reader, std::size_t limit_bytes);
     base::Result<Batch> read_store(Subscription& reader, std::uint64_t after, std::size_t limit_bytes);
     void drop_oldest();
+    EventPtr with_epoch(EventPtr event) const;
 
     Store& store_;
     std::int64_t key_;
+    std::string epoch_;
     std::uint64_t first_seq_ = 1;
     std::uint64_t committed_seq_ = 0;
     std::deque<EventPtr> events_;  // the newest committed ones

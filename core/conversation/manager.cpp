@@ -481,20 +481,9 @@ void Manager::watch_files(const std::string& sandbox_id, Reply<std::unique_ptr<F
     });
 }
 
-void Manager::subscribe(const std::string& id, std::uint64_t after,
+void Manager::subscribe(const std::string& id, const Cursor& after,
                         Reply<std::unique_ptr<Subscription>> reply) {
-    with(id, reply, [after, reply](const Conversation& conversation) {
-        const EventLog& log = *conversation.log();
-        if (after > log.last_seq())
-            return reply(Error(Errc::invalid_request, "after is " + std::to_string(after) +
-                                                          ", but the log ends at event " +
-                                                          std::to_string(log.last_seq())));
-        if (after != 0 && after + 1 < log.first_seq())
-            return reply(Error(Errc::seq_expired, "the log begins at event " +
-                                                      std::to_string(log.first_seq()) +
-                                                      "; read it again from after=0"));
-        reply(std::make_unique<Subscription>(log.window(), after));
-    });
+    with(id, reply, [after, reply](const Conversation& it) { reply(it.log()->subscribe(after)); });
 }
 
 void Manager::shut_down(std::function<void()> done) {

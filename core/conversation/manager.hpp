@@ -170,9 +170,10 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     /// activity. Errors also: sandbox_gone for one without a conversation that has ended.
     void watch_files(const std::string& sandbox_id, Reply<std::unique_ptr<FileWatch>> reply);
 
-    /// Errors: seq_expired if `after` lies before the log's beginning and is not 0; invalid_request beyond
-    /// its end.
-    void subscribe(const std::string& id, std::uint64_t after, Reply<std::unique_ptr<Subscription>> reply);
+    /// Before the first event of any log of the present epoch.
+    Cursor log_beginning() const { return {0, settings_.log_epoch}; }
+    /// Follows a log (EventLog::subscribe).
+    void subscribe(const std::string& id, const Cursor& after, Reply<std::unique_ptr<Subscription>> reply);
 
     /// Sandboxes: those without a conversation are made, changed and removed here, all are listed.
     void create_sandbox(SandboxRequest request, Reply<SandboxView> reply) {

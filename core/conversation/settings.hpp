@@ -47,6 +47,7 @@ struct ManagerSettings {
     std::chrono::seconds keep_ended = base::k_default_keep_ended;  // one whose time to live is over
     std::size_t max_kept_ended = base::k_max_kept_ended;
     LogBounds log_bounds;
+    std::string log_epoch;  // of all logs, small letters and digits; empty: logs say none
     base::Millis turn_limit = base::k_default_turn_limit;
     std::vector<PoolSize> pool;                            // of `agents`, each once
     base::Millis warm_limit = base::k_default_warm_limit;  // of a warm pause; 0: all pauses are cold

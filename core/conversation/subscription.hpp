@@ -49,6 +49,8 @@ class Subscription {
     void on_wake(Wake wake);
 
     std::uint64_t cursor() const noexcept { return cursor_; }
+    /// Of the log.
+    const std::string& epoch() const noexcept;
 
   private:
     friend class LiveWindow;

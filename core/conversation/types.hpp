@@ -72,6 +72,12 @@ struct Event {
 };
 using EventPtr = std::shared_ptr<const Event>;
 
+/// A place in a conversation's log: behind the event `seq`.
+struct Cursor {
+    std::uint64_t seq = 0;
+    std::string epoch;  // of the log that it is of; empty: the present one
+};
+
 /// "t12", as the API and agents name a turn.
 std::string turn_name(std::uint64_t turn);
 
@@ -189,6 +195,7 @@ struct OpenTurn {
 /// A conversation as the API shows it.
 struct View {
     Record record;
+    std::string log_epoch;
     std::optional<OpenTurn> open_turn;
     std::uint32_t generation = 0;
     sandbox::Status sandbox_status = sandbox::Status::pending;

@@ -27,6 +27,7 @@ sandbox::Record without_env(const sandbox::Record& record) {
 
 View view_of(const Context& context, Record record, const sandbox::Record& sandbox_record) {
     View view;
+    view.log_epoch = context.settings.log_epoch;
     view.generation = sandbox_record.generation;
     view.sandbox_status = context.sandboxes.status(sandbox_record.id);
     view.sandbox_created_at = sandbox_record.created_at;

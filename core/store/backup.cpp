@@ -10,6 +10,7 @@
 
 #include "core/base/limits.hpp"
 #include "core/base/unique_fd.hpp"
+#include "core/store/log_epoch.hpp"
 
 namespace atl::store {
 namespace {
@@ -26,7 +27,8 @@ Result<void> copy_database(const std::filesystem::path& database, const std::fil
         SQLite::Statement vacuum(from, "VACUUM INTO ?");
         vacuum.bind(1, file.string());
         vacuum.exec();
-        SQLite::Database to(file.string(), SQLite::OPEN_READONLY);
+        SQLite::Database to(file.string(), SQLite::OPEN_READWRITE);
+        erase_log_mark(to);
         const std::string checked = to.execAndGet("PRAGMA quick_check(1)").getString();
         if (checked != "ok")
             return Error(Errc::storage_failed, "the database is damaged (" + checked +

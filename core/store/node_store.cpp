@@ -33,6 +33,7 @@ struct SqliteNodeStore::Impl : Connection {
         // size or four times it.
         database.exec("PRAGMA cache_size = -1024");
         database.exec(k_schema);
+        database.exec(k_node_mark_schema);
         put.emplace(database, "INSERT OR REPLACE INTO sandboxes VALUES (?,?)");
         erase.emplace(database, "DELETE FROM sandboxes WHERE id = ?");
         find.emplace(database, "SELECT host_uid FROM sandboxes WHERE id = ?");
@@ -153,6 +154,23 @@ Result<std::size_t> SqliteNodeStore::count() {
     try {
         return static_cast<std::size_t>(
             impl_->database.execAndGet("SELECT count(*) FROM sandboxes").getInt64());
+    } catch (const SQLite::Exception& error) {
+        return impl_->failure(error);
+    }
+}
+
+Result<std::optional<NodeMark>> SqliteNodeStore::mark() {
+    try {
+        return read_node_mark(impl_->database);
+    } catch (const SQLite::Exception& error) {
+        return impl_->failure(error);
+    }
+}
+
+Result<void> SqliteNodeStore::put_mark(const NodeMark& mark) {
+    try {
+        write_mark(impl_->database, mark);
+        return {};
     } catch (const SQLite::Exception& error) {
         return impl_->failure(error);
     }

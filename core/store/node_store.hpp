@@ -9,6 +9,7 @@
 
 #include "core/sandbox/node_store.hpp"
 #include "core/store/checkpoint_helper.hpp"
+#include "core/store/log_epoch.hpp"
 
 namespace atl::store {
 
@@ -33,6 +34,10 @@ class SqliteNodeStore final : public sandbox::NodeStore {
     base::Result<std::vector<sandbox::HostFacts>> list(const std::string& after_id,
                                                        std::size_t limit) override;
     base::Result<std::size_t> count() override;
+
+    /// See log_epoch.hpp. Errors: storage_failed.
+    base::Result<std::optional<NodeMark>> mark();
+    base::Result<void> put_mark(const NodeMark& mark);
 
   private:
     struct Impl;

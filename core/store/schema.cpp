@@ -257,11 +257,20 @@ constexpr const char* k_version_11 = R"sql(
 ALTER TABLE sandboxes ADD COLUMN tmp_mb INTEGER NOT NULL DEFAULT 256;
 )sql";
 
+// One row at the most (log_epoch.hpp).
+constexpr const char* k_version_12 = R"sql(
+CREATE TABLE log_epoch (
+    epoch TEXT NOT NULL,
+    count INTEGER NOT NULL,
+    boot  TEXT NOT NULL
+) STRICT;
+)sql";
+
 // Each says its tables in full, or the columns that it adds: a step is never changed once there are databases
 // of it.
 constexpr std::array<const char*, k_schema_version> k_steps = {
-    k_version_1, k_version_2, k_version_3, k_version_4,  k_version_5, k_version_6,
-    k_version_7, k_version_8, k_version_9, k_version_10, k_version_11};
+    k_version_1, k_version_2, k_version_3, k_version_4,  k_version_5,  k_version_6,
+    k_version_7, k_version_8, k_version_9, k_version_10, k_version_11, k_version_12};
 
 }  // namespace
 

@@ -7,7 +7,7 @@
 
 namespace atl::store {
 
-inline constexpr int k_schema_version = 11;
+inline constexpr int k_schema_version = 12;
 
 // An event's row id: the conversation's key above, its seq below. One b-tree in log order, no second index.
 inline constexpr int k_seq_bits = 36;

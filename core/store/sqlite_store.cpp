@@ -167,6 +167,25 @@ Result<void> SqliteStore::usable() const {
     return {};
 }
 
+Result<std::optional<LogMark>> SqliteStore::log_mark() {
+    try {
+        return read_log_mark(impl_->database);
+    } catch (const SQLite::Exception& error) {
+        return impl_->failure(error);
+    }
+}
+
+Result<void> SqliteStore::put_log_mark(const LogMark& mark) {
+    if (auto allowed = usable(); !allowed)
+        return allowed;
+    try {
+        write_mark(impl_->database, mark);
+        return {};
+    } catch (const SQLite::Exception& error) {
+        return impl_->failure(error);
+    }
+}
+
 void SqliteStore::check_files() {
     const auto missed = impl_->opened.find_missed();
     impl_->lost.reset();

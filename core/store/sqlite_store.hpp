@@ -14,6 +14,7 @@
 
 #include "core/conversation/store.hpp"
 #include "core/store/list_helper.hpp"
+#include "core/store/log_epoch.hpp"
 
 namespace atl::store {
 
@@ -51,6 +52,10 @@ class SqliteStore final : public conversation::Store {
                    conversation::TurnFound done) override {
         done(turn_of(key, idempotency_key));
     }
+
+    /// See log_epoch.hpp. Errors: storage_failed.
+    base::Result<std::optional<LogMark>> log_mark();
+    base::Result<void> put_log_mark(const LogMark& mark);
 
     /// Checks that the database's paths still lead to the opened files (stat(2), twice). While a file is
     /// removed or replaced, usable() and commit() return errors: a write to a file without a name is lost

@@ -56,22 +56,9 @@ WebSocketActions no_actions() {
     return actions;
 }
 
-/// Ends the WebSocket with an error at once: a browser's page reads no status of a refused handshake, but it
-/// does read a close frame.
-class RefusedFeed final : public EventFeed {
-  public:
-    RefusedFeed(base::Error error, std::uint64_t after) : error_(std::move(error)), after_(after) {}
-    Result<conversation::Batch> next(std::size_t) override { return error_; }
-    void on_wake(StreamWake) override {}
-    std::uint64_t cursor() const noexcept override { return after_; }
-
-  private:
-    base::Error error_;
-    std::uint64_t after_;
-};
-
 Task<Result<std::unique_ptr<EventFeed>>> async_open_feed(Api& api, RequestContext& context,
-                                                         const std::string& id, std::uint64_t after,
+                                                         const std::string& id,
+                                                         const conversation::Cursor& after,
                                                          StreamLease lease) {
     using Subscription = std::unique_ptr<conversation::Subscription>;
     auto start = [&](Manager::Reply<Subscription> reply) {
@@ -83,10 +70,14 @@ Task<Result<std::unique_ptr<EventFeed>>> async_open_feed(Api& api, RequestContex
             std::make_unique<SubscriptionFeed>(std::move(*subscription), std::move(lease)));
     // A token was made for a conversation that was there.
     const bool is_removed = context.principal.is_token() && subscription.error().code() == Errc::not_found;
-    if (subscription.error().code() != Errc::seq_expired && !is_removed)
+    const Errc code = subscription.error().code();
+    if (code != Errc::seq_expired && code != Errc::log_replaced && !is_removed)
         co_return subscription.error();
     const base::Error error = is_removed ? base::Error(Errc::conversation_ended) : subscription.error();
-    co_return std::unique_ptr<EventFeed>(std::make_unique<RefusedFeed>(error, after));
+    conversation::Cursor from = api.conversations.log_beginning();
+    if (code != Errc::log_replaced)
+        from.seq = after.seq;
+    co_return std::unique_ptr<EventFeed>(std::make_unique<RefusedFeed>(error, std::move(from)));
 }
 
 Task<Result<Response>> async_open_socket(Api& api, RequestContext& context) {
@@ -99,14 +90,14 @@ Task<Result<Response>> async_open_socket(Api& api, RequestContext& context) {
     const auto agreement = agree_on_extensions(context.request, wanted);
     if (agreement.has_error())
         co_return agreement.error();
-    const auto after = context.query_integer("after", k_seq_range);
+    const auto after = log_cursor(context);
     if (after.has_error())
         co_return after.error();
     auto lease = context.stream_lease(*id);
     if (lease.has_error())
         co_return lease.error();
     lease->reader = api.subscribers.enter(SubscriberKind::websocket);
-    auto feed = co_await async_open_feed(api, context, *id, after->value_or(0), std::move(*lease));
+    auto feed = co_await async_open_feed(api, context, *id, *after, std::move(*lease));
     if (feed.has_error())
         co_return feed.error();
     const bool reads_only = context.principal.scope == Scope::read;
@@ -130,12 +121,10 @@ std::vector<Route> socket_routes(Api& api) {
     socket.summary =
         "A WebSocket: each text frame of the server is one Event from `after` on, live, or Accepted or "
         "Rejected; the client's are ClientFrame. permessage-deflate is spoken where it is offered. A close "
-        "frame's reason is `{code, after, detail?}`. A bad or expired token gets the WebSocket and the close "
-        "code 4401, one for something else 4403.";
+        "frame's reason is `{logEpoch, code, after, detail?}`. A bad or expired token gets the WebSocket and "
+        "the close code 4401, one for something else 4403; a cursor of another log, 4410 `log_replaced`.";
     socket.handler = bind_handler(api, async_open_socket);
-    socket.query = {
-        {"after", R"({"type":"integer","minimum":0,"default":0})", "Only events with a greater seq."},
-        k_token_parameter};
+    socket.query = {k_log_cursor_parameter, k_token_parameter};
     socket.auth = Auth::token_or_key;
     socket.opens = Opens::websocket;
     socket.headers = {{"Upgrade", "`websocket`."},

@@ -12,6 +12,7 @@ namespace {
 // has members of any name ("open").
 constexpr const char* k_data = R"json({
 "session_start": {"means": "The conversation was created.", "members": {
+    "logEpoch": {"type": "string", "description": "The epoch of the log that this is read from."},
     "agent": {"type": "string", "description": "The agent that answers."},
     "sandboxId": {"type": "string", "description": "The sandbox that the conversation keeps for life."}}},
 "turn_start": {"means": "A message was accepted: the first event of its turn.", "members": {

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 
 #include "core/base/json_writer.hpp"
+#include "core/base/limits.hpp"
 #include "http/wire/text.hpp"
 
 namespace atl::http {
@@ -26,27 +28,31 @@ std::string_view advice_for(Errc reason) noexcept {
 
 }  // namespace
 
-void write_sse_event(std::string& out, const conversation::Event& event, EventNames names) {
+void write_sse_event(std::string& out, const conversation::Event& event, std::string_view epoch,
+                     EventNames names) {
     const auto type = to_string(event.type);
-    constexpr std::size_t k_frame_bytes = 48;
+    constexpr std::size_t k_frame_bytes = 64;
     if (out.capacity() - out.size() < event.json.size() + type.size() + k_frame_bytes)
         out.reserve(2 * out.capacity() + event.json.size() + type.size() + k_frame_bytes);
-    fmt::format_to(std::back_inserter(out), "id: {}\n", event.seq);
+    fmt::format_to(std::back_inserter(out), "id: {}{}{}\n", event.seq, epoch.empty() ? "" : "-", epoch);
     if (names == EventNames::types)
         out.append("event: ").append(type).append("\n");
     out.append("data: ").append(event.json).append("\n\n");
 }
 
-void write_stream_closed(std::string& out, const Error& reason, std::uint64_t after, EventNames names) {
+void write_stream_closed(std::string& out, const Error& reason, const conversation::Cursor& after,
+                         EventNames names) {
     if (names == EventNames::types)
         out.append("event: ").append(k_stream_closed).append("\n");
     out += "data: ";
     base::JsonWriter json(out);
     json.begin_object();
+    if (!after.epoch.empty())
+        json.key("logEpoch").string(after.epoch);
     json.key("type").string(k_stream_closed);
     json.key("code").string(base::code_name(reason.code()));
     json.key("detail").string(reason.detail());
-    json.key("after").number(after);
+    json.key("after").number(after.seq);
     json.end_object();
     out += "\n\n";
 }
@@ -69,7 +75,7 @@ BodyStream::State EventStream::pull(std::string& out, std::size_t limit_bytes) {
             scanned_bytes += event->cost_bytes();
             if (turn_ != 0 && event->turn != turn_)
                 continue;
-            write_sse_event(out, *event, names_);
+            write_sse_event(out, *event, feed_->epoch(), names_);
             if (turn_ != 0 && event->type == conversation::EventType::done)
                 return State::finished;
         }
@@ -101,7 +107,8 @@ void EventStream::end_early(Errc reason, std::string& out) {
 }
 
 void EventStream::close(const Error& reason, std::string& out) const {
-    write_stream_closed(out, reason, feed_->cursor(), names_);
+    const conversation::Cursor after{feed_->cursor(), std::string(feed_->epoch())};
+    write_stream_closed(out, reason, after, names_);
 }
 
 Response event_stream_response(std::unique_ptr<EventFeed> feed, std::uint64_t turn, EventNames names) {
@@ -111,6 +118,31 @@ Response event_stream_response(std::unique_ptr<EventFeed> feed, std::uint64_t tu
     response.headers.emplace_back("X-Accel-Buffering", "no");
     response.stream = std::make_unique<EventStream>(std::move(feed), turn, names);
     return response;
+}
+
+std::optional<conversation::Cursor> parse_log_cursor(std::string_view text) {
+    const std::size_t end = text.find('-');
+    const auto seq = parse_decimal(text.substr(0, end));
+    if (!seq || *seq > INT64_MAX)
+        return std::nullopt;
+    if (end == std::string_view::npos)
+        return conversation::Cursor{*seq, {}};
+    const std::string_view epoch = text.substr(end + 1);
+    const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+    if (epoch.empty() || epoch.size() > base::k_max_cursor_epoch_bytes ||
+        !std::all_of(epoch.begin(), epoch.end(), is_letter))
+        return std::nullopt;
+    return conversation::Cursor{*seq, std::string(epoch)};
+}
+
+base::Result<conversation::Cursor> resume_point(const Request& request, conversation::Cursor after) {
+    const auto last_id = request.header("Last-Event-ID");
+    if (last_id.empty())
+        return after;
+    auto cursor = parse_log_cursor(last_id);
+    if (!cursor)
+        return Error(Errc::invalid_request, "Last-Event-ID must be the id of an event, SEQ-EPOCH or SEQ.");
+    return std::move(*cursor);
 }
 
 base::Result<std::uint64_t> resume_point(const Request& request, std::uint64_t after) {

@@ -1,13 +1,15 @@
 // A conversation's events as Server-Sent Events (WHATWG HTML, section 9.2): the events after a cursor, live,
 // either all of them or one turn up to its `done`. Every frame with an id is an event of the log, so a client
-// resumes from the last id that it has seen. If a stream ends for another reason than its `done`, its last
-// frame is `stream_closed {code, detail, after}` without an id. Every frame's data is an object with `type`.
-// No frame has an `event:` field unless the client asks for it: EventSource.onmessage then gets them all, and
-// an agent's event `error` does not look like a broken connection.
+// resumes from the last id that it has seen; `SEQ-EPOCH` says of which log. If a stream ends for another
+// reason than its `done`, its last frame is `stream_closed {logEpoch, code, detail, after}` without an id.
+// Every frame's data is an object with `type`. No frame has an `event:` field unless the client asks for it:
+// EventSource.onmessage then gets them all, and an agent's event `error` does not look like a broken
+// connection.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,6 +28,8 @@ class EventFeed {
     virtual base::Result<conversation::Batch> next(std::size_t limit_bytes) = 0;
     virtual void on_wake(StreamWake wake) = 0;
     virtual std::uint64_t cursor() const noexcept = 0;
+    /// Of the log; empty: it says none.
+    virtual std::string_view epoch() const noexcept { return {}; }
 };
 
 class SubscriptionFeed final : public EventFeed {
@@ -38,10 +42,28 @@ class SubscriptionFeed final : public EventFeed {
     }
     void on_wake(StreamWake wake) override { subscription_->on_wake(std::move(wake)); }
     std::uint64_t cursor() const noexcept override { return subscription_->cursor(); }
+    std::string_view epoch() const noexcept override { return subscription_->epoch(); }
 
   private:
     std::unique_ptr<conversation::Subscription> subscription_;
     StreamLease lease_;
+};
+
+/// Ends a stream with an error at once: a browser's page reads no status of a refused one, but it does read
+/// the last word of one that was opened.
+class RefusedFeed final : public EventFeed {
+  public:
+    /// `after`: where the client goes on, and of which log.
+    RefusedFeed(base::Error error, conversation::Cursor after)
+        : error_(std::move(error)), after_(std::move(after)) {}
+    base::Result<conversation::Batch> next(std::size_t) override { return error_; }
+    void on_wake(StreamWake) override {}
+    std::uint64_t cursor() const noexcept override { return after_.seq; }
+    std::string_view epoch() const noexcept override { return after_.epoch; }
+
+  private:
+    base::Error error_;
+    conversation::Cursor after_;
 };
 
 inline constexpr std::string_view k_event_stream_type = "text/event-stream";
@@ -56,11 +78,25 @@ inline constexpr QueryParameter k_named_parameter{
 /// Errors: invalid_field.
 base::Result<EventNames> event_names(const RequestContext& context);
 
-/// Appends `id: N\ndata: {json}\n\n`, with names `event: TYPE` between them. An event's JSON is one line.
-void write_sse_event(std::string& out, const conversation::Event& event, EventNames names);
-/// Appends `data: {"type":"stream_closed","code","detail","after"}\n\n`, with names `event: stream_closed`
-/// before it.
-void write_stream_closed(std::string& out, const base::Error& reason, std::uint64_t after, EventNames names);
+/// What a route that takes a cursor of a conversation's log has among its query parameters.
+inline constexpr QueryParameter k_log_cursor_parameter{
+    "after",
+    R"({"oneOf":[{"type":"integer","minimum":0},{"type":"string","pattern":"^[0-9]+-[a-z0-9]{1,32}$"}],"default":0})",
+    "Only events with a greater seq. `SEQ-EPOCH` says of which log the seq is: one of another epoch than "
+    "`logEpoch`, or beyond the end, is refused with log_replaced. 0 is always valid."};
+/// `SEQ` or `SEQ-EPOCH`; nothing for any other text.
+std::optional<conversation::Cursor> parse_log_cursor(std::string_view text);
+/// The parameter `after`. Errors: invalid_field.
+base::Result<conversation::Cursor> log_cursor(const RequestContext& context);
+
+/// Appends `id: SEQ-EPOCH\ndata: {json}\n\n`, with names `event: TYPE` between them. An event's JSON is one
+/// line. The id of a log without an epoch is the seq.
+void write_sse_event(std::string& out, const conversation::Event& event, std::string_view epoch,
+                     EventNames names);
+/// Appends `data: {"logEpoch","type":"stream_closed","code","detail","after"}\n\n`, with names
+/// `event: stream_closed` before it. What has no epoch has no `logEpoch`.
+void write_stream_closed(std::string& out, const base::Error& reason, const conversation::Cursor& after,
+                         EventNames names);
 
 class EventStream final : public BodyStream {
   public:
@@ -84,8 +120,10 @@ class EventStream final : public BodyStream {
 /// A 200 that streams.
 Response event_stream_response(std::unique_ptr<EventFeed> feed, std::uint64_t turn, EventNames names);
 
-/// The seq from which a client resumes: Last-Event-ID if the request has it, since a browser sends it when it
-/// reconnects with the same URL, else `after`. Errors: invalid_request for an id that is no number.
+/// From where a client resumes: Last-Event-ID if the request has it, since a browser sends it when it
+/// reconnects with the same URL, else `after`. Errors: invalid_request for an id that is no cursor.
+base::Result<conversation::Cursor> resume_point(const Request& request, conversation::Cursor after);
+/// The same of events that have no epoch.
 base::Result<std::uint64_t> resume_point(const Request& request, std::uint64_t after);
 
 }  // namespace atl::http

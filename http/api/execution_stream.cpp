@@ -19,7 +19,7 @@ BodyStream::State ExecutionStream::pull(std::string& out, std::size_t limit_byte
         return State::waiting;
     // It could not begin although it had its place in the line.
     if (execution.refusal())
-        write_stream_closed(out, *execution.refusal(), cursor_, names_);
+        write_stream_closed(out, *execution.refusal(), {cursor_, {}}, names_);
     return State::finished;
 }
 
@@ -28,7 +28,7 @@ void ExecutionStream::end_early(base::Errc reason, std::string& out) {
                                         ? "The token's time is over. Get a new one, and go on after the last "
                                           "event that you saw."
                                         : "The server stops.");
-    write_stream_closed(out, error, cursor_, names_);
+    write_stream_closed(out, error, {cursor_, {}}, names_);
 }
 
 }  // namespace atl::http

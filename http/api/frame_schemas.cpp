@@ -18,6 +18,10 @@ Property after(const char* means) {
     return {"after", means, counter()};
 }
 
+Property log_epoch(const char* means) {
+    return {"logEpoch", means, text()};
+}
+
 /// One of these schemas, told apart by `type`.
 Schema by_type(std::initializer_list<std::pair<const char*, const char*>> schemas) {
     Schema out;
@@ -61,11 +65,13 @@ void add_frame_answers(Schema& out) {
                   "Answers a client's frame that is refused and changes nothing.");
     out["Rejected"]["required"] = {"type", "code", "detail"};
     out["StreamClosed"] = described(
-        object(Members::required, {{"type", "The type.", constant("stream_closed")},
+        object(Members::required, {log_epoch("Of a conversation's stream: the epoch of its log."),
+                                   {"type", "The type.", constant("stream_closed")},
                                    {"code", "Why, as the stable word of an error.", ref("ErrorCode")},
                                    {"detail", "Why, for people.", text()},
                                    after("The seq of the last event that was sent: go on from there.")}),
         "The last frame of an event stream that the server ends. It has no seq.");
+    out["StreamClosed"]["required"] = {"type", "code", "detail", "after"};
 }
 
 }  // namespace
@@ -74,12 +80,14 @@ void add_frame_schemas(Schema& out) {
     add_client_frames(out);
     add_frame_answers(out);
     out["EventPage"] =
-        described(object(Members::required, {{"events", "Events, the oldest first.", list_of(ref("Event"))},
+        described(object(Members::required, {log_epoch("The epoch of the log."),
+                                             {"events", "Events, the oldest first.", list_of(ref("Event"))},
                                              {"next", "The `after` of the next page.", counter()}}),
                   "Events of a conversation's log.");
     out["EventStream"] = described(
         text(),
-        "Server-Sent Events: `id` is the event's seq, `data` the Event; `event`, its type, is there with "
+        "Server-Sent Events: `id` is the event's seq and the log's epoch, `SEQ-EPOCH`, `data` the Event; "
+        "`event`, its type, is there with "
         "`?named=1` only. A stream that the server ends has a StreamClosed without an id as its last frame. "
         "`contentSchema` is that of each `data`.");
     out["EventStream"]["contentMediaType"] = "text/event-stream";

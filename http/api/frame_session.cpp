@@ -231,7 +231,7 @@ void FrameSession::close(CloseCode code, std::string_view word, std::string_view
     if (std::exchange(closing_, true))
         return;
     close_code_ = code;
-    write_close_frame(out_, code, close_reason(word, resume_point(), detail));
+    write_close_frame(out_, code, close_reason(word, resume_point(), detail, log_epoch()));
 }
 
 }  // namespace atl::http

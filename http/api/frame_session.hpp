@@ -57,6 +57,8 @@ class FrameSession : public Takeover {
     virtual base::SteadyTime wakes_at() const { return base::SteadyTime::max(); }
     /// Where a client goes on, for the reason of a close frame.
     virtual std::uint64_t resume_point() const = 0;
+    /// Of the log that this is a place in; empty: it has none.
+    virtual std::string_view log_epoch() const { return {}; }
     /// What was read of a message is still held: its place in the budget is, too, until give_place_back().
     virtual bool keeps_message() const { return false; }
     /// Nothing is read or sent any more but close frames.

@@ -111,6 +111,10 @@ Schema conversation() {
                     integer(k_seconds_range)},
                    {"createdAt", "When it was created.", time()},
                    {"lastActiveAt", "When its last message came, or else when it was created.", time()},
+                   {"logEpoch",
+                    "A short word: another one begins when the log is no continuation of what clients have "
+                    "seen, as after a restored backup.",
+                    text()},
                    {"firstSeq", "The number of the first event that the log still has.", counter()},
                    {"lastSeq", "The number of the last event.", counter()},
                    enforcement()});

@@ -32,6 +32,8 @@ Schema problem_schema() {
          {"code", "The stable word of the error.", ref("ErrorCode")},
          {"pointer", "The JSON pointer (RFC 6901) of the member of the body that is at fault, if one is.",
           text()},
+         {"logEpoch", "Of log_replaced only: the epoch of the log that is there.", text()},
+         {"firstSeq", "Of log_replaced only: the number of the first event that it has.", counter()},
          {"requestId", "Names the request in the server's log.", text()}});
     out["required"] = {"type", "title", "status", "detail", "code", "requestId"};
     return described(std::move(out), "An error (RFC 9457).");

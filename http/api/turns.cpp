@@ -20,20 +20,26 @@ using SubscriptionPtr = std::unique_ptr<conversation::Subscription>;
 constexpr std::size_t k_page_bytes = 512UL * 1024;
 
 Task<Result<SubscriptionPtr>> async_subscribe(Api& api, RequestContext& context, const std::string& id,
-                                              std::uint64_t after) {
+                                              const conversation::Cursor& after) {
     auto start = [&](Manager::Reply<SubscriptionPtr> reply) {
         api.conversations.subscribe(id, after, std::move(reply));
     };
     co_return co_await context.async_reply<SubscriptionPtr>(start);
 }
 
+/// `turn`: as of EventStream.
 Task<Result<Response>> async_open_stream(Api& api, RequestContext& context, const std::string& id,
-                                         TurnTicket from, EventNames names, StreamLease lease) {
-    auto subscription = co_await async_subscribe(api, context, id, from.after);
-    if (subscription.has_error())
+                                         const conversation::Cursor& after, std::uint64_t turn,
+                                         EventNames names, StreamLease lease) {
+    auto subscription = co_await async_subscribe(api, context, id, after);
+    std::unique_ptr<EventFeed> feed;
+    if (subscription.has_value())
+        feed = std::make_unique<SubscriptionFeed>(std::move(*subscription), std::move(lease));
+    else if (subscription.error().code() == Errc::log_replaced)
+        feed = std::make_unique<RefusedFeed>(subscription.error(), api.conversations.log_beginning());
+    else
         co_return subscription.error();
-    co_return event_stream_response(
-        std::make_unique<SubscriptionFeed>(std::move(*subscription), std::move(lease)), from.turn, names);
+    co_return event_stream_response(std::move(feed), turn, names);
 }
 
 Response ticket_response(const TurnTicket& ticket) {
@@ -77,7 +83,9 @@ Task<Result<Response>> async_post_message(Api& api, RequestContext& context) {
         co_return ticket.error();
     if (streams) {
         lease->reader = api.subscribers.enter(SubscriberKind::turn);
-        co_return co_await async_open_stream(api, context, *id, *ticket, *names, std::move(*lease));
+        const conversation::Cursor after{ticket->after, {}};
+        co_return co_await async_open_stream(api, context, *id, after, ticket->turn, *names,
+                                             std::move(*lease));
     }
     co_return ticket_response(*ticket);
 }
@@ -115,14 +123,14 @@ Task<Result<std::uint64_t>> async_write_events(RequestContext& context, base::Js
 }
 
 Task<Result<Response>> async_events_page(Api& api, RequestContext& context, const std::string& id,
-                                         std::uint64_t after, std::size_t limit) {
+                                         const conversation::Cursor& after, std::size_t limit) {
     const auto subscription = co_await async_subscribe(api, context, id, after);
     if (subscription.has_error())
         co_return subscription.error();
     std::string out;
     base::JsonWriter json(out);
-    json.begin_object().key("events").begin_array();
-    const auto next = co_await async_write_events(context, json, **subscription, limit, after);
+    json.begin_object().key("logEpoch").string((*subscription)->epoch()).key("events").begin_array();
+    const auto next = co_await async_write_events(context, json, **subscription, limit, after.seq);
     if (next.has_error())
         co_return next.error();
     json.end_array().key("next").number(*next).end_object();
@@ -133,7 +141,7 @@ Task<Result<Response>> async_get_events(Api& api, RequestContext& context) {
     const auto id = id_param(context);
     if (id.has_error())
         co_return id.error();
-    const auto after = context.query_integer("after", k_seq_range);
+    auto after = log_cursor(context);
     if (after.has_error())
         co_return after.error();
     const auto limit = context.query_integer("limit", k_page_range);
@@ -143,18 +151,16 @@ Task<Result<Response>> async_get_events(Api& api, RequestContext& context) {
     if (names.has_error())
         co_return names.error();
     if (context.accepts() == MediaType::event_stream) {
-        const auto from = resume_point(context.request, after->value_or(0));
+        const auto from = resume_point(context.request, std::move(*after));
         if (from.has_error())
             co_return from.error();
         auto lease = context.stream_lease(*id);
         if (lease.has_error())
             co_return lease.error();
         lease->reader = api.subscribers.enter(SubscriberKind::sse);
-        TurnTicket whole;
-        whole.after = *from;
-        co_return co_await async_open_stream(api, context, *id, whole, *names, std::move(*lease));
+        co_return co_await async_open_stream(api, context, *id, *from, 0, *names, std::move(*lease));
     }
-    co_return co_await async_events_page(api, context, *id, after->value_or(0),
+    co_return co_await async_events_page(api, context, *id, *after,
                                          limit->value_or(base::k_default_page_items));
 }
 
@@ -174,7 +180,8 @@ Task<Result<Response>> async_get_transcript(Api& api, RequestContext& context) {
     const auto view = co_await context.async_reply<conversation::View>(look);
     if (view.has_error())
         co_return view.error();
-    auto subscription = co_await async_subscribe(api, context, *id, 0);
+    const conversation::Cursor beginning;
+    auto subscription = co_await async_subscribe(api, context, *id, beginning);
     if (subscription.has_error())
         co_return subscription.error();
     co_return transcript_response(
@@ -239,16 +246,16 @@ std::vector<Route> turn_routes(Api& api) {
     events.handler = bind_handler(api, async_get_events);
     events.auth = Auth::token_or_key;
     events.headers = {
-        {"Last-Event-ID", "Of an event stream: the seq of the last event that was seen; wins over `after`."}};
+        {"Last-Event-ID", "Of an event stream: the id of the last event that was seen; wins over `after`."}};
     events.query = {
-        {"after", R"({"type":"integer","minimum":0,"default":0})", "Only events with a greater seq."},
+        k_log_cursor_parameter,
         {"limit", R"({"type":"integer","minimum":1,"maximum":10000,"default":100})", "Events in a page."},
         k_named_parameter,
         k_token_parameter};
     events.responses = {{200, "Events.", "EventPage"},
                         {200, "The events, live.", "EventStream", k_event_stream_type}};
-    events.errors = {Errc::not_found, Errc::invalid_field, Errc::seq_expired, Errc::storage_failed,
-                     Errc::too_many_streams};
+    events.errors = {Errc::not_found,    Errc::invalid_field,  Errc::seq_expired,
+                     Errc::log_replaced, Errc::storage_failed, Errc::too_many_streams};
     routes.push_back(transcript_route(api));
     return routes;
 }

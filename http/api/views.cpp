@@ -112,6 +112,7 @@ void write_conversation(base::JsonWriter& json, const conversation::View& view, 
     json.key("ttlSeconds").number(record.ttl_seconds);
     json.key("createdAt").string(base::rfc3339(record.created_at));
     json.key("lastActiveAt").string(base::rfc3339(record.last_active_at));
+    json.key("logEpoch").string(view.log_epoch);
     json.key("firstSeq").number(record.first_seq);
     json.key("lastSeq").number(record.last_seq);
     write_enforcement(json.key("enforcement"), view.enforcement);

@@ -190,8 +190,8 @@ std::string WebSocketSession::find_id() const {
 
 void WebSocketSession::close_for(const Error& error) {
     auto code = CloseCode::internal_error;
-    if (error.code() == Errc::seq_expired)
-        code = k_close_seq_expired;
+    if (error.code() == Errc::seq_expired || error.code() == Errc::log_replaced)
+        code = k_close_cursor_void;
     else if (error.code() == Errc::conversation_ended)
         code = k_close_conversation_ended;
     close(code, base::code_name(error.code()));

@@ -52,6 +52,7 @@ class WebSocketSession final : public FrameSession {
     base::SteadyTime reads_after() const override { return read_after_; }
     bool has_work() const override;
     std::uint64_t resume_point() const override { return feed_->cursor(); }
+    std::string_view log_epoch() const override { return feed_->epoch(); }
 
     void on_text(std::string_view text);
     base::Result<void> obey(ClientFrame frame);

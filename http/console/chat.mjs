@@ -44,6 +44,7 @@ export class Chat {
         );
         this.#follower = new Follower({
             open,
+            epoch: conversation.logEpoch,
             timers: { set: (act, ms) => setTimeout(act, ms), clear: (handle) => clearTimeout(handle) },
             on: {
                 event: (event) => this.#event(event),
@@ -106,6 +107,7 @@ export class Chat {
 
     #reset() {
         this.#on.reset();
+        this.#refetchSoon();
         const { log, turns, folded } = this.#at;
         this.#view.destroy();
         this.#transcript = new Transcript();

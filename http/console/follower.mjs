@@ -24,7 +24,7 @@ export const isAboutKey = (code) => ABOUT_KEY.includes(code);
  */
 export function verdict(code) {
     if (code === 'token_expired') return 'renew';
-    if (code === 'seq_expired') return 'reset';
+    if (code === 'seq_expired' || code === 'log_replaced') return 'reset';
     if (code === 'not_found' || code === 'conversation_ended') return 'stop';
     if (isAboutKey(code)) return 'stop';
     return 'retry';
@@ -36,6 +36,7 @@ export class Follower {
     #timers;
     #random;
     #last;
+    #epoch; // of the log that `last` is of; '': not known
     #failures = 0;
     #close = null; // of the connection that is open or being opened
     #attempt = 0;
@@ -46,20 +47,27 @@ export class Follower {
     #ended = false;
 
     /**
+     * `epoch`: of the log, as the conversation tells it.
      * `open(after, {onOpen, onActivity, onEvent, onEnd})` starts a connection and returns a function that ends it;
      * after that it calls nothing more. `on`: {event, state, reset}; `state` gets {name, retryMs?, code?, detail?} with
      * name `connecting`, `live`, `waiting` or `stopped`. `timers`: {set(callback, ms), clear(handle)}.
      */
-    constructor({ open, on, timers, random = Math.random, after = 0 }) {
+    constructor({ open, on, timers, random = Math.random, after = 0, epoch = '' }) {
         this.#open = open;
         this.#on = on;
         this.#timers = timers;
         this.#random = random;
         this.#last = after;
+        this.#epoch = epoch;
     }
 
     get last() {
         return this.#last;
+    }
+
+    /** Where the next connection goes on: a seq, and of which log it is. */
+    get cursor() {
+        return this.#last === 0 || this.#epoch === '' ? String(this.#last) : `${this.#last}-${this.#epoch}`;
     }
 
     start() {
@@ -98,7 +106,7 @@ export class Follower {
         this.#listens = true;
         this.#on.state({ name: 'connecting' });
         this.#heard();
-        const close = this.#open(this.#last, {
+        const close = this.#open(this.cursor, {
             onOpen: current(({ heartbeats = true } = {}) => {
                 this.#listens = heartbeats;
                 this.#heard();
@@ -124,12 +132,13 @@ export class Follower {
         this.#heard();
         if (!Number.isSafeInteger(event.seq) || event.seq <= this.#last) return;
         this.#last = event.seq;
+        if (event.type === 'session_start') this.#epoch = event.data?.logEpoch ?? this.#epoch;
         this.#failures = 0;
         this.#renewed = false;
         this.#on.event(event);
     }
 
-    #end({ code = '', detail = '' } = {}) {
+    #end({ code = '', detail = '', logEpoch = '' } = {}) {
         this.#drop();
         const what = verdict(code);
         if (what === 'stop') {
@@ -144,6 +153,7 @@ export class Follower {
         }
         if (what === 'reset') {
             this.#last = 0;
+            this.#epoch = logEpoch || this.#epoch;
             this.#on.reset();
         }
         const retryMs = delayOf(this.#failures++, this.#random());

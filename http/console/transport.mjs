@@ -1,6 +1,6 @@
 // How a conversation's events arrive. Both ways have one interface, that of Follower's `open`:
 //     open(after, {onOpen, onActivity, onEvent, onEnd}) -> a function that ends it
-// `onEnd({code, detail})` carries the server's code where there is one. A WebSocket is used where the server gives
+// `onEnd({code, detail, logEpoch?})` carries the server's code where there is one, and the epoch of its log. A WebSocket is used where the server gives
 // tokens for one; else, and where a WebSocket does not get through, Server-Sent Events over fetch, which can send the
 // key as a header.
 import { ApiError, pathOf, problemOf } from './api.mjs';
@@ -21,7 +21,7 @@ export function openSse({ api, id, drained }, after, on) {
         const parser = new SseParser(
             (frame) => {
                 const value = JSON.parse(frame.data);
-                if (value.type === 'stream_closed') end = { code: String(value.code), detail: String(value.detail) };
+                if (value.type === 'stream_closed') end = { code: String(value.code), detail: String(value.detail), logEpoch: value.logEpoch };
                 else on.onEvent(value);
             },
             () => on.onActivity(),
@@ -96,7 +96,7 @@ export function openWebSocket({ api, id, location, WebSocket: Socket }, after, o
             const code = typeof told.code === 'string' ? told.code : '';
             const detail = typeof told.detail === 'string' ? told.detail : '';
             const refused = REFUSED_TOKEN.includes(event.code) && code !== 'token_expired';
-            finish({ code, detail, from: refused ? 'token' : opened ? 'stream' : 'handshake' });
+            finish({ code, detail, logEpoch: told.logEpoch, from: refused ? 'token' : opened ? 'stream' : 'handshake' });
         };
     };
     run();

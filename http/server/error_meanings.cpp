@@ -96,6 +96,8 @@ std::string_view meaning_of(Errc code) noexcept {
             return "The sandbox belongs to a conversation.";
         case Errc::seq_expired:
             return "The log no longer holds the event after `after`.";
+        case Errc::log_replaced:
+            return "The cursor is of another log than this one, or beyond its end.";
         case Errc::too_many_requests:
             return "An address or a key asks, or fails to log in, more often than it may.";
         case Errc::too_many_connections:

@@ -32,11 +32,12 @@ std::optional<std::string> find_token(const Request& request) {
     return token == nullptr ? std::nullopt : std::optional<std::string>(*token);
 }
 
-/// As the client gave it. The log is not looked at.
+/// As the client gave it, without an epoch. The log is not looked at.
 std::uint64_t after_in(const Request& request) {
     const auto items = parse_query(request.query);
     const std::string* const text = items ? find_item(*items, k_after_parameter) : nullptr;
-    const auto after = text == nullptr ? std::nullopt : parse_decimal(*text);
+    const auto after =
+        text == nullptr ? std::nullopt : parse_decimal(std::string_view(*text).substr(0, text->find('-')));
     return after && *after <= INT64_MAX ? *after : 0;
 }
 

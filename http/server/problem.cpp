@@ -200,6 +200,7 @@ unsigned status_of(Errc code) noexcept {
         case Errc::disk_full:
             return 507;
         case Errc::seq_expired:
+        case Errc::log_replaced:
         case Errc::preview_ended:
             return 410;
         case Errc::sandbox_failed:
@@ -250,6 +251,8 @@ Response problem(const base::Error& error, std::string_view request_id) {
     json.key("code").string(response.problem_code);
     if (const auto pointer = error_pointer(error); !pointer.empty())
         json.key("pointer").string(pointer);
+    for (const auto& [name, value] : error.members())
+        json.key(name).raw(value);
     json.key("requestId").string(request_id);
     json.end_object();
     if (status_of(error.code()) == 401)

@@ -26,9 +26,9 @@ std::string_view error_pointer(const base::Error& error) noexcept;
 /// The `type` of a problem: a relative reference to the code's section of k_errors_page. As stable as `code`.
 std::string problem_type(base::Errc code);
 
-/// `{type, title, status, detail, code, pointer?, requestId}`, with Retry-After and WWW-Authenticate where
-/// the error has them. An error `unauthorized` with a sentence of its own says that the credentials were
-/// wrong, one without that there were none.
+/// `{type, title, status, detail, code, pointer?, requestId}` and the error's own members, with Retry-After
+/// and WWW-Authenticate where the error has them. An error `unauthorized` with a sentence of its own says
+/// that the credentials were wrong, one without that there were none.
 Response problem(const base::Error& error, std::string_view request_id);
 
 }  // namespace atl::http

@@ -11,10 +11,13 @@ namespace {
 
 constexpr std::size_t k_max_reason_bytes = k_max_control_bytes - 2;
 
-std::string write_reason(std::string_view word, std::uint64_t after, std::string_view detail) {
+std::string write_reason(std::string_view word, std::uint64_t after, std::string_view detail,
+                         std::string_view log_epoch) {
     std::string reason;
     base::JsonWriter json(reason);
     json.begin_object();
+    if (!log_epoch.empty())
+        json.key("logEpoch").string(log_epoch);
     json.key("code").string(word);
     json.key("after").number(after);
     if (!detail.empty())
@@ -39,9 +42,10 @@ class ClosedSocket final : public Takeover {
 
 }  // namespace
 
-std::string close_reason(std::string_view word, std::uint64_t after, std::string_view detail) {
-    std::string reason = write_reason(word, after, detail);
-    return reason.size() <= k_max_reason_bytes ? reason : write_reason(word, after, {});
+std::string close_reason(std::string_view word, std::uint64_t after, std::string_view detail,
+                         std::string_view log_epoch) {
+    std::string reason = write_reason(word, after, detail, log_epoch);
+    return reason.size() <= k_max_reason_bytes ? reason : write_reason(word, after, {}, log_epoch);
 }
 
 Response close_at_handshake(const Request& request, CloseCode code, std::string_view reason,

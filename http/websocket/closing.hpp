@@ -19,11 +19,12 @@ namespace atl::http {
 inline constexpr auto k_close_token_bad = static_cast<CloseCode>(4401);       // expired, or not a token
 inline constexpr auto k_close_token_mismatch = static_cast<CloseCode>(4403);  // for something else
 inline constexpr auto k_close_conversation_ended = static_cast<CloseCode>(4404);
-inline constexpr auto k_close_seq_expired = static_cast<CloseCode>(4410);
+inline constexpr auto k_close_cursor_void = static_cast<CloseCode>(4410);  // expired, or of another log
 
-/// `{"code":WORD,"after":SEQ,"detail"?}`. A `detail` that does not fit into a close frame beside the rest is
-/// left out.
-std::string close_reason(std::string_view word, std::uint64_t after, std::string_view detail = {});
+/// `{"logEpoch"?,"code":WORD,"after":SEQ,"detail"?}`. A `detail` that does not fit into a close frame beside
+/// the rest is left out. `log_epoch`: of the log that `after` is a seq of; empty: it has none.
+std::string close_reason(std::string_view word, std::uint64_t after, std::string_view detail = {},
+                         std::string_view log_epoch = {});
 
 /// The 101 that accepts the handshake, in one write with the close frame that ends the WebSocket. It agrees
 /// to no extension and obeys no frame. The connection ends with the client's close frame, and at `cut_at`

@@ -178,7 +178,7 @@ test('an id comes back in accepted and rejected', async () => {
 });
 
 /** Runs a recipe's function in the page, whose `getToken` gives tokens of `given.ttlSeconds`; `window.ran` tells what came. */
-async function run(name, conversation, address, ttlSeconds) {
+async function run(name, conversation, address, ttlSeconds, after = '0') {
     const given = { tokens: 0, ttlSeconds };
     await page.exposeFunction('getToken', async () => {
         ++given.tokens;
@@ -189,6 +189,7 @@ async function run(name, conversation, address, ttlSeconds) {
         window.running = ${name}({
             url: 'http://${address}${conversation.path}',
             getToken: window.getToken,
+            after: '${after}',
             onEvent: (event) => window.ran.events.push(event),
             onReset: () => ++window.ran.resets,
             onStop: (code) => window.ran.stops.push(code),
@@ -229,6 +230,19 @@ for (const name of ['follow', 'connect']) {
         } finally {
             await proxy.stop();
         }
+    });
+}
+
+for (const name of ['follow', 'connect']) {
+    test(`the recipe ${name}.js starts over where its place is in another log`, async () => {
+        const conversation = await createConversation('shell');
+        await page.goto(`http://${server.address}/`);
+        await run(name, conversation, server.address, 300, '1-another');
+        await say(conversation, 'echo hi');
+        await until(() => window.ran.events.at(-1)?.type === 'done');
+        const ran = await page.evaluate(() => window.ran);
+        assert.deepEqual(ran.events, await logOf(conversation));
+        assert.deepEqual([ran.resets, ran.stops], [1, []]);
     });
 }
 

@@ -31,6 +31,41 @@ test('a log that begins later is followed from its beginning, and the gap is tol
     });
 });
 
+test('each connection says which log it goes on with, and a log that was replaced is followed from its beginning', async () => {
+    const replaced = { logEpoch: 'e2', type: 'stream_closed', code: 'log_replaced', detail: 'd', after: 0 };
+    for (const transport of ['sse', 'websocket']) {
+        const afters = [];
+        const begin = (epoch) => ({ ...event(1, 'session_start'), data: { logEpoch: epoch } });
+        // The first log, a break, its replacement, the second log, a break, the rest.
+        const rounds = [[begin('e1'), event(2)], [replaced], [begin('e2')], [event(2, 'done')]];
+        const onEvents = ({ query, response }) => {
+            afters.push(query.get('after'));
+            sendFrames(response, rounds[afters.length - 1]);
+        };
+        const onSocket = (socket, { query }) => {
+            afters.push(query.get('after'));
+            const round = rounds[afters.length - 1];
+            for (const frame of round) if (frame !== replaced) socket.send(JSON.stringify(frame));
+            const { type, ...reason } = replaced;
+            socket.close(round[0] === replaced ? 4410 : 1001, round[0] === replaced ? JSON.stringify(reason) : '');
+        };
+        const answers = { [`GET ${ROOT}/events`]: onEvents, [`POST ${ROOT}/tokens`]: () => ({ token: 't' }) };
+        await withStub({ answers, onSocket }, async (conversation) => {
+            let resets = 0;
+            const followed = conversation.follow({ transport, onReset: () => ++resets });
+            const events = await until(followed, ({ type }) => type === 'done');
+            assert.deepEqual(events.map(({ seq }) => seq), [1, 2, 1, 2]);
+            assert.deepEqual(afters, ['0', '2-e1', '0', '1-e2']);
+            assert.equal(resets, 1);
+            assert.equal(followed.cursor, '2-e2');
+            rounds.unshift([replaced]);
+            afters.length = 0;
+            assert.equal((await errorOf(conversation.follow({ transport, after: '2-e1' }).next())).code, 'log_replaced');
+            assert.deepEqual(afters, ['2-e1']);
+        });
+    }
+});
+
 test('an event that comes again is given once', async () => {
     let count = 0;
     const answers = {
@@ -68,11 +103,11 @@ test('a reader that is slower than the WebSocket holds a bounded number of event
     let firstClosed;
     const closed = new Promise((done) => (firstClosed = done));
     const onSocket = (socket, { query }) => {
-        afters.push(Number(query.get('after')));
+        afters.push(Number.parseInt(query.get('after'), 10));
         socket.once('close', firstClosed);
         for (let seq = afters.at(-1) + 1; seq <= LAST; ++seq) socket.send(JSON.stringify(event(seq, seq === LAST ? 'done' : 'text_delta')));
     };
-    const answers = { [`POST ${ROOT}/tokens`]: () => ({ token: 't' }) };
+    const answers = { [`POST ${ROOT}/tokens`]: () => ({ token: 't' }), [`GET ${ROOT}/events`]: () => ({ logEpoch: 'e1', events: [], next: 0 }) };
     await withStub({ onSocket, answers }, async (conversation) => {
         const followed = conversation.follow({ transport: 'websocket' });
         const { value: first } = await followed.next();

@@ -28,10 +28,10 @@ after(async () => {
 });
 
 /** The program, at work on a conversation: `events` as it prints them, `ended` with its status. */
-function start([name, command], route, conversation, key = route.server.key) {
+function start([name, command], route, conversation, { key = route.server.key, after = '0' } = {}) {
     const env = { PATH: process.env.PATH, LANG: 'C.UTF-8', ATOLL_URL: route.http, ATOLL_API_KEY: key };
     for (const trusted of ['NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE']) env[trusted] = process.env.NODE_EXTRA_CA_CERTS;
-    const child = spawnTied(command, [path.join(folder, name), conversation.id], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawnTied(command, [path.join(folder, name), conversation.id, after], { env, stdio: ['ignore', 'pipe', 'pipe'] });
     const events = new Events();
     let said = '';
     child.stderr.setEncoding('utf8').on('data', (text) => (said += text));
@@ -70,9 +70,21 @@ for (const program of PROGRAMS) {
         });
     }
 
+    test(`${program[0]}: from a place in another log it prints this one from its beginning`, async () => {
+        const conversation = await createConversation(place.direct);
+        const running = start(program, place.direct, conversation, { after: '1-another' });
+        try {
+            await send(place.direct, conversation, 'echo hi');
+            await running.events.turnEnd();
+            await assertComplete(place.direct, conversation, running.events.list);
+        } finally {
+            running.end();
+        }
+    });
+
     test(`${program[0]}: a wrong key ends it with the reason, an unknown conversation at once`, async () => {
         const conversation = await createConversation(place.direct);
-        const refused = await start(program, place.direct, conversation, 'not-the-key-0123456789').ended;
+        const refused = await start(program, place.direct, conversation, { key: 'not-the-key-0123456789' }).ended;
         assert.notEqual(refused.status, 0);
         assert.match(refused.said, /invalid_key|401/);
         const unknown = await start(program, place.direct, { id: 'a'.repeat(20) }).ended;

@@ -54,7 +54,7 @@ TEST_CASE("Every kind of bad input has its status and code and changes nothing")
         {"GET", "/v1/conversations?cursor=x", "", 400, "invalid_request"},
         {"GET", "/v1/conversations?status=dead", "", 422, "invalid_field"},
         {"GET", target + "/events?after=-1", "", 422, "invalid_field"},
-        {"GET", target + "/events?after=999", "", 400, "invalid_request"},
+        {"GET", target + "/events?after=999", "", 410, "log_replaced"},
         {"GET", "/nowhere", "", 404, "not_found"},
         {"PUT", "/v1/conversations", "", 405, "method_not_allowed"},
         {"PATCH", target, R"({"status":"ended"})", 422, "unknown_field"},

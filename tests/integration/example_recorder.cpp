@@ -13,6 +13,7 @@ const char* const k_request_id = "7f3kq0x9d2m5v8w1c4zr";
 const OrderedJson& made_members() {
     static const OrderedJson members = OrderedJson::parse(R"json({
         "version": "0.1.0",
+        "logEpoch": "k3m9x2p7",
         "etag": "\"1a2f-10-69b8e2c1.9c8a1f3-69b8e2c1.9c8a1f3\"",
         "enforcement": {"filesystem": "bubblewrap", "network": "netns", "syscalls": "seccomp", "uid": "private",
             "memory": "cgroup2", "cpu": "cgroup2", "processes": "cgroup2", "sockets": "count", "disk": "quota",
@@ -72,14 +73,16 @@ std::string MadeValues::id(const std::string& real) {
 
 std::string MadeValues::of_line(const std::string& line) {
     static const std::regex volatile_part(
-        R"(\bv1\.[a-z0-9]{20}\.[a-z]+\.\d+\.[0-9a-f]+\b|\b[a-z0-9]{20}\b|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z|\b\d+ m?s\b|127\.0\.0\.1:\d+|localhost:3\d{4})");
+        R"(\bv1\.[a-z0-9]{20}\.[a-z]+\.\d+\.[0-9a-f]+\b|\b[a-z0-9]{20}\b|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z|\b\d+ m?s\b|127\.0\.0\.1:\d+|localhost:3\d{4}|^id: \d+-[a-z0-9]{8}$)");
     std::string out;
     auto rest = line.cbegin();
     for (std::sregex_iterator at(line.begin(), line.end(), volatile_part), end; at != end; ++at) {
         out.append(rest, (*at)[0].first);
         rest = (*at)[0].second;
         const std::string found = (*at)[0];
-        if (found.starts_with("v1."))
+        if (found.starts_with("id: "))
+            out += found.substr(0, found.find('-') + 1) + as_text(made_members()["logEpoch"]);
+        else if (found.starts_with("v1."))
             out += made_token(found);
         else if (found.starts_with("127."))
             out += "127.0.0.1:4100";

@@ -99,6 +99,8 @@ class Walk {
         HttpClient follower = api.connect();
         recorder.follow(follower, "getEvents", {{"id", id}, {"named", 1}, {"Last-Event-ID", "2"}}, "done");
         call("getEvents", {{"id", id}, {"after", 0}, {"limit", 100}});
+        problem("log_replaced",
+                api.connect().request("GET", "/v1/conversations/" + id + "/events?after=1-j8w4q6n1"));
         call("getTranscript", {{"id", id}, {"format", "jsonl"}});
         call("getTranscript", {{"id", id}, {"format", "markdown"}});
         call("createStreamToken", one, {{"scope", "chat"}, {"ttlSeconds", 300}});

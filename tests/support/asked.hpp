@@ -24,8 +24,9 @@ inline base::Result<conversation::Page<conversation::View>> list(conversation::M
 inline base::Result<std::unique_ptr<conversation::Subscription>> subscribe(conversation::Manager& manager,
                                                                            const std::string& id,
                                                                            std::uint64_t after) {
-    return conversation::answered_at_once<std::unique_ptr<conversation::Subscription>>(
-        [&](auto reply) { manager.subscribe(id, after, std::move(reply)); });
+    return conversation::answered_at_once<std::unique_ptr<conversation::Subscription>>([&](auto reply) {
+        manager.subscribe(id, {after, {}}, std::move(reply));
+    });
 }
 inline base::Result<conversation::SandboxView> get_sandbox(conversation::Manager& manager,
                                                            const std::string& id) {

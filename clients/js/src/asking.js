@@ -15,6 +15,8 @@ export function uniqueId() {
 export class Hub {
     /** The seq of the newest event that was seen of this conversation. */
     seen = 0;
+    /** Of the log that it is of; empty: not known. */
+    epoch = '';
     #sockets = new Set();
     #asked = new Map();
     #connect;

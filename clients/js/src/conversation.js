@@ -123,7 +123,8 @@ export class Conversation {
             return follower.events(inner);
         };
         const iteration = new Iteration(start, signal);
-        Object.defineProperty(iteration, 'after', { get: () => follower?.after ?? options.after ?? 0, enumerable: true });
+        Object.defineProperty(iteration, 'after', { get: () => follower?.after ?? Number.parseInt(options.after ?? 0, 10), enumerable: true });
+        Object.defineProperty(iteration, 'cursor', { get: () => follower?.cursor ?? String(options.after ?? 0), enumerable: true });
         return iteration;
     }
 
@@ -134,18 +135,21 @@ export class Conversation {
     }
 
     async #keepSocket(signal) {
-        const events = this.#follower({ transport: 'websocket', after: this.#hub.seen, onGap() {} });
+        const { seen, epoch } = this.#hub;
+        const events = this.#follower({ transport: 'websocket', after: epoch === '' ? seen : `${seen}-${epoch}`, onGap() {}, onReset() {} });
         for await (const event of new Iteration((inner) => events.events(inner), signal)) void event;
     }
 
     /** The events of the turn that `content` starts, until `done`; over another connection where the first one breaks. */
     async *#turnEvents(content, idempotencyKey, options, signal) {
         let after = null;
+        let epoch = '';
         let turn = null;
         if (this.#transport.access.hasKey) {
             try {
-                for await (const event of this.#postForEvents(content, idempotencyKey, signal)) {
-                    ({ seq: after, turn } = event);
+                for await (const event of this.#postForEvents(content, idempotencyKey, signal, (told) => (epoch = told))) {
+                    turn = event.turn;
+                    after = epoch === '' ? event.seq : `${event.seq}-${epoch}`;
                     yield event;
                     if (event.type === 'done') return;
                 }
@@ -155,7 +159,8 @@ export class Conversation {
         }
         // The same key: this starts nothing where the turn has been started.
         if (turn === null) ({ turn, after } = await this.send(content, { idempotencyKey, signal }));
-        for await (const event of this.follow({ ...options, after, signal })) {
+        // The turn of a log that is replaced is gone: no other one has its events.
+        for await (const event of this.follow({ ...options, after, onReset: undefined, signal })) {
             if (event.turn !== turn) continue;
             yield event;
             if (event.type === 'done') return;
@@ -163,11 +168,11 @@ export class Conversation {
         throw new AtollError({ code: 'conversation_ended', detail: 'The conversation was removed before its turn was over.' });
     }
 
-    async *#postForEvents(content, idempotencyKey, signal) {
+    async *#postForEvents(content, idempotencyKey, signal, onEpoch) {
         const response = await this.#transport.request('POST', `${this.#path}/messages`, {
             json: { content }, headers: { 'Idempotency-Key': idempotencyKey }, accept: 'text/event-stream', again: 'safe', signal,
         });
-        for await (const event of objectsOf(response, { silenceMs: this.#transport.silenceMs, signal })) {
+        for await (const event of objectsOf(response, { silenceMs: this.#transport.silenceMs, signal, onEpoch })) {
             if (event.type === 'stream_closed') throw new AtollError(event);
             yield event;
         }

@@ -2,7 +2,7 @@
 
 /** `code` is a stable word of docs/errors.md, or one of the client's own: `connection_failed`, `invalid_answer`. */
 export class AtollError extends Error {
-    constructor({ status = 0, code, detail = '', pointer = null, requestId = null, retryAfter = null, cause }) {
+    constructor({ status = 0, code, detail = '', pointer = null, requestId = null, retryAfter = null, logEpoch = null, cause }) {
         super(detail === '' ? code : `${code}: ${detail}`, cause === undefined ? undefined : { cause });
         this.name = 'AtollError';
         this.status = status;
@@ -11,6 +11,7 @@ export class AtollError extends Error {
         this.pointer = pointer;
         this.requestId = requestId;
         this.retryAfter = retryAfter;
+        this.logEpoch = logEpoch;
     }
 }
 
@@ -42,5 +43,6 @@ export async function errorOf(response) {
         pointer: problem.pointer ?? null,
         requestId: problem.requestId ?? response.headers.get('X-Request-Id'),
         retryAfter: retryAfterOf(response.headers.get('Retry-After')),
+        logEpoch: problem.logEpoch ?? null,
     });
 }

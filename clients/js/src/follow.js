@@ -1,6 +1,6 @@
 // The events of a conversation, each once and in order, over connections that break, servers that end and tokens that expire.
 import { AtollError } from './errors.js';
-import { objectsOf } from './sse.js';
+import { epochOf, objectsOf } from './sse.js';
 import { conversationSubject } from './transport.js';
 import { Backoff, pause, throwIfAborted } from './waiting.js';
 
@@ -24,6 +24,7 @@ export class Follower {
     #backoff = new Backoff();
     #refusedTokens = 0;
     #wasConnected = false;
+    #epoch = '';
     #isGap = false;
     #lost = 0;
 
@@ -33,7 +34,13 @@ export class Follower {
         this.#about = conversationSubject(id);
         this.#options = options;
         this.#hub = hub;
-        this.after = options.after ?? 0;
+        this.after = Number.parseInt(options.after ?? 0, 10);
+        this.#epoch = epochOf(options.after ?? '');
+    }
+
+    /** Where the next connection goes on: the seq of the last event, and of which log it is. */
+    get cursor() {
+        return this.after === 0 || this.#epoch === '' ? String(this.after) : `${this.after}-${this.#epoch}`;
     }
 
     /** Yields events until the conversation is removed. Throws what cannot be cured by connecting again. */
@@ -63,14 +70,29 @@ export class Follower {
         this.#isGap = false;
         this.#backoff.succeeded();
         this.#refusedTokens = 0;
-        this.after = event.seq;
-        if (this.#hub.seen < event.seq) this.#hub.seen = event.seq;
+        this.#setCursor(event.seq, event.type === 'session_start' ? event.data.logEpoch : undefined);
         return true;
+    }
+
+    #setCursor(seq, epoch) {
+        this.after = seq;
+        this.#epoch = epoch || this.#epoch;
+        const hub = this.#hub;
+        if (hub.epoch === this.#epoch ? hub.seen >= seq : this.#epoch === '') return;
+        hub.seen = seq;
+        hub.epoch = this.#epoch;
     }
 
     /** Milliseconds until the next attempt; throws the error if there is to be none. */
     #judge(error) {
         if (OVER.has(error.code)) throw error;
+        if (error.code === 'log_replaced') {
+            if (this.#options.onReset === undefined) throw error;
+            this.#setCursor(0, error.logEpoch);
+            this.#isGap = false;
+            this.#options.onReset();
+            return this.#backoff.next(error.retryAfter);
+        }
         if (error.code === 'seq_expired') {
             if (this.#options.onGap === undefined) throw error;
             this.#isGap = true;
@@ -103,17 +125,28 @@ export class Follower {
     async *#overFetch(signal) {
         const { getToken } = this.#options;
         const response = await this.#transport.request('GET', `${this.#path}/events`, {
-            about: this.#about, query: { after: this.after }, accept: 'text/event-stream', again: 'never', getToken, signal,
+            about: this.#about, query: { after: this.cursor }, accept: 'text/event-stream', again: 'never', getToken, signal,
         });
         this.#connected();
-        for await (const event of objectsOf(response, { silenceMs: this.#transport.silenceMs, signal })) {
+        const onEpoch = (epoch) => (this.#epoch = epoch);
+        for await (const event of objectsOf(response, { silenceMs: this.#transport.silenceMs, signal, onEpoch })) {
             if (event.type === 'stream_closed') throw new AtollError(event);
             yield event;
         }
     }
 
+    /** A WebSocket says the epoch with its first event alone: a client that did not see that one asks a page for it. */
+    async #learnEpoch(signal) {
+        if (this.after === 0 || this.#epoch !== '') return;
+        const page = await this.#transport.json('GET', `${this.#path}/events`, {
+            about: this.#about, query: { after: this.after, limit: 1 }, again: 'never', getToken: this.#options.getToken, signal,
+        });
+        this.#epoch = page.logEpoch;
+    }
+
     async *#overSocket(signal) {
-        const options = { about: this.#about, query: { after: this.after }, getToken: this.#options.getToken, signal };
+        await this.#learnEpoch(signal);
+        const options = { about: this.#about, query: { after: this.cursor }, getToken: this.#options.getToken, signal };
         const socket = await this.#transport.openSocket(`${this.#path}/ws`, options, {
             filter: (data) => this.#hub.take(data),
             onOpen: (opened) => {

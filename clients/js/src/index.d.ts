@@ -3,7 +3,7 @@
 /** What is told of an error by the server (docs/errors.md) or, with status 0, by the client or the end of a stream. */
 export class AtollError extends Error {
     constructor(told: {
-        status?: number; code: string; detail?: string; pointer?: string | null; requestId?: string | null; retryAfter?: number | null; cause?: unknown;
+        status?: number; code: string; detail?: string; pointer?: string | null; requestId?: string | null; retryAfter?: number | null; logEpoch?: string | null; cause?: unknown;
     });
     /** The status of the answer; 0: there was none. */
     readonly status: number;
@@ -17,6 +17,8 @@ export class AtollError extends Error {
     readonly requestId: string | null;
     /** Seconds after which to try again. */
     readonly retryAfter: number | null;
+    /** Of `log_replaced`: the epoch of the log that is there. */
+    readonly logEpoch: string | null;
 }
 
 export interface Cancellable {
@@ -119,6 +121,8 @@ export interface ConversationInfo {
     ttlSeconds: number;
     createdAt: string;
     lastActiveAt: string;
+    /** Another one begins when the log is no continuation of what clients have seen. */
+    logEpoch: string;
     firstSeq: number;
     lastSeq: number;
     enforcement: Record<string, string>;
@@ -191,13 +195,18 @@ export interface TurnTicket {
     after: number;
 }
 export interface FollowOptions extends Cancellable {
-    /** The seq of the last event that is known; 0, from the beginning, by default. */
-    after?: number;
+    /** The seq of the last event that is known, or a `cursor`, which says of which log it is; 0, from the beginning, by default. */
+    after?: number | string;
     /** `sse` for clients with a key, `websocket` for those with tokens unless there is no WebSocket. */
     transport?: 'sse' | 'websocket';
     getToken?: GetToken;
     /** The log has dropped events between `after` and `next`. Without it follow() throws `seq_expired` then. */
     onGap?: (gap: { after: number; next: number }) => void;
+    /**
+     * The log is another one, as after a restored backup: its events follow from the beginning, and those before are void. Without
+     * it follow() throws `log_replaced` then.
+     */
+    onReset?: () => void;
     /** `live`: connected. `waiting`: disconnected, the next attempt comes after `delayMs`. */
     onStatus?: (status: 'live' | 'waiting', info: { code?: string; detail?: string; delayMs?: number }) => void;
 }
@@ -214,12 +223,13 @@ export interface Conversation {
     /** Starts a turn. An `idempotencyKey` of one's own makes it safe to repeat the call, too. */
     send(content: MessageContent, options?: { idempotencyKey?: string } & Cancellable): Promise<TurnTicket>;
     /** Starts a turn and iterates over its events until `done`, each once, whatever happens to the connection. */
-    stream(content: MessageContent, options?: { idempotencyKey?: string } & Omit<FollowOptions, 'after'>): Iteration<AtollEvent>;
+    stream(content: MessageContent, options?: { idempotencyKey?: string } & Omit<FollowOptions, 'after' | 'onReset'>): Iteration<AtollEvent>;
     /**
      * All events, each once and in order, until the conversation is removed; over connections that break, servers that restart
-     * and tokens that expire. `after` of the iterator is the seq of the last event that it returned.
+     * and tokens that expire. `after` of the iterator is the seq of the last event that it returned, `cursor` that seq and the epoch
+     * of its log: what to keep for a later `after`.
      */
-    follow(options?: FollowOptions): Iteration<AtollEvent> & { readonly after: number };
+    follow(options?: FollowOptions): Iteration<AtollEvent> & { readonly after: number; readonly cursor: string };
     interrupt(options?: Cancellable): Promise<this>;
     pause(options?: { mode?: 'cold' | 'warm' } & Cancellable): Promise<this>;
     resume(options?: Cancellable): Promise<this>;

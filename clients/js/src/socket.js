@@ -7,7 +7,7 @@ const CLOSING_MS = 2000;
 const MOST_WAITING = 20_000;
 const MOST_WAITING_BYTES = 16 * 1024 * 1024;
 
-const CODES = { 4401: 'token_expired', 4403: 'token_mismatch', 4404: 'conversation_ended', 4410: 'seq_expired' };
+const CODES = { 4401: 'token_expired', 4403: 'token_mismatch', 4404: 'conversation_ended', 4410: 'log_replaced' };
 const BROKEN_BY_CLIENT = new Set([1002, 1003, 1007, 1009]);
 
 /** Why a WebSocket was closed: the reason's JSON, else what its code means. */
@@ -20,7 +20,7 @@ function endOf({ code, reason }) {
     }
     const name = told.code ?? CODES[code] ?? (BROKEN_BY_CLIENT.has(code) ? 'protocol_error' : 'connection_failed');
     if (name === 'connection_failed') return connectionFailed(`the WebSocket was closed with ${code}`);
-    return new AtollError({ code: name, detail: told.detail ?? `the WebSocket was closed with ${code}` });
+    return new AtollError({ code: name, detail: told.detail ?? `the WebSocket was closed with ${code}`, logEpoch: told.logEpoch });
 }
 
 export class Socket {

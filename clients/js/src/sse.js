@@ -3,6 +3,8 @@ import { AtollError, connectionFailed } from './errors.js';
 
 /** Takes text in any pieces and returns the `data` of the frames that are whole. */
 export class FrameParser {
+    /** The last `id` that came. */
+    lastId = '';
     #line = '';
     #data = [];
     #endedWithCr = false;
@@ -30,6 +32,8 @@ export class FrameParser {
             this.#data = [];
         } else if (line.startsWith('data:')) {
             this.#data.push(line.slice(line[5] === ' ' ? 6 : 5));
+        } else if (line.startsWith('id:')) {
+            this.lastId = line.slice(line[3] === ' ' ? 4 : 3);
         }
     }
 }
@@ -52,9 +56,10 @@ async function readWithin(reader, silenceMs) {
 
 /**
  * The objects of a stream's frames, until the server ends the stream. Throws connection_failed when the connection breaks; the
- * connection is closed when the iteration ends. A signal that was given to the fetch aborts it.
+ * connection is closed when the iteration ends. A signal that was given to the fetch aborts it. `onEpoch` is told the epoch in the
+ * ids of a log's events, before the first of them.
  */
-export async function* objectsOf(response, { silenceMs, signal }) {
+export async function* objectsOf(response, { silenceMs, signal, onEpoch = () => {} }) {
     const reader = response.body.getReader();
     const decoder = new TextDecoder();
     const parser = new FrameParser();
@@ -62,7 +67,10 @@ export async function* objectsOf(response, { silenceMs, signal }) {
         for (;;) {
             const { value, done } = await readWithin(reader, silenceMs);
             if (done) return;
-            for (const data of parser.push(decoder.decode(value, { stream: true }))) yield parse(data);
+            const frames = parser.push(decoder.decode(value, { stream: true }));
+            const epoch = epochOf(parser.lastId);
+            if (epoch !== '') onEpoch(epoch);
+            for (const data of frames) yield parse(data);
         }
     } catch (error) {
         if (signal?.aborted) throw signal.reason;
@@ -71,6 +79,11 @@ export async function* objectsOf(response, { silenceMs, signal }) {
         // Not awaited: a connection that is gone would not answer.
         reader.cancel().catch(() => {});
     }
+}
+
+/** The epoch of the log in a cursor `SEQ-EPOCH`; empty: it says none. */
+export function epochOf(cursor) {
+    return String(cursor).split('-')[1] ?? '';
 }
 
 function parse(data) {

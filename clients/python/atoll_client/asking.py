@@ -17,12 +17,12 @@ _PASSING = (1001, 1006, 1011, 4401, 4410)
 
 
 class Asker:
-    """Sends each frame over a connection of its own. `seen` is the number of the last event that has come over one."""
+    """Sends each frame over a connection of its own. `seen` is the cursor of the last event that has come over one."""
 
     def __init__(self, core: Core, path: str) -> None:
         self._core = core
         self._path = path
-        self.seen = 0
+        self.seen = "0"
 
     async def ask(self, frame: Dict[str, Any]) -> Dict[str, Any]:
         """The server's `accepted`. Raises AtollError with the code of `rejected`.
@@ -31,7 +31,7 @@ class Asker:
         not, since it might stop a later turn.
         """
         frame = {**frame, "id": new_idempotency_key()}
-        follower = Follower(self.seen, self._core.credentials.can_renew, ASK_FAILURES)
+        follower = Follower(self.seen, self._core.credentials.can_renew, ASK_FAILURES, on_reset=lambda: None)
         while True:
             try:
                 answer = await self._ask_once(frame, follower)
@@ -44,14 +44,14 @@ class Asker:
             if is_final or step is Step.STOP or is_lost and frame["type"] != "message":
                 raise failure
             await prepare(self._core, follower, step, failure)
-        self.seen = max(self.seen, follower.after)
+        self.seen = follower.cursor
         if answer["type"] == "rejected":
             raise AtollError(0, str(answer.get("code")), str(answer.get("detail") or ""))
         return answer
 
     async def _ask_once(self, frame: Dict[str, Any], follower: Follower) -> Dict[str, Any]:
         try:
-            socket = await WebSocket.open(self._core, self._path, {"after": follower.after})
+            socket = await WebSocket.open(self._core, self._path, {"after": follower.cursor})
         except AtollConnectionError as error:
             error.was_sent = False  # the frame was not
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, AsyncGenerator, Callable, Dict, Mapping, Optional
+from typing import Any, AsyncGenerator, Callable, Dict, Mapping, Optional, Union
 
 from .asking import Asker
 from .core import Core, Request, Stream, aclosing, frames_of, prepare
@@ -21,13 +21,13 @@ def route(conversation_id: str, *rest: str) -> str:
     return "/".join([ROUTE, segment(conversation_id), *rest])
 
 
-async def _follow(core: Core, follower: Follower, request: Callable[[int], Request], until_done: bool) -> AsyncGenerator[Event, None]:
+async def _follow(core: Core, follower: Follower, request: Callable[[str], Request], until_done: bool) -> AsyncGenerator[Event, None]:
     while True:
         error: AtollError = AtollConnectionError("connection_lost", "the stream ended without a word")
         try:
-            response = await core.open_events(request(follower.after), 0)
+            response = await core.open_events(request(follower.cursor), 0)
             follower.opened()
-            async with aclosing(frames_of(response)) as frames:
+            async with aclosing(frames_of(response, follower.take_id)) as frames:
                 async for frame in frames:
                     if frame["type"] == "stream_closed":
                         error = closed_error(frame)
@@ -50,12 +50,14 @@ async def _follow(core: Core, follower: Follower, request: Callable[[int], Reque
         await prepare(core, follower, step, error)
 
 
-def _events_request(conversation_id: str) -> Callable[[int], Request]:
+def _events_request(conversation_id: str) -> Callable[[str], Request]:
     return lambda seen: Request("GET", route(conversation_id, "events"), {"after": seen})
 
 
-def follow_stream(core: Core, conversation_id: str, after: int, max_failures: Optional[int]) -> Stream[Event]:
-    follower = Follower(after, core.credentials.can_renew, max_failures)
+def follow_stream(
+    core: Core, conversation_id: str, after: Union[int, str], max_failures: Optional[int], on_reset: Optional[Callable[[], Any]]
+) -> Stream[Event]:
+    follower = Follower(after, core.credentials.can_renew, max_failures, on_reset=on_reset)
     return Stream(_follow(core, follower, _events_request(conversation_id), until_done=False))
 
 
@@ -63,7 +65,7 @@ def turn_stream(core: Core, conversation_id: str, content: Content, idempotency_
     key = idempotency_key or new_idempotency_key()
     follower = Follower(0, core.credentials.can_renew, TURN_FAILURES)
 
-    def request(_: int) -> Request:
+    def request(_: str) -> Request:
         # With the same key the server gives the same turn again, from its beginning.
         return Request("POST", route(conversation_id, "messages"), json={"content": content}, idempotency_key=key)
 
@@ -116,26 +118,31 @@ class AsyncConversation:
                 if event.turn == turn.turn:
                     yield event
 
-    def follow(self, after: int = 0, max_failures: Optional[int] = None) -> Stream[Event]:
-        """Every event after the number `after`, each once, until the conversation is over.
+    def follow(
+        self, after: Union[int, str] = 0, max_failures: Optional[int] = None, on_reset: Optional[Callable[[], Any]] = None
+    ) -> Stream[Event]:
+        """Every event after the number `after`, each once, until the conversation is over. `after` may say of which log it is:
+        f"{seq}-{epoch}", where `info["logEpoch"]` and the data of `session_start` have the epoch.
 
         Connects again after whatever ended a connection. `max_failures` bounds how often in a row it does in vain; the
-        error is raised then. Where the log begins later than `after`, the numbers have a gap.
+        error is raised then. Where the log begins later than `after`, the numbers have a gap. Where it is another log, as after
+        a restored backup, `on_reset` is called and it follows from its beginning; without `on_reset` that is AtollError
+        `log_replaced`.
         """
-        return follow_stream(self._core, self.id, after, max_failures)
+        return follow_stream(self._core, self.id, after, max_failures, on_reset)
 
-    def events(self, after: int = 0, limit: Optional[int] = None) -> Stream[Event]:
+    def events(self, after: Union[int, str] = 0, limit: Optional[int] = None) -> Stream[Event]:
         """The events that are there now; `limit` is of a page."""
         return Stream(self._events(after, limit))
 
-    async def _events(self, after: int, limit: Optional[int]) -> AsyncGenerator[Event, None]:
+    async def _events(self, after: Union[int, str], limit: Optional[int]) -> AsyncGenerator[Event, None]:
         while True:
             page = await self._core.call("GET", route(self.id, "events"), {"after": after, "limit": limit})
             for frame in page["events"]:
                 yield Event.parse(frame)
             if not page["events"]:
                 return
-            after = page["next"]
+            after = f"{page['next']}-{page['logEpoch']}"
 
     async def _post(self, action: str, body: Optional[Dict[str, Any]] = None) -> "AsyncConversation":
         self.info = await self._core.call("POST", route(self.id, action), json=body)

@@ -333,12 +333,16 @@ class Core:
         return response
 
 
-async def frames_of(response: Response) -> AsyncGenerator[Dict[str, Any], None]:
-    """The objects of a stream, up to the end of the connection."""
+async def frames_of(
+    response: Response, on_id: Optional[Callable[[str], None]] = None
+) -> AsyncGenerator[Dict[str, Any], None]:
+    """The objects of a stream, up to the end of the connection. `on_id` is told the id of each frame, before the frame."""
     parser = SseParser()
     async with aclosing(pieces_of(response)) as pieces:
         async for piece in pieces:
             for frame in parser.feed(piece):
+                if on_id is not None:
+                    on_id(parser.last_id)
                 yield frame
 
 

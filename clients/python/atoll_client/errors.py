@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
-from typing import Mapping, Optional
+from typing import Any, Mapping, Optional
 
 
 class AtollError(Exception):
     """A refusal. `code` is stable: decide by it. `detail` is for a human.
 
     `status` is the HTTP status; 0 where there is none: an error inside a stream, or one of the client itself.
-    `retry_after` is in seconds, where the server named a time.
+    `retry_after` is in seconds, where the server named a time. `log_epoch` is that of the log that is there, for `log_replaced`.
     """
 
     def __init__(
@@ -23,6 +23,7 @@ class AtollError(Exception):
         pointer: Optional[str] = None,
         request_id: Optional[str] = None,
         retry_after: Optional[float] = None,
+        log_epoch: Optional[str] = None,
     ) -> None:
         super().__init__(f"{code}: {detail}" if detail else code)
         self.status = status
@@ -31,6 +32,7 @@ class AtollError(Exception):
         self.pointer = pointer
         self.request_id = request_id
         self.retry_after = retry_after
+        self.log_epoch = log_epoch
 
 
 class AtollConnectionError(AtollError, ConnectionError):
@@ -64,6 +66,10 @@ def retry_after_seconds(value: Optional[str]) -> Optional[float]:
     return max(0.0, (date - datetime.now(timezone.utc)).total_seconds())
 
 
+def text_or_none(value: Any) -> Optional[str]:
+    return value if isinstance(value, str) else None
+
+
 def error_of_response(status: int, headers: Mapping[str, str], body: bytes) -> AtollError:
     """The error of a response that is none of success; a body that is no problem document gives `http_STATUS`."""
     try:
@@ -79,7 +85,8 @@ def error_of_response(status: int, headers: Mapping[str, str], body: bytes) -> A
         status,
         code if isinstance(code, str) else f"http_{status}",
         detail if isinstance(detail, str) else body[:200].decode("utf-8", "replace"),
-        pointer if isinstance(pointer, str) else None,
+        text_or_none(pointer),
         headers.get("x-request-id"),
         retry_after_seconds(headers.get("retry-after")),
+        text_or_none(problem.get("logEpoch")),
     )

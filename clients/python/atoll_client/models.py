@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, TypedDict, Union
 
 from .encoding import ListedPath
-from .errors import AtollError, protocol_error
+from .errors import AtollError, protocol_error, text_or_none
 
 Content = Union[str, List[Dict[str, str]]]
 
@@ -74,6 +74,7 @@ class ConversationInfo(TypedDict, total=False):
     ttlSeconds: int
     createdAt: str
     lastActiveAt: str
+    logEpoch: str
     firstSeq: int
     lastSeq: int
     enforcement: Dict[str, str]
@@ -197,4 +198,10 @@ class ToolResult(TypedDict, total=False):
 def closed_error(frame: Dict[str, Any]) -> AtollError:
     """The error that a `stream_closed` frame, or an `error` frame, tells."""
     after = frame.get("retryAfter")
-    return AtollError(0, str(frame.get("code")), str(frame.get("detail") or ""), retry_after=after if isinstance(after, (int, float)) else None)
+    return AtollError(
+        0,
+        str(frame.get("code")),
+        str(frame.get("detail") or ""),
+        retry_after=after if isinstance(after, (int, float)) else None,
+        log_epoch=text_or_none(frame.get("logEpoch")),
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import random
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Union
 
 from .errors import AtollConnectionError, AtollError
 from .models import Event
@@ -68,18 +68,30 @@ class Follower:
 
     def __init__(
         self,
-        after: int,
+        after: Union[int, str],
         can_renew: bool,
         max_failures: Optional[int] = None,
         rng: Optional[random.Random] = None,
+        on_reset: Optional[Callable[[], Any]] = None,
     ) -> None:
-        self.after = after
+        seq, _, self.epoch = str(after).partition("-")
+        self.after = int(seq)
+        self._on_reset = on_reset
         self.wait_s = 0.0
         self.is_known = False  # a connection was accepted
         self._can_renew = can_renew
         self._renewals = 0
         self._max_failures = max_failures
         self._backoff = Backoff(rng)
+
+    @property
+    def cursor(self) -> str:
+        """Where the next connection goes on: the number of the last event, and of which log it is."""
+        return f"{self.after}-{self.epoch}" if self.after and self.epoch else str(self.after)
+
+    def take_id(self, event_id: str) -> None:
+        """The id of an event that comes next says of which log it is."""
+        self.epoch = event_id.partition("-")[2] or self.epoch
 
     def opened(self) -> None:
         """The server accepted a connection: the conversation is there."""
@@ -94,6 +106,8 @@ class Follower:
         """The event of a frame; None for one that was there before."""
         event = Event.parse(frame)
         self.succeeded()
+        if event.type == "session_start":
+            self.epoch = str(event.data.get("logEpoch") or self.epoch)
         if event.seq <= self.after:
             return None
         self.after = event.seq
@@ -110,7 +124,14 @@ class Follower:
             self.wait_s = self._backoff.next_wait() if self._renewals else 0.0
             self._renewals += 1
             return Step.RENEW
-        if error.code == "seq_expired" and self.after > 0:
+        if error.code == "log_replaced":
+            if self._on_reset is None:
+                return Step.RAISE
+            # What was seen is of another log: this one follows from its beginning.
+            self.after = 0
+            self.epoch = error.log_epoch or self.epoch
+            self._on_reset()
+        elif error.code == "seq_expired" and self.after > 0:
             # The log begins later than `after`: none of its events was seen.
             self.after = 0
         elif error.code == "protocol_error" or 400 <= error.status < 500 and error.status not in (408, 429):

@@ -12,13 +12,15 @@ MAX_FRAME_BYTES = 16 * 1024 * 1024
 
 
 class SseParser:
-    """Comments, ids and names of events are read over: the objects have a `seq` and a `type` of their own."""
+    """Comments and names of events are read over: the objects have a `seq` and a `type` of their own. `last_id` is the id of
+    the last frame that had one."""
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_frame_bytes = max_frame_bytes
         self._line = bytearray()
         self._data: List[bytes] = []
         self._data_bytes = 0
+        self.last_id = ""
 
     def feed(self, piece: bytes) -> Iterator[Dict[str, Any]]:
         """The objects of the frames that `piece` completes. Raises protocol_error."""
@@ -41,6 +43,8 @@ class SseParser:
             self._data.append(value[1:] if value.startswith(b" ") else value)
             self._data_bytes += len(value)
             self._check(0)
+        elif name == b"id":
+            self.last_id = value.decode("utf-8", "replace").strip()
 
     def _check(self, line_bytes: int) -> None:
         if line_bytes + self._data_bytes > self._max_frame_bytes:

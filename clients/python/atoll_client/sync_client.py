@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from typing import Any, Callable, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, Mapping, Optional, Union
 
 from .async_client import make_core
 from .blocking import BlockingNetwork, run
@@ -43,15 +43,20 @@ class Conversation:
         """Starts a turn: its events, each once, up to `done`, also over connections that break."""
         return SyncStream(self._inner.send_stream(content, idempotency_key))
 
-    def follow(self, after: int = 0, max_failures: Optional[int] = None) -> SyncStream[Event]:
-        """Every event after the number `after`, each once, until the conversation is over.
+    def follow(
+        self, after: Union[int, str] = 0, max_failures: Optional[int] = None, on_reset: Optional[Callable[[], Any]] = None
+    ) -> SyncStream[Event]:
+        """Every event after the number `after`, each once, until the conversation is over. `after` may say of which log it is:
+        f"{seq}-{epoch}", where `info["logEpoch"]` and the data of `session_start` have the epoch.
 
         Connects again after whatever ended a connection. `max_failures` bounds how often in a row it does in vain; the
-        error is raised then. Where the log begins later than `after`, the numbers have a gap.
+        error is raised then. Where the log begins later than `after`, the numbers have a gap. Where it is another log, as after
+        a restored backup, `on_reset` is called and it follows from its beginning; without `on_reset` that is AtollError
+        `log_replaced`.
         """
-        return SyncStream(self._inner.follow(after, max_failures))
+        return SyncStream(self._inner.follow(after, max_failures, on_reset))
 
-    def events(self, after: int = 0, limit: Optional[int] = None) -> SyncStream[Event]:
+    def events(self, after: Union[int, str] = 0, limit: Optional[int] = None) -> SyncStream[Event]:
         """The events that are there now; `limit` is of a page."""
         return SyncStream(self._inner.events(after, limit))
 

@@ -8,7 +8,7 @@ from typing import Any, Deque, Dict, Mapping, Optional, Tuple, Union
 
 from . import frames
 from .core import MAX_PROBLEM_BYTES, SILENCE_S, Core, Request, Response
-from .errors import AtollConnectionError, AtollError, error_of_response, protocol_error
+from .errors import AtollConnectionError, AtollError, error_of_response, protocol_error, text_or_none
 from .frames import Opcode
 
 WRITE_TIMEOUT_S = 30.0
@@ -24,7 +24,8 @@ class WebSocketClosed(AtollError):
             told = None
         if not isinstance(told, dict):
             told = {}
-        super().__init__(0, str(told.get("code") or f"closed_{number}"), str(told.get("detail") or reason))
+        word, detail = str(told.get("code") or f"closed_{number}"), str(told.get("detail") or reason)
+        super().__init__(0, word, detail, log_epoch=text_or_none(told.get("logEpoch")))
         self.number = number
 
 

@@ -213,6 +213,27 @@ class Retrying(unittest.TestCase):
         self.assertEqual(follower.after, 0)
         self.assertIsNotNone(follower.accept(event(9)))
 
+    def test_a_follower_says_which_log_it_goes_on_with(self):
+        follower = Follower("5-e1", can_renew=False)
+        self.assertEqual(follower.cursor, "5-e1")
+        follower.take_id("6-e1")
+        follower.accept(event(6))
+        self.assertEqual(follower.cursor, "6-e1")
+        unsaid = Follower(5, can_renew=False)
+        self.assertEqual(unsaid.cursor, "5")
+        unsaid.take_id("6-e2")
+        self.assertEqual(unsaid.cursor, "5-e2")
+        self.assertEqual(Follower(0, can_renew=False).cursor, "0")
+
+    def test_a_follower_whose_log_was_replaced_starts_over_where_its_user_hears_of_it(self):
+        resets = []
+        follower = Follower("5-e1", can_renew=False, on_reset=lambda: resets.append(1))
+        self.assertIs(follower.ended(AtollError(0, "log_replaced", log_epoch="e2")), Step.RECONNECT)
+        self.assertEqual((follower.cursor, resets), ("0", [1]))
+        self.assertIsNotNone(follower.accept(event(1)))
+        self.assertEqual(follower.cursor, "1-e2")
+        self.assertIs(Follower("5-e1", can_renew=False).ended(AtollError(0, "log_replaced")), Step.RAISE)
+
     def test_a_callback_that_gives_bad_tokens_is_asked_a_few_times_only(self):
         follower = Follower(0, can_renew=True)
         steps = [follower.ended(AtollError(401, "unauthorized")) for _ in range(4)]

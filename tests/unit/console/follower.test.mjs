@@ -72,7 +72,7 @@ test('a connection that was cut goes on after the last event', () => {
     assert.equal(world.states.at(-1), 'waiting');
     world.pass(MAX_DELAY_MS);
     assert.equal(world.connections.length, 2);
-    assert.equal(world.last.after, 3);
+    assert.equal(world.last.after, '3');
     world.last.on.onOpen();
     world.send(3, 4);
     assert.deepEqual(world.events, [1, 2, 3, 4]);
@@ -136,9 +136,28 @@ test('a log that was cut is read from its beginning', () => {
     world.last.on.onEnd({ code: 'seq_expired' });
     world.pass(MAX_DELAY_MS);
     assert.equal(world.resets, 1);
-    assert.equal(world.last.after, 0);
+    assert.equal(world.last.after, '0');
     world.send(1, 7);
     assert.deepEqual(world.events, [1, 2, 1, 7]);
+});
+
+test('a log that was replaced is read from its beginning, and each connection says which log it goes on with', () => {
+    const world = new World();
+    world.last.on.onEvent({ seq: 1, type: 'session_start', data: { logEpoch: 'old' } });
+    world.send(2, 3);
+    world.last.on.onEnd({ code: '' });
+    world.pass(MAX_DELAY_MS);
+    assert.equal(world.last.after, '3-old');
+    world.last.on.onEnd({ code: 'log_replaced', logEpoch: 'new' });
+    world.pass(MAX_DELAY_MS);
+    assert.equal(world.resets, 1);
+    assert.equal(world.last.after, '0');
+    // Without its session_start, as of a log that was cut.
+    world.send(2);
+    world.last.on.onEnd({ code: '' });
+    world.pass(MAX_DELAY_MS);
+    assert.equal(world.last.after, '2-new');
+    assert.deepEqual(world.events, [1, 2, 3, 2]);
 });
 
 test('what cannot get better ends it', () => {
@@ -179,7 +198,7 @@ test('a token that expired is renewed at once, and with a pause if that brings n
     world.send(1);
     world.last.on.onEnd({ code: 'token_expired' });
     assert.equal(world.connections.length, 2);
-    assert.equal(world.last.after, 1);
+    assert.equal(world.last.after, '1');
     assert.deepEqual(world.states.slice(-2), ['live', 'connecting']);
     world.last.on.onOpen();
     world.last.on.onEnd({ code: 'token_expired' });

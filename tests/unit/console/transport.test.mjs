@@ -84,8 +84,9 @@ test('the reason of a close is handed on', async () => {
     open();
     await until(() => Socket.made.length === 1);
     Socket.made[0].onopen();
-    Socket.made[0].onclose({ code: 4410, reason: '{"code":"seq_expired","after":3,"detail":"the log begins later"}' });
-    assert.equal(seen.ends[0].code, 'seq_expired');
+    Socket.made[0].onclose({ code: 4410, reason: '{"logEpoch":"e2","code":"log_replaced","after":0,"detail":"of another log"}' });
+    assert.equal(seen.ends[0].code, 'log_replaced');
+    assert.equal(seen.ends[0].logEpoch, 'e2');
 });
 
 test('what is no event ends the connection', async () => {

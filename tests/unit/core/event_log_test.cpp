@@ -20,7 +20,7 @@ struct Bench : test::JournalBench {
     std::shared_ptr<EventLog> log;
 
     explicit Bench(std::size_t bound_bytes)
-        : log(std::make_shared<EventLog>(journal, world.store, world.clock, 1, bound_bytes)) {}
+        : log(std::make_shared<EventLog>(journal, world.store, world.clock, 1, bound_bytes, "e1")) {}
 
     /// Also runs timers: the removal of rows goes on by them.
     void settle_all() {
@@ -62,6 +62,40 @@ TEST_CASE("event log: what happens without turns is bounded, too, and the newest
     const auto refused = behind.next(1024);
     REQUIRE(refused.has_error());
     CHECK(refused.error().code() == base::Errc::seq_expired);
+}
+
+TEST_CASE("event log: a reader finds the epoch in session_start, live and stored, and the store has none") {
+    Bench bench(1024 * 1024);
+    bench.log->append(EventType::session_start, 0, R"({"agent":"shell"})");
+    bench.log->append(EventType::sandbox_paused, 0, k_data);
+    bench.settle_all();
+    const auto first_of = [](const EventLog& log) {
+        Subscription reader(log.window(), 0);
+        return reader.next(1024)->events.front()->json;
+    };
+    const std::string told = R"("data":{"logEpoch":"e1","agent":"shell"}})";
+    CHECK(first_of(*bench.log).ends_with(told));
+    const std::string& stored = bench.world.store.events.begin()->second->json;
+    CHECK(stored.ends_with(R"("data":{"agent":"shell"}})"));
+    // As after a start.
+    const auto next =
+        std::make_shared<EventLog>(bench.journal, bench.world.store, bench.world.clock, 1, 1024 * 1024, "e2");
+    next->restore(1, 2);
+    CHECK(first_of(*next).ends_with(R"("data":{"logEpoch":"e2","agent":"shell"}})"));
+}
+
+TEST_CASE("event log: a cursor of another epoch, or beyond the end, gets no reader") {
+    Bench bench(1024 * 1024);
+    for (int i = 0; i < 3; ++i)
+        bench.log->append(EventType::sandbox_paused, 0, k_data);
+    bench.settle_all();
+    for (const Cursor& good : {Cursor{0, {}}, Cursor{0, "e0"}, Cursor{2, {}}, Cursor{3, "e1"}})
+        CHECK(bench.log->subscribe(good));
+    for (const Cursor& bad : {Cursor{4, {}}, Cursor{4, "e1"}, Cursor{2, "e0"}}) {
+        const auto refused = bench.log->subscribe(bad);
+        CHECK(refused.error().code() == base::Errc::log_replaced);
+        CHECK(refused.error().members() == base::Error::Members{{"logEpoch", "\"e1\""}, {"firstSeq", "1"}});
+    }
 }
 
 TEST_CASE("event log: a step of reading has so many events at most, however short they are") {

@@ -176,7 +176,7 @@ TEST_CASE(
             "ALTER TABLE sandboxes DROP COLUMN preview_access; ALTER TABLE sandboxes DROP COLUMN "
             "preview_wake; "
             "ALTER TABLE sandboxes DROP COLUMN preview_ports; ALTER TABLE sandboxes DROP COLUMN tmp_mb; "
-            "DROP TABLE preview_numbers; PRAGMA "
+            "DROP TABLE preview_numbers; DROP TABLE log_epoch; PRAGMA "
             "user_version = 8");
     const auto before = test::find_sandbox(*open(file), "a")->value().preview;
     CHECK(before == sandbox::PreviewSettings());
@@ -206,7 +206,7 @@ TEST_CASE("A database from before kept processes takes them, and the rule of its
             "ALTER TABLE sandboxes DROP COLUMN preview_access; ALTER TABLE sandboxes DROP COLUMN "
             "preview_wake; "
             "ALTER TABLE sandboxes DROP COLUMN preview_ports; ALTER TABLE sandboxes DROP COLUMN tmp_mb; "
-            "DROP TABLE preview_numbers; PRAGMA "
+            "DROP TABLE preview_numbers; DROP TABLE log_epoch; PRAGMA "
             "user_version = 7");
     record.tools.read_before_edit = true;
     const auto before = test::load(*open(file), "c7");

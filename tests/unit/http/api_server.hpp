@@ -23,6 +23,7 @@ namespace atl::test {
 using nlohmann::json;
 
 inline const base::SystemClock k_clock;
+inline constexpr const char* k_test_epoch = "epoch1";
 inline const http::StreamTokens k_tokens(std::string(60, 'k'), k_clock);
 
 /// "key of NAME" is a key for the conversations of NAME.
@@ -59,6 +60,7 @@ class ApiServer final : public ServerThread {
             sandbox::ManagerSettings{2, {}});
         journal_.emplace(world.store, world.timers);
         conversation::ManagerSettings settings;
+        settings.log_epoch = k_test_epoch;
         settings.agents = {{"shell", sandbox::AgentSpec::Kind::shell, {}, {}},
                            {"echo", sandbox::AgentSpec::Kind::echo, {}, {}}};
         manager_.emplace(world.clock, world.timers, *sandboxes_, *journal_, world.store, settings);

@@ -204,7 +204,7 @@ TEST_CASE(
     WebSocketClient socket(server.client(), path + "/ws");
     for (std::uint64_t seq = 1; seq <= last; ++seq) {
         REQUIRE(page["events"][seq - 1]["seq"] == seq);
-        REQUIRE(client.next_event()->id == std::to_string(seq));
+        REQUIRE(client.next_event()->id == std::to_string(seq) + "-" + k_test_epoch);
         REQUIRE(json::parse(socket.next_text())["seq"] == seq);
     }
     CHECK(server.call("POST", path + "/messages", R"({"content":"hi"})", key).body == started.body);

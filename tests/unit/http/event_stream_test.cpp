@@ -9,6 +9,7 @@ using namespace atl::http;
 using atl::base::Errc;
 using atl::base::Error;
 using atl::conversation::Batch;
+using atl::conversation::Cursor;
 using atl::conversation::Event;
 using atl::conversation::EventType;
 using State = BodyStream::State;
@@ -33,6 +34,7 @@ class ScriptedFeed final : public EventFeed {
     }
     void on_wake(atl::http::StreamWake) override {}
     std::uint64_t cursor() const noexcept override { return cursor_; }
+    std::string_view epoch() const noexcept override { return "e1"; }
 
   private:
     std::deque<atl::base::Result<Batch>> script_;
@@ -48,10 +50,10 @@ EventStream stream(std::deque<atl::base::Result<Batch>> script, std::uint64_t tu
 
 TEST_CASE("an event is one frame with its number and text, and with its type if that is asked for") {
     std::string out;
-    write_sse_event(out, *event(17, EventType::error, 1), EventNames::none);
-    CHECK(out == "id: 17\ndata: {\"seq\":17}\n\n");
+    write_sse_event(out, *event(17, EventType::error, 1), "e1", EventNames::none);
+    CHECK(out == "id: 17-e1\ndata: {\"seq\":17}\n\n");
     out.clear();
-    write_sse_event(out, *event(17, EventType::error, 1), EventNames::types);
+    write_sse_event(out, *event(17, EventType::error, 1), "", EventNames::types);
     CHECK(out == "id: 17\nevent: error\ndata: {\"seq\":17}\n\n");
 }
 
@@ -61,7 +63,8 @@ TEST_CASE("the last word of a stream is an object with a type, and has a name if
         std::string out;
         all.end_early(Errc::token_expired, out);
         const std::string name = names == EventNames::types ? "event: stream_closed\n" : "";
-        CHECK(out.starts_with(name + R"(data: {"type":"stream_closed","code":"token_expired","detail":")"));
+        CHECK(out.starts_with(
+            name + R"(data: {"logEpoch":"e1","type":"stream_closed","code":"token_expired","detail":")"));
         CHECK(out.ends_with("\"after\":0}\n\n"));
     }
 }
@@ -73,14 +76,14 @@ TEST_CASE("a turn's stream has that turn's events only and ends with its done") 
                        2);
     std::string out;
     CHECK(turn.pull(out, 4096) == State::finished);
-    CHECK(out == "id: 2\ndata: {\"seq\":2}\n\nid: 4\ndata: {\"seq\":4}\n\n");
+    CHECK(out == "id: 2-e1\ndata: {\"seq\":2}\n\nid: 4-e1\ndata: {\"seq\":4}\n\n");
 }
 
 TEST_CASE("a conversation's stream goes on, with a hint when to reconnect") {
     auto all = stream({Batch{{event(1, EventType::done, 1)}}}, 0);
     std::string out;
     CHECK(all.pull(out, 4096) == State::waiting);
-    CHECK(out == "retry: 1000\n\nid: 1\ndata: {\"seq\":1}\n\n");
+    CHECK(out == "retry: 1000\n\nid: 1-e1\ndata: {\"seq\":1}\n\n");
     out.clear();
     CHECK(all.pull(out, 4096) == State::waiting);
     CHECK(out.empty());
@@ -100,8 +103,9 @@ TEST_CASE("a stream that ends early says why and where to go on, without an id")
     auto gone = stream({Batch{{event(7, EventType::message, 1)}, true}}, 0);
     std::string out;
     CHECK(gone.pull(out, 4096) == State::finished);
-    CHECK(out.find("id: 7\n") != std::string::npos);
-    CHECK(out.find("data: {\"type\":\"stream_closed\",\"code\":\"conversation_ended\"") != std::string::npos);
+    CHECK(out.find("id: 7-e1\n") != std::string::npos);
+    CHECK(out.find("data: {\"logEpoch\":\"e1\",\"type\":\"stream_closed\",\"code\":\"conversation_ended\"") !=
+          std::string::npos);
 
     auto cut = stream({Error(Errc::seq_expired, "the log begins at 9")}, 0);
     out.clear();
@@ -126,7 +130,16 @@ TEST_CASE("Last-Event-ID counts before the query, and must be a number") {
     for (const char* bad : {"x", "-1", "1 2", "18446744073709551615"}) {
         request.fields = {{"last-event-id", bad}};
         CHECK(resume_point(request, 5).error().code() == Errc::invalid_request);
+        CHECK(resume_point(request, Cursor{5, {}}).error().code() == Errc::invalid_request);
     }
+    // Of a log it may say which one.
+    request.fields = {{"Last-Event-ID", "17-abc"}};
+    CHECK(resume_point(request, 5).has_error());
+    const auto point = resume_point(request, Cursor{5, "def"});
+    CHECK(point->seq == 17);
+    CHECK(point->epoch == "abc");
+    request.fields.clear();
+    CHECK(resume_point(request, Cursor{5, "def"})->epoch == "def");
 }
 
 }  // namespace event_stream_test

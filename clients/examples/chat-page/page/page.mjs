@@ -38,6 +38,12 @@ function tell(text) {
     element('status').textContent = text;
 }
 
+/** The log is another one: what is shown is void. */
+function clear() {
+    turns.clear();
+    element('turns').replaceChildren();
+}
+
 const { conversationId, atollUrl } = await ask('/conversation');
 const atoll = new Atoll({ baseUrl: atollUrl, getToken: ({ conversationId: id }) => ask('/token', { conversationId: id }) });
 const conversation = atoll.conversation(conversationId);
@@ -56,7 +62,7 @@ element('stop').addEventListener('click', () => conversation.interrupt().catch((
 
 try {
     const onStatus = (status) => tell(status === 'live' ? 'live' : 'connecting');
-    for await (const event of conversation.follow({ onStatus })) show(event);
+    for await (const event of conversation.follow({ onStatus, onReset: clear })) show(event);
     tell('This conversation is over.');
 } catch (error) {
     tell(error.message);

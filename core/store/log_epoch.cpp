@@ -1,0 +1,131 @@
+#include "core/store/log_epoch.hpp"
+
+#include <SQLiteCpp/Statement.h>
+#include <SQLiteCpp/Transaction.h>
+
+#include "core/base/ids.hpp"
+#include "core/base/limits.hpp"
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
+#include "core/store/node_store.hpp"
+#include "core/store/sqlite_store.hpp"
+
+namespace atl::store {
+
+using base::Result;
+
+static_assert(base::k_log_epoch_length <= base::k_id_length);
+
+std::string_view why_new_epoch(const std::optional<LogMark>& log, const std::optional<NodeMark>& node,
+                               const EpochPlace& here) {
+    if (!log && !node)
+        return "there was none";
+    if (!log)
+        return "the database is new or from a backup";
+    if (!node)
+        return "node.db is new";
+    if (node->place != here.place)
+        return "the database is a copy, or in another place";
+    const bool may_be_ahead = !node->is_settled;
+    if (log->epoch != node->epoch ||
+        (log->count != node->count && !(may_be_ahead && log->count == node->count + 1)))
+        return "the database is of another time than node.db";
+    if (!log->boot.empty() && log->boot != here.boot)
+        return "the host went down while the server ran";
+    return {};
+}
+
+Result<LogEpoch> LogEpoch::begin(SqliteStore& logs, SqliteNodeStore& node, EpochPlace here) {
+    const auto log_mark = logs.log_mark();
+    if (!log_mark)
+        return log_mark.error();
+    const auto node_mark = node.mark();
+    if (!node_mark)
+        return node_mark.error();
+    const std::string_view why = why_new_epoch(*log_mark, *node_mark, here);
+    LogEpoch epoch(logs, node, std::move(here));
+    if (why.empty()) {
+        epoch.word_ = (*log_mark)->epoch;
+        epoch.count_ = (*log_mark)->count;
+    } else {
+        epoch.word_ = base::new_id().substr(0, base::k_log_epoch_length);
+    }
+    if (auto kept = epoch.step(epoch.here_.boot); !kept)
+        return kept.error();
+    if (!why.empty()) {
+        base::LogLine line(base::evt::log_epoch_begun);
+        line.quoted("err", why).field("is", epoch.word_);
+        *log_mark || *node_mark ? line.warn() : line.info();
+    }
+    return epoch;
+}
+
+Result<void> LogEpoch::end() {
+    return step("");
+}
+
+// The two databases have no commit in common: between the two the node's mark says that either may be true.
+Result<void> LogEpoch::step(const std::string& boot) {
+    if (auto kept = node_->put_mark({word_, count_, false, here_.place}); !kept)
+        return kept;
+    if (auto kept = logs_->put_log_mark({word_, count_ + 1, boot}); !kept)
+        return kept;
+    ++count_;
+    return node_->put_mark({word_, count_, true, here_.place});
+}
+
+std::optional<LogMark> read_log_mark(SQLite::Database& database) {
+    SQLite::Statement row(database, "SELECT epoch, count, boot FROM log_epoch");
+    if (!row.executeStep())
+        return std::nullopt;
+    LogMark mark;
+    mark.epoch = row.getColumn(0).getString();
+    mark.count = row.getColumn(1).getInt64();
+    mark.boot = row.getColumn(2).getString();
+    return mark;
+}
+
+std::optional<NodeMark> read_node_mark(SQLite::Database& database) {
+    SQLite::Statement row(database, "SELECT epoch, count, is_settled, place FROM log_epoch");
+    if (!row.executeStep())
+        return std::nullopt;
+    NodeMark mark;
+    mark.epoch = row.getColumn(0).getString();
+    mark.count = row.getColumn(1).getInt64();
+    mark.is_settled = row.getColumn(2).getInt() != 0;
+    mark.place = row.getColumn(3).getString();
+    return mark;
+}
+
+void write_mark(SQLite::Database& database, const LogMark& mark) {
+    // What a server that runs adds to the logs must never be there without it.
+    database.exec("PRAGMA synchronous = FULL");
+    SQLite::Transaction change(database);
+    database.exec("DELETE FROM log_epoch");
+    SQLite::Statement row(database, "INSERT INTO log_epoch VALUES (?,?,?)");
+    row.bind(1, mark.epoch);
+    row.bind(2, mark.count);
+    row.bind(3, mark.boot);
+    row.exec();
+    change.commit();
+    database.exec("PRAGMA synchronous = NORMAL");
+}
+
+void write_mark(SQLite::Database& database, const NodeMark& mark) {
+    SQLite::Transaction change(database);
+    database.exec("DELETE FROM log_epoch");
+    SQLite::Statement row(database, "INSERT INTO log_epoch VALUES (?,?,?,?)");
+    row.bind(1, mark.epoch);
+    row.bind(2, mark.count);
+    row.bind(3, mark.is_settled ? 1 : 0);
+    row.bind(4, mark.place);
+    row.exec();
+    change.commit();
+}
+
+void erase_log_mark(SQLite::Database& database) {
+    if (database.tableExists("log_epoch"))
+        database.exec("DELETE FROM log_epoch");
+}
+
+}  // namespace atl::store

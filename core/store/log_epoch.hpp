@@ -1,0 +1,91 @@
+// The epoch of the logs: a word that says which logs a client's cursor is of. Another one begins when the
+// logs may not be what clients have seen: a database from a backup or put back alone, a copied or restored
+// data directory, a host that went down under the server (its newest commits may be lost, connection.hpp).
+// A stop and the death of the process keep it.
+//
+// How a start tells: a mark in the conversations' database and one in the node's store agree. Both have the
+// word and a count of starts and stops; the node's also the place of the database, the other one the boot of
+// the host while a server runs. `atolld backup` writes no mark (backup.hpp). Not here: cursors
+// (core/conversation/manager.hpp).
+#pragma once
+
+#include <SQLiteCpp/Database.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "core/base/error.hpp"
+
+namespace atl::store {
+
+class SqliteStore;
+class SqliteNodeStore;
+
+/// In the conversations' database.
+struct LogMark {
+    std::string epoch;
+    std::int64_t count = 0;
+    std::string boot;  // of the host on which a server runs; empty: it has ended
+
+    bool operator==(const LogMark&) const = default;
+};
+
+/// In the node's store. It is written before and after the other one.
+struct NodeMark {
+    std::string epoch;
+    std::int64_t count = 0;
+    bool is_settled = false;  // no: the other mark may be one ahead
+    std::string place;
+
+    bool operator==(const NodeMark&) const = default;
+};
+
+/// What a start finds.
+struct EpochPlace {
+    std::string place;  // of the database: another one for each copy of it
+    std::string boot;   // of the host, not empty
+};
+
+/// Why these marks are not of logs that go on; empty: they are.
+std::string_view why_new_epoch(const std::optional<LogMark>& log, const std::optional<NodeMark>& node,
+                               const EpochPlace& here);
+
+class LogEpoch {
+  public:
+    /// At a start, before anybody reads a log: goes on with the epoch or begins a new one, which the server's
+    /// log tells. It is on the disk when this returns. Both stores outlive the object. Errors:
+    /// storage_failed.
+    static base::Result<LogEpoch> begin(SqliteStore& logs, SqliteNodeStore& node, EpochPlace here);
+
+    /// k_log_epoch_length small letters and digits.
+    const std::string& word() const noexcept { return word_; }
+
+    /// The server has ended: nothing is written to the logs any more. Errors: storage_failed.
+    base::Result<void> end();
+
+  private:
+    LogEpoch(SqliteStore& logs, SqliteNodeStore& node, EpochPlace here)
+        : logs_(&logs), node_(&node), here_(std::move(here)) {}
+    base::Result<void> step(const std::string& boot);
+
+    SqliteStore* logs_;
+    SqliteNodeStore* node_;
+    EpochPlace here_;
+    std::string word_;
+    std::int64_t count_ = 0;
+};
+
+// The marks as rows, for the two stores. They throw SQLite::Exception.
+inline constexpr const char* k_node_mark_schema =
+    "CREATE TABLE IF NOT EXISTS log_epoch (epoch TEXT NOT NULL, count INTEGER NOT NULL, "
+    "is_settled INTEGER NOT NULL, place TEXT NOT NULL) STRICT";
+std::optional<LogMark> read_log_mark(SQLite::Database& database);
+std::optional<NodeMark> read_node_mark(SQLite::Database& database);
+/// Both replace the mark in one commit. That of a LogMark is on the disk at its end.
+void write_mark(SQLite::Database& database, const LogMark& mark);
+void write_mark(SQLite::Database& database, const NodeMark& mark);
+/// Of a copy, also of one with an older schema.
+void erase_log_mark(SQLite::Database& database);
+
+}  // namespace atl::store
