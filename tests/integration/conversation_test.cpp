@@ -136,14 +136,16 @@ TEST_CASE("A reader that reconnects with the last number it saw gets the rest, o
     api.message(id, "for i in 1 2 3 4 5; do echo $i; done");
     const auto all = api.events(id);
     const std::string target = "/v1/conversations/" + id + "/events";
+    const std::string epoch = "-" + api.get(id)["logEpoch"].get<std::string>();
     for (std::size_t seen = 0; seen < all.size(); ++seen) {
         HttpClient client = api.connect();
-        client.open_stream("GET", target, "",
-                           {{"Accept", "text/event-stream"}, {"Last-Event-ID", std::to_string(seen)}});
+        client.open_stream(
+            "GET", target, "",
+            {{"Accept", "text/event-stream"}, {"Last-Event-ID", std::to_string(seen) + epoch}});
         for (std::size_t at = seen; at < all.size(); ++at) {
             const auto event = client.next_event();
             REQUIRE(event);
-            CHECK(event->id == std::to_string(at + 1));
+            CHECK(event->id == std::to_string(at + 1) + epoch);
             CHECK(Json::parse(event->data) == all[at]);
         }
     }
