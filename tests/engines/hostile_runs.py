@@ -150,11 +150,22 @@ class Left:
                 pass
         return dict(kinds)
 
-    def at_rest(self):
-        """The state once all that is made ahead is there."""
+    def at_rest(self, pooled=None):
+        """The state once all that is made ahead is there; with so many waiting runners, and no other sandbox, if told."""
         is_v1 = "cgroup1" in Client(self.server).system()["enforcement"].values()
-        await_true(lambda: not is_v1 or list(self.processes().values()).count("atoll-zygote") == MADE_AHEAD, "zygotes")
-        return self.state()
+        wanted = MADE_AHEAD if is_v1 else 0
+        looks = collections.deque(maxlen=5)
+
+        def is_at_rest():
+            looks.append(self.state())
+            names = looks[-1]["processes"]
+            runners = (looks[-1]["sandboxes"][0], names.count("guest"), names.count("node"))
+            if pooled is not None and runners != (pooled, pooled, pooled):
+                return False
+            return names.count("atoll-zygote") == wanted and len(looks) == looks.maxlen and all(look == looks[0] for look in looks)
+
+        await_true(is_at_rest, lambda: looks[-1])
+        return looks[-1]
 
     def await_as_before(self, before, but=("files",)):
         """Waits until all is as it was, but for what is named."""
@@ -275,8 +286,7 @@ def look_for_leftovers(lab, count, pooled, but):
         got = client.kind(code, **form)
         want(got == kind, got, "in place of", kind, "by", code)
     left = Left(server)
-    await_true(lambda: left.state()["sandboxes"][0] == pooled, "only those of the pool live")
-    before = left.at_rest()
+    before = left.at_rest(pooled)
 
     def run(number):
         code, form, kind = LEAVERS[number % len(LEAVERS)]

@@ -100,7 +100,9 @@ struct Lab {
 /// Whether a process of this number runs the Python engine.
 bool is_engine(const std::string& pid) {
     std::ifstream file("/proc/" + pid + "/cmdline");
-    const std::string line{std::istreambuf_iterator<char>(file), {}};
+    // Of a process that ends meanwhile the read fails, which a stream buffer alone would throw.
+    std::string line;
+    std::getline(file, line, '\n');
     return line.find("runner/runner.py") != std::string::npos;
 }
 
