@@ -91,7 +91,9 @@ test('a server that ends says 1001 to every WebSocket, and where to go on', asyn
         for (const { closed, events } of sockets) {
             const { code, reason } = await closed;
             assert.equal(code, 1001);
-            assert.deepEqual(JSON.parse(reason), { code: 'shutting_down', after: events.last });
+            const { logEpoch, ...rest } = JSON.parse(reason);
+            assert.match(logEpoch, /^[a-z0-9]{8}$/);
+            assert.deepEqual(rest, { code: 'shutting_down', after: events.last });
         }
     } finally {
         await ending.stop();
