@@ -74,7 +74,8 @@ class Followers {
         using Subscription = std::unique_ptr<conversation::Subscription>;
         followers_[at].is_asking = true;
         conversations.subscribe(
-            followers_[at].id, followers_[at].cursor, [this, at](base::Result<Subscription> subscription) {
+            followers_[at].id, {followers_[at].cursor, {}},
+            [this, at](base::Result<Subscription> subscription) {
                 Follower& follower = followers_[at];
                 follower.is_asking = false;
                 if (!subscription) {
