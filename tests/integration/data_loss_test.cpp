@@ -325,6 +325,7 @@ TEST_CASE("A backup made while the server works is restored as README.md says, a
     api.remove(deleted);
 }
 
+// Over 5 s: four servers are started.
 // The same as a start that was killed after it had brought an older database to the present form.
 TEST_CASE("Facts of the host that are lost are made anew from the owners of the workspaces") {
     const TempDir dir;

@@ -141,6 +141,7 @@ bool comes_true(const Condition& condition) {
 
 }  // namespace
 
+// Over 5 s: each program starts an engine of its own, and one that must end in time is tried with more of it.
 TEST_CASE("Programs run on node and on Python, with results, logs and errors of one form", "[execute]") {
     Lab lab;
     const Json engines = lab.api.call(200, "GET", "/v1/executors");

@@ -136,6 +136,7 @@ TEST_CASE("The ports of a conversation are closed by a pause, and told anew in t
     lab.await("port_opened", 5173);
 }
 
+// Over 5 s: a flood needs some time to be one.
 TEST_CASE("A sandbox that opens and closes thousands of ports does not flood the log, and harms nobody") {
     Lab lab;
     lab.start({"python3", "-c", k_churn});

@@ -103,6 +103,7 @@ TEST_CASE("A long download through a preview takes no memory of the server", "[s
     CHECK(client.read_response().body == "hello from one");
 }
 
+// Over 5 s: each part has a server and a site of its own; one is idle for 3 s.
 TEST_CASE("A WebSocket through a preview is the dev server's own: compression, long frames, an idle hour") {
     if (!is_root())
         SKIP("needs root");

@@ -110,6 +110,7 @@ TEST_CASE("A conversation whose preview is visited is not idle; without visits i
     CHECK(it.lab.api().await_status(it.id, "paused")["statusReason"] == "idle");
 }
 
+// Over 5 s: two parts, each with a server and a site of its own.
 TEST_CASE("A request that waits for its answer is answered when its conversation is paused") {
     if (!is_root())
         SKIP("needs root");
@@ -152,6 +153,7 @@ TEST_CASE("A request that waits for its answer is answered when its sandbox is d
     CHECK(code_of(told) == "preview_ended");
 }
 
+// Over 5 s: two parts, each with a server and a site of its own; one looks for 2 s whether it stays frozen.
 TEST_CASE("What is sent through a tunnel to a frozen sandbox wakes it where its preview says so") {
     if (!is_root())
         SKIP("needs root");

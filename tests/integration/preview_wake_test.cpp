@@ -39,6 +39,7 @@ const HeaderList k_navigation{{"Accept", "text/html,*/*"}, {"Sec-Fetch-Mode", "n
 
 }  // namespace
 
+// Over 5 s: each part has a server and a site of its own.
 TEST_CASE("A request wakes the conversation of a preview that says so, once however many ask") {
     if (!is_root())
         SKIP("needs root");

@@ -28,6 +28,7 @@ TEST_CASE("The stream of a call names its frames for a client that asks for it")
     api.call(422, "POST", "/v1/tools/list_directory?named=2", body.dump());
 }
 
+// Over 5 s: a call is told of each k_tool_progress_interval, 2 s, so one of some seconds is needed.
 TEST_CASE("A call that takes long is in the log of its conversation, with its end") {
     const ServerProcess server;
     ApiClient api(server);
