@@ -143,7 +143,7 @@ Result<DataDir> DataDir::open(const std::filesystem::path& path) {
     return dir;
 }
 
-// A file that took the inode of one that was removed has another time of birth, where the file system tells
+// A new file with the inode number of a removed file has another time of birth, where the file system tells
 // it (statx(2)).
 Result<std::string> DataDir::place_of_logs() const {
     struct statx status {};

@@ -38,8 +38,8 @@ class DataDir {
     /// Identifies the files and groups that this folder's servers leave on the host. It changes only when the
     /// folder is found to be a copy of another one: of another device or inode.
     const std::string& instance_id() const noexcept { return instance_id_; }
-    /// Of the database: one that was put in its place, and one in a copy of the folder, has another. Errors:
-    /// storage_failed where there is none.
+    /// The place of the database: a file that replaced it, or its copy in another folder, has another.
+    /// Errors: storage_failed where there is none.
     base::Result<std::string> place_of_logs() const;
     /// `given`, the value of ATOLL_API_KEY, which may be null or empty; else the key that is kept here, made
     /// if there is none: 32 characters, mode 0600. Errors: invalid_field or storage_failed for a short key.

@@ -26,7 +26,7 @@ class EventLog : public std::enable_shared_from_this<EventLog> {
     /// A finished turn that the store holds; in order.
     void restore_turn(std::uint64_t last_seq, std::uint64_t bytes);
 
-    /// A reader of what comes behind `after`; 0 is the beginning, whatever its epoch. Errors: log_replaced
+    /// Makes a reader of the events behind `after`; 0: all, whatever the epoch. Errors: log_replaced
     /// for a cursor of another epoch or beyond the end, with the members `logEpoch` and `firstSeq`;
     /// seq_expired if it lies before the log's beginning.
     base::Result<std::unique_ptr<Subscription>> subscribe(const Cursor& after) const;

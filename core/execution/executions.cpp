@@ -14,7 +14,7 @@ Executions::Executions(ExecutionContext context, Engines engines, ExecutionSetti
       room_(std::move(room)),
       queue_(settings_.queue),
       pool_({context.timers, context.sandboxes, context.programs, room_,
-             [this] { return queue_.waiting() > 0; }},
+             [this] { return queue_.running() >= settings_.queue.running; }},
             engines_, settings_.pools,
             limits_of_run(std::min(base::k_default_execution_memory_mb, settings_.max_memory_mb),
                           base::k_default_execution_cpu_percent)) {}

@@ -20,7 +20,7 @@ constexpr base::Millis k_runner_longest_retry{60'000};
 
 }  // namespace
 
-/// One that is being started, or is ready.
+/// A runner that is being started, or is ready.
 class RunnerPool::Waiting final : public ProgramObserver,
                                   public std::enable_shared_from_this<RunnerPool::Waiting> {
   public:
@@ -101,6 +101,12 @@ RunnerPool::RunnerPool(Ports ports, const Engines& engines, const std::vector<Ru
         }
         if (size.size == 0)
             continue;
+        // `auto` may be an engine that is named, too.
+        if (Shelf* const same = shelf_of(**engine)) {
+            same->size = std::max(same->size, size.size);
+            same->is_open |= size.from == RunnerPoolSize::From::start;
+            continue;
+        }
         Shelf shelf{*engine, size.size, size.from == RunnerPoolSize::From::start, {}, k_runner_first_retry};
         shelves_.push_back(std::make_unique<Shelf>(std::move(shelf)));
     }
@@ -200,13 +206,13 @@ void RunnerPool::fail(Shelf& shelf, const std::string& why) {
     arm(k_runner_refill_pause);
 }
 
-void RunnerPool::remove(const std::shared_ptr<Waiting>& waiting, std::function<void()> gone) {
+void RunnerPool::remove(const std::shared_ptr<Waiting>& waiting, std::function<void()> answered) {
     waiting->stop_clock();
     *waiting->runner.on_exit = nullptr;
     // Not destroyed inside of its own call.
     ports_.timers.defer([waiting] { waiting->runner.program.reset(); });
     ports_.sandboxes.remove(
-        waiting->runner.sandbox_id, [] {}, std::move(gone));
+        waiting->runner.sandbox_id, answered ? std::move(answered) : [] {});
 }
 
 RunnerPool::Shelf* RunnerPool::shelf_of(const Engine& engine) const {
@@ -229,11 +235,15 @@ std::optional<Runner> RunnerPool::take(const Engine& engine, const sandbox::Limi
         shelf.ready.pop_front();
         arm(k_runner_refill_pause);
         const std::string& id = waiting->runner.sandbox_id;
-        // One that is just ending was not told of yet.
-        if (ports_.sandboxes.operations(id) == nullptr ||
-            (limits != limits_ && !ports_.sandboxes.set_limits(id, limits))) {
+        // The pool was not told yet of the end of a sandbox that is just ending.
+        if (ports_.sandboxes.operations(id) == nullptr) {
             remove(waiting);
             continue;
+        }
+        // What the kernel refuses here it refuses for the next runner, too.
+        if (limits != limits_ && !ports_.sandboxes.set_limits(id, limits)) {
+            remove(waiting);
+            return std::nullopt;
         }
         shelf.retry_pause = k_runner_first_retry;
         return std::move(waiting->runner);
@@ -246,7 +256,7 @@ bool RunnerPool::can_shrink() const noexcept {
                                     [](const auto& shelf) { return !shelf->ready.empty(); });
 }
 
-std::optional<std::string> RunnerPool::shrink(std::function<void()> gone) {
+std::optional<std::string> RunnerPool::shrink(std::function<void()> answered) {
     std::shared_ptr<Waiting> waiting = std::exchange(starting_, nullptr);
     for (const auto& shelf : shelves_) {
         if (waiting || shelf->ready.empty())
@@ -256,7 +266,7 @@ std::optional<std::string> RunnerPool::shrink(std::function<void()> gone) {
     }
     if (!waiting)
         return std::nullopt;
-    remove(waiting, std::move(gone));
+    remove(waiting, std::move(answered));
     arm(k_runner_room_pause);
     return waiting->runner.sandbox_id;
 }

@@ -1,6 +1,6 @@
 // Engines that were started ahead, each in a sandbox of its own: a run that gets one starts in a few
 // milliseconds. One is given to one run and never comes back. What is missing is started in the background,
-// one at a time, while no run waits for its turn.
+// one at a time, while fewer runs are under way than may be.
 //
 // Invariants: what is taken is ready and was told nothing; each counts as a living sandbox, and goes first
 // where somebody else needs its place. Not here: what a run is (execution.hpp). Internal to core/execution.
@@ -45,7 +45,7 @@ class RunnerPool {
         Programs& programs;
         /// Whether a sandbox with these limits may start now, with nobody ended for it.
         std::function<base::Result<void>(const sandbox::Limits&)> room;
-        /// Runs wait for their turn: they go first.
+        /// As many runs are under way as may be: they go first.
         std::function<bool()> is_busy;
     };
     struct State {
@@ -53,7 +53,8 @@ class RunnerPool {
         std::size_t ready = 0;
     };
 
-    /// Engines outlive the pool. An unknown or unavailable engine has no pool.
+    /// Engines outlive the pool. An unknown or unavailable engine has no pool; one that is named twice has
+    /// the larger.
     RunnerPool(Ports ports, const Engines& engines, const std::vector<RunnerPoolSize>& sizes,
                sandbox::Limits limits);
     ~RunnerPool();
@@ -69,9 +70,9 @@ class RunnerPool {
     /// One that is ready, with these limits from now on. None also where they cannot be had.
     std::optional<Runner> take(const Engine& engine, const sandbox::Limits& limits);
     bool can_shrink() const noexcept;
-    /// Begins to remove one to make room for something else, and names it; `gone` once it is. None: there is
-    /// none, and `gone` is not called.
-    std::optional<std::string> shrink(std::function<void()> gone = nullptr);
+    /// Begins to remove one to make room for something else, and names it; calls `answered` once it is gone,
+    /// or after base::k_removal_answer_deadline. None: there is none, and `answered` is not called.
+    std::optional<std::string> shrink(std::function<void()> answered = nullptr);
     /// Removes all; nothing is started any more.
     void close();
 
@@ -91,7 +92,6 @@ class RunnerPool {
     };
 
     Shelf* shelf_of(const Engine& engine) const;
-    void open(Shelf& shelf);
     void arm(base::Millis pause);
     void start_next();
     void start_one(Shelf& shelf);
@@ -100,7 +100,7 @@ class RunnerPool {
     void lose(Waiting& waiting, const std::string& why);
     void fail(Shelf& shelf, const std::string& why);
     bool is_short() const;
-    void remove(const std::shared_ptr<Waiting>& waiting, std::function<void()> gone = nullptr);
+    void remove(const std::shared_ptr<Waiting>& waiting, std::function<void()> answered = nullptr);
 
     Ports ports_;
     const sandbox::Limits limits_;

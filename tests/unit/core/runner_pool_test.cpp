@@ -169,6 +169,22 @@ TEST_CASE("pooled: by default the first run on the default engine opens its pool
     CHECK(off.sandboxes.living() == 0);
 }
 
+TEST_CASE("pooled: an engine that is named twice, once as auto, has one pool, the larger") {
+    Lab lab({{"auto", 1, From::first_run}, {"isolated-vm", 2, From::start}});
+    lab.pass(k_while);
+    CHECK(lab.executions.pool().states().size() == 1);
+    CHECK(lab.ready() == 2);
+    CHECK(lab.sandboxes.living() == 2);
+}
+
+TEST_CASE("pooled: a user who waits in line does not keep the pool from being filled") {
+    Lab lab({{"container", 1, From::start}});
+    for (int i = 0; i < 5; ++i)
+        (void)lab.begin(1);
+    lab.pass(k_while);
+    CHECK(lab.ready() == 1);
+}
+
 TEST_CASE("pooled: limits of a run are set before its program is given, or it gets none of the pool") {
     Lab lab({{"container", 1, From::start}});
     lab.pass(k_while);
