@@ -56,7 +56,7 @@ inline constexpr std::string_view unknown = "unknown";          // there is none
 inline constexpr std::string_view ended = "ended";              // the process has ended
 // Of files and tools: the words of base::Errc.
 inline constexpr std::string_view file_not_found = "file_not_found";
-inline constexpr std::string_view file_exists = "file_exists";
+inline constexpr std::string_view already_exists = "already_exists";
 inline constexpr std::string_view is_directory = "is_directory";
 inline constexpr std::string_view not_a_directory = "not_a_directory";
 inline constexpr std::string_view not_a_file = "not_a_file";

@@ -88,7 +88,7 @@ base::Errc errc_of(std::string_view code) {
         return base::Errc::sandbox_failed;
     static constexpr std::pair<std::string_view, base::Errc> k_words[] = {
         {refusal::file_not_found, base::Errc::file_not_found},
-        {refusal::file_exists, base::Errc::file_exists},
+        {refusal::already_exists, base::Errc::already_exists},
         {refusal::is_directory, base::Errc::is_directory},
         {refusal::not_a_directory, base::Errc::not_a_directory},
         {refusal::not_a_file, base::Errc::not_a_file},

@@ -13,7 +13,7 @@ std::string_view file_refusal(int error_number) {
         case ENOENT:
             return file_not_found;
         case EEXIST:
-            return file_exists;
+            return already_exists;
         case EISDIR:
             return is_directory;
         case ENOTDIR:

@@ -115,8 +115,8 @@ std::string_view code_name(Errc code) noexcept {
             return "process_ended";
         case Errc::file_not_found:
             return "file_not_found";
-        case Errc::file_exists:
-            return "file_exists";
+        case Errc::already_exists:
+            return "already_exists";
         case Errc::is_directory:
             return "is_directory";
         case Errc::not_a_directory:

@@ -67,7 +67,7 @@ enum class Errc : std::uint8_t {
     // What is inside the sandbox does not allow it.
     process_ended,        // the process has ended and takes nothing more
     file_not_found,       // no such file or directory in the sandbox
-    file_exists,          // there is something at that path already
+    already_exists,       // there is something at that path already
     is_directory,         // a file is meant, a directory is there
     not_a_directory,      // a directory is meant, something else is there
     not_a_file,           // a FIFO, socket or device, which is never opened

@@ -62,6 +62,25 @@ inline std::string path_text(std::string_view bytes) {
     return out;
 }
 
+/// The path as a part of a URL: every byte but `/` and what a URL leaves as it is (RFC 3986 section 2.3) is
+/// `%XX`, so one percent-decoding gives the bytes back.
+inline std::string path_href(std::string_view bytes) {
+    static constexpr char k_hex[] = "0123456789ABCDEF";
+    static constexpr std::string_view k_others = "/-._~";
+    std::string out;
+    out.reserve(bytes.size());
+    for (const char c : bytes) {
+        const auto byte = static_cast<unsigned char>(c);
+        const bool is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                              k_others.find(c) != std::string_view::npos;
+        if (is_plain)
+            out.push_back(c);
+        else
+            out.append({'%', k_hex[byte >> 4], k_hex[byte & 15]});
+    }
+    return out;
+}
+
 /// The path that a text stands for. Any text stands for one.
 inline std::string path_bytes(std::string_view text) {
     std::string out;

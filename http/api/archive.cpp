@@ -122,7 +122,7 @@ std::vector<Route> archive_routes(Api& api) {
     put.query = {path};
     put.responses = {{200, "All of it is unpacked.", "Unpacked"}};
     put.errors =
-        file_errors({Errc::invalid_archive, Errc::is_directory, Errc::file_exists, Errc::file_changed,
+        file_errors({Errc::invalid_archive, Errc::is_directory, Errc::already_exists, Errc::file_changed,
                      Errc::disk_full, Errc::directory_not_empty, Errc::unsupported_media_type});
     routes.push_back(std::move(put));
     return routes;

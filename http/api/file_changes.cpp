@@ -114,7 +114,7 @@ Task<Result<Response>> async_delete(Api& api, RequestContext& context) {
 struct ChangeForm {
     std::string op;
     std::string to;
-    bool overwrite = true;
+    bool overwrite = false;
 };
 
 Result<ChangeForm> read_change_form(const Json& body) {
@@ -131,7 +131,7 @@ Result<ChangeForm> read_change_form(const Json& body) {
     if (overwrite != nullptr && (!overwrite->is_boolean() || !has_target))
         reader.fail("overwrite", has_target ? "a boolean" : "left out of a `mkdir`");
     form.to = to.value_or("");
-    form.overwrite = overwrite == nullptr || *overwrite == true;
+    form.overwrite = overwrite != nullptr && *overwrite == true;
     if (const auto finished = reader.finish(); finished.has_error())
         return finished.error();
     return form;
@@ -155,7 +155,7 @@ Task<Result<Response>> async_change(Api& api, RequestContext& context) {
     const auto answer = co_await async_file_call(api, context, members);
     if (answer.has_error())
         co_return answer.error();
-    co_return entry_response(answer->reply, form->op == "move" ? 200 : 201);
+    co_return entry_response(answer->reply, answer->reply.created ? 201 : 200);
 }
 
 Route put_route(Api& api) {
@@ -198,11 +198,12 @@ std::vector<Route> file_change_routes(Api& api) {
         bind_handler(api, async_change)};
     change.body = BodyKind::json;
     change.request_schema = "ChangeFile";
-    change.responses = {{201, "What was made.", "FileEntry"}, {200, "What was moved.", "FileEntry"}};
+    change.responses = {{201, "What was made.", "FileEntry"},
+                        {200, "What was moved, or the directory that was there.", "FileEntry"}};
     change.headers = {{"If-Match", "Of a move or a copy: 412 unless what is moved has one of these ETags."},
                       {"If-None-Match", "Of a move or a copy: 412 if what is moved has one of these ETags."}};
     change.errors =
-        file_errors({Errc::precondition_failed, Errc::file_exists, Errc::is_directory, Errc::not_a_file,
+        file_errors({Errc::precondition_failed, Errc::already_exists, Errc::is_directory, Errc::not_a_file,
                      Errc::file_changed, Errc::directory_not_empty, Errc::disk_full});
     routes.push_back(std::move(change));
     return routes;

@@ -12,6 +12,9 @@ Schema entry() {
           "The path in the workspace. A byte that is not UTF-8 is `%XX`, a `%` before two hexadecimal digits "
           "`%25`: as a part of a URL it needs no other escape for these.",
           text()},
+         {"href",
+          "The path percent-encoded, each byte as it is on disk: what stands behind `files/` in a URL.",
+          text()},
          {"name", "The last part of the path, written in the same way.", text()},
          {"type", "What it is.", one_of({"file", "directory", "symlink", "fifo", "socket", "device"})},
          {"size", "Bytes.", counter()},
@@ -19,7 +22,7 @@ Schema entry() {
          {"mtime", "When its content changed last.", time()},
          {"etag", "Of a file: the ETag of its content.", text()},
          {"target", "Of a link: where it leads.", text()}});
-    out["required"] = {"path", "name", "type", "size", "mode", "mtime"};
+    out["required"] = {"path", "href", "name", "type", "size", "mode", "mtime"};
     return out;
 }
 
@@ -91,7 +94,7 @@ void add_file_schemas(Schema& out) {
                {{"op", "What to do with the path of the route.", one_of({"mkdir", "move", "copy"})},
                 {"to", "Where it goes: a path in the workspace, with or without `/workspace/` in front.",
                  text_up_to(3 * base::k_max_path_bytes)},
-                {"overwrite", "Whether a file at `to` gives way; it does if this is not there.", flag()}},
+                {"overwrite", "Whether a file at `to` gives way; it does not if this is not there.", flag()}},
                {"op"}),
         "A change of names.");
     add_watch(out);

@@ -69,7 +69,7 @@ export async function upload(files, folder, items, { tell = () => {}, signal } =
         }
         tell({ done, of, name: path });
     };
-    for (const path of items.folders) await attempt(path, (to) => ignoring('already_exists', files.makeFolder(to)));
+    for (const path of items.folders) await attempt(path, (to) => files.makeFolder(to));
     const waiting = [...items.files];
     const work = async () => {
         for (let one = waiting.shift(); one !== undefined; one = waiting.shift()) {
@@ -79,12 +79,4 @@ export async function upload(files, folder, items, { tell = () => {}, signal } =
     };
     await Promise.all(Array.from({ length: AT_ONCE }, work));
     return { done, problems };
-}
-
-async function ignoring(code, promise) {
-    try {
-        await promise;
-    } catch (error) {
-        if (error.code !== code && error.status !== 409) throw error;
-    }
 }

@@ -122,7 +122,7 @@ std::string_view meaning_of(Errc code) noexcept {
             return "The process has ended: it takes no signal, no input and no size any more.";
         case Errc::file_not_found:
             return "There is no such file or directory in the sandbox.";
-        case Errc::file_exists:
+        case Errc::already_exists:
             return "There is something at that path already.";
         case Errc::is_directory:
             return "The path is a directory, and a file is meant.";

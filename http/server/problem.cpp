@@ -188,7 +188,7 @@ unsigned status_of(Errc code) noexcept {
         case Errc::call_answered:
         case Errc::too_many_kept_processes:
         case Errc::process_ended:
-        case Errc::file_exists:
+        case Errc::already_exists:
         case Errc::is_directory:
         case Errc::not_a_directory:
         case Errc::not_a_file:

@@ -246,7 +246,7 @@ class Walk {
         problem("not_a_directory", client.request("GET", files + "notes/plan.md?list=1"));
         problem("outside_workspace", client.request("GET", files + "../etc/passwd"));
         problem("invalid_path", client.request("GET", files + std::string(256, 'n')));
-        problem("file_exists", post("notes", R"({"op":"mkdir"})"));
+        problem("already_exists", post("notes/plan.md", R"({"op":"move","to":"notes"})"));
         problem("directory_not_empty", client.request("DELETE", files + "notes"));
         problem("precondition_failed",
                 client.request("PUT", files + "notes/plan.md", "x", {{"If-None-Match", "*"}}));

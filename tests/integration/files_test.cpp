@@ -161,11 +161,22 @@ TEST_CASE("A list goes on only behind a path of its own") {
 TEST_CASE("Names are changed, and what is refused says why") {
     FilesLab lab;
     CHECK(lab.post("a/b", {{"op", "mkdir"}}).status == 201);
-    CHECK(code_of(lab.post("a/b", {{"op", "mkdir"}})) == "file_exists");
+    const auto again = lab.post("a/b", {{"op", "mkdir"}});
+    CHECK(again.status == 200);
+    CHECK(Json::parse(again.body)["type"] == "directory");
     REQUIRE(lab.put("a/f", "text").status == 201);
+    CHECK(code_of(lab.post("a/f", {{"op", "mkdir"}})) == "already_exists");
     CHECK(lab.post("a/f", {{"op", "copy"}, {"to", "/workspace/c/g"}}).status == 201);
     CHECK(lab.post("c/g", {{"op", "move"}, {"to", "h"}}).status == 200);
-    CHECK(code_of(lab.post("h", {{"op", "move"}, {"to", "a/f"}, {"overwrite", false}})) == "file_exists");
+    REQUIRE(lab.put("h", "other").status == 200);
+    for (const char* const op : {"move", "copy"}) {
+        const auto refused = lab.post("h", {{"op", op}, {"to", "a/f"}});
+        CHECK(refused.status == 409);
+        CHECK(code_of(refused) == "already_exists");
+        CHECK(lab.get("a/f").body == "text");
+    }
+    CHECK(lab.post("h", {{"op", "copy"}, {"to", "a/f"}, {"overwrite", true}}).status == 201);
+    CHECK(lab.get("a/f").body == "other");
     CHECK(lab.listed("") == "a a/b a/f c h");
     CHECK(lab.post("a", {{"op", "copy"}, {"to", "tree"}}).status == 201);
     CHECK(lab.listed("tree") == "tree/b tree/f");
@@ -213,14 +224,14 @@ TEST_CASE("Entries are usable as they are in a URL, whatever bytes their names h
     const Json page = Json::parse(lab.get("?list=1").body);
     REQUIRE(page["entries"].size() == 4);
     CHECK(page["next"].is_null());
-    std::size_t reached = 0;
+    std::string hrefs;
     for (const Json& entry : page["entries"]) {
-        std::string path = entry["path"];
-        for (std::size_t at = path.find('\n'); at != std::string::npos; at = path.find('\n'))
-            path.replace(at, 1, "%0A");
-        reached += lab.get(path).status == 200;
+        const std::string href = entry["href"];
+        hrefs += href + " ";
+        CHECK(Json::parse(lab.get(href + "?stat=1").body) == entry);
+        CHECK(lab.put(href, "x").status == 200);
     }
-    CHECK(reached == 4);
+    CHECK(hrefs == "a%2541b line%0Abreak plain %FF%FE ");
 }
 
 TEST_CASE("A workspace goes out as an archive and into another sandbox") {

@@ -81,8 +81,8 @@ class Race {
         return exec(k_look_outside);
     }
     void copy(const std::string& from, const std::string& to, HttpClient& client) const {
-        const auto answer =
-            client.request("POST", path("files/" + from), Json{{"op", "copy"}, {"to", to}}.dump());
+        const auto answer = client.request("POST", path("files/" + from),
+                                           Json{{"op", "copy"}, {"to", to}, {"overwrite", true}}.dump());
         if (answer.status != 201)
             throw std::runtime_error("a copy failed: " + answer.body);
     }
@@ -141,6 +141,7 @@ class Race {
             if (op == "mkdir")
                 return http_.request("POST", path("files/" + from + std::to_string(round_)), form.dump());
             form["to"] = to;
+            form["overwrite"] = true;
             return http_.request("POST", path("files/" + from), form.dump());
         };
     }

@@ -21,13 +21,23 @@ using fs_guard::LastLink;
 
 constexpr std::size_t k_removed_at_once = 200;
 
-CallEnd reply_entry(Call& call, const FileJob& job, const std::string& path) {
+enum class Created : bool { no, yes };
+
+CallEnd reply_entry(Call& call, const FileJob& job, const std::string& path, Created created) {
     const base::UniqueFd there = job.root.look(path, LastLink::itself);
     struct stat about {};
     if (!there || fstat(there.get(), &about) != 0)
         return refuse_errno(path);
-    call.reply(entry_member(path, about, there.get()));
+    const std::string told = created == Created::yes ? "\"created\":true," : "\"created\":false,";
+    call.reply(told + entry_member(path, about, there.get()));
     return {};
+}
+
+/// Whether the path is that of a directory, also through a link.
+bool is_directory_there(const FileJob& job, const std::string& path) {
+    const base::UniqueFd there = job.root.look(path, LastLink::followed);
+    struct stat about {};
+    return there && fstat(there.get(), &about) == 0 && S_ISDIR(about.st_mode);
 }
 
 /// Of two names of one file rename(2) takes neither away: a move does.
@@ -49,12 +59,21 @@ void remove_other_name(const Beneath::Place& from, const Beneath::Place& to) {
 
 Task<CallEnd> make_directory(Call& call, const FileJob& job) {
     const std::string& path = job.request.path;
+    if (is_directory_there(job, path))
+        co_return reply_entry(call, job, path, Created::no);
     fs_guard::NewParents made(job.root);
     const std::optional<Beneath::Place> place = job.root.make_place(path, &made);
-    if (!place || mkdirat(place->directory.get(), place->name.c_str(), 0777) != 0)
+    if (!place)
         co_return refuse_errno(path);
+    if (mkdirat(place->directory.get(), place->name.c_str(), 0777) != 0) {
+        const int error_number = errno;
+        // Somebody else may have made it meanwhile.
+        if (error_number == EEXIST && is_directory_there(job, path))
+            co_return reply_entry(call, job, path, Created::no);
+        co_return refuse_errno(path, error_number);
+    }
     made.keep();
-    co_return reply_entry(call, job, path);
+    co_return reply_entry(call, job, path, Created::yes);
 }
 
 Task<CallEnd> move_file(Call& call, const FileJob& job) {
@@ -73,7 +92,7 @@ Task<CallEnd> move_file(Call& call, const FileJob& job) {
         co_return refuse_errno(request.to);
     made.keep();
     remove_other_name(*from, *to);
-    co_return reply_entry(call, job, request.to);
+    co_return reply_entry(call, job, request.to, Created::no);
 }
 
 Task<CallEnd> remove_file(Call& call, const FileJob& job) {

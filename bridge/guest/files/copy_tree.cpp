@@ -307,7 +307,7 @@ Task<CallEnd> copy_file(Call& call, const FileJob& job) {
     const base::UniqueFd there = job.root.look(request.to, LastLink::itself);
     if (!there || fstat(there.get(), &about) != 0)
         co_return refuse_errno(request.to);
-    call.reply(entry_member(request.to, about, there.get()));
+    call.reply("\"created\":true," + entry_member(request.to, about, there.get()));
     co_return CallEnd{};
 }
 

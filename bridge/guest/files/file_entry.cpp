@@ -75,6 +75,8 @@ void append_entry(std::string& out, std::string_view path, const struct stat& ab
     snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(about.st_mode & 07777));
     out += "{\"path\":";
     append_text(out, path);
+    out += ",\"href\":";
+    base::append_json_string(out, base::path_href(path));
     out += ",\"name\":";
     append_text(out, last_part(path));
     out.append(",\"type\":\"").append(type_name(about.st_mode));

@@ -30,7 +30,7 @@ struct FileRequest {
     std::string after;          // list: the path of the last entry of the page before
     bool in_place = false;      // write
     bool recursive = false;     // remove
-    bool overwrite = true;      // move, copy
+    bool overwrite = false;     // move, copy
 };
 
 struct FileJob {

@@ -420,6 +420,8 @@ export interface WriteOptions extends Cancellable {
 }
 export interface FileEntry {
     path: string;
+    /** The path percent-encoded: what stands behind `files/` in an address. */
+    href: string;
     name: string;
     type: 'file' | 'directory' | 'symlink' | 'fifo' | 'socket' | 'device';
     size: number;
@@ -454,7 +456,9 @@ export interface Files {
     /** The entries of a directory, of the workspace by default. */
     list(path?: string, options?: { depth?: number; limit?: number } & Cancellable): Iteration<FileEntry>;
     stat(path: string, options?: Cancellable): Promise<FileEntry>;
+    /** With its parents. One that is there stays as it is. */
     mkdir(path: string, options?: Cancellable): Promise<any>;
+    /** Something at `to` gives way only with `overwrite`. */
     move(path: string, to: string, options?: { overwrite?: boolean } & Cancellable): Promise<any>;
     copy(path: string, to: string, options?: { overwrite?: boolean } & Cancellable): Promise<any>;
     remove(path: string, options?: { recursive?: boolean } & Cancellable): Promise<void>;

@@ -93,17 +93,17 @@ class AsyncFiles:
 
     async def _change(self, path: FilePath, op: str, to: FilePath, overwrite: bool) -> FileEntry:
         target = json_path(to.path if isinstance(to, FileEntry) else to)
-        body = given(op=op, to=target, overwrite=None if overwrite else False)
+        body = given(op=op, to=target, overwrite=True if overwrite else None)
         return FileEntry.parse(await self._core.call("POST", self._path(path), json=body))
 
     async def mkdir(self, path: FilePath) -> FileEntry:
-        """With its parents."""
+        """With its parents. One that is there stays as it is."""
         return FileEntry.parse(await self._core.call("POST", self._path(path), json={"op": "mkdir"}))
 
-    async def move(self, path: FilePath, to: FilePath, overwrite: bool = True) -> FileEntry:
+    async def move(self, path: FilePath, to: FilePath, overwrite: bool = False) -> FileEntry:
         return await self._change(path, "move", to, overwrite)
 
-    async def copy(self, path: FilePath, to: FilePath, overwrite: bool = True) -> FileEntry:
+    async def copy(self, path: FilePath, to: FilePath, overwrite: bool = False) -> FileEntry:
         return await self._change(path, "copy", to, overwrite)
 
     async def remove(self, path: FilePath, recursive: bool = False) -> None:

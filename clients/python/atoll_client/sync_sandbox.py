@@ -80,10 +80,10 @@ class Files:
     def mkdir(self, path: FilePath) -> FileEntry:
         return run(self._inner.mkdir(path))
 
-    def move(self, path: FilePath, to: FilePath, overwrite: bool = True) -> FileEntry:
+    def move(self, path: FilePath, to: FilePath, overwrite: bool = False) -> FileEntry:
         return run(self._inner.move(path, to, overwrite))
 
-    def copy(self, path: FilePath, to: FilePath, overwrite: bool = True) -> FileEntry:
+    def copy(self, path: FilePath, to: FilePath, overwrite: bool = False) -> FileEntry:
         return run(self._inner.copy(path, to, overwrite))
 
     def remove(self, path: FilePath, recursive: bool = False) -> None:

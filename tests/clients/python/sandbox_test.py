@@ -287,7 +287,7 @@ class Files(WithStub):
         )
         self.assertEqual(sandbox.files.mkdir("a").type, "directory")
         sandbox.files.move("a", "b%41")
-        sandbox.files.copy("a", ListedPath("b%FF"), overwrite=False)
+        sandbox.files.copy("a", ListedPath("b%FF"), overwrite=True)
         sandbox.files.move("a", b"b\xff%41")
         self.assertEqual(sandbox.files.stat("a").path, "a")
         sandbox.files.remove("a", recursive=True)
@@ -296,7 +296,7 @@ class Files(WithStub):
             [
                 b'{"op":"mkdir"}',
                 b'{"op":"move","to":"b%2541"}',
-                b'{"op":"copy","to":"b%FF","overwrite":false}',
+                b'{"op":"copy","to":"b%FF","overwrite":true}',
                 b'{"op":"move","to":"b%FF%2541"}',
             ],
         )

@@ -199,6 +199,7 @@ TEST_CASE("names of any bytes are listed as text that leads back to them") {
         const std::string text = page.at("entries").at(0).at("path");
         CHECK(base::path_bytes(text) == "d/" + name);
         CHECK(lab.get(base::path_bytes(text)) == name);
+        CHECK(page.at("entries").at(0).at("href") == base::path_href("d/" + name));
         CHECK(lab.refusal("remove", "d/" + name).empty());
     }
 }

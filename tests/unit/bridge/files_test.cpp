@@ -199,9 +199,9 @@ TEST_CASE("a move of one name of a file to another takes the first away") {
     const FileLab lab;
     lab.write("a", "text");
     std::filesystem::create_hard_link(lab.at("a"), lab.at("b"));
-    CHECK(lab.refusal("move", "a", {{"to", "b"}}).empty());
+    CHECK(lab.refusal("move", "a", {{"to", "b"}, {"overwrite", true}}).empty());
     CHECK(lab.names() == std::vector<std::string>{"b"});
-    CHECK(lab.refusal("move", "b", {{"to", "./b"}}).empty());
+    CHECK(lab.refusal("move", "b", {{"to", "./b"}, {"overwrite", true}}).empty());
     CHECK(lab.text("b") == "text");
 }
 
@@ -340,11 +340,18 @@ TEST_CASE("a directory is made with its parents, once") {
     CallClient made = lab.call("mkdir", "a/b/c/");
     CHECK(made.reply.at("entry").at("type") == "directory");
     CHECK(std::filesystem::is_directory(lab.at("a/b/c")));
-    CHECK(lab.refusal("mkdir", "a/b") == "file_exists");
+    CHECK(made.reply.at("created") == true);
+    const json there = lab.call("mkdir", "a/b").reply;
+    CHECK(there.at("created") == false);
+    CHECK(there.at("entry").at("path") == "a/b");
+    CHECK(lab.call("mkdir", "").reply.at("created") == false);
     lab.write("f", "");
-    CHECK(lab.refusal("mkdir", "f") == "file_exists");
+    symlink("a", lab.at("inside").c_str());
+    symlink("/usr", lab.at("outside").c_str());
+    CHECK(lab.call("mkdir", "inside").reply.at("created") == false);
+    CHECK(lab.refusal("mkdir", "outside") == "already_exists");
+    CHECK(lab.refusal("mkdir", "f") == "already_exists");
     CHECK(lab.refusal("mkdir", "f/sub") == "not_a_directory");
-    CHECK(lab.refusal("mkdir", "") == "invalid_path");
 }
 
 TEST_CASE("a move is a rename: it replaces a file, and an empty directory, and nothing else") {
@@ -355,7 +362,7 @@ TEST_CASE("a move is a rename: it replaces a file, and an empty directory, and n
     const auto move = [&](const std::string& from, const std::string& to, bool overwrite = true) {
         return lab.call("move", from, {{"to", to}, {"overwrite", overwrite}});
     };
-    CHECK(move("a", "b", false).code() == "file_exists");
+    CHECK(move("a", "b", false).code() == "already_exists");
     CHECK(move("a", "b").reply.at("entry").at("path") == "b");
     CHECK(lab.text("b") == "a");
     CHECK_FALSE(lab.has("a"));
@@ -385,12 +392,12 @@ TEST_CASE("a copy has the same bytes and modes, links as links, and is there all
     CHECK(lab.mode("deep/copy/run") == 0755);
     CHECK(lab.mode("deep/copy/sub") == 0555);
     CHECK(std::filesystem::read_symlink(lab.at("deep/copy/link")) == "../outside");
-    CHECK(copy("tree", "deep/copy").code() == "file_exists");
-    CHECK(copy("tree", "tree/run").code() == "file_exists");
+    CHECK(copy("tree", "deep/copy").code() == "already_exists");
+    CHECK(copy("tree", "tree/run").code() == "already_exists");
     CHECK(copy("tree", "tree/copy").code() == "invalid_path");
     CHECK(copy("tree/run", "one").is_good());
     CHECK(lab.text("one") == "#!");
-    CHECK(copy("tree/sub/file", "one", false).code() == "file_exists");
+    CHECK(copy("tree/sub/file", "one", false).code() == "already_exists");
     CHECK(copy("tree/sub/file", "one").is_good());
     CHECK(lab.text("one") == "text");
     CHECK(copy("tree/link", "link").reply.at("entry").at("target") == "../outside");

@@ -24,6 +24,11 @@ TEST_CASE("bytes that are not UTF-8, and what looks like them, are escaped in pa
     CHECK(path_bytes("a%ff%FF%2541%zz%4") == "a\xff\xff%41%zz%4");
 }
 
+TEST_CASE("a path as a part of a URL has each byte as it is on disk") {
+    CHECK(path_href("a/B-9._~") == "a/B-9._~");
+    CHECK(path_href("a\xff%41 ?#+\xc3\xa4\n") == "a%FF%2541%20%3F%23%2B%C3%A4%0A");
+}
+
 TEST_CASE("any path comes back from its text, which is UTF-8") {
     std::mt19937 random(11);
     constexpr std::string_view k_likely = "%%%4aFx/\xc3\xa4\xff\xe2\x82\xac";
@@ -34,6 +39,7 @@ TEST_CASE("any path comes back from its text, which is UTF-8") {
         const std::string text = path_text(path);
         REQUIRE(is_utf8(text));
         REQUIRE(path_bytes(text) == path);
+        REQUIRE(path_bytes(path_href(path)) == path);
     }
 }
 
