@@ -82,8 +82,8 @@ void add_exec_result(Schema& out) {
 Schema output_frame(const char* type) {
     Schema out = object(Members::required,
                         {{"type", "The type.", constant(type)},
-                         {"data", "What it wrote, where that is UTF-8. No character is cut.", text()},
-                         {"dataBase64", "In place of `data`, where it is not.", text()}});
+                         {"text", "What it wrote, where that is UTF-8. No character is cut.", text()},
+                         {"base64", "In place of `text`, where it is not.", text()}});
     out["required"] = {"type"};
     return out;
 }
@@ -91,15 +91,14 @@ Schema output_frame(const char* type) {
 void add_exec_frames(Schema& out) {
     out["ExecStdout"] = described(output_frame("stdout"), "The program wrote to stdout.");
     out["ExecStderr"] = described(output_frame("stderr"), "The program wrote to stderr.");
-    out["ExecExit"] = described(
-        object(Members::required, {{"type", "The type.", constant("exit")},
-                                   exit_code(),
-                                   signal(),
-                                   timed_out(),
-                                   duration(),
-                                   truncated()}),
-        "The program has ended. The last frame. `truncated` is there where `maxOutputBytes` was given.");
-    out["ExecExit"]["required"] = {"type", "exitCode", "signal", "timedOut", "durationMs"};
+    out["ExecExit"] = described(object(Members::required, {{"type", "The type.", constant("exit")},
+                                                           exit_code(),
+                                                           signal(),
+                                                           timed_out(),
+                                                           duration(),
+                                                           truncated()}),
+                                "The program has ended. The last frame.");
+    out["ExecExit"]["required"] = {"type", "exitCode", "signal", "timedOut", "durationMs", "truncated"};
     out["ExecClosed"] = described(
         object(Members::required, {{"type", "The type.", constant("stream_closed")},
                                    {"code", "Why, as the stable word of an error.", ref("ErrorCode")},

@@ -92,10 +92,10 @@ void ExecStream::write_piece(std::string& out, Piece piece) {
 void ExecStream::write_data(std::string& out, sandbox::OutputKind kind, std::string_view bytes) const {
     begin_frame(out, kind == sandbox::OutputKind::standard ? "stdout" : "stderr");
     if (base::is_utf8(bytes)) {
-        out += ",\"data\":";
+        out += ",\"text\":";
         base::append_json_string(out, bytes);
     } else {
-        out += ",\"dataBase64\":\"";
+        out += ",\"base64\":\"";
         base::append_base64(out, bytes);
         out += '"';
     }
@@ -121,10 +121,8 @@ void ExecStream::write_exit(std::string& out, const ExecEnd& end) const {
     out += ',';
     write_exit_members(out, end.exit);
     out.append(",\"durationMs\":").append(std::to_string(end.duration.count()));
-    if (max_output_bytes_) {
-        out.append(",\"truncated\":{\"stdout\":").append(outputs_[0].is_truncated ? "true" : "false");
-        out.append(",\"stderr\":").append(outputs_[1].is_truncated ? "true" : "false").append("}");
-    }
+    out.append(",\"truncated\":{\"stdout\":").append(outputs_[0].is_truncated ? "true" : "false");
+    out.append(",\"stderr\":").append(outputs_[1].is_truncated ? "true" : "false").append("}");
     out += k_frame_end;
 }
 

@@ -1,4 +1,4 @@
-// The streamed form of an exec: Server-Sent Events whose data is {type:"stdout"|"stderr", data | dataBase64},
+// The streamed form of an exec: Server-Sent Events whose data is {type:"stdout"|"stderr", text | base64},
 // and at the end {type:"exit", …}, or `stream_closed {code, detail}` where it is not known how the program
 // ended. Text is never cut inside a character. A reader that is slow holds the program.
 #pragma once

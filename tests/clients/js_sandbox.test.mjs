@@ -68,7 +68,7 @@ test('exec: a command or an argv, with its output as text and as bytes', async (
 });
 
 test('exec.stream: output as it comes and the exit; a stream that ends before is an error', async () => {
-    const frames = [{ type: 'stdout', data: 'a' }, { type: 'stderr', dataBase64: '/w==' }, { type: 'exit', exitCode: 0, signal: null }];
+    const frames = [{ type: 'stdout', text: 'a' }, { type: 'stderr', base64: '/w==' }, { type: 'exit', exitCode: 0, signal: null }];
     let count = 3;
     const answers = { [`POST ${ROOT}/exec`]: ({ response }) => sendFrames(response, frames.slice(0, count)) };
     await withStub({ answers }, async (sandbox, { requests }) => {

@@ -227,17 +227,17 @@ TEST_CASE("A streamed exec tells output while the program runs, and its exit las
     std::map<std::string, std::string> seen;
     while (seen["stdout"].empty() || seen["stderr"].empty()) {
         const Json frame = Json::parse(client.next_event()->data);
-        seen[frame["type"]] += frame["data"].get<std::string>();
+        seen[frame["type"]] += frame["text"].get<std::string>();
     }
     CHECK(seen["stdout"] == "one\n");
     CHECK(seen["stderr"] == "two\n");
     CHECK(lab.shell("echo three > go")["exitCode"] == 0);
     const auto rest = read_all(client);
     REQUIRE(rest.size() == 2);
-    CHECK(rest[0]["data"] == "three\n");
+    CHECK(rest[0]["text"] == "three\n");
     CHECK(rest[1]["type"] == "exit");
     CHECK(rest[1]["exitCode"] == 0);
-    CHECK_FALSE(rest[1].contains("truncated"));
+    CHECK(rest[1]["truncated"] == Json{{"stdout", false}, {"stderr", false}});
 
     REQUIRE(
         client.open_stream("POST", lab.path() + "?named=1", R"({"command":"kill -9 $$"})", k_stream).status ==
@@ -275,7 +275,7 @@ TEST_CASE("A stream of 100 MB takes no memory of the server, and a slow reader h
     for (std::size_t frames = 0; const auto event = client.next_event(); ++frames) {
         last = Json::parse(event->data);
         if (last["type"] == "stdout")
-            bytes += last["data"].get_ref<const std::string&>().size();
+            bytes += last["text"].get_ref<const std::string&>().size();
         if (frames % 100 == 0)
             most_kb = std::max(most_kb, memory_kb(lab.server));
     }
@@ -366,7 +366,7 @@ TEST_CASE("An exec in a paused conversation runs without its agent, and what it 
     // One that runs holds the generation: what another left in the background lives on meanwhile.
     HttpClient holder = api.connect();
     REQUIRE(holder.open_stream("POST", path, R"({"command":"echo on; sleep 1000"})", k_stream).status == 200);
-    CHECK(Json::parse(holder.next_event()->data)["data"] == "on\n");
+    CHECK(Json::parse(holder.next_event()->data)["text"] == "on\n");
     const Json answer = api.call(200, "POST", path, R"({"command":"cat file; sleep 1005 & echo $!"})");
     CHECK(answer["stdout"].get<std::string>().starts_with("kept\n"));
     const char* const look = R"({"command":"pgrep -f 'sleep 100[5]'"})";
@@ -388,7 +388,7 @@ TEST_CASE("An exec whose sandbox dies, or whose server stops, says so", "[exec]"
         const std::string path = "/v1/sandboxes/" + id + "/exec";
         REQUIRE(client.open_stream("POST", path, R"({"command":"echo on; sleep 1000"})", k_stream).status ==
                 200);
-        CHECK(Json::parse(client.next_event()->data)["data"] == "on\n");
+        CHECK(Json::parse(client.next_event()->data)["text"] == "on\n");
     };
     const auto last_of = [](HttpClient& client) {
         const auto frames = read_all(client);

@@ -333,7 +333,7 @@ export interface ExecEnd {
     signal: string | null;
     timedOut: boolean;
     durationMs: number;
-    truncated?: { stdout: boolean; stderr: boolean };
+    truncated: { stdout: boolean; stderr: boolean };
 }
 export interface ExecResult extends ExecEnd {
     /** As text; bytes that are not UTF-8 are U+FFFD in it. */
@@ -341,7 +341,6 @@ export interface ExecResult extends ExecEnd {
     readonly stderr: string;
     readonly stdoutBytes: Uint8Array;
     readonly stderrBytes: Uint8Array;
-    truncated: { stdout: boolean; stderr: boolean };
 }
 export type ExecFrame = { type: 'stdout' | 'stderr'; readonly data: string; readonly bytes: Uint8Array } | ({ type: 'exit' } & ExecEnd);
 export interface Exec {

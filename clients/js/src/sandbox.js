@@ -24,11 +24,11 @@ function execForm(program, { stdin, signal, ...options }) {
     return form;
 }
 
-/** An answer's `name` or `nameBase64` becomes text `name` and bytes `nameBytes` (of `data`: `bytes`), made when they are looked at. */
-function withOutput(target, source, name) {
-    const output = new Output(source[name], source[`${name}Base64`]);
+/** Text `name` and bytes `bytesName`, made when they are looked at, of what came as `text`, or as `base64` where it is not UTF-8. */
+function withOutput(target, name, bytesName, text, base64) {
+    const output = new Output(text, base64);
     target[name] = output.text;
-    Object.defineProperty(target, name === 'data' ? 'bytes' : `${name}Bytes`, { get: () => output.bytes, enumerable: false });
+    Object.defineProperty(target, bytesName, { get: () => output.bytes, enumerable: false });
     return target;
 }
 
@@ -95,15 +95,15 @@ export class Sandbox {
     async #exec(program, options) {
         const answer = await this.#transport.json('POST', `${this.#path}/exec`, { json: execForm(program, options), signal: options.signal });
         const { stdout, stderr, stdoutBase64, stderrBase64, ...result } = answer;
-        withOutput(result, answer, 'stdout');
-        return withOutput(result, answer, 'stderr');
+        withOutput(result, 'stdout', 'stdoutBytes', stdout, stdoutBase64);
+        return withOutput(result, 'stderr', 'stderrBytes', stderr, stderrBase64);
     }
 
     async *#execStream(program, options, signal) {
         const response = await this.#transport.request('POST', `${this.#path}/exec`, { json: execForm(program, options), accept: 'text/event-stream', signal });
         for await (const frame of objectsOf(response, { silenceMs: this.#transport.silenceMs, signal })) {
             if (frame.type === 'stream_closed') throw new AtollError(frame);
-            yield frame.type === 'exit' ? frame : withOutput({ type: frame.type }, frame, 'data');
+            yield frame.type === 'exit' ? frame : withOutput({ type: frame.type }, 'data', 'bytes', frame.text, frame.base64);
             if (frame.type === 'exit') return;
         }
         throw connectionFailed('the stream ended before the program did');

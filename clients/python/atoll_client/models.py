@@ -80,9 +80,9 @@ class ConversationInfo(TypedDict, total=False):
     enforcement: Dict[str, str]
 
 
-def _output(answer: Dict[str, Any], name: str) -> bytes:
+def _output(answer: Dict[str, Any], name: str, coded_name: str) -> bytes:
     """Bytes that are not UTF-8 come as base64 under another name."""
-    coded = answer.get(name + "Base64")
+    coded = answer.get(coded_name)
     if coded is not None:
         return base64.b64decode(coded)
     return str(answer.get(name, "")).encode()
@@ -107,8 +107,8 @@ class ExecResult:
             answer.get("exitCode"),
             answer.get("signal"),
             bool(answer.get("timedOut")),
-            _output(answer, "stdout"),
-            _output(answer, "stderr"),
+            _output(answer, "stdout", "stdoutBase64"),
+            _output(answer, "stderr", "stderrBase64"),
             answer.get("truncated") or {},
             int(answer.get("durationMs") or 0),
             answer,
@@ -139,7 +139,7 @@ class ExecOutput:
     def parse(cls, frame: Dict[str, Any]) -> "ExecOutput":
         if frame["type"] == "exit":
             return cls("exit", result=ExecResult.parse(frame))
-        return cls(frame["type"], _output(frame, "data"))
+        return cls(frame["type"], _output(frame, "text", "base64"))
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ class Exec(WithStub):
                 sandbox.exec(**wrong)
 
     def test_output_streams_up_to_the_exit(self):
-        frames = [{"type": "stdout", "data": "a"}, {"type": "stderr", "dataBase64": "/w=="}, {"type": "exit", **EXIT}]
+        frames = [{"type": "stdout", "text": "a"}, {"type": "stderr", "base64": "/w=="}, {"type": "exit", **EXIT}]
         answers = {f"POST {BASE}/exec": lambda exchange: exchange.send_events(*frames)}
         pieces = list(self.sandbox(answers).exec_stream(argv=["ls", "-l"]))
         self.assertEqual([(piece.type, piece.data) for piece in pieces], [("stdout", b"a"), ("stderr", b"\xff"), ("exit", b"")])
@@ -70,7 +70,7 @@ class Exec(WithStub):
         self.assertEqual(self.stub.requests[0][3], b'{"argv":["ls","-l"]}')
 
     def test_a_stream_that_ends_early_is_an_error_and_the_command_is_not_run_again(self):
-        ends = [[{"type": "stdout", "data": "a"}], [{"type": "stream_closed", "code": "sandbox_gone", "detail": "d"}]]
+        ends = [[{"type": "stdout", "text": "a"}], [{"type": "stream_closed", "code": "sandbox_gone", "detail": "d"}]]
         sandbox = self.sandbox({f"POST {BASE}/exec": lambda exchange: exchange.send_events(*ends.pop(0))})
         with self.assertRaises(AtollConnectionError):
             list(sandbox.exec_stream("ls"))

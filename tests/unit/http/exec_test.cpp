@@ -449,15 +449,15 @@ TEST_CASE("a stream shows output in order, whole characters only, and the exit l
     program->on_output(OutputKind::standard, "a\xE2\x82");
     program->on_output(OutputKind::error, "x\xff\xC3");
     CHECK(pull(*stream, State::waiting) ==
-          "data: {\"type\":\"stdout\",\"data\":\"a\"}\n\n"
-          "data: {\"type\":\"stderr\",\"dataBase64\":\"eP8=\"}\n\n");
+          "data: {\"type\":\"stdout\",\"text\":\"a\"}\n\n"
+          "data: {\"type\":\"stderr\",\"base64\":\"eP8=\"}\n\n");
     program->on_output(OutputKind::standard, "\xAC!");
     program->on_exit({0, SIGTERM, true});
     CHECK(pull(*stream, State::finished) ==
-          "data: {\"type\":\"stdout\",\"data\":\"€!\"}\n\n"
-          "data: {\"type\":\"stderr\",\"dataBase64\":\"ww==\"}\n\n"
+          "data: {\"type\":\"stdout\",\"text\":\"€!\"}\n\n"
+          "data: {\"type\":\"stderr\",\"base64\":\"ww==\"}\n\n"
           "data: {\"type\":\"exit\",\"exitCode\":null,\"signal\":\"SIGTERM\",\"timedOut\":true,"
-          "\"durationMs\":0}\n\n");
+          "\"durationMs\":0,\"truncated\":{\"stdout\":false,\"stderr\":false}}\n\n");
     CHECK(stage.released == 1);
 }
 
@@ -469,8 +469,8 @@ TEST_CASE("a stream has names and a bound where the client asks for them") {
     program->on_output(OutputKind::error, "a\xC3\xA4");
     program->on_exit({1, 0, false});
     CHECK(pull(*stream, State::finished) ==
-          "event: stdout\ndata: {\"type\":\"stdout\",\"data\":\"ab\"}\n\n"
-          "event: stderr\ndata: {\"type\":\"stderr\",\"data\":\"a\"}\n\n"
+          "event: stdout\ndata: {\"type\":\"stdout\",\"text\":\"ab\"}\n\n"
+          "event: stderr\ndata: {\"type\":\"stderr\",\"text\":\"a\"}\n\n"
           "event: exit\ndata: {\"type\":\"exit\",\"exitCode\":1,\"signal\":null,\"timedOut\":false,"
           "\"durationMs\":0,\"truncated\":{\"stdout\":true,\"stderr\":true}}\n\n");
 }
