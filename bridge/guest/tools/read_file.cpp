@@ -135,9 +135,10 @@ ToolResult text_result(const Found& found, const Excerpt& excerpt, const LineRan
     ToolResult result;
     const std::uint64_t end = std::max(excerpt.end, excerpt.first);
     const bool is_cut = excerpt.end < excerpt.total || excerpt.cut_count > 0 || excerpt.first > 0;
-    result.data.text("filePath", path).text("content", excerpt.text).text("encoding", "utf-8");
+    result.data.text("filePath", path).text("content", excerpt.text).text("encoding", "utf8");
     result.data.text("mimeType", "text/plain").number("size", whole.size());
     result.data.number("totalLines", excerpt.total).number("offset", excerpt.first);
+    result.data.number("startLine", excerpt.first + 1).number("endLine", end);
     result.data.number("lineCount", end - excerpt.first).flag("truncated", is_cut);
     tell_cuts(result, excerpt, range);
     if (!base::is_utf8(whole))

@@ -111,6 +111,9 @@ TEST_CASE("read_file gives lines from an offset on and says where to go on") {
     CHECK(first.data().at("lineCount") == 2000);
     CHECK(first.data().at("totalLines") == 5000);
     CHECK(first.data().at("nextOffset") == 2000);
+    CHECK(first.data().at("encoding") == "utf8");
+    CHECK(first.data().at("startLine") == 1);
+    CHECK(first.data().at("endLine") == 2000);
     CHECK(first.data().at("truncated") == true);
     CHECK(first.warnings().find("lines 2001-5000 are not shown. Read on with offset 2000") !=
           std::string::npos);
@@ -120,6 +123,8 @@ TEST_CASE("read_file gives lines from an offset on and says where to go on") {
     const auto same = guest.run("read_file", {{"path", "long.txt"}, {"start_line", 11}, {"end_line", 12}});
     CHECK(same.data().at("content") == "line 11\nline 12\n");
     CHECK(same.data().at("offset") == 10);
+    CHECK(same.data().at("startLine") == 11);
+    CHECK(same.data().at("endLine") == 12);
     CHECK(guest.run("read_file", {{"path", "long.txt"}, {"offset", 5000}}).code() == "OFFSET_OUT_OF_BOUNDS");
     guest.workspace.write("empty", "");
     CHECK(guest.run("read_file", {{"path", "empty"}}).data().at("content") == "");
