@@ -112,6 +112,16 @@ Task<Result<std::string>> GuestCall::async_reply() {
     co_return *failure_;
 }
 
+Task<Result<std::string>> GuestCall::async_reply_for_client() {
+    wake_body_ = context_.waker();
+    const std::function<bool()> is_over = [this] { return failure_ || reply_; };
+    const auto waited = co_await context_.async_until(is_over);
+    wake_body_ = nullptr;
+    if (waited.has_error())
+        co_return waited.error();
+    co_return co_await async_reply();
+}
+
 Task<Result<std::optional<std::string>>> GuestCall::async_progress() {
     while (!failure_ && !reply_ && !progress_ && !woken_)
         if (const auto change = co_await async_change(); change.has_error())

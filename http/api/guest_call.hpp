@@ -43,6 +43,9 @@ class GuestCall final : public BodySource, private sandbox::CallObserver {
     /// Waits for the reply, the text of an object. Errors: what the guest refuses with; sandbox_failed,
     /// bridge_failed, deadline_exceeded; those of conversation::Lease; shutting_down.
     base::Task<base::Result<std::string>> async_reply();
+    /// The same for a reply that nobody needs once the client has left. Not after async_send(). Errors:
+    /// request_timeout, too: it left.
+    base::Task<base::Result<std::string>> async_reply_for_client();
     /// Beside on_each_progress(): waits for the next progress, or the latest one that came meanwhile,
     /// the text of an object; an empty text after wake(); nothing once there is a reply. Errors as of
     /// async_reply().
@@ -74,7 +77,7 @@ class GuestCall final : public BodySource, private sandbox::CallObserver {
     std::function<void()> over_;           // once nobody waits any more
     std::optional<std::string> progress_;  // that nobody took
     std::function<void(base::Result<void>)> waiter_;
-    std::function<void()> wake_body_;  // whoever waits for more of a body
+    std::function<void()> wake_body_;  // whoever waits for more of a body, or for its client
     bool ready_ = false;
     bool ended_ = false;
     bool woken_ = false;

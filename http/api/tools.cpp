@@ -264,7 +264,9 @@ Task<Result<Response>> async_call_tool(Api& api, RequestContext& context) {
     (*call)->on_replied([&api, asked = *form](std::string_view reply) { tell_changes(api, asked, reply); });
     if (context.accepts() == MediaType::event_stream)
         co_return stream_response(api, std::move(*call), name, *form);
-    const auto reply = co_await (*call)->async_reply();
+    // What has begun to write is told to the log also if nobody reads the answer.
+    auto waiting = changes_files(name) ? (*call)->async_reply() : (*call)->async_reply_for_client();
+    const auto reply = co_await std::move(waiting);
     if (reply.has_error() && ToolStream::means_lost_sandbox(reply.error().code()))
         co_return without_sandbox(context, name, *form);
     if (reply.has_error())

@@ -8,6 +8,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <thread>
 
 #include "tests/integration/guest_processes.hpp"
@@ -265,6 +266,45 @@ TEST_CASE("A silent call sends comments, and what it writes after its client lef
     const std::string file = "/v1/sandboxes/" + made["sandboxId"].get<std::string>() + "/files/late";
     CHECK(eventually([&] { return api.http().request("GET", file).status == 200; }));
     CHECK(eventually(is_told));
+}
+
+TEST_CASE("A client that leaves ends a call that writes nothing, and no other") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const Json made = api.create();
+    const std::vector<pid_t> guest = guests(server);
+    REQUIRE(guest.size() == 1);
+    REQUIRE(::kill(guest[0], SIGSTOP) == 0);
+    const auto leave = [&](const std::string& tool, const Json& arguments) {
+        const std::string body = body_of(made["sandboxId"], arguments).dump();
+        HttpClient client = api.connect();
+        client.connect();
+        client.send_raw("POST /v1/tools/" + tool + " HTTP/1.1\r\nHost: " + server.address() +
+                        "\r\nX-API-Key: " + server.key() +
+                        "\r\nContent-Type: application/json\r\nContent-Length: " +
+                        std::to_string(body.size()) + "\r\n\r\n" + body);
+        REQUIRE(eventually([&] { return server.log().find("tool=" + tool) != std::string::npos; }));
+        client.close();
+    };
+    const auto status_of = [&](const std::string& tool) {
+        std::istringstream log(server.log());
+        for (std::string line; std::getline(log, line);)
+            if (line.find("path=\"/v1/tools/" + tool + "\"") != std::string::npos)
+                return line.substr(line.find("status="), std::string("status=408").size());
+        return std::string();
+    };
+    leave("write_file", {{"path", "late"}, {"content", "x"}});
+    leave("glob", {{"pattern", "**"}});
+    // Nothing else ends it: the guest stands still.
+    CHECK(eventually([&] { return !status_of("glob").empty(); }));
+    CHECK(status_of("glob") == "status=408");
+    CHECK(status_of("write_file").empty());
+    REQUIRE(::kill(guest[0], SIGCONT) == 0);
+    CHECK(eventually([&] {
+        const auto events = api.events(made["id"]);
+        return std::ranges::any_of(events,
+                                   [](const Json& event) { return event["type"] == "files_changed"; });
+    }));
 }
 
 TEST_CASE("Arguments and contexts that nest too deep are refused by their names") {
