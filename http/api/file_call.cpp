@@ -77,11 +77,21 @@ FileMembers& FileMembers::flag(std::string_view name, bool value) {
     return add(name, value ? "true" : "false");
 }
 
+// A field may have bytes that are no UTF-8 (RFC 9110 section 5.5), as the command may not. The guest's tags
+// have neither those nor what stands in their place here.
+FileMembers& FileMembers::tags(std::string_view name, std::string_view field) {
+    std::string ascii(field);
+    for (char& each : ascii)
+        if (static_cast<unsigned char>(each) >= 0x80)
+            each = '?';
+    return text(name, ascii);
+}
+
 FileMembers& FileMembers::conditions(const Request& request) {
     if (const auto field = list_field(request, "If-Match"))
-        text("ifMatch", *field);
+        tags("ifMatch", *field);
     if (const auto field = list_field(request, "If-None-Match"))
-        text("ifNoneMatch", *field);
+        tags("ifNoneMatch", *field);
     return *this;
 }
 

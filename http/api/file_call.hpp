@@ -19,6 +19,8 @@ class FileMembers {
     FileMembers& text(std::string_view name, std::string_view value);
     FileMembers& number(std::string_view name, std::uint64_t value);
     FileMembers& flag(std::string_view name, bool value);
+    /// A field of entity tags.
+    FileMembers& tags(std::string_view name, std::string_view field);
     /// If-Match and If-None-Match, for ops that change something.
     FileMembers& conditions(const Request& request);
     sandbox::CallSpec spec() const;

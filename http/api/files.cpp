@@ -1,5 +1,7 @@
 // Routes that read files of a sandbox: bytes, what there is to know of a file, the entries of a directory.
 // The guest does all of it; here are HTTP's conditions, ranges and fields.
+#include <limits>
+
 #include "core/base/entity_tag.hpp"
 #include "core/base/operation_limits.hpp"
 #include "core/base/path_text.hpp"
@@ -19,8 +21,7 @@ using base::TagComparison;
 using base::Task;
 
 constexpr IntRange k_depth_range{1, base::k_max_list_depth};
-// A file that changes between two looks at it is looked at again, so often.
-constexpr int k_most_looks = 3;
+constexpr std::uint64_t k_all_bytes = std::numeric_limits<std::uint64_t>::max();
 
 /// `?name=1`; any other value is refused.
 Result<bool> flag_of(const RequestContext& context, std::string_view name) {
@@ -107,15 +108,30 @@ Result<std::optional<Response>> check_conditions(const Request& request, const F
     return unchanged;
 }
 
-/// One look at the file, and its bytes from there on. Errors: file_changed, if another look may help.
+/// The bytes that the request asks for. The guest chooses them, by the size that the file has when it opens
+/// it.
+void ask_for_range(FileMembers& members, const RangeSpec& range) {
+    if (!range.if_range.empty())
+        members.tags("ifRange", range.if_range);
+    if (!range.first) {
+        members.number("suffix", range.suffix);
+        return;
+    }
+    members.number("offset", *range.first);
+    const std::uint64_t behind = range.last ? *range.last - *range.first : k_all_bytes;
+    if (behind != k_all_bytes)
+        members.number("length", behind + 1);
+}
+
 Task<Result<Response>> async_bytes(Api& api, RequestContext& context, Showing showing) {
     const Request& request = context.request;
-    const bool looks_first = request.method == Method::head || request.has_header("Range");
-    FileMembers look("read");
-    look.path(context.param("path"));
-    if (looks_first)
-        look.number("length", 0);
-    auto answer = co_await async_file_call(api, context, look);
+    FileMembers members("read");
+    members.path(context.param("path"));
+    if (request.method == Method::head)
+        members.number("length", 0);
+    else if (const auto asked = asked_range(request))
+        ask_for_range(members, *asked);
+    auto answer = co_await async_file_call(api, context, members);
     if (answer.has_error())
         co_return answer.error();
     const FileReply& file = answer->reply;
@@ -131,17 +147,8 @@ Task<Result<Response>> async_bytes(Api& api, RequestContext& context, Showing sh
     set_range(response, range, file.size);
     if (range.kind == ByteRange::Kind::unsatisfiable)
         co_return response;
-    if (looks_first && request.method != Method::head) {
-        FileMembers part("read");
-        part.path(context.param("path")).text("etag", file.etag);
-        part.number("offset", range.offset).number("length", range.length);
-        auto bytes = co_await async_file_call(api, context, part);
-        if (bytes.has_error())
-            co_return bytes.error();
-        if (bytes->reply.length != range.length)
-            co_return Error(Errc::file_changed);
-        answer->call = std::move(bytes->call);
-    }
+    if (request.method != Method::head && file.length != range.length)
+        co_return Error(Errc::bridge_failed, "The sandbox gives other bytes than those asked for.");
     response.source = std::move(answer->call);
     co_return response;
 }
@@ -157,12 +164,7 @@ Task<Result<Response>> async_get_file(Api& api, RequestContext& context) {
     if (*list)
         co_return co_await async_list_files(api, context);
     const Showing showing = *shown ? Showing::if_harmless : Showing::never;
-    for (int looks = 1;; ++looks) {
-        auto response = co_await async_bytes(api, context, showing);
-        const bool changed = response.has_error() && response.error().code() == Errc::file_changed;
-        if (!changed || looks == k_most_looks)
-            co_return response;
-    }
+    co_return co_await async_bytes(api, context, showing);
 }
 
 }  // namespace

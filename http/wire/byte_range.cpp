@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "http/wire/text.hpp"
 
@@ -25,47 +26,59 @@ ByteRange whole(std::uint64_t size) {
 }
 
 // "0-99", "100-" and "-500" of RFC 9110 section 14.1.2.
-ByteRange range_of(std::string_view spec, std::uint64_t size) {
-    const auto dash = spec.find('-');
+std::optional<RangeSpec> spec_of(std::string_view text) {
+    const auto dash = text.find('-');
     if (dash == std::string_view::npos)
-        return whole(size);
-    const auto first = position(spec.substr(0, dash));
-    const auto last = position(spec.substr(dash + 1));
+        return std::nullopt;
+    RangeSpec spec;
+    spec.first = position(text.substr(0, dash));
+    spec.last = position(text.substr(dash + 1));
     if (dash == 0) {
-        if (!last)
-            return whole(size);
-        if (*last == 0)
-            return {ByteRange::Kind::unsatisfiable};
-        const auto length = std::min(*last, size);
-        return {ByteRange::Kind::part, size - length, length};
+        if (!spec.last)
+            return std::nullopt;
+        spec.suffix = *std::exchange(spec.last, std::nullopt);
+        return spec;
     }
-    const bool is_open = dash + 1 == spec.size();
-    if (!first || (!last && !is_open) || (last && *last < *first))
-        return whole(size);
-    if (*first >= size)
-        return {ByteRange::Kind::unsatisfiable};
-    const auto end = std::min(last.value_or(k_most), size - 1);
-    return {ByteRange::Kind::part, *first, end - *first + 1};
+    const bool is_open = dash + 1 == text.size();
+    if (!spec.first || (!spec.last && !is_open) || (spec.last && *spec.last < *spec.first))
+        return std::nullopt;
+    return spec;
 }
 
 }  // namespace
 
-ByteRange choose_range(const Request& request, std::uint64_t size_bytes, std::string_view etag) {
+std::optional<RangeSpec> asked_range(const Request& request) {
     constexpr std::string_view k_unit = "bytes=";
     const auto field = request.header("Range");
     const auto fields = std::count_if(request.fields.begin(), request.fields.end(),
                                       [](const HeaderField& f) { return iequals(f.name, "Range"); });
     // Section 14.2: GET is the only method that ranges are defined for.
-    if (fields != 1 || size_bytes == 0 || request.method != Method::get || field.size() < k_unit.size() ||
+    if (fields != 1 || request.method != Method::get || field.size() < k_unit.size() ||
         !iequals(field.substr(0, k_unit.size()), k_unit))
+        return std::nullopt;
+    auto spec = spec_of(trimmed(field.substr(k_unit.size())));
+    if (!spec || !request.has_header("If-Range"))
+        return spec;
+    spec->if_range = request.header("If-Range");
+    const bool is_strong =
+        spec->if_range.size() >= 2 && spec->if_range.front() == '"' && spec->if_range.back() == '"';
+    return is_strong ? spec : std::nullopt;
+}
+
+ByteRange choose_range(const Request& request, std::uint64_t size_bytes, std::string_view etag) {
+    const auto spec = asked_range(request);
+    if (!spec || size_bytes == 0 || (!spec->if_range.empty() && spec->if_range != etag))
         return whole(size_bytes);
-    if (request.has_header("If-Range")) {
-        const auto condition = request.header("If-Range");
-        const bool is_strong = condition.size() >= 2 && condition.front() == '"' && condition.back() == '"';
-        if (!is_strong || condition != etag)
-            return whole(size_bytes);
+    if (!spec->first) {
+        if (spec->suffix == 0)
+            return {ByteRange::Kind::unsatisfiable};
+        const auto length = std::min(spec->suffix, size_bytes);
+        return {ByteRange::Kind::part, size_bytes - length, length};
     }
-    return range_of(trimmed(field.substr(k_unit.size())), size_bytes);
+    if (*spec->first >= size_bytes)
+        return {ByteRange::Kind::unsatisfiable};
+    const auto end = std::min(spec->last.value_or(k_most), size_bytes - 1);
+    return {ByteRange::Kind::part, *spec->first, end - *spec->first + 1};
 }
 
 void set_range(Response& response, const ByteRange& range, std::uint64_t size_bytes) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,19 @@ struct ByteRange {
     std::uint64_t offset = 0;  // of the first byte to send
     std::uint64_t length = 0;  // in bytes; of an unsatisfiable one 0
 };
+
+/// What a request asks for, before anybody knows the size. Without `last` it is all behind `first`, without
+/// `first` the last `suffix` bytes.
+struct RangeSpec {
+    std::optional<std::uint64_t> first;
+    std::optional<std::uint64_t> last;  // not before `first`
+    std::uint64_t suffix = 0;           // in bytes
+    std::string_view if_range;          // a strong tag: the range holds for this content only; empty: for any
+};
+
+/// The one range that the request asks for. Nothing: the whole, whatever the size. Its views are of the
+/// request.
+std::optional<RangeSpec> asked_range(const Request& request);
 
 /// What to send of a representation of `size_bytes`. `etag` is its entity tag with the quotes; If-Range holds
 /// only for the same tag, and only if it is a strong one, else the whole is sent. An empty representation is

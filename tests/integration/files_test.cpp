@@ -124,6 +124,23 @@ TEST_CASE("HEAD, ranges and conditions of a file are as HTTP has them") {
     CHECK(lab.put("f.txt", "stale", {{"If-Match", tag}}).status == 412);
 }
 
+TEST_CASE("A range of a file that grows all the time is there") {
+    FilesLab lab;
+    REQUIRE(lab.put("log", "0123456789").status == 201);
+    lab.api.call(201, "POST", "/v1/sandboxes/" + lab.sandbox_id + "/processes",
+                 R"({"command":"touch begun; while :; do echo line; done >> log"})");
+    REQUIRE(eventually([&] { return lab.get("begun?stat=1").status == 200; }));
+    for (int i = 0; i < 20; ++i) {
+        const auto part = lab.get("log", {{"Range", "bytes=2-4"}});
+        CHECK(part.status == 206);
+        CHECK(part.body == "234");
+        const auto end = lab.get("log", {{"Range", "bytes=-5"}});
+        CHECK(end.status == 206);
+        CHECK(end.body.size() == 5);
+    }
+    CHECK(lab.run("test $(stat -c %s log) -gt 10 && echo grew") == "grew\n");
+}
+
 TEST_CASE("Conditions hold for what removes and moves a file, and several lines are one list") {
     FilesLab lab;
     REQUIRE(lab.put("f.txt", "text").status == 201);
@@ -139,6 +156,9 @@ TEST_CASE("Conditions hold for what removes and moves a file, and several lines 
     CHECK(lab.client.request("DELETE", lab.url("f.txt"), "", dated).status == 400);
     CHECK(lab.put("f.txt", "x", dated).status == 400);
     CHECK(lab.put("f.txt", "x", {{"If-Match", ""}}).status == 412);
+    // Any bytes may be between the quotes of a tag.
+    CHECK(lab.put("f.txt", "x", {{"If-Match", "\"\xff\""}}).status == 412);
+    CHECK(lab.get("f.txt", {{"Range", "bytes=1-2"}, {"If-Range", "\"\xff\""}}).body == "text");
     CHECK(lab.listed("") == "f.txt");
     CHECK(lab.get("f.txt", lines).body == "text");
     CHECK(lab.client.request("POST", lab.url("f.txt"), move, lines).status == 200);

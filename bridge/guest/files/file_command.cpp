@@ -35,8 +35,8 @@ struct FileVisitor : bridge::ObjectVisitor {
             request.to = base::path_bytes(value);
         else if (key == "after")
             request.after = base::path_bytes(value);
-        else if (key == "etag")
-            request.etag = std::move(value);
+        else if (key == "ifRange")
+            request.if_range = std::move(value);
         else if (key == "ifMatch")
             request.if_match = std::move(value);
         else if (key == "ifNoneMatch")
@@ -48,6 +48,8 @@ struct FileVisitor : bridge::ObjectVisitor {
             request.offset = value;
         else if (key == "length")
             request.length = value;
+        else if (key == "suffix")
+            request.suffix = value;
         else if (key == "mode")
             request.mode = static_cast<mode_t>(value & k_known_mode_bits);
         else if (key == "depth")

@@ -21,7 +21,8 @@ struct FileRequest {
     std::string to;                       // move, copy
     std::uint64_t offset = 0;             // read
     std::optional<std::uint64_t> length;  // read: at most so many bytes; else to the end
-    std::string etag;                     // read: of the file as it must be; empty: of any
+    std::optional<std::uint64_t> suffix;  // read: so many bytes at the end, in place of the two above
+    std::string if_range;                 // read: the tag that these hold for; of another file the whole
     std::optional<mode_t> mode;           // write
     std::string if_match;       // write, move, copy, remove: the field of that name; empty: there is none
     std::string if_none_match;  // the same

@@ -48,6 +48,26 @@ Opened open_regular(const FileJob& job) {
     return opened;
 }
 
+/// The bytes that are asked for, as far as they are there.
+struct Part {
+    std::uint64_t offset = 0;
+    std::uint64_t length = 0;
+};
+
+/// Chosen here, by the size that the open file has: another look at a file that grows all the time would
+/// always find another one.
+Part part_of(const FileRequest& request, const struct stat& about) {
+    const auto size = static_cast<std::uint64_t>(about.st_size);
+    if (!request.if_range.empty() && request.if_range != entity_tag(about))
+        return {0, size};
+    if (request.suffix) {
+        const std::uint64_t length = std::min(*request.suffix, size);
+        return {size - length, length};
+    }
+    const std::uint64_t offset = std::min(request.offset, size);
+    return {offset, std::min(request.length.value_or(size), size - offset)};
+}
+
 /// Sends `left` bytes from `at` on; the host has been promised so many.
 Task<CallEnd> send_bytes(Call& call, const FileJob& job, int fd, std::uint64_t at, std::uint64_t left) {
     const auto buffer = std::make_unique_for_overwrite<char[]>(k_read_piece_bytes);
@@ -90,14 +110,10 @@ Task<CallEnd> read_file(Call& call, const FileJob& job) {
     const Opened file = open_regular(job);
     if (!file.refusal.is_good())
         co_return file.refusal;
-    if (!request.etag.empty() && request.etag != entity_tag(file.about))
-        co_return refuse_file(request.path, "the file changed", bridge::refusal::file_changed);
-    const auto size = static_cast<std::uint64_t>(file.about.st_size);
-    const std::uint64_t offset = std::min(request.offset, size);
-    const std::uint64_t length = std::min(request.length.value_or(size), size - offset);
+    const Part part = part_of(request, file.about);
     call.reply(entry_member(request.path, file.about, file.fd.get()) +
-               ",\"length\":" + std::to_string(length));
-    auto sending = send_bytes(call, job, file.fd.get(), offset, length);
+               ",\"length\":" + std::to_string(part.length));
+    auto sending = send_bytes(call, job, file.fd.get(), part.offset, part.length);
     co_return co_await sending;
 }
 

@@ -69,22 +69,30 @@ TEST_CASE("an in-place write keeps the file, a plain one makes another") {
     CHECK(lab.mode("d/fresh") == 0600);
 }
 
-TEST_CASE("a part of a file is read, cut at its end, and only of the file that is meant") {
+TEST_CASE("a part of a file is read, cut at its end, and the whole of a file that is not the one meant") {
     const FileLab lab;
     lab.write("f", "0123456789");
     const std::string tag = lab.call("stat", "f").reply.at("entry").at("etag");
+    const auto read = [&](const json& members) {
+        CallClient call = lab.call("read", "f", members);
+        CHECK(call.reply.at("length") == call.output.size());
+        return call.output;
+    };
     const auto part = [&](std::uint64_t offset, std::uint64_t length) {
-        CallClient read = lab.call("read", "f", {{"offset", offset}, {"length", length}, {"etag", tag}});
-        CHECK(read.reply.at("length") == read.output.size());
-        return read.output;
+        return read({{"offset", offset}, {"length", length}, {"ifRange", tag}});
     };
     CHECK(part(2, 3) == "234");
     CHECK(part(8, 100) == "89");
     CHECK(part(100, 1).empty());
     CHECK(part(0, 0).empty());
     CHECK(part(0, ~0ULL) == "0123456789");
+    CHECK(read({{"offset", 7}}) == "789");
+    CHECK(read({{"suffix", 2}}) == "89");
+    CHECK(read({{"suffix", 0}}).empty());
+    CHECK(read({{"suffix", ~0ULL}}) == "0123456789");
     REQUIRE(lab.put("f", "other").is_good());
-    CHECK(lab.refusal("read", "f", {{"etag", tag}}) == "file_changed");
+    CHECK(part(2, 3) == "other");
+    CHECK(read({{"suffix", 2}, {"ifRange", tag}}) == "other");
 }
 
 TEST_CASE("conditions hold before the input and again when the file gets its name") {
