@@ -10,6 +10,10 @@
 // check-allow: layers header-only, so the guest still links nothing of the host's
 #include "core/base/json_text.hpp"
 // check-allow: layers header-only
+#include "core/base/limits.hpp"
+// check-allow: layers header-only
+#include "core/base/operation_limits.hpp"
+// check-allow: layers header-only
 #include "core/base/path_text.hpp"
 
 namespace atl::guest {
@@ -18,6 +22,11 @@ namespace {
 // The years that RFC 3339 can write.
 constexpr std::int64_t k_first_told_second = -62'167'219'200;
 constexpr std::int64_t k_last_told_second = 253'402'300'799;
+
+// A reply with an entry is one line. In JSON a byte is at most six characters (a control), in a URL three.
+static_assert(6 * (base::k_max_path_bytes + base::k_max_name_bytes + PATH_MAX) + 3 * base::k_max_path_bytes +
+                  1024 <=
+              base::k_max_reply_line_bytes);
 
 std::string_view type_name(mode_t mode) {
     switch (mode & S_IFMT) {
