@@ -14,7 +14,8 @@ std::string_view SearchScope::inner(std::string_view printed) {
 }
 
 std::string SearchScope::whole(std::string_view printed) const {
-    return (relative.empty() ? "" : relative + "/") + std::string(inner(printed));
+    const std::string below(inner(printed));
+    return relative.empty() || below.empty() ? relative + below : relative + "/" + below;
 }
 
 bool SearchScope::has_file(const std::string& printed) const {

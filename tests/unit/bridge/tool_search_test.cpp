@@ -57,6 +57,8 @@ TEST_CASE("search_file_content finds lines in the order of paths and respects .g
           "b.txt:2:Foo 2 ");
     CHECK(told(guest.run("search_file_content", {{"pattern", "foo"}, {"path", "/workspace/a"}})) ==
           "a/z.ts:1:foo 1 ");
+    CHECK(guest.run("search_file_content", {{"pattern", "none"}, {"path", "a"}}).result.at("userFeedback") ==
+          "Found no match in /workspace/a.");
     CHECK(told(guest.run("search_file_content", {{"pattern", "foo"}, {"path", "b.txt"}})) ==
           "b.txt:2:Foo 2 ");
     CHECK(told(guest.run("search_file_content", {{"pattern", "foo"}, {"include", "*.ts"}})) ==
