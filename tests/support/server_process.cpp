@@ -98,8 +98,22 @@ void limit_descriptors(const std::vector<std::string>& environment) {
     }
 }
 
+/// A file system in memory that one server has for itself, in a mount namespace of its own.
+struct OwnDisk {
+    std::string folder;
+    std::string options;
+
+    /// In a child, as root.
+    bool mount() const {
+        return ::unshare(CLONE_NEWNS) == 0 &&
+               ::mount(nullptr, "/", nullptr, MS_PRIVATE | MS_REC, nullptr) == 0 &&
+               ::mount("disk", folder.c_str(), "tmpfs", 0, options.c_str()) == 0;
+    }
+};
+
 Child spawn(const std::vector<std::string>& command, const std::vector<std::string>& environment,
-            const fs::path& log, Privilege privilege, int log_pipe = -1) {
+            const fs::path& log, Privilege privilege, int log_pipe = -1,
+            const std::optional<OwnDisk>& disk = std::nullopt) {
     std::vector<char*> argv;
     for (const auto& argument : command)
         argv.push_back(const_cast<char*>(argument.c_str()));
@@ -131,6 +145,8 @@ Child spawn(const std::vector<std::string>& command, const std::vector<std::stri
         ::open("/dev/null", O_RDONLY);
         ::syscall(SYS_close_range, 3U, ~0U, 0U);
         if (privilege == Privilege::subordinate && !ids->lay())
+            ::_exit(126);
+        if (disk && !disk->mount())
             ::_exit(126);
         if (privilege != Privilege::as_started && ::geteuid() == 0 &&
             (::setgroups(0, nullptr) != 0 ||
@@ -242,8 +258,11 @@ void ServerProcess::start(const ServerOptions& options) {
         unread_ = UniqueFd(ends[0]);
         log_pipe = UniqueFd(ends[1]);
     }
+    std::optional<OwnDisk> disk;
+    if (options.disk_mb > 0)
+        disk = {data_dir_.string(), "mode=0700,size=" + std::to_string(options.disk_mb) + "m"};
     Child child = spawn(command, full_environment(environment), temp_.path() / "log", options.privilege,
-                        log_pipe.get());
+                        log_pipe.get(), disk);
     pid_ = child.pid;
     pidfd_ = std::move(child.pidfd);
     output_ = std::move(child.output);
@@ -288,6 +307,10 @@ std::string ServerProcess::log() const {
         return text;
     }
     return read_file(temp_.path() / "log");
+}
+
+fs::path ServerProcess::data_dir_inside() const {
+    return "/proc/" + std::to_string(pid_) + "/root" + data_dir_.string();
 }
 
 void ServerProcess::signal(int number) const {

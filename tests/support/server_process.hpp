@@ -46,6 +46,7 @@ struct ServerOptions {
     std::vector<std::string> arguments;                            // besides --listen and --data-dir
     std::vector<std::pair<std::string, std::string>> environment;  // added to a minimal one
     std::filesystem::path data_dir;                                // empty: one of its own
+    unsigned disk_mb = 0;  // the data directory is a disk of this size, which root can mount; 0: the host's
     LogTo log = LogTo::file;
 };
 
@@ -64,6 +65,8 @@ class ServerProcess {
     std::string address() const;
     const std::string& key() const noexcept { return key_; }
     const std::filesystem::path& data_dir() const noexcept { return data_dir_; }
+    /// The same where the server has a disk of its own, which nobody else sees by its name.
+    std::filesystem::path data_dir_inside() const;
     std::string log() const;
     /// Its standard output at the start.
     const std::string& printed() const noexcept { return printed_; }
