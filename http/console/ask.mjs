@@ -29,7 +29,8 @@ export function ask(at, { title, text, name, action, check = () => null }) {
             if (problem === null) finish(hasName ? askName.value : true);
         };
         askForm.addEventListener('submit', submit, { signal: listeners.signal });
-        askDialog.addEventListener('close', () => finish(null), { signal: listeners.signal });
+        // Not that of the question before, which the browser may tell only now.
+        askDialog.addEventListener('close', () => askDialog.open || finish(null), { signal: listeners.signal });
         askDialog.showModal();
         (hasName ? askName : askForm.querySelector('button[value=cancel]')).focus();
         if (hasName) askName.setSelectionRange(0, name.lastIndexOf('.') > 0 ? name.lastIndexOf('.') : name.length);
