@@ -50,6 +50,8 @@ std::vector<Measure> measures() {
         {{"idle_ws_kb"}, false, [=](const Options&) { return one(measure_idle_sockets()); }},
         {{"exec_true_ms"}, true, [=](const Options& o) { return one(measure_exec(o.scope)); }},
         {{"exec_per_s"}, false, [=](const Options&) { return one(measure_exec_rate()); }},
+        {{"execute_cold_ms"}, false, [=](const Options&) { return one(measure_execute_cold()); }},
+        {{"execute_pooled_ms"}, false, [=](const Options&) { return one(measure_execute_pooled()); }},
         {{"pty_echo_ms"}, false, [=](const Options&) { return one(measure_terminal()); }},
         {{"turns_per_s"}, true, [=](const Options& o) { return one(measure_turns(o.scope)); }},
         {{"idle_sandbox_pss_kb", "idle_sandbox_memavail_kb"},

@@ -57,6 +57,10 @@ std::vector<Result> measure_load(Scope scope);
 Result measure_exec(Scope scope);
 /// Execs of true a second in 20 sandboxes at once, with their p99.
 Result measure_exec_rate();
+/// Milliseconds of a program of code mode that starts its runner. Floor: the bare interpreter, outside.
+Result measure_execute_cold();
+/// The same from a pool of ten, one by itself and ten in a row.
+Result measure_execute_pooled();
 /// Milliseconds from a key to its echo in a terminal, over a WebSocket. Floor: bash at a local
 /// pseudoterminal.
 Result measure_terminal();
