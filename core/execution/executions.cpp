@@ -30,7 +30,7 @@ base::Result<std::shared_ptr<Execution>> Executions::begin(ExecutionRequest requ
     const sandbox::Limits limits = limits_of_run(request.memory_mb, request.cpu_percent);
     // What waits in the pool is one for this run, or gives way to it.
     if (auto room = room_(limits); !room && (room.error().code() != Errc::capacity ||
-                                             (!pool_.has(*request.engine, limits) && !pool_.can_shrink())))
+                                             (!pool_.has(*request.engine, limits) && !can_make_room(limits))))
         return room.error();
     const std::uint64_t key = ++last_key_;
     if (auto entered = queue_.enter(request.user_id.value_or(""), key); !entered)
@@ -78,13 +78,20 @@ void Executions::admit(const std::shared_ptr<Execution>& execution) {
         ++begun_cold_;
         return execution->start(std::nullopt);
     }
-    // A runner that waits gives way: its place is free once it is gone.
+    // A runner that waits gives way.
     const auto again = [self = self_, execution] {
         if (*self != nullptr && !execution->has_ended())
             (*self)->admit(execution);
     };
-    if (room.error().code() != Errc::capacity || !pool_.shrink(again))
+    if (!can_make_room(limits) || !pool_.shrink(again))
         execution->refuse(room.error());
+}
+
+/// What lacks is room, and runners that wait hold enough of it. Not what others wait for, too.
+bool Executions::can_make_room(const sandbox::Limits& limits) const {
+    const auto lacks = context_.sandboxes.room_for(limits);
+    return !lacks && lacks.error().code() == Errc::capacity &&
+           context_.sandboxes.room_for(limits, pool_.held());
 }
 
 std::shared_ptr<Execution> Executions::find(const std::string& id) const {

@@ -68,6 +68,7 @@ class Executions {
 
   private:
     void pump();
+    bool can_make_room(const sandbox::Limits& limits) const;
     /// Its turn has come.
     void admit(const std::shared_ptr<Execution>& execution);
     void on_ended(Execution& execution);

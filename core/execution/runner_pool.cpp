@@ -15,6 +15,9 @@ namespace {
 constexpr base::Millis k_runner_refill_pause{20};
 // While there is no room, or runs wait for their turn.
 constexpr base::Millis k_runner_room_pause{500};
+// After one gave way: what took its place is to have it, and memory that the host is short of is not taken
+// again.
+constexpr base::Millis k_runner_rest{5000};
 constexpr base::Millis k_runner_first_retry{1000};
 constexpr base::Millis k_runner_longest_retry{60'000};
 
@@ -49,9 +52,12 @@ class RunnerPool::Waiting final : public ProgramObserver,
         sandbox::AgentSpec agent;
         agent.dir = shelf_.engine->folder;
         pool_.ports_.sandboxes.start(runner.sandbox_id, agent,
-                                     [self = weak_from_this()](const base::Result<void>& result) {
+                                     [self = weak_from_this(), told = runner.on_exit](const auto& result) {
                                          if (const auto it = self.lock())
                                              it->pool_.on_sandbox_ready(*it, result);
+                                         // It was removed while it started.
+                                         if (const auto call = *told; !result && call)
+                                             call({});
                                      });
         return {};
     }
@@ -114,6 +120,7 @@ RunnerPool::RunnerPool(Ports ports, const Engines& engines, const std::vector<Ru
 
 RunnerPool::~RunnerPool() {
     ports_.timers.cancel(timer_);
+    ports_.timers.cancel(rest_);
     for (const auto& shelf : shelves_)
         ports_.timers.cancel(shelf->rest);
 }
@@ -139,11 +146,13 @@ void RunnerPool::arm(base::Millis pause) {
 
 /// Something is missing that may be started.
 bool RunnerPool::is_short() const {
-    return std::any_of(shelves_.begin(), shelves_.end(),
-                       [](const auto& shelf) { return shelf->is_missing_one(); });
+    return rest_ == 0 && std::any_of(shelves_.begin(), shelves_.end(),
+                                     [](const auto& shelf) { return shelf->is_missing_one(); });
 }
 
 void RunnerPool::start_next() {
+    if (!is_short())
+        return;
     if (ports_.is_busy() || !ports_.room(limits_))
         return arm(k_runner_room_pause);
     // The emptiest first.
@@ -206,13 +215,16 @@ void RunnerPool::fail(Shelf& shelf, const std::string& why) {
     arm(k_runner_refill_pause);
 }
 
-void RunnerPool::remove(const std::shared_ptr<Waiting>& waiting, std::function<void()> answered) {
+void RunnerPool::remove(const std::shared_ptr<Waiting>& waiting, std::function<void()> free) {
+    const auto tell = [free = std::make_shared<std::function<void()>>(std::move(free))] {
+        if (const auto call = std::exchange(*free, nullptr))
+            call();
+    };
     waiting->stop_clock();
-    *waiting->runner.on_exit = nullptr;
+    *waiting->runner.on_exit = [tell](const sandbox::Exit&) { tell(); };
     // Not destroyed inside of its own call.
     ports_.timers.defer([waiting] { waiting->runner.program.reset(); });
-    ports_.sandboxes.remove(
-        waiting->runner.sandbox_id, answered ? std::move(answered) : [] {});
+    ports_.sandboxes.remove(waiting->runner.sandbox_id, tell);
 }
 
 RunnerPool::Shelf* RunnerPool::shelf_of(const Engine& engine) const {
@@ -224,8 +236,11 @@ RunnerPool::Shelf* RunnerPool::shelf_of(const Engine& engine) const {
 // The memory limit of a living sandbox can be raised, not lowered.
 bool RunnerPool::has(const Engine& engine, const sandbox::Limits& limits) const {
     const Shelf* const shelf = shelf_of(engine);
-    return shelf != nullptr && !shelf->ready.empty() && limits.memory_mb >= limits_.memory_mb &&
-           ports_.sandboxes.room_to_grow(shelf->ready.front()->runner.sandbox_id, limits).has_value();
+    if (shelf == nullptr || shelf->ready.empty() || limits.memory_mb < limits_.memory_mb)
+        return false;
+    return limits.memory_mb == limits_.memory_mb ||
+           (!ports_.sandboxes.is_host_short() &&
+            ports_.sandboxes.room_to_grow(shelf->ready.front()->runner.sandbox_id, limits).has_value());
 }
 
 std::optional<Runner> RunnerPool::take(const Engine& engine, const sandbox::Limits& limits) {
@@ -256,7 +271,14 @@ bool RunnerPool::can_shrink() const noexcept {
                                     [](const auto& shelf) { return !shelf->ready.empty(); });
 }
 
-std::optional<std::string> RunnerPool::shrink(std::function<void()> answered) {
+sandbox::Places RunnerPool::held() const noexcept {
+    std::size_t all = starting_ ? 1 : 0;
+    for (const auto& shelf : shelves_)
+        all += shelf->ready.size();
+    return {all, std::uint64_t{all} * limits_.memory_mb};
+}
+
+std::optional<std::string> RunnerPool::shrink(std::function<void()> free) {
     std::shared_ptr<Waiting> waiting = std::exchange(starting_, nullptr);
     for (const auto& shelf : shelves_) {
         if (waiting || shelf->ready.empty())
@@ -266,14 +288,21 @@ std::optional<std::string> RunnerPool::shrink(std::function<void()> answered) {
     }
     if (!waiting)
         return std::nullopt;
-    remove(waiting, std::move(answered));
-    arm(k_runner_room_pause);
+    remove(waiting, std::move(free));
+    if (!closed_) {
+        ports_.timers.cancel(rest_);
+        rest_ = ports_.timers.arm(k_runner_rest, [this] {
+            rest_ = 0;
+            arm(base::Millis{0});
+        });
+    }
     return waiting->runner.sandbox_id;
 }
 
 void RunnerPool::close() {
     closed_ = true;
     ports_.timers.cancel(std::exchange(timer_, 0));
+    ports_.timers.cancel(std::exchange(rest_, 0));
     for (const auto& shelf : shelves_)
         ports_.timers.cancel(std::exchange(shelf->rest, 0));
     while (shrink()) {

@@ -70,9 +70,12 @@ class RunnerPool {
     /// One that is ready, with these limits from now on. None also where they cannot be had.
     std::optional<Runner> take(const Engine& engine, const sandbox::Limits& limits);
     bool can_shrink() const noexcept;
-    /// Begins to remove one to make room for something else, and names it; calls `answered` once it is gone,
-    /// or after base::k_removal_answer_deadline. None: there is none, and `answered` is not called.
-    std::optional<std::string> shrink(std::function<void()> answered = nullptr);
+    /// What those that can_shrink() means hold.
+    sandbox::Places held() const noexcept;
+    /// Begins to remove one to make room for something else, and names it. Calls `free` once: in the moment
+    /// in which its place is free, before anybody else is told of it, or after
+    /// base::k_removal_answer_deadline. None: there is none, and `free` is not called.
+    std::optional<std::string> shrink(std::function<void()> free = nullptr);
     /// Removes all; nothing is started any more.
     void close();
 
@@ -100,13 +103,14 @@ class RunnerPool {
     void lose(Waiting& waiting, const std::string& why);
     void fail(Shelf& shelf, const std::string& why);
     bool is_short() const;
-    void remove(const std::shared_ptr<Waiting>& waiting, std::function<void()> answered = nullptr);
+    void remove(const std::shared_ptr<Waiting>& waiting, std::function<void()> free = nullptr);
 
     Ports ports_;
     const sandbox::Limits limits_;
     std::vector<std::unique_ptr<Shelf>> shelves_;
     std::shared_ptr<Waiting> starting_;
     base::TimerId timer_ = 0;
+    base::TimerId rest_ = 0;  // after one gave way
     bool closed_ = false;
 };
 

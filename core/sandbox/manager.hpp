@@ -110,8 +110,11 @@ class Manager {
     void set_observer(Observer* observer) { observer_ = observer; }
 
     /// Whether a generation with these limits may start now. A frozen generation counts like a running one:
-    /// it may be thawed at any time. Errors: capacity, shutting_down.
-    base::Result<void> room_for(const Limits& limits) const;
+    /// it may be thawed at any time. `spared`: as if so much of what lives were gone. Errors: capacity,
+    /// shutting_down.
+    base::Result<void> room_for(const Limits& limits, const Places& spared = {}) const;
+    /// Whether the host has less memory left than the reserve. Nothing starts then.
+    bool is_host_short() const;
     /// Whether a sandbox may have these limits from now on; without a living generation, whether it could
     /// ever start with them. Errors: capacity.
     base::Result<void> room_to_grow(const std::string& id, const Limits& limits) const;
@@ -267,7 +270,6 @@ class Manager {
     void hold(std::vector<Leftover> leftovers);
     void release_uid(Sandbox& sandbox);
     bool has_undying(const Sandbox& sandbox) const;
-    bool is_host_short() const;
     Sandbox* lookup(const std::string& id) const;
     Generation* lookup(const std::string& id, std::uint32_t generation) const;
     Sandbox& enlist(Sandbox made);
@@ -306,7 +308,7 @@ class Manager {
     Observer* observer_ = nullptr;
     std::unordered_map<std::string, std::unique_ptr<Sandbox>> sandboxes_;
     std::size_t living_ = 0;
-    std::shared_ptr<Reserved> reserved_ = std::make_shared<Reserved>();
+    std::shared_ptr<Places> reserved_ = std::make_shared<Places>();
     std::uint64_t committed_mb_ = 0;
     Stats stats_;
     LogBook logs_;

@@ -16,15 +16,15 @@ constexpr int k_killed_by = 9;  // signal(7)
 
 }  // namespace
 
-Result<void> Manager::room_for(const Limits& limits) const {
+Result<void> Manager::room_for(const Limits& limits, const Places& spared) const {
     if (shutting_down_)
         return Error(Errc::shutting_down, "the server is stopping; try again in a moment");
-    if (living_ + reserved_->sandboxes >= settings_.max_sandboxes)
+    if (living_ + reserved_->sandboxes - spared.sandboxes >= settings_.max_sandboxes)
         return Error(Errc::capacity,
                      "all " + std::to_string(settings_.max_sandboxes) +
                          " sandboxes are in use; delete or pause a conversation, or try again later");
     if (settings_.max_memory_mb > 0 &&
-        committed_mb_ + reserved_->memory_mb + limits.memory_mb > settings_.max_memory_mb)
+        committed_mb_ + reserved_->memory_mb - spared.memory_mb + limits.memory_mb > settings_.max_memory_mb)
         return Error(Errc::capacity, "its memory limit of " + std::to_string(limits.memory_mb) +
                                          " MB is more than is left of the " +
                                          std::to_string(settings_.max_memory_mb) +
@@ -41,7 +41,7 @@ Result<void> Manager::room_to_grow(const std::string& id, const Limits& limits) 
     const Sandbox* sandbox = lookup(id);
     const bool lives = sandbox != nullptr && sandbox->generation;
     const std::uint64_t own = lives ? sandbox->generation->memory_mb : 0;
-    const std::uint64_t others = lives ? committed_mb_ - own : 0;
+    const std::uint64_t others = lives ? committed_mb_ + reserved_->memory_mb - own : 0;
     if (limits.memory_mb <= own || others + limits.memory_mb <= settings_.max_memory_mb)
         return {};
     return Error(Errc::capacity, "a memory limit of " + std::to_string(limits.memory_mb) +

@@ -8,8 +8,8 @@
 
 namespace atl::sandbox {
 
-/// The places that are kept.
-struct Reserved {
+/// Places among the living sandboxes, and their memory limits together.
+struct Places {
     std::size_t sandboxes = 0;
     std::uint64_t memory_mb = 0;
 };
@@ -17,7 +17,7 @@ struct Reserved {
 /// One of them, for as long as this lives; may outlive the manager that gave it.
 class Reservation {
   public:
-    Reservation(std::shared_ptr<Reserved> all, std::uint32_t memory_mb)
+    Reservation(std::shared_ptr<Places> all, std::uint32_t memory_mb)
         : all_(std::move(all)), memory_mb_(memory_mb) {
         ++all_->sandboxes;
         all_->memory_mb += memory_mb_;
@@ -30,7 +30,7 @@ class Reservation {
     Reservation& operator=(const Reservation&) = delete;
 
   private:
-    std::shared_ptr<Reserved> all_;
+    std::shared_ptr<Places> all_;
     std::uint32_t memory_mb_;
 };
 

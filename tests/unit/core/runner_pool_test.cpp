@@ -48,8 +48,11 @@ struct PoolPrograms final : execution::Programs {
 
 struct Lab {
     explicit Lab(std::vector<execution::RunnerPoolSize> pools, std::size_t places = 100)
-        : sandboxes({world.clock, world.timers, world, world, world, world, world, world.node},
-                    settings_of(places)),
+        : Lab(std::move(pools), settings_of(places)) {}
+    Lab(std::vector<execution::RunnerPoolSize> pools, sandbox::ManagerSettings settings)
+        : sandboxes({world.clock, world.timers, world, world, world, world, world, world.node,
+                     [this] { return host; }},
+                    std::move(settings)),
           executions({world.clock, world.timers, sandboxes, programs},
                      execution::Engines({engine_named("isolated-vm"), engine_named("container")}),
                      {512, {}, std::move(pools)},
@@ -110,6 +113,7 @@ struct Lab {
     std::size_t ready(std::size_t pool = 0) { return executions.pool().states().at(pool).ready; }
 
     FakeWorld world{7};
+    sandbox::HostMemory host{1000, 1000};
     sandbox::Manager sandboxes;
     PoolPrograms programs;
     execution::Executions executions;
@@ -237,6 +241,94 @@ TEST_CASE("pooled: what waits gives way to runs and counts until it is gone") {
     lab.settle();
     CHECK(late->has_ended());
     CHECK(lab.sandboxes.living() == 1);
+}
+
+TEST_CASE("pooled: the place of a runner that gives way is the run's, whoever else waits for one") {
+    for (const std::string how : {"ready", "its engine starts", "its sandbox starts"}) {
+        CAPTURE(how);
+        Lab lab({{"container", 1, From::start}}, 1);
+        if (how == "its sandbox starts")
+            lab.world.timers.advance(base::Millis{1}, [] {});
+        else
+            lab.pass(k_while, how == "ready");
+        REQUIRE(lab.sandboxes.living() == 1);
+        REQUIRE(lab.ready() == (how == "ready" ? 1U : 0U));
+        // Takes each place in the moment in which it is told of it, as a pool of agents does.
+        struct Greedy final : sandbox::Observer {
+            explicit Greedy(Lab& of) : lab(of) { lab.sandboxes.set_observer(this); }
+            ~Greedy() override { lab.sandboxes.set_observer(nullptr); }
+            void on_sandbox_exit(const std::string&, std::uint32_t, const sandbox::Exit&) override {}
+            void on_room(const std::string&) override {
+                if (lab.sandboxes.room_for({}))
+                    ++chances;
+            }
+            Lab& lab;
+            int chances = 0;
+        } greedy(lab);
+        const auto run = lab.begin(0);
+        CHECK(run->state() == Execution::State::waiting);
+        lab.settle();
+        CHECK(run->state() != Execution::State::waiting);
+        CHECK_FALSE(run->refusal().has_value());
+        CHECK(greedy.chances == 0);
+        run->cancel("");
+        lab.settle();
+        CHECK(greedy.chances > 0);
+    }
+}
+
+TEST_CASE("pooled: runners give way only to a run that then has room") {
+    sandbox::ManagerSettings settings;
+    settings.max_memory_mb = 600;
+    Lab lab({{"container", 3, From::start}}, settings);
+    lab.pass(k_while);
+    REQUIRE(lab.ready() == 3);
+    const auto neighbour = lab.begin(0, 128);
+    lab.pass(base::Millis{100});
+    REQUIRE(neighbour->state() == Execution::State::running);
+    REQUIRE(lab.sandboxes.committed_memory_mb() == 512);
+    ExecutionRequest request;
+    request.engine = lab.executions.engines().all().data();
+    request.memory_mb = 500;
+    CHECK(lab.executions.begin(std::move(request)).error().code() == base::Errc::capacity);
+    CHECK(lab.ready() == 3);
+    // As many as it needs.
+    const auto large = lab.begin(0, 340);
+    lab.pass(base::Millis{100});
+    CHECK(large->state() == Execution::State::running);
+    CHECK(lab.ready() == 1);
+    CHECK(lab.sandboxes.committed_memory_mb() == 128 + 340 + 128);
+}
+
+TEST_CASE(
+    "pooled: a runner grows within what is left, reservations counted, and not on a host short of memory") {
+    sandbox::ManagerSettings settings;
+    settings.max_memory_mb = 400;
+    settings.memory_reserve = 0.1;
+    Lab lab({{"container", 1, From::start}}, settings);
+    lab.pass(k_while);
+    REQUIRE(lab.ready() == 1);
+    const auto& pool = lab.executions.pool();
+    const execution::Engine& engine = lab.executions.engines().all()[1];
+    CHECK(pool.has(engine, execution::limits_of_run(400, 100)));
+    {
+        const auto kept = lab.sandboxes.reserve(execution::limits_of_run(150, 100));
+        CHECK(pool.has(engine, execution::limits_of_run(250, 100)));
+        CHECK_FALSE(pool.has(engine, execution::limits_of_run(251, 100)));
+    }
+    lab.host.available_bytes = 50;
+    CHECK_FALSE(pool.has(engine, execution::limits_of_run(250, 100)));
+    CHECK(pool.has(engine, execution::limits_of_run(128, 100)));
+}
+
+TEST_CASE("pooled: a pool that gave way is not filled again at once") {
+    Lab lab({{"container", 1, From::start}});
+    lab.pass(k_while);
+    REQUIRE(lab.executions.spare().has_value());
+    lab.pass(base::Millis{2000});
+    CHECK(lab.programs.started.size() == 1);
+    lab.pass(k_while);
+    CHECK(lab.ready() == 1);
 }
 
 TEST_CASE("pooled: an engine that does not start is tried ever less often, and takes no run with it") {
