@@ -64,12 +64,14 @@ struct ClientForm {
 void write_client_head(std::string& out, const ResponseParser& response, const ProxiedHost& host,
                        BodyForm body, ClientForm client);
 
-/// The end of a chunked body with what of `trailers` may pass (RFC 9110 section 6.5.1).
-void write_last_chunk(std::string& out, const std::vector<HeaderField>& trailers);
+/// The end of a chunked body with what of `trailers` may pass (RFC 9110 sections 6.5.1 and 7.6.1) behind a
+/// head of these `fields`.
+void write_last_chunk(std::string& out, const std::vector<HeaderField>& fields,
+                      const std::vector<HeaderField>& trailers);
 
 /// `value` of Location or Access-Control-Allow-Origin: where it begins with the dev server's own origin, with
 /// the preview's in place of it. An http(s) or "//" address of localhost, a loopback address or 0.0.0.0 with
-/// the port counts as such.
+/// the port counts as such, and without one where the port is the scheme's own.
 std::string public_location(std::string_view value, const ProxiedHost& host);
 
 /// Whether `set_cookie` sets a cookie whose name begins with `prefix`, or that a server could take for one.
