@@ -208,7 +208,7 @@ bool Exchange::read_body() {
         write_chunk(to_upstream_.bytes, chunk);
     request_ended_ = request_->done();
     if (request_ended_ && request_form_.is_chunked)
-        write_last_chunk(to_upstream_.bytes, request_->request().fields, request_->request().trailers);
+        write_last_chunk(to_upstream_.bytes, request_->request().fields, request_->request().trailers, host_);
     return fed->used > 0;
 }
 
@@ -345,7 +345,7 @@ void Exchange::read_answer_body() {
         write_chunk(out, piece);
     answer_ended_ = answer_.done();
     if (answer_ended_ && answer_form_.is_chunked)
-        write_last_chunk(out, answer_.fields(), answer_.trailers());
+        write_last_chunk(out, answer_.fields(), answer_.trailers(), {});
 }
 
 // The dev server sends no more.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/base/base64.hpp"
 #include "http/wire/text.hpp"
 
 namespace atl::http {
@@ -91,12 +92,24 @@ std::string upstream_address(std::string_view value, const ProxiedHost& host) {
     return is_own ? fmt::format("http://localhost:{}{}", host.port, rest) : std::string(value);
 }
 
+bool has_key(std::string_view text, const ProxiedHost& host) {
+    return host.has_key && host.has_key(text);
+}
+
+// Also as a user's name or password (RFC 7617 section 2).
+bool is_hidden_authorization(std::string_view value, const ProxiedHost& host) {
+    if (host.hides_authorization || has_key(value, host))
+        return true;
+    const auto pair = take(value, "Basic ") ? base::decode_base64(trimmed(value)) : std::nullopt;
+    return pair && has_key(*pair, host);
+}
+
 // The value of Cookie without those of this server.
-std::string guest_cookies(std::string_view value, std::string_view hidden) {
+std::string guest_cookies(std::string_view value, const ProxiedHost& host) {
     std::string kept;
     while (!value.empty()) {
         const std::string_view pair = take_element(value, ';');
-        if (pair.empty() || sets_cookie(pair, hidden))
+        if (pair.empty() || sets_cookie(pair, host.hidden_cookies) || has_key(pair, host))
             continue;
         if (!kept.empty())
             kept += "; ";
@@ -166,14 +179,16 @@ void write_upstream_head(std::string& out, const Request& request, const Proxied
     for (const auto& [name, value] : request.fields) {
         if (stays_here(name, hop) || iequals(name, "Host") || is_said_here(name))
             continue;
-        if (iequals(name, "Origin") || iequals(name, "Referer")) {
-            add(out, name, upstream_address(value, host));
-        } else if (iequals(name, "Authorization")) {
-            if (!host.hides_authorization)
-                add(out, name, value);
-        } else if (iequals(name, "Cookie")) {
-            if (const std::string cookies = guest_cookies(value, host.hidden_cookies); !cookies.empty())
+        if (iequals(name, "Cookie")) {
+            if (const std::string cookies = guest_cookies(value, host); !cookies.empty())
                 add(out, name, cookies);
+        } else if (iequals(name, "Authorization")) {
+            if (!is_hidden_authorization(value, host))
+                add(out, name, value);
+        } else if (has_key(value, host)) {
+            continue;
+        } else if (iequals(name, "Origin") || iequals(name, "Referer")) {
+            add(out, name, upstream_address(value, host));
         } else {
             add(out, name, value);
         }
@@ -225,11 +240,12 @@ void write_client_head(std::string& out, const ResponseParser& response, const P
 }
 
 void write_last_chunk(std::string& out, const std::vector<HeaderField>& fields,
-                      const std::vector<HeaderField>& trailers) {
+                      const std::vector<HeaderField>& trailers, const ProxiedHost& host) {
     const HopFields hop = trailers.empty() ? HopFields() : hop_fields(fields);
     out += "0\r\n";
     for (const auto& [name, value] : trailers) {
-        if (!stays_here(name, hop) && !is_said_here(name) && !is_one_of(name, k_never_trailers))
+        if (!stays_here(name, hop) && !is_said_here(name) && !is_one_of(name, k_never_trailers) &&
+            !has_key(value, host))
             add(out, name, value);
     }
     out += "\r\n";

@@ -69,6 +69,32 @@ TEST_CASE("proxy: cookies and keys of this server stay out, however they are wri
           "Content-Length: 0\r\n\r\n");
 }
 
+TEST_CASE("proxy: a field that has a key of this server in it stays out, whatever its name") {
+    ProxyLab lab;
+    const Asked asked(lab,
+                      "POST / HTTP/1.1\r\nHost: p.example\r\nAuthorization: the.api.key\r\n"
+                      "X-Token: the.api.key\r\nSec-WebSocket-Protocol: a, bearer.the.api.key\r\n"
+                      "Referer: https://p.example/?k=the.api.key\r\nCookie: a=1; k=the.api.key; b=2\r\n"
+                      "X-Other: the.api\r\nTransfer-Encoding: chunked\r\n\r\n"
+                      "0\r\nX-Late: the.api.key\r\nX-Sum: 1\r\n\r\n");
+    CHECK(has(asked.head, "\r\nCookie: a=1; b=2\r\nX-Other: the.api\r\n"));
+    CHECK(asked.head.ends_with("\r\n\r\n0\r\nX-Sum: 1\r\n\r\n"));
+    CHECK_FALSE(has(asked.head, FakePreviews::k_key));
+}
+
+TEST_CASE("proxy: a key of this server stays out as a user's password, too") {
+    const auto [value, passes] = GENERATE(table<std::string, bool>({
+        {"Basic dXNlcjp0aGUuYXBpLmtleQ==", false},
+        {"basic  dXNlcjp0aGUuYXBpLmtleQ==", false},
+        {"Basic dXNlcjp0aGUuYXBp", true},
+        {"Basic not/base64=x", true},
+    }));
+    CAPTURE(value);
+    ProxyLab lab;
+    const Asked asked(lab, "GET / HTTP/1.1\r\nHost: p.example\r\nAuthorization: " + value + "\r\n\r\n");
+    CHECK(has(asked.head, "Authorization: ") == passes);
+}
+
 TEST_CASE("proxy: an Authorization of the dev server's own goes inside") {
     ProxyLab lab;
     const Asked asked(lab, "GET / HTTP/1.1\r\nHost: p.example\r\nAuthorization: Basic YTpi\r\n\r\n");
