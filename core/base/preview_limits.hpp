@@ -74,6 +74,11 @@ inline constexpr std::uint16_t k_first_preview_number = 30'000;
 inline constexpr std::uint16_t k_preview_numbers = 10'000;
 inline constexpr std::size_t k_preview_number_tries = 256;
 static_assert(k_first_preview_number + k_preview_numbers <= 65'536);
+// A sandbox keeps its number while another program has it no longer than this: the kernel gives those from
+// 32,768 on to connections, too (ip(7), ip_local_port_range). How often that is looked at.
+inline constexpr std::chrono::milliseconds k_preview_number_patience{2'000};
+inline constexpr std::chrono::milliseconds k_preview_number_retry{100};
+static_assert(k_preview_number_retry < k_preview_number_patience);
 // Of these that are listened on at a time; two descriptors each.
 inline constexpr std::size_t k_max_preview_doors = 2'000;
 inline constexpr std::size_t k_descriptors_per_preview_door = 2;

@@ -4,6 +4,7 @@
 #include "core/conversation/conversation.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/stored_turns.hpp"
+#include "core/conversation/view.hpp"
 #include "core/sandbox/manager.hpp"
 
 namespace atl::conversation {
@@ -49,12 +50,7 @@ void Conversation::look_at_ports() {
     // those of a frozen one stay as they are.
     if (!machine_.created() || !machine_.sandbox_up() || machine_.is_borrowed())
         return;
-    PortUrls ports;
-    for (const std::uint16_t port : context_.sandboxes.ports(record_.sandbox_id)) {
-        const bool is_listed = context_.port_url && sandbox_record_.preview.lists(port);
-        ports.emplace(port, is_listed ? context_.port_url(sandbox_record_, port) : std::string());
-    }
-    port_news_.update(std::move(ports));
+    port_news_.update(open_ports_of(context_, sandbox_record_));
 }
 
 }  // namespace atl::conversation

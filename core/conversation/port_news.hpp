@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <string>
 
 #include "core/base/clock.hpp"
@@ -14,9 +13,6 @@
 #include "core/conversation/types.hpp"
 
 namespace atl::conversation {
-
-/// Each port that is listened on, with the address at which it is shown; empty: it is not.
-using PortUrls = std::map<std::uint16_t, std::string>;
 
 class PortNews {
   public:

@@ -9,6 +9,7 @@ namespace atl::conversation {
 PreviewPorts::~PreviewPorts() {
     *self_ = nullptr;
     timers_.cancel(timer_);
+    timers_.cancel(retry_timer_);
 }
 
 void PreviewPorts::restore(const std::vector<PreviewNumber>& rows) {
@@ -24,13 +25,17 @@ void PreviewPorts::enable(PreviewDoors& doors, PreviewPortSettings settings) {
 void PreviewPorts::disable() {
     listens_ = nullptr;
     timers_.cancel(std::exchange(timer_, 0));
+    timers_.cancel(std::exchange(retry_timer_, 0));
+    refused_.clear();
 }
 
 bool PreviewPorts::reserve(const sandbox::Record& sandbox) {
-    if (listens_ == nullptr || sandbox.network == sandbox::NetworkMode::host)
-        return true;
+    return listens_ == nullptr || sandbox.network == sandbox::NetworkMode::host || give(sandbox.id);
+}
+
+bool PreviewPorts::give(const std::string& sandbox_id) {
     const PreviewNumber* const given =
-        numbers_.give(sandbox.id, [this](std::uint16_t number) { return open(number); });
+        numbers_.give(sandbox_id, [this](std::uint16_t number) { return open(number); });
     if (given != nullptr)
         unstored_.insert(given->number);
     return given != nullptr;
@@ -47,28 +52,57 @@ void PreviewPorts::on_up(const sandbox::Record& sandbox) {
         return;
     const PreviewNumber* const row = numbers_.find(sandbox.id);
     if (row == nullptr)
-        return replace(sandbox);
+        return replace(sandbox.id);
     stop_lingering(row->number);
-    if (!open(row->number))
-        replace(sandbox);
+    if (open(row->number))
+        return;
+    refused_[sandbox.id] = clock_.steady_now() + base::k_preview_number_patience;
+    arm_retry();
+}
+
+void PreviewPorts::arm_retry() {
+    if (retry_timer_ != 0 || refused_.empty())
+        return;
+    retry_timer_ = timers_.arm(base::k_preview_number_retry, [this] {
+        retry_timer_ = 0;
+        retry();
+        arm_retry();
+    });
+}
+
+void PreviewPorts::retry() {
+    const base::SteadyTime now = clock_.steady_now();
+    for (auto at = refused_.begin(); at != refused_.end();) {
+        const PreviewNumber* const row = numbers_.find(at->first);
+        const bool is_open = row != nullptr && open(row->number);
+        if (!is_open && now < at->second) {
+            ++at;
+            continue;
+        }
+        const std::string id = at->first;
+        at = refused_.erase(at);
+        if (!is_open)
+            replace(id);
+    }
 }
 
 /// Of a sandbox whose number another program listens on, or that has none.
-void PreviewPorts::replace(const sandbox::Record& sandbox) {
-    const auto old = numbers_.take_back(sandbox.id);
+void PreviewPorts::replace(const std::string& sandbox_id) {
+    const auto old = numbers_.take_back(sandbox_id);
     if (old && unstored_.erase(old->number) == 0)
         journal_.add(PutPreviewNumber{*old});
-    if (reserve(sandbox))
-        store(sandbox.id);
+    if (give(sandbox_id))
+        store(sandbox_id);
     else if (!old)
         return;
-    timers_.defer([self = self_, id = sandbox.id] {
+    timers_.defer([self = self_, id = sandbox_id] {
         if (*self != nullptr)
             (*self)->changed_(id, (*self)->url(id));
     });
 }
 
 void PreviewPorts::on_down(const std::string& sandbox_id) {
+    refused_.erase(sandbox_id);
     const PreviewNumber* const row = numbers_.find(sandbox_id);
     const auto door = row == nullptr ? open_.end() : open_.find(row->number);
     if (door == open_.end() || door->second)
@@ -79,6 +113,7 @@ void PreviewPorts::on_down(const std::string& sandbox_id) {
 }
 
 void PreviewPorts::on_removed(const std::string& sandbox_id) {
+    refused_.erase(sandbox_id);
     const auto old = numbers_.take_back(sandbox_id);
     if (!old)
         return;

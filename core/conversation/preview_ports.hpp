@@ -1,7 +1,7 @@
 // The ports of this machine at which previews are shown where they have no names: reserves a number for each
 // sandbox as it is made, has it listened on while the sandbox lives and a while after a pause, gives it to
-// another sandbox once this one has ended. A number that another program took is replaced. Off until
-// enable(). Internal to core/conversation, but for the port PreviewDoors. Not here: sockets.
+// another sandbox once this one has ended. A number that another program took, and keeps, is replaced. Off
+// until enable(). Internal to core/conversation, but for the port PreviewDoors. Not here: sockets.
 #pragma once
 
 #include <functional>
@@ -85,7 +85,10 @@ class PreviewPorts {
     void stop_lingering(std::uint16_t number);
     void arm();
     void close_lingering();
-    void replace(const sandbox::Record& sandbox);
+    bool give(const std::string& sandbox_id);
+    void replace(const std::string& sandbox_id);
+    void arm_retry();
+    void retry();
 
     base::Timers& timers_;
     const base::Clock& clock_;
@@ -98,6 +101,9 @@ class PreviewPorts {
     std::map<std::uint16_t, std::optional<base::SteadyTime>> open_;   // and when it closes
     std::set<std::pair<base::SteadyTime, std::uint16_t>> lingering_;  // those of open_ that will
     base::TimerId timer_ = 0;
+    std::map<std::string, base::SteadyTime>
+        refused_;  // sandboxes whose number is taken, until when they wait
+    base::TimerId retry_timer_ = 0;
     std::shared_ptr<PreviewPorts*> self_ = std::make_shared<PreviewPorts*>(this);  // null inside: destroyed
 };
 

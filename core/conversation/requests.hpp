@@ -68,6 +68,7 @@ struct SandboxQuery {
 struct SandboxView {
     sandbox::Record record;
     sandbox::Status status = sandbox::Status::pending;
+    PortUrls open_ports;
     sandbox::Enforcement enforcement;
 };
 

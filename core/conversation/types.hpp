@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -192,6 +193,9 @@ struct OpenTurn {
     EventPtr start;               // its turn_start; null for a long one, which the log has
 };
 
+/// Each port that is listened on in a sandbox, with the address at which it is shown; empty: it is not.
+using PortUrls = std::map<std::uint16_t, std::string>;
+
 /// A conversation as the API shows it.
 struct View {
     Record record;
@@ -203,6 +207,7 @@ struct View {
     sandbox::NetworkMode network = sandbox::NetworkMode::none;
     sandbox::Limits limits;
     sandbox::PreviewSettings preview;
+    PortUrls open_ports;
     sandbox::Enforcement enforcement;
 };
 

@@ -23,6 +23,11 @@ sandbox::Record without_env(const sandbox::Record& record) {
     return told;
 }
 
+// What a generation told last stands until it is cleaned up.
+bool is_living(sandbox::Status status) {
+    return status == sandbox::Status::ready || status == sandbox::Status::frozen;
+}
+
 }  // namespace
 
 View view_of(const Context& context, Record record, const sandbox::Record& sandbox_record) {
@@ -34,6 +39,8 @@ View view_of(const Context& context, Record record, const sandbox::Record& sandb
     view.network = sandbox_record.network;
     view.limits = sandbox_record.limits;
     view.preview = sandbox_record.preview;
+    if (is_living(view.sandbox_status))
+        view.open_ports = open_ports_of(context, sandbox_record);
     view.enforcement = context.sandboxes.enforcement(sandbox_record.network, sandbox_record.id);
     view.record = std::move(record);
     return view;
@@ -43,8 +50,19 @@ SandboxView view_of(const Context& context, const sandbox::Record& record) {
     SandboxView view;
     view.record = without_env(record);
     view.status = context.sandboxes.status(record.id);
+    if (is_living(view.status))
+        view.open_ports = open_ports_of(context, record);
     view.enforcement = context.sandboxes.enforcement(record.network, record.id);
     return view;
+}
+
+PortUrls open_ports_of(const Context& context, const sandbox::Record& record) {
+    PortUrls ports;
+    for (const std::uint16_t port : context.sandboxes.ports(record.id)) {
+        const bool is_listed = context.port_url && record.preview.lists(port);
+        ports.emplace(port, is_listed ? context.port_url(record, port) : std::string());
+    }
+    return ports;
 }
 
 PreviewView preview_of(const Context& context, const sandbox::Record& record) {

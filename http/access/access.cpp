@@ -34,6 +34,13 @@ bool contains(const std::vector<std::string>& list, std::string_view text) {
                        [&](const std::string& entry) { return iequals(entry, text); });
 }
 
+// Adds a byte to the hash of a piece of text, of which the first one can be taken away again (Rabin and
+// Karp).
+constexpr std::uint64_t k_hash_base = 0x9e3779b97f4a7c15;
+std::uint64_t with_byte(std::uint64_t hash, char byte) {
+    return hash * k_hash_base + static_cast<unsigned char>(byte);
+}
+
 Principal holder_of_the_key() {
     Principal principal;
     principal.label = "api-key";
@@ -53,6 +60,10 @@ KeyAuthenticator::KeyAuthenticator(std::string key, KeyStore* more, const TokenV
     : key_(std::move(key)), more_(more), tokens_(tokens) {
     if (key_.empty())
         throw std::invalid_argument("the API key is empty");
+    for (const char byte : key_)
+        key_hash_ = with_byte(key_hash_, byte);
+    for (std::size_t i = 1; i < key_.size(); ++i)
+        first_weight_ *= k_hash_base;
 }
 
 base::Result<Principal> KeyAuthenticator::authenticate(const Request& request) const {
@@ -74,6 +85,22 @@ base::Result<Principal> KeyAuthenticator::authenticate_token(std::string_view to
     if (tokens_ == nullptr)
         return Error(Errc::invalid_token);
     return tokens_->verify(token, id);
+}
+
+// Compared are hashes of all pieces that are as long as the key: the time tells nothing of how much of it a
+// text has.
+bool KeyAuthenticator::is_key_in(std::string_view text) const {
+    const std::size_t size = key_.size();
+    std::uint64_t hash = 0;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (i >= size)
+            hash -= first_weight_ * static_cast<unsigned char>(text[i - size]);
+        hash = with_byte(hash, text[i]);
+        if (hash == key_hash_ && i + 1 >= size &&
+            CRYPTO_memcmp(text.data() + i + 1 - size, key_.data(), size) == 0)
+            return true;
+    }
+    return more_ != nullptr && more_->is_in(text);
 }
 
 std::string_view credential(const Request& request) noexcept {

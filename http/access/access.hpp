@@ -2,6 +2,7 @@
 // here: which routes are open (router.hpp), the owner of a conversation (ownership.hpp).
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -62,6 +63,8 @@ class KeyStore {
     virtual ~KeyStore() = default;
     /// The holder of this key; nothing if no key of the store matches now.
     virtual std::optional<Principal> find(std::string_view key) = 0;
+    /// Whether a key of the store stands in `text`, whatever is around it.
+    virtual bool is_in(std::string_view text) = 0;
 };
 
 /// Tells a request's principal. It must not tell what is wrong with a key.
@@ -74,6 +77,8 @@ class Authenticator {
     /// token_expired, token_mismatch. It asks neither whether there is such a thing nor which scope the route
     /// needs.
     virtual base::Result<Principal> authenticate_token(std::string_view token, std::string_view id) const = 0;
+    /// Whether a key stands in `text`, whatever is around it.
+    virtual bool is_key_in(std::string_view text) const = 0;
 };
 
 /// Tells stream tokens from anything else (stream_tokens.hpp).
@@ -93,9 +98,12 @@ class KeyAuthenticator final : public Authenticator {
                               const TokenVerifier* tokens = nullptr);
     base::Result<Principal> authenticate(const Request& request) const override;
     base::Result<Principal> authenticate_token(std::string_view token, std::string_view id) const override;
+    bool is_key_in(std::string_view text) const override;
 
   private:
     std::string key_;
+    std::uint64_t key_hash_ = 0;
+    std::uint64_t first_weight_ = 1;  // of the first byte of key_ in its hash
     KeyStore* more_;
     const TokenVerifier* tokens_;
 };

@@ -31,6 +31,7 @@ using base::UniqueFd;
 
 constexpr std::string_view k_key_prefix = "atoll_";
 constexpr std::size_t k_ids_per_key = 3;  // of 99 bits or more each
+constexpr std::size_t k_key_bytes = k_key_prefix.size() + k_ids_per_key * base::k_id_length;
 constexpr std::string_view k_time_form = "dddd-dd-ddTdd:dd:dd.dddZ";
 constexpr std::size_t k_digest_digits = 64;
 
@@ -306,6 +307,15 @@ std::optional<Principal> KeyFile::find(std::string_view key) {
     principal.limited_as = found->id;
     principal.ceilings = found->ceilings;
     return principal;
+}
+
+bool KeyFile::is_in(std::string_view text) {
+    for (auto at = text.find(k_key_prefix); at != std::string_view::npos && text.size() - at >= k_key_bytes;
+         at = text.find(k_key_prefix, at + 1)) {
+        if (find(text.substr(at, k_key_bytes)))
+            return true;
+    }
+    return false;
 }
 
 Result<std::vector<ApiKey>> read_key_file(const std::filesystem::path& path) {

@@ -53,6 +53,8 @@ class KeyFile final : public KeyStore {
     /// Checks with one stat(2) whether the file was replaced, and then reads it. A refused file is logged
     /// once and holds no keys. So a key that was added or revoked counts from the next request on.
     std::optional<Principal> find(std::string_view key) override;
+    /// Sees keys of the form of new_key() alone: of others only digests are known.
+    bool is_in(std::string_view text) override;
 
     /// Rereads the file without a look-up. Errors: storage_failed, invalid_field, with the fault of the file.
     base::Result<void> refresh();

@@ -15,6 +15,11 @@ Property public_url() {
             "Where the first port of its preview is shown; null while none is left, and with network `host`.",
             nullable_text()};
 }
+Property open_ports() {
+    return {"openPorts",
+            "The TCP ports that its loopback listens on now, as `port_opened` tells them: at most 32.",
+            list_of(ref("OpenPort"))};
+}
 Property limits() {
     return {"limits", "The limits of the sandbox.", ref("Limits")};
 }
@@ -77,6 +82,11 @@ void add_parts(Schema& out) {
              {"disk", "quota: the kernel refuses writes over the limit. check: the server measures.", text()},
              {"tmp", "What limits /tmp: tmpfs, a file system in memory of this size.", text()}}),
         "What enforces each limit on this host; `none`: nothing does.");
+    out["OpenPort"] =
+        object(Members::required,
+               {{"port", "Its number.", integer({1, 65'535})},
+                {"url", "Where it is shown; null: `preview.ports` does not list it, or it has no address.",
+                 nullable_text()}});
     out["OpenTurn"] =
         object(Members::required, {{"turn", "Its name.", text()},
                                    {"startedAt", "When its message was accepted.", time()},
@@ -99,6 +109,7 @@ Schema conversation() {
                    {"sandboxStatus", "The status of its sandbox.", ref("SandboxStatus")},
                    {"sandboxCreatedAt", "When its sandbox was created.", time()},
                    public_url(),
+                   open_ports(),
                    {"openTurn", "The turn that is open.", ref("OpenTurn")},
                    limits(),
                    network(),
@@ -128,6 +139,7 @@ Schema sandbox() {
                    generation(),
                    {"status", "Whether it runs.", ref("SandboxStatus")},
                    public_url(),
+                   open_ports(),
                    limits(),
                    network(),
                    preview(),

@@ -47,6 +47,16 @@ std::uint64_t bytes_of_mb(std::uint32_t megabytes) {
     return std::uint64_t{megabytes} * 1024 * 1024;
 }
 
+void write_open_ports(base::JsonWriter& json, const conversation::PortUrls& ports) {
+    json.begin_array();
+    for (const auto& [port, url] : ports) {
+        json.begin_object().key("port").number(port);
+        write_text_or_null(json.key("url"), url);
+        json.end_object();
+    }
+    json.end_array();
+}
+
 }  // namespace
 
 void write_enforcement(base::JsonWriter& json, const sandbox::Enforcement& enforcement) {
@@ -101,6 +111,7 @@ void write_conversation(base::JsonWriter& json, const conversation::View& view, 
                        record.status == conversation::Status::ended
                            ? ""
                            : preview_url(url, record.sandbox_id, view.network, view.preview));
+    write_open_ports(json.key("openPorts"), view.open_ports);
     write_open_turn(json.key("openTurn"), view.open_turn, content);
     write_limits(json.key("limits"), view.limits);
     json.key("network").string(to_string(view.network));
@@ -133,6 +144,7 @@ void write_sandbox(base::JsonWriter& json, const conversation::Manager::SandboxV
     json.key("status").string(to_string(view.status));
     write_text_or_null(json.key("sandboxPublicUrl"),
                        has_ended ? "" : preview_url(url, record.id, record.network, record.preview));
+    write_open_ports(json.key("openPorts"), view.open_ports);
     write_limits(json.key("limits"), record.limits);
     json.key("network").string(to_string(record.network));
     write_preview(json.key("preview"), record.preview);

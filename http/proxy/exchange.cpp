@@ -95,6 +95,7 @@ base::Task<Relay::Outcome> Exchange::async_run(Connection& connection, RequestPa
 
 void Exchange::begin(const Request& request) {
     to_upstream_ = {};
+    reached_ = upstream_deaf_ = false;
     ending_.reset();
     answer_.begin(request.method == Method::head);
     request_ended_ = request_->done();
@@ -154,7 +155,7 @@ bool Exchange::pump_request() {
         to_upstream_.take(sent);
         reached_ = reached_ || sent > 0;
         // It may have answered, without having read all.
-        upstream_deaf_ = upstream_deaf_ || is_over(upstream_->status());
+        upstream_deaf_ = is_upstream_deaf();
         return sent > 0;
     }
     if (request_ended_ || !wants_body())
@@ -167,7 +168,7 @@ bool Exchange::pass_body() {
     const std::string_view piece =
         client_->input().substr(0, std::min<std::uint64_t>(request_->body_left(), base::k_relay_piece_bytes));
     const std::size_t sent = piece.empty() ? 0 : upstream_->send_some(piece);
-    upstream_deaf_ = is_over(upstream_->status());
+    upstream_deaf_ = is_upstream_deaf();
     if (sent == 0)
         return false;
     if (const auto passed = request_->pass_body(piece.substr(0, sent)); passed.has_error()) {
@@ -177,6 +178,10 @@ bool Exchange::pass_body() {
     client_->consume(sent);
     request_ended_ = request_->done();
     return true;
+}
+
+bool Exchange::is_upstream_deaf() const {
+    return upstream_->is_deaf() || is_over(upstream_->status());
 }
 
 // True while it has not taken what lies here.
@@ -208,7 +213,7 @@ bool Exchange::read_body() {
         write_chunk(to_upstream_.bytes, chunk);
     request_ended_ = request_->done();
     if (request_ended_ && request_form_.is_chunked)
-        write_last_chunk(to_upstream_.bytes, request_->request().trailers);
+        write_last_chunk(to_upstream_.bytes, request_->request().fields, request_->request().trailers, host_);
     return fed->used > 0;
 }
 
@@ -345,7 +350,7 @@ void Exchange::read_answer_body() {
         write_chunk(out, piece);
     answer_ended_ = answer_.done();
     if (answer_ended_ && answer_form_.is_chunked)
-        write_last_chunk(out, answer_.trailers());
+        write_last_chunk(out, answer_.fields(), answer_.trailers(), {});
 }
 
 // The dev server sends no more.
@@ -356,7 +361,7 @@ void Exchange::end_input() {
         return fail(ended.error());
     answer_ended_ = true;
     if (answer_form_.is_chunked)
-        write_last_chunk(to_client_.bytes, {});
+        to_client_.bytes += k_last_chunk;
 }
 
 void Exchange::fail_unfinished() {
@@ -450,6 +455,11 @@ base::Task<> Exchange::async_tunnel() {
         bool ended = false;
         bool pump() {
             const std::string_view input = from.input();
+            if (to.is_deaf() && !ended) {
+                from.consume(input.size());
+                ended = true;
+                return true;
+            }
             if (!input.empty()) {
                 fit_buffer(from);
                 const std::size_t sent = to.send_some(input.substr(0, base::k_relay_piece_bytes));

@@ -89,6 +89,7 @@ class Exchange final : public Relay {
     void fail(base::Error error);
     void fail_unfinished();
     bool wants_body() const;
+    bool is_upstream_deaf() const;
     bool is_upstream_full() const;
     bool is_client_full() const;
     void arm();

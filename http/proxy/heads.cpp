@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/base/base64.hpp"
 #include "http/wire/text.hpp"
 
 namespace atl::http {
@@ -26,10 +27,9 @@ constexpr std::string_view k_alternative_services = "Alt-Svc";
 constexpr std::string_view k_api_key_field = "X-API-Key";
 
 // Trailers that would change what was already acted upon (RFC 9110 section 6.5.1).
-constexpr std::array<std::string_view, 13> k_never_trailers{
+constexpr std::array<std::string_view, 12> k_never_trailers{
     "Host",         "Cache-Control", "Expect",           "Range",    "Authorization",           "Set-Cookie",
-    "Content-Type", "Content-Range", "Content-Encoding", "Location", "Content-Security-Policy", "Cookie",
-    "X-API-Key"};
+    "Content-Type", "Content-Range", "Content-Encoding", "Location", "Content-Security-Policy", "Cookie"};
 
 constexpr std::array<std::string_view, 5> k_loopback_names{"localhost", "127.0.0.1", "[::1]", "0.0.0.0",
                                                            "[::]"};
@@ -41,6 +41,22 @@ template <class Names>
 bool is_one_of(std::string_view name, const Names& names) {
     return std::any_of(names.begin(), names.end(),
                        [&](std::string_view each) { return iequals(each, name); });
+}
+
+// The same to a dev server by the rules of CGI, in which a field's name becomes that of a variable (RFC 3875
+// section 4.1.18): "-" and "_" are one there.
+bool is_like(std::string_view name, std::string_view own) {
+    return std::ranges::equal(name, own, [](char a, char b) {
+        const auto folded = [](char c) {
+            return c == '_' ? '-' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+        };
+        return folded(a) == folded(b);
+    });
+}
+
+bool is_said_here(std::string_view name) {
+    return is_like(name, k_api_key_field) ||
+           std::ranges::any_of(k_forwarded_fields, [&](std::string_view own) { return is_like(name, own); });
 }
 
 bool iless(std::string_view a, std::string_view b) {
@@ -76,12 +92,24 @@ std::string upstream_address(std::string_view value, const ProxiedHost& host) {
     return is_own ? fmt::format("http://localhost:{}{}", host.port, rest) : std::string(value);
 }
 
+bool has_key(std::string_view text, const ProxiedHost& host) {
+    return host.has_key && host.has_key(text);
+}
+
+// Also as a user's name or password (RFC 7617 section 2).
+bool is_hidden_authorization(std::string_view value, const ProxiedHost& host) {
+    if (host.hides_authorization || has_key(value, host))
+        return true;
+    const auto pair = take(value, "Basic ") ? base::decode_base64(trimmed(value)) : std::nullopt;
+    return pair && has_key(*pair, host);
+}
+
 // The value of Cookie without those of this server.
-std::string guest_cookies(std::string_view value, std::string_view hidden) {
+std::string guest_cookies(std::string_view value, const ProxiedHost& host) {
     std::string kept;
     while (!value.empty()) {
         const std::string_view pair = take_element(value, ';');
-        if (pair.empty() || sets_cookie(pair, hidden))
+        if (pair.empty() || sets_cookie(pair, host.hidden_cookies) || has_key(pair, host))
             continue;
         if (!kept.empty())
             kept += "; ";
@@ -149,17 +177,18 @@ void write_upstream_head(std::string& out, const Request& request, const Proxied
         out.append("?").append(request.query);
     out.append(" HTTP/1.1\r\nHost: localhost:").append(std::to_string(host.port)).append("\r\n");
     for (const auto& [name, value] : request.fields) {
-        if (stays_here(name, hop) || iequals(name, "Host") || iequals(name, k_api_key_field) ||
-            is_one_of(name, k_forwarded_fields))
+        if (stays_here(name, hop) || iequals(name, "Host") || is_said_here(name))
             continue;
-        if (iequals(name, "Origin") || iequals(name, "Referer")) {
-            add(out, name, upstream_address(value, host));
-        } else if (iequals(name, "Authorization")) {
-            if (!host.hides_authorization)
-                add(out, name, value);
-        } else if (iequals(name, "Cookie")) {
-            if (const std::string cookies = guest_cookies(value, host.hidden_cookies); !cookies.empty())
+        if (iequals(name, "Cookie")) {
+            if (const std::string cookies = guest_cookies(value, host); !cookies.empty())
                 add(out, name, cookies);
+        } else if (iequals(name, "Authorization")) {
+            if (!is_hidden_authorization(value, host))
+                add(out, name, value);
+        } else if (has_key(value, host)) {
+            continue;
+        } else if (iequals(name, "Origin") || iequals(name, "Referer")) {
+            add(out, name, upstream_address(value, host));
         } else {
             add(out, name, value);
         }
@@ -210,11 +239,13 @@ void write_client_head(std::string& out, const ResponseParser& response, const P
     out += "\r\n";
 }
 
-void write_last_chunk(std::string& out, const std::vector<HeaderField>& trailers) {
+void write_last_chunk(std::string& out, const std::vector<HeaderField>& fields,
+                      const std::vector<HeaderField>& trailers, const ProxiedHost& host) {
+    const HopFields hop = trailers.empty() ? HopFields() : hop_fields(fields);
     out += "0\r\n";
     for (const auto& [name, value] : trailers) {
-        if (!is_one_of(name, k_hop_fields) && !is_one_of(name, k_forwarded_fields) &&
-            !is_one_of(name, k_never_trailers))
+        if (!stays_here(name, hop) && !is_said_here(name) && !is_one_of(name, k_never_trailers) &&
+            !has_key(value, host))
             add(out, name, value);
     }
     out += "\r\n";
@@ -222,18 +253,20 @@ void write_last_chunk(std::string& out, const std::vector<HeaderField>& trailers
 
 std::string public_location(std::string_view value, const ProxiedHost& host) {
     std::string_view rest = value;
-    const bool has_scheme = take(rest, "http:") || take(rest, "https:");
+    const bool is_plain = take(rest, "http:");
+    const bool is_secure = !is_plain && take(rest, "https:");
     const std::string port = ':' + std::to_string(host.port);
+    const bool is_usual = host.port == (is_secure ? 443 : 80);
     const auto is_own = [&] {
         return take(rest, "//") &&
                std::any_of(k_loopback_names.begin(), k_loopback_names.end(),
                            [&](std::string_view name) { return take(rest, name); }) &&
-               take(rest, port) && (rest.empty() || rest.find_first_of("/?#") == 0);
+               (take(rest, port) || is_usual) && (rest.empty() || rest.find_first_of("/?#") == 0);
     };
     if (!is_own())
         return std::string(value);
-    return fmt::format("{}//{}{}", has_scheme ? fmt::format("{}:", host.public_scheme) : "", host.public_host,
-                       rest);
+    return fmt::format("{}//{}{}", is_plain || is_secure ? fmt::format("{}:", host.public_scheme) : "",
+                       host.public_host, rest);
 }
 
 bool sets_cookie(std::string_view set_cookie, std::string_view prefix) noexcept {

@@ -23,6 +23,8 @@ struct ProxiedHost {
     /// Cookies whose names begin so are this server's: the dev server neither sees nor sets them.
     std::string_view hidden_cookies;
     bool hides_authorization = false;  // it holds a key of the API
+    /// Whether a text has a key of the API in it: a field that has one goes no further. Null: none has.
+    std::function<bool(std::string_view text)> has_key{};
     /// Asked as the head of the final answer is written: whether the browser is to forget what it has stored
     /// for this address. Null: no.
     std::function<bool()> clears_storage{};
@@ -64,12 +66,14 @@ struct ClientForm {
 void write_client_head(std::string& out, const ResponseParser& response, const ProxiedHost& host,
                        BodyForm body, ClientForm client);
 
-/// The end of a chunked body with what of `trailers` may pass (RFC 9110 section 6.5.1).
-void write_last_chunk(std::string& out, const std::vector<HeaderField>& trailers);
+/// The end of a chunked body with what of `trailers` may pass (RFC 9110 sections 6.5.1 and 7.6.1) behind a
+/// head of these `fields`.
+void write_last_chunk(std::string& out, const std::vector<HeaderField>& fields,
+                      const std::vector<HeaderField>& trailers, const ProxiedHost& host);
 
 /// `value` of Location or Access-Control-Allow-Origin: where it begins with the dev server's own origin, with
 /// the preview's in place of it. An http(s) or "//" address of localhost, a loopback address or 0.0.0.0 with
-/// the port counts as such.
+/// the port counts as such, and without one where the port is the scheme's own.
 std::string public_location(std::string_view value, const ProxiedHost& host);
 
 /// Whether `set_cookie` sets a cookie whose name begins with `prefix`, or that a server could take for one.

@@ -100,6 +100,11 @@ Decision PreviewService::admit(RequestContext& context, const Arrival& arrival) 
             refuse(context, Error(Errc::host_not_allowed, "This is not the name of a preview."));
         return decision;
     }
+    if (keys_.is_key_in(request.path) || keys_.is_key_in(request.query)) {
+        decision.refusal = refuse(context, Error(Errc::invalid_request,
+                                                 "The address holds a key of the API, which stays outside."));
+        return decision;
+    }
     decision.handler = &handler_;
     decision.body = BodyKind::stream;
     return decision;
@@ -212,6 +217,7 @@ Response PreviewService::relay(const RequestContext& context, OpenPreviews::Visi
         .client_address = address_text(context.client.address),
         .hidden_cookies = k_own_cookies,
         .hides_authorization = has_bearer(context.request) && keys_.authenticate(context.request).has_value(),
+        .has_key = [this](std::string_view text) { return keys_.is_key_in(text); },
         .clears_storage = [this, &context] { return must_forget(context.request); }};
     auto refusal = [this, &context, id = visit.sandbox_id, rests = stopped(view)](const Error& error) {
         const bool is_broken = error.code() == Errc::upstream_failed || error.code() == Errc::no_listener ||

@@ -59,7 +59,7 @@ std::shared_ptr<const void> UpstreamPool::take_place(const UpstreamKey& key) {
         const auto found = open_of_.find(key.sandbox_id);
         return open_ >= bounds_.of_all || (found != open_of_.end() && found->second >= bounds_.of_sandbox);
     };
-    while (is_full() && take(key) != nullptr) {
+    while (is_full() && drop_idle(key.sandbox_id)) {
     }
     if (is_full())
         return nullptr;
@@ -73,6 +73,20 @@ std::shared_ptr<const void> UpstreamPool::take_place(const UpstreamKey& key) {
                 if (const auto found = pool->open_of_.find(id); --found->second == 0)
                     pool->open_of_.erase(found);
             }};
+}
+
+/// Closes one that only waits, of this sandbox, or of any where all have too many. False: none waits.
+bool UpstreamPool::drop_idle(const std::string& sandbox_id) {
+    auto found = idle_.lower_bound({sandbox_id, 0, 0});
+    if (found == idle_.end() || found->first.sandbox_id != sandbox_id)
+        found = open_ >= bounds_.of_all ? idle_.begin() : idle_.end();
+    if (found == idle_.end())
+        return false;
+    found->second.pop_front();
+    --count_;
+    if (found->second.empty())
+        idle_.erase(found);
+    return true;
 }
 
 base::Result<Upstream> UpstreamPool::connect(const UpstreamKey& key, Reuse reuse) {

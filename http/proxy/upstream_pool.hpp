@@ -68,6 +68,7 @@ class UpstreamPool : public std::enable_shared_from_this<UpstreamPool> {
 
     std::shared_ptr<const void> take_place(const UpstreamKey& key);
     base::Result<Upstream> connect(const UpstreamKey& key, Reuse reuse);
+    bool drop_idle(const std::string& sandbox_id);
     std::unique_ptr<ByteStream> take(const UpstreamKey& key);
     void keep(const UpstreamKey& key, std::unique_ptr<ByteStream> stream);
     void arm();

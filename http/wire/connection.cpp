@@ -33,7 +33,8 @@ Connection::Connection(std::unique_ptr<ByteStream> stream, const Connection& oth
       clock_(other.clock_),
       timers_(other.timers_),
       settings_(other.settings_),
-      wake_(other.wake_) {}
+      wake_(other.wake_),
+      reads_on_(true) {}
 
 Connection::~Connection() {
     timers_.cancel(timer_);
@@ -138,8 +139,9 @@ void Connection::start_read() {
         [self = shared_from_this()](const boost::system::error_code& error, std::size_t count) {
             self->read_pending_ = false;
             self->end_ += count;
-            self->eof_ = self->eof_ || error == asio::error::eof;
-            self->failed_ = self->failed_ || (error && error != asio::error::eof);
+            const bool is_end = error == asio::error::eof && !self->deaf_;
+            self->eof_ = self->eof_ || is_end;
+            self->failed_ = self->failed_ || (error && !is_end);
             self->wake_->notify();
         });
 }
@@ -196,9 +198,14 @@ void Connection::start_write_wait() {
     stream_->async_wait(Socket::wait_write,
                         [self = shared_from_this()](const boost::system::error_code& error) {
                             self->write_pending_ = false;
-                            self->failed_ = self->failed_ || error;
+                            if (error)
+                                self->fail_write();
                             self->wake_->notify();
                         });
+}
+
+void Connection::fail_write() noexcept {
+    (reads_on_ ? deaf_ : failed_) = true;
 }
 
 // Gives how many bytes were taken. Fewer than all: more can go once the socket can be written, or it failed.
@@ -212,7 +219,8 @@ std::size_t Connection::write_some(std::string_view bytes) {
     }
     boost::system::error_code error;
     const auto sent = stream_->write_some(bytes, error);
-    failed_ = failed_ || (error && error != asio::error::would_block && error != asio::error::try_again);
+    if (error && error != asio::error::would_block && error != asio::error::try_again)
+        fail_write();
     return sent;
 }
 
@@ -330,10 +338,10 @@ base::Task<Io> Connection::async_pause() {
 }
 
 std::size_t Connection::send_some(std::string_view bytes) {
-    if (aborted_ || failed_ || write_pending_)
+    if (aborted_ || failed_ || deaf_ || write_pending_)
         return 0;
     const std::size_t sent = write_some(bytes);
-    if (sent < bytes.size() && !failed_)
+    if (sent < bytes.size() && !failed_ && !deaf_)
         start_write_wait();
     return sent;
 }

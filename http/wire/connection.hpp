@@ -38,7 +38,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     Connection(std::unique_ptr<ByteStream> stream, const base::Clock& clock, base::Timers& timers,
                const WireSettings& settings, std::shared_ptr<const TlsContext> tls = nullptr);
     /// One that a coroutine waits for together with another: whatever happens to this one wakes the other's
-    /// waiter. Deadlines belong to the other one.
+    /// waiter. Deadlines belong to the other one. Once its peer takes nothing more (is_deaf()), what the peer
+    /// has said can still be read.
     Connection(std::unique_ptr<ByteStream> stream, const Connection& other);
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
@@ -85,6 +86,9 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     std::size_t send_some(std::string_view bytes);
     /// How the connection is, without a wait. ok, eof, stopped (abort only), failed.
     Io status() const noexcept;
+    /// Whether a write has failed where that does not end reading. An end of the input behind it is `failed`:
+    /// a reset looks like one once the write has taken its error (tcp(7), SO_ERROR).
+    bool is_deaf() const noexcept { return deaf_; }
     /// Takes the stream away, for another use; null where a read or a wait of it is under way. Only without
     /// TLS and input.
     std::unique_ptr<ByteStream> release();
@@ -116,6 +120,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     void take_tls_input();
     void start_read_wait();
     void start_write_wait();
+    void fail_write() noexcept;
     std::size_t write_some(std::string_view bytes);
     void end_tls();
     bool make_room();
@@ -139,6 +144,8 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     bool write_pending_ = false;
     bool eof_ = false;
     bool failed_ = false;
+    bool reads_on_ = false;  // when a write has failed
+    bool deaf_ = false;
     bool secure_ = false;
     bool read_wants_write_ = false;  // TLS cannot read on before it has sent
     bool deadline_passed_ = false;

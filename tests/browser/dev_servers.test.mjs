@@ -23,6 +23,7 @@ const WEBPACK_SERVE_HERE = `${WEBPACK_SERVE} --client-web-socket-url auto://0.0.
 const REFUSED = /^WebSocket connection to '(\S+)' failed: .*ERR_CONNECTION_REFUSED/;
 
 const DOMAIN = 'previews.example';
+const WEBPACKS_OWN = `127.0.0.1:${WEBPACK.port}`;
 
 let named; // a server whose previews are names below localhost, which dev servers trust
 let foreign; // one whose previews are names that no dev server has heard of
@@ -59,7 +60,18 @@ async function serve(site, command, server = named) {
     const made = await api.conversation({ preview: { ports: [site.port] } });
     await api.unpackSite(made, site.archive);
     await api.start(made, command);
-    return { ...made, ...site, api, server, says: 'first' };
+    return { ...made, ...site, api, server, says: 'first', onThisMachine: 'ECONNREFUSED' };
+}
+
+/** As serve() at a port of this machine, whose number the dev server has inside, too: it is told in its environment. */
+async function serveAtItsNumber(site, variable, command) {
+    const api = previewApi(ported);
+    const made = await api.conversation();
+    const { port } = new URL(made.url);
+    await api.call('PATCH', `/v1/conversations/${made.conversation}`, { preview: { ports: [Number(port)] } });
+    await api.unpackSite(made, site.archive);
+    await api.start(made, `export ${variable}=${port}; ${command}`);
+    return { ...made, ...site, port: Number(port), api, server: ported, says: 'first', onThisMachine: 'connected' };
 }
 
 const shows = (where, text, timeout) => where.locator('#count', { hasText: text }).waitFor({ timeout });
@@ -102,7 +114,7 @@ async function reload(site) {
 
 /** Neither this machine nor the browser reaches the dev server but by its preview, and the page asked for nothing else. */
 async function onlyThePreviewWasUsed(site) {
-    assert.equal(await hostPort(site.port), 'ECONNREFUSED');
+    assert.equal(await hostPort(site.port), site.onThisMachine);
     const own = new URL(site.url).host;
     const hosts = new Set(page.seen.requests.map((url) => new URL(url).host));
     hosts.delete(''); // of data: and blob:
@@ -191,6 +203,23 @@ test('webpack-dev-server shows its page unmodified, but its client leaves the pr
     await shows(page, 'first 0');
     site.says = 'second';
     await reload(site);
+});
+
+test('webpack-dev-server, unmodified, has hot reload where the names of previews answer on its own port', { skip }, async (t) => {
+    if ((await hostPort(WEBPACK.port)) !== 'ECONNREFUSED') return t.skip(`another program listens on ${WEBPACKS_OWN}`);
+    const server = await startServer({ flags: ['--preview-domain', 'localhost', '--preview-listen', WEBPACKS_OWN] });
+    try {
+        const site = { ...(await serve(WEBPACK, WEBPACK_SERVE, server)), onThisMachine: 'connected' };
+        assert.equal(new URL(site.url).port, String(WEBPACK.port));
+        await seeHotReload(site);
+        await seeHotReloadInFrame(site);
+    } finally {
+        await server.stop();
+    }
+});
+
+test('webpack-dev-server, unmodified, has hot reload at a port of this machine that is its own inside', { skip }, async () => {
+    await seeHotReload(await serveAtItsNumber(WEBPACK, 'WEBPACK_DEV_SERVER_BASE_PORT', WEBPACK_SERVE));
 });
 
 test('webpack-dev-server that is told to use the page’s own address has hot reload, and in an iframe', { skip }, async () => {

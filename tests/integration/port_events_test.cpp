@@ -96,16 +96,46 @@ TEST_CASE(
     CHECK(opened["data"]["url"] == lab.made["sandboxPublicUrl"]);
     CHECK(opened["turn"].is_null());
     CHECK(lab.await("port_opened", 8080)["data"] == Json{{"port", 8080}, {"url", nullptr}});
+    const auto open_ports = [&](const std::string& path) {
+        return lab.api.call(200, "GET", path)["openPorts"];
+    };
+    // Who comes late reads no log.
+    const Json both{{{"port", 5173}, {"url", lab.made["sandboxPublicUrl"]}},
+                    {{"port", 8080}, {"url", nullptr}}};
+    CHECK(lab.made["openPorts"] == Json::array());
+    CHECK(open_ports("/v1/conversations/" + lab.id) == both);
+    CHECK(open_ports("/v1/sandboxes/" + lab.sandbox) == both);
+    CHECK(lab.api.call(200, "GET", "/v1/conversations")["conversations"][0]["openPorts"] == both);
     // Listed later: told once more, with an address that answers.
     const std::string wanted = R"({"preview":{"ports":[5173,8080]}})";
     lab.api.call(200, "PATCH", "/v1/conversations/" + lab.id, wanted);
     const Json again = lab.await("port_opened", 8080);
     REQUIRE(again["data"]["url"].is_string());
+    CHECK(open_ports("/v1/conversations/" + lab.id)[1] == again["data"]);
     CHECK(again["data"]["url"].get<std::string>().find("preview-" + lab.sandbox +
                                                        "-8080.preview.localhost") != std::string::npos);
     lab.kill(process);
     lab.await("port_closed", 5173);
     lab.await("port_closed", 8080);
+    CHECK(open_ports("/v1/conversations/" + lab.id) == Json::array());
+}
+
+TEST_CASE("A sandbox without a conversation tells its open ports, and none that another one has") {
+    if (!is_root())
+        SKIP("needs root");
+    Lab lab({"--preview-domain", "preview.localhost"});
+    lab.listen("127.0.0.1", "5173");
+    lab.await("port_opened", 5173);
+    const Json alone = lab.api.call(201, "POST", "/v1/sandboxes", "{}");
+    const std::string path = "/v1/sandboxes/" + alone["id"].get<std::string>();
+    CHECK(alone["openPorts"] == Json::array());
+    const Json wanted{{"argv", {"python3", "-m", "http.server", "5173", "--bind", "127.0.0.1"}}};
+    lab.api.call(201, "POST", path + "/processes", wanted.dump());
+    const auto until = std::chrono::steady_clock::now() + k_client_deadline;
+    Json ports = Json::array();
+    while (ports.empty() && std::chrono::steady_clock::now() < until)
+        ports = lab.api.call(200, "GET", path)["openPorts"];
+    CHECK(ports == Json::array({{{"port", 5173}, {"url", alone["sandboxPublicUrl"]}}}));
 }
 
 TEST_CASE(

@@ -365,6 +365,12 @@ TEST_CASE("A key of the API stays out of the sandbox, another credential goes in
     CHECK(told("bearer  " + lab.server.key()) == "none");
     CHECK(told("Bearer another") == "Bearer another");
     CHECK(told("Basic YTpi") == "Basic YTpi");
+    const auto target = [&](const std::string& text) {
+        return lab.visitor.request("GET", text, "", {{"Host", host}});
+    };
+    CHECK(target("/?k=another").status == 200);
+    CHECK(code_of(target("/?k=" + lab.server.key())) == "invalid_request");
+    CHECK(code_of(target("/" + lab.server.key() + "/")) == "invalid_request");
 }
 
 TEST_CASE(

@@ -72,6 +72,22 @@ TEST_CASE("What a visitor says of its address and its host counts only through a
 }
 
 // [serial]: the server's memory, whose bound is --full's.
+TEST_CASE("Keys of the API stay out of the sandbox, whatever field they come in") {
+    if (!is_root())
+        SKIP("needs root");
+    PreviewLab lab;
+    const std::string sandbox = lab.make_sandbox();
+    lab.serve(sandbox, "A");
+    const std::string key = lab.server().key();
+    REQUIRE(lab.get(sandbox, "/head", {{"X-Token", "another"}}).body.find("X-Token: another") !=
+            std::string::npos);
+    const std::string seen =
+        lab.get(sandbox, "/head", {{"X-Token", "k:" + key}, {"Cookie", "a=1; k=" + key}, {"X-API-Key", key}})
+            .body;
+    CHECK(seen.find(key) == std::string::npos);
+    CHECK(seen.find("Cookie: a=1\r\n") != std::string::npos);
+}
+
 TEST_CASE("A long download through a preview takes no memory of the server", "[serial]") {
     if (!is_root())
         SKIP("needs root");

@@ -111,6 +111,7 @@ export interface ConversationInfo {
     sandboxStatus: SandboxStatus;
     sandboxCreatedAt: string;
     sandboxPublicUrl: string | null;
+    openPorts: { port: number; url: string | null }[];
     openTurn: { turn: string; startedAt: string; content?: MessageContent } | null;
     limits: Limits;
     network: Network;
@@ -275,6 +276,7 @@ export interface SandboxInfo {
     generation: number;
     status: SandboxStatus;
     sandboxPublicUrl: string | null;
+    openPorts: { port: number; url: string | null }[];
     limits: Limits;
     network: Network;
     preview: Preview;

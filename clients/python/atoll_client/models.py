@@ -64,6 +64,7 @@ class ConversationInfo(TypedDict, total=False):
     sandboxStatus: str
     sandboxCreatedAt: Optional[str]
     sandboxPublicUrl: Optional[str]
+    openPorts: List[Dict[str, Any]]
     openTurn: Optional[Dict[str, Any]]
     limits: Dict[str, int]
     network: Any

@@ -115,6 +115,8 @@ TEST_CASE("A preview's number that another program takes is replaced, and the co
     bench.pass(k_linger + base::Millis{1});
     bench.doors.taken.insert(number);
     bench.resume(one);
+    CHECK(bench.number(one) == number);
+    bench.pass(base::k_preview_number_patience + base::k_preview_number_retry);
     const std::uint16_t next = bench.number(one);
     CHECK(next != number);
     CHECK(bench.is_open(one));
@@ -129,6 +131,42 @@ TEST_CASE("A preview's number that another program takes is replaced, and the co
     const auto two = bench.make();
     CHECK(bench.is_open(two));
     CHECK(bench.events(two, conversation::EventType::preview_changed).empty());
+}
+
+TEST_CASE("A preview's number that another program has for a moment stays, and is listened on after it") {
+    Bench bench;
+    const auto one = bench.make();
+    const std::uint16_t number = bench.number(one);
+    bench.pause(one);
+    bench.pass(k_linger + base::Millis{1});
+    bench.doors.taken.insert(number);
+    bench.resume(one);
+    CHECK_FALSE(bench.is_open(one));
+    bench.pass(base::k_preview_number_patience / 2);
+    CHECK_FALSE(bench.is_open(one));
+    SECTION("while the sandbox lives") {
+        bench.doors.taken.clear();
+        bench.pass(base::k_preview_number_retry);
+        CHECK(bench.is_open(one));
+    }
+    SECTION("not while it is paused") {
+        bench.pause(one);
+        bench.pass(2 * base::k_preview_number_patience);
+        bench.doors.taken.clear();
+        bench.pass(base::k_preview_number_patience);
+        CHECK(bench.doors.opened.empty());
+    }
+    SECTION("nor after its end") {
+        bench.remove(one);
+        bench.doors.taken.clear();
+        bench.pass(2 * base::k_preview_number_patience);
+        CHECK(bench.doors.opened.empty());
+        return;
+    }
+    CHECK(bench.number(one) == number);
+    bench.pass(2 * base::k_preview_number_patience);
+    CHECK(bench.number(one) == number);
+    CHECK(bench.events(one, conversation::EventType::preview_changed).empty());
 }
 
 TEST_CASE("Numbers of previews outlive the server; only those of living sandboxes are listened on") {

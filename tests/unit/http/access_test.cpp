@@ -33,6 +33,18 @@ TEST_CASE("the key is taken from either header and nothing else passes") {
     CHECK_THROWS(KeyAuthenticator(""));
 }
 
+TEST_CASE("a key is seen in a longer text, wherever it stands") {
+    const KeyAuthenticator keys("s3cret-k3y");
+    for (const char* text : {"s3cret-k3y", "a=b; k=s3cret-k3y; c=d", "ss3cret-k3yy", "s3crets3cret-k3y"})
+        CHECK(keys.is_key_in(text));
+    for (const char* text :
+         {"", "s", "s3cret-k3", "3cret-k3y", "S3CRET-K3Y", "s3cret-k3s3cret-k3", "k3y-s3cret"})
+        CHECK_FALSE(keys.is_key_in(text));
+    const KeyAuthenticator one("x");
+    CHECK(one.is_key_in("abx"));
+    CHECK_FALSE(one.is_key_in("abc"));
+}
+
 TEST_CASE("a wrong key is told apart from none, without a word about the key") {
     const KeyAuthenticator keys("s3cret");
     const auto code = [&](std::vector<HeaderField> fields) {

@@ -36,6 +36,7 @@ struct UserKeyStore final : http::KeyStore {
         principal.user_id = key.substr(k_prefix.size());
         return principal;
     }
+    bool is_in(std::string_view text) override { return text.find("key of ") != std::string_view::npos; }
 };
 inline UserKeyStore user_keys;
 

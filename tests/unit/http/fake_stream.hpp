@@ -35,6 +35,11 @@ class FakePeer {
         room_ = bytes;
         pump();
     }
+    /// From now on writes of the server fail, as after a reset. What was sent before it can still be read.
+    void refuse_writes() {
+        refuses_ = true;
+        pump();
+    }
     /// What has arrived since the last call.
     std::string take() { return std::exchange(output_, {}); }
     bool input_ended() const noexcept { return shut_down_ || closed_; }  // the server sends nothing more
@@ -57,7 +62,7 @@ class FakePeer {
                                 : boost::system::error_code(boost::asio::error::eof);
             boost::asio::post(executor_, boost::asio::append(std::exchange(reader_, {}), error, count));
         }
-        if (writer_ && (closed_ || room_ > 0)) {
+        if (writer_ && (closed_ || refuses_ || room_ > 0)) {
             boost::system::error_code error;
             if (closed_)
                 error = operation_aborted;
@@ -73,6 +78,7 @@ class FakePeer {
     bool sending_ended_ = false;
     bool shut_down_ = false;
     bool cut_ = false;
+    bool refuses_ = false;
     bool closed_ = false;
     std::span<char> reader_room_;
     http::ByteStream::ReadDone reader_;
@@ -96,8 +102,10 @@ class FakeStream final : public http::ByteStream {
         peer_->pump();
     }
     std::size_t write_some(std::string_view bytes, boost::system::error_code& error) override {
-        const std::size_t count = std::min(bytes.size(), peer_->room_);
-        if (count == 0)
+        const std::size_t count = peer_->refuses_ ? 0 : std::min(bytes.size(), peer_->room_);
+        if (peer_->refuses_)
+            error = boost::asio::error::broken_pipe;
+        else if (count == 0)
             error = boost::asio::error::would_block;
         peer_->writes_ += count > 0 ? 1 : 0;
         peer_->output_ += bytes.substr(0, count);

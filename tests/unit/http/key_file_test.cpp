@@ -152,6 +152,22 @@ TEST_CASE("a key counts as soon as it is added and no longer than until it is re
     CHECK_FALSE(file.find("alice's"));
 }
 
+TEST_CASE("a key of the file is seen in a longer text while it counts") {
+    const TempDir dir;
+    const auto path = dir.path() / "keys.json";
+    KeyFile file(path);
+    const std::string secret = new_key();
+    CHECK_FALSE(file.is_in(secret));
+    add(path, key_of(secret, "alice"));
+    CHECK(file.is_in(secret));
+    CHECK(file.is_in("a=atoll_1; b=" + secret + "; c"));
+    CHECK_FALSE(file.is_in(secret.substr(1)));
+    CHECK_FALSE(file.is_in(secret.substr(0, secret.size() - 1)));
+    CHECK_FALSE(file.is_in(new_key()));
+    std::filesystem::remove(path);
+    CHECK_FALSE(file.is_in(secret));
+}
+
 TEST_CASE("the keys of a broken file open nothing until it is whole again") {
     const TempDir dir;
     const auto path = dir.path() / "keys.json";

@@ -41,6 +41,37 @@ TEST_CASE("proxy: fields that a Connection field names go no further, in either 
           "HTTP/1.1 200 OK\r\nX-Three: 3\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
 }
 
+TEST_CASE("proxy: trailers that a Connection field names, or that stand for one hop, go no further") {
+    ProxyLab lab;
+    const Asked asked(lab,
+                      "POST / HTTP/1.1\r\nHost: p\r\nConnection: X-One\r\nTransfer-Encoding: chunked\r\n\r\n"
+                      "0\r\nX-ONE: 1\r\nKeep-Alive: 1\r\nX-Two: 2\r\nX-Forwarded-For: 1\r\n\r\n");
+    CHECK(asked.head.ends_with("\r\n\r\n0\r\nX-Two: 2\r\n\r\n"));
+    lab.send(lab.upstream(),
+             "HTTP/1.1 200 OK\r\nConnection: x-three\r\nTransfer-Encoding: chunked\r\n\r\n"
+             "0\r\nX-Three: 3\r\nTrailer: X-Four\r\nX-Four: 4\r\n\r\n");
+    CHECK(lab.take(*asked.client) ==
+          "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Four: 4\r\n\r\n");
+}
+
+TEST_CASE("proxy: trailers with a framing of their own end both connections") {
+    const std::string name = GENERATE("Content-Length: 5", "Transfer-Encoding: chunked");
+    ProxyLab lab;
+    const Asked asked(lab, get(""));
+    lab.send(lab.upstream(), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n");
+    lab.send(lab.upstream(), "0\r\n" + name + "\r\n\r\n");
+    CHECK_FALSE(has(lab.take(*asked.client), "0\r\n"));
+    CHECK(asked.client->was_reset());
+    CHECK(lab.upstream().is_closed());
+}
+
+TEST_CASE("proxy: what a CGI program would take for the proxy's own word, or for a key, stays out") {
+    ProxyLab lab;
+    const Asked asked(lab,
+                      get("X_Forwarded_For: 1\r\nx-forwarded_HOST: e\r\nX_API-Key: k\r\nX_Other: 2\r\n"));
+    CHECK(asked.head == got("X_Other: 2\r\n"));
+}
+
 // [serial]: a bound on time, with ATOLL_TEST_FULL=1.
 TEST_CASE("proxy: a Connection field of a hundred thousand names costs about as much as its bytes",
           "[serial]") {
@@ -210,6 +241,24 @@ TEST_CASE("proxy: of the origins in an answer only the dev server's own is chang
     lab.send(lab.upstream(), "HTTP/1.1 302 Found\r\n" + name + ": " + from + "\r\nContent-Length: 0\r\n\r\n");
     CHECK(lab.take(*asked.client) ==
           "HTTP/1.1 302 Found\r\n" + name + ": " + to + "\r\nContent-Length: 0\r\n\r\n");
+}
+
+TEST_CASE("proxy: an origin has its scheme's port where it names none") {
+    http::ProxiedHost host{.port = 80,
+                           .public_scheme = "https",
+                           .public_host = "p.example",
+                           .client_address = "",
+                           .hidden_cookies = ""};
+    CHECK(http::public_location("http://localhost/x", host) == "https://p.example/x");
+    CHECK(http::public_location("//127.0.0.1", host) == "//p.example");
+    CHECK(http::public_location("http://localhost:80?q", host) == "https://p.example?q");
+    CHECK(http::public_location("https://localhost/", host) == "https://localhost/");
+    CHECK(http::public_location("http://localhost.evil/", host) == "http://localhost.evil/");
+    CHECK(http::public_location("http://localhost@evil/", host) == "http://localhost@evil/");
+    CHECK(http::public_location("http://localhost:8080/", host) == "http://localhost:8080/");
+    host.port = 443;
+    CHECK(http::public_location("https://[::1]/", host) == "https://p.example/");
+    CHECK(http::public_location("http://[::1]/", host) == "http://[::1]/");
 }
 
 TEST_CASE("proxy: each cookie keeps all but its Domain") {

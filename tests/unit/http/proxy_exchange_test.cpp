@@ -69,6 +69,32 @@ TEST_CASE("proxy: cookies and keys of this server stay out, however they are wri
           "Content-Length: 0\r\n\r\n");
 }
 
+TEST_CASE("proxy: a field that has a key of this server in it stays out, whatever its name") {
+    ProxyLab lab;
+    const Asked asked(lab,
+                      "POST / HTTP/1.1\r\nHost: p.example\r\nAuthorization: the.api.key\r\n"
+                      "X-Token: the.api.key\r\nSec-WebSocket-Protocol: a, bearer.the.api.key\r\n"
+                      "Referer: https://p.example/?k=the.api.key\r\nCookie: a=1; k=the.api.key; b=2\r\n"
+                      "X-Other: the.api\r\nTransfer-Encoding: chunked\r\n\r\n"
+                      "0\r\nX-Late: the.api.key\r\nX-Sum: 1\r\n\r\n");
+    CHECK(has(asked.head, "\r\nCookie: a=1; b=2\r\nX-Other: the.api\r\n"));
+    CHECK(asked.head.ends_with("\r\n\r\n0\r\nX-Sum: 1\r\n\r\n"));
+    CHECK_FALSE(has(asked.head, FakePreviews::k_key));
+}
+
+TEST_CASE("proxy: a key of this server stays out as a user's password, too") {
+    const auto [value, passes] = GENERATE(table<std::string, bool>({
+        {"Basic dXNlcjp0aGUuYXBpLmtleQ==", false},
+        {"basic  dXNlcjp0aGUuYXBpLmtleQ==", false},
+        {"Basic dXNlcjp0aGUuYXBp", true},
+        {"Basic not/base64=x", true},
+    }));
+    CAPTURE(value);
+    ProxyLab lab;
+    const Asked asked(lab, "GET / HTTP/1.1\r\nHost: p.example\r\nAuthorization: " + value + "\r\n\r\n");
+    CHECK(has(asked.head, "Authorization: ") == passes);
+}
+
 TEST_CASE("proxy: an Authorization of the dev server's own goes inside") {
     ProxyLab lab;
     const Asked asked(lab, "GET / HTTP/1.1\r\nHost: p.example\r\nAuthorization: Basic YTpi\r\n\r\n");
@@ -271,6 +297,14 @@ TEST_CASE("proxy: a kept connection that was closed meanwhile is replaced, once,
         lab.send(lab.upstream(), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
         CHECK(has(lab.take(*asked.client), "\r\n\r\nok"));
     }
+    SECTION("GET, where the request could not even be sent") {
+        lab.upstream().refuse_writes();
+        lab.send(*asked.client, k_get);
+        REQUIRE(lab.requests() == 3);
+        CHECK(has(lab.take(lab.upstream()), "GET /a?b=c HTTP/1.1\r\n"));
+        lab.send(lab.upstream(), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+        CHECK(has(lab.take(*asked.client), "\r\n\r\nok"));
+    }
     SECTION("POST never goes over a kept connection") {
         lab.send(*asked.client, "POST / HTTP/1.1\r\nHost: p\r\nContent-Length: 0\r\n\r\n");
         CHECK(lab.requests() == 2);
@@ -312,6 +346,45 @@ TEST_CASE("proxy: who reads slowly holds up only the other end") {
         CHECK(has(lab.take(*client), "\r\n\r\nno"));
         CHECK(client->input_ended());
     }
+}
+
+TEST_CASE("proxy: a dev server that refuses the rest of a request is heard to its end") {
+    ProxyLab lab;
+    const std::string why(100'000, 'w');
+    const auto client = lab.connect();
+    lab.send(*client, "POST / HTTP/1.1\r\nHost: p\r\nContent-Length: 1048576\r\n\r\nabc");
+    SECTION("an answer that is whole") {
+        // The rest of the body comes before the answer is seen, and meets a reset.
+        lab.upstream().refuse_writes();
+        client->send(std::string(10'000, 'x'));
+        lab.run();
+        CHECK_FALSE(lab.upstream().is_closed());
+        lab.upstream().send("HTTP/1.1 413 Content Too Large\r\nContent-Length: 100000\r\n\r\n" + why);
+        lab.upstream().end_sending();
+        CHECK(has(lab.take(*client),
+                  "HTTP/1.1 413 Content Too Large\r\nContent-Length: 100000\r\n"
+                  "\r\n" +
+                      why));
+        CHECK(client->input_ended());
+        CHECK_FALSE(client->was_reset());
+    }
+    SECTION("one whose end is that of its connection may be a part") {
+        lab.upstream().refuse_writes();
+        client->send(std::string(10'000, 'x'));
+        lab.run();
+        lab.upstream().send("HTTP/1.1 413 Content Too Large\r\n\r\n" + why);
+        lab.upstream().end_sending();
+        lab.run();
+        CHECK(client->was_reset());
+    }
+    SECTION("none") {
+        lab.upstream().refuse_writes();
+        client->send(std::string(10'000, 'x'));
+        lab.upstream().end_sending();
+        CHECK(has(lab.take(*client), "upstream_failed"));
+    }
+    CHECK(lab.upstream().is_closed());
+    CHECK_FALSE(lab.previews.port->has_kept());
 }
 
 TEST_CASE("proxy: a slow answer has minutes, one without end no bound, a client that does not read seconds") {
@@ -400,6 +473,16 @@ TEST_CASE("proxy: a WebSocket is a tunnel, from its first bytes until both sides
         lab.upstream().take_only(0);
         lab.send(*asked.client, "up");
         lab.advance(base::k_relay_stuck_time + 1s);
+        CHECK(asked.client->is_closed());
+        CHECK(lab.upstream().is_closed());
+    }
+    SECTION("its last words come, though it takes nothing more") {
+        lab.upstream().refuse_writes();
+        lab.send(*asked.client, "up");
+        CHECK_FALSE(lab.upstream().is_closed());
+        lab.send(lab.upstream(), "bye");
+        lab.upstream().end_sending();
+        CHECK(lab.take(*asked.client) == "bye");
         CHECK(asked.client->is_closed());
         CHECK(lab.upstream().is_closed());
     }

@@ -65,17 +65,20 @@ class FakePreviews final : public http::Service {
     }
 
     static constexpr const char* k_sandbox = "sandbox";
+    static constexpr std::string_view k_key = "the.api.key";
     std::shared_ptr<FakePort> port;
     http::OpenPreviews open;
 
   private:
     base::Task<base::Result<http::Response>> async_answer(http::RequestContext& context) {
-        http::ProxiedHost host{.port = 5173,
-                               .public_scheme = "https",
-                               .public_host = context.request.authority,
-                               .client_address = "192.0.2.1",
-                               .hidden_cookies = "__Host-atoll-preview",
-                               .hides_authorization = context.request.has_header("X-Hide")};
+        http::ProxiedHost host{
+            .port = 5173,
+            .public_scheme = "https",
+            .public_host = context.request.authority,
+            .client_address = "192.0.2.1",
+            .hidden_cookies = "__Host-atoll-preview",
+            .hides_authorization = context.request.has_header("X-Hide"),
+            .has_key = [](std::string_view text) { return text.find(k_key) != text.npos; }};
         auto refuse_it = [this, &context](const base::Error& error) {
             return std::make_unique<http::Response>(refuse(context, error));
         };

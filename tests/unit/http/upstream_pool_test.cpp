@@ -131,4 +131,35 @@ TEST_CASE("upstream pool: a connection that only waits gives its place to a requ
     CHECK(bench.connect("a", Reuse::no).error().code() == base::Errc::capacity);
 }
 
+TEST_CASE(
+    "upstream pool: one that waits gives its place to another port of its sandbox, and to all where they are "
+    "many") {
+    SECTION("of the sandbox") {
+        Bench bench({.of_sandbox = 1, .of_all = 3});
+        bench.keep("a", std::move(*bench.connect("a")));
+        bench.keep("b", std::move(*bench.connect("b")));
+        CHECK(bench.connect("a", Reuse::allowed, 3000).has_value());
+        CHECK(bench.pool->kept() == 1);
+    }
+    SECTION("of all") {
+        Bench bench({.of_sandbox = 2, .of_all = 2});
+        bench.keep("b", std::move(*bench.connect("b")));
+        bench.keep("c", std::move(*bench.connect("c")));
+        CHECK(bench.connect("a").has_value());
+        CHECK(bench.pool->kept() == 1);
+    }
+}
+
+TEST_CASE("upstream pool: a kept connection is of its sandbox, generation and port alone") {
+    Bench bench({.of_sandbox = 4, .of_all = 4});
+    bench.keep("a", std::move(*bench.connect("a")));
+    for (const http::UpstreamKey& other : {http::UpstreamKey{"b", 1, 5173}, http::UpstreamKey{"a", 2, 5173},
+                                           http::UpstreamKey{"a", 1, 3000}}) {
+        const auto fresh = bench.pool->port(other)->connect(Reuse::allowed);
+        REQUIRE(fresh.has_value());
+        CHECK_FALSE(fresh->is_reused);
+    }
+    CHECK(bench.connect("a", Reuse::allowed)->is_reused);
+}
+
 }  // namespace upstream_pool_test
