@@ -41,6 +41,7 @@ ShellRun::ShellRun(Services& services, std::string turn, TurnSink& sink, OnEnd o
 
 ShellRun::~ShellRun() {
     services_.loop.cancel(timer_);
+    services_.loop.cancel(gather_timer_);
     pause();
     if (pid_ > 0)
         services_.children.forget(pid_);
@@ -230,6 +231,7 @@ std::optional<ShellState> ShellRun::left_state() {
                                      " bytes; the next message has those of before\n");
             return std::nullopt;
         case StateFile::Told::state:
+            add_injected(*state.environment);
             break;
     }
     return state;
@@ -238,7 +240,9 @@ std::optional<ShellState> ShellRun::left_state() {
 void ShellRun::report(const Ending& ending) {
     if (sink_ == nullptr)
         return;
-    std::string lines = "{\"ev\":\"turn_complete\",\"data\":{\"result\":";
+    std::string lines;
+    gather_.flush(lines);
+    lines += "{\"ev\":\"turn_complete\",\"data\":{\"result\":";
     const char* result = ending.exit_code() == 0 ? "success" : "error";
     base::append_json_string(lines, last_signal_ != 0 ? "interrupted" : result);
     lines += ",\"exitCode\":" + std::to_string(ending.exit_code());
@@ -254,8 +258,25 @@ void ShellRun::emit(std::string_view stream, std::string_view text) {
     if (sink_ == nullptr || text.empty())
         return;
     std::string lines;
-    bridge::append_text_deltas(lines, text, stream);
-    sink_->write(lines);
+    const bool begins = gather_.feed(stream, text, lines);
+    if (!lines.empty())
+        sink_->write(lines);
+    if (begins)
+        arm_gather();
+}
+
+void ShellRun::arm_gather() {
+    gather_timer_ = services_.loop.arm(k_delta_gather, [this] {
+        gather_timer_ = 0;
+        std::string lines;
+        const bool goes_on = gather_.expire(lines);
+        if (sink_ == nullptr)
+            return;
+        if (!lines.empty())
+            sink_->write(lines);
+        if (goes_on)
+            arm_gather();
+    });
 }
 
 }  // namespace atl::guest

@@ -1,6 +1,7 @@
 // One message in one bash: its process group, its two output pipes, its end. Output is made valid UTF-8 on
 // the way and is read only as fast as the host reads; the order of the two streams is that in which they
-// became readable. The directory and the variables of the bash, at its begin and at its end: shell_state.hpp.
+// became readable; delta_gather.hpp says how it becomes events. The directory and the variables of the bash,
+// at its begin and at its end: shell_state.hpp.
 #pragma once
 
 #include <functional>
@@ -8,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "bridge/agents/delta_gather.hpp"
 #include "bridge/agents/runtime.hpp"
 #include "bridge/agents/shell_state.hpp"
 #include "bridge/guest/process_tree.hpp"
@@ -73,6 +75,7 @@ class ShellRun final {
     std::optional<ShellState> left_state();
     void report(const Ending& ending);
     void emit(std::string_view stream, std::string_view text);
+    void arm_gather();
 
     Services& services_;
     std::string turn_;
@@ -84,6 +87,8 @@ class ShellRun final {
     std::unique_ptr<char[]> buffer_;
     std::unique_ptr<StateFile> state_file_;
     TimerId timer_ = 0;
+    DeltaGather gather_;
+    TimerId gather_timer_ = 0;
     ProcessTree tree_;
     int last_signal_ = 0;  // the strongest one sent so far
 };

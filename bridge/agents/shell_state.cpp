@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 // check-allow: layers header-only, so the guest still links nothing of the host's
 #include "core/base/limits.hpp"
+// check-allow: layers header-only, so the guest still links nothing of the host's
+#include "core/sandbox/inner_paths.hpp"
 
 namespace atl::guest {
 namespace {
@@ -27,6 +30,11 @@ bool is_made_anew(std::string_view name) {
 /// With these a bash does not run its message, or not as it stands; then no message could unset them.
 bool rules_the_shell(std::string_view name) {
     return name == "BASH_ENV" || name == "SHELLOPTS" || name == "BASHOPTS" || name == "POSIXLY_CORRECT";
+}
+
+bool is_injected(std::string_view name) {
+    const auto& injected = sandbox::k_injected_variables;
+    return std::find(injected.begin(), injected.end(), name) != injected.end();
 }
 
 /// Cuts off what is before the next NUL; none without one.
@@ -60,10 +68,16 @@ std::optional<ShellState> parse_shell_state(std::string_view told) {
         const std::string_view name = entry->substr(0, equals);
         if (equals == std::string_view::npos || !is_name(name))
             return std::nullopt;
-        if (!is_made_anew(name) && !rules_the_shell(name))
+        if (!is_made_anew(name) && !rules_the_shell(name) && !is_injected(name))
             environment.emplace_back(*entry);
     }
     return state;
+}
+
+void add_injected(std::vector<std::string>& environment) {
+    for (const std::string_view name : sandbox::k_injected_variables)
+        if (const char* const value = getenv(std::string(name).c_str()))
+            environment.emplace_back(std::string(name) + '=' + value);
 }
 
 std::unique_ptr<StateFile> StateFile::make(const std::string& directory) {

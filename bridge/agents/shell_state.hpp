@@ -24,8 +24,11 @@ struct ShellState {
 /// Directory, then NAME=VALUE for each variable, then nothing, each with a NUL behind it; what follows does
 /// not count. None if `told` is not of that form: a directory that is no absolute path, a name that is no
 /// name. Variables that each shell makes anew (`_`, SHLVL), those that rule how a bash runs a message
-/// (BASH_ENV, SHELLOPTS, BASHOPTS, POSIXLY_CORRECT), and those of the program below are left out.
+/// (BASH_ENV, SHELLOPTS, BASHOPTS, POSIXLY_CORRECT), those of the program below and those that the server
+/// sets (sandbox::k_injected_variables) are left out.
 std::optional<ShellState> parse_shell_state(std::string_view told);
+/// Adds what the server set, as the guest has it: no message changes that for the next one.
+void add_injected(std::vector<std::string>& environment);
 
 /// A file that a bash writes its state into. It has a name, because a descriptor would be inherited by
 /// everything that a message starts. Gone with this object.

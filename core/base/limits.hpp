@@ -133,7 +133,8 @@ inline constexpr std::chrono::seconds k_start_deadline{10};
 inline constexpr std::chrono::seconds k_control_reply_deadline{5};
 
 // What `shell` keeps of a turn for the next one: its directory and its exported variables.
-inline constexpr std::size_t k_max_shell_state_bytes = 128 * 1024;
+inline constexpr std::size_t k_max_shell_state_bytes = 64 * 1024;
+static_assert(k_max_env_bytes < k_max_shell_state_bytes);
 
 // A borrowed generation of a sandbox goes back this long after its last request.
 inline constexpr std::chrono::milliseconds k_lease_grace{2000};

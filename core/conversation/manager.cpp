@@ -267,7 +267,11 @@ Result<sandbox::Record> Manager::make_sandbox(const std::string& conversation_id
 }
 
 void Manager::get(const std::string& id, Reply<View> reply) {
-    with(id, reply, [reply](const Conversation& it) { reply(it.view()); });
+    residents_.show(id, [reply](Result<std::optional<View>> found) {
+        if (!found)
+            return reply(found.error());
+        *found ? reply(std::move(**found)) : reply(no_conversation());
+    });
 }
 
 void Manager::list(const ListQuery& query, Reply<Page<View>> reply) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/conversation/journal.hpp"
+#include "core/conversation/view.hpp"
 
 namespace atl::conversation {
 namespace {
@@ -72,6 +73,28 @@ void Residents::get(const std::string& id, Found found) {
         if (*self != nullptr)
             (*self)->on_loaded(id, std::move(stored));
     });
+}
+
+void Residents::show(const std::string& id, ReadDone<std::optional<View>> done) const {
+    if (is_loaded(id) || is_erased(id)) {
+        const Conversation* const found = find(id);
+        return done(found == nullptr ? std::nullopt : std::optional(found->view()));
+    }
+    context_.store.find_conversation(
+        id, [self = self_, id, done](base::Result<std::optional<ListedConversation>> stored) {
+            if (*self == nullptr)
+                return;
+            const Residents& now = **self;
+            // It was loaded or removed while the store was asked.
+            if (now.is_loaded(id) || now.is_erased(id))
+                return now.show(id, done);
+            if (!stored)
+                return done(stored.error());
+            std::optional<View> view;
+            if (*stored)
+                view = view_of(now.context_, std::move((*stored)->record), (*stored)->sandbox);
+            done(std::move(view));
+        });
 }
 
 void Residents::on_loaded(const std::string& id, base::Result<std::optional<StoredConversation>> stored) {

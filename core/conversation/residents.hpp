@@ -1,5 +1,5 @@
 // The conversations in memory: those with a living sandbox or a follower, and some others for a while. A
-// conversation that a request names is loaded from the store; a conversation at rest
+// conversation that a request acts on is loaded from the store; a conversation at rest
 // (Conversation::is_resting) is unloaded about a second later. Internal to core/conversation.
 //
 // Invariants: a conversation is in memory once; an erased conversation is not loaded again before its erasure
@@ -48,6 +48,9 @@ class Residents {
     /// Loads it if it must. `found` is called once, from inside the call or later; not after this is
     /// destroyed. Errors: storage_failed.
     void get(const std::string& id, Found found);
+    /// Shows it and loads nothing: as it is in memory, else as its rows tell. `done` is called as get() says;
+    /// none: there is no such conversation, or it is being deleted. Errors: storage_failed.
+    void show(const std::string& id, ReadDone<std::optional<View>> done) const;
     bool is_loaded(const std::string& id) const { return by_id_.contains(id); }
     /// Whether the store may still have it though it is gone.
     bool is_erased(const std::string& id) const { return erased_.contains(id); }

@@ -212,6 +212,9 @@ class Store {
     virtual void load_start(ReadDone<StartState> done) = 0;
     /// The conversation with this id; none if there is none.
     virtual void load(const std::string& id, ReadDone<std::optional<StoredConversation>> done) = 0;
+    /// The rows of the conversation with this id alone, without its turns; none if there is none.
+    virtual void find_conversation(const std::string& id,
+                                   ReadDone<std::optional<ListedConversation>> done) = 0;
     /// None if no conversation that is there was created with this key.
     virtual void find_created(const std::string& create_key, ReadDone<std::optional<CreatedBefore>> done) = 0;
     /// By place, about k_list_page_bytes at most.

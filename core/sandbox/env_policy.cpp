@@ -15,9 +15,7 @@ using base::Error;
 
 constexpr std::array<std::string_view, 6> k_passed_through = {
     "PATH", "NODE_PATH", "LANG", "TERM", "ANTHROPIC_API_KEY", "ASH_DEBUG_TIMING"};
-constexpr std::array<std::string_view, 7> k_injected = {
-    "HOME",           "ASH_BRIDGE_SOCKET",           "ASH_AGENT_DIR", "ASH_SESSION_ID", "ASH_WORKSPACE_DIR",
-    "ASH_SANDBOX_ID", base::k_max_processes_variable};
+constexpr std::array<std::string_view, 2> k_also_injected = {"HOME", base::k_max_processes_variable};
 
 // The language and encoding are the program's own matter: a request may choose.
 constexpr std::string_view k_lang = "LANG";
@@ -56,8 +54,9 @@ base::Result<void> check_env(const Environment& wanted) {
             return Error(Errc::invalid_env, "env has a name that is not of the form [A-Za-z_][A-Za-z0-9_]*");
         if (name.starts_with("LD_"))
             return Error(Errc::invalid_env, name + " is refused: LD_* would change how programs are loaded");
-        const bool is_set = contains(k_passed_through, name) && name != k_lang;
-        if (is_set || contains(k_injected, name))
+        const bool is_set = (contains(k_passed_through, name) && name != k_lang) ||
+                            contains(k_injected_variables, name) || contains(k_also_injected, name);
+        if (is_set)
             return Error(Errc::invalid_env, name + " is set by the server and cannot be overridden");
         if (value.find('\0') != std::string::npos)
             return Error(Errc::invalid_env, "the value of " + name + " holds a NUL byte");

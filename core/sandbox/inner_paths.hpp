@@ -1,6 +1,9 @@
 // Where things are inside every sandbox. The profile mounts them there, the environment names them.
 #pragma once
 
+#include <array>
+#include <string_view>
+
 namespace atl::sandbox {
 
 inline constexpr const char* k_inner_workspace = "/workspace";
@@ -8,5 +11,9 @@ inline constexpr const char* k_inner_agent_dir = "/agent";
 inline constexpr const char* k_inner_guest = "/atoll/guest";
 inline constexpr const char* k_inner_bridge_dir = "/run/atoll";
 inline constexpr const char* k_inner_bridge_socket = "/run/atoll/bridge.sock";
+
+/// What the server sets in every sandbox beside HOME. Nothing inside changes it for a later message.
+inline constexpr std::array<std::string_view, 5> k_injected_variables = {
+    "ASH_BRIDGE_SOCKET", "ASH_AGENT_DIR", "ASH_SESSION_ID", "ASH_WORKSPACE_DIR", "ASH_SANDBOX_ID"};
 
 }  // namespace atl::sandbox

@@ -34,6 +34,11 @@ class MeteredStore final : public conversation::Store {
               conversation::ReadDone<std::optional<conversation::StoredConversation>> done) override {
         store_.load(id, std::move(done));
     }
+    void find_conversation(
+        const std::string& id,
+        conversation::ReadDone<std::optional<conversation::ListedConversation>> done) override {
+        store_.find_conversation(id, std::move(done));
+    }
     void find_created(const std::string& create_key,
                       conversation::ReadDone<std::optional<conversation::CreatedBefore>> done) override {
         store_.find_created(create_key, std::move(done));

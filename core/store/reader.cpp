@@ -33,23 +33,44 @@ Reader::Reader(SQLite::Database& database)
       open_bytes_(database, "SELECT sum(length(CAST(json AS BLOB))) FROM events WHERE id > ? AND id < ?") {}
 
 std::optional<sandbox::Record> Reader::find_sandbox(const std::string& id) {
+    return find_sandbox(id, Environment::parsed);
+}
+
+std::optional<sandbox::Record> Reader::find_sandbox(const std::string& id, Environment environment) {
     Rows rows(sandbox_);
     rows->bindNoCopy(1, id);
     if (!rows.next())
         return std::nullopt;
-    return sandbox_at(*rows.operator->(), Environment::parsed);
+    return sandbox_at(*rows.operator->(), environment);
+}
+
+std::optional<conversation::Record> Reader::find_record(const std::string& id) {
+    Rows rows(one_);
+    rows->bindNoCopy(1, id);
+    if (!rows.next())
+        return std::nullopt;
+    auto record = conversation_at(one_);
+    log_ends_.set(record);
+    return record;
+}
+
+std::optional<conversation::ListedConversation> Reader::find_conversation(const std::string& id) {
+    auto record = find_record(id);
+    if (!record)
+        return std::nullopt;
+    conversation::ListedConversation found;
+    found.record = std::move(*record);
+    if (auto box = find_sandbox(found.record.sandbox_id, Environment::left_out))
+        found.sandbox = std::move(*box);
+    return found;
 }
 
 std::optional<StoredConversation> Reader::load(const std::string& id) {
     StoredConversation stored;
-    {
-        Rows rows(one_);
-        rows->bindNoCopy(1, id);
-        if (!rows.next())
-            return std::nullopt;
-        stored.record = conversation_at(one_);
-        log_ends_.set(stored.record);
-    }
+    auto record = find_record(id);
+    if (!record)
+        return std::nullopt;
+    stored.record = std::move(*record);
     if (auto found = find_sandbox(stored.record.sandbox_id))
         stored.sandbox = std::move(*found);
     load_turns(stored);

@@ -25,11 +25,14 @@ class Reader {
 
     conversation::StartState load_start();
     std::optional<conversation::StoredConversation> load(const std::string& id);
+    std::optional<conversation::ListedConversation> find_conversation(const std::string& id);
     std::optional<conversation::CreatedBefore> find_created(const std::string& create_key);
     std::optional<sandbox::Record> find_sandbox(const std::string& id);
     std::vector<conversation::Ending> find_ending(bool has_ended, std::size_t limit);
 
   private:
+    std::optional<sandbox::Record> find_sandbox(const std::string& id, Environment environment);
+    std::optional<conversation::Record> find_record(const std::string& id);
     void load_turns(conversation::StoredConversation& stored);
     void load_unrecorded_turns(conversation::StoredConversation& stored);
     void load_kept_processes(conversation::StoredConversation& stored);

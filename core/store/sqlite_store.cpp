@@ -422,6 +422,11 @@ void SqliteStore::load(const std::string& id,
     done(impl_->read_with([&id](Reader& reader) { return reader.load(id); }));
 }
 
+void SqliteStore::find_conversation(const std::string& id,
+                                    ReadDone<std::optional<conversation::ListedConversation>> done) {
+    done(impl_->read_with([&id](Reader& reader) { return reader.find_conversation(id); }));
+}
+
 void SqliteStore::find_created(const std::string& create_key,
                                ReadDone<std::optional<conversation::CreatedBefore>> done) {
     done(impl_->read_with([&](Reader& reader) { return reader.find_created(create_key); }));

@@ -18,6 +18,8 @@ using base::Error;
 constexpr std::size_t k_min_signing_key_bytes = 32;
 constexpr std::size_t k_signature_digits = 64;
 
+constexpr std::array k_token_scopes{Scope::read, Scope::chat, Scope::files, Scope::terminal, Scope::preview};
+
 /// The signed text. It contains the version, so that a token of a later form never passes as this form.
 std::string claims_of(std::string_view id, Scope scope, std::int64_t expiry) {
     std::string claims("v1.");
@@ -43,6 +45,21 @@ std::string_view scope_name(Scope scope) noexcept {
             return "preview";
     }
     return "";
+}
+
+std::optional<Scope> scope_in(std::string_view token) noexcept {
+    // Behind the version and the id, neither of which has a dot.
+    for (int field = 0; field < 2; ++field) {
+        const auto dot = token.find('.');
+        if (dot == std::string_view::npos)
+            return std::nullopt;
+        token.remove_prefix(dot + 1);
+    }
+    const auto name = token.substr(0, token.find('.'));
+    for (const Scope scope : k_token_scopes)
+        if (name == scope_name(scope))
+            return scope;
+    return std::nullopt;
 }
 
 StreamTokens::StreamTokens(std::string signing_key, const base::Clock& clock)
@@ -93,7 +110,7 @@ base::Result<Principal> StreamTokens::verify(std::string_view token, std::string
     if (!expiry)
         return Error(Errc::invalid_token);
     const auto seconds = static_cast<std::int64_t>(*expiry);
-    for (const Scope scope : {Scope::read, Scope::chat, Scope::files, Scope::terminal, Scope::preview}) {
+    for (const Scope scope : k_token_scopes) {
         if (claims != claims_of(id, scope, seconds))
             continue;
         const auto left = base::WallTime(std::chrono::seconds(seconds)) - clock_.wall_now();

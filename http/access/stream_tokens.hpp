@@ -8,6 +8,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,6 +25,9 @@ std::string_view scope_name(Scope scope) noexcept;
 constexpr bool is_of_sandbox(Scope scope) noexcept {
     return scope == Scope::files || scope == Scope::terminal || scope == Scope::preview;
 }
+
+/// The scope that a token names. Believe it only of a token that verify() did not call invalid.
+std::optional<Scope> scope_in(std::string_view token) noexcept;
 
 class StreamTokens final : public TokenVerifier {
   public:

@@ -214,10 +214,10 @@ void TranscriptWriter::add_text(const Json& event, std::string& out) {
             out += ",\"content\":\"";
         }
     }
+    if (format_ == TranscriptFormat::markdown && kind == Text::output)
+        return append_prefixed(out, delta, k_as_it_is, at_line_start_);
     if (format_ == TranscriptFormat::jsonl)
         append_escaped_text(out, delta);
-    else if (kind == Text::output)
-        append_prefixed(out, delta, k_as_it_is, at_line_start_);
     else
         out += delta;
     at_line_start_ = delta.ends_with('\n');
@@ -239,7 +239,7 @@ void TranscriptWriter::add_tool_use(const Json& event, std::string& out) {
         out += ",\"toolUse\":" + dumped(data) + "}\n";
         return;
     }
-    out += "**Tool** " + std::string(content_text_of(member(data, "name"))) + "\n\n";
+    out += "**Tool** " + in_one_line(std::string(content_text_of(member(data, "name")))) + "\n\n";
     append_block(out, dumped(member(data, "input")));
 }
 
@@ -280,7 +280,7 @@ void TranscriptWriter::add_note(const Event& event, const Json& parsed, std::str
         return;
     }
     if (event.type == EventType::error) {
-        out += "**Error** " + std::string(content_text_of(member(data, "code"))) + "\n\n";
+        out += "**Error** " + in_one_line(std::string(content_text_of(member(data, "code")))) + "\n\n";
         append_block(out, content_text_of(member(data, "message")));
     } else if (event.type == EventType::output_truncated) {
         out += "_Output was cut: " + dumped(member(data, "droppedBytes")) + " bytes were dropped._\n\n";

@@ -38,18 +38,81 @@ function contentText(content) {
 const PAUSES = {
     user: 'Paused.',
     idle: 'Paused after a while without messages.',
-    oom: 'Paused: the sandbox ran out of memory.',
-    disk: 'Paused: the sandbox used up its disk space.',
-    crash: 'Paused: the sandbox ended unexpectedly.',
     evicted: 'Paused to make room for other sandboxes.',
     server_restart: 'Paused by a restart of the server.',
 };
 const CALM_PAUSES = new Set(['user', 'idle', 'evicted', 'server_restart']);
 
+// Why a sandbox ended, by the code of the turn's error, the reason of the pause, or the class of the end.
+const CAUSES = {
+    agent_crashed: 'The agent ended unexpectedly.',
+    agent_failed: 'The agent could not be started.',
+    oom: 'The sandbox ran out of memory.',
+    disk: 'The sandbox used up its disk space.',
+    disk_limit: 'The sandbox used up its disk space.',
+    setup_failed: 'The sandbox could not be started.',
+};
+const ERRORS = new Set(['agent_crashed', 'agent_failed', 'oom', 'disk_limit', 'sandbox_crashed', 'sandbox_failed']);
+
+/** The place of an event in the telling of an end; -1: it is no part of one. */
+function partOf(type, data) {
+    if (type === 'resource_warning') return data.resource === 'memory' || data.resource === 'disk' ? 0 : -1;
+    if (type === 'error') return ERRORS.has(data.code) ? 1 : -1;
+    if (type === 'sandbox_terminated') return 2;
+    return type === 'sandbox_paused' ? 3 : -1;
+}
+// What may stand between two parts.
+const BETWEEN = new Set(['turn_complete', 'done', 'port_closed']);
+
+/** The events that together tell of one end of a sandbox: a warning, the turn's error, the end, the pause. */
+class Incident {
+    #part = -1; // the last one
+    #seqs = [];
+    #details = [];
+    #code = '';
+    #end = {};
+    #reason = '';
+
+    /** Takes an event that goes on with it; false: it is none of it. */
+    add({ type, seq }, data) {
+        if (BETWEEN.has(type)) return true;
+        const part = partOf(type, data);
+        if (part <= this.#part) return false;
+        this.#part = part;
+        this.#seqs.push(seq);
+        if (type === 'resource_warning') return true;
+        if (type === 'error') this.#code = data.code;
+        if (type === 'sandbox_terminated') this.#end = data;
+        if (type === 'sandbox_paused') this.#reason = word(data.reason);
+        const detail = cut(asText(type === 'error' ? data.message : data.detail), MAX_VALUE);
+        if (detail !== '' && !this.#details.includes(detail)) this.#details.push(detail);
+        return true;
+    }
+
+    /** One card in place of the lines that showed its events. */
+    card(turn) {
+        const lines = [...this.#details];
+        const { limitBytes, peakBytes } = this.#end;
+        const used = typeof peakBytes === 'number' ? `, used at most: ${bytes(peakBytes)}` : '';
+        if (typeof limitBytes === 'number') lines.push(`Limit: ${bytes(limitBytes)}${used}.`);
+        if (this.#reason !== '') lines.push('The conversation is paused. The next message starts a new sandbox with the same files.');
+        const cause = [this.#code, this.#reason, word(this.#end.class)].find((name) => Object.hasOwn(CAUSES, name));
+        return {
+            op: 'incident',
+            turn,
+            key: this.#seqs[0],
+            others: this.#seqs.slice(1).join(),
+            title: cause === undefined ? 'The sandbox ended unexpectedly.' : CAUSES[cause],
+            text: lines.join('\n'),
+        };
+    }
+}
+
 export class Transcript {
     #turns = new Map(); // name -> {block, kind, failed, at}
     #open = null;
     #last = 0;
+    #incident = new Incident();
 
     /** The turn that has begun and not ended, or null. */
     get openTurn() {
@@ -72,6 +135,10 @@ export class Transcript {
             if (!this.#turns.has(turn)) this.#turn(turn, event.at);
             this.#turns.get(turn).at ??= event.at;
             operations.push({ op: 'turn', turn, at: event.at });
+        }
+        if (!this.#incident.add(event, data)) {
+            this.#incident = new Incident();
+            this.#incident.add(event, data);
         }
         operations.push(...this.#operations(event, turn ?? this.#open, data));
         for (const operation of operations) operation.seq = event.seq;
@@ -142,18 +209,21 @@ export class Transcript {
                 const reason = word(data.reason);
                 const detail = word(data.detail);
                 const warm = data.mode === 'warm' ? ' What runs in the sandbox is kept.' : '';
+                if (!CALM_PAUSES.has(reason) && data.mode !== 'warm') return [this.#incident.card(turn), { op: 'changed' }];
                 const text = `${PAUSES[reason] ?? `Paused (${reason}).`}${warm}${detail === '' ? '' : ` ${detail}`}`;
                 return [note(turn, CALM_PAUSES.has(reason) ? 'calm' : 'warning', text), { op: 'changed' }];
             }
             case 'sandbox_terminated': {
+                if (!['exited', 'killed'].includes(data.class)) return [this.#incident.card(turn), { op: 'changed' }];
                 const words = [word(data.class), data.code ? `code ${word(data.code)}` : '', word(data.detail)];
-                const tone = ['exited', 'killed'].includes(data.class) ? 'calm' : 'warning';
-                return [note(turn, tone, `The sandbox ended: ${words.filter((w) => w !== '').join(', ')}.`), { op: 'changed' }];
+                return [note(turn, 'calm', `The sandbox ended: ${words.filter((w) => w !== '').join(', ')}.`), { op: 'changed' }];
             }
             case 'output_truncated':
                 return [note(turn, 'warning', `Output was cut: ${bytes(data.droppedBytes)} dropped.`)];
             case 'resource_warning': {
-                const share = `${word(data.used)} of ${word(data.limit)}`;
+                const isBytes = data.resource === 'memory' || data.resource === 'disk';
+                const amount = isBytes ? bytes : word;
+                const share = `${amount(data.used)} of ${amount(data.limit)}`;
                 return [note(turn, 'warning', `The sandbox runs short of ${word(data.resource)}: ${share} used.`)];
             }
             case 'port_opened':

@@ -85,7 +85,7 @@ class TextBlock {
 // True for an element that holds nothing any more, and gets nothing more.
 function isSpent(element) {
     if (element.classList.contains('turn'))
-        return element.dataset.over === '1' && element.querySelector('.chunk, .error, .fold, .note') === null;
+        return element.dataset.over === '1' && element.querySelector('.chunk, .error, .fold, .incident, .note') === null;
     return element.childElementCount === 0 && !element.classList.contains('answer');
 }
 
@@ -308,6 +308,8 @@ export class TranscriptView {
                 return;
             case 'error':
                 return this.#line(turn, 'error', `${harmless(operation.text)}${operation.code ? ` (${harmless(operation.code)})` : ''}`, operation.seq);
+            case 'incident':
+                return this.#incident(turn, operation);
             case 'end':
                 return this.#end(turn, operation);
             case 'note':
@@ -376,6 +378,16 @@ export class TranscriptView {
         element.dataset.seq = seq;
         (turn?.answer ?? this.#root).append(element);
         this.#pieces.add(element, text.length + 2 * NODE_COST);
+        return element;
+    }
+
+    /** One card in place of the lines of the events that are part of it. */
+    #incident(turn, { key, others, title, text, seq }) {
+        const shown = (at) => this.#root.querySelector(`[data-seq="${at}"]`);
+        for (const other of others === '' ? [] : others.split(',')) shown(other)?.remove();
+        const card = shown(key) ?? this.#line(turn, '', '', seq);
+        card.className = 'incident';
+        card.replaceChildren(h('b', '', title), document.createTextNode(`\n${harmless(text)}`));
     }
 
     #end(turn, { failed, ms }) {

@@ -41,6 +41,12 @@ std::uint64_t after_in(const Request& request) {
     return after && *after <= INT64_MAX ? *after : 0;
 }
 
+Error wrong_scope(Scope scope, Scope needed) {
+    return Error(Errc::token_scope, "The token is of the scope `" + std::string(scope_name(scope)) +
+                                        "`; this route needs one of `" + std::string(scope_name(needed)) +
+                                        "`.");
+}
+
 std::vector<std::string> names_of(const Route& route) {
     std::vector<std::string> names;
     for (const QueryParameter& parameter : route.query)
@@ -172,11 +178,15 @@ base::Result<Principal> Gate::identify(const Router::Match& match, const Request
             principal.has_value() || principal.error().code() == Errc::token_mismatch;
         return is_of_this_server ? Error(Errc::token_scope) : principal.error();
     }
-    if (principal.has_value() && !includes(principal->scope, match.route->token_scope))
-        return Error(Errc::token_scope, "The token is of the scope `" +
-                                            std::string(scope_name(principal->scope)) +
-                                            "`; this route needs one of `" +
-                                            std::string(scope_name(match.route->token_scope)) + "`.");
+    const Scope needed = match.route->token_scope;
+    if (principal.has_value() && !includes(principal->scope, needed))
+        return wrong_scope(principal->scope, needed);
+    if (principal.has_error() && principal.error().code() == Errc::token_mismatch) {
+        // A sandbox's token on a route of conversations is not that of another conversation.
+        const auto scope = scope_in(*token);
+        if (scope && is_of_sandbox(*scope) != is_of_sandbox(needed))
+            return wrong_scope(*scope, needed);
+    }
     return principal;
 }
 

@@ -134,6 +134,29 @@ test('another tab sees the questions, stops the turn that is open, and all of it
     assert.deepEqual(await page.evaluate(() => Object.keys(sessionStorage)), ['atoll.key']);
 });
 
+test('an end of the sandbox is one card in its place, live and after a reload', async () => {
+    const page = await open();
+    await createConversation(page, 'Crash', 'teller');
+    await send(page, 'crash');
+    await turnsDone(page, 1);
+    const paused = () => page.waitForFunction(() => document.querySelector('.incident')?.textContent.includes('is paused'));
+    await paused();
+    await send(page, 'again');
+    await turnsDone(page, 2);
+    const before = await shownSeqs(page);
+    for (let round = 0; round < 2; ++round) {
+        await paused();
+        assert.equal(await page.locator('.incident').count(), 1);
+        assert.equal(await page.locator('.turn .incident b').textContent(), 'The agent ended unexpectedly.');
+        assert.equal(await page.locator('.note.warning').count(), 0);
+        const seqs = await shownSeqs(page);
+        assert.deepEqual(seqs, [...new Set(seqs)].sort((a, b) => a - b));
+        assert.deepEqual(seqs, before);
+        await page.reload();
+        await turnsDone(page, 2);
+    }
+});
+
 test('a connection that is cut again and again loses and doubles nothing', async () => {
     const proxy = await startProxy(server.address);
     try {

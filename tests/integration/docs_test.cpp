@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "tests/support/api_client.hpp"
@@ -62,15 +63,14 @@ enum class Pipes : std::uint8_t { whole, cut };
 /// Against this server, in a folder of its own; what it printed.
 std::string run_page(const ServerProcess& server, const fs::path& folder, const fs::path& page,
                      Pipes pipes = Pipes::whole) {
-    std::ofstream(folder / "api-key") << server.key();
+    std::ofstream(server.data_dir() / "api-key") << server.key();
     std::string commands = commands_of(page);
-    replace_all(commands, "DATA-DIR", folder.string());
-    replace_all(commands, "/var/lib/atoll/data", folder.string());
+    replace_all(commands, "/var/lib/atoll/data", server.data_dir().string());
     replace_all(commands, "127.0.0.1:4100", server.address());
     INFO(commands);
-    std::ofstream(folder / "commands")
-        << (pipes == Pipes::whole ? "set -euo pipefail" : "set -u") << "\ncd " << folder.string() << "\n"
-        << commands;
+    std::ofstream(folder / "commands") << (pipes == Pipes::whole ? "set -euo pipefail" : "set -u") << "\ncd "
+                                       << folder.string() << "\nPATH=" ATOLL_BIN_DIR ":$PATH\n"
+                                       << commands;
     return output_of("bash " + (folder / "commands").string());
 }
 
@@ -172,6 +172,109 @@ TEST_CASE("The quickstart works as it is written") {
     CHECK(output.find("hello") != std::string::npos);
     CHECK(output.find("Permission denied") == std::string::npos);
     CHECK(ApiClient(server).call(200, "GET", "/v1/conversations")["conversations"].empty());
+}
+
+TEST_CASE("The commands of the pages for backends work as they are written") {
+    const ServerProcess server;
+    for (const char* page :
+         {"clients.md", "exec.md", "files.md", "processes.md", "tools.md", "operations/monitoring.md"}) {
+        const TempDir folder;
+        const std::string output = run_page(server, folder.path(), fs::path("docs") / page);
+        INFO(page << " printed\n" << output);
+        CHECK_FALSE(output.empty());
+        CHECK(output.find("\"requestId\"") == std::string::npos);  // a problem
+        CHECK(output.find("\"success\":false") == std::string::npos);
+        CHECK(output.find("not found") == std::string::npos);
+    }
+}
+
+namespace {
+
+/// A block of commands, with all that stands in it.
+struct Block {
+    std::string page;
+    std::string text;
+};
+
+bool has_command(const std::string& text) {
+    return std::regex_search(text, std::regex("(^|\n)(api|curl|atolld|scripts/|mkdir|install) ?[^ :]"));
+}
+
+/// Those of a page: marked `sh`, or indented and with a command in them.
+std::vector<Block> blocks_of(const fs::path& page) {
+    std::istringstream lines(text_of(page));
+    std::vector<Block> blocks;
+    std::string text;
+    std::string fence;
+    const auto end = [&](bool is_marked) {
+        if (is_marked || has_command(text))
+            blocks.push_back({page.string(), text});
+        text.clear();
+    };
+    for (std::string line; std::getline(lines, line);) {
+        if (line.starts_with("```")) {
+            end(fence == "```sh");
+            fence = fence.empty() ? line : "";
+        } else if (fence == "```sh") {
+            text += line + '\n';
+        } else if (fence.empty() && line.starts_with("    ")) {
+            text += line.substr(4) + '\n';
+        } else if (fence.empty()) {
+            end(false);
+        }
+    }
+    end(false);
+    return blocks;
+}
+
+/// What is not literal in it; `known`: the names that the page has defined so far, which grow.
+std::string fault_of(const std::string& text, std::set<std::string>& known) {
+    const auto found = [&text](const char* pattern) {
+        std::smatch match;
+        return std::regex_search(text, match, std::regex(pattern)) ? match.str() : std::string();
+    };
+    if (const auto answer = found("(^|\n)(\\{\"|data: |id: |HTTP/)[^\n]*"); !answer.empty())
+        return "an answer in it: " + answer;
+    if (const auto comment = found("[^ \n\\\\] {4,}[^# \n]+"); !comment.empty())
+        return "words beside a command: " + comment;
+    if (const auto place = found("…|\\b[A-Z]+-(DIR|ID|KEY)\\b|/ID\\b| (ID|KEY|BACKUP)\\b"); !place.empty())
+        return "something to fill in: " + place;
+    const std::regex definition("(?:^|\n|for )([a-z_]+)(?:=|\\(\\)| in )");
+    for (std::sregex_iterator at(text.begin(), text.end(), definition), end; at != end; ++at)
+        known.insert((*at)[1]);
+    const std::regex use("\\$\\{?([a-z_]+)");
+    for (std::sregex_iterator at(text.begin(), text.end(), use), end; at != end; ++at)
+        if (!known.contains((*at)[1]))
+            return "a name that nothing defines: " + (*at)[1].str();
+    if (!found("(^|\n|\\()api ").empty() && !known.contains("api"))
+        return "a name that nothing defines: api";
+    return "";
+}
+
+}  // namespace
+
+TEST_CASE("Every command block of the pages is literal") {
+    std::size_t count = 0;
+    std::vector<fs::path> pages = {"README.md"};
+    for (const auto& entry : fs::recursive_directory_iterator(ATOLL_SOURCE_DIR "/docs"))
+        if (entry.path().extension() == ".md")
+            pages.push_back(fs::relative(entry.path(), ATOLL_SOURCE_DIR));
+    for (const auto& page : pages) {
+        std::set<std::string> known;
+        for (const Block& block : blocks_of(page)) {
+            INFO(block.page << '\n' << block.text);
+            CHECK(fault_of(block.text, known) == "");
+            ++count;
+        }
+    }
+    CHECK(count > 30);
+    // The positive control.
+    for (const char* text : {"api $url\n", "curl x\n{\"id\":1}\n", "curl a      the bytes\n",
+                             "curl https://a/ID\n", "atolld --data-dir DATA-DIR\n", "curl -d '…'\n"}) {
+        std::set<std::string> known = {"url"};
+        INFO(text);
+        CHECK(fault_of(text, known) != "");
+    }
 }
 
 }  // namespace docs_test

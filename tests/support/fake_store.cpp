@@ -192,6 +192,16 @@ void FakeStore::add_unrecorded_turns(conversation::StoredConversation& stored) c
         stored.open_bytes += at->second->json.size();
 }
 
+void FakeStore::find_conversation(
+    const std::string& id, conversation::ReadDone<std::optional<conversation::ListedConversation>> done) {
+    std::optional<conversation::ListedConversation> found;
+    if (const auto* record = find(id)) {
+        const auto box = sandboxes.find(record->sandbox_id);
+        found = {with_log(*record), box == sandboxes.end() ? sandbox::Record{} : box->second};
+    }
+    answer(std::move(done), std::move(found));
+}
+
 void FakeStore::find_created(const std::string& create_key,
                              conversation::ReadDone<std::optional<conversation::CreatedBefore>> done) {
     const auto found = std::ranges::find_if(

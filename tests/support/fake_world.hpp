@@ -85,6 +85,9 @@ class FakeStore final : public conversation::Store {
     void load_start(conversation::ReadDone<conversation::StartState> done) override;
     void load(const std::string& id,
               conversation::ReadDone<std::optional<conversation::StoredConversation>> done) override;
+    void find_conversation(
+        const std::string& id,
+        conversation::ReadDone<std::optional<conversation::ListedConversation>> done) override;
     void find_created(const std::string& create_key,
                       conversation::ReadDone<std::optional<conversation::CreatedBefore>> done) override;
     void list(const conversation::ListRange& range,

@@ -14,6 +14,9 @@ for line in sys.stdin:
         break
     if command["cmd"] != "query":
         continue
+    if command["prompt"] == "crash":
+        say("text_delta", delta="Going down.")
+        sys.exit(3)
     say("thinking_delta", delta="Let me ")
     say("thinking_delta", delta="<b>think</b>.")
     say("text_delta", delta="Before ")

@@ -25,7 +25,7 @@ std::string told(std::string text) {
 TEST_CASE("a shell's state is its directory and its variables, without what each shell makes anew") {
     const auto state = parse_shell_state(
         told("/a b\n\n|A=1|B=x=\ny|_=/bin/env|SHLVL=3|__atoll_status=0|BASH_ENV=/x|SHELLOPTS=noexec|"
-             "BASHOPTS=x|POSIXLY_CORRECT=y|PWD=/a|C=||"));
+             "BASHOPTS=x|POSIXLY_CORRECT=y|PWD=/a|ASH_SESSION_ID=x|C=||"));
     REQUIRE(state.has_value());
     CHECK(state->directory == "/a b\n");
     CHECK(*state->environment == std::vector<std::string>{"A=1", "B=x=\ny", "PWD=/a", "C="});

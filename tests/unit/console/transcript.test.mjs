@@ -106,10 +106,48 @@ test('every type of the API is shown', () => {
     assert.ok(list.every(({ op }) => op !== undefined));
     assert.equal(list.find(({ op }) => op === 'result').content, 'x');
     assert.match(list.find(({ text }) => text?.startsWith('Output')).text, /4\.8 MB/);
-    assert.equal(list.find(({ text }) => /memory\./.test(text ?? '')).tone, 'warning');
+    assert.equal(list.find(({ text }) => /short of memory/.test(text ?? '')).tone, 'warning');
     assert.equal(list.filter(({ text }) => text === 'Paused. What runs in the sandbox is kept.').length, 1);
     assert.equal(list.filter(({ text }) => text === 'Resumed where it was.').length, 1);
     assert.equal(list.filter(({ op }) => op === 'changed').length, 6);
+});
+
+const MB = 1024 * 1024;
+const OOM = [
+    ['resource_warning', { resource: 'memory', used: 60 * MB, limit: 64 * MB }],
+    ['error', { code: 'oom', message: 'more than 64 MB' }, 't1'],
+    ['done', {}, 't1'],
+    ['sandbox_terminated', { class: 'oom', code: 9, detail: 'more than 64 MB', limitBytes: 64 * MB, peakBytes: 63.5 * MB }],
+    ['port_closed', { port: 5173 }],
+    ['sandbox_paused', { reason: 'oom', mode: 'cold', detail: 'more than 64 MB' }],
+];
+
+test('an end of the sandbox is one card, in MB, with all that its events tell', () => {
+    const list = ops(...OOM);
+    assert.match(list[0].text, /60\.0 MB of 64\.0 MB/);
+    const [first, last] = list.filter(({ op }) => op === 'incident');
+    // Its end is shown at once, and its pause goes into the same card: in place of the warning and the error.
+    assert.deepEqual([first.key, first.others, last.key, last.others], [1, '2,4', 1, '2,4,6']);
+    assert.equal(last.title, 'The sandbox ran out of memory.');
+    const sentences = ['more than 64 MB', 'Limit: 64.0 MB, used at most: 63.5 MB.', 'The conversation is paused. The next message starts a new sandbox with the same files.'];
+    assert.equal(last.text, sentences.join('\n'));
+    assert.equal(list.filter(({ op, tone }) => op === 'note' && tone === 'warning').length, 1);
+});
+
+test('what has its own cause, or comes later, is no part of a card', () => {
+    const error = ['error', { code: 'odd', message: 'm' }, 't1'];
+    const crash = [
+        ['sandbox_terminated', { class: 'signalled', code: 9, detail: 'd' }],
+        ['sandbox_paused', { reason: 'crash', mode: 'cold', detail: 'd' }],
+    ];
+    const cards = (...events) => ops(...events).filter(({ op }) => op === 'incident').map(({ key, others }) => `${key} ${others}`);
+    assert.deepEqual(cards(error, ...crash), ['2 ', '2 3']);
+    assert.deepEqual(cards(OOM[0], ['text_delta', { delta: 'x' }, 't1'], ...crash), ['3 ', '3 4']);
+    assert.deepEqual(cards(...crash, ['sandbox_resumed', { generation: 2 }], ...crash), ['1 ', '1 2', '4 ', '4 5']);
+    assert.deepEqual(cards(['sandbox_terminated', { class: 'killed' }], ['sandbox_paused', { reason: 'user' }]), []);
+    // An agent that ends takes the sandbox down with it: that it was killed is not the story.
+    const [agent] = ops(['error', { code: 'agent_crashed', message: 'exit 3' }, 't1'], ['done', {}, 't1'], ['sandbox_terminated', { class: 'killed' }], ['sandbox_paused', { reason: 'crash', mode: 'cold' }]).filter(({ op }) => op === 'incident');
+    assert.deepEqual([agent.key, agent.others, agent.title], [1, '3,4', 'The agent ended unexpectedly.']);
 });
 
 test('values of any type, depth and size become bounded text', () => {

@@ -489,7 +489,12 @@ TEST_CASE("a token for files or a terminal is one of a sandbox, also when a conv
             CHECK(principal->sandbox_id == sandbox);
             CHECK_FALSE(principal->conversation_id);
             CHECK(k_tokens.verify(token, id).error().code() == base::Errc::token_mismatch);
-            CHECK(server.call_as({}, "GET", path + "/events?token=" + token).status == 403);
+            const auto elsewhere = server.call_as({}, "GET", path + "/events?token=" + token);
+            CHECK(elsewhere.status == 403);
+            const auto problem = json::parse(elsewhere.body);
+            CHECK(problem["code"] == "token_scope");
+            CHECK(problem["detail"] ==
+                  "The token is of the scope `" + std::string(word) + "`; this route needs one of `read`.");
         }
     }
     CHECK(server.code("POST", of, "{}") == "invalid_field");

@@ -74,6 +74,15 @@ TEST_CASE("a scope opens itself, chat opens what read does, and a key opens ever
         CHECK(includes(Scope::full, needed));
 }
 
+TEST_CASE("a token names its scope") {
+    HeldClock clock;
+    const StreamTokens tokens(k_signing_key, clock);
+    for (const Scope scope : {Scope::read, Scope::chat, Scope::files, Scope::terminal, Scope::preview})
+        CHECK(scope_in(tokens.issue(k_a, scope, 9s).token) == scope);
+    for (const char* text : {"", ".", "..", "v1", "v1.c1", "v1.c1.", "v1.c1.full.1.x", "v1.c1.reader.1.x"})
+        CHECK_FALSE(scope_in(text));
+}
+
 TEST_CASE("a token that was not signed here opens nothing, whatever was changed in it") {
     HeldClock clock;
     const StreamTokens tokens(k_signing_key, clock);

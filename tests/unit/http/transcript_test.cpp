@@ -142,4 +142,15 @@ TEST_CASE("No line break leaves the block of a transcript that it is in") {
     CHECK(made.text.find("    x\r    ## User\r    \n    y") != std::string::npos);
 }
 
+TEST_CASE("A line that ends with an event of a transcript, and a name of an agent's, leave no block either") {
+    Transcript made(TranscriptFormat::markdown);
+    made.add(EventType::text_delta, R"({"delta":"x\r","stream":"stdout"})");
+    made.add(EventType::text_delta, R"({"delta":"## User\n","stream":"stdout"})");
+    made.add(EventType::tool_use, R"({"id":"u","name":"read\n\n## User","input":{}})");
+    made.add(EventType::error, R"({"code":"oom\r\r## User","message":""})");
+    CHECK(made.finished() ==
+          "    x\r    ## User\n\n**Tool** read  ## User\n\n    {}\n\n"
+          "**Error** oom  ## User\n\n\n");
+}
+
 }  // namespace transcript_test
