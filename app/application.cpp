@@ -22,6 +22,7 @@
 #include "app/required_limits.hpp"
 #include "app/tls_certificate.hpp"
 #include "app/usage.hpp"
+#include "bridge/checker/checker.hpp"
 #include "bridge/runner/program_run.hpp"
 #include "bridge/unix_channel.hpp"
 #include "cgroup/groups.hpp"
@@ -130,7 +131,8 @@ struct Application::Parts {
     std::unique_ptr<fs_guard::Inspector> inspector;
     std::unique_ptr<conversation::Journal> journal;
     std::unique_ptr<conversation::Manager> conversations;
-    bridge::runner::RunnerPrograms programs;
+    std::unique_ptr<bridge::checker::Checker> checker;
+    std::unique_ptr<bridge::runner::RunnerPrograms> programs;
     std::unique_ptr<execution::Executions> executions;
     std::optional<store::Checkpointer> checkpointer;
     std::optional<store::ListReads> list_reads;
@@ -275,8 +277,11 @@ Result<void> Application::Parts::open_executions() {
         LogLine(evt::executors_missing).quoted("err", engines.error().detail()).warn();
     if (auto known = engines ? check_executor_pools(config, *engines) : Result<void>(); !known)
         return known;
+    checker = std::make_unique<bridge::checker::Checker>(
+        loop.get_executor(), timers, bridge::checker::CheckerConfig{.program = config.checker});
+    programs = std::make_unique<bridge::runner::RunnerPrograms>(checker.get());
     executions = std::make_unique<execution::Executions>(
-        execution::ExecutionContext{clock, timers, *sandboxes, programs},
+        execution::ExecutionContext{clock, timers, *sandboxes, *programs, checker.get()},
         engines ? std::move(*engines) : execution::Engines({}), execution_settings(config),
         [this](const sandbox::Limits& limits) { return conversations->has_room(limits); });
     conversations->set_other_pool(
@@ -390,11 +395,12 @@ Result<void> Application::Parts::open_http() {
     api = std::make_unique<http::Api>(
         http::Api{*conversations, std::move(system), tokens.get(), deflate.get(), &metrics, {}});
     api->executions = executions.get();
+    api->checks = checker.get();
     gate = std::make_unique<http::Gate>(gate_settings(config), http::make_router(*api), *authenticator);
     server = std::make_unique<http::Server>(loop.get_executor(), clock, timers,
                                             http_settings(config, max_connections));
     add_metrics(metrics, {*sandboxes, launcher->failures(), *conversations, *journal, *metered_store, *api,
-                          *server, meter, helpers->by_work(), disk_root});
+                          *server, meter, *checker, helpers->by_work(), disk_root});
     if (!config.tls_cert.empty()) {
         auto loaded = TlsCertificate::open(
             loop.get_executor(), {config.tls_cert, config.tls_key},
@@ -485,6 +491,7 @@ void Application::Parts::let_go() {
     upstreams->clear();
     conversations->preview_ports().disable();
     checkpointer.reset();
+    checker->close();
     helpers.reset();
     timers.stop();
     meter.stop();

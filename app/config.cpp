@@ -390,6 +390,8 @@ void add_host_options(CLI::App& cli, Config& config) {
                 "The program that waits in cgroups of v1 to become a sandbox, and makes sockets for previews "
                 "where the server is not root",
                 "ATOLL_ZYGOTE", "beside atolld");
+    add_program("--checker", config.checker, "The program that checks long calls of code mode",
+                "ATOLL_CHECKER", "beside atolld");
     cli.add_option("--uid-lease-dir", config.uid_lease_dir,
                    "Where servers of this host (not as root: of this user) agree on sandbox uids")
         ->envname("ATOLL_UID_LEASE_DIR")
@@ -511,6 +513,7 @@ ParsedConfig parse_config(int argc, const char* const* argv) {
     config.guest = program_dir() / "atoll-guest";
     config.helper = program_dir() / "atoll-helper";
     config.zygote = program_dir() / "atoll-zygote";
+    config.checker = program_dir() / "atoll-checker";
     config.runners = program_dir() / "engines";
     CLI::App cli("atolld: gives every conversation of a chat product its own locked-down sandbox", "atolld");
     cli.set_version_flag("--version", std::string("atolld ") + ATOLL_VERSION);

@@ -107,6 +107,7 @@ struct Config {
     std::filesystem::path guest;      // the programs beside this one
     std::filesystem::path helper;
     std::filesystem::path zygote;
+    std::filesystem::path checker;
     std::filesystem::path uid_lease_dir;
     bool shared_uid = false;
     int nice = -10;

@@ -193,32 +193,40 @@ void add_store(Metrics& to, const MetricParts& from) {
     to.gauges(
         "atoll_queue_depth",
         "What waits: writes for a commit (journal), coroutines for the loop (wakes), requests for a helper "
-        "(measure, remove, checkpoint).",
-        [&journal = from.journal, &server = from.server, helpers = from.helpers](const Emit& emit) {
+        "(measure, remove, checkpoint, check).",
+        [&journal = from.journal, &server = from.server, &checker = from.checker,
+         helpers = from.helpers](const Emit& emit) {
             emit({{"queue", "journal"}}, number(journal.pending()));
             emit({{"queue", "wakes"}}, number(server.queued_wakes()));
+            emit({{"queue", "check"}}, number(checker.pending()));
             for (const auto& [name, helper] : helpers)
                 emit({{"queue", name}}, number(helper->pending()));
         });
 }
 
 void add_host(Metrics& to, const MetricParts& from) {
-    for (const auto& [name, helper] : from.helpers)
+    const auto durations = [&to](const std::string& task, const base::Histogram& of) {
         to.histogram("atoll_helper_task_duration_seconds",
                      "Work of the helper processes: walks over workspaces (measure; inspect while a sandbox "
                      "stands still), removals of trees (remove), "
-                     "checkpoints of the database (checkpoint).",
-                     {{"task", name}}, helper->durations());
+                     "checkpoints of the database (checkpoint), long calls of code mode (check).",
+                     {{"task", task}}, of);
+    };
+    for (const auto& [name, helper] : from.helpers)
+        durations(name, helper->durations());
+    durations("check", from.checker.durations());
     to.counters("atoll_helper_timeouts_total",
                 "Helper processes that were ended since they gave no answer or made no progress in time.",
-                [helpers = from.helpers](const Emit& emit) {
+                [&checker = from.checker, helpers = from.helpers](const Emit& emit) {
                     for (const auto& [name, helper] : helpers)
                         emit({{"task", name}}, number(helper->timeouts()));
+                    emit({{"task", "check"}}, number(checker.timeouts()));
                 });
     to.counters("atoll_helper_deaths_total", "Helper processes that ended and were started again.",
-                [helpers = from.helpers](const Emit& emit) {
+                [&checker = from.checker, helpers = from.helpers](const Emit& emit) {
                     for (const auto& [name, helper] : helpers)
                         emit({{"task", name}}, number(helper->deaths()));
+                    emit({{"task", "check"}}, number(checker.deaths()));
                 });
     to.counter("atoll_log_lines_dropped_total",
                "Lines of the log that were dropped, since nobody read it and waiting would stop the server.",

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "bridge/checker/checker.hpp"
 #include "core/base/loop_meter.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/manager.hpp"
@@ -30,6 +31,7 @@ struct MetricParts {
     const http::Api& api;
     const http::Server& server;
     const base::LoopMeter& meter;
+    const bridge::checker::Checker& checker;
     std::map<std::string, const fs_guard::HelperClient*> helpers;  // by what they do: "measure"
     std::filesystem::path data_dir;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -17,9 +18,46 @@ constexpr auto k_levels = std::to_array<std::string_view>({"log", "info", "warn"
 constexpr auto k_kinds =
     std::to_array<std::string_view>({"syntax", "runtime", "memory", "denied", "protocol"});
 
-const std::string* text_of(const Json& object, const char* key) {
+using Member = RunnerFrame::Member;
+// Of a member that is compared with something short.
+constexpr std::size_t k_word_bytes = 256;
+
+/// The word behind `key`; none if it is no string or longer than a word.
+std::optional<std::string> word_of(const Json& object, const char* key) {
     const auto found = object.find(key);
-    return found == object.end() ? nullptr : found->get_ptr<const std::string*>();
+    const auto* const text = found == object.end() ? nullptr : found->get_ptr<const std::string*>();
+    return text != nullptr && text->size() <= k_word_bytes ? std::optional(*text) : std::nullopt;
+}
+
+/// Takes the text out of `object`.
+std::optional<std::string> text_of(Json& object, const char* key) {
+    const auto found = object.find(key);
+    auto* const text = found == object.end() ? nullptr : found->get_ptr<std::string*>();
+    return text != nullptr ? std::optional(std::move(*text)) : std::nullopt;
+}
+
+std::optional<std::string> number_of(const Json& object, const char* key) {
+    const auto found = object.find(key);
+    const bool is_number = found != object.end() && found->is_number_unsigned();
+    return is_number ? std::optional(std::to_string(found->get<std::uint64_t>())) : std::nullopt;
+}
+
+void read_error(RunnerFrame& frame, Json& error) {
+    frame.at(Member::error) = "";
+    if (!error.is_object() || (error.contains("line") && !number_of(error, "line")))
+        return;
+    frame.at(Member::error_kind) = word_of(error, "kind");
+    frame.at(Member::error_message) = text_of(error, "message");
+    frame.at(Member::error_line) = number_of(error, "line");
+}
+
+void read_value(RunnerFrame& frame, Member member, const Json& value, std::uint64_t max_bytes) {
+    std::string text = value.dump();
+    if (text.size() > max_bytes) {
+        frame.at(Member::too_long) = "";
+        text = {};
+    }
+    frame.at(member) = std::move(text);
 }
 
 template <class Words>
@@ -27,20 +65,21 @@ bool is_one_of(const Words& words, const std::string* text) {
     return text != nullptr && std::find(words.begin(), words.end(), *text) != words.end();
 }
 
-std::optional<Failure> failure_of(const Json& error) {
-    if (!error.is_object())
+std::optional<std::uint64_t> number_at(const RunnerFrame& frame, Member member) {
+    const std::string* const text = frame.find(member);
+    std::uint64_t number = 0;
+    if (text == nullptr)
         return std::nullopt;
-    const std::string* const kind = text_of(error, "kind");
-    const std::string* const message = text_of(error, "message");
-    if (!is_one_of(k_kinds, kind) || message == nullptr)
+    const auto parsed = std::from_chars(text->data(), text->data() + text->size(), number);
+    const bool is_whole = parsed.ec == std::errc() && parsed.ptr == text->data() + text->size();
+    return is_whole ? std::optional(number) : std::nullopt;
+}
+
+std::optional<Failure> failure_of(RunnerFrame& frame) {
+    const std::string* const kind = frame.find(Member::error_kind);
+    if (!is_one_of(k_kinds, kind) || !frame.at(Member::error_message))
         return std::nullopt;
-    Failure failure{*kind, *message, std::nullopt};
-    if (const auto line = error.find("line"); line != error.end()) {
-        if (!line->is_number_unsigned())
-            return std::nullopt;
-        failure.line = line->get<std::uint64_t>();
-    }
-    return failure;
+    return Failure{*kind, std::move(*frame.at(Member::error_message)), number_at(frame, Member::error_line)};
 }
 
 }  // namespace
@@ -87,79 +126,134 @@ Received HostMachine::violation(const char* reason) {
     return Violation{reason};
 }
 
+RunnerFrame read_frame(std::string_view json, std::uint64_t max_value_bytes) {
+    RunnerFrame frame;
+    if (json.size() > k_runner_frame_bytes || execution::json_depth(json) > k_runner_json_depth) {
+        frame.at(Member::too_deep) = "";
+        return frame;
+    }
+    Json object = Json::parse(json, nullptr, false);
+    if (!object.is_object())
+        return frame;
+    constexpr std::pair<Member, const char*> k_words[] = {
+        {Member::type, "type"},     {Member::run, "run"},         {Member::nonce, "nonce"},
+        {Member::engine, "engine"}, {Member::version, "version"}, {Member::level, "level"},
+        {Member::name, "name"}};
+    for (const auto& [member, key] : k_words)
+        frame.at(member) = word_of(object, key);
+    if (const auto found = object.find("type"); found != object.end() && found->is_string())
+        frame.at(Member::type) = frame.at(Member::type).value_or("too long");
+    // What does not belong to the type is not looked at.
+    const std::string type = frame.at(Member::type).value_or("");
+    if (type == "log")
+        frame.at(Member::text) = text_of(object, "text");
+    if (type == "call")
+        frame.at(Member::id) = number_of(object, "id");
+    if (const auto args = object.find("args"); type == "call" && args != object.end() && args->is_array())
+        read_value(frame, Member::args, *args, max_value_bytes);
+    if (type != "result")
+        return frame;
+    if (const auto value = object.find("value"); value != object.end())
+        read_value(frame, Member::value, *value, max_value_bytes);
+    if (const auto error = object.find("error"); error != object.end())
+        read_error(frame, *error);
+    return frame;
+}
+
 Received HostMachine::receive(std::string_view json) {
     if (state_ == State::broken)
         return violation("a frame after a violation");
     if (state_ == State::ended)
         return violation("a frame after the result");
-    if (json.size() > k_runner_frame_bytes || execution::json_depth(json) > k_runner_json_depth)
-        return violation("a frame that is too long or too deep");
-    const Json frame = Json::parse(json, nullptr, false);
-    const std::string* const type = frame.is_object() ? text_of(frame, "type") : nullptr;
-    if (type == nullptr)
-        return violation("a frame that is no JSON object with a type");
-    if (state_ == State::starting) {
-        const std::string* const engine = text_of(frame, "engine");
-        const std::string* const version = text_of(frame, "version");
-        if (*type != "ready" || engine == nullptr || version == nullptr || engine->size() > 64 ||
-            version->size() > 64)
-            return violation("the first frame is not ready");
-        state_ = State::ready;
-        return Ready{*engine, *version};
-    }
+    if (state_ == State::starting && json.size() > k_first_frame_bytes)
+        return violation("the first frame is not ready");
     if (state_ == State::ready)
         return violation("a frame before start");
-    const std::string* const run = text_of(frame, "run");
-    const std::string* const nonce = text_of(frame, "nonce");
+    return take(read_frame(json, start_.limits.max_value_bytes));
+}
+
+Received HostMachine::take(RunnerFrame frame) {
+    if (state_ == State::broken)
+        return violation("a frame after a violation");
+    if (state_ == State::ended)
+        return violation("a frame after the result");
+    if (frame.find(Member::too_deep) != nullptr)
+        return violation("a frame that is too long or too deep");
+    const std::string* const type = frame.find(Member::type);
+    if (type == nullptr)
+        return violation("a frame that is no JSON object with a type");
+    if (state_ == State::starting)
+        return take_ready(frame);
+    if (state_ == State::ready)
+        return violation("a frame before start");
+    const std::string* const run = frame.find(Member::run);
+    const std::string* const nonce = frame.find(Member::nonce);
     if (run == nullptr || nonce == nullptr || *run != start_.run || *nonce != start_.nonce)
         return violation("a frame of another run or with a wrong nonce");
-    if (*type == "log") {
-        const std::string* const level = text_of(frame, "level");
-        const std::string* const text = text_of(frame, "text");
-        if (!is_one_of(k_levels, level) || text == nullptr)
-            return violation("a log without a known level or without text");
-        const std::uint64_t cost = text->size() + k_log_entry_bytes;
-        if (cost > start_.limits.max_log_bytes + start_.limits.log_slack_bytes - log_bytes_)
-            return violation("more logs than allowed");
-        log_bytes_ += cost;
-        return Log{*level, *text};
-    }
-    if (*type == "call") {
-        const auto id = frame.find("id");
-        const std::string* const name = text_of(frame, "name");
-        const auto args = frame.find("args");
-        if (id == frame.end() || !id->is_number_unsigned() || name == nullptr || args == frame.end() ||
-            !args->is_array())
-            return violation("a call without id, name or args");
-        if (id->get<std::uint64_t>() != last_call_ + 1)
-            return violation("a call whose id is not the next one");
-        if (last_call_ >= start_.limits.max_calls)
-            return violation("more calls than allowed");
-        if (open_.size() >= k_open_calls)
-            return violation("more than 32 calls open");
-        if (std::find(start_.tools.begin(), start_.tools.end(), *name) == start_.tools.end())
-            return violation("a call of a tool that was not offered");
-        std::string text = args->dump();
-        if (text.size() > start_.limits.max_value_bytes)
-            return violation("arguments that are too long");
-        open_.insert(++last_call_);
-        return Call{last_call_, *name, std::move(text)};
-    }
-    if (*type != "result")
-        return violation("a frame of an unknown type");
-    const auto value = frame.find("value");
-    const auto error = frame.find("error");
+    if (*type == "log")
+        return take_log(frame);
+    if (*type == "call")
+        return take_call(frame);
+    if (*type == "result")
+        return take_result(frame);
+    return violation("a frame of an unknown type");
+}
+
+Received HostMachine::take_ready(const RunnerFrame& frame) {
+    const std::string* const engine = frame.find(Member::engine);
+    const std::string* const version = frame.find(Member::version);
+    if (*frame.find(Member::type) != "ready" || engine == nullptr || version == nullptr ||
+        engine->size() > 64 || version->size() > 64)
+        return violation("the first frame is not ready");
+    state_ = State::ready;
+    return Ready{*engine, *version};
+}
+
+Received HostMachine::take_log(RunnerFrame& frame) {
+    const std::string* const level = frame.find(Member::level);
+    auto& text = frame.at(Member::text);
+    if (!is_one_of(k_levels, level) || !text)
+        return violation("a log without a known level or without text");
+    const std::uint64_t cost = text->size() + k_log_entry_bytes;
+    if (cost > start_.limits.max_log_bytes + start_.limits.log_slack_bytes - log_bytes_)
+        return violation("more logs than allowed");
+    log_bytes_ += cost;
+    return Log{*level, std::move(*text)};
+}
+
+Received HostMachine::take_call(RunnerFrame& frame) {
+    const auto id = number_at(frame, Member::id);
+    const std::string* const name = frame.find(Member::name);
+    auto& args = frame.at(Member::args);
+    if (!id || name == nullptr || !args)
+        return violation("a call without id, name or args");
+    if (*id != last_call_ + 1)
+        return violation("a call whose id is not the next one");
+    if (last_call_ >= start_.limits.max_calls)
+        return violation("more calls than allowed");
+    if (open_.size() >= k_open_calls)
+        return violation("more than 32 calls open");
+    if (std::find(start_.tools.begin(), start_.tools.end(), *name) == start_.tools.end())
+        return violation("a call of a tool that was not offered");
+    if (frame.find(Member::too_long) != nullptr || args->size() > start_.limits.max_value_bytes)
+        return violation("arguments that are too long");
+    open_.insert(++last_call_);
+    return Call{last_call_, *name, std::move(*args)};
+}
+
+Received HostMachine::take_result(RunnerFrame& frame) {
+    auto& value = frame.at(Member::value);
     Ended ended;
-    if (error != frame.end()) {
-        ended.failure = failure_of(*error);
-        if (!ended.failure || value != frame.end())
+    if (frame.find(Member::error) != nullptr) {
+        ended.failure = failure_of(frame);
+        if (!ended.failure || value)
             return violation("a result with a malformed error");
         if (ended.failure->message.size() > start_.limits.max_value_bytes)
             return violation("a result that is too long");
-    } else if (value != frame.end()) {
-        ended.value_json = value->dump();
-        if (ended.value_json->size() > start_.limits.max_value_bytes)
+    } else if (value) {
+        if (frame.find(Member::too_long) != nullptr || value->size() > start_.limits.max_value_bytes)
             return violation("a result that is too long");
+        ended.value_json = std::move(*value);
     }
     state_ = State::ended;
     open_.clear();

@@ -5,6 +5,7 @@
 // may own the runner.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -21,6 +22,8 @@ inline constexpr std::size_t k_runner_header_bytes = 4;
 inline constexpr std::size_t k_runner_json_depth = 128;
 inline constexpr std::size_t k_open_calls = 32;
 inline constexpr std::size_t k_log_entry_bytes = 16;  // an empty entry costs memory too
+// A frame before the run: ready, which is short. It is read before anybody knows whose it is.
+inline constexpr std::size_t k_first_frame_bytes = 4096;
 
 /// Appends the frame of `json`. False, and nothing is appended: it is longer than a frame may be.
 bool append_frame(std::string& out, std::string_view json);
@@ -42,6 +45,42 @@ class FrameReader {
     std::size_t read_ = 0;  // so many bytes of held_ were returned
     bool refused_ = false;
 };
+
+/// The members of a frame that the host looks at, as texts; those that are missing or malformed are none.
+/// What it may say is judged by HostMachine::take(): whoever read it is trusted no more than the runner.
+struct RunnerFrame {
+    enum class Member : std::uint8_t {
+        type,
+        run,
+        nonce,
+        engine,
+        version,
+        level,
+        text,
+        id,  // decimal
+        name,
+        args,   // JSON, an array
+        value,  // JSON
+        error,  // empty: there is one
+        error_kind,
+        error_message,
+        error_line,  // decimal
+        too_deep,    // empty: it was not read
+        too_long,    // empty: args or value are, and left out
+    };
+    static constexpr std::size_t k_members = 17;
+
+    std::optional<std::string>& at(Member member) { return texts[static_cast<std::size_t>(member)]; }
+    const std::string* find(Member member) const {
+        const auto& text = texts[static_cast<std::size_t>(member)];
+        return text ? &*text : nullptr;
+    }
+    std::array<std::optional<std::string>, k_members> texts;
+};
+
+/// Args and value are told if they have at most `max_value_bytes` as JSON. Linear in the text, some 25 ms a
+/// MiB at worst: not for the loop, but for a short frame.
+RunnerFrame read_frame(std::string_view json, std::uint64_t max_value_bytes);
 
 struct Limits {
     std::uint64_t max_calls = 100;
@@ -90,8 +129,13 @@ using Received = std::variant<Ready, Log, Call, Ended, Violation>;
 /// What may come when, for one run. After a Violation every frame is one.
 class HostMachine {
   public:
-    /// What the frame with this JSON text says.
+    /// What the frame with this JSON text says: read_frame() and take().
     Received receive(std::string_view json);
+    /// What a frame says that was read elsewhere. Precondition: is_running().
+    Received take(RunnerFrame frame);
+    /// Logs, calls and the result may come.
+    bool is_running() const noexcept { return state_ == State::running; }
+    std::uint64_t max_value_bytes() const noexcept { return start_.limits.max_value_bytes; }
     /// Appends the frame of start. False: not the time for it (ready has not come, or it was sent), too long,
     /// or without a run or a nonce.
     bool start(std::string& out, Start start);
@@ -108,6 +152,10 @@ class HostMachine {
     enum class State : std::uint8_t { starting, ready, running, ended, broken };
 
     Received violation(const char* reason);
+    Received take_ready(const RunnerFrame& frame);
+    Received take_log(RunnerFrame& frame);
+    Received take_call(RunnerFrame& frame);
+    Received take_result(RunnerFrame& frame);
     bool reply(std::string& out, std::uint64_t id, std::string_view key, std::string_view json);
 
     State state_ = State::starting;

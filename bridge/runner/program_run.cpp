@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "bridge/runner/frames.hpp"
+#include "core/base/execution_limits.hpp"
 #include "core/base/ids.hpp"
 #include "core/sandbox/inner_paths.hpp"
 
@@ -17,8 +18,8 @@ constexpr std::uint64_t k_log_slack_bytes = 8UL * 1024;
 class ProgramRun final : public execution::Program, private sandbox::RunObserver {
   public:
     ProgramRun(sandbox::Operations& operations, const execution::Engine& engine,
-               execution::ProgramObserver& observer)
-        : observer_(&observer), engine_(engine.name) {
+               execution::ProgramObserver& observer, FrameReading* long_frames)
+        : observer_(&observer), engine_(engine.name), long_frames_(long_frames) {
         sandbox::RunSpec run;
         run.argv = engine.argv;
         run.directory = sandbox::k_inner_agent_dir;
@@ -39,6 +40,11 @@ class ProgramRun final : public execution::Program, private sandbox::RunObserver
     bool answer_error(std::uint64_t id, std::string_view message) override {
         return sent(!ended_ && machine_.answer_error(waiting_, id, message));
     }
+    void hold() override { is_held_ = true; }
+    void go_on() override {
+        is_held_ = false;
+        take_frames();
+    }
 
   private:
     void on_started(pid_t) override { started_ = true; }
@@ -46,7 +52,12 @@ class ProgramRun final : public execution::Program, private sandbox::RunObserver
     void on_input_room() override { pass_on(); }
     void on_exit(const sandbox::RunExit& exit) override;
     void on_failed(const base::Error& error) override;
+    /// While the frames that are here may not be passed on.
+    bool is_full() const override { return is_held_ || reading_ != nullptr; }
 
+    void take_frames();
+    bool take_frame(std::string frame);
+    void on_read(base::Result<RunnerFrame> frame);
     bool obey(const Received& received);
     bool begin();
     bool sent(bool is_written) {
@@ -59,29 +70,60 @@ class ProgramRun final : public execution::Program, private sandbox::RunObserver
 
     execution::ProgramObserver* observer_;
     const std::string engine_;
+    FrameReading* const long_frames_;
     std::optional<execution::ProgramSpec> spec_;  // until it is told to the engine
+    std::string user_;
     FrameReader reader_;
     HostMachine machine_;
     std::string waiting_;  // for the runner's stdin
     bool started_ = false;
     bool is_ready_ = false;
     bool ended_ = false;
+    bool is_held_ = false;
     std::unique_ptr<sandbox::Run> run_;
+    std::unique_ptr<execution::HeavyWork> reading_;  // of a long frame; those behind it wait
 };
 
 void ProgramRun::on_output(sandbox::OutputKind kind, std::string_view bytes) {
     if (ended_ || kind == sandbox::OutputKind::error)
         return;
     reader_.push(bytes);
-    while (!ended_) {
-        const auto frame = reader_.next();
+    take_frames();
+}
+
+/// Those that are here, until one has to wait. Last call of its caller: this may be gone.
+void ProgramRun::take_frames() {
+    while (!ended_ && !is_full()) {
+        auto frame = reader_.next();
         if (!frame)
             break;
-        if (!obey(machine_.receive(*frame)))
+        if (!take_frame(std::move(*frame)))
             return;  // this may be gone
     }
-    if (!ended_ && reader_.refused())
-        break_off("protocol", "the engine sent a frame that is empty or too long");
+    if (ended_ || is_full())
+        return;
+    if (reader_.refused())
+        return break_off("protocol", "the engine sent a frame that is empty or too long");
+    if (run_)
+        run_->resume();
+}
+
+/// False: it was the last.
+bool ProgramRun::take_frame(std::string frame) {
+    const bool is_long = frame.size() > base::k_small_runner_frame_bytes;
+    if (!is_long || long_frames_ == nullptr || !machine_.is_running())
+        return obey(machine_.receive(frame));
+    reading_ = long_frames_->read(user_, std::move(frame), machine_.max_value_bytes(),
+                                  [this](base::Result<RunnerFrame> read) { on_read(std::move(read)); });
+    return true;
+}
+
+void ProgramRun::on_read(base::Result<RunnerFrame> frame) {
+    reading_.reset();
+    if (!frame)
+        return break_off("crashed", "what the engine sent could not be read: " + frame.error().detail());
+    if (obey(machine_.take(std::move(*frame))))
+        take_frames();
 }
 
 /// False: it was the last.
@@ -125,6 +167,7 @@ bool ProgramRun::begin() {
     start.language = execution::to_string(spec.language);
     start.code = std::move(spec.code);
     start.tools = std::move(spec.tools);
+    user_ = std::move(spec.user);
     start.limits = {spec.max_calls, spec.max_value_bytes, spec.max_log_bytes, k_log_slack_bytes};
     if (!machine_.start(waiting_, std::move(start))) {
         break_off("protocol", "the program is too long");
@@ -165,7 +208,7 @@ void ProgramRun::break_off(std::string kind, std::string message) {
 std::unique_ptr<execution::Program> RunnerPrograms::start(sandbox::Operations& operations,
                                                           const execution::Engine& engine,
                                                           execution::ProgramObserver& observer) {
-    return std::make_unique<ProgramRun>(operations, engine, observer);
+    return std::make_unique<ProgramRun>(operations, engine, observer, long_frames_);
 }
 
 }  // namespace atl::bridge::runner

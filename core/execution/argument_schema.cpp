@@ -17,14 +17,14 @@
 #include <utility>
 #include <vector>
 
+#include "core/execution/schema_inliner.hpp"
+
 // valijson 1.0 names std::regex and has no parameter for another engine. Inside its namespace `std` is looked
 // up here first: its regular expressions are RE2's, most other names those of the standard library. valijson
 // must be included in no other file. The same way `deque`, which holds its errors, and `bind`, once in each
 // evaluation of a schema, bound a check.
 namespace atl::execution {
 namespace {
-
-using Patterns = std::unordered_map<std::string, std::shared_ptr<const re2::RE2>>;
 
 /// What a check may still do. One at a time in a thread; none while a schema is compiled.
 struct Work {
@@ -36,7 +36,7 @@ struct Work {
 
     void spend(std::size_t cost) {
         if (cost > steps)
-            throw std::runtime_error("more work than a check of arguments may be");
+            throw TooMuchWork();
         steps -= cost;
     }
 };
@@ -158,242 +158,6 @@ std::size_t cost_of(const valijson::constraints::Constraint& constraint, const W
     return 1 + members / 4;
 }
 
-base::Error refusal(const std::string& text) {
-    return {base::Errc::invalid_field, base::excerpt(text, 512)};
-}
-
-struct Refused {
-    base::Error error;
-};
-
-[[noreturn]] void refuse(const std::string& place, const std::string& what) {
-    throw Refused{refusal("inputSchema" + place + ": " + what)};
-}
-
-std::string step(const std::string& place, const std::string& key) {
-    std::string out = place + '/';
-    for (const char byte : key)
-        out += byte == '~' ? "~0" : byte == '/' ? "~1" : std::string(1, byte);
-    return out;
-}
-
-enum class Kind { value, schema, schemas, map, dependencies, items, pattern, ignored };
-
-Kind kind_of(const std::string& key) {
-    static const std::map<std::string, Kind> k_kinds{{"type", Kind::value},
-                                                     {"enum", Kind::value},
-                                                     {"const", Kind::value},
-                                                     {"multipleOf", Kind::value},
-                                                     {"maximum", Kind::value},
-                                                     {"exclusiveMaximum", Kind::value},
-                                                     {"minimum", Kind::value},
-                                                     {"exclusiveMinimum", Kind::value},
-                                                     {"maxLength", Kind::value},
-                                                     {"minLength", Kind::value},
-                                                     {"maxItems", Kind::value},
-                                                     {"minItems", Kind::value},
-                                                     {"uniqueItems", Kind::value},
-                                                     {"maxProperties", Kind::value},
-                                                     {"minProperties", Kind::value},
-                                                     {"required", Kind::value},
-                                                     {"pattern", Kind::pattern},
-                                                     {"not", Kind::schema},
-                                                     {"if", Kind::schema},
-                                                     {"then", Kind::schema},
-                                                     {"else", Kind::schema},
-                                                     {"contains", Kind::schema},
-                                                     {"propertyNames", Kind::schema},
-                                                     {"additionalProperties", Kind::schema},
-                                                     {"additionalItems", Kind::schema},
-                                                     {"items", Kind::items},
-                                                     {"allOf", Kind::schemas},
-                                                     {"anyOf", Kind::schemas},
-                                                     {"oneOf", Kind::schemas},
-                                                     {"properties", Kind::map},
-                                                     {"patternProperties", Kind::map},
-                                                     {"dependencies", Kind::dependencies}};
-    const auto found = k_kinds.find(key);
-    return found == k_kinds.end() ? Kind::ignored : found->second;
-}
-
-/// Whether a schema under that keyword is for a part of the value. The others are for the value itself.
-bool is_for_a_part(const std::string& key) {
-    return key == "properties" || key == "patternProperties" || key == "additionalProperties" ||
-           key == "items" || key == "additionalItems" || key == "contains" || key == "propertyNames";
-}
-
-/// Copies what is checked of a schema, with each $ref replaced by what it names; one that leads back to where
-/// it is becomes a reference to `definitions`, which valijson follows during a check.
-class Inliner {
-  public:
-    explicit Inliner(const Json& root) : root_(root) {}
-
-    Json whole() {
-        Json out = schema(root_, "", true);
-        for (std::size_t i = 0; i < recursive_.size(); ++i)  // each may add more
-            definitions_[std::to_string(i)] = schema(*recursive_[i], "", true);
-        if (!recursive_.empty())
-            out["definitions"] = std::move(definitions_);
-        return out;
-    }
-    bool unique_items() const { return unique_items_; }
-    std::size_t bytes() const { return bytes_; }
-    Patterns patterns() { return std::move(patterns_); }
-
-  private:
-    struct Open {
-        const Json* schema;
-        bool is_part;  // of the value that the one before is for
-    };
-
-    Json schema(const Json& from, const std::string& place, bool is_part) {
-        if (++nodes_ > k_schema_expanded_nodes || open_.size() > k_schema_depth)
-            refuse(place, "too large or too deep once its $refs are followed");
-        if (from.is_boolean())
-            return from.get<bool>() ? Json::object() : Json{{"not", Json::object()}};
-        if (!from.is_object())
-            refuse(place, "a schema is an object or a boolean");
-        open_.push_back({&from, is_part});
-        Json out = Json::object();
-        for (const auto& [key, value] : from.items())
-            member(out, key, value, step(place, key));
-        if (const auto ref = from.find("$ref"); ref != from.end())
-            out = {{"allOf", Json::array({std::move(out), referred(*ref, step(place, "$ref"))})}};
-        open_.pop_back();
-        return out;
-    }
-
-    void copied(std::size_t bytes, const std::string& place) {
-        bytes_ += bytes;
-        if (bytes_ > k_schema_expanded_bytes)
-            refuse(place, "larger than 1 MiB once its $refs are followed");
-    }
-    void copied(const Json& value, const std::string& place) {
-        copied(k_value_bytes + (value.is_string() ? value.get_ref<const std::string&>().size() : 0), place);
-        if (value.is_object())
-            for (const auto& [key, each] : value.items()) {
-                copied(key.size(), place);
-                copied(each, place);
-            }
-        else if (value.is_array())
-            for (const Json& each : value)
-                copied(each, place);
-    }
-
-    void member(Json& out, const std::string& key, const Json& value, const std::string& place) {
-        const Kind kind = kind_of(key);
-        if (kind != Kind::ignored)
-            copied(k_value_bytes + key.size(), place);
-        const bool is_part = is_for_a_part(key);
-        switch (kind) {
-            case Kind::ignored:
-                return;
-            case Kind::pattern:
-                if (!value.is_string())
-                    refuse(place, "a pattern is a string");
-                pattern(value.get<std::string>(), place);
-                [[fallthrough]];
-            case Kind::value:
-                unique_items_ = unique_items_ || key == "uniqueItems";
-                copied(value, place);
-                out[key] = key == "multipleOf" ? divisor(value, place) : value;
-                return;
-            case Kind::schema:
-                out[key] = schema(value, place, is_part);
-                return;
-            case Kind::items:
-                out[key] = value.is_array() ? schemas(value, place, is_part) : schema(value, place, is_part);
-                return;
-            case Kind::schemas:
-                out[key] = schemas(value, place, is_part);
-                return;
-            case Kind::map:
-            case Kind::dependencies:
-                if (!value.is_object())
-                    refuse(place, "an object of schemas is meant");
-                out[key] = Json::object();
-                for (const auto& [name, each] : value.items()) {
-                    copied(k_value_bytes + name.size(), place);
-                    if (key == "patternProperties")
-                        pattern(name, step(place, name));
-                    const bool names = key == "dependencies" && each.is_array();
-                    if (names)
-                        copied(each, place);
-                    out[key][name] = names ? each : schema(each, step(place, name), is_part);
-                }
-        }
-    }
-
-    Json schemas(const Json& from, const std::string& place, bool is_part) {
-        if (!from.is_array())
-            refuse(place, "an array of schemas is meant");
-        Json out = Json::array();
-        for (std::size_t i = 0; i < from.size(); ++i)
-            out.push_back(schema(from[i], step(place, std::to_string(i)), is_part));
-        return out;
-    }
-
-    /// As a double: with a whole number valijson divides by 0 and cuts the fraction off what it checks.
-    static Json divisor(const Json& value, const std::string& place) {
-        const double number = value.is_number() ? value.get<double>() : 0;
-        if (!(number > 0))
-            refuse(place, "multipleOf is a number above 0");
-        return number;
-    }
-
-    void pattern(const std::string& text, const std::string& place) {
-        if (patterns_.contains(text))
-            return;
-        if (patterns_.size() >= k_schema_patterns)
-            refuse(place, "more than 64 patterns");
-        re2::RE2::Options options(re2::RE2::Quiet);
-        options.set_max_mem(k_pattern_memory_bytes);
-        auto compiled = std::make_shared<const re2::RE2>(text, options);
-        const std::string shown = "the pattern '" + base::excerpt(text, 100) + "'";
-        if (!compiled->ok())
-            refuse(place, "RE2 cannot run " + shown + ": " + compiled->error());
-        if (compiled->ProgramSize() > k_pattern_instructions)
-            refuse(place, shown + " is too large");
-        patterns_.emplace(text, std::move(compiled));
-    }
-
-    Json referred(const Json& ref, const std::string& place) {
-        if (!ref.is_string() || !ref.get_ref<const std::string&>().starts_with('#'))
-            refuse(place, "only a $ref within the schema (#/...) is followed");
-        const std::string pointer = ref.get_ref<const std::string&>().substr(1);
-        const Json* target = nullptr;
-        try {
-            target = &root_.at(Json::json_pointer(pointer));
-        } catch (const Json::exception&) {
-            refuse(place, "the $ref names nothing");
-        }
-        const auto open = std::find_if(open_.begin(), open_.end(),
-                                       [target](const Open& each) { return each.schema == target; });
-        if (open == open_.end())
-            return schema(*target, place, false);
-        if (std::none_of(open + 1, open_.end(), [](const Open& each) { return each.is_part; }))
-            refuse(place, "a $ref that leads to itself");
-        const auto known = std::find(recursive_.begin(), recursive_.end(), target);
-        const auto index = static_cast<std::size_t>(known - recursive_.begin());
-        if (known == recursive_.end()) {
-            if (recursive_.size() >= k_schema_recursive)
-                refuse(place, "more than 4 schemas that a $ref within them names");
-            recursive_.push_back(target);
-        }
-        return {{"$ref", "#/definitions/" + std::to_string(index)}};
-    }
-
-    static constexpr std::size_t k_value_bytes = 8;  // counted for each value and name
-    const Json& root_;
-    std::vector<Open> open_;
-    std::vector<const Json*> recursive_;
-    Json definitions_ = Json::object();
-    Patterns patterns_;
-    std::size_t nodes_ = 0;
-    std::size_t bytes_ = 0;
-    bool unique_items_ = false;
-};
-
 struct Shape {
     std::size_t longest_array = 0;
     std::size_t key_bytes = 0;  // the greatest sum of names on the way to a value
@@ -418,6 +182,7 @@ struct ArgumentSchema::Compiled {
     valijson::Schema schema;
     Patterns patterns;
     std::size_t bytes = 0;
+    std::size_t nodes = 0;
     bool of_array = false;
     bool of_one = false;  // not of each of any number of arguments
     bool unique_items = false;
@@ -432,26 +197,33 @@ struct ArgumentSchema::Compiled {
         return validator.validate(schema, valijson::adapters::NlohmannJsonAdapter(value), results);
     }
 
-    /// The place and the sentence of the first fault of a value that does not fit.
-    std::string fault_of(std::string place, const Json& value, Work work) const {
+    /// The place and the sentence of the first fault of a value that does not fit. Nothing: it is not found
+    /// within `steps`.
+    std::optional<std::string> fault_of(std::string place, const Json& value, Work work,
+                                        std::size_t steps) const {
         constexpr std::size_t k_errors = 64;
-        work.steps = k_check_steps;
+        work.steps = steps;
         work.errors = k_errors;
         valijson::ValidationResults results;
         valijson::ValidationResults::Error fault;
         try {
             fits(value, work, &results);
         } catch (const std::exception&) {
-            return place + ": does not fit the schema";  // with more faults than are worth looking at
+            return std::nullopt;  // with more faults than are worth looking at
         }
         if (!results.popError(fault))
             return place + ": does not fit the schema";
         for (std::size_t i = 1; i < fault.context.size(); ++i) {  // [0] is the root; the others are "[key]"
             const std::string& part = fault.context[i];
-            place = step(place, part.size() >= 2 ? part.substr(1, part.size() - 2) : part);
+            place = pointer_step(place, part.size() >= 2 ? part.substr(1, part.size() - 2) : part);
         }
         return base::excerpt(place, 200) + ": " + fault.description;
     }
+
+    /// Throws when `work` is used up. `fault_steps`: of the search for the fault; nothing: what `work` has
+    /// left, and a fault that is not found within it throws, too.
+    base::Result<void> check(const std::string& name, std::string_view args_json, Work& work,
+                             std::optional<std::size_t> fault_steps) const;
 };
 
 ArgumentSchema::ArgumentSchema(std::unique_ptr<Compiled> compiled) : compiled_(std::move(compiled)) {}
@@ -465,68 +237,125 @@ std::size_t ArgumentSchema::expanded_bytes() const noexcept {
 std::size_t ArgumentSchema::patterns() const noexcept {
     return compiled_->patterns.size();
 }
+std::size_t ArgumentSchema::memory_bytes() const noexcept {
+    constexpr std::size_t k_a_byte = 8;  // a value of one byte has a node of a tree
+    constexpr std::size_t k_a_node = 512;
+    return k_a_byte * compiled_->bytes + k_a_node * compiled_->nodes +
+           k_pattern_memory_bytes * compiled_->patterns.size();
+}
 
 base::Result<ArgumentSchema> ArgumentSchema::compile(std::string_view schema_json) {
+    std::size_t work = k_compile_work;
+    auto made = compile_with(schema_json, work, k_pattern_memory_bytes);
+    if (!made)
+        return made.error();
+    if (!*made)
+        return schema_refusal("inputSchema: too much work once its $refs are followed");
+    return std::move(**made);
+}
+
+base::Result<std::optional<ArgumentSchema>> ArgumentSchema::compile_within(std::string_view schema_json,
+                                                                           std::size_t& work) {
+    if (schema_json.size() > work)
+        return std::optional<ArgumentSchema>();
+    work -= schema_json.size();
+    return compile_with(schema_json, work, k_small_pattern_memory_bytes);
+}
+
+base::Result<std::optional<ArgumentSchema>> ArgumentSchema::compile_with(std::string_view schema_json,
+                                                                         std::size_t& work,
+                                                                         std::size_t pattern_memory_bytes) {
     if (schema_json.size() > k_schema_limit_bytes)
-        return refusal("inputSchema: longer than 64 KiB");
+        return schema_refusal("inputSchema: longer than 64 KiB");
     if (json_depth(schema_json) > k_schema_depth)
-        return refusal("inputSchema: nested deeper than 32");
+        return schema_refusal("inputSchema: nested deeper than 32");
     const Json root = Json::parse(schema_json, nullptr, false);
     if (!root.is_object())
-        return refusal("inputSchema: not a JSON object");
+        return schema_refusal("inputSchema: not a JSON object");
     try {
-        Inliner inliner(root);
-        const Json inlined = inliner.whole();
+        InlinedSchema inlined = inline_schema(root, work, pattern_memory_bytes);
         auto compiled = std::make_unique<Compiled>();
         const auto type = root.find("type");
         compiled->of_array = type != root.end() && *type == "array";
         compiled->of_one = type != root.end() || root.contains("properties") || root.contains("required");
-        compiled->unique_items = inliner.unique_items();
-        compiled->bytes = inliner.bytes();
-        compiled->patterns = inliner.patterns();
+        compiled->unique_items = inlined.unique_items;
+        compiled->bytes = inlined.bytes;
+        compiled->nodes = inlined.nodes;
+        compiled->patterns = std::move(inlined.patterns);
         valijson::SchemaParser parser(valijson::SchemaParser::kDraft7);
-        const valijson::adapters::NlohmannJsonAdapter adapter(inlined);
+        const valijson::adapters::NlohmannJsonAdapter adapter(inlined.schema);
         parser.populateSchema(adapter, compiled->schema);
-        return ArgumentSchema(std::move(compiled));
-    } catch (const Refused& refused) {
+        return std::optional(ArgumentSchema(std::move(compiled)));
+    } catch (const SchemaRefused& refused) {
         return refused.error;
+    } catch (const TooMuchWork&) {
+        return std::optional<ArgumentSchema>();
     } catch (const std::exception& fault) {
-        return refusal("inputSchema: " + std::string(fault.what()));
+        return schema_refusal("inputSchema: " + std::string(fault.what()));
     }
 }
 
 base::Result<void> ArgumentSchema::check(std::string_view tool, std::string_view args_json) const {
     const std::string name = base::excerpt(tool, 64);
+    Work work{&compiled_->patterns, k_check_steps + k_check_steps_per_byte * args_json.size()};
+    try {
+        return compiled_->check(name, args_json, work, k_check_steps);
+    } catch (const std::exception& fault) {
+        return schema_refusal(name + ": " + fault.what());
+    }
+}
+
+base::Result<ArgumentSchema::Checked> ArgumentSchema::check_within(std::string_view tool,
+                                                                   std::string_view args_json,
+                                                                   std::size_t& steps) const {
+    const std::string name = base::excerpt(tool, 64);
+    Work work{&compiled_->patterns, steps};
+    try {
+        work.spend(1 + args_json.size() / k_bytes_parsed_a_step);
+        const auto checked = compiled_->check(name, args_json, work, std::nullopt);
+        steps = work.steps;
+        if (!checked)
+            return checked.error();
+        return Checked::fits;
+    } catch (const TooMuchWork&) {
+        steps = 0;
+        return Checked::takes_more;
+    } catch (const std::exception& fault) {
+        steps = work.steps;
+        return schema_refusal(name + ": " + fault.what());
+    }
+}
+
+base::Result<void> ArgumentSchema::Compiled::check(const std::string& name, std::string_view args_json,
+                                                   Work& work, std::optional<std::size_t> fault_steps) const {
     if (json_depth(args_json) > k_arguments_depth)
-        return refusal(name + ": arguments nested deeper than 128");
+        return schema_refusal(name + ": arguments nested deeper than 128");
     const Json args = Json::parse(args_json, nullptr, false);
     if (!args.is_array())
-        return refusal(name + ": the arguments are not a JSON array");
+        return schema_refusal(name + ": the arguments are not a JSON array");
     Shape shape;
     measure(args, 0, shape);
     if (shape.key_bytes > k_argument_names_bytes)
-        return refusal(name + ": the names on the way to a value have more than 8 KiB");
-    if (compiled_->unique_items && shape.longest_array > k_unique_items)
-        return refusal(name + ": uniqueItems is not checked in arrays of more than 2000 items");
-    if (!compiled_->of_array && compiled_->of_one && args.size() > 1)
-        return refusal(name + ": takes one object, not " + std::to_string(args.size()) +
-                       " positional arguments");
-    Work work{&compiled_->patterns, k_check_steps + k_check_steps_per_byte * args_json.size(), 0, 0,
-              shape.longest_array * shape.longest_array / 32};
+        return schema_refusal(name + ": the names on the way to a value have more than 8 KiB");
+    if (unique_items && shape.longest_array > k_unique_items)
+        return schema_refusal(name + ": uniqueItems is not checked in arrays of more than 2000 items");
+    if (!of_array && of_one && args.size() > 1)
+        return schema_refusal(name + ": takes one object, not " + std::to_string(args.size()) +
+                              " positional arguments");
+    work.unique_cost = shape.longest_array * shape.longest_array / 32;
     const Json none = Json::object();
-    const bool is_whole = compiled_->of_array || args.empty();
-    try {
-        for (std::size_t i = 0; i < (is_whole ? 1 : args.size()); ++i) {
-            const Json& value = compiled_->of_array ? args : args.empty() ? none : args[i];
-            if (compiled_->fits(value, work, nullptr))
-                continue;
-            const std::string place = compiled_->of_array ? "args" : "args[" + std::to_string(i) + "]";
-            return refusal(name + ": " + compiled_->fault_of(place, value, work));
-        }
-        return {};
-    } catch (const std::exception& fault) {
-        return refusal(name + ": " + fault.what());
+    const bool is_whole = of_array || args.empty();
+    for (std::size_t i = 0; i < (is_whole ? 1 : args.size()); ++i) {
+        const Json& value = of_array ? args : args.empty() ? none : args[i];
+        if (fits(value, work, nullptr))
+            continue;
+        const std::string place = of_array ? "args" : "args[" + std::to_string(i) + "]";
+        const auto fault = fault_of(place, value, work, fault_steps.value_or(work.steps));
+        if (!fault && !fault_steps)
+            throw TooMuchWork();
+        return schema_refusal(name + ": " + fault.value_or(place + ": does not fit the schema"));
     }
+    return {};
 }
 
 }  // namespace atl::execution

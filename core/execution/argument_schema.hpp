@@ -6,7 +6,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "core/base/error.hpp"
@@ -32,10 +34,25 @@ inline constexpr std::size_t k_check_steps = 100'000;
 inline constexpr std::size_t k_check_steps_per_byte = 4;  // of the arguments, added
 inline constexpr std::size_t k_check_depth = 512;
 
+// Of compiling one, as compile_within() counts it; the other bounds allow a third of it.
+inline constexpr std::size_t k_compile_work = 8UL * 1024 * 1024;
+
+// What compile_within() and check_within() count as their work, beside what is above.
+inline constexpr std::size_t k_compile_work_per_schema = 64;  // in bytes of text, which count one each
+inline constexpr std::size_t k_compile_work_per_pattern = 1024;
+inline constexpr std::size_t k_small_pattern_memory_bytes = 64 * 1024;  // of each pattern that is compiled so
+inline constexpr std::size_t k_bytes_parsed_a_step = 8;
+
 class ArgumentSchema {
   public:
     /// Errors: invalid_field, with the place in the schema (JSON pointer) in the sentence, at most 512 bytes.
     static base::Result<ArgumentSchema> compile(std::string_view schema_json);
+
+    /// The same within `work`, from which what is used is taken. Nothing: it takes more, and the schema may
+    /// be good or bad. For the loop, which has no time for the most that a schema may take: 64 KiB of text
+    /// and 64 large patterns.
+    static base::Result<std::optional<ArgumentSchema>> compile_within(std::string_view schema_json,
+                                                                      std::size_t& work);
 
     ArgumentSchema(ArgumentSchema&&) noexcept;
     ArgumentSchema& operator=(ArgumentSchema&&) noexcept;
@@ -46,12 +63,21 @@ class ArgumentSchema {
     /// one, for each element. No argument counts as `{}`. Errors: invalid_field, which names `tool` and the
     /// place, at most 512 bytes.
     base::Result<void> check(std::string_view tool, std::string_view args_json) const;
+    enum class Checked : std::uint8_t { fits, takes_more };
+    /// The same within `steps`, from which what is used is taken. takes_more: all are used and nothing is
+    /// known.
+    base::Result<Checked> check_within(std::string_view tool, std::string_view args_json,
+                                       std::size_t& steps) const;
 
     std::size_t expanded_bytes() const noexcept;  // at most k_schema_expanded_bytes
     std::size_t patterns() const noexcept;        // at most k_schema_patterns
+    std::size_t memory_bytes() const noexcept;    // about as much
 
   private:
     struct Compiled;
+    static base::Result<std::optional<ArgumentSchema>> compile_with(std::string_view schema_json,
+                                                                    std::size_t& work,
+                                                                    std::size_t pattern_memory_bytes);
     explicit ArgumentSchema(std::unique_ptr<Compiled> compiled);
     std::unique_ptr<Compiled> compiled_;
 };

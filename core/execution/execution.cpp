@@ -52,13 +52,16 @@ struct Execution::Call {
     std::string name;
     std::string args_json;  // until it is answered
     Policy policy = Policy::allow;
-    std::string_view status = "open";  // asked open answered failed denied refused unanswered
+    // checking asked open answered failed denied refused unanswered
+    std::string_view status = "checking";
     bool is_hosted = false;
     base::SteadyTime began{};
     base::Millis took{0};
     std::unique_ptr<HostedCall> hosted;
 
     bool is_open() const noexcept { return status == "open" || status == "asked"; }
+    /// Nobody was told of it.
+    bool is_unseen() const noexcept { return status == "checking"; }
 };
 
 std::string_view to_string(Execution::State state) noexcept {
@@ -91,7 +94,8 @@ Execution::Execution(ExecutionContext context, std::uint64_t key, ExecutionReque
       key_(key),
       request_(std::move(request)),
       told_(std::move(told)),
-      created_at_(context.clock.wall_now()) {}
+      created_at_(context.clock.wall_now()),
+      steps_left_(base::k_call_check_steps) {}
 
 Execution::~Execution() {
     context_.timers.cancel(timer_);
@@ -166,6 +170,7 @@ void Execution::give_program() {
     spec.max_calls = request_.max_calls;
     spec.max_value_bytes = base::k_max_execution_value_bytes;
     spec.max_log_bytes = request_.max_output_bytes;
+    spec.user = request_.user_id.value_or("");
     arm(base::k_engine_ready_deadline,
         [this] { fail("crashed", "the engine was not ready within its time"); });
     program_->run(std::move(spec), *this);
@@ -216,34 +221,81 @@ void Execution::on_call(std::uint64_t id, const std::string& name, const std::st
     call.id = id;
     call.name = name;
     call.began = context_.clock.steady_now();
-    const auto policy = request_.tools ? request_.tools->check_call(name, args_json)
-                                       : base::Result<Policy>(Error(Errc::internal, "no tools"));
-    std::string data;
-    if (!policy) {
-        reject(call, "refused", policy.error().detail());
-    } else if (*policy == Policy::deny) {
+    using Verdict = ToolSet::Verdict;
+    const auto verdict = request_.tools ? request_.tools->check_call(name, args_json, steps_of_turn())
+                                        : base::Result<Verdict>(Error(Errc::internal, "no tools"));
+    if (!verdict) {
+        reject(call, "refused", verdict.error().detail());
+    } else if (verdict->policy == Policy::deny) {
         reject(call, "denied", denial(name));
     } else if (event_bytes_ + args_json.size() > base::k_max_execution_event_bytes) {
         reject(call, "refused", "the calls of this run have more bytes of arguments than one may have");
     } else {
-        call.policy = *policy;
+        call.policy = verdict->policy;
         call.args_json = args_json;
-        call.is_hosted = request_.host && request_.host->has(name);
-        if (*policy == Policy::ask)
-            call.status = "asked";
-        base::JsonWriter json(data);
-        json.begin_object();
-        json.key("callId").string(call_name(id));
-        json.key("name").string(name);
-        json.key("args").raw(args_json);
-        json.key("policy").string(policy_name(*policy));
-        json.key("answeredBy").string(call.is_hosted ? "sandbox" : "caller");
-        json.end_object();
-        add(event::tool_call, std::move(data));
-        if (call.is_hosted && *policy == Policy::allow)
-            hand_to_host(call);
+        if (verdict->arguments == Verdict::Arguments::fit)
+            show(call);
+        else
+            check_elsewhere(call);
     }
     in_program_ = false;
+}
+
+/// What checks may still do in this turn of the loop: a program sends many calls at once.
+std::size_t& Execution::steps_of_turn() {
+    if (!std::exchange(steps_return_, true))
+        context_.timers.defer([self = weak_from_this()] {
+            if (const auto it = self.lock()) {
+                it->steps_left_ = base::k_call_check_steps;
+                it->steps_return_ = false;
+            }
+        });
+    return steps_left_;
+}
+
+// The program is held meanwhile: what it says behind this call is told behind it.
+void Execution::check_elsewhere(Call& call) {
+    if (context_.checks == nullptr)
+        return reject(call, "refused", call.name + ": this takes more work to check than the server may do");
+    call.status = "checking";
+    program_->hold();
+    auto done = [self = weak_from_this(), id = call.id](const base::Result<void>& checked) {
+        if (const auto it = self.lock(); it && it->state_ == State::running)
+            it->on_checked(id, checked);
+    };
+    check_ = context_.checks->check(request_.user_id.value_or(""), call.name,
+                                    request_.tools->schema_of(call.name), call.args_json, std::move(done));
+}
+
+void Execution::on_checked(std::uint64_t id, const base::Result<void>& checked) {
+    check_.reset();
+    Call& call = *calls_[id - 1];
+    if (checked)
+        show(call);
+    else if (checked.error().code() == Errc::invalid_field)
+        reject(call, "refused", checked.error().detail());
+    else
+        reject(call, "refused",
+               call.name + ": the arguments could not be checked: " + checked.error().detail());
+    program_->go_on();
+}
+
+/// To the caller, or to the host.
+void Execution::show(Call& call) {
+    call.is_hosted = request_.host && request_.host->has(call.name);
+    call.status = call.policy == Policy::ask ? "asked" : "open";
+    std::string data;
+    base::JsonWriter json(data);
+    json.begin_object();
+    json.key("callId").string(call_name(call.id));
+    json.key("name").string(call.name);
+    json.key("args").raw(call.args_json);
+    json.key("policy").string(policy_name(call.policy));
+    json.key("answeredBy").string(call.is_hosted ? "sandbox" : "caller");
+    json.end_object();
+    add(event::tool_call, std::move(data));
+    if (call.is_hosted && call.policy == Policy::allow)
+        hand_to_host(call);
 }
 
 void Execution::hand_to_host(Call& call) {
@@ -287,7 +339,7 @@ Execution::Call* Execution::find_call(std::string_view call_id) {
 
 base::Result<void> Execution::answer(std::string_view call_id, const CallAnswer& answer) {
     Call* const call = find_call(call_id);
-    if (call == nullptr)
+    if (call == nullptr || call->is_unseen())
         return Error(Errc::not_found, "The execution has no such call.");
     if (has_ended())
         return Error(Errc::execution_ended);
@@ -382,10 +434,11 @@ void Execution::finish(std::optional<std::string> value_json, std::optional<Fail
     if (state_ == State::running)
         took_ = std::chrono::duration_cast<base::Millis>(context_.clock.steady_now() - began_);
     for (const auto& call : calls_) {
-        if (call->is_open())
+        if (call->is_open() || call->is_unseen())
             settle(*call, "unanswered");
         call->hosted.reset();
     }
+    check_.reset();
     value_json_ = std::move(value_json);
     failure_ = std::move(failure);
     has_begun_ = true;

@@ -19,6 +19,7 @@
 #include "core/base/clock.hpp"
 #include "core/base/execution_limits.hpp"
 #include "core/execution/engine.hpp"
+#include "core/execution/heavy_checks.hpp"
 #include "core/execution/program.hpp"
 #include "core/execution/runner_pool.hpp"
 #include "core/execution/tool_host.hpp"
@@ -73,6 +74,7 @@ struct ExecutionContext {
     base::Timers& timers;
     sandbox::Manager& sandboxes;
     Programs& programs;
+    HeavyChecks* checks = nullptr;  // null: calls that take much work to check are refused
 };
 
 class Execution final : public std::enable_shared_from_this<Execution>, private ProgramObserver {
@@ -146,6 +148,10 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     void release();
     void drop_program();
     void wake_followers();
+    std::size_t& steps_of_turn();
+    void check_elsewhere(Call& call);
+    void on_checked(std::uint64_t id, const base::Result<void>& checked);
+    void show(Call& call);
     void hand_to_host(Call& call);
     void settle(Call& call, std::string_view status);
     void reject(Call& call, std::string_view status, const std::string& message);
@@ -173,6 +179,9 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     std::vector<ExecutionEvent> events_;
     std::size_t event_bytes_ = 0;
     std::vector<std::unique_ptr<Call>> calls_;
+    std::unique_ptr<HeavyWork> check_;  // of the last call, and the program is held until it is done
+    std::size_t steps_left_;            // of checks in this turn of the loop
+    bool steps_return_ = false;         // they are given back at its end
     std::optional<std::string> value_json_;
     std::optional<Failure> failure_;
     std::map<std::uint64_t, std::function<void()>> followers_;

@@ -22,6 +22,7 @@ struct ProgramSpec {
     std::uint64_t max_calls = 0;
     std::size_t max_value_bytes = 0;
     std::size_t max_log_bytes = 0;
+    std::string user;  // whose line it is where its frames take more than the loop has time for
 };
 
 /// Why a program did not end with a value. `kind`: syntax runtime timeout memory cancelled denied protocol
@@ -62,6 +63,10 @@ class Program {
     /// the call then still waits.
     virtual bool answer(std::uint64_t id, std::string_view value_json) = 0;
     virtual bool answer_error(std::uint64_t id, std::string_view message) = 0;
+    /// From inside of on_call(): the observer is told nothing more, not even the end of the program, until
+    /// go_on(), which may tell it from inside. Answers are passed on meanwhile.
+    virtual void hold() = 0;
+    virtual void go_on() = 0;
 };
 
 class Programs {

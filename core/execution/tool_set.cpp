@@ -17,6 +17,14 @@ base::Error invalid(std::string text) {
     return {base::Errc::invalid_field, std::move(text)};
 }
 
+std::string schema_text(const ToolSpec& spec) {
+    return spec.schema_json.empty() ? "{}" : spec.schema_json;
+}
+
+base::Error bad_schema(const ToolSpec& spec, const base::Error& why) {
+    return invalid("tools: '" + spec.name + "': " + why.detail());
+}
+
 bool is_letter(char byte) noexcept {
     return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || byte == '_';
 }
@@ -46,8 +54,6 @@ base::Result<ToolSet> ToolSet::make(std::span<const ToolSpec> specs) {
     if (specs.size() > k_tools)
         return invalid("tools: more than 128");
     ToolSet made;
-    std::size_t schema_bytes = 0;
-    std::size_t patterns = 0;
     for (const ToolSpec& spec : specs) {
         const std::string shown = base::excerpt(spec.name, k_tool_name_bytes);
         if (!is_tool_name(spec.name))
@@ -56,20 +62,45 @@ base::Result<ToolSet> ToolSet::make(std::span<const ToolSpec> specs) {
             return invalid("tools: '" + shown + "' is there twice");
         if (spec.description.size() > k_tool_description_bytes)
             return invalid("tools: the description of '" + shown + "' is longer than 4096 bytes");
-        auto schema = ArgumentSchema::compile(spec.schema_json.empty() ? "{}" : spec.schema_json);
-        if (!schema)
-            return invalid("tools: '" + shown + "': " + schema.error().detail());
-        schema_bytes += schema->expanded_bytes();
-        patterns += schema->patterns();
-        if (schema_bytes > k_tools_schema_bytes || patterns > k_tools_patterns)
-            return invalid("tools: with '" + shown +
-                           "' the schemas have more than 4 MiB or 256 patterns together");
-        made.tools_.emplace(spec.name, Tool{spec.policy, std::move(*schema)});
+        made.tools_.emplace(spec.name, Tool{spec.policy, schema_text(spec), std::nullopt});
     }
+    std::size_t work = k_tools_small_work;
+    for (const ToolSpec& spec : specs) {
+        auto schema = ArgumentSchema::compile_within(schema_text(spec), work);
+        if (!schema)
+            return bad_schema(spec, schema.error());
+        if (!*schema) {
+            made.compiled_ = false;
+            break;
+        }
+        made.tools_.find(spec.name)->second.schema = std::move(*schema);
+    }
+    if (!made.compiled_)
+        for (auto& [name, tool] : made.tools_)
+            tool.schema.reset();
     return made;
 }
 
-base::Result<Policy> ToolSet::check_call(std::string_view name, std::string_view args_json) const {
+base::Result<void> ToolSet::verify(std::span<const ToolSpec> specs) {
+    if (const auto made = make(specs); !made)
+        return made.error();
+    std::size_t schema_bytes = 0;
+    std::size_t patterns = 0;
+    for (const ToolSpec& spec : specs) {
+        const auto schema = ArgumentSchema::compile(schema_text(spec));
+        if (!schema)
+            return bad_schema(spec, schema.error());
+        schema_bytes += schema->expanded_bytes();
+        patterns += schema->patterns();
+        if (schema_bytes > k_tools_schema_bytes || patterns > k_tools_patterns)
+            return invalid("tools: with '" + spec.name +
+                           "' the schemas have more than 4 MiB or 256 patterns together");
+    }
+    return {};
+}
+
+base::Result<ToolSet::Verdict> ToolSet::check_call(std::string_view name, std::string_view args_json,
+                                                   std::size_t& steps) const {
     const auto found = tools_.find(name);
     if (found == tools_.end()) {
         constexpr std::size_t k_list_bytes = 512;
@@ -82,10 +113,23 @@ base::Result<Policy> ToolSet::check_call(std::string_view name, std::string_view
         return invalid(tools_.empty() ? text + " none" : text);
     }
     const Tool& tool = found->second;
-    if (tool.policy != Policy::deny)
-        if (const auto checked = tool.schema.check(name, args_json); !checked)
-            return checked.error();
-    return tool.policy;
+    Verdict verdict{tool.policy, Verdict::Arguments::fit};
+    if (tool.policy == Policy::deny)
+        return verdict;
+    if (!compiled_) {
+        verdict.arguments = Verdict::Arguments::unchecked;
+        return verdict;
+    }
+    const auto checked = tool.schema->check_within(name, args_json, steps);
+    if (!checked)
+        return checked.error();
+    if (*checked == ArgumentSchema::Checked::takes_more)
+        verdict.arguments = Verdict::Arguments::unchecked;
+    return verdict;
+}
+
+const std::string& ToolSet::schema_of(std::string_view name) const {
+    return tools_.find(name)->second.schema_json;
 }
 
 }  // namespace atl::execution

@@ -1,10 +1,12 @@
-// The tools that a program may call: their names and policies, and the schema of each, compiled. Immutable.
-// Pure. Not here: who answers a call.
+// The tools that a program may call: their names and policies, and the schema of each, compiled where that
+// takes little work. Immutable. Pure. Not here: who answers a call; checks that take more work than the loop
+// has time for (heavy_checks.hpp).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -19,6 +21,8 @@ inline constexpr std::size_t k_tool_name_bytes = 64;
 inline constexpr std::size_t k_tool_description_bytes = 4096;
 inline constexpr std::size_t k_tools_schema_bytes = 4 * 1024 * 1024;  // expanded_bytes of all schemas
 inline constexpr std::size_t k_tools_patterns = 256;                  // of all schemas
+// What make() may do: as compile_within() counts it. Some 1 ms.
+inline constexpr std::size_t k_tools_small_work = 32 * 1024;
 
 /// In the order of their strength: the greater one wins.
 enum class Policy : std::uint8_t { allow, ask, deny };
@@ -44,21 +48,38 @@ bool is_tool_name(std::string_view name) noexcept;
 
 class ToolSet {
   public:
-    /// Errors: invalid_field, which names the tool: a name twice or that no property can have, a bad schema;
-    /// or schemas that are too large together.
-    static base::Result<ToolSet> make(std::span<const ToolSpec> specs);
+    struct Verdict {
+        enum class Arguments : std::uint8_t { fit, unchecked };
+        Policy policy = Policy::allow;
+        Arguments arguments = Arguments::fit;  // unchecked: that takes more work than it may be here
+    };
 
-    /// The policy of a call, with these arguments (a JSON array). Errors: invalid_field: no such tool (it
-    /// lists those that exist), or arguments that do not fit. A denied tool's arguments are not looked at.
-    base::Result<Policy> check_call(std::string_view name, std::string_view args_json) const;
+    /// Compiles the schemas, unless that takes more work than the loop has time for. Errors: invalid_field,
+    /// which names the tool: a name twice or that no property can have, a bad schema; or schemas that are too
+    /// large together.
+    static base::Result<ToolSet> make(std::span<const ToolSpec> specs);
+    /// False: no schema was compiled, and none of them is known to be good (HeavyChecks::verify()).
+    bool is_compiled() const noexcept { return compiled_; }
+    /// Whether make() would take them with any amount of work; not for the loop. Errors: those of make().
+    static base::Result<void> verify(std::span<const ToolSpec> specs);
+
+    /// What becomes of a call with these arguments (a JSON array), told within `steps`, from which what is
+    /// used is taken. Errors: invalid_field: no such tool (it lists those that exist), or arguments that do
+    /// not fit. A denied tool's arguments are not looked at.
+    base::Result<Verdict> check_call(std::string_view name, std::string_view args_json,
+                                     std::size_t& steps) const;
+    /// The text of its inputSchema. Precondition: there is such a tool.
+    const std::string& schema_of(std::string_view name) const;
     std::size_t size() const noexcept { return tools_.size(); }
 
   private:
     struct Tool {
         Policy policy;
-        ArgumentSchema schema;
+        std::string schema_json;
+        std::optional<ArgumentSchema> schema;  // where compiled_
     };
     std::map<std::string, Tool, std::less<>> tools_;
+    bool compiled_ = true;
 };
 
 }  // namespace atl::execution

@@ -12,7 +12,9 @@ FdWatch::~FdWatch() {
 }
 
 void FdWatch::wait(Event event, std::function<void()> ready) {
-    const auto kind = event == Event::readable ? Descriptor::wait_read : Descriptor::wait_error;
+    const auto kind = event == Event::readable   ? Descriptor::wait_read
+                      : event == Event::writable ? Descriptor::wait_write
+                                                 : Descriptor::wait_error;
     // A wait that succeeded may still sit in the queue when the watch is stopped: `alive` tells.
     descriptor_.async_wait(kind, [alive = std::weak_ptr<char>(alive_),
                                   run = std::move(ready)](const boost::system::error_code& error) {

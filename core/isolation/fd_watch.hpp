@@ -15,7 +15,7 @@ namespace atl::isolation {
 
 class FdWatch {
   public:
-    enum class Event { readable, exceptional };
+    enum class Event { readable, writable, exceptional };
 
     /// Takes `fd` over. Throws boost::system::system_error if epoll cannot watch it or is out of memory.
     FdWatch(const base::Executor& executor, base::UniqueFd fd);

@@ -24,7 +24,8 @@
 
 namespace atl::execution {
 class Executions;
-}
+class HeavyChecks;
+}  // namespace atl::execution
 
 namespace atl::http {
 
@@ -71,6 +72,7 @@ struct Api {
     SubscriberCounts subscribers;                      // now
     std::shared_ptr<UnattendedCalls> unattended = {};  // made with the routes that need it
     execution::Executions* executions = nullptr;       // without: programs are not run
+    execution::HeavyChecks* checks = nullptr;          // without: tools that take long to check are refused
 };
 
 /// All routes, /openapi.json among them. `api` must outlive the router.

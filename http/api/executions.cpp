@@ -11,6 +11,7 @@
 #include "http/api/forms.hpp"
 #include "http/api/ownership.hpp"
 #include "http/api/sandbox_tools.hpp"
+#include "http/api/tool_checks.hpp"
 #include "http/websocket/handshake.hpp"
 #include "http/wire/download.hpp"
 
@@ -32,11 +33,17 @@ Response execution_response(std::string body, unsigned status = 200) {
     return response;
 }
 
+struct Wanted {
+    execution::ExecutionRequest request;
+    std::vector<execution::ToolSpec> specs;  // of its tools
+};
+
 /// What is asked for, with an engine and tools that exist. Errors: those of the form and of
 /// Engines::choose().
-Result<execution::ExecutionRequest> request_of(Api& api, RequestContext& context, ExecuteForm form,
-                                               const std::string& sandbox_id) {
-    execution::ExecutionRequest request = std::move(form.request);
+Result<Wanted> wanted_of(Api& api, RequestContext& context, ExecuteForm form, const std::string& sandbox_id) {
+    Wanted wanted;
+    execution::ExecutionRequest& request = wanted.request;
+    request = std::move(form.request);
     if (const auto claimed = claim_user(context.principal, request.user_id); claimed.has_error())
         return claimed.error();
     const auto engine = api.executions->engines().choose(form.executor, form.language);
@@ -50,21 +57,22 @@ Result<execution::ExecutionRequest> request_of(Api& api, RequestContext& context
                      "With `tools` somebody has to answer: ask with Accept: text/event-stream, or set "
                      "`detached`.")
             .at("/detached");
-    std::vector<execution::ToolSpec> specs = SandboxToolHost::specs(form.sandbox_tools);
+    std::vector<execution::ToolSpec>& specs = wanted.specs;
+    specs = SandboxToolHost::specs(form.sandbox_tools);
     if (!form.sandbox_tools.empty())
         request.host =
             std::make_shared<SandboxToolHost>(api.conversations, sandbox_id, std::move(form.sandbox_tools));
     specs.insert(specs.end(), std::make_move_iterator(form.tools.begin()),
                  std::make_move_iterator(form.tools.end()));
     if (specs.empty())
-        return request;
+        return wanted;
     auto tools = execution::ToolSet::make(specs);
     if (tools.has_error())
-        return Error(Errc::invalid_field, tools.error().detail()).at("/tools");
+        return bad_tools(tools.error());
     request.tools.emplace(std::move(*tools));
     for (const execution::ToolSpec& spec : specs)
         request.tool_names.push_back(spec.name);
-    return request;
+    return wanted;
 }
 
 Response execution_stream_of(const ExecutionPtr& execution, std::uint64_t after, EventNames names,
@@ -123,9 +131,16 @@ Task<Result<Response>> async_run(Api& api, RequestContext& context, const std::s
     auto form = take_form_of(api, context, offered);
     if (form.has_error())
         co_return form.error();
-    auto request = request_of(api, context, std::move(*form), sandbox_id);
-    if (request.has_error())
-        co_return request.error();
+    auto wanted = wanted_of(api, context, std::move(*form), sandbox_id);
+    if (wanted.has_error())
+        co_return wanted.error();
+    execution::ExecutionRequest& request = wanted->request;
+    if (request.tools && !request.tools->is_compiled()) {
+        const std::string user = request.user_id.value_or("");
+        const auto verified = co_await async_verify(api, context, user, wanted->specs);
+        if (verified.has_error())
+            co_return verified.error();
+    }
     const bool is_stream = context.accepts() == MediaType::event_stream;
     StreamLease place;
     if (is_stream) {
@@ -134,7 +149,7 @@ Task<Result<Response>> async_run(Api& api, RequestContext& context, const std::s
             co_return leased.error();
         place = std::move(*leased);
     }
-    const auto begun = api.executions->begin(std::move(*request));
+    const auto begun = api.executions->begin(std::move(request));
     if (begun.has_error())
         co_return begun.error();
     const ExecutionPtr execution = *begun;
@@ -360,18 +375,39 @@ Task<Result<Response>> async_list_executors(Api& api, RequestContext&) {
     co_return json_response(std::move(out));
 }
 
-Task<Result<Response>> async_make_prompt(Api&, RequestContext& context) {
+// The body and its JSON do not outlive this.
+Result<std::vector<execution::ToolSpec>> take_prompt_form_of(RequestContext& context) {
     const auto body = context.json_body();
     if (body.has_error())
-        co_return body.error();
-    const auto tools = read_prompt_form(*body);
+        return body.error();
+    auto tools = read_prompt_form(*body);
+    context.drop_body();
+    return tools;
+}
+
+Task<Result<Response>> async_make_prompt(Api& api, RequestContext& context) {
+    const auto tools = take_prompt_form_of(context);
     if (tools.has_error())
         co_return tools.error();
-    if (const auto set = execution::ToolSet::make(*tools); set.has_error())
-        co_return Error(Errc::invalid_field, set.error().detail()).at("/tools");
+    const auto set = execution::ToolSet::make(*tools);
+    if (set.has_error())
+        co_return bad_tools(set.error());
+    std::string declarations;
+    if (set->is_compiled()) {
+        declarations = execution::typescript_declarations(*tools);
+    } else {
+        std::optional<std::string> user_id;
+        if (const auto claimed = claim_user(context.principal, user_id); claimed.has_error())
+            co_return claimed.error();
+        const std::string user = user_id.value_or("");
+        auto declared = co_await async_declare(api, context, user, *tools);
+        if (declared.has_error())
+            co_return declared.error();
+        declarations = std::move(*declared);
+    }
     std::string out;
     base::JsonWriter json(out);
-    json.begin_object().key("declarations").string(execution::typescript_declarations(*tools)).end_object();
+    json.begin_object().key("declarations").string(declarations).end_object();
     co_return json_response(std::move(out));
 }
 
@@ -514,6 +550,7 @@ void add_report_routes(Api& api, std::vector<Route>& routes) {
     prompt.body = BodyKind::json;
     prompt.request_schema = "ToolPrompt";
     prompt.responses = {{200, "The declarations.", "ToolDeclarations"}};
+    prompt.errors = {Errc::too_many_executions, Errc::deadline_exceeded};
     prompt.user_keys = UserKeys::allowed;
     routes.push_back(std::move(prompt));
 }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bridge/runner/frames.hpp"
+#include "core/base/execution_limits.hpp"
 
 namespace program_run_test {
 
@@ -23,7 +24,8 @@ struct Pipe final : sandbox::Run {
     }
     void close_input() override {}
     void signal(int) override {}
-    void resume() override {}
+    void resume() override { ++resumed; }
+    int resumed = 0;
     std::size_t& room;
     std::string& written;
 };
@@ -63,6 +65,29 @@ struct Inside final : sandbox::Operations {
     std::string written;
 };
 
+/// Answers when the test says.
+struct Reader final : bridge::runner::FrameReading {
+    struct One final : execution::HeavyWork {
+        explicit One(int& count) : living(++count) {}
+        ~One() override { --living; }
+        int& living;
+    };
+    std::unique_ptr<execution::HeavyWork> read(const std::string& whose, std::string text,
+                                               std::uint64_t max_value_bytes, Told answer) override {
+        user = whose;
+        json = std::move(text);
+        most = max_value_bytes;
+        told = std::move(answer);
+        return std::make_unique<One>(living);
+    }
+    void answers() { told(bridge::runner::read_frame(json, most)); }
+    std::string user;
+    std::string json;
+    std::uint64_t most = 0;
+    Told told;
+    int living = 0;
+};
+
 struct Lab final : execution::ProgramObserver {
     Lab() {
         engine.name = "container";
@@ -73,7 +98,8 @@ struct Lab final : execution::ProgramObserver {
         spec.max_calls = 2;
         spec.max_value_bytes = 1000;
         spec.max_log_bytes = 100;
-        program = bridge::runner::RunnerPrograms().start(inside, engine, *this);
+        spec.user = "ann";
+        program = bridge::runner::RunnerPrograms(&reader).start(inside, engine, *this);
         program->run(std::move(spec), *this);
     }
     void on_running() override { told += "running "; }
@@ -82,6 +108,8 @@ struct Lab final : execution::ProgramObserver {
     }
     void on_call(std::uint64_t id, const std::string& name, const std::string& args) override {
         told += name + std::to_string(id) + args + " ";
+        if (holds)
+            program->hold();
     }
     void on_end(std::optional<std::string> value, std::optional<execution::Failure> failure) override {
         told += "end:" + value.value_or("none") + (failure ? failure->kind : "");
@@ -118,7 +146,9 @@ struct Lab final : execution::ProgramObserver {
     }
 
     Inside inside;
+    Reader reader;
     execution::Engine engine;
+    bool holds = false;
     Json start;
     std::string told;
     std::string message;
@@ -221,6 +251,70 @@ TEST_CASE("An engine that ends, cannot be started, or is lost is told apart") {
         lab.inside.observer->on_failed(base::Error(base::Errc::bridge_failed, "gone"));
         CHECK(lab.told == "running lost");
     }
+}
+
+TEST_CASE("A long frame is read elsewhere, and what comes behind it waits") {
+    Lab lab;
+    lab.ready();
+    const std::string space(base::k_small_runner_frame_bytes, ' ');
+    const Json args{"a", 1};
+    lab.says({{"type", "call"}, {"id", 1}, {"name", "add"}, {"args", args}, {"more", space}});
+    CHECK(lab.reader.user == "ann");
+    CHECK(lab.inside.observer->is_full());
+    lab.says({{"type", "log"}, {"level", "log"}, {"text", "behind"}});
+    CHECK(lab.told == "running ");
+    SECTION("it is told in its turn") {
+        lab.reader.answers();
+        CHECK(lab.told == "running add1[\"a\",1] log:behind ");
+        CHECK_FALSE(lab.inside.observer->is_full());
+    }
+    SECTION("it is judged like any other") {
+        bridge::runner::RunnerFrame forged;
+        forged.at(bridge::runner::RunnerFrame::Member::type) = "result";
+        lab.reader.told(std::move(forged));
+        CHECK(lab.told == "running protocol");
+    }
+    SECTION("it cannot be read") {
+        lab.reader.told(base::Error(base::Errc::deadline_exceeded, "it took too long"));
+        CHECK(lab.told == "running crashed");
+        CHECK(lab.message == "what the engine sent could not be read: it took too long");
+    }
+    SECTION("nobody waits for it any more") {
+        lab.program.reset();
+    }
+    CHECK(lab.reader.living == 0);
+}
+
+TEST_CASE("A long frame before the run is none that anybody reads") {
+    Lab lab;
+    lab.inside.observer->on_started(5);
+    const std::string space(base::k_small_runner_frame_bytes, ' ');
+    lab.says({{"type", "ready"}, {"engine", "container"}, {"version", "1"}, {"more", space}});
+    CHECK(lab.told == "protocol");
+    CHECK(lab.reader.json.empty());
+}
+
+TEST_CASE("A program that is held says nothing until it goes on, not even its end") {
+    Lab lab;
+    lab.ready();
+    lab.holds = true;
+    std::string bytes;
+    for (Json frame : {Json{{"type", "call"}, {"id", 1}, {"name", "add"}, {"args", Json::array({1})}},
+                       Json{{"type", "call"}, {"id", 2}, {"name", "add"}, {"args", Json::array({2})}},
+                       Json{{"type", "result"}, {"value", 5}}}) {
+        frame["run"] = lab.start["run"];
+        frame["nonce"] = lab.start["nonce"];
+        REQUIRE(bridge::runner::append_frame(bytes, frame.dump()));
+    }
+    lab.inside.observer->on_output(sandbox::OutputKind::standard, bytes);
+    CHECK(lab.told == "running add1[1] ");
+    CHECK(lab.inside.observer->is_full());
+    CHECK(lab.program->answer(1, "7"));  // answers pass
+    CHECK(lab.next_frame()["result"] == 7);
+    lab.program->go_on();
+    CHECK(lab.told == "running add1[1] add2[2] ");
+    lab.program->go_on();
+    CHECK(lab.told == "running add1[1] add2[2] end:5");
 }
 
 TEST_CASE("What its stdin has no room for waits for room") {

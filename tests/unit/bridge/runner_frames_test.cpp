@@ -128,4 +128,25 @@ TEST_CASE("Calls, logs and values of a run are bounded") {
     CHECK(few.answer(out, 1, "1234"));
 }
 
+TEST_CASE("A frame that others have read is judged as one that is read here") {
+    using Member = RunnerFrame::Member;
+    const std::string frame = own(R"("type":"call","name":"t","args":[1, 2],"id":1)");
+    CHECK(std::get<Call>(running().take(read_frame(frame, 100))).args_json == "[1,2]");
+    CHECK(std::holds_alternative<Violation>(running().take({})));
+    for (const Member member :
+         {Member::type, Member::run, Member::nonce, Member::id, Member::name, Member::args}) {
+        RunnerFrame changed = read_frame(frame, 100);
+        changed.at(member) = "9";
+        if (member != Member::args)
+            CHECK(std::holds_alternative<Violation>(running().take(changed)));
+        changed.at(member).reset();
+        CHECK(std::holds_alternative<Violation>(running().take(changed)));
+    }
+    // Whoever read it may have let more through.
+    CHECK(std::holds_alternative<Violation>(running({.max_value_bytes = 4}).take(read_frame(frame, 100))));
+    CHECK(std::holds_alternative<Violation>(running().take(read_frame(frame, 4))));
+    HostMachine early;
+    CHECK(std::holds_alternative<Violation>(early.take(read_frame(frame, 100))));
+}
+
 }  // namespace runner_frames_test

@@ -204,4 +204,64 @@ TEST_CASE("The work of a check is bounded, whatever schema and arguments make of
     CHECK(has(fault("{\"properties\":{}}", R"([{")" + std::string(9000, 'k') + R"(":[1]}])"), "8 KiB"));
 }
 
+TEST_CASE("Within a bound of work the answer is the same, or none") {
+    using Checked = ArgumentSchema::Checked;
+    const std::string schema =
+        R"({"type":"array","items":{"anyOf":[{"type":"string","pattern":"^a+$"},{"minimum":3}]}})";
+    const auto whole = ArgumentSchema::compile(schema);
+    for (const std::string args : {R"(["a",4,"aa"])", R"(["a",4,2])", "[", R"(["b"])"}) {
+        INFO(args);
+        const auto expected = whole->check("tool", args);
+        bool is_known = false;
+        for (std::size_t most = 0; most < 2000; most += 7) {
+            std::size_t steps = most;
+            const auto checked = whole->check_within("tool", args, steps);
+            CHECK(steps <= most);
+            const bool took_more = checked && *checked == Checked::takes_more;
+            CHECK((!took_more || steps == 0));
+            CHECK((!took_more || !is_known));  // more work never knows less
+            is_known = !took_more;
+            if (is_known)
+                CHECK((checked ? "" : checked.error().detail()) ==
+                      (expected ? "" : expected.error().detail()));
+        }
+        CHECK(is_known);
+    }
+}
+
+TEST_CASE("A schema is compiled within a bound of work, or left") {
+    std::string refs = R"({"definitions":{"d":{"enum":[1,2,3,4,5,6,7,8]}},"anyOf":[{})";
+    for (int i = 0; i < 100; ++i)
+        refs += R"(,{"$ref":"#/definitions/d"})";
+    refs += "]}";
+    const std::string pattern = R"({"pattern":"(a{1,30}[^b]{1,30}){1,8}"})";
+    for (const std::string& schema : {std::string("{}"), refs, pattern, std::string(R"({"items":1})")}) {
+        INFO(schema.substr(0, 100));
+        const auto whole = ArgumentSchema::compile(schema);
+        bool is_known = false;
+        for (std::size_t most = 1; most < 1024UL * 1024; most *= 2) {
+            std::size_t work = most;
+            const auto compiled = ArgumentSchema::compile_within(schema, work);
+            CHECK(work <= most);
+            is_known = compiled.has_error() || compiled->has_value();
+            if (is_known)
+                CHECK(compiled.has_error() == whole.has_error());
+            if (schema == refs && most < 8 * refs.size())
+                CHECK_FALSE(is_known);  // what the $refs expand to counts, not the text alone
+        }
+        // A pattern that needs more memory than there is here is left with any work.
+        CHECK(is_known == (schema != pattern));
+    }
+}
+
+TEST_CASE("Members that are ignored count as work each time that a $ref leads to them") {
+    std::string schema = R"({"definitions":{"d":{)";
+    for (int i = 0; i < 3000; ++i)
+        schema += "\"x" + std::to_string(i) + "\":0,";
+    schema += R"("minimum":1}},"anyOf":[{})";
+    for (int i = 0; i < 500; ++i)
+        schema += R"(,{"$ref":"#/definitions/d"})";
+    CHECK(has(compile_fault(schema + "]}"), "too much work"));
+}
+
 }  // namespace argument_schema_test

@@ -57,6 +57,9 @@ struct FakeProgram final : execution::Program {
         errors[id] = message;
         return true;
     }
+    void hold() override { is_held = true; }
+    void go_on() override { is_held = false; }
+    bool is_held = false;
     execution::ProgramSpec spec;
     Told observer;
     std::vector<FakeProgram*>& living;
@@ -91,6 +94,30 @@ struct FakeHost final : execution::ToolHost {
     int living = 0;
 };
 
+/// Answers when the test says.
+struct FakeChecks final : execution::HeavyChecks {
+    struct One final : execution::HeavyWork {
+        explicit One(int& count) : living(++count) {}
+        ~One() override { --living; }
+        int& living;
+    };
+    Work verify(const std::string&, std::span<const execution::ToolSpec>, Done<void>) override {
+        return nullptr;
+    }
+    Work declare(const std::string&, std::span<const execution::ToolSpec>, Done<std::string>) override {
+        return nullptr;
+    }
+    Work check(const std::string& user, const std::string& tool, const std::string& schema_json,
+               const std::string& args_json, Done<void> done) override {
+        asked.push_back(user + " " + tool + " " + schema_json + " " + std::to_string(args_json.size()));
+        answers.push_back(std::move(done));
+        return std::make_unique<One>(living);
+    }
+    std::vector<std::string> asked;
+    std::vector<Done<void>> answers;
+    int living = 0;
+};
+
 execution::Engine engine_named(const std::string& name) {
     execution::Engine engine;
     engine.name = name;
@@ -103,7 +130,7 @@ struct Lab {
     explicit Lab(std::size_t places = 100, execution::QueueLimits queue = {})
         : sandboxes({world.clock, world.timers, world, world, world, world, world, world.node},
                     settings_of(places)),
-          executions({world.clock, world.timers, sandboxes, programs},
+          executions({world.clock, world.timers, sandboxes, programs, &checks},
                      execution::Engines({engine_named("container")}), {512, queue},
                      [this](const sandbox::Limits& limits) { return sandboxes.room_for(limits); }) {}
 
@@ -182,6 +209,7 @@ struct Lab {
     FakeWorld world{7};
     sandbox::Manager sandboxes;
     FakePrograms programs;
+    FakeChecks checks;
     std::shared_ptr<FakeHost> host = std::make_shared<FakeHost>();
     execution::Executions executions;
 };
@@ -434,10 +462,83 @@ TEST_CASE("The arguments of calls are kept up to a bound, and a call beyond it i
     FakeProgram& program = lab.started(execution);
     const std::string args = "[\"" + std::string(base::k_max_execution_value_bytes - 16, 'x') + "\"]";
     std::uint64_t id = 0;
-    while (program.errors.empty() && id < 20)
+    while (program.errors.empty() && id < 20) {
         program.observer.on_call(++id, "free", args);
+        if (program.is_held)
+            lab.checks.answers.back()({});
+    }
     CHECK(id == 8);
     CHECK(execution->event_bytes() <= base::k_max_execution_event_bytes);
+}
+
+TEST_CASE("A call that takes long to check is checked elsewhere, and seen by nobody before that") {
+    Lab lab;
+    ExecutionRequest wanted = lab.with_tools();
+    wanted.user_id = "ann";
+    const auto execution = lab.begin(std::move(wanted));
+    FakeProgram& program = lab.started(execution);
+    auto& observer = program.observer;
+    const std::string args = "[\"" + std::string(100'000, 'x') + "\"]";
+    execution::CallAnswer result;
+    result.result_json = "5";
+    observer.on_call(1, "own", args);
+    CHECK(program.is_held);
+    CHECK(lab.checks.asked == std::vector<std::string>{"ann own {} 100004"});
+    CHECK(lab.types(*execution) == std::vector<std::string>{"start"});
+    CHECK(execution->answer("c1", result).error().code() == base::Errc::not_found);
+    SECTION("it fits") {
+        lab.checks.answers[0]({});
+        CHECK(lab.types(*execution).back() == "tool_call");
+        CHECK(lab.host->seen == std::vector{args});
+        CHECK_FALSE(program.is_held);
+        observer.on_call(2, "free", "[1]");
+        CHECK_FALSE(program.is_held);
+        CHECK(lab.types(*execution) == std::vector<std::string>{"start", "tool_call", "tool_call"});
+    }
+    SECTION("it does not fit") {
+        lab.checks.answers[0](base::Error(base::Errc::invalid_field, "own: args[0]: no"));
+        CHECK(program.errors[1] == "own: args[0]: no");
+        CHECK_FALSE(program.is_held);
+    }
+    SECTION("it is not known whether it fits") {
+        lab.checks.answers[0](base::Error(base::Errc::deadline_exceeded, "it took too long"));
+        CHECK(program.errors[1] == "own: the arguments could not be checked: it took too long");
+        CHECK_FALSE(program.is_held);
+        CHECK(execution->state() == Execution::State::running);
+    }
+    SECTION("the run ends meanwhile") {
+        execution->cancel("enough");
+        CHECK(lab.checks.living == 0);
+        CHECK(lab.result(*execution)["calls"][0]["status"] == "unanswered");
+        lab.checks.answers[0]({});
+        lab.settle();
+        CHECK(lab.types(*execution) == std::vector<std::string>{"start", "result", "done"});
+    }
+    CHECK(lab.checks.living == 0);
+}
+
+TEST_CASE("Many short calls in one turn of the loop are checked in it up to a bound, and then elsewhere") {
+    Lab lab;
+    ExecutionRequest wanted = lab.request();
+    std::string schema = R"({"type":"array","anyOf":[)";
+    for (int i = 0; i < 100; ++i)
+        schema += R"({"minItems":9},)";
+    const std::vector<execution::ToolSpec> specs{{"many", "", schema + "{}]}", Policy::allow}};
+    wanted.tools.emplace(execution::ToolSet::make(specs).value());
+    REQUIRE(wanted.tools->is_compiled());
+    wanted.tool_names = {"many"};
+    const auto execution = lab.begin(std::move(wanted));
+    FakeProgram& program = lab.started(execution);
+    std::uint64_t id = 0;
+    while (!program.is_held && id < 1000)
+        program.observer.on_call(++id, "many", "[1]");
+    CHECK(id > 5);
+    CHECK(id < 100);
+    lab.settle();
+    lab.checks.answers[0]({});
+    program.observer.on_call(++id, "many", "[1]");
+    CHECK_FALSE(program.is_held);
+    CHECK(lab.types(*execution).size() == id + 1);
 }
 
 TEST_CASE("A run that has ended can be read for its time, and those that ended first go first") {

@@ -32,6 +32,8 @@ struct PoolPrograms final : execution::Programs {
         }
         bool answer(std::uint64_t, std::string_view) override { return false; }
         bool answer_error(std::uint64_t, std::string_view) override { return false; }
+        void hold() override {}
+        void go_on() override {}
         PoolPrograms& all;
         execution::ProgramObserver* observer;
         bool is_ready = false;

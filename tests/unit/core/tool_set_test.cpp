@@ -17,8 +17,8 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 std::string fault(const std::vector<ToolSpec>& specs) {
-    const auto made = ToolSet::make(specs);
-    return made.has_value() ? "" : made.error().detail();
+    const auto verified = ToolSet::verify(specs);
+    return verified.has_value() ? "" : verified.error().detail();
 }
 
 }  // namespace
@@ -41,10 +41,54 @@ TEST_CASE("Of two policies the stronger one wins and a call has its tool's") {
                                       {"b", "", "", Policy::deny}};
     const auto set = ToolSet::make(specs);
     REQUIRE(set.has_value());
-    CHECK(*set->check_call("a", R"([{"x":1}])") == Policy::ask);
-    CHECK_FALSE(set->check_call("a", "[{}]").has_value());
-    CHECK(*set->check_call("b", "[1]") == Policy::deny);
-    CHECK(has(set->check_call("c", "[]").error().detail(), "no tool 'c'; there are: a b"));
+    std::size_t steps = 1000;
+    CHECK(set->check_call("a", R"([{"x":1}])", steps)->policy == Policy::ask);
+    CHECK_FALSE(set->check_call("a", "[{}]", steps).has_value());
+    CHECK(set->check_call("b", "[1]", steps)->policy == Policy::deny);
+    CHECK(has(set->check_call("c", "[]", steps).error().detail(), "no tool 'c'; there are: a b"));
+}
+
+TEST_CASE("A set whose schemas take long to compile is left to others, and so are its calls") {
+    using Arguments = ToolSet::Verdict::Arguments;
+    std::string schema = R"({"enum":[0)";
+    while (schema.size() < k_tools_small_work)
+        schema += ",1";
+    const std::vector<ToolSpec> specs{{"long", "", schema + "]}", {}},
+                                      {"short", "", R"({"type":"array"})", {}},
+                                      {"no", "", "", Policy::deny}};
+    const auto set = ToolSet::make(specs);
+    REQUIRE(set.has_value());
+    CHECK_FALSE(set->is_compiled());
+    CHECK(fault(specs).empty());
+    std::size_t steps = 1000;
+    CHECK(set->check_call("short", "[]", steps)->arguments == Arguments::unchecked);
+    CHECK(set->check_call("no", "[]", steps)->arguments == Arguments::fit);
+    CHECK(set->schema_of("short") == specs[1].schema_json);
+    // Alone it is short, and a call of it is not if it is long, or if others have used the time.
+    const auto one = ToolSet::make(std::span(specs).subspan(1));
+    REQUIRE(one->is_compiled());
+    CHECK(one->check_call("short", "[]", steps)->arguments == Arguments::fit);
+    CHECK(one->check_call("short", "[\"" + std::string(10'000, 'x') + "\"]", steps)->arguments ==
+          Arguments::unchecked);
+    CHECK(one->check_call("short", "[]", steps)->arguments == Arguments::unchecked);
+    // What is wrong is told by whoever finds it.
+    const std::vector<ToolSpec> bad{specs[0], {"b", "", R"({"type":"array","items":1})", {}}};
+    CHECK(ToolSet::make(bad).has_value());
+    CHECK(has(fault(bad), "'b': inputSchema/items"));
+}
+
+TEST_CASE("Eight usual tools are compiled at once") {
+    std::vector<ToolSpec> specs;
+    for (int i = 0; i < 8; ++i)
+        specs.push_back({"t" + std::to_string(i),
+                         "",
+                         R"({"type":"object","properties":{"path":{"type":"string","description":"The path"},
+            "id":{"type":"string","pattern":"^[a-z0-9-]{1,64}$"},"limit":{"type":"integer","minimum":1},
+            "tags":{"type":"array","items":{"type":"string"}}},"required":["path"]})",
+                         {}});
+    const auto set = ToolSet::make(specs);
+    REQUIRE(set.has_value());
+    CHECK(set->is_compiled());
 }
 
 TEST_CASE("Tools are declared in TypeScript") {

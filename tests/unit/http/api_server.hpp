@@ -46,6 +46,8 @@ struct SilentPrograms final : execution::Programs {
         void run(execution::ProgramSpec, execution::ProgramObserver&) override {}
         bool answer(std::uint64_t, std::string_view) override { return false; }
         bool answer_error(std::uint64_t, std::string_view) override { return false; }
+        void hold() override {}
+        void go_on() override {}
     };
     std::unique_ptr<execution::Program> start(sandbox::Operations&, const execution::Engine&,
                                               execution::ProgramObserver&) override {

@@ -1,0 +1,317 @@
+#include "bridge/checker/checker.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "bridge/checker/fields.hpp"
+#include "bridge/checker/worker.hpp"
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
+#include "core/base/pidfd.hpp"
+#include "core/isolation/spawn.hpp"
+
+namespace atl::bridge::checker {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+
+namespace {
+
+struct PipeEnds {
+    base::UniqueFd read_end;
+    base::UniqueFd write_end;
+};
+
+Result<PipeEnds> make_checker_pipe() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+        return Error(Errc::host_unsupported, base::errno_text("pipe", errno));
+    return PipeEnds{base::UniqueFd(ends[0]), base::UniqueFd(ends[1])};
+}
+
+void make_nonblocking(const base::UniqueFd& fd) {
+    ::fcntl(fd.get(), F_SETFL, O_NONBLOCK);
+}
+
+}  // namespace
+
+class Checker::Ticket final : public execution::HeavyWork {
+  public:
+    Ticket(std::shared_ptr<Checker*> checker, std::uint64_t key) : checker_(std::move(checker)), key_(key) {}
+    ~Ticket() override {
+        if (*checker_ != nullptr)
+            (*checker_)->drop(key_);
+    }
+    Ticket(const Ticket&) = delete;
+    Ticket& operator=(const Ticket&) = delete;
+
+  private:
+    std::shared_ptr<Checker*> checker_;
+    const std::uint64_t key_;
+};
+
+Checker::Checker(base::Executor executor, base::Timers& timers, CheckerConfig config)
+    : executor_(std::move(executor)),
+      timers_(timers),
+      config_(std::move(config)),
+      queue_({.running = 1,
+              .running_per_user = 1,
+              .waiting_per_user = config_.waiting_per_user,
+              .retry_after = std::chrono::seconds(1)}) {}
+
+Checker::~Checker() {
+    close();
+}
+
+void Checker::close() {
+    closed_ = true;
+    *self_ = nullptr;
+    requests_.clear();
+    end_process();
+}
+
+Checker::Work Checker::verify(const std::string& user, std::span<const execution::ToolSpec> specs,
+                              Done<void> done) {
+    std::string fields;
+    append_field(fields, "verify");
+    for (const auto& spec : specs) {
+        append_field(fields, spec.name);
+        append_field(fields, spec.schema_json);
+    }
+    return enqueue(user, std::move(fields), {}, [done = std::move(done)](const Result<Fields>& answer) {
+        done(answer ? Result<void>() : Result<void>(answer.error()));
+    });
+}
+
+Checker::Work Checker::declare(const std::string& user, std::span<const execution::ToolSpec> specs,
+                               Done<std::string> done) {
+    std::string fields;
+    append_field(fields, "declare");
+    for (const auto& spec : specs) {
+        append_field(fields, spec.name);
+        append_field(fields, spec.schema_json);
+        append_field(fields, spec.description);
+    }
+    return enqueue(user, std::move(fields), {}, [done = std::move(done)](const Result<Fields>& answer) {
+        if (!answer)
+            return done(answer.error());
+        if (answer->empty())
+            return done(Error(Errc::internal, "the process that checks gave an answer without declarations"));
+        done(std::string(answer->front()));
+    });
+}
+
+Checker::Work Checker::check(const std::string& user, const std::string& tool, const std::string& schema_json,
+                             const std::string& args_json, Done<void> done) {
+    std::string fields;
+    append_field(fields, "check");
+    append_field(fields, tool);
+    append_field(fields, schema_json);
+    append_length(fields, args_json.size());
+    return enqueue(user, std::move(fields), args_json,
+                   [done = std::move(done)](const Result<Fields>& answer) {
+                       done(answer ? Result<void>() : Result<void>(answer.error()));
+                   });
+}
+
+std::unique_ptr<execution::HeavyWork> Checker::read(const std::string& user, std::string json,
+                                                    std::uint64_t max_value_bytes,
+                                                    runner::FrameReading::Told told) {
+    std::string fields;
+    append_field(fields, "frame");
+    append_field(fields, std::to_string(max_value_bytes));
+    append_length(fields, json.size());
+    auto answered = [told = std::move(told)](const Result<Fields>& answer) {
+        if (!answer)
+            return told(answer.error());
+        auto frame = frame_of(*answer);
+        if (!frame)
+            return told(Error(Errc::internal, "the process that checks gave an answer without a frame"));
+        told(std::move(*frame));
+    };
+    return enqueue(user, std::move(fields), std::move(json), std::move(answered));
+}
+
+Checker::Work Checker::enqueue(const std::string& user, std::string fields, std::string body,
+                               Answered answered) {
+    const std::uint64_t key = ++last_key_;
+    const std::size_t size = fields.size() + body.size();
+    auto entered = closed_ ? Result<void>(Error(Errc::shutting_down)) : Result<void>();
+    if (entered && size > k_message_bytes)
+        entered = Error(Errc::internal, "more than the process that checks takes at once");
+    if (entered && !queue_.enter(user, key))
+        entered = Error(Errc::too_many_executions, "too many tools and calls of this user wait to be checked",
+                        std::chrono::seconds(1));
+    std::string head;
+    append_length(head, size);
+    head += fields;
+    if (!closed_)
+        requests_.emplace(key, Request{std::move(head), std::move(body), std::move(answered)});
+    // Refused and sent from the loop alike: no callback comes from inside.
+    timers_.defer([self = self_, key, entered = std::move(entered)] {
+        if (*self == nullptr)
+            return;
+        if (entered)
+            return (*self)->send_next();
+        if (auto refused = (*self)->requests_.extract(key); !refused.empty() && refused.mapped().answered)
+            refused.mapped().answered(entered.error());
+    });
+    return std::make_unique<Ticket>(self_, key);
+}
+
+// What the process has is done to its end: the next work waits for that anyway.
+void Checker::drop(std::uint64_t key) {
+    const auto found = requests_.find(key);
+    if (found == requests_.end())
+        return;
+    found->second.answered = nullptr;
+    if (key == current_)
+        return;
+    requests_.erase(found);
+    queue_.leave(key);
+}
+
+void Checker::send_next() {
+    if (current_ != 0)
+        return;
+    const auto next = queue_.next();
+    if (!next)
+        return;
+    current_ = *next;
+    sent_bytes_ = 0;
+    sent_at_ = std::chrono::steady_clock::now();
+    if (pid_ < 0) {
+        if (const auto started = start_process(); !started) {
+            base::LogLine(base::evt::helper_failed).quoted("err", started.error().detail()).error();
+            return finish(Error(Errc::internal, "the process that checks could not be started"));
+        }
+    }
+    deadline_ = timers_.arm(config_.deadline, [this] {
+        deadline_ = 0;
+        ++timeouts_;
+        lose_process(Errc::deadline_exceeded, "it took too long");
+    });
+    write_some();
+}
+
+Result<void> Checker::start_process() {
+    auto requests = make_checker_pipe();
+    if (!requests)
+        return requests.error();
+    auto answers = make_checker_pipe();
+    if (!answers)
+        return answers.error();
+    isolation::ChildPlan plan;
+    plan.fds = {requests->read_end.get(), answers->write_end.get(), STDERR_FILENO};
+    plan.priority = isolation::Priority::low;
+    auto spawned = isolation::spawn(config_.program, {}, plan);
+    if (!spawned)
+        return spawned.error();
+    make_nonblocking(requests->write_end);
+    make_nonblocking(answers->read_end);
+    pid_ = spawned->pid;
+    pidfd_ = std::move(spawned->pidfd);
+    input_.emplace(executor_, std::move(requests->write_end));
+    output_.emplace(executor_, std::move(answers->read_end));
+    answer_.clear();
+    await_answer();
+    return {};
+}
+
+// One write a handler: a pipe takes 64 KiB.
+void Checker::write_some() {
+    const Request& request = requests_.at(current_);
+    const std::size_t of_head = std::min(sent_bytes_, request.head.size());
+    const std::size_t of_body = sent_bytes_ - of_head;
+    iovec parts[] = {{const_cast<char*>(request.head.data()) + of_head, request.head.size() - of_head},
+                     {const_cast<char*>(request.body.data()) + of_body, request.body.size() - of_body}};
+    const ssize_t sent = ::writev(input_->fd().get(), parts, 2);
+    if (sent < 0 && errno != EAGAIN && errno != EINTR)
+        return lose_process(Errc::internal, "it died");
+    sent_bytes_ += static_cast<std::size_t>(std::max<ssize_t>(sent, 0));
+    if (sent_bytes_ < request.head.size() + request.body.size())
+        input_->wait(isolation::FdWatch::Event::writable, [this] { write_some(); });
+}
+
+void Checker::await_answer() {
+    output_->wait(isolation::FdWatch::Event::readable, [this] { read_some(); });
+}
+
+void Checker::read_some() {
+    std::array<char, 64UL * 1024> chunk;
+    const ssize_t count = ::read(output_->fd().get(), chunk.data(), chunk.size());
+    if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR))
+        return lose_process(Errc::internal, "it died");
+    if (count > 0)
+        answer_.append(chunk.data(), static_cast<std::size_t>(count));
+    const bool has_length = answer_.size() >= k_length_bytes;
+    const std::size_t length = has_length ? length_at(answer_) : 0;
+    const bool is_unasked = !answer_.empty() && (current_ == 0 || sent_bytes_ == 0);
+    if (is_unasked || length > k_message_bytes || answer_.size() > k_length_bytes + length + chunk.size())
+        return lose_process(Errc::internal, "it said what nobody had asked for");
+    await_answer();
+    if (has_length && answer_.size() >= k_length_bytes + length)
+        take_answer(std::exchange(answer_, {}));
+}
+
+// Last call of its handler: who is answered may do anything.
+void Checker::take_answer(std::string_view message) {
+    const Request& request = requests_.at(current_);
+    const bool is_sent = sent_bytes_ == request.head.size() + request.body.size();
+    const bool is_whole = message.size() == k_length_bytes + length_at(message);
+    auto fields = split_fields(message.substr(k_length_bytes));
+    if (!is_sent || !is_whole || !fields || fields->empty())
+        return lose_process(Errc::internal, "it gave no answer that can be read");
+    timers_.cancel(std::exchange(deadline_, 0));
+    durations_.add(std::chrono::steady_clock::now() - sent_at_);
+    const std::string_view word = fields->front();
+    fields->erase(fields->begin());
+    if (word == "ok")
+        return finish(std::move(*fields));
+    const std::string text = fields->empty() ? "" : std::string(fields->front());
+    if (word == "no")
+        return finish(Error(Errc::invalid_field, text));
+    base::LogLine(base::evt::helper_failed).quoted("err", text).error();
+    finish(Error(Errc::internal, "the process that checks could not do it"));
+}
+
+void Checker::lose_process(Errc code, const char* why) {
+    base::LogLine(base::evt::helper_failed).field("pid", pid_).quoted("err", why).error();
+    ++deaths_;
+    end_process();
+    if (current_ != 0)
+        finish(Error(code, std::string("the process that checks did not answer: ") + why));
+}
+
+void Checker::end_process() {
+    timers_.cancel(std::exchange(deadline_, 0));
+    input_.reset();
+    output_.reset();
+    if (pid_ < 0)
+        return;
+    base::send_signal(pidfd_, SIGKILL);
+    base::reap_later(std::move(pidfd_));
+    pid_ = -1;
+}
+
+// Last call of its handler, too.
+void Checker::finish(const Result<Fields>& answer) {
+    const auto request = requests_.extract(std::exchange(current_, 0));
+    queue_.leave(request.key());
+    timers_.defer([self = self_] {
+        if (*self != nullptr)
+            (*self)->send_next();
+    });
+    if (request.mapped().answered)
+        request.mapped().answered(answer);
+}
+
+}  // namespace atl::bridge::checker

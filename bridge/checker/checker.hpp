@@ -1,0 +1,112 @@
+// The server's end of the process atoll-checker (README.md): work of all users, one piece at a time, users in
+// turn. The process is started when the first work comes. One that dies, says what nobody asked for, or does
+// not answer within base::k_checker_deadline is killed: what it was doing fails, is not tried again, and the
+// next work starts another one. Invariants: no call here waits for the process; callbacks come from the loop,
+// never from inside a call, and never after close() or the end of this.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bridge/runner/frame_reading.hpp"
+#include "core/base/clock.hpp"
+#include "core/base/execution_limits.hpp"
+#include "core/base/histogram.hpp"
+#include "core/base/task.hpp"
+#include "core/base/unique_fd.hpp"
+#include "core/execution/fair_queue.hpp"
+#include "core/execution/heavy_checks.hpp"
+#include "core/isolation/fd_watch.hpp"
+
+namespace atl::bridge::checker {
+
+struct CheckerConfig {
+    std::filesystem::path program;  // atoll-checker
+    base::Millis deadline = base::k_checker_deadline;
+    std::size_t waiting_per_user = base::k_checker_waiting_per_user;
+};
+
+class Checker final : public execution::HeavyChecks, public runner::FrameReading {
+  public:
+    /// `timers` outlives it.
+    Checker(base::Executor executor, base::Timers& timers, CheckerConfig config);
+    ~Checker() override;
+    Checker(const Checker&) = delete;
+    Checker& operator=(const Checker&) = delete;
+
+    Work verify(const std::string& user, std::span<const execution::ToolSpec> specs,
+                Done<void> done) override;
+    Work declare(const std::string& user, std::span<const execution::ToolSpec> specs,
+                 Done<std::string> done) override;
+    Work check(const std::string& user, const std::string& tool, const std::string& schema_json,
+               const std::string& args_json, Done<void> done) override;
+    std::unique_ptr<execution::HeavyWork> read(const std::string& user, std::string json,
+                                               std::uint64_t max_value_bytes,
+                                               runner::FrameReading::Told told) override;
+
+    /// Kills the process without waiting for its end, drops all work, and takes no more.
+    void close();
+
+    /// Work without an answer.
+    std::size_t pending() const noexcept { return queue_.running() + queue_.waiting(); }
+    /// From when work was sent to its answer.
+    const base::Histogram& durations() const noexcept { return durations_; }
+    /// How often the process died or had to be ended; the number of those that were too slow.
+    std::uint64_t deaths() const noexcept { return deaths_; }
+    std::uint64_t timeouts() const noexcept { return timeouts_; }
+    /// Of the process as it runs now; -1 if none does.
+    pid_t pid() const noexcept { return pid_; }
+
+  private:
+    class Ticket;
+    using Fields = std::vector<std::string_view>;  // of an answer, behind `ok`
+    using Answered = std::function<void(base::Result<Fields>)>;
+    struct Request {
+        std::string head;
+        std::string body;   // behind it
+        Answered answered;  // empty: nobody waits for it any more
+    };
+
+    Work enqueue(const std::string& user, std::string fields, std::string body, Answered answered);
+    void drop(std::uint64_t key);
+    void send_next();
+    base::Result<void> start_process();
+    void write_some();
+    void await_answer();
+    void read_some();
+    void take_answer(std::string_view message);
+    void lose_process(base::Errc code, const char* why);
+    void end_process();
+    void finish(const base::Result<Fields>& answer);
+
+    base::Executor executor_;
+    base::Timers& timers_;
+    const CheckerConfig config_;
+    execution::FairQueue queue_;
+    std::map<std::uint64_t, Request> requests_;
+    std::uint64_t last_key_ = 0;
+    std::uint64_t current_ = 0;  // what the process has; 0: nothing
+    std::size_t sent_bytes_ = 0;
+    std::optional<isolation::FdWatch> input_;   // of the process
+    std::optional<isolation::FdWatch> output_;  // of the process
+    std::string answer_;
+    base::UniqueFd pidfd_;
+    pid_t pid_ = -1;
+    base::TimerId deadline_ = 0;
+    base::SteadyTime sent_at_{};
+    base::Histogram durations_{base::k_task_bounds};
+    std::uint64_t deaths_ = 0;
+    std::uint64_t timeouts_ = 0;
+    bool closed_ = false;
+    /// Null inside once this is gone.
+    std::shared_ptr<Checker*> self_ = std::make_shared<Checker*>(this);
+};
+
+}  // namespace atl::bridge::checker

@@ -1,0 +1,143 @@
+#include "bridge/checker/worker.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <exception>
+#include <iterator>
+#include <utility>
+
+#include "bridge/checker/fields.hpp"
+#include "core/execution/declarations.hpp"
+#include "core/execution/tool_set.hpp"
+
+namespace atl::bridge::checker {
+namespace {
+
+// Schemas of the runs of a moment, compiled: each call names its schema again.
+constexpr std::size_t k_known_bytes = 128UL * 1024 * 1024;
+constexpr std::size_t k_known_schemas = 256;
+
+using Fields = std::vector<std::string_view>;
+
+std::string told(std::string_view word, std::string_view text) {
+    std::string out;
+    append_field(out, word);
+    append_field(out, text);
+    return out;
+}
+
+std::string told(const base::Error& refusal) {
+    return told("no", refusal.detail());
+}
+
+std::string ok() {
+    std::string out;
+    append_field(out, "ok");
+    return out;
+}
+
+/// `width` fields each, behind the first one.
+std::vector<execution::ToolSpec> specs_of(const Fields& fields, std::size_t width) {
+    std::vector<execution::ToolSpec> specs;
+    for (std::size_t at = 1; at + width <= fields.size(); at += width) {
+        execution::ToolSpec& spec = specs.emplace_back();
+        spec.name = fields[at];
+        spec.schema_json = fields[at + 1];
+        if (width > 2)
+            spec.description = fields[at + 2];
+    }
+    return specs;
+}
+
+std::string answer_verify(const Fields& fields) {
+    const auto verified = execution::ToolSet::verify(specs_of(fields, 2));
+    return verified ? ok() : told(verified.error());
+}
+
+std::string answer_declare(const Fields& fields) {
+    const auto specs = specs_of(fields, 3);
+    const auto verified = execution::ToolSet::verify(specs);
+    return verified ? told("ok", execution::typescript_declarations(specs)) : told(verified.error());
+}
+
+std::string answer_frame(const Fields& fields) {
+    std::uint64_t max_value_bytes = 0;
+    std::from_chars(fields[1].data(), fields[1].data() + fields[1].size(), max_value_bytes);
+    std::string out = ok();
+    append_frame_fields(out, runner::read_frame(fields[2], max_value_bytes));
+    return out;
+}
+
+}  // namespace
+
+std::string Worker::answer(std::string_view request) {
+    try {
+        const auto fields = split_fields(request);
+        return fields && !fields->empty() ? obey(*fields) : told("failed", "no request");
+    } catch (const std::exception& fault) {
+        // Out of memory: what is kept may be why.
+        known_.clear();
+        known_bytes_ = 0;
+        return told("failed", fault.what());
+    }
+}
+
+std::string Worker::obey(const Fields& fields) {
+    const std::string_view what = fields.front();
+    if (what == "verify")
+        return answer_verify(fields);
+    if (what == "declare")
+        return answer_declare(fields);
+    if (what == "check" && fields.size() == 4)
+        return check(fields);
+    if (what == "frame" && fields.size() == 3)
+        return answer_frame(fields);
+    return told("failed", "an unknown request");
+}
+
+std::string Worker::check(const Fields& fields) {
+    const auto schema = schema_of(fields[2]);
+    if (!schema)
+        return told(schema.error());
+    const auto checked = (*schema)->check(fields[1], fields[3]);
+    return checked ? ok() : told(checked.error());
+}
+
+base::Result<const execution::ArgumentSchema*> Worker::schema_of(std::string_view text) {
+    const auto found =
+        std::find_if(known_.begin(), known_.end(), [&](const Known& it) { return it.text == text; });
+    if (found != known_.end()) {
+        known_.splice(known_.begin(), known_, found);
+        return &known_.front().schema;
+    }
+    auto compiled = execution::ArgumentSchema::compile(text);
+    if (!compiled)
+        return compiled.error();
+    known_bytes_ += text.size() + compiled->memory_bytes();
+    known_.push_front({std::string(text), std::move(*compiled)});
+    while (known_.size() > 1 && (known_bytes_ > k_known_bytes || known_.size() > k_known_schemas)) {
+        known_bytes_ -= known_.back().text.size() + known_.back().schema.memory_bytes();
+        known_.pop_back();
+    }
+    return &known_.front().schema;
+}
+
+void append_frame_fields(std::string& out, const runner::RunnerFrame& frame) {
+    for (const auto& text : frame.texts) {
+        append_length(out, text ? text->size() + 1 : 0);
+        if (text)
+            out.append("+").append(*text);
+    }
+}
+
+std::optional<runner::RunnerFrame> frame_of(const Fields& fields) {
+    runner::RunnerFrame frame;
+    if (fields.size() != frame.texts.size())
+        return std::nullopt;
+    for (std::size_t i = 0; i < fields.size(); ++i)
+        if (!fields[i].empty())
+            frame.texts[i] = std::string(fields[i].substr(1));
+    return frame;
+}
+
+}  // namespace atl::bridge::checker

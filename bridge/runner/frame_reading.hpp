@@ -1,0 +1,24 @@
+// The port to who reads frames that take more than the loop has time for (bridge/checker; tests a fake).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "bridge/runner/frames.hpp"
+#include "core/base/error.hpp"
+#include "core/execution/heavy_checks.hpp"
+
+namespace atl::bridge::runner {
+
+class FrameReading {
+  public:
+    using Told = std::function<void(base::Result<RunnerFrame>)>;
+
+    virtual ~FrameReading() = default;
+    /// As read_frame(), with the rules of execution::HeavyChecks.
+    virtual std::unique_ptr<execution::HeavyWork> read(const std::string& user, std::string json,
+                                                       std::uint64_t max_value_bytes, Told told) = 0;
+};
+
+}  // namespace atl::bridge::runner

@@ -1,0 +1,42 @@
+// The port to the process that checks what takes more work than the loop has time for (bridge/checker has its
+// implementation; tests a fake): schemas of tools, and arguments of calls. Users take turns, one piece of
+// work at a time. The process may die, hang or be missing: that is an error of the one who asked.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/base/error.hpp"
+#include "core/execution/tool_set.hpp"
+
+namespace atl::execution {
+
+/// Work that waits or is being done. Destroying it drops the answer; it may outlive who does the work.
+class HeavyWork {
+  public:
+    virtual ~HeavyWork() = default;
+};
+
+/// What is asked for `user` waits behind what was asked for that user before. `done` is called once, from
+/// the loop, never from inside the call that was given it. Errors, beside the refusals of each:
+/// too_many_executions: too much of the user's waits; deadline_exceeded, internal: no answer was had.
+class HeavyChecks {
+  public:
+    template <class T>
+    using Done = std::function<void(base::Result<T>)>;
+    using Work = std::unique_ptr<HeavyWork>;
+
+    virtual ~HeavyChecks() = default;
+    /// As ToolSet::verify(). Errors: invalid_field.
+    virtual Work verify(const std::string& user, std::span<const ToolSpec> specs, Done<void> done) = 0;
+    /// The same, and their declarations (declarations.hpp).
+    virtual Work declare(const std::string& user, std::span<const ToolSpec> specs,
+                         Done<std::string> done) = 0;
+    /// As ArgumentSchema::check(). Errors: invalid_field.
+    virtual Work check(const std::string& user, const std::string& tool, const std::string& schema_json,
+                       const std::string& args_json, Done<void> done) = 0;
+};
+
+}  // namespace atl::execution

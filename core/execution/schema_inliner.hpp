@@ -1,0 +1,44 @@
+// The first half of compiling a schema: what is checked of it, copied, with each $ref replaced by what it
+// names and each pattern compiled. Internal to argument_schema. Hostile input: work and size are bounded.
+#pragma once
+
+#include <re2/re2.h>
+
+#include <cstddef>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+
+#include "core/base/error.hpp"
+
+namespace atl::execution {
+
+using Patterns = std::unordered_map<std::string, std::shared_ptr<const re2::RE2>>;
+
+/// invalid_field, at most 512 bytes.
+base::Error schema_refusal(const std::string& text);
+/// A JSON pointer with one more step.
+std::string pointer_step(const std::string& place, const std::string& key);
+
+struct SchemaRefused {
+    base::Error error;
+};
+struct TooMuchWork : std::runtime_error {
+    TooMuchWork() : std::runtime_error("more work than a check of arguments may be") {}
+};
+
+struct InlinedSchema {
+    nlohmann::json schema;
+    Patterns patterns;
+    std::size_t bytes = 0;  // of names and values, 8 more for each
+    std::size_t nodes = 0;  // schemas
+    bool unique_items = false;
+};
+
+/// Takes what it uses from `work`. Patterns get `pattern_memory_bytes` each, k_pattern_memory_bytes at most.
+/// Throws SchemaRefused, and TooMuchWork where `work` or less memory than the most is not enough.
+InlinedSchema inline_schema(const nlohmann::json& root, std::size_t& work, std::size_t pattern_memory_bytes);
+
+}  // namespace atl::execution

@@ -1,0 +1,56 @@
+#include "http/api/tool_checks.hpp"
+
+#include <utility>
+
+#include "core/execution/heavy_checks.hpp"
+
+namespace atl::http {
+
+using base::Errc;
+using base::Error;
+using base::Result;
+using base::Task;
+
+namespace {
+
+Error no_checks() {
+    return Error(Errc::internal, "this server has nothing that checks such long schemas");
+}
+
+}  // namespace
+
+Error bad_tools(const Error& why) {
+    if (why.code() == Errc::invalid_field)
+        return Error(Errc::invalid_field, why.detail()).at("/tools");
+    return why;
+}
+
+Task<Result<void>> async_verify(Api& api, RequestContext& context, const std::string& user,
+                                const std::vector<execution::ToolSpec>& specs) {
+    if (api.checks == nullptr)
+        co_return no_checks();
+    execution::HeavyChecks::Work work;
+    auto verify = [&](execution::HeavyChecks::Done<void> done) {
+        work = api.checks->verify(user, specs, std::move(done));
+    };
+    const auto verified = co_await context.async_reply<void>(verify);
+    if (verified.has_error())
+        co_return bad_tools(verified.error());
+    co_return Result<void>();
+}
+
+Task<Result<std::string>> async_declare(Api& api, RequestContext& context, const std::string& user,
+                                        const std::vector<execution::ToolSpec>& specs) {
+    if (api.checks == nullptr)
+        co_return no_checks();
+    execution::HeavyChecks::Work work;
+    auto declare = [&](execution::HeavyChecks::Done<std::string> done) {
+        work = api.checks->declare(user, specs, std::move(done));
+    };
+    const auto declared = co_await context.async_reply<std::string>(declare);
+    if (declared.has_error())
+        co_return bad_tools(declared.error());
+    co_return *declared;
+}
+
+}  // namespace atl::http

@@ -1,0 +1,299 @@
+// The process that checks what takes long: what it answers, whose turn it is, and what becomes of work when
+// it dies or stands still.
+#include "bridge/checker/checker.hpp"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <fstream>
+#include <optional>
+
+#include "../isolation/fixture.hpp"
+#include "bridge/checker/fields.hpp"
+#include "bridge/checker/worker.hpp"
+
+namespace checker_test {
+
+namespace {
+
+using namespace atl;
+using bridge::checker::Checker;
+using bridge::checker::Worker;
+using bridge::runner::RunnerFrame;
+using Member = RunnerFrame::Member;
+using Outcome = std::optional<base::Result<void>>;
+
+std::string fields_of(const std::vector<std::string>& fields) {
+    std::string out;
+    for (const std::string& field : fields)
+        bridge::checker::append_field(out, field);
+    return out;
+}
+
+std::vector<std::string> answer_of(Worker& worker, const std::vector<std::string>& request) {
+    const std::string answer = worker.answer(fields_of(request));
+    std::vector<std::string> out;
+    const auto fields = bridge::checker::split_fields(answer);
+    REQUIRE(fields);
+    for (const auto field : *fields)
+        out.emplace_back(field);
+    return out;
+}
+
+struct Bench {
+    explicit Bench(bridge::checker::CheckerConfig config = {}) {
+        if (config.program.empty())
+            config.program = ATOLL_BIN_DIR "/atoll-checker";
+        // Only an end of hangs: a busy machine may be slow.
+        if (config.deadline == base::Millis(base::k_checker_deadline))
+            config.deadline = test::k_client_deadline;
+        checker.emplace(loop.context.get_executor(), loop.timers, std::move(config));
+    }
+    // As the server: a write to a process that died is an error.
+    ~Bench() { ::signal(SIGPIPE, sigpipe); }
+    Bench(const Bench&) = delete;
+    Bench& operator=(const Bench&) = delete;
+    /// A check of arguments that fit or do not.
+    std::unique_ptr<execution::HeavyWork> ask(Outcome& outcome, const std::string& args = "[1]",
+                                              const std::string& user = "") {
+        return checker->check(user, "t", R"({"type":"array","items":{"type":"number"}})", args,
+                              [&outcome](base::Result<void> result) { outcome = std::move(result); });
+    }
+    base::Result<void> check(const std::string& args) {
+        Outcome outcome;
+        const auto work = ask(outcome, args);
+        CHECK_FALSE(outcome);  // never from inside
+        REQUIRE(loop.run_until([&] { return outcome.has_value(); }));
+        return *outcome;
+    }
+    sighandler_t sigpipe = ::signal(SIGPIPE, SIG_IGN);
+    test::Loop loop;
+    std::optional<Checker> checker;
+};
+
+std::string state_of(pid_t pid, const std::string& key) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+    for (std::string line; std::getline(file, line);)
+        if (line.starts_with(key))
+            return line.substr(line.find_first_not_of(" \t", key.size()));
+    return {};
+}
+
+}  // namespace
+
+TEST_CASE("checker: fields are read back, and what is none is refused") {
+    const std::string message = fields_of({"a", "", std::string("\0b", 2)});
+    CHECK(bridge::checker::split_fields(message)->size() == 3);
+    CHECK(bridge::checker::split_fields(message)->back() == std::string_view("\0b", 2));
+    for (std::size_t cut = 1; cut < 5; ++cut)
+        CHECK_FALSE(bridge::checker::split_fields(std::string_view(message).substr(0, cut)));
+    CHECK_FALSE(
+        bridge::checker::split_fields("\xff\xff\xff\xff"
+                                      "a"));
+}
+
+TEST_CASE("checker: work is what the loop itself would do") {
+    Worker worker;
+    using Texts = std::vector<std::string>;
+    CHECK(answer_of(worker, {"verify", "a", "{}", "b", R"({"type":"array"})"}) == Texts{"ok"});
+    const Texts refused = answer_of(worker, {"verify", "a", "{}", "b", R"({"items":1})"});
+    CHECK(refused[0] == "no");
+    CHECK(refused[1].find("'b': inputSchema/items") != std::string::npos);
+    CHECK(answer_of(worker, {"declare", "a", "{}", "says"})[1].find("\"a\"(") != std::string::npos);
+    for (int twice = 0; twice < 2; ++twice) {
+        CHECK(answer_of(worker, {"check", "t", R"({"type":"array","maxItems":1})", "[1]"}) == Texts{"ok"});
+        CHECK(answer_of(worker, {"check", "t", R"({"type":"array","maxItems":1})", "[1,2]"})[0] == "no");
+    }
+    CHECK(answer_of(worker, {"check", "t", "no schema", "[1]"})[0] == "no");
+    for (const Texts& nothing : {Texts{}, Texts{"other"}, Texts{"check", "t"}, Texts{"frame"}})
+        CHECK(answer_of(worker, nothing)[0] == "failed");
+}
+
+TEST_CASE("checker: a frame passes through it as it is read") {
+    Worker worker;
+    for (const std::string json :
+         {R"({"type":"call","run":"r","nonce":"n","id":3,"name":"t","args":[1,"a"]})",
+          R"({"type":"log","level":"warn","text":"","run":"r"})", R"({"type":"result","value":"too long"})",
+          R"({"type":"result","error":{"kind":"runtime","message":"m","line":2}})", "no json", "[]"}) {
+        const std::string request = fields_of({"frame", "6", json});
+        const std::string answer = worker.answer(request);
+        auto fields = bridge::checker::split_fields(answer).value();
+        REQUIRE(fields.front() == "ok");
+        fields.erase(fields.begin());
+        const auto frame = bridge::checker::frame_of(fields);
+        REQUIRE(frame);
+        INFO(json);
+        CHECK((frame->texts == bridge::runner::read_frame(json, 6).texts));
+        fields.pop_back();
+        CHECK_FALSE(bridge::checker::frame_of(fields));
+    }
+}
+
+TEST_CASE("checker: its process starts with the first work and has no system call to do anything else") {
+    Bench bench;
+    CHECK(bench.checker->pid() == -1);
+    CHECK(bench.check("[1]").has_value());
+    const pid_t first = bench.checker->pid();
+    REQUIRE(first > 0);
+    const auto refused = bench.check("[\"a\"]");
+    REQUIRE(refused.has_error());
+    CHECK(refused.error().code() == base::Errc::invalid_field);
+    CHECK(refused.error().detail().find("t: args/0") != std::string::npos);
+    CHECK(bench.checker->pid() == first);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    CHECK(state_of(first, "Seccomp:") == "2");
+    CHECK(state_of(first, "NoNewPrivs:") == "1");
+#endif
+}
+
+TEST_CASE("checker: the longest arguments and frames pass through") {
+    Bench bench;
+    std::string args = "[1";
+    while (args.size() < 1024UL * 1024)
+        args += ",1";
+    CHECK(bench.check(args + "]").has_value());
+    CHECK(bench.check(args + ",\"a\"]").has_error());
+    std::string json = R"({"type":"result","value":")";
+    json.append(bridge::runner::k_runner_frame_bytes - json.size() - 2, 'x').append("\"}");
+    std::optional<base::Result<RunnerFrame>> read;
+    const auto work = bench.checker->read("", json, bridge::runner::k_runner_frame_bytes,
+                                          [&](base::Result<RunnerFrame> frame) { read = std::move(frame); });
+    REQUIRE(bench.loop.run_until([&] { return read.has_value(); }));
+    REQUIRE(read->has_value());
+    CHECK((*read)->find(Member::value)->size() ==
+          json.size() - std::string_view(R"({"type":"result","value":})").size());
+}
+
+TEST_CASE(
+    "checker: the loop goes on while the process stands still, and its end is the end of that work alone") {
+    Bench bench;
+    CHECK(bench.check("[1]").has_value());
+    const pid_t first = bench.checker->pid();
+    REQUIRE(::kill(first, SIGSTOP) == 0);
+    Outcome in_work;
+    Outcome behind;
+    // More than a pipe takes.
+    const auto work = bench.ask(in_work, "[1" + std::string(300'000, ' ') + "]");
+    const auto next = bench.ask(behind);
+    int turns = 0;
+    std::function<void()> turn = [&] {
+        if (++turns < 20)
+            bench.loop.timers.arm(base::Millis{1}, turn);
+    };
+    turn();
+    REQUIRE(bench.loop.run_until([&] { return turns == 20; }));
+    CHECK_FALSE(in_work);
+    CHECK(bench.checker->pending() == 2);
+    SECTION("killed") {
+        REQUIRE(::kill(first, SIGKILL) == 0);
+        REQUIRE(bench.loop.run_until([&] { return in_work && behind; }));
+        REQUIRE(in_work->has_error());
+        CHECK(in_work->error().code() == base::Errc::internal);
+        CHECK(bench.checker->deaths() == 1);
+        CHECK(bench.checker->pid() != first);
+    }
+    SECTION("it goes on") {
+        REQUIRE(::kill(first, SIGCONT) == 0);
+        REQUIRE(bench.loop.run_until([&] { return in_work && behind; }));
+        CHECK(in_work->has_value());
+        CHECK(bench.checker->deaths() == 0);
+    }
+    CHECK(behind->has_value());
+    CHECK(bench.checker->pending() == 0);
+}
+
+TEST_CASE("checker: work that takes too long ends, and the next has another process") {
+    Bench bench({.program = "", .deadline = base::Millis{300}});
+    Outcome warm;
+    const auto first_work = bench.ask(warm);
+    REQUIRE(bench.loop.run_until([&] { return warm.has_value(); }));
+    const pid_t first = bench.checker->pid();
+    if (first > 0)
+        REQUIRE(::kill(first, SIGSTOP) == 0);
+    Outcome slow;
+    const auto work = bench.ask(slow);
+    REQUIRE(bench.loop.run_until([&] { return slow.has_value(); }));
+    if (first > 0) {
+        REQUIRE(slow->has_error());
+        CHECK(slow->error().code() == base::Errc::deadline_exceeded);
+        CHECK(bench.checker->timeouts() >= 1);
+        CHECK(bench.checker->pid() == -1);
+    }
+}
+
+TEST_CASE("checker: users take turns, and one has so much waiting at most") {
+    Bench bench({.program = "", .waiting_per_user = 3});
+    CHECK(bench.check("[1]").has_value());
+    const pid_t process = bench.checker->pid();
+    REQUIRE(::kill(process, SIGSTOP) == 0);
+    std::string order;
+    std::vector<std::unique_ptr<execution::HeavyWork>> works;
+    const auto ask = [&](const std::string& user) {
+        works.push_back(
+            bench.checker->check(user, "t", "{}", "[1]", [&order, user](const base::Result<void>& result) {
+                order += result ? user : result.error().code() == base::Errc::too_many_executions ? "!" : "?";
+            }));
+    };
+    for (int i = 0; i < 5; ++i)
+        ask("a");
+    ask("b");
+    ask("c");
+    REQUIRE(bench.loop.run_until([&] { return order == "!"; }));
+    works[1].reset();  // the second of a is not wanted any more
+    REQUIRE(::kill(process, SIGCONT) == 0);
+    REQUIRE(bench.loop.run_until([&] { return bench.checker->pending() == 0; }));
+    CHECK(order == "!abcaa");
+}
+
+TEST_CASE("checker: work that nobody wants any more, and a checker that is gone, call nobody back") {
+    Bench bench;
+    CHECK(bench.check("[1]").has_value());
+    REQUIRE(::kill(bench.checker->pid(), SIGSTOP) == 0);
+    Outcome dropped;
+    Outcome behind;
+    auto work = bench.ask(dropped);
+    auto next = bench.ask(behind);
+    SECTION("dropped") {
+        REQUIRE(bench.loop.run_until([&] { return bench.checker->pending() == 2; }));
+        work.reset();
+        REQUIRE(::kill(bench.checker->pid(), SIGCONT) == 0);
+        REQUIRE(bench.loop.run_until([&] { return behind.has_value(); }));
+        CHECK(behind->has_value());
+    }
+    SECTION("closed") {
+        bench.checker->close();
+        next = bench.ask(behind);
+        bench.loop.context.restart();
+        bench.loop.context.run();  // nothing is left to wait for
+        CHECK_FALSE(behind);
+        bench.checker.reset();
+    }
+    CHECK_FALSE(dropped);
+}
+
+TEST_CASE("checker: a program that is missing, or says what nobody asked for, fails the work") {
+    const test::TempFolder folder;
+    std::string body;
+    SECTION("missing") {}
+    SECTION("it ends at once") {
+        body = "exit 0";
+    }
+    SECTION("an answer of no fields") {
+        body = "head -c 20 >/dev/null; printf '\\x02\\0\\0\\0ab'; exec sleep 100";
+    }
+    SECTION("an answer without end") {
+        body = "head -c 20 >/dev/null; printf '\\xff\\xff\\xff\\xff'; exec sleep 100";
+    }
+    SECTION("an answer to what it has not read yet, and more behind it") {
+        body = "printf '\\x06\\0\\0\\0\\x02\\0\\0\\0okmore'; exec sleep 100";
+    }
+    if (!body.empty())
+        test::write_text(folder / "program", "#!/bin/bash\n" + body + "\n", 0755);
+    Bench bench({.program = folder / "program"});
+    const auto checked = bench.check("[1]");
+    REQUIRE(checked.has_error());
+    CHECK(checked.error().code() == base::Errc::internal);
+}
+
+}  // namespace checker_test
