@@ -2,7 +2,6 @@
 // of the pool.
 #include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -60,7 +59,6 @@ class Runs {
             const std::size_t value = text.find("} ", found == std::string::npos ? text.size() : found);
             if (value != std::string::npos && std::stoul(text.substr(value + 2)) == k_pool)
                 return;
-            ::usleep(20'000);
         }
         throw std::runtime_error("the pool of " + engine_ + " does not fill");
     }
