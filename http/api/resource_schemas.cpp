@@ -82,11 +82,12 @@ void add_parts(Schema& out) {
              {"disk", "quota: the kernel refuses writes over the limit. check: the server measures.", text()},
              {"tmp", "What limits /tmp: tmpfs, a file system in memory of this size.", text()}}),
         "What enforces each limit on this host; `none`: nothing does.");
-    out["OpenPort"] =
+    out["OpenPort"] = described(
         object(Members::required,
                {{"port", "Its number.", integer({1, 65'535})},
                 {"url", "Where it is shown; null: `preview.ports` does not list it, or it has no address.",
-                 nullable_text()}});
+                 nullable_text()}}),
+        "A TCP port that the loopback of a sandbox listens on.");
     out["OpenTurn"] =
         object(Members::required, {{"turn", "Its name.", text()},
                                    {"startedAt", "When its message was accepted.", time()},
