@@ -21,7 +21,7 @@ inline constexpr std::size_t k_tool_name_bytes = 64;
 inline constexpr std::size_t k_tool_description_bytes = 4096;
 inline constexpr std::size_t k_tools_schema_bytes = 4 * 1024 * 1024;  // expanded_bytes of all schemas
 inline constexpr std::size_t k_tools_patterns = 256;                  // of all schemas
-// What make() may do: as compile_within() counts it. Some 1 ms.
+// What make() may do: as compile_within() counts it. 0.7 ms for 32 usual tools, up to 1.8 ms.
 inline constexpr std::size_t k_tools_small_work = 32 * 1024;
 
 /// In the order of their strength: the greater one wins.
