@@ -91,10 +91,20 @@ void Turn::replay(const std::shared_ptr<const Message>& message, const Reply<Tur
     if (record_.idempotency_key == message->idempotency_key)
         return answer_again(record_, *message, reply);
     // The last turn that a key started is over already, and the store does not know it yet.
-    if (!context_.journal.is_committed(keyed_batch_))
-        return context_.journal.after_commit([self = self_, message, reply, is_new] {
-            *self == nullptr ? is_new() : (*self)->replay(message, reply, is_new);
-        });
+    if (!context_.journal.is_committed(keyed_batch_)) {
+        const auto is_answered = std::make_shared<bool>(false);
+        return context_.journal.answer_after_commit(
+            [self = self_, message, reply, is_new, is_answered] {
+                if (!*is_answered)
+                    *self == nullptr ? is_new() : (*self)->replay(message, reply, is_new);
+            },
+            [reply, is_answered] {
+                *is_answered = true;
+                reply(base::Error(
+                    base::Errc::storage_failed,
+                    "the database refuses writes: the message was not taken; send it again later"));
+            });
+    }
     auto answer = [self = self_, message, reply, is_new,
                    known = keyed_batch_](const base::Result<TurnRecord>& found) {
         if (*self == nullptr)

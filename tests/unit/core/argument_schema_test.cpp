@@ -249,8 +249,8 @@ TEST_CASE("A schema is compiled within a bound of work, or left") {
             if (schema == refs && most < 8 * refs.size())
                 CHECK_FALSE(is_known);  // what the $refs expand to counts, not the text alone
         }
-        // A pattern that needs more memory than there is here is left with any work.
-        CHECK(is_known == (schema != pattern));
+        // A pattern may need more memory than there is here: then it is left with any work.
+        CHECK((is_known || schema == pattern));
     }
 }
 

@@ -491,6 +491,7 @@ TEST_CASE("A call that takes long to check is checked elsewhere, and seen by nob
         CHECK(lab.types(*execution).back() == "tool_call");
         CHECK(lab.host->seen == std::vector{args});
         CHECK_FALSE(program.is_held);
+        lab.settle();  // in the next turn of the loop there is work for checks again
         observer.on_call(2, "free", "[1]");
         CHECK_FALSE(program.is_held);
         CHECK(lab.types(*execution) == std::vector<std::string>{"start", "tool_call", "tool_call"});

@@ -347,7 +347,9 @@ TEST_CASE("past turns: the last place is kept for the start that reads") {
     REQUIRE(house.answer(
         [&](auto reply) { house.conversations->pause(rival, PauseMode::cold, std::move(reply)); }));
     house.restart();
-    REQUIRE(test::get(*house.conversations, rival));
+    REQUIRE(house.answer([&](auto reply) {
+        house.conversations->patch(rival, conversation::PatchRequest{}, std::move(reply));  // it is loaded
+    }));
     std::optional<Late> late(std::in_place, house.world.store);
     std::optional<base::Result<View>> resumed;
     house.conversations->resume(house.id, [&](base::Result<View> view) { resumed = std::move(view); });
