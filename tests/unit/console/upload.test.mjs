@@ -86,8 +86,9 @@ test('nothing more is sent where the disk is full or the server away', async () 
     }
 });
 
-test('a folder that is there already is no problem', async () => {
+// A folder that is there already is no error of the server.
+test('something else where a folder is to be is told', async () => {
     const { files } = fakeFiles((path) => (path === 'dir' ? new ApiError(409, 'already_exists', 'there') : null));
     const { done, problems } = await upload(files, '', { files: [], folders: ['dir'] });
-    assert.deepEqual([done, problems], [1, []]);
+    assert.deepEqual([done, problems], [0, [{ path: 'dir', message: 'there' }]]);
 });
