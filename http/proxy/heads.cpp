@@ -37,12 +37,6 @@ constexpr std::array<std::string_view, 5> k_loopback_names{"localhost", "127.0.0
 // Room that a head is given at once.
 constexpr std::size_t k_usual_head_bytes = 1000;
 
-template <class Names>
-bool is_one_of(std::string_view name, const Names& names) {
-    return std::any_of(names.begin(), names.end(),
-                       [&](std::string_view each) { return iequals(each, name); });
-}
-
 // The same to a dev server by the rules of CGI, in which a field's name becomes that of a variable (RFC 3875
 // section 4.1.18): "-" and "_" are one there.
 bool is_like(std::string_view name, std::string_view own) {
@@ -54,9 +48,14 @@ bool is_like(std::string_view name, std::string_view own) {
     });
 }
 
+template <class Names>
+bool is_one_of(std::string_view name, const Names& names) {
+    return std::any_of(names.begin(), names.end(),
+                       [&](std::string_view each) { return is_like(name, each); });
+}
+
 bool is_said_here(std::string_view name) {
-    return is_like(name, k_api_key_field) ||
-           std::ranges::any_of(k_forwarded_fields, [&](std::string_view own) { return is_like(name, own); });
+    return is_like(name, k_api_key_field) || is_one_of(name, k_forwarded_fields);
 }
 
 bool iless(std::string_view a, std::string_view b) {
