@@ -1,7 +1,12 @@
-// Paths as JSON can hold them. A path on disk is bytes; JSON text is UTF-8. In path text a byte that is part
-// of no UTF-8 character is `%XX`, and a `%` that stands before two hexadecimal digits is `%25`; everything
-// else stands for itself. So any path has a text that leads back to it, and a path of plain UTF-8 mostly is
-// its own text. Pure. Header only: the guest, which links nothing of the server's, has it too.
+// Paths as JSON can hold them. A path on disk is bytes; JSON text is UTF-8. Three forms, each for its
+// readers:
+// - path text, between server and guest, in cursors and in the six tools: a byte that is part of no UTF-8
+//   character is `%XX`, and a `%` that stands before two hexadecimal digits is `%25`; everything else stands
+//   for itself. So any path has a text that leads back to it;
+// - the shown path, in what the API tells of files: the path as it is, with U+FFFD for what is not UTF-8. It
+//   does not always lead back;
+// - the href, beside it: percent-encoded, exact.
+// Pure. Header only: the guest, which links nothing of the server's, has it too.
 #pragma once
 
 #include <cstddef>
@@ -59,6 +64,15 @@ inline std::string path_text(std::string_view bytes) {
     std::string out;
     out.reserve(bytes.size());
     append_path_text(out, bytes);
+    return out;
+}
+
+/// The path as people read it: each malformed part is U+FFFD.
+inline std::string shown_path(std::string_view bytes) {
+    std::string out;
+    Utf8Repair repair;
+    repair.feed(bytes, out);
+    repair.finish(out);
     return out;
 }
 

@@ -34,7 +34,7 @@ Task<Result<Response>> async_get_archive(Api& api, RequestContext& context) {
         co_return id.error();
     const std::string path = path_query(context);
     FileMembers members("pack");
-    members.text("path", path);
+    members.path(path);
     const sandbox::CallSpec spec = members.spec();
     auto call = co_await async_call(api, context, *id, spec);
     if (call.has_error())
@@ -46,7 +46,7 @@ Task<Result<Response>> async_get_archive(Api& api, RequestContext& context) {
     response.content_type = k_tar;
     forbid_scripts(response);
     response.headers.emplace_back("Content-Disposition",
-                                  content_disposition("attachment", archive_name(path)));
+                                  content_disposition("attachment", archive_name(base::shown_path(path))));
     response.source = std::move(*call);
     co_return response;
 }
@@ -77,7 +77,7 @@ Task<Result<Response>> async_put_archive(Api& api, RequestContext& context) {
     if (!coding.empty() && !iequals(coding, "identity"))
         co_return Error(Errc::unsupported_media_type, "Send the tar without a `Content-Encoding`.");
     FileMembers members("unpack");
-    members.text("path", path_query(context));
+    members.path(path_query(context));
     const sandbox::CallSpec spec = members.spec();
     auto call = co_await async_call(api, context, *id, spec);
     if (call.has_error())
@@ -97,10 +97,10 @@ Task<Result<Response>> async_put_archive(Api& api, RequestContext& context) {
 }  // namespace
 
 std::vector<Route> archive_routes(Api& api) {
-    const QueryParameter path{
-        "path", R"({"type":"string"})",
-        "The part of the workspace that is meant, as `path` of an entry is written; without "
-        "it the whole."};
+    QueryParameter path{"path", R"({"type":"string"})",
+                        "The part of the workspace that is meant; without it the whole. The `href` of an "
+                        "entry is such a value as it is."};
+    path.is_bytes = true;
     std::vector<Route> routes;
     Route get{
         Method::get, "/v1/sandboxes/{id}/archive", "getArchive",

@@ -73,7 +73,7 @@ constexpr const char* k_data = R"json({
 "preview_changed": {"means": "The preview of the sandbox has another address from now on.", "members": {
     "url": {"type": ["string", "null"], "description": "As `sandboxPublicUrl`; null: it has none any more."}}},
 "files_changed": {"means": "A tool changed files in the workspace.", "members": {
-    "changedFiles": {"type": "array", "items": {"type": "string"}, "description": "Their absolute paths in the sandbox."},
+    "changedFiles": {"type": "array", "items": {"type": "string"}, "description": "Their absolute paths in the sandbox, as in the result of the tool."},
     "toolCallId": {"type": "string", "description": "The `toolCallId` of the call's context."}},
     "optional": ["toolCallId"]},
 "tool_progress": {"means": "A call of a tool takes long: how far it is, now and then, and how it ended.", "members": {

@@ -63,6 +63,10 @@ FileMembers& FileMembers::path(std::string_view bytes) {
     return text("path", base::path_text(bytes));
 }
 
+FileMembers& FileMembers::target(std::string_view bytes) {
+    return text("to", base::path_text(bytes));
+}
+
 FileMembers& FileMembers::text(std::string_view name, std::string_view value) {
     std::string json;
     base::append_json_string(json, value);
@@ -160,19 +164,19 @@ Result<void> check_change_conditions(const Request& request) {
     return {};
 }
 
-std::string_view inner_path(std::string_view text) noexcept {
+std::string_view inner_path(std::string_view path) noexcept {
     constexpr std::string_view k_workspace = sandbox::k_inner_workspace;
-    if (!text.starts_with(k_workspace))
-        return text;
-    const std::string_view rest = text.substr(k_workspace.size());
+    if (!path.starts_with(k_workspace))
+        return path;
+    const std::string_view rest = path.substr(k_workspace.size());
     if (rest.empty())
         return rest;
-    return rest.front() == '/' ? rest.substr(1) : text;
+    return rest.front() == '/' ? rest.substr(1) : path;
 }
 
 std::string path_query(const RequestContext& context) {
-    const std::string* const text = context.query_value("path");
-    return text == nullptr ? std::string() : std::string(inner_path(*text));
+    const std::string* const path = context.query_value("path");
+    return path == nullptr ? std::string() : std::string(inner_path(*path));
 }
 
 std::vector<Errc> file_errors(std::initializer_list<Errc> more) {

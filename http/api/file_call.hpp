@@ -6,9 +6,13 @@
 #include <string>
 #include <string_view>
 
+#include "core/base/operation_limits.hpp"
 #include "http/api/guest_call.hpp"
 
 namespace atl::http {
+
+/// Of a path that a body names: in `toHref` each byte may be an escape of three.
+inline constexpr std::size_t k_max_target_bytes = 3 * base::k_max_path_bytes;
 
 /// The members of a `file` command as JSON text.
 class FileMembers {
@@ -16,6 +20,8 @@ class FileMembers {
     explicit FileMembers(std::string_view op);
     /// `bytes` is a path, as the tail of a route has it.
     FileMembers& path(std::string_view bytes);
+    /// `bytes` is where something goes.
+    FileMembers& target(std::string_view bytes);
     FileMembers& text(std::string_view name, std::string_view value);
     FileMembers& number(std::string_view name, std::uint64_t value);
     FileMembers& flag(std::string_view name, bool value);
@@ -59,10 +65,11 @@ std::optional<std::string> list_field(const Request& request, std::string_view n
 /// Errors: invalid_request, if the request has a condition that routes that change files do not know.
 base::Result<void> check_change_conditions(const Request& request);
 
-/// A path that a client names in JSON: path text, perhaps with `/workspace` in front.
-std::string_view inner_path(std::string_view text) noexcept;
+/// A path that a client names in JSON or in a query, perhaps with `/workspace` in front, without that.
+/// Nothing in it is decoded.
+std::string_view inner_path(std::string_view path) noexcept;
 
-/// `?path=` of a route: a path in the workspace, as path text; without it the workspace.
+/// `?path=` of a route: the bytes of a path in the workspace; without it the workspace.
 std::string path_query(const RequestContext& context);
 
 /// What every route of files may fail with, besides what it adds.

@@ -113,24 +113,41 @@ Task<Result<Response>> async_delete(Api& api, RequestContext& context) {
 
 struct ChangeForm {
     std::string op;
-    std::string to;
+    std::string target;  // bytes
     bool overwrite = false;
 };
+
+/// `to`, which is text as it is, or `toHref`, which names any bytes: one of the two. Bytes.
+std::string read_target(ObjectReader& reader) {
+    const auto to = reader.string("to", k_max_target_bytes);
+    const auto href = reader.string("toHref", k_max_target_bytes);
+    if (to.has_value() == href.has_value()) {
+        reader.fail("to", "a path in the workspace, or left out where there is `toHref`");
+        return {};
+    }
+    if (to)
+        return std::string(inner_path(*to));
+    const auto decoded = percent_decoded(*href);
+    if (!decoded)
+        reader.fail("toHref", "a path that is percent-encoded, as `href` of an entry");
+    return decoded.value_or("");
+}
 
 Result<ChangeForm> read_change_form(const Json& body) {
     ObjectReader reader(body);
     ChangeForm form;
     form.op = reader.string("op", base::k_max_told_word_bytes).value_or("");
-    const auto to = reader.string("to", 3 * base::k_max_path_bytes);
-    const Json* const overwrite = reader.any("overwrite");
     const bool has_target = form.op == "move" || form.op == "copy";
     if (form.op != "mkdir" && !has_target)
         reader.fail("op", "`mkdir`, `move` or `copy`");
-    if (to.has_value() != has_target)
-        reader.fail("to", has_target ? "a path in the workspace" : "left out of a `mkdir`");
+    if (has_target)
+        form.target = read_target(reader);
+    for (const char* const name : {"to", "toHref"})
+        if (!has_target && reader.any(name) != nullptr)
+            reader.fail(name, "left out of a `mkdir`");
+    const Json* const overwrite = reader.any("overwrite");
     if (overwrite != nullptr && (!overwrite->is_boolean() || !has_target))
         reader.fail("overwrite", has_target ? "a boolean" : "left out of a `mkdir`");
-    form.to = to.value_or("");
     form.overwrite = overwrite != nullptr && *overwrite == true;
     if (const auto finished = reader.finish(); finished.has_error())
         return finished.error();
@@ -149,9 +166,7 @@ Task<Result<Response>> async_change(Api& api, RequestContext& context) {
     FileMembers members(form->op);
     members.path(context.param("path"));
     if (form->op != "mkdir")
-        members.text("to", inner_path(form->to))
-            .flag("overwrite", form->overwrite)
-            .conditions(context.request);
+        members.target(form->target).flag("overwrite", form->overwrite).conditions(context.request);
     const auto answer = co_await async_file_call(api, context, members);
     if (answer.has_error())
         co_return answer.error();

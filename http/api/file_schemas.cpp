@@ -1,5 +1,5 @@
 // Schemas of files.
-#include "core/base/operation_limits.hpp"
+#include "http/api/file_call.hpp"
 #include "http/api/schema_parts.hpp"
 
 namespace atl::http {
@@ -9,19 +9,20 @@ Schema entry() {
     Schema out = object(
         Members::required,
         {{"path",
-          "The path in the workspace. A byte that is not UTF-8 is `%XX`, a `%` before two hexadecimal digits "
-          "`%25`: as a part of a URL it needs no other escape for these.",
+          "The path in the workspace, as it is: nothing is escaped. What is not UTF-8 is U+FFFD, so that "
+          "`href` and not this leads to the file.",
           text()},
          {"href",
-          "The path percent-encoded, each byte as it is on disk: what stands behind `files/` in a URL.",
+          "The path percent-encoded, each byte as it is on disk: what stands behind `files/` in a URL, also "
+          "`toHref` of a move and the query's `path` of an archive or a watch.",
           text()},
-         {"name", "The last part of the path, written in the same way.", text()},
+         {"name", "The last part of `path`.", text()},
          {"type", "What it is.", one_of({"file", "directory", "symlink", "fifo", "socket", "device"})},
          {"size", "Bytes.", counter()},
          {"mode", "Permissions in octal.", text()},
          {"mtime", "When its content changed last.", time()},
          {"etag", "Of a file: the ETag of its content.", text()},
-         {"target", "Of a link: where it leads.", text()}});
+         {"target", "Of a link: where it leads. What is not UTF-8 is U+FFFD.", text()}});
     out["required"] = {"path", "href", "name", "type", "size", "mode", "mtime"};
     return out;
 }
@@ -42,9 +43,11 @@ void add_watch(Schema& out) {
                  "went where the watch does not see it. `attributes`: permissions, owner or times.",
                  one_of({"created", "modified", "attributes", "deleted", "renamed"})},
                 {"path", "The path in the workspace, as in a FileEntry; of `renamed` the old one.", text()},
+                {"href", "The same as `href` of a FileEntry.", text()},
                 {"to", "Of `renamed`: the new path.", text()},
+                {"toHref", "Of `renamed`: the `href` of the new path.", text()},
                 {"directory", "Whether it is a directory.", flag()}});
-    change["required"] = {"change", "path", "directory"};
+    change["required"] = {"change", "path", "href", "directory"};
     out["WatchedChange"] = described(std::move(change), "What became of a file.");
     out["WatchStarted"] = described(
         frame("started"), "All that changes from now on is told. The first frame of a running sandbox.");
@@ -92,8 +95,12 @@ void add_file_schemas(Schema& out) {
     out["ChangeFile"] = described(
         object(Members::optional,
                {{"op", "What to do with the path of the route.", one_of({"mkdir", "move", "copy"})},
-                {"to", "Where it goes: a path in the workspace, with or without `/workspace/` in front.",
-                 text_up_to(3 * base::k_max_path_bytes)},
+                {"to",
+                 "Where it goes: a path in the workspace, with or without `/workspace/` in front. It is text "
+                 "as it is: nothing in it is decoded. A move or a copy has this or `toHref`.",
+                 text_up_to(k_max_target_bytes)},
+                {"toHref", "The same percent-encoded, as `href` of an entry: for names that are not UTF-8.",
+                 text_up_to(k_max_target_bytes)},
                 {"overwrite", "Whether a file at `to` gives way; it does not if this is not there.", flag()}},
                {"op"}),
         "A change of names.");

@@ -18,10 +18,9 @@ using base::Result;
 using base::Task;
 using WatchPtr = std::unique_ptr<conversation::FileWatch>;
 
-/// The directory of the query, as the guest writes it, whichever escapes the client has. Errors:
-/// invalid_field.
+/// The directory of the query, as path text, with each part once. Errors: invalid_field.
 Result<std::string> directory_of(const RequestContext& context) {
-    const std::string bytes = base::path_bytes(path_query(context));
+    const std::string bytes = path_query(context);
     std::string out;
     for (std::string_view left = bytes; !left.empty();) {
         const std::string_view part = left.substr(0, left.find('/'));
@@ -84,8 +83,12 @@ std::vector<Route> watch_routes(Api& api) {
         "What changes in the workspace from now on, whoever changes it, as Server-Sent Events. It starts "
         "nothing and keeps nothing running: while the sandbox is paused it waits.",
         bind_handler(api, async_watch)};
-    made.query = {{"path", R"({"type":"string"})",
-                   "Only changes below this directory of the workspace, which need not be there yet."},
+    QueryParameter path{
+        "path", R"({"type":"string"})",
+        "Only changes below this directory of the workspace, which need not be there yet. The `href` of an "
+        "entry is such a value as it is."};
+    path.is_bytes = true;
+    made.query = {path,
                   {"recursive", R"({"enum":["0","1"],"default":"1"})",
                    "0: only changes of the directory's own entries."},
                   k_named_parameter,

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/json_text.hpp"
+#include "core/base/path_text.hpp"
 
 namespace atl::http {
 namespace {
@@ -13,13 +14,20 @@ using sandbox::FileChange;
 
 constexpr std::string_view k_watch_frame_end = "}\n\n";
 
+/// The members `shown` and `exact` of the path that `text` stands for.
+void write_path(std::string& out, std::string_view shown, std::string_view exact, std::string_view text) {
+    const std::string bytes = base::path_bytes(text);
+    out.append(",\"").append(shown).append("\":");
+    base::append_json_string(out, base::shown_path(bytes));
+    out.append(",\"").append(exact).append("\":");
+    base::append_json_string(out, base::path_href(bytes));
+}
+
 void write_change(std::string& out, const FileChange& change) {
-    out.append("{\"change\":\"").append(sandbox::to_string(change.kind)).append("\",\"path\":");
-    base::append_json_string(out, change.path);
-    if (!change.to.empty()) {
-        out += ",\"to\":";
-        base::append_json_string(out, change.to);
-    }
+    out.append("{\"change\":\"").append(sandbox::to_string(change.kind)).append("\"");
+    write_path(out, "path", "href", change.path);
+    if (!change.to.empty())
+        write_path(out, "to", "toHref", change.to);
     const bool is_folder = change.thing == FileChange::Thing::directory;
     out.append(",\"directory\":").append(is_folder ? "true" : "false").append("}");
 }

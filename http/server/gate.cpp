@@ -6,6 +6,7 @@
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/base/nearest.hpp"
+#include "core/base/utf8.hpp"
 #include "http/access/stream_tokens.hpp"
 #include "http/server/cors.hpp"
 #include "http/server/problem.hpp"
@@ -21,6 +22,7 @@ using base::Error;
 
 constexpr unsigned k_too_many = 429;
 constexpr std::string_view k_after_parameter = "after";
+constexpr const char* k_broken_query = "The query is not percent-encoded UTF-8.";
 
 /// The token of a request that has no key.
 std::optional<std::string> find_token(const Request& request) {
@@ -212,7 +214,7 @@ Response Gate::close_socket(const RequestContext& context, const Arrival& arriva
 base::Result<void> Gate::admit_query(const Route& route, RequestContext& context) {
     auto items = parse_query(context.request.query);
     if (!items)
-        return Error(Errc::invalid_request, "The query is not percent-encoded UTF-8.");
+        return Error(Errc::invalid_request, k_broken_query);
     for (auto item = items->begin(); item != items->end(); ++item) {
         const auto& name = item->first;
         const auto same_name = [&](const auto& other) { return other.first == name; };
@@ -220,7 +222,11 @@ base::Result<void> Gate::admit_query(const Route& route, RequestContext& context
             return Error(Errc::invalid_request,
                          "The query parameter `" + base::escaped(name) + "` is given twice.");
         const auto declared = [&](const QueryParameter& parameter) { return declares(parameter, name); };
-        if (std::none_of(route.query.begin(), route.query.end(), declared) && route.auth != Auth::open)
+        const auto parameter = std::find_if(route.query.begin(), route.query.end(), declared);
+        const bool is_known = parameter != route.query.end();
+        if (!(is_known && parameter->is_bytes) && !base::is_utf8(item->second))
+            return Error(Errc::invalid_request, k_broken_query);
+        if (!is_known && route.auth != Auth::open)
             return Error(Errc::unknown_field, "There is no query parameter `" + base::escaped(name) +
                                                   "` here" +
                                                   base::did_you_mean(name, names_of(route), "`", "."));

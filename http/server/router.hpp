@@ -39,6 +39,7 @@ struct QueryParameter {
     std::string_view description;
     bool is_family = false;    // every name that begins so, as "metadata." and a member's name
     bool is_required = false;  // told by the document; the handler refuses
+    bool is_bytes = false;     // its value need not be UTF-8
 };
 
 /// Whether a query's parameter of this name is the one that is declared, or one of that family.

@@ -22,10 +22,7 @@ int hex_value(char c) noexcept {
 std::optional<std::string> form_decoded(std::string_view text) {
     std::string spaced(text);
     std::replace(spaced.begin(), spaced.end(), '+', ' ');
-    auto decoded = percent_decoded(spaced);
-    if (decoded && !base::is_utf8(*decoded))
-        return std::nullopt;
-    return decoded;
+    return percent_decoded(spaced);
 }
 
 }  // namespace
@@ -102,7 +99,7 @@ std::optional<QueryItems> parse_query(std::string_view query) {
         auto name = form_decoded(pair.substr(0, equals));
         auto value =
             form_decoded(equals == std::string_view::npos ? std::string_view{} : pair.substr(equals + 1));
-        if (!name || !value)
+        if (!name || !base::is_utf8(*name) || !value)
             return std::nullopt;
         items.emplace_back(std::move(*name), std::move(*value));
     }

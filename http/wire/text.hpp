@@ -32,8 +32,8 @@ std::optional<std::string_view> host_without_port(std::string_view authority) no
 /// True if `text` is 1 to `limit` visible ASCII characters (no space, no control).
 bool is_visible_ascii(std::string_view text, std::size_t limit) noexcept;
 
-/// The parameters of a query, decoded; `+` is a space as in forms. Nothing if the encoding is broken or a
-/// name or value is not UTF-8.
+/// The parameters of a query, decoded once; `+` is a space as in forms. A name is UTF-8, a value is bytes.
+/// Nothing if the encoding is broken or a name is not UTF-8.
 using QueryItems = std::vector<std::pair<std::string, std::string>>;
 std::optional<QueryItems> parse_query(std::string_view query);
 /// The value of the first item of this name; null if there is none.

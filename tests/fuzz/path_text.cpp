@@ -1,5 +1,5 @@
-// Path text both ways, and conditions on entity tags: any path comes back from its text, which is UTF-8; any
-// text is a path.
+// Path text both ways, shown paths, and conditions on entity tags: any path comes back from its text, which
+// is UTF-8; any text is a path.
 #include "core/base/path_text.hpp"
 
 #include "core/base/entity_tag.hpp"
@@ -30,6 +30,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(base::is_utf8(text), "path text is UTF-8");
     require(base::path_bytes(text) == path, "a path comes back from its text");
     require(text.size() <= 3 * path.size(), "a text is at most three times as long");
+    const std::string shown = base::shown_path(path);
+    require(base::is_utf8(shown) && shown.size() <= 3 * path.size(), "a shown path is UTF-8, and bounded");
+    require(base::is_utf8(path) == (shown == path), "UTF-8 is shown as it is, and nothing else is");
+    require(base::path_bytes(base::path_href(path)) == path, "a path comes back from its href");
     if (base::is_utf8(path))
         require(text == plain_text(path), "UTF-8 stands for itself");
     const std::string bytes = base::path_bytes(path);

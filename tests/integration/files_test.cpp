@@ -254,6 +254,75 @@ TEST_CASE("Entries are usable as they are in a URL, whatever bytes their names h
     CHECK(hrefs == "a%2541b line%0Abreak plain %FF%FE ");
 }
 
+TEST_CASE("Names are shown as they are, and their hrefs lead to them and to nothing else") {
+    FilesLab lab;
+    lab.run(R"(touch '50%20off' '50 off' '%41' A $'\xff' $'\xfe' $'new\nline')");
+    const Json page = Json::parse(lab.get("?list=1").body);
+    std::string shown;
+    for (const Json& entry : page["entries"]) {
+        CHECK(entry["name"] == entry["path"]);
+        shown += entry["path"].get<std::string>() + "|";
+        REQUIRE(lab.put(entry["href"], entry["href"].get<std::string>()).status == 200);
+    }
+    CHECK(shown == "%41|50 off|50%20off|A|new\nline|\xef\xbf\xbd|\xef\xbf\xbd|");
+    for (const Json& entry : page["entries"])
+        CHECK(lab.get(entry["href"]).body == entry["href"]);
+    CHECK(lab.run("cat '50%20off' %41") == "50%2520off%2541");
+    CHECK(lab.run(R"(cat $'\xff' $'\xfe')") == "%FF%FE");
+    for (const char* const href : {"50%2520off", "%2541", "%FF", "new%0Aline"})
+        CHECK(lab.remove(href).status == 204);
+    CHECK(lab.run("ls -b") == "50\\ off\nA\n\\376\n");
+    CHECK(code_of(lab.get("50%2520off")) == "file_not_found");
+    CHECK(Json::parse(lab.get("50%2520off").body)["detail"].get<std::string>().find("50%20off") !=
+          std::string::npos);
+}
+
+TEST_CASE("Where something goes is text as it is, or an href of any bytes") {
+    FilesLab lab;
+    lab.put("f", "x");
+    const auto copied = lab.post("f", {{"op", "copy"}, {"to", "50%20off"}});
+    CHECK(copied.status == 201);
+    CHECK(Json::parse(copied.body)["path"] == "50%20off");
+    CHECK(Json::parse(copied.body)["href"] == "50%2520off");
+    CHECK(lab.post("50%2520off", {{"op", "move"}, {"to", "/workspace/%41"}}).status == 200);
+    CHECK(lab.listed("") == "%41 f");
+    CHECK(lab.post("f", {{"op", "copy"}, {"toHref", "d%FF/%FE%2541"}}).status == 201);
+    CHECK(lab.post("d%FF/%FE%2541", {{"op", "move"}, {"toHref", "d%FF/g"}}).status == 200);
+    CHECK(lab.run(R"(cat $'d\xff/g')") == "x");
+    CHECK(lab.post("d%2541", {{"op", "mkdir"}}).status == 201);
+    CHECK(lab.run("ls -b") == "%41\nd%41\nd\\377\nf\n");
+    // The control of the refusals below is above.
+    for (const Json& wrong : {Json{{"op", "copy"}}, Json{{"op", "copy"}, {"to", "a"}, {"toHref", "a"}},
+                              Json{{"op", "copy"}, {"toHref", "a%"}}, Json{{"op", "copy"}, {"toHref", 1}},
+                              Json{{"op", "mkdir"}, {"toHref", "a"}}, Json{{"op", "mkdir"}, {"to", "a"}}})
+        CHECK(code_of(lab.post("f", wrong)) == "invalid_field");
+    CHECK(code_of(lab.post("f", {{"op", "copy"}, {"toHref", "..%2Fx"}})) == "outside_workspace");
+    CHECK(code_of(lab.post("f", {{"op", "copy"}, {"toHref", "a%00"}})) == "invalid_path");
+}
+
+TEST_CASE("The path of a query is decoded once, to any bytes") {
+    FilesLab lab;
+    lab.run(R"(mkdir '50%20off' '50 off' $'d\xff'; echo 1 > '50%20off/one'; echo 2 > '50 off/two'; )"
+            R"(echo 3 > $'d\xff/three')");
+    const std::string archive = "/v1/sandboxes/" + lab.sandbox_id + "/archive?path=";
+    for (const auto& [query, name] : {std::pair("50%2520off", "one"), std::pair("50%20off", "two"),
+                                      std::pair("50+off", "two"), std::pair("d%FF", "three")}) {
+        INFO(query);
+        const auto packed = lab.client.request("GET", archive + query);
+        REQUIRE(packed.status == 200);
+        CHECK(packed.body.find(name) != std::string::npos);
+        const auto unpacked = lab.client.request("PUT", archive + "copy/" + query, packed.body,
+                                                 {{"Content-Type", "application/x-tar"}});
+        CHECK(unpacked.status == 200);
+    }
+    CHECK(lab.run("ls -b copy") == "50\\ off\n50%20off\nd\\377\n");
+    CHECK(lab.client.request("GET", archive + "d%FF").header("content-disposition") ==
+          "attachment; filename=\"d_.tar\"; filename*=UTF-8''d%EF%BF%BD.tar");
+    // Of no other parameter.
+    CHECK(code_of(lab.get("?list=1&cursor=%FF")) == "invalid_request");
+    CHECK(code_of(lab.client.request("GET", archive + "%FF%")) == "invalid_request");
+}
+
 TEST_CASE("A workspace goes out as an archive and into another sandbox") {
     FilesLab lab;
     lab.run("mkdir -p src/sub; echo text > src/sub/f; ln -s sub/f src/link; chmod 750 src/sub/f");

@@ -41,8 +41,11 @@ struct Watch {
             return told.push_back(frame["type"]);
         for (const Json& change : frame["changes"]) {
             std::string word = change["change"].get<std::string>() + ' ' + change["path"].get<std::string>();
-            if (change.contains("to"))
+            hrefs.insert(change["href"]);
+            if (change.contains("to")) {
                 word += " > " + change["to"].get<std::string>();
+                hrefs.insert(change["toHref"]);
+            }
             all.insert(word);
             told.push_back(std::move(word));
         }
@@ -52,6 +55,7 @@ struct Watch {
     HttpResponse head;
     std::vector<std::string> told;
     std::set<std::string> all;
+    std::set<std::string> hrefs;  // of what changed
     Json last;
 };
 
@@ -124,7 +128,11 @@ TEST_CASE("A watch tells what commands, requests and tools change, under the pat
     REQUIRE(watch.tells("started"));
     lab.run("mkdir -p deep/er/still; echo x > deep/er/still/f; printf x > $'odd\\xff'");
     CHECK(watch.tells("created deep/er/still/f"));
-    CHECK(watch.tells("created odd%FF"));
+    CHECK(watch.tells("created odd\xef\xbf\xbd"));
+    lab.run("mv $'odd\\xff' 50%20off");
+    CHECK(watch.tells("renamed odd\xef\xbf\xbd > 50%20off"));
+    CHECK(watch.hrefs.contains("odd%FF"));
+    CHECK(watch.hrefs.contains("50%2520off"));
     CHECK(lab.put("deep/er/g") == 201);
     CHECK(watch.tells("created deep/er/g"));
     lab.run("echo more >> deep/er/g; mv deep/er moved; rm moved/g");

@@ -103,7 +103,7 @@ bool makes_hidden_name(const FileRequest& request) {
 }  // namespace
 
 std::string told_name(std::string_view path) {
-    return path.empty() ? "the workspace" : base::excerpt(base::path_text(path), k_told_name_bytes);
+    return path.empty() ? "the workspace" : base::excerpt(path, k_told_name_bytes);
 }
 
 CallEnd refuse_errno(std::string_view path, int error_number) {

@@ -23,7 +23,8 @@ namespace {
 constexpr std::int64_t k_first_told_second = -62'167'219'200;
 constexpr std::int64_t k_last_told_second = 253'402'300'799;
 
-// A reply with an entry is one line. In JSON a byte is at most six characters (a control), in a URL three.
+// A reply with an entry is one line. In JSON a byte is at most six characters (a control; what is not UTF-8
+// is three), in a URL three.
 static_assert(6 * (base::k_max_path_bytes + base::k_max_name_bytes + PATH_MAX) + 3 * base::k_max_path_bytes +
                   1024 <=
               base::k_max_reply_line_bytes);
@@ -56,8 +57,8 @@ void append_time(std::string& out, const timespec& time) {
     out.append(text, static_cast<std::size_t>(size));
 }
 
-void append_text(std::string& out, std::string_view bytes) {
-    base::append_json_string(out, base::path_text(bytes));
+void append_shown(std::string& out, std::string_view bytes) {
+    base::append_json_string(out, base::shown_path(bytes));
 }
 
 std::string_view last_part(std::string_view path) {
@@ -83,11 +84,11 @@ void append_entry(std::string& out, std::string_view path, const struct stat& ab
     char mode[8];
     snprintf(mode, sizeof mode, "%04o", static_cast<unsigned>(about.st_mode & 07777));
     out += "{\"path\":";
-    append_text(out, path);
+    append_shown(out, path);
     out += ",\"href\":";
     base::append_json_string(out, base::path_href(path));
     out += ",\"name\":";
-    append_text(out, last_part(path));
+    append_shown(out, last_part(path));
     out.append(",\"type\":\"").append(type_name(about.st_mode));
     out.append("\",\"size\":").append(std::to_string(about.st_size));
     out.append(",\"mode\":\"").append(mode).append("\",\"mtime\":\"");
@@ -102,7 +103,7 @@ void append_entry(std::string& out, std::string_view path, const struct stat& ab
         const ssize_t size = readlinkat(folder, name.c_str(), target, sizeof target);
         if (size >= 0) {
             out += ",\"target\":";
-            append_text(out, {target, static_cast<std::size_t>(size)});
+            append_shown(out, {target, static_cast<std::size_t>(size)});
         }
     }
     out += '}';

@@ -12,8 +12,9 @@ namespace atl::guest {
 /// contents share one unless they were written within a tick of the kernel's clock, in place.
 std::string entity_tag(const struct stat& about);
 
-/// Appends the object of an entry. `path` is bytes. `folder` is open; the file in it has the name `name`, as
-/// *at() system calls take it: read for the target of a link.
+/// Appends the object of an entry, as clients get it: its `path` is shown, its `href` exact. `path` is bytes.
+/// `folder` is open; the file in it has the name `name`, as *at() system calls take it: read for the target
+/// of a link.
 void append_entry(std::string& out, std::string_view path, const struct stat& about, int folder,
                   const std::string& name);
 

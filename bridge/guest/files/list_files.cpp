@@ -189,7 +189,7 @@ Task<CallEnd> list_files(Call& call, const FileJob& job) {
     auto listing = list_levels(page, std::move(start), request.depth);
     co_await listing;
     page.text += "],\"next\":";
-    if (page.has_more)
+    if (page.has_more)  // exact: an entry's shown path may not lead back
         base::append_json_string(page.text, base::path_text(page.last));
     else
         page.text += "null";

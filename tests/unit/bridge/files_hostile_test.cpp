@@ -12,6 +12,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <cstdlib>
+#include <set>
 #include <thread>
 
 #include "file_lab.hpp"
@@ -187,21 +188,41 @@ TEST_CASE("names that are too long, and a NUL, are refused; the longest are not"
     CHECK(CallClient(lab.guest, command).finish().code() == "invalid_path");
 }
 
-TEST_CASE("names of any bytes are listed as text that leads back to them") {
+TEST_CASE("names of any bytes are listed as they are, with an href that leads back to them") {
     const FileLab lab;
     for (const std::string& name :
          {std::string("line\nbreak"), std::string("\xff\xfe"), std::string("a%41"), std::string("100%"),
-          std::string("tab\t\"quote\"\\"), std::string("\x01\x7f"), std::string(" "), std::string("...")}) {
+          std::string("50%20off"), std::string("tab\t\"quote\"\\"), std::string("\x01\x7f"), std::string(" "),
+          std::string("...")}) {
         INFO(name);
         CHECK(lab.put("d/" + name, name).is_good());
         const json page = lab.list("d");
         REQUIRE(page.at("entries").size() == 1);
-        const std::string text = page.at("entries").at(0).at("path");
-        CHECK(base::path_bytes(text) == "d/" + name);
-        CHECK(lab.get(base::path_bytes(text)) == name);
-        CHECK(page.at("entries").at(0).at("href") == base::path_href("d/" + name));
+        const json entry = page.at("entries").at(0);
+        CHECK(entry.at("path") == base::shown_path("d/" + name));
+        CHECK(entry.at("name") == base::shown_path(name));
+        CHECK(entry.at("href") == base::path_href("d/" + name));
+        CHECK(lab.get(base::path_bytes(entry.at("href").get<std::string>())) == name);
         CHECK(lab.refusal("remove", "d/" + name).empty());
     }
+}
+
+TEST_CASE("a list goes on behind a name that its text does not tell from others") {
+    const FileLab lab;
+    const std::vector<std::string> names = {"a%FF", "a%25FF", "a\xfe", "a\xff", "a\xff%41", "a\xff\n"};
+    for (const std::string& name : names)
+        REQUIRE(lab.put(name, name).is_good());
+    std::string after;
+    std::set<std::string> hrefs;
+    for (std::size_t pages = 0; pages < names.size(); ++pages) {
+        const json page = lab.list("", 1, 1, after);
+        REQUIRE(page.at("entries").size() == 1);
+        hrefs.insert(page.at("entries").at(0).at("href").get<std::string>());
+        REQUIRE(page.at("next").is_null() == (pages + 1 == names.size()));
+        after = page.at("next").is_null() ? "" : page.at("next").get<std::string>();
+    }
+    for (const std::string& name : names)
+        CHECK(hrefs.contains(base::path_href(name)));
 }
 
 TEST_CASE("a FIFO and a device are said to be what they are and never opened") {

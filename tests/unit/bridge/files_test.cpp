@@ -292,7 +292,7 @@ TEST_CASE("stat tells each kind of file, and of a link where it leads") {
     CHECK(entry("socket").at("type") == "socket");
     CHECK(entry("link").at("type") == "symlink");
     CHECK(entry("link").at("target") == "dir/file");
-    CHECK(entry("dangling").at("target") == "/nowhere/%FF");
+    CHECK(entry("dangling").at("target") == "/nowhere/\xef\xbf\xbd");
     CHECK(entry("").at("type") == "directory");
     CHECK(entry("").at("path") == "");
     timespec times[2] = {{0, 0}, {981'173'106, 789'000'000}};

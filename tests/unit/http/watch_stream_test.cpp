@@ -81,8 +81,11 @@ TEST_CASE("Each frame of a watch is one line of JSON with a type, whatever a fil
     CHECK(stream.pull(State::waiting) ==
           "data: {\"type\":\"started\"}\n\n"
           "data: {\"type\":\"changes\",\"changes\":["
-          "{\"change\":\"created\",\"path\":\"a\\n\\ndata: x\",\"directory\":false},"
-          "{\"change\":\"renamed\",\"path\":\"b\",\"to\":\"c\",\"directory\":true}]}\n\n"
+          "{\"change\":\"created\",\"path\":\"a\\n\\ndata: "
+          "x\",\"href\":\"a%0A%0Adata%3A%20x\",\"directory\":false},"
+          "{\"change\":\"renamed\",\"path\":\"b\",\"href\":\"b\",\"to\":\"c\",\"toHref\":\"c\",\"directory\":"
+          "true}]}"
+          "\n\n"
           "data: {\"type\":\"incomplete\",\"directories\":7}\n\n"
           "data: {\"type\":\"paused\"}\n\n"
           "data: {\"type\":\"rescan\"}\n\n");
@@ -91,6 +94,18 @@ TEST_CASE("Each frame of a watch is one line of JSON with a type, whatever a fil
         stream.pull(State::finished) ==
         "data: {\"type\":\"stream_closed\",\"code\":\"sandbox_gone\",\"detail\":\"the sandbox was removed\"}"
         "\n\n");
+}
+
+TEST_CASE("A change shows its paths as they are and has hrefs that lead to their bytes") {
+    const Stream stream;
+    // In the text of the guest's: the bytes 50%20off, and \xff.
+    stream.push(WatchNote::Kind::changes, {{ChangeKind::renamed, Thing::file, "50%2520off", "a%FF"}});
+    const std::string frame = stream.pull(State::waiting);
+    const auto change = nlohmann::json::parse(frame.substr(6)).at("changes").at(0);
+    CHECK(change.at("path") == "50%20off");
+    CHECK(change.at("href") == "50%2520off");
+    CHECK(change.at("to") == "a\xef\xbf\xbd");
+    CHECK(change.at("toHref") == "a%FF");
 }
 
 TEST_CASE("A watch has names of its frames on demand, and none for changes that nobody asked for") {
