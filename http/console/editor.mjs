@@ -3,7 +3,7 @@
 import { harmless } from './ansi.mjs';
 import { MAX_SHOWN_BYTES } from './content.mjs';
 import { OpenFile } from './open_file.mjs';
-import { isWithin, nameOf } from './paths.mjs';
+import { isWithin, shownName, shownPath } from './paths.mjs';
 import { bytesText } from './usage.mjs';
 
 export class Editor {
@@ -106,7 +106,7 @@ export class Editor {
         editorDump.textContent = file.content.dump ?? '';
         if (kind === 'picture') {
             editorPicture.src = `data:${file.content.type};base64,${file.content.data}`;
-            editorPicture.alt = harmless(nameOf(file.path));
+            editorPicture.alt = harmless(shownName(file.path));
         } else editorPicture.removeAttribute('src');
         this.#update();
     }
@@ -129,7 +129,7 @@ export class Editor {
         const before = this.#drafts.has(file.path);
         if (file.isDirty) this.#drafts.set(file.path, file);
         else this.#drafts.delete(file.path);
-        editorName.textContent = harmless(file.path);
+        editorName.textContent = harmless(shownPath(file.path));
         const words = [file.size === null ? `more than ${bytesText(MAX_SHOWN_BYTES)}` : bytesText(file.size)];
         if (file.content.kind === 'binary') words.push('binary');
         if (file.content.kind === 'picture') words.push('picture');

@@ -1,6 +1,5 @@
-// The files of one sandbox over the wire. Paths are path text (paths.mjs). Every refusal is an ApiError.
+// The files of one sandbox over the wire. Paths are hrefs (paths.mjs). Every refusal is an ApiError.
 import { sandboxPathOf } from './api.mjs';
-import { addressOf } from './paths.mjs';
 
 const PAGE = 1000;
 /** Entries of one folder that are read at most. */
@@ -18,7 +17,7 @@ export class Files {
     }
 
     #path(path, query = '') {
-        return `${this.#base}/files/${addressOf(path)}${query}`;
+        return `${this.#base}/files/${path}${query}`;
     }
 
     /** The entries of a folder: {entries, isCut}. */
@@ -80,7 +79,7 @@ export class Files {
         return this.#api.fetch('POST', this.#path(path), { body: { op: 'mkdir' } });
     }
     move(path, to) {
-        return this.#api.fetch('POST', this.#path(path), { body: { op: 'move', to } });
+        return this.#api.fetch('POST', this.#path(path), { body: { op: 'move', toHref: to } });
     }
     remove(path, isFolder) {
         return this.#api.fetch('DELETE', this.#path(path, isFolder ? '?recursive=1' : ''));
@@ -92,7 +91,7 @@ export class Files {
         const { token } = await this.#api.json('POST', `${this.#base}/tokens`, { body });
         const query = `token=${encodeURIComponent(token)}`;
         if (!isFolder) return this.#path(path, `?${query}`);
-        const folder = path === '' ? '' : `path=${encodeURIComponent(path)}&`;
+        const folder = path === '' ? '' : `path=${path}&`;
         return `${this.#base}/archive?${folder}${query}`;
     }
 

@@ -1,7 +1,7 @@
 // The files of the open conversation's sandbox: the tree, what people do with it, and the way of files in and out.
 import { harmless } from './ansi.mjs';
 import { Editor } from './editor.mjs';
-import { join, nameOf, nameProblem, parentOf, textOfName } from './paths.mjs';
+import { hrefOf, join, nameProblem, parentOf, shownName, shownPath } from './paths.mjs';
 import { Tree } from './tree.mjs';
 import { TreeView } from './tree_view.mjs';
 import { itemsOfDrop, itemsOfInput, upload } from './upload.mjs';
@@ -129,7 +129,7 @@ export class FilesPanel {
     #open(path) {
         const { type } = this.#tree.find(path) ?? {};
         if (type === 'file' || type === 'symlink' || type === undefined) return this.#editor.open(path);
-        this.#tellProblem(`“${harmless(nameOf(path))}” is a ${type} and has no content to show.`);
+        this.#tellProblem(`“${harmless(shownName(path))}” is a ${type} and has no content to show.`);
     }
 
     // --- changing
@@ -145,10 +145,10 @@ export class FilesPanel {
 
     async #make(kind) {
         const folder = this.#tree.targetFolder();
-        const where = folder === '' ? 'the workspace' : `“${harmless(folder)}”`;
+        const where = folder === '' ? 'the workspace' : `“${harmless(shownPath(folder))}”`;
         const name = await this.#ask({ title: `New ${kind}`, text: `In ${where}.`, name: '', action: 'Create', check: nameProblem });
         if (name === null) return;
-        const path = join(folder, textOfName(name));
+        const path = join(folder, hrefOf(name));
         await this.#attempt(async () => {
             if (kind === 'file') await this.#files.create(path);
             else await this.#files.makeFolder(path);
@@ -162,9 +162,9 @@ export class FilesPanel {
     async #rename() {
         const path = this.#tree.selected;
         if (path === null) return;
-        const name = await this.#ask({ title: 'Rename', text: harmless(path), name: nameOf(path), action: 'Rename', check: nameProblem });
-        if (name === null || name === nameOf(path)) return;
-        const to = join(parentOf(path), name);
+        const name = await this.#ask({ title: 'Rename', text: harmless(shownPath(path)), name: shownName(path), action: 'Rename', check: nameProblem });
+        if (name === null || name === shownName(path)) return;
+        const to = join(parentOf(path), hrefOf(name));
         await this.#attempt(async () => {
             await this.#files.move(path, to);
             this.#editor.moved(path, to);
@@ -177,7 +177,8 @@ export class FilesPanel {
         const path = this.#tree.selected;
         if (path === null) return;
         const isFolder = this.#tree.isFolder(path);
-        const text = isFolder ? `“${harmless(path)}” and everything in it are removed.` : `“${harmless(path)}” is removed.`;
+        const name = harmless(shownPath(path));
+        const text = isFolder ? `“${name}” and everything in it are removed.` : `“${name}” is removed.`;
         if ((await this.#ask({ title: 'Delete?', text: `${text} This cannot be undone.`, action: 'Delete' })) === null) return;
         await this.#attempt(async () => {
             await this.#files.remove(path, isFolder);

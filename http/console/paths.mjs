@@ -1,20 +1,42 @@
-// Paths of a workspace as the server tells them: path text, relative to the workspace, '' for the workspace itself. A
-// byte that is part of no UTF-8 character is %XX there, and a % before two hexadecimal digits is %25; everything else
-// stands for itself. Pure.
+// Paths of a workspace as their hrefs: relative to it, '' for itself, each byte of a name percent-encoded but letters,
+// digits and -._~ . A name may be any bytes, and two names may look the same: the href alone tells them apart and leads to
+// the file. People see shownPath(). What a sandbox says is checked (soundHref) before it becomes a part of an address. Pure.
 
-const ESCAPE = /(%[0-9A-Fa-f]{2})/;
+const PLAIN = /^[\w.~/-]*$/; // between escapes
+const ESCAPE = /%[0-9A-Fa-f]{2}/g;
 
-/** The path text of a name as people type it. */
-export function textOfName(name) {
-    return wellFormed(name).replace(/%(?=[0-9A-Fa-f]{2})/g, '%25');
+/** The href of a path as people type it. */
+export function hrefOf(path) {
+    const encode = (name) => encodeURIComponent(wellFormed(name)).replace(/[!'()*]/g, (c) => `%${c.charCodeAt(0).toString(16).toUpperCase()}`);
+    return path.split('/').map(encode).join('/');
 }
 
-/** The path text as a part of an address: each byte of the path is encoded once. */
-export function addressOf(path) {
-    return path
-        .split(ESCAPE)
-        .map((part) => (ESCAPE.test(part) ? part : encodeURIComponent(wellFormed(part)).replaceAll('%2F', '/')))
-        .join('');
+/** The path for people: as it is, with U+FFFD for what is not UTF-8. */
+export function shownPath(href) {
+    const bytes = [];
+    for (let at = 0; at < href.length; ++at) {
+        if (href[at] !== '%') bytes.push(href.charCodeAt(at));
+        else {
+            bytes.push(Number.parseInt(href.slice(at + 1, at + 3), 16));
+            at += 2;
+        }
+    }
+    return new TextDecoder('utf-8', { ignoreBOM: true }).decode(Uint8Array.from(bytes));
+}
+
+/** The last part of a path for people. */
+export function shownName(href) {
+    return shownPath(nameOf(href));
+}
+
+/**
+ * What a sandbox says of a path, if that is one: in the form that hrefOf() makes. Else null: a browser would make another
+ * address of `..` or `\`, and send the key to it.
+ */
+export function soundHref(said) {
+    if (typeof said !== 'string' || !PLAIN.test(said.replace(ESCAPE, ''))) return null;
+    const parts = said.split('/').map((part) => part.replace(ESCAPE, (escape) => canonical(escape)));
+    return parts.some((part) => part === '' || part === '.' || part === '..') ? null : parts.join('/');
 }
 
 export function join(folder, name) {
@@ -35,13 +57,6 @@ export function isWithin(path, folder) {
     return folder === '' || path === folder || path.startsWith(`${folder}/`);
 }
 
-/** A path as any route tells it, relative to the workspace; null if it lies elsewhere. */
-export function relativePath(path) {
-    if (path === '/workspace') return '';
-    const inside = path.startsWith('/workspace/') ? path.slice('/workspace/'.length) : path;
-    return inside.startsWith('/') ? null : inside.replace(/^\.\/|\/+$/g, '');
-}
-
 /** What is wrong with a name that is to be made, in words; null if nothing is. */
 export function nameProblem(name) {
     if (name === '') return 'A name is needed.';
@@ -50,6 +65,12 @@ export function nameProblem(name) {
     if (name.includes('\0')) return 'A name has no NUL.';
     if (new TextEncoder().encode(name).length > 255) return 'A name has 255 bytes at most.';
     return null;
+}
+
+// One byte has one form.
+function canonical(escape) {
+    const character = String.fromCharCode(Number.parseInt(escape.slice(1), 16));
+    return /[\w.~-]/.test(character) ? character : escape.toUpperCase();
 }
 
 // Half of a surrogate pair is no character, and cannot be encoded.

@@ -1,5 +1,6 @@
-// The folders and files of a workspace as a tree that people open and close. Pure: it is told listings and gives rows.
-import { isWithin, join, parentOf } from './paths.mjs';
+// The folders and files of a workspace as a tree that people open and close; paths are hrefs (paths.mjs). Pure: it is told
+// listings and gives rows.
+import { isWithin, join, nameOf, parentOf, shownPath, soundHref } from './paths.mjs';
 
 const RANK = { directory: 0 };
 
@@ -49,11 +50,13 @@ export class Tree {
         for (let folder = parentOf(path); folder !== ''; folder = parentOf(folder)) this.open(folder);
     }
 
-    /** `entries` as the server lists them. What is gone is forgotten with all below it. */
+    /** `entries` as the server lists them. What is gone is forgotten with all below it, and what has no sound href is left out. */
     listed(path, entries, isCut = false) {
         const sorted = entries
-            .map(({ name, type, size, target }) => ({ path: join(path, name), name, type, size, target }))
-            .sort((a, b) => (RANK[a.type] ?? 1) - (RANK[b.type] ?? 1) || compare(a.name, b.name));
+            .map(({ href, type, size, target }) => ({ name: soundHref(href) === null ? '' : nameOf(soundHref(href)), type, size, target }))
+            .filter(({ name }) => name !== '')
+            .map((entry) => ({ ...entry, path: join(path, entry.name), name: shownPath(entry.name) }))
+            .sort((a, b) => (RANK[a.type] ?? 1) - (RANK[b.type] ?? 1) || compare(a.name, b.name) || (a.path < b.path ? -1 : 1));
         const kept = new Set(sorted.filter(({ type }) => type === 'directory').map((entry) => entry.path));
         for (const folder of [...this.#folders.keys()]) {
             if (folder === '' || folder === path || !isWithin(folder, path)) continue;

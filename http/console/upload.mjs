@@ -1,7 +1,7 @@
-// What was dropped or chosen, as files with their places below the folder that they go to, and their way there. Pure but
-// for the objects of the browser that it is given.
+// What was dropped or chosen, as files with their places below the folder that they go to, and their way there. The places
+// are text, the folder is an href (paths.mjs). Pure but for the objects of the browser that it is given.
 import { ApiError } from './api.mjs';
-import { join, nameProblem, textOfName } from './paths.mjs';
+import { hrefOf, join, nameProblem } from './paths.mjs';
 
 /** Files of one upload at most: whoever has more takes an archive. */
 export const MAX_FILES = 2000;
@@ -21,7 +21,7 @@ export function itemsOfInput(files) {
     const all = [...files];
     const taken = all.slice(0, MAX_FILES).map((file) => {
         const names = (file.webkitRelativePath || file.name).split('/').filter((name) => name !== '');
-        return { path: names.map(textOfName).join('/'), blob: file };
+        return { path: names.join('/'), blob: file };
     });
     return { files: taken, folders: [], isCut: all.length > taken.length };
 }
@@ -31,7 +31,7 @@ async function walk(found, entry, folder, depth) {
         found.isCut = true;
         return;
     }
-    const path = join(folder, textOfName(entry.name));
+    const path = join(folder, entry.name);
     if (entry.isDirectory) {
         found.folders.push(path);
         const reader = entry.createReader();
@@ -60,7 +60,7 @@ export async function upload(files, folder, items, { tell = () => {}, signal } =
         const bad = path.split('/').map(nameProblem).find((problem) => problem !== null);
         try {
             if (bad !== undefined) throw new ApiError(422, 'invalid_field', bad);
-            await act(join(folder, path));
+            await act(join(folder, hrefOf(path)));
             ++done;
         } catch (error) {
             if (signal?.aborted) return;

@@ -1,7 +1,7 @@
 // Tells which folders of a workspace may have changed: by the server's watch and, where that does not cover all of them, by
-// looking again and again, too. `changed(folders)`: paths of folders, or null for any of them. Not here: reading the folders.
+// looking again and again, too. `changed(folders)`: hrefs of folders, or null for any of them. Not here: reading the folders.
 import { SseParser } from './sse.mjs';
-import { parentOf, relativePath } from './paths.mjs';
+import { parentOf, soundHref } from './paths.mjs';
 
 const GATHER_MS = 150; // changes that come together are told together
 const POLL_MS = 3000;
@@ -11,11 +11,11 @@ const MAX_FOLDERS = 200; // of one telling; more are "any"
 /** The folders in which the frame of a watch says that something changed; null: in any. */
 export function foldersOf(frame) {
     if (frame.type === 'paused' || frame.type === 'incomplete' || frame.type === 'stream_closed') return [];
-    const named = (frame.changes ?? []).flatMap((change) => [change?.path, change?.to]);
-    const paths = named.filter((path) => typeof path === 'string').map(relativePath);
+    const named = (frame.changes ?? []).flatMap((change) => [change?.href, change?.toHref]);
+    const paths = named.filter((href) => href !== undefined).map(soundHref);
     if (paths.length === 0 || paths.includes(null)) return null;
     // Of a folder itself its own entries may be others, too.
-    return [...new Set(paths.flatMap((path) => (path === '' ? [''] : [parentOf(path), path])))];
+    return [...new Set(paths.flatMap((path) => [parentOf(path), path]))];
 }
 
 export class Watch {

@@ -54,17 +54,23 @@ test('a folder is listed page by page, up to a bound', async () => {
             return { entries: Array.from({ length: 1000 }, () => ({})), next: ++pages === 100 ? null : `c&${pages}` };
         },
     };
-    const { entries, isCut } = await new Files(api, 's').list('a b');
+    const { entries, isCut } = await new Files(api, 's').list('a%20b');
     assert.equal(entries.length, MAX_ENTRIES);
     assert.equal(isCut, true);
 });
 
 test('a link carries a token for files and no key', async () => {
     const { sandbox, asked } = fakeServer();
-    assert.equal(await sandbox.link('a b', false), '/v1/sandboxes/s/files/a%20b?token=v1.t%2Bk');
+    assert.equal(await sandbox.link('a%20b', false), '/v1/sandboxes/s/files/a%20b?token=v1.t%2Bk');
     assert.equal(asked.at(-1)[2].scope, 'files');
-    assert.match(await sandbox.link('dir', true), /^\/v1\/sandboxes\/s\/archive\?.*dir.*token=v1\.t%2Bk$/);
+    assert.equal(await sandbox.link('d%FF%2541', true), '/v1/sandboxes/s/archive?path=d%FF%2541&token=v1.t%2Bk');
     assert.equal(await sandbox.link('', true), '/v1/sandboxes/s/archive?token=v1.t%2Bk');
+});
+
+test('a file is moved to the bytes of a name', async () => {
+    const { sandbox, asked } = fakeServer({ 'a': 'x' });
+    await sandbox.move('a', 'd%FF/50%2520off');
+    assert.deepEqual(asked.at(-1), ['POST', '/v1/sandboxes/s/files/a', { op: 'move', toHref: 'd%FF/50%2520off' }]);
 });
 
 test('an edit is saved over the file that was read', async () => {

@@ -1,29 +1,39 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { addressOf, isWithin, join, nameOf, nameProblem, parentOf, relativePath, textOfName } from '../../../http/console/paths.mjs';
+import { hrefOf, isWithin, join, nameOf, nameProblem, parentOf, shownName, shownPath, soundHref } from '../../../http/console/paths.mjs';
 
-test('a path becomes an address that leads to the same bytes', () => {
-    const bytes = (address) => Buffer.from(unescape(address), 'latin1');
-    for (const [path, address] of [
+test('a path as people type it becomes an href that leads to its characters and back', () => {
+    for (const [path, href] of [
         ['a/b.txt', 'a/b.txt'],
         ['a b/ü#?&.txt', 'a%20b/%C3%BC%23%3F%26.txt'],
         ['50%', '50%25'],
-        ['%2541', '%2541'], // the name is %41
-        ['%FF/x', '%FF/x'], // a byte that is no UTF-8
+        ['50%20off', '50%2520off'],
+        ['%41', '%2541'],
+        ["it's (1)!*~", 'it%27s%20%281%29%21%2A~'], // as the server writes it
         ['line\nbreak', 'line%0Abreak'],
+        ['\ufeffbom', '%EF%BB%BFbom'],
         ['', ''],
-    ])
-        assert.equal(addressOf(path), address);
-    assert.deepEqual(bytes(addressOf('%FFä')), Buffer.from([0xff, 0xc3, 0xa4]));
-    assert.equal(addressOf('\ud800'), '%EF%BF%BD');
+    ]) {
+        assert.equal(hrefOf(path), href);
+        assert.equal(shownPath(href), path);
+        if (href !== '') assert.equal(soundHref(href), href);
+    }
+    assert.equal(hrefOf('x\udc00'), 'x%EF%BF%BD');
 });
 
-test('a name as people type it keeps its characters', () => {
-    assert.equal(addressOf(textOfName('%41')), '%2541');
-    assert.equal(addressOf(textOfName('100%')), '100%25');
-    assert.equal(addressOf(textOfName('ä')), '%C3%A4');
-    assert.equal(textOfName('x\udc00'), 'x\ufffd');
+test('bytes that are not UTF-8 are shown as U+FFFD', () => {
+    assert.equal(shownPath('%FFa/b%C3'), '\ufffda/b\ufffd');
+    assert.equal(shownName('%FFa/b%C3'), 'b\ufffd');
+    assert.equal(shownPath('%FF%FE'), '\ufffd\ufffd');
+    assert.equal(shownPath('%E2%82'), '\ufffd');
+});
+
+test('what a sandbox says of a path becomes no other address', () => {
+    for (const bad of ['', '/etc', 'a//b', 'a/', '..', '../x', 'a/../../x', 'a/%2e%2E/x', './a', 'a\\..\\x', 'a?b', 'a#b', 'a b', 'ä', 'a%', 'a%4', 'a%zz', 7, null, undefined])
+        assert.equal(soundHref(bad), null, String(bad));
+    // One byte has one form, so that the same file has one place in the tree.
+    assert.equal(soundHref('%41%ff/%2d%7E%2f'), 'A%FF/-~%2F');
 });
 
 test('paths are joined and taken apart', () => {
@@ -34,10 +44,6 @@ test('paths are joined and taken apart', () => {
     assert.equal(nameOf('a/b'), 'b');
     assert.ok(isWithin('a/b', 'a') && isWithin('a', 'a') && isWithin('x', ''));
     assert.ok(!isWithin('ab', 'a'));
-    assert.equal(relativePath('/workspace/a/b'), 'a/b');
-    assert.equal(relativePath('/workspace'), '');
-    assert.equal(relativePath('./a/'), 'a');
-    assert.equal(relativePath('/etc/passwd'), null);
 });
 
 test('what cannot be a name is said in words', () => {

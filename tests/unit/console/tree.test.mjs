@@ -3,20 +3,43 @@ import { test } from 'node:test';
 
 import { Tree } from '../../../http/console/tree.mjs';
 
-const folder = (name) => ({ name, type: 'directory', size: 0 });
-const file = (name, size = 1) => ({ name, type: 'file', size });
+const folder = (href) => ({ href, type: 'directory', size: 0 });
+const file = (href, size = 1) => ({ href, type: 'file', size });
 const shown = (tree) => tree.rows().map(({ path, level, note }) => (path === undefined ? `${level}: ${note}` : path));
 
 function sample() {
     const tree = new Tree();
     tree.listed('', [file('b10'), folder('src'), file('b9'), folder('a')]);
     tree.open('src');
-    tree.listed('src', [file('main.c'), folder('lib')]);
+    tree.listed('src', [file('src/main.c'), folder('src/lib')]);
     return tree;
 }
 
 test('folders come first, and names with numbers as people count', () => {
     assert.deepEqual(shown(sample()), ['a', 'src', 'src/lib', 'src/main.c', 'b9', 'b10']);
+});
+
+test('names are shown as they are, and those that look the same are apart', () => {
+    const tree = new Tree();
+    tree.listed('', [folder('d%FF'), folder('d%FE'), file('50%2520off'), file('50%20off'), file('%2541')]);
+    assert.deepEqual(shown(tree), ['d%FE', 'd%FF', '%2541', '50%20off', '50%2520off']);
+    assert.deepEqual(tree.rows().map(({ name }) => name), ['d\ufffd', 'd\ufffd', '%41', '50 off', '50%20off']);
+    tree.open('d%FF');
+    tree.listed('d%FF', [file('d%FF/x%FE')]);
+    assert.deepEqual(shown(tree).slice(0, 3), ['d%FE', 'd%FF', 'd%FF/x%FE']);
+    assert.equal(tree.isFolder('d%FF'), true);
+    assert.equal(tree.find('d%FF/x%FE').name, 'x\ufffd');
+});
+
+test('an entry of which a sandbox says an address that leads elsewhere is left out', () => {
+    const tree = new Tree();
+    tree.listed('', [file('a'), file('..'), file('%2e%2e/%2e%2e'), file('b?x'), { type: 'file', name: 'old', size: 1 }]);
+    assert.deepEqual(shown(tree), ['a']);
+    // Wherever it says that the file lies, it is in the folder that was listed.
+    tree.open('d');
+    tree.listed('', [folder('d')]);
+    tree.listed('d', [file('elsewhere/f')]);
+    assert.deepEqual(shown(tree), ['d', 'd/f']);
 });
 
 test('what is not known yet, empty, failed or cut is said', () => {
@@ -44,7 +67,7 @@ test('only open folders whose parents are open are to be read', () => {
 test('what is gone is forgotten with all below it', () => {
     const tree = sample();
     tree.open('src/lib');
-    tree.listed('src/lib', [file('x')]);
+    tree.listed('src/lib', [file('src/lib/x')]);
     tree.select('src/lib/x');
     tree.listed('', [folder('a')]);
     assert.deepEqual(shown(tree), ['a']);
@@ -97,7 +120,7 @@ test('new entries go to the folder that is selected, or that the selected file i
 
 test('a link is not entered', () => {
     const tree = new Tree();
-    tree.listed('', [{ name: 'l', type: 'symlink', size: 3, target: '/etc' }]);
+    tree.listed('', [{ href: 'l', type: 'symlink', size: 3, target: '/etc' }]);
     assert.equal(tree.isFolder('l'), false);
     assert.equal(tree.rows()[0].target, '/etc');
     assert.equal(tree.rows()[0].isOpen, undefined);

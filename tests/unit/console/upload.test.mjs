@@ -58,11 +58,11 @@ test('a drop of text, of too many files, or of folders without end stays bounded
 
 test('names are kept as they are, and what is no name is told', async () => {
     const { files, sent } = fakeFiles();
-    const items = itemsOfInput([{ name: '%41.txt' }, { name: 'x', webkitRelativePath: 'dir/sub/x' }, { name: '..', webkitRelativePath: 'dir/../x' }]);
-    const { done, problems } = await upload(files, 'to', items);
-    assert.deepEqual(sent.sort(), ['to/%2541.txt', 'to/dir/sub/x']);
-    assert.equal(done, 2);
-    assert.equal(problems.length, 1);
+    const items = itemsOfInput([{ name: '%41.txt' }, { name: '50%20off ü' }, { name: 'x', webkitRelativePath: 'dir/sub/x' }, { name: '..', webkitRelativePath: 'dir/../x' }]);
+    const { done, problems } = await upload(files, 'd%FF', items);
+    assert.deepEqual(sent.sort(), ['d%FF/%2541.txt', 'd%FF/50%2520off%20%C3%BC', 'd%FF/dir/sub/x']);
+    assert.equal(done, 3);
+    assert.deepEqual(problems.map(({ path }) => path), ['dir/../x']);
 });
 
 test('one that fails does not hold up the others, and few are on their way at once', async () => {

@@ -47,13 +47,13 @@ function follow(open, mayPoll = () => true) {
 }
 
 const changes = (...all) => ({ type: 'changes', changes: all });
-const created = (path) => changes({ change: 'created', path, directory: false });
+const created = (href) => changes({ change: 'created', path: 'as people see it', href, directory: false });
 
 test('changes name the folders that they are in, and a rescan means any', () => {
     assert.deepEqual(foldersOf(created('a/b')), ['a', 'a/b']);
-    assert.deepEqual(foldersOf(changes({ change: 'renamed', path: 'a/x', to: 'b/y' })), ['a', 'a/x', 'b', 'b/y']);
+    assert.deepEqual(foldersOf(changes({ change: 'renamed', path: 'a/x', href: 'a/%FF', to: 'b/y', toHref: 'b/y' })), ['a', 'a/%FF', 'b', 'b/y']);
     assert.deepEqual(foldersOf(created('x')), ['', 'x']);
-    for (const frame of [{ type: 'started' }, { type: 'rescan' }, { type: 'later' }, created('/etc/x'), created(7)]) assert.equal(foldersOf(frame), null);
+    for (const frame of [{ type: 'started' }, { type: 'rescan' }, { type: 'later' }, created('/etc/x'), created('../x'), created(7), created(undefined)]) assert.equal(foldersOf(frame), null);
     for (const frame of [{ type: 'paused' }, { type: 'incomplete', directories: 3 }, { type: 'stream_closed', code: 'sandbox_gone' }]) assert.deepEqual(foldersOf(frame), []);
 });
 
@@ -61,7 +61,7 @@ test('changes that come together are told together', async () => {
     const stream = fakeStream();
     const { timers, told } = follow(async () => stream.response);
     stream.say(created('a/b'));
-    stream.say(changes({ change: 'modified', path: 'a/b' }));
+    stream.say(changes({ change: 'modified', path: 'a/b', href: 'a/b' }));
     for (let i = 0; i < 10; ++i) await settled();
     assert.deepEqual(told, []);
     await timers.fire();
