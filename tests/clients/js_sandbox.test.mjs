@@ -33,13 +33,16 @@ test('frames come whole out of any pieces, with any end of line', () => {
     }
 });
 
-test('a path is encoded but for the escapes of listed entries, and nothing in it is resolved', () => {
+test('a path is encoded, of an entry the href is taken, and nothing in it is resolved', () => {
     for (const [path, wanted] of [
         ['a b/ü?#.txt', 'a%20b/%C3%BC%3F%23.txt'],
-        ['bad%FFname', 'bad%FFname'],
+        ['50%20off', '50%2520off'],
+        [{ path: 'bad\ufffdname', href: 'bad%FFname' }, 'bad%FFname'],
+        [{ href: '' }, ''],
         ['100%', '100%25'],
         ['100%zz', '100%25zz'],
-        ['a%2541', 'a%2541'],
+        ['a%41', 'a%2541'],
+        ['a/%2e%2E', 'a/%252e%252E'],
         ['[id].tsx', '%5Bid%5D.tsx'],
         ['/workspace/a', 'a'],
         ['/workspace', ''],
@@ -48,8 +51,9 @@ test('a path is encoded but for the escapes of listed entries, and nothing in it
         ['new\nline', 'new%0Aline'],
         ['..a/b..', '..a/b..'],
     ]) assert.equal(encodePath(path), wanted);
-    for (const path of ['../a', 'a/../b', 'a/%2e%2E', '/etc/passwd', '/workspacex'])
-        assert.throws(() => encodePath(path), { code: 'invalid_path' }, path);
+    const hostile = ['..', 'a/../b', 'a/%2e%2E', './a', '/a', 'a?b', 'a#b', 'a\\b', 'a%', 7, undefined].map((href) => ({ href }));
+    for (const path of ['../a', 'a/../b', '/etc/passwd', '/workspacex', ...hostile])
+        assert.throws(() => encodePath(path), { code: 'invalid_path' }, JSON.stringify(path));
 });
 
 test('exec: a command or an argv, with its output as text and as bytes', async () => {
@@ -115,8 +119,8 @@ test('files are read, as a whole, in part and as a stream, and written from what
 test('files are listed over all pages, described, made, moved, copied, removed, packed and unpacked', async () => {
     const told = [];
     const answers = {
-        [`GET ${ROOT}/files/`]: ({ query }) => (query.get('cursor') === null ? { entries: [{ path: 'a' }], next: 'c' } : { entries: [{ path: 'bad%FF' }], next: null }),
-        [`GET ${ROOT}/files/bad%FF`]: ({ query }) => ({ path: 'bad%FF', asked: query.get('stat') }),
+        [`GET ${ROOT}/files/`]: ({ query }) => (query.get('cursor') === null ? { entries: [{ path: 'a', href: 'a' }], next: 'c' } : { entries: [{ path: 'bad\ufffd', href: 'bad%FF' }], next: null }),
+        [`GET ${ROOT}/files/bad%FF`]: ({ query }) => ({ href: 'bad%FF', asked: query.get('stat') }),
         [`POST ${ROOT}/files/d`]: ({ body, response }) => (told.push(JSON.parse(body)), void response.writeHead(204).end()),
         [`DELETE ${ROOT}/files/d`]: ({ query, response }) => (told.push(query.get('recursive')), void response.writeHead(204).end()),
         [`GET ${ROOT}/archive`]: ({ response }) => void response.end('tar'),
@@ -124,16 +128,20 @@ test('files are listed over all pages, described, made, moved, copied, removed, 
     };
     await withStub({ answers }, async ({ files }, { requests }) => {
         const entries = await all(files.list('', { depth: 2 }));
-        assert.deepEqual(entries.map(({ path }) => path), ['a', 'bad%FF']);
+        assert.deepEqual(entries.map(({ path }) => path), ['a', 'bad\ufffd']);
         assert.deepEqual([requests[0].query.get('list'), requests[0].query.get('depth'), requests[1].query.get('cursor')], ['1', '2', 'c']);
-        assert.equal((await files.stat(entries[1].path)).asked, '1');
+        assert.equal((await files.stat(entries[1])).asked, '1');
         await files.mkdir('d');
         await files.move('d', 'e');
         await files.copy('d', 'f');
+        await files.copy('d', { href: 'f%FF' });
         await files.remove('d', { recursive: true });
-        assert.deepEqual(told, [{ op: 'mkdir' }, { op: 'move', to: 'e' }, { op: 'copy', to: 'f' }, '1']);
+        assert.deepEqual(told, [{ op: 'mkdir' }, { op: 'move', to: 'e' }, { op: 'copy', to: 'f' }, { op: 'copy', toHref: 'f%FF' }, '1']);
         assert.equal(await new Response(await files.archive()).text(), 'tar');
         assert.deepEqual(await files.unpack('tar'), { unpacked: 'tar' });
+        await files.archive({ path: entries[1] });
+        await files.archive({ path: '50%20off' });
+        assert.deepEqual(requests.slice(-2).map(({ target }) => target), [`${ROOT}/archive?path=bad%FF`, `${ROOT}/archive?path=50%2520off`]);
     });
 });
 

@@ -51,12 +51,14 @@ test('conditions hold, and an inplace write keeps the file', async () => {
 test('directories are made, listed, moved, copied and removed; names that are no text are reached', async () => {
     const { files } = sandbox;
     await files.mkdir('a/b');
-    await files.write('/workspace/a/b/bad%FF', 'x');
-    assert.deepEqual(pathsOf(await all(files.list('a', { depth: 2, limit: 1 }))), ['a/b', 'a/b/bad%FF']);
+    await files.write({ href: 'a/b/bad%FF' }, 'x');
+    const listed = await all(files.list('a', { depth: 2, limit: 1 }));
+    assert.deepEqual(pathsOf(listed), ['a/b', 'a/b/bad\ufffd']);
     await files.copy('a', 'c');
-    await files.move('a/b/bad%FF', 'c/g%FE');
-    assert.equal(await files.readText('c/g%FE'), 'x');
-    assert.equal(await codeOf(files.move('c/g%FE', 'c/b/bad%FF')), 'already_exists');
+    await files.move(listed[1], { href: 'c/g%FE' });
+    const moved = await files.move({ href: 'c/g%FE' }, '/workspace/c/50%20off');
+    assert.deepEqual([moved.path, moved.href, await files.readText('c/50%20off')], ['c/50%20off', 'c/50%2520off', 'x']);
+    assert.equal(await codeOf(files.move(moved, { href: 'c/b/bad%FF' })), 'already_exists');
     await files.mkdir('a/b');
     assert.equal(await codeOf(files.remove('c')), 'directory_not_empty');
     await files.remove('c', { recursive: true });

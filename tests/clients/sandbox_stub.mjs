@@ -25,7 +25,7 @@ export async function startStub({ answers = {}, onSocket = (socket) => socket.cl
     let arrived = () => {};
     const server = createServer(async (request, response) => {
         const [name, query = ''] = request.url.split('?');
-        const seen = { method: request.method, path: name, query: new URLSearchParams(query), headers: request.headers, body: await bodyOf(request) };
+        const seen = { method: request.method, target: request.url, path: name, query: new URLSearchParams(query), headers: request.headers, body: await bodyOf(request) };
         requests.push(seen);
         if (!name.endsWith('/tokens')) arrived();
         const answer = answers[`${request.method} ${name}`];

@@ -54,6 +54,8 @@ export async function compiledOnly(id: string): Promise<void> {
         // @ts-expect-error
         else if (event.type === 'changed') break;
     }
+    const moved: { href: string } = { href: 'a%FF' };
+    await sandbox.files.move(await sandbox.files.stat(moved), { href: 'b%FF' });
     await sandbox.files.write('a', await sandbox.files.readStream('b'), { mode: 0o644 });
     const { processId } = await sandbox.processes.start('npm run dev', { pty: { cols: 80, rows: 24 }, restart: 'generation' });
     const attached = sandbox.processes.attach(processId);

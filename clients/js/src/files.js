@@ -9,17 +9,33 @@ const WORKSPACE = '/workspace';
 const isNode = typeof globalThis.process?.versions?.node === 'string';
 
 /**
- * A path as the route takes it, relative to the workspace: everything is percent-encoded but escapes (%XX) that are there, so
- * that the `path` of a listed entry can be used as it is. A file that is named `a%41` is `a%2541`. `..` is refused: a browser
- * and Node would shorten the address before they send it.
+ * A path as the route takes it, relative to the workspace: text is percent-encoded, of an entry the `href` is taken. `..` is
+ * refused, also from a server that lists it: a browser and Node would shorten the address, and send the key to another route.
  */
 export function encodePath(path) {
+    if (typeof path === 'object' && path !== null) return checkHref(path.href);
     let tail = path;
     if (path === WORKSPACE || path.startsWith(`${WORKSPACE}/`)) tail = path.slice(WORKSPACE.length + 1);
     else if (path.startsWith('/')) throw new AtollError({ code: 'invalid_path', detail: `${path} is not below ${WORKSPACE}` });
-    const parts = tail.split('/').filter((part) => part !== '' && !/^(\.|%2e)$/i.test(part));
-    if (parts.some((part) => /^(\.|%2e){2}$/i.test(part))) throw new AtollError({ code: 'invalid_path', detail: `${path} has a part that is ".."` });
-    return parts.map((part) => part.replace(/(%[0-9A-Fa-f]{2})|((?:(?!%[0-9A-Fa-f]{2})[^])+)/g, (_, escape, rest) => escape ?? encodeURIComponent(rest))).join('/');
+    const parts = tail.split('/').filter((part) => part !== '' && part !== '.');
+    if (parts.includes('..')) throw new AtollError({ code: 'invalid_path', detail: `${path} has a part that is ".."` });
+    return parts.map(encodeURIComponent).join('/');
+}
+
+function checkHref(href) {
+    const isEncoded = typeof href === 'string' && /^(?:[\w.~/-]|%[0-9A-Fa-f]{2})*$/.test(href) && !href.startsWith('/');
+    if (isEncoded && !href.split('/').some((part) => /^(\.|%2e){1,2}$/i.test(part))) return href;
+    throw new AtollError({ code: 'invalid_path', detail: `${href} is not the href of a file` });
+}
+
+/** A path as a value of a query: text, or what is encoded already. */
+function queryPath(path) {
+    return typeof path === 'object' && path !== null ? { encoded: encodePath(path) } : path;
+}
+
+/** Where something goes. Text is `to`; only `toHref` names bytes that are not UTF-8. */
+function targetOf(to) {
+    return typeof to === 'object' && to !== null ? { toHref: encodePath(to) } : { to };
 }
 
 /** A body that fetch takes here. Node sends any stream; a browser mostly does not, so there it is collected first. */
@@ -97,25 +113,25 @@ export class Files {
         return this.#json('POST', path, { json: { op: 'mkdir' }, signal });
     }
     move(path, to, { overwrite, signal } = {}) {
-        return this.#json('POST', path, { json: { op: 'move', to, overwrite }, signal });
+        return this.#json('POST', path, { json: { op: 'move', ...targetOf(to), overwrite }, signal });
     }
     copy(path, to, { overwrite, signal } = {}) {
-        return this.#json('POST', path, { json: { op: 'copy', to, overwrite }, signal });
+        return this.#json('POST', path, { json: { op: 'copy', ...targetOf(to), overwrite }, signal });
     }
     async remove(path, { recursive = false, signal } = {}) {
         await this.#json('DELETE', path, { query: { recursive: recursive ? 1 : undefined }, signal });
     }
     async archive({ path, signal } = {}) {
-        const response = await this.#transport.request('GET', `${this.#path}/archive`, { about: this.#about, query: { path }, signal });
+        const response = await this.#transport.request('GET', `${this.#path}/archive`, { about: this.#about, query: { path: queryPath(path) }, signal });
         return response.body;
     }
     async unpack(data, { path, signal } = {}) {
         const headers = { 'Content-Type': 'application/x-tar' };
-        return this.#transport.json('PUT', `${this.#path}/archive`, { headers, query: { path }, body: await bodyOf(data), signal });
+        return this.#transport.json('PUT', `${this.#path}/archive`, { headers, query: { path: queryPath(path) }, body: await bodyOf(data), signal });
     }
 
     watch({ path, recursive, signal } = {}) {
-        const query = { path, recursive: recursive === false ? 0 : undefined };
+        const query = { path: queryPath(path), recursive: recursive === false ? 0 : undefined };
         return new Iteration((inner) => this.#changes(query, inner), signal);
     }
 

@@ -404,8 +404,10 @@ export interface Sandbox {
     createToken(options: NewSandboxToken & Cancellable): Promise<Token>;
 }
 
-// Files. A path is relative to the workspace or begins with /workspace. Everything in it is percent-encoded but escapes (%XX)
-// that are there already: the `path` of a listed entry can be used as it is.
+// Files. A path is relative to the workspace or begins with /workspace, and is text as it is: `50%20off` is a file of that name. A
+// name may have bytes that are not UTF-8; only `href` leads to those, so give an entry, a change or `{ href }` in place of text.
+
+export type FilePath = string | { readonly href: string };
 
 export interface ReadOptions extends Cancellable {
     /** Bytes from `start` up to, and without, `end`. */
@@ -420,8 +422,9 @@ export interface WriteOptions extends Cancellable {
     ifNoneMatch?: string;
 }
 export interface FileEntry {
+    /** As it is, with U+FFFD for what is not UTF-8. */
     path: string;
-    /** The path percent-encoded: what stands behind `files/` in an address. */
+    /** The path percent-encoded, exact: what stands behind `files/` in an address. */
     href: string;
     name: string;
     type: 'file' | 'directory' | 'symlink' | 'fifo' | 'socket' | 'device';
@@ -440,7 +443,9 @@ export interface FileChange {
     /** `created`: also in the place of what had the name before. `renamed` without `to`: away from what is watched. */
     change: 'created' | 'modified' | 'attributes' | 'deleted' | 'renamed';
     path: string;
+    href: string;
     to?: string;
+    toHref?: string;
     directory: boolean;
 }
 /** `rescan`: changes may have been missed, look again. `incomplete`: so many directories are not watched. */
@@ -449,29 +454,29 @@ export type FileEvent =
     | { type: 'changes'; changes: FileChange[] }
     | { type: 'incomplete'; directories: number };
 export interface Files {
-    read(path: string, options?: ReadOptions): Promise<Uint8Array>;
-    readText(path: string, options?: ReadOptions): Promise<string>;
-    readStream(path: string, options?: ReadOptions): Promise<ReadableStream<Uint8Array>>;
+    read(path: FilePath, options?: ReadOptions): Promise<Uint8Array>;
+    readText(path: FilePath, options?: ReadOptions): Promise<string>;
+    readStream(path: FilePath, options?: ReadOptions): Promise<ReadableStream<Uint8Array>>;
     /** The file is replaced as a whole, or stays as it was. Parents are made. */
-    write(path: string, data: FileData, options?: WriteOptions): Promise<FileEntry>;
+    write(path: FilePath, data: FileData, options?: WriteOptions): Promise<FileEntry>;
     /** The entries of a directory, of the workspace by default. */
-    list(path?: string, options?: { depth?: number; limit?: number } & Cancellable): Iteration<FileEntry>;
-    stat(path: string, options?: Cancellable): Promise<FileEntry>;
+    list(path?: FilePath, options?: { depth?: number; limit?: number } & Cancellable): Iteration<FileEntry>;
+    stat(path: FilePath, options?: Cancellable): Promise<FileEntry>;
     /** With its parents. One that is there stays as it is. */
-    mkdir(path: string, options?: Cancellable): Promise<any>;
+    mkdir(path: FilePath, options?: Cancellable): Promise<any>;
     /** Something at `to` gives way only with `overwrite`. */
-    move(path: string, to: string, options?: { overwrite?: boolean } & Cancellable): Promise<any>;
-    copy(path: string, to: string, options?: { overwrite?: boolean } & Cancellable): Promise<any>;
-    remove(path: string, options?: { recursive?: boolean } & Cancellable): Promise<void>;
+    move(path: FilePath, to: FilePath, options?: { overwrite?: boolean } & Cancellable): Promise<any>;
+    copy(path: FilePath, to: FilePath, options?: { overwrite?: boolean } & Cancellable): Promise<any>;
+    remove(path: FilePath, options?: { recursive?: boolean } & Cancellable): Promise<void>;
     /** The workspace, or the directory `path` in it, as tar. */
-    archive(options?: { path?: string } & Cancellable): Promise<ReadableStream<Uint8Array>>;
+    archive(options?: { path?: FilePath } & Cancellable): Promise<ReadableStream<Uint8Array>>;
     /** Unpacks a tar into the workspace, or into the directory `path` in it. */
-    unpack(data: FileData, options?: { path?: string } & Cancellable): Promise<{ entries: number; bytes: number }>;
+    unpack(data: FileData, options?: { path?: FilePath } & Cancellable): Promise<{ entries: number; bytes: number }>;
     /**
      * Changes as they happen, in the workspace or below the directory `path`. It starts no sandbox and keeps none running. After a
      * connection that broke, and after a pause, comes a `rescan`.
      */
-    watch(options?: { path?: string; recursive?: boolean } & Cancellable): Iteration<FileEvent>;
+    watch(options?: { path?: FilePath; recursive?: boolean } & Cancellable): Iteration<FileEvent>;
 }
 
 // Processes

@@ -15,12 +15,15 @@ function isTransient(error) {
     return error.retryAfter !== null && error.retryAfter <= MOST_RETRY_WAIT_S && (error.status === 429 || error.status === 503);
 }
 
+/** A value is text or `{encoded}`, which stands in the address as it is. */
 function queryOf(query) {
     const parts = new URLSearchParams();
+    const encoded = [];
     for (const [name, value] of Object.entries(query)) {
-        if (value !== undefined && value !== null) parts.append(name, String(value));
+        if (value?.encoded !== undefined) encoded.push(`${name}=${value.encoded}`);
+        else if (value !== undefined && value !== null) parts.append(name, String(value));
     }
-    const text = parts.toString();
+    const text = [...encoded, parts.toString()].filter((part) => part !== '').join('&');
     return text === '' ? '' : `?${text}`;
 }
 

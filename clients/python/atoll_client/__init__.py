@@ -4,7 +4,6 @@ from .async_client import AsyncAtoll
 from .conversations import AsyncConversation
 from .core import VERSION as __version__
 from .core import Stream
-from .encoding import ListedPath
 from .errors import AtollConnectionError, AtollError
 from .models import ConversationInfo, Event, ExecOutput, ExecResult, FileEntry, ProcessFrame, Token, ToolResult, Turn
 from .processes import AsyncAttachment, AsyncTerminal
@@ -29,7 +28,6 @@ __all__ = [
     "ExecOutput",
     "ExecResult",
     "FileEntry",
-    "ListedPath",
     "ProcessFrame",
     "Sandbox",
     "Stream",

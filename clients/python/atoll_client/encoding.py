@@ -4,54 +4,36 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import uuid
 from dataclasses import dataclass
 from typing import Any, Mapping, Optional, Union
 from urllib.parse import quote, quote_from_bytes, urlencode, urlsplit
 
 WORKSPACE = "/workspace"
-_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+
+FilePath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 
-class ListedPath(str):
-    """A path as a listing has it: bytes that are not UTF-8 stand there as %XX and are sent as they stand.
-
-    In a plain `str` a `%` is a character of the name. `ListedPath(text)` restores one that was stored as text.
-    """
-
-
-FilePath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]", ListedPath]
+def path_data(path: FilePath) -> bytes:
+    """The bytes of a path. Text is taken as it is; lone surrogates are bytes, as `os.fsdecode` makes them."""
+    raw = os.fspath(path)
+    return raw if isinstance(raw, bytes) else raw.encode("utf-8", "surrogateescape")
 
 
 def encode_path(path: FilePath) -> str:
     """The tail of a route of files. A leading `/workspace/` is the workspace; nothing else is changed."""
-    if isinstance(path, ListedPath):
-        end, out = 0, ""
-        for escape in _ESCAPE.finditer(path):
-            out += quote(path[end : escape.start()], safe="/") + escape[0]
-            end = escape.end()
-        return _below_workspace(out + quote(path[end:], safe="/"))
-    raw = os.fspath(path)
-    data = raw if isinstance(raw, bytes) else raw.encode("utf-8", "surrogateescape")
-    return _below_workspace(quote_from_bytes(data, safe="/"))
-
-
-def _below_workspace(path: str) -> str:
-    if path == WORKSPACE:
+    tail = quote_from_bytes(path_data(path), safe="/")
+    if tail == WORKSPACE:
         return ""
-    return path[len(WORKSPACE) + 1 :] if path.startswith(WORKSPACE + "/") else path
+    return tail[len(WORKSPACE) + 1 :] if tail.startswith(WORKSPACE + "/") else tail
 
 
-def json_path(path: FilePath) -> str:
-    """A path as a member of a body: as listings have it, so a `%` of the name before two hexadecimal digits is `%25`."""
-    if isinstance(path, ListedPath):
-        return path
-    raw = os.fspath(path)
-    text = raw if isinstance(raw, str) else raw.decode("utf-8", "surrogateescape")
-    text = _ESCAPE.sub(lambda escape: "%25" + escape[0][1:], text)
-    # Bytes that are not UTF-8 are lone surrogates here.
-    return "".join(f"%{ord(c) - 0xDC00:02X}" if "\udc80" <= c <= "\udcff" else c for c in text)
+def target_members(path: FilePath) -> "dict[str, str]":
+    """Where something goes, as members of a body: `to` is text, and only `toHref` names bytes that are not UTF-8."""
+    try:
+        return {"to": path_data(path).decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"toHref": encode_path(path)}
 
 
 def segment(text: str) -> str:
@@ -60,7 +42,7 @@ def segment(text: str) -> str:
 
 
 def target(prefix: str, path: str, query: Mapping[str, Any]) -> str:
-    """The target of a request. Members of the query that are None are left out; True is 1, False is 0."""
+    """The target of a request. Members of the query that are None are left out; True is 1, False is 0; bytes are themselves."""
     given = {name: int(value) if isinstance(value, bool) else value for name, value in query.items() if value is not None}
     return prefix + path + ("?" + urlencode(given) if given else "")
 

@@ -6,7 +6,7 @@ from typing import Any, AsyncGenerator, AsyncIterator, BinaryIO, Dict, Optional
 
 from .bodies import Body, BodySource
 from .core import Core, Request, Response, Stream, aclosing, frames_of, pieces_of, prepare
-from .encoding import FilePath, encode_path, given, json_path, segment
+from .encoding import FilePath, encode_path, given, path_data, segment, target_members
 from .errors import AtollConnectionError, AtollError
 from .models import FileEntry, closed_error
 from .retry import Follower, Step
@@ -15,14 +15,16 @@ BYTES = {"Accept": "*/*"}
 
 
 class AsyncFiles:
-    """Paths are relative to the workspace, or begin with /workspace/. A `FileEntry` is a path, too."""
+    """Paths are relative to the workspace, or begin with /workspace/. Text is taken as it is: `50%20off` is a file of that name. A
+    `FileEntry` is a path, too, and leads to its file whatever bytes the name has, as its text may not.
+    """
 
     def __init__(self, core: Core, sandbox_id: str) -> None:
         self._core = core
         self._route = f"/v1/sandboxes/{segment(sandbox_id)}"
 
-    def _path(self, path: Any) -> str:
-        return f"{self._route}/files/{encode_path(path.path if isinstance(path, FileEntry) else path)}"
+    def _path(self, path: FilePath) -> str:
+        return f"{self._route}/files/{encode_path(path)}"
 
     async def _open(self, path: FilePath, start: Optional[int], end: Optional[int]) -> Response:
         headers = dict(BYTES)
@@ -92,8 +94,7 @@ class AsyncFiles:
             yield FileEntry.parse(entry)
 
     async def _change(self, path: FilePath, op: str, to: FilePath, overwrite: bool) -> FileEntry:
-        target = json_path(to.path if isinstance(to, FileEntry) else to)
-        body = given(op=op, to=target, overwrite=True if overwrite else None)
+        body = {"op": op, **target_members(to), **given(overwrite=True if overwrite else None)}
         return FileEntry.parse(await self._core.call("POST", self._path(path), json=body))
 
     async def mkdir(self, path: FilePath) -> FileEntry:
@@ -120,13 +121,14 @@ class AsyncFiles:
         body = Body(archive, self._core.network)
         return await self._core.call("PUT", f"{self._route}/archive", _folder(path), headers=headers, body=body, is_once=True)
 
-    def watch(self, path: Optional[str] = None, recursive: bool = True) -> Stream[Dict[str, Any]]:
+    def watch(self, path: Optional[FilePath] = None, recursive: bool = True) -> Stream[Dict[str, Any]]:
         """Changes of files, as they happen, in the workspace or below the directory `path`, until the sandbox is gone:
-        `{"type": "changes", "changes": [{"change", "path", "to"?, "directory"}]}`. It starts no sandbox and keeps none running.
+        `{"type": "changes", "changes": [{"change", "path", "href", "to"?, "toHref"?, "directory"}]}`. It starts no sandbox and keeps
+        none running. `urllib.parse.unquote_to_bytes(change["href"])` is the path of the file, whatever bytes its name has.
         `started` comes first. After a connection that broke, and after `paused`, comes `rescan`, as where changes were lost:
         look at what you know again.
         """
-        return Stream(self._watch({"path": path, "recursive": None if recursive else False}))
+        return Stream(self._watch({**_folder(path), "recursive": None if recursive else False}))
 
     async def _watch(self, query: Dict[str, Any]) -> AsyncGenerator[Dict[str, Any], None]:
         follower = Follower(0, self._core.credentials.can_renew)
@@ -153,7 +155,7 @@ class AsyncFiles:
 
 
 def _folder(path: Optional[FilePath]) -> Dict[str, Any]:
-    return {} if path is None else {"path": json_path(path.path if isinstance(path, FileEntry) else path)}
+    return {} if path is None else {"path": path_data(path)}
 
 
 def given_fields(if_match: Optional[str], if_none_match: Optional[str]) -> Dict[str, str]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, TypedDict, Union
+from urllib.parse import unquote_to_bytes
 
-from .encoding import ListedPath
+from .encoding import encode_path
 from .errors import AtollError, protocol_error, text_or_none
 
 Content = Union[str, List[Dict[str, str]]]
@@ -145,9 +146,11 @@ class ExecOutput:
 
 @dataclass(frozen=True)
 class FileEntry:
-    """A file, directory or link of a sandbox. Give `path`, or the entry itself, to other calls as it is."""
+    """A file, directory or link of a sandbox. Give the entry itself to other calls: `path` is for people, and has U+FFFD for what is not
+    UTF-8; `href` is the percent-encoded, exact path.
+    """
 
-    path: ListedPath
+    path: str
     name: str
     type: str
     size: int
@@ -155,19 +158,21 @@ class FileEntry:
     mtime: Optional[str]
     target: Optional[str] = None
     etag: Optional[str] = None
+    href: str = ""
     raw: Dict[str, Any] = field(repr=False, compare=False, default_factory=dict)
 
     @classmethod
     def parse(cls, entry: Optional[Dict[str, Any]]) -> "FileEntry":
         entry = entry or {}
-        path = ListedPath(entry.get("path", ""))
+        path = str(entry.get("path", ""))
+        href = str(entry.get("href", encode_path(path)))
         name = entry.get("name", path.rpartition("/")[2])
         size = int(entry.get("size") or 0)
         told = (entry.get(member) for member in ("mode", "mtime", "target", "etag"))
-        return cls(path, name, str(entry.get("type", "")), size, *told, raw=entry)  # type: ignore[misc]
+        return cls(path, name, str(entry.get("type", "")), size, *told, href=href, raw=entry)  # type: ignore[misc]
 
-    def __fspath__(self) -> str:
-        return self.path
+    def __fspath__(self) -> bytes:
+        return unquote_to_bytes(self.href)
 
 
 @dataclass(frozen=True)

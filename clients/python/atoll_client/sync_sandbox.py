@@ -95,7 +95,7 @@ class Files:
     def unpack(self, archive: BodySource, path: Optional[FilePath] = None) -> Dict[str, int]:
         return run(self._inner.unpack(archive, path))
 
-    def watch(self, path: Optional[str] = None, recursive: bool = True) -> SyncStream[Dict[str, Any]]:
+    def watch(self, path: Optional[FilePath] = None, recursive: bool = True) -> SyncStream[Dict[str, Any]]:
         return SyncStream(self._inner.watch(path, recursive))
 
 

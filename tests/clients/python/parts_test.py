@@ -5,8 +5,8 @@ import unittest
 
 import lab  # noqa: F401: makes the client importable
 
-from atoll_client import AtollConnectionError, AtollError, ListedPath
-from atoll_client.encoding import encode_path, json_path, parse_address, target
+from atoll_client import AtollConnectionError, AtollError, FileEntry
+from atoll_client.encoding import encode_path, parse_address, target, target_members
 from atoll_client.errors import error_of_response, retry_after_seconds
 from atoll_client.frames import FrameDecoder, Opcode, encode_frame, handshake_answer
 from atoll_client.http1 import BodyDecoder, HeadParser, encode_head
@@ -126,10 +126,13 @@ class Encoding(unittest.TestCase):
         self.assertEqual(encode_path("/workspace"), "")
         self.assertEqual(encode_path("/etc/passwd"), "/etc/passwd")
         self.assertEqual(encode_path("50%FF"), "50%25FF")
-        self.assertEqual(encode_path(ListedPath("50%FF %zz")), "50%FF%20%25zz")
         self.assertEqual(encode_path("a\udcff"), "a%FF")
-        self.assertEqual(json_path("50% 50%FF"), "50% 50%25FF")
-        self.assertEqual(json_path("a\udcff"), "a%FF")
+        self.assertEqual(target_members("50% 50%FF é"), {"to": "50% 50%FF é"})
+        self.assertEqual(target_members("/workspace/a\udcff%41"), {"toHref": "a%FF%2541"})
+        listed = FileEntry.parse({"path": "d/50%20\ufffd", "href": "d/50%2520%FF", "name": "50%20\ufffd"})
+        self.assertEqual(encode_path(listed), "d/50%2520%FF")
+        self.assertEqual(target_members(listed), {"toHref": "d/50%2520%FF"})
+        self.assertEqual(target("", "/a", {"path": b"a\xff%41 "}), "/a?path=a%FF%2541+")
 
     def test_addresses(self):
         address = parse_address("https://[::1]:8443/atoll/")

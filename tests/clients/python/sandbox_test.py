@@ -6,11 +6,12 @@ import io
 import tempfile
 import tracemalloc
 import unittest
+from urllib.parse import unquote_to_bytes
 
 import lab  # noqa: F401: makes the client importable
 from stub import Stub
 
-from atoll_client import AsyncAtoll, Atoll, AtollConnectionError, AtollError, ListedPath
+from atoll_client import AsyncAtoll, Atoll, AtollConnectionError, AtollError
 
 BASE = "/v1/sandboxes/s1"
 BIG_BYTES = 48 * 1024 * 1024
@@ -129,8 +130,8 @@ class Exec(WithStub):
 
 
 class Files(WithStub):
-    def test_names_are_encoded_and_escapes_of_a_listing_stay(self):
-        entries = [{"path": "d/a%FF b%2541", "name": "a%FF b%2541", "type": "file", "size": 1}]
+    def test_names_are_encoded_and_an_entry_leads_to_its_bytes(self):
+        entries = [{"path": "d/a\ufffd b%41", "href": "d/a%FF%20b%2541", "name": "a\ufffd b%41", "type": "file", "size": 1}]
         encoded = f"GET {BASE}/files/d/a%FF%20b%2541"
         sandbox = self.sandbox(
             {
@@ -141,8 +142,9 @@ class Files(WithStub):
             }
         )
         (entry,) = sandbox.files.list("d")
-        for path in (entry, entry.path, ListedPath(str(entry.path))):
+        for path in (entry, unquote_to_bytes(entry.href)):
             self.assertEqual(sandbox.files.read(path), b"listed")
+        self.assertEqual((entry.path, entry.name), ("d/a\ufffd b%41", "a\ufffd b%41"))
         self.assertEqual(sandbox.files.read_text("/workspace/100%41?#é"), "plain")
         self.assertEqual(sandbox.files.read(b"\xff"), b"bytes")
 
@@ -287,7 +289,7 @@ class Files(WithStub):
         )
         self.assertEqual(sandbox.files.mkdir("a").type, "directory")
         sandbox.files.move("a", "b%41")
-        sandbox.files.copy("a", ListedPath("b%FF"), overwrite=True)
+        sandbox.files.copy("a", b"b\xff", overwrite=True)
         sandbox.files.move("a", b"b\xff%41")
         self.assertEqual(sandbox.files.stat("a").path, "a")
         sandbox.files.remove("a", recursive=True)
@@ -295,9 +297,9 @@ class Files(WithStub):
             [request[3] for request in self.stub.requests[:4]],
             [
                 b'{"op":"mkdir"}',
-                b'{"op":"move","to":"b%2541"}',
-                b'{"op":"copy","to":"b%FF","overwrite":true}',
-                b'{"op":"move","to":"b%FF%2541"}',
+                b'{"op":"move","to":"b%41"}',
+                b'{"op":"copy","toHref":"b%FF","overwrite":true}',
+                b'{"op":"move","toHref":"b%FF%2541"}',
             ],
         )
         self.assertEqual([request[1] for request in self.stub.requests[4:]], [{"stat": "1"}, {"recursive": "1"}])
