@@ -82,6 +82,7 @@ test('a file that is dropped is uploaded and seen in the tree', async () => {
     await row(page, 'notes.txt').waitFor();
     await hasText(page, 'files-said', 'Uploaded 2 files.');
     assert.equal(await run('cat notes.txt; ls | wc -l; cat "50%41 <b>.txt"'), 'dropped\n2\nodd\n');
+    assert.match(await row(page, '50%2541%20%3Cb%3E.txt').textContent(), /^50%41 <b>\.txt/);
     await run('mkdir -p src/lib');
     await row(page, 'src').click();
     await drop(page, row(page, 'src'), [['main.c', 'int main;\n']]);
@@ -105,6 +106,7 @@ test('the watch updates the tree: what changes in the sandbox is seen, and what 
     await row(page, 'two').waitFor({ state: 'detached' });
     await row(page, 'bad%FF').waitFor();
     assert.deepEqual(await shown(page), ['dir', 'dir/more', 'dir/one', 'bad%FF', 'link', 'pipe']);
+    assert.match(await row(page, 'bad%FF').textContent(), /^bad\ufffd/);
     assert.match(await row(page, 'link').textContent(), /link → \/etc\/passwd/);
     await row(page, 'bad%FF').click();
     await page.waitForFunction(() => document.getElementById('editor-text').value === 'x');
@@ -252,6 +254,53 @@ test('files are made, renamed, removed and downloaded by the keyboard alone', as
             .map((element) => element.outerHTML),
     );
     assert.deepEqual(unnamed, []);
+});
+
+test('names that look encoded, or alike, are shown as they are and lead to their own files', async () => {
+    const { page, run } = await openFiles('Odd names');
+    await run("printf percent > '50%20off'; printf space > '50 off'; mkdir $'d\\xff' $'d\\xfe'; printf ff > $'d\\xff/f'; printf fe > $'d\\xfe/f'");
+    await row(page, 'd%FE').waitFor();
+    const name = async (path) => row(page, path).locator('.name').textContent();
+    assert.deepEqual(await Promise.all(['d%FE', 'd%FF', '50%20off', '50%2520off'].map(name)), ['d\ufffd', 'd\ufffd', '50 off', '50%20off']);
+    const opens = async (path, text) => {
+        await row(page, path).click();
+        await page.waitForFunction((wanted) => document.getElementById('editor-text').value === wanted, text);
+    };
+    const rename = async (to) => {
+        await page.click('#file-rename');
+        await page.waitForSelector('#ask-dialog[open]');
+        await page.fill('#ask-name', to);
+        await page.click('#ask-submit');
+    };
+    await opens('50%20off', 'space');
+    await opens('50%2520off', 'percent');
+    assert.equal(await page.textContent('#editor-name'), '50%20off');
+    await rename('%41');
+    await row(page, '%2541').waitFor();
+    assert.equal(await run('cat %41; test -e A || echo " alone"'), 'percent alone\n');
+    // In a folder whose name no text holds.
+    for (const path of ['d%FF', 'd%FE']) await row(page, path).click();
+    await opens('d%FE/f', 'fe');
+    await opens('d%FF/f', 'ff');
+    await page.fill('#editor-text', 'written');
+    await page.click('#editor-save');
+    await page.waitForFunction(() => !document.getElementById('editor-facts').textContent.includes('not saved'));
+    await rename('50%20off');
+    await row(page, 'd%FF/50%2520off').waitFor();
+    assert.equal(await run("cat $'d\\xff/50%20off' $'d\\xfe/f'"), 'writtenfe');
+    await drop(page, row(page, 'd%FF'), [['%FF', 'dropped']]);
+    await row(page, 'd%FF/%25FF').waitFor();
+    await row(page, 'd%FF').click();
+    const downloading = page.waitForEvent('download');
+    await page.click('#file-download');
+    const chunks = [];
+    for await (const chunk of await (await downloading).createReadStream()) chunks.push(chunk);
+    assert.ok(Buffer.concat(chunks).includes('written'));
+    await page.click('#file-delete');
+    await page.waitForSelector('#ask-dialog[open]');
+    await page.click('#ask-submit');
+    await row(page, 'd%FF').waitFor({ state: 'detached' });
+    assert.equal(await run('ls -b'), '%41\n50\\ off\nd\\376\n');
 });
 
 const PAYLOAD = "document.title='ran';try{localStorage.setItem('hacked','1')}catch{};fetch('/hacked')";

@@ -58,7 +58,7 @@ Task<CallEnd> pack_files(Call& call, const FileJob& job);
 Task<CallEnd> unpack_files(Call& call, const FileJob& job);
 Task<CallEnd> watch_files(Call& call, const FileJob& job);
 
-/// How a file is named in sentences: its path text, cut.
+/// How a file is named in sentences: its path as it is shown, cut.
 std::string told_name(std::string_view path);
 /// The refusal of the call from errno, about `path`.
 CallEnd refuse_errno(std::string_view path);
