@@ -74,4 +74,14 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> kno
     return "; did you mean " + std::string(quote) + std::string(found) + std::string(quote) + "?";
 }
 
+std::string those_there_are(std::string_view subject, std::span<const std::string> known) {
+    std::string text;
+    for (std::size_t at = 0; at < known.size(); ++at) {
+        const auto before = known.first(at);
+        if (std::find(before.begin(), before.end(), known[at]) == before.end())
+            text.append(text.empty() ? "`" : ", `").append(known[at]).append("`");
+    }
+    return text.empty() ? text : " The " + std::string(subject) + " are " + text + ".";
+}
+
 }  // namespace atl::base

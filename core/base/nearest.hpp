@@ -18,4 +18,7 @@ std::string_view nearest(std::string_view word, std::span<const std::string> kno
 std::string did_you_mean(std::string_view word, std::span<const std::string> known, std::string_view quote,
                          std::string_view otherwise);
 
+/// " The SUBJECT are `a`, `b`.", each word once; empty if there are none.
+std::string those_there_are(std::string_view subject, std::span<const std::string> known);
+
 }  // namespace atl::base

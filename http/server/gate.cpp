@@ -229,7 +229,8 @@ base::Result<void> Gate::admit_query(const Route& route, RequestContext& context
         if (!is_known && route.auth != Auth::open)
             return Error(Errc::unknown_field, "There is no query parameter `" + base::escaped(name) +
                                                   "` here" +
-                                                  base::did_you_mean(name, names_of(route), "`", "."));
+                                                  base::did_you_mean(name, names_of(route), "`", ".") +
+                                                  base::those_there_are("parameters", names_of(route)));
     }
     context.query = std::move(*items);
     return {};

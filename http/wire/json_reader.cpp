@@ -189,7 +189,8 @@ base::Result<void> ObjectReader::finish() {
     for (const auto& [name, value] : object_->items()) {
         if (std::find(known_.begin(), known_.end(), name) == known_.end())
             return Error(Errc::unknown_field, "There is no field `" + path_ + base::escaped(name) + "` here" +
-                                                  base::did_you_mean(name, known_, "`", "."))
+                                                  base::did_you_mean(name, known_, "`", ".") +
+                                                  base::those_there_are("fields", known_))
                 .at(pointer_to(name));
     }
     return {};

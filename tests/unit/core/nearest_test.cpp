@@ -35,6 +35,9 @@ TEST_CASE("the nearest word is the one that was meant, and a stranger has none")
     CHECK(nearest(std::string(atl::base::k_max_told_word_bytes, 'a'), {}).empty());
     CHECK(did_you_mean("evn", known, "`", ".") == "; did you mean `env`?");
     CHECK(did_you_mean("nothing", known, "`", ".") == ".");
+    const std::vector<std::string> twice = {"a", "b", "a"};
+    CHECK(atl::base::those_there_are("fields", twice) == " The fields are `a`, `b`.");
+    CHECK(atl::base::those_there_are("fields", {}).empty());
 }
 
 }  // namespace nearest_test

@@ -84,16 +84,20 @@ TEST_CASE("an error about a field carries its JSON pointer, and an unknown name 
         return reader.finish().error();
     };
     const auto near = refused("", {"metadata", "limits", "a/b~c", "x"});
-    CHECK(near.detail() == "There is no field `metdata` here; did you mean `metadata`?");
+    CHECK(near.detail() ==
+          "There is no field `metdata` here; did you mean `metadata`? The fields are `metadata`, "
+          "`limits`, `a/b~c`, `x`.");
     CHECK(near.pointer() == "/metdata");
     CHECK(refused("", {"metdata", "limits", "x"}).pointer() == "/a~1b~0c");
     CHECK(refused("content[12].", {"metdata", "limits", "a/b~c"}).pointer() == "/content/12/x");
-    CHECK(refused("", {"metdata", "limits", "a/b~c"}).detail() == "There is no field `x` here.");
+    CHECK(refused("", {"metdata", "limits", "a/b~c"}).detail() ==
+          "There is no field `x` here. The fields are `metdata`, `limits`, `a/b~c`.");
 
     ObjectReader limits((*value)["limits"], "limits.");
     limits.integer("memoryMb", {16, 100});
     const auto unknown = limits.finish().error();
-    CHECK(unknown.detail() == "There is no field `limits.memory_mb` here; did you mean `memoryMb`?");
+    CHECK(unknown.detail() ==
+          "There is no field `limits.memory_mb` here; did you mean `memoryMb`? The fields are `memoryMb`.");
     CHECK(unknown.pointer() == "/limits/memory_mb");
     ObjectReader typed((*value)["limits"], "limits.");
     typed.string("memory_mb", 10);

@@ -3,8 +3,11 @@
 #include <catch2/catch_test_macros.hpp>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <set>
 
 #include "core/conversation/types.hpp"
+#include "core/sandbox/types.hpp"
 #include "http/wire/json_reader.hpp"
 
 namespace openapi_test {
@@ -81,6 +84,38 @@ TEST_CASE("each type of event has a schema of its own, and a row in docs/events.
             CHECK(member.contains("description"));
         CHECK(page.find("| `" + type + "` |") != std::string::npos);
     }
+}
+
+TEST_CASE("each member of a create has a row in docs/clients.md, and no other has one") {
+    std::ifstream file(ATOLL_SOURCE_DIR "/docs/clients.md");
+    std::set<std::string> told;
+    std::map<std::string, std::string> defaults;
+    bool is_table = false;
+    for (std::string line; std::getline(file, line);) {
+        if (line.starts_with("## "))
+            is_table = line == "## Creating a conversation";
+        if (!is_table || !line.starts_with("| `"))
+            continue;
+        const std::string name = line.substr(3, line.find('`', 3) - 3);
+        told.insert(name);
+        const auto last = line.rfind("| ", line.size() - 2);
+        defaults[name] = line.substr(last + 2, line.size() - last - 4);
+    }
+    const auto schemas = component_schemas();
+    std::set<std::string> wanted;
+    for (const auto& [name, schema] : schemas["CreateConversation"]["properties"].items())
+        wanted.insert(name);
+    for (const auto& [name, schema] : schemas["LimitChanges"]["properties"].items())
+        wanted.insert("limits." + name);
+    CHECK(told == wanted);
+    const atl::sandbox::Limits limits;
+    CHECK(defaults["limits.memoryMb"] == std::to_string(limits.memory_mb));
+    CHECK(defaults["limits.cpuPercent"] == std::to_string(limits.cpu_percent));
+    CHECK(defaults["limits.diskMb"] == std::to_string(limits.disk_mb));
+    CHECK(defaults["limits.tmpMb"] == std::to_string(limits.tmp_mb));
+    CHECK(defaults["limits.maxProcesses"] == std::to_string(limits.max_processes));
+    CHECK(defaults["limits.maxSockets"] == std::to_string(limits.max_sockets));
+    CHECK(defaults["limits.maxOpenFiles"] == std::to_string(limits.max_open_files));
 }
 
 TEST_CASE("the codes of error events are those of docs/errors.md, with the same meanings") {
