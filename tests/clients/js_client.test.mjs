@@ -276,6 +276,14 @@ test('a token of another conversation is said at once', async () => {
     assert.equal((await errorOf(confused.conversation(one.id).follow().next())).code, 'token_mismatch');
 });
 
+test('a token of another scope is said at once, over either connection', async () => {
+    const one = await shell();
+    const { token } = await one.createToken({ scope: 'files' });
+    const confused = new Atoll({ baseUrl: `http://${server.address}`, token, WebSocket: SOCKETS.ws });
+    for (const transport of ['websocket', 'sse'])
+        assert.equal((await errorOf(confused.conversation(one.id).follow({ transport }).next())).code, 'token_scope');
+});
+
 test('without a WebSocket the client says which one to give it', async () => {
     const made = await shell();
     const without = keyed(server, { WebSocket: null });
