@@ -1,8 +1,8 @@
 // The server's end of the process atoll-checker (README.md): work of all users, one piece at a time, users in
-// turn. The process is started when the first work comes. One that dies, says what nobody asked for, or does
-// not answer within base::k_checker_deadline is killed: what it was doing fails, is not tried again, and the
-// next work starts another one. Invariants: no call here waits for the process; callbacks come from the loop,
-// never from inside a call, and never after close() or the end of this.
+// turn. The process is started when the first work comes. If it dies, sends a message that nobody asked for,
+// or does not answer within base::k_checker_deadline, it is killed: its piece of work fails and is not tried
+// again, and the next piece starts another process. Invariants: no call here waits for the process; callbacks
+// come from the loop, never from inside a call, and never after close() or the end of this.
 #pragma once
 
 #include <cstdint>

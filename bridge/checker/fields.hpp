@@ -1,6 +1,6 @@
-// Messages between the server and its checker: a little-endian u32, the length of what follows; then fields,
-// each a u32 length and so many bytes. Pure, header-only: both ends have it. What the fields mean:
-// worker.hpp.
+// Messages between the server and its checker: a little-endian u32, which is the length of the rest; then the
+// fields, each a u32 length and so many bytes. Pure, header-only: both ends include it. The meaning of the
+// fields is in worker.hpp.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // atoll-checker: reads requests on stdin, answers each on stdout, in order, and ends with stdin or with the
-// server. What it reads was written by strangers, so before the first byte it gives up all system calls but
-// those of reading, writing and memory, and memory beyond a bound. See README.md.
+// server. Strangers wrote the requests, so before the first byte it gives up all system calls but those of
+// reading, writing and memory, and memory beyond a bound. See README.md.
 #include <malloc.h>
 #include <seccomp.h>
 #include <sys/mman.h>

@@ -6,7 +6,8 @@
 //   check TOOL SCHEMA ARGS                 ArgumentSchema::check()
 //   frame MAX_VALUE_BYTES JSON             read_frame()
 // Answers: `ok` and what was asked for; `no TEXT`: it is refused; `failed TEXT`: it could not be done.
-// A frame is one field for each of its members, with `+` before what it has, and empty for none.
+// A frame is one field for each of its members: `+` and the text of the member, or empty if the frame has no
+// such member.
 #pragma once
 
 #include <list>

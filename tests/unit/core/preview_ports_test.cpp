@@ -53,6 +53,15 @@ struct Bench {
     void resume(const conversation::Record& of) {
         house.answer([&](auto reply) { house.conversations->resume(of.id, std::move(reply)); }).value();
     }
+    /// Pauses it, lets another program take its number, and resumes it. Returns that number.
+    std::uint16_t resume_taken(const conversation::Record& of) {
+        const std::uint16_t taken = number(of);
+        pause(of);
+        pass(k_linger + base::Millis{1});
+        doors.taken.insert(taken);
+        resume(of);
+        return taken;
+    }
     void remove(const conversation::Record& of) {
         REQUIRE(
             house.answer<void>([&](auto reply) { house.conversations->remove(of.id, std::move(reply)); }));
@@ -110,11 +119,7 @@ TEST_CASE("A preview's port is listened on from the creation to the end, and a w
 TEST_CASE("A preview's number that another program takes is replaced, and the conversation is told") {
     Bench bench;
     const auto one = bench.make();
-    const std::uint16_t number = bench.number(one);
-    bench.pause(one);
-    bench.pass(k_linger + base::Millis{1});
-    bench.doors.taken.insert(number);
-    bench.resume(one);
+    const std::uint16_t number = bench.resume_taken(one);
     CHECK(bench.number(one) == number);
     bench.pass(base::k_preview_number_patience + base::k_preview_number_retry);
     const std::uint16_t next = bench.number(one);
@@ -136,11 +141,7 @@ TEST_CASE("A preview's number that another program takes is replaced, and the co
 TEST_CASE("A preview's number that another program has for a moment stays, and is listened on after it") {
     Bench bench;
     const auto one = bench.make();
-    const std::uint16_t number = bench.number(one);
-    bench.pause(one);
-    bench.pass(k_linger + base::Millis{1});
-    bench.doors.taken.insert(number);
-    bench.resume(one);
+    const std::uint16_t number = bench.resume_taken(one);
     CHECK_FALSE(bench.is_open(one));
     bench.pass(base::k_preview_number_patience / 2);
     CHECK_FALSE(bench.is_open(one));
