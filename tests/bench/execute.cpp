@@ -75,7 +75,8 @@ class Runs {
 
 std::vector<std::string> available_engines() {
     std::vector<std::string> names;
-    for (const auto& engine : Runs("", 0).get("/v1/executors").at("executors")) {
+    const nlohmann::json told = Runs("", 0).get("/v1/executors");
+    for (const auto& engine : told.at("executors")) {
         if (engine.at("available").get<bool>())
             names.push_back(engine.at("name"));
     }
