@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/base/ids.hpp"
+#include "tests/support/deadline.hpp"
 #include "tests/unit/core/house.hpp"
 
 namespace core_bounds_test {
