@@ -108,7 +108,11 @@ TEST_CASE("HEAD, ranges and conditions of a file are as HTTP has them") {
     CHECK(part.body == "234");
     CHECK(part.header("content-range") == "bytes 2-4/10");
     CHECK(lab.get("f.txt", {{"Range", "bytes=-3"}}).body == "789");
-    CHECK(lab.get("f.txt", {{"Range", "bytes=10-"}}).status == 416);
+    const auto behind = lab.get("f.txt", {{"Range", "bytes=10-"}});
+    CHECK(behind.status == 416);
+    CHECK(behind.header("content-range") == "bytes */10");
+    CHECK(behind.header("content-type") == "application/problem+json");
+    CHECK(Json::parse(behind.body)["code"] == "range_not_satisfiable");
     CHECK(lab.get("f.txt", {{"Range", "bytes=0-1"}, {"If-Range", tag}}).body == "01");
     CHECK(lab.get("f.txt", {{"Range", "bytes=0-1"}, {"If-Range", "\"other\""}}).body == "0123456789");
     const auto unchanged = lab.get("f.txt", {{"If-None-Match", "\"x\", W/" + tag}});
