@@ -208,6 +208,15 @@ TEST_CASE("Names are changed, and what is refused says why") {
     CHECK(lab.remove("tree?recursive=1").status == 204);
     CHECK(lab.remove("h").status == 204);
     CHECK(code_of(lab.remove("h")) == "file_not_found");
+    for (const char* const path : {"a/f/", "a/f%2F"}) {
+        CHECK(code_of(lab.remove(path)) == "not_a_directory");
+        CHECK(code_of(lab.get(path)) == "not_a_directory");
+        CHECK(code_of(lab.put(path, "x")) == "not_a_directory");
+        CHECK(code_of(lab.post(path, {{"op", "move"}, {"to", "h"}})) == "not_a_directory");
+    }
+    CHECK(code_of(lab.post("a/f", {{"op", "move"}, {"to", "h/"}})) == "not_a_directory");
+    CHECK(lab.get("a/f").body == "other");
+    CHECK(lab.remove("a/b/").status == 204);
     CHECK(lab.get("a").status == 409);
     CHECK(code_of(lab.get("a")) == "is_directory");
     CHECK(code_of(lab.get("a/f?list=1")) == "not_a_directory");

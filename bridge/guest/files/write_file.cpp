@@ -29,6 +29,7 @@ struct Goal {
     std::optional<Beneath::Place> place;
     base::UniqueFd old;  // O_PATH; none: nothing is there
     struct stat about {};
+    bool is_named_directory = false;  // by a slash at the end of the path, or of a link's target
     CallEnd refusal;
 
     std::string tag() const { return old ? entity_tag(about) : std::string(); }
@@ -58,6 +59,8 @@ Goal find_goal(const FileJob& job, Parents parents) {
     Goal goal;
     std::string path = job.request.path;
     for (int links = 0; links < k_most_written_links; ++links) {
+        for (; path.ends_with('/'); path.pop_back())
+            goal.is_named_directory = true;
         goal.place = parents == Parents::made ? job.root.make_place(path) : job.root.place(path);
         if (!goal.place && errno == ENOENT && parents == Parents::left)
             return goal;
@@ -81,7 +84,10 @@ Goal find_goal(const FileJob& job, Parents parents) {
 }
 
 CallEnd check_kind(const FileRequest& request, const Goal& goal) {
-    if (request.path.ends_with('/') || (goal.old && S_ISDIR(goal.about.st_mode)))
+    const bool is_directory = goal.old && S_ISDIR(goal.about.st_mode);
+    if (goal.is_named_directory && goal.old && !is_directory)
+        return refuse_errno(request.path, ENOTDIR);
+    if (goal.is_named_directory || is_directory)
         return refuse_errno(request.path, EISDIR);
     if (goal.old && !S_ISREG(goal.about.st_mode))
         return refuse_file(request.path, "a FIFO, socket or device", bridge::refusal::not_a_file);
