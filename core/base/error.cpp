@@ -135,6 +135,8 @@ std::string_view code_name(Errc code) noexcept {
             return "file_changed";
         case Errc::precondition_failed:
             return "precondition_failed";
+        case Errc::range_not_satisfiable:
+            return "range_not_satisfiable";
         case Errc::disk_full:
             return "disk_full";
         case Errc::invalid_archive:

@@ -65,19 +65,20 @@ enum class Errc : std::uint8_t {
     too_many_streams,        // a conversation, an address or a key has all its streams
     too_many_conversations,  // a user has all the conversations that one may have
     // What is inside the sandbox does not allow it.
-    process_ended,        // the process has ended and takes nothing more
-    file_not_found,       // no such file or directory in the sandbox
-    already_exists,       // there is something at that path already
-    is_directory,         // a file is meant, a directory is there
-    not_a_directory,      // a directory is meant, something else is there
-    not_a_file,           // a FIFO, socket or device, which is never opened
-    directory_not_empty,  // only an empty directory is removed without being asked for more
-    outside_workspace,    // a link or a `..` leads outside the workspace
-    invalid_path,         // a path that no file can have
-    permission_denied,    // the sandbox's own user may not do that to the file
-    file_changed,         // the file changed while it was read or before it was to be changed
-    precondition_failed,  // If-Match or If-None-Match does not hold
-    invalid_archive,      // not a tar archive, or one with entries that are refused
+    process_ended,          // the process has ended and takes nothing more
+    file_not_found,         // no such file or directory in the sandbox
+    already_exists,         // there is something at that path already
+    is_directory,           // a file is meant, a directory is there
+    not_a_directory,        // a directory is meant, something else is there
+    not_a_file,             // a FIFO, socket or device, which is never opened
+    directory_not_empty,    // only an empty directory is removed without being asked for more
+    outside_workspace,      // a link or a `..` leads outside the workspace
+    invalid_path,           // a path that no file can have
+    permission_denied,      // the sandbox's own user may not do that to the file
+    file_changed,           // the file changed while it was read or before it was to be changed
+    precondition_failed,    // If-Match or If-None-Match does not hold
+    range_not_satisfiable,  // a range of a file that begins behind its end
+    invalid_archive,        // not a tar archive, or one with entries that are refused
     // Programs of code mode.
     executor_unavailable,  // the engine that was asked for cannot run here
     execution_ended,       // the program has ended and takes no more answers

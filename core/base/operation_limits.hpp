@@ -15,7 +15,7 @@ inline constexpr std::chrono::milliseconds k_default_exec_timeout{30'000};
 inline constexpr std::chrono::milliseconds k_max_exec_timeout{3'600'000};
 inline constexpr std::size_t k_max_exec_arguments = 4096;
 inline constexpr std::size_t k_default_exec_output_bytes = 1024UL * 1024;  // of stdout, and of stderr
-inline constexpr std::size_t k_max_exec_output_bytes = 8UL * 1024 * 1024;
+inline constexpr std::size_t k_max_exec_output_bytes = 16UL * 1024 * 1024;
 static_assert(k_default_exec_output_bytes <= k_max_exec_output_bytes);
 // Input that waits for programs, and output that is kept for answers, of all programs together and of those
 // of one sandbox. Output that finds no room is dropped, as behind the bound of the program.

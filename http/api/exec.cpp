@@ -47,8 +47,7 @@ Task<Result<Response>> async_exec_whole(Api& api, OutputBudget& budget, RequestC
     const auto operations = operations_of(api, **lease);
     if (operations.has_error())
         co_return operations.error();
-    auto collector = std::make_unique<ExecCollector>(
-        budget, id, form.max_output_bytes.value_or(base::k_default_exec_output_bytes));
+    auto collector = std::make_unique<ExecCollector>(budget, id, form.max_output_bytes);
     ExecRun run(std::move(*lease), **operations, std::move(form), *collector, api.conversations.clock(),
                 api.conversations.timers());
     run.on_change([&run, wake = context.waker()] {

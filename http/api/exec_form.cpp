@@ -1,5 +1,6 @@
 #include "http/api/exec_form.hpp"
 
+#include <optional>
 #include <utility>
 
 #include "core/base/base64.hpp"

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "core/base/operation_limits.hpp"
@@ -18,9 +17,9 @@ inline constexpr IntRange k_exec_output_range{0, base::k_max_exec_output_bytes};
 
 struct ExecForm {
     sandbox::RunSpec spec;
-    std::string input;                            // for stdin, where the spec has a pipe
-    std::shared_ptr<void> input_place;            // in a budget, as long as `input` is kept
-    std::optional<std::size_t> max_output_bytes;  // of stdout, and of stderr
+    std::string input;                  // for stdin, where the spec has a pipe
+    std::shared_ptr<void> input_place;  // in a budget, as long as `input` is kept
+    std::size_t max_output_bytes = base::k_default_exec_output_bytes;  // of stdout, and of stderr
 };
 
 /// Reads the members that say what runs: `command` or `argv`, `cwd`, `env`. Errors, kept by `reader`:

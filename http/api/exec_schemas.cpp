@@ -57,10 +57,9 @@ void add_exec_request(Schema& out) {
               integer_or(k_exec_timeout_range,
                          static_cast<std::uint64_t>(base::k_default_exec_timeout.count()))},
              {"maxOutputBytes",
-              "Bytes of stdout, and of stderr, that are kept; what comes behind is read and dropped. 1 MiB "
-              "by "
-              "default; in a stream there is no bound by default.",
-              integer(k_exec_output_range)}}),
+              "Bytes of stdout, and of stderr, that are answered or streamed; what comes behind is read and "
+              "dropped.",
+              integer_or(k_exec_output_range, base::k_default_exec_output_bytes)}}),
         "A program to run. It leads a process group of its own.");
 }
 

@@ -27,7 +27,7 @@ ExecRun& ExecStream::start(std::unique_ptr<conversation::Lease> lease, sandbox::
 
 void ExecStream::take(sandbox::OutputKind kind, std::string_view bytes) {
     Output& output = outputs_[static_cast<std::size_t>(kind)];
-    const std::size_t room = max_output_bytes_.value_or(SIZE_MAX) - output.taken_bytes;
+    const std::size_t room = max_output_bytes_ - output.taken_bytes;
     output.is_truncated = output.is_truncated || bytes.size() > room;
     bytes = bytes.substr(0, room);
     output.taken_bytes += bytes.size();

@@ -17,8 +17,9 @@ namespace atl::http {
 
 class ExecStream final : public BodyStream, private ExecSink {
   public:
-    /// `lease` is kept as long as the stream.
-    ExecStream(StreamLease lease, EventNames names, std::optional<std::size_t> max_output_bytes)
+    /// `lease` is kept as long as the stream. `max_output_bytes`: of stdout, and of stderr; what comes behind
+    /// is dropped, and the program goes on.
+    ExecStream(StreamLease lease, EventNames names, std::size_t max_output_bytes)
         : lease_(std::move(lease)), names_(names), max_output_bytes_(max_output_bytes) {}
 
     /// Starts the program. Once, first. As the constructor of ExecRun.
@@ -53,7 +54,7 @@ class ExecStream final : public BodyStream, private ExecSink {
 
     StreamLease lease_;
     EventNames names_;
-    std::optional<std::size_t> max_output_bytes_;
+    std::size_t max_output_bytes_;
     std::array<Output, 2> outputs_;
     std::deque<Piece> waiting_;
     std::size_t waiting_bytes_ = 0;

@@ -8,6 +8,7 @@
 #include "http/api/api.hpp"
 #include "http/api/file_call.hpp"
 #include "http/api/forms.hpp"
+#include "http/server/problem.hpp"
 #include "http/wire/byte_range.hpp"
 #include "http/wire/download.hpp"
 
@@ -123,6 +124,16 @@ void ask_for_range(FileMembers& members, const RangeSpec& range) {
         members.number("length", behind + 1);
 }
 
+/// RFC 9110 section 15.5.17: a problem that tells the size.
+Response refuse_range(const RequestContext& context, const ByteRange& range, const FileReply& file) {
+    const Error error(Errc::range_not_satisfiable,
+                      "The file has " + std::to_string(file.size) + " bytes: ask for some of them.");
+    Response refusal = problem(error, context.request_id);
+    set_validators(refusal, file);
+    set_range(refusal, range, file.size);
+    return refusal;
+}
+
 Task<Result<Response>> async_bytes(Api& api, RequestContext& context, Showing showing) {
     const Request& request = context.request;
     FileMembers members("read");
@@ -140,13 +151,13 @@ Task<Result<Response>> async_bytes(Api& api, RequestContext& context, Showing sh
         co_return unchanged.error();
     if (*unchanged)
         co_return std::move(**unchanged);
+    const ByteRange range = choose_range(request, file.size, file.etag);
+    if (range.kind == ByteRange::Kind::unsatisfiable)
+        co_return refuse_range(context, range, file);
     Response response;
     set_download(response, file.name, showing);
     set_validators(response, file);
-    const ByteRange range = choose_range(request, file.size, file.etag);
     set_range(response, range, file.size);
-    if (range.kind == ByteRange::Kind::unsatisfiable)
-        co_return response;
     if (request.method != Method::head && file.length != range.length)
         co_return Error(Errc::bridge_failed, "The sandbox gives other bytes than those asked for.");
     response.source = std::move(answer->call);
@@ -197,10 +208,9 @@ std::vector<Route> file_routes(Api& api) {
     get.responses = {{200, "The bytes, an entry or a page of a list.", "FileInfo"},
                      {200, "The bytes.", "", "*/*"},
                      {206, "The bytes of the range.", "", "*/*"},
-                     {304, "The client has this content already.", ""},
-                     {416, "The range begins behind the end of the file.", ""}};
-    get.errors =
-        file_errors({Errc::is_directory, Errc::not_a_file, Errc::file_changed, Errc::precondition_failed});
+                     {304, "The client has this content already.", ""}};
+    get.errors = file_errors({Errc::is_directory, Errc::not_a_file, Errc::file_changed,
+                              Errc::precondition_failed, Errc::range_not_satisfiable});
     routes.push_back(std::move(get));
     return routes;
 }

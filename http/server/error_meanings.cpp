@@ -144,6 +144,8 @@ std::string_view meaning_of(Errc code) noexcept {
             return "The file changed meanwhile.";
         case Errc::precondition_failed:
             return "`If-Match` or `If-None-Match` does not hold for what is there now.";
+        case Errc::range_not_satisfiable:
+            return "The range that `Range` asks for begins behind the end of the file, or has no bytes.";
         case Errc::disk_full:
             return "There is no room in the sandbox for this. What was there before is kept.";
         case Errc::invalid_archive:

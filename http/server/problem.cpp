@@ -197,6 +197,8 @@ unsigned status_of(Errc code) noexcept {
             return 409;
         case Errc::precondition_failed:
             return 412;
+        case Errc::range_not_satisfiable:
+            return 416;
         case Errc::disk_full:
             return 507;
         case Errc::seq_expired:

@@ -84,11 +84,12 @@ ByteRange choose_range(const Request& request, std::uint64_t size_bytes, std::st
 void set_range(Response& response, const ByteRange& range, std::uint64_t size_bytes) {
     const auto size = std::to_string(size_bytes);
     response.headers.emplace_back("Accept-Ranges", "bytes");
-    response.length = range.length;
     switch (range.kind) {
         case ByteRange::Kind::whole:
+            response.length = range.length;
             return;
         case ByteRange::Kind::part:
+            response.length = range.length;
             response.status = 206;
             response.headers.emplace_back("Content-Range",
                                           "bytes " + std::to_string(range.offset) + '-' +
@@ -96,7 +97,6 @@ void set_range(Response& response, const ByteRange& range, std::uint64_t size_by
             return;
         case ByteRange::Kind::unsatisfiable:
             response.status = 416;
-            response.content_type = {};
             response.headers.emplace_back("Content-Range", "bytes */" + size);
             return;
     }

@@ -37,8 +37,8 @@ std::optional<RangeSpec> asked_range(const Request& request);
 /// always sent as a whole.
 ByteRange choose_range(const Request& request, std::uint64_t size_bytes, std::string_view etag);
 
-/// Sets status, length, Accept-Ranges and Content-Range; the caller sets the source of a body. An
-/// unsatisfiable range has none: a 416 is empty.
+/// Sets status, length, Accept-Ranges and Content-Range; the caller sets the source of a body. Of an
+/// unsatisfiable range it sets no length: a 416 has the body that the caller gives it, a problem.
 void set_range(Response& response, const ByteRange& range, std::uint64_t size_bytes);
 
 }  // namespace atl::http

@@ -252,10 +252,37 @@ TEST_CASE("A streamed exec tells output while the program runs, and its exit las
     CHECK(client.request("POST", lab.path(), R"({"command":"a","cwd":"gone"})", k_stream).status == 422);
 }
 
-// [serial]: the server's memory. Of the 100 MB the gate streams 40, and leaves the bound on memory to
-// --full. Over 5 s: each frame is read and parsed one by one.
-TEST_CASE("A stream of 100 MB takes no memory of the server, and a slow reader holds the program",
-          "[exec][serial]") {
+TEST_CASE("Output beyond the bound of a streamed exec is dropped and never blocks the program", "[exec]") {
+    Lab lab;
+    const auto stream = [&lab](Json request) {
+        request["command"] = "head -c 3000000 /dev/zero | tr '\\0' x; echo done >&2";
+        HttpClient client = lab.api.connect();
+        REQUIRE(client.open_stream("POST", lab.path(), request.dump(), k_stream).status == 200);
+        std::map<std::string, std::string> seen;
+        for (const Json& frame : read_all(client)) {
+            if (frame["type"] != "exit") {
+                seen[frame["type"]] += frame["text"].get<std::string>();
+                continue;
+            }
+            CHECK(frame["exitCode"] == 0);
+            seen["truncated"] = frame["truncated"].dump();
+        }
+        CHECK(seen["stderr"] == "done\n");
+        return std::pair(seen["stdout"].size(), seen["truncated"]);
+    };
+    const std::string cut = R"({"stderr":false,"stdout":true})";
+    CHECK(stream(Json::object()) == std::pair(base::k_default_exec_output_bytes, cut));
+    CHECK(stream({{"maxOutputBytes", 10}}) == std::pair(std::size_t{10}, cut));
+    // The control: all of it is there where the client asks for so much.
+    CHECK(stream({{"maxOutputBytes", 3'000'000}}) ==
+          std::pair(std::size_t{3'000'000}, std::string(R"({"stderr":false,"stdout":false})")));
+}
+
+// [serial]: the server's memory. Of the 100 MB the gate writes 40, and leaves the bound on memory to --full.
+// Over 5 s: each frame is read and parsed one by one.
+TEST_CASE(
+    "A stream of a program that writes 100 MB takes no memory of the server, and a slow reader holds it",
+    "[exec][serial]") {
     Lab lab;
     const std::size_t pieces = runs_all() ? 1000 : 400;
     [[maybe_unused]] const std::size_t before_kb = memory_kb(lab.server);
@@ -263,13 +290,15 @@ TEST_CASE("A stream of 100 MB takes no memory of the server, and a slow reader h
     const Json request = {
         {"command", "x=$(head -c 100000 /dev/zero | tr '\\0' x); for ((i = 0; i < " + std::to_string(pieces) +
                         "; ++i)); do printf %s $x; echo $i > progress; done; touch written"},
+        {"maxOutputBytes", base::k_max_exec_output_bytes},
         {"timeoutMs", 240'000}};
     REQUIRE(client.open_stream("POST", lab.path(), request.dump(), k_stream).status == 200);
-    // Nobody reads: what the buffers on the way hold is all that was written.
-    CHECK(Json::parse(client.next_event()->data)["type"] == "stdout");
-    CHECK(lab.last_progress() < pieces / 2);
+    // Nobody reads: what the buffers on the way hold, less than the bound, is all that was written.
+    const Json first = Json::parse(client.next_event()->data);
+    CHECK(first["type"] == "stdout");
+    CHECK(lab.last_progress() * 100'000 < base::k_max_exec_output_bytes);
     CHECK(lab.shell("test -e written")["exitCode"] == 1);
-    std::size_t bytes = 0;
+    std::size_t bytes = first["text"].get_ref<const std::string&>().size();
     [[maybe_unused]] std::size_t most_kb = 0;
     Json last;
     for (std::size_t frames = 0; const auto event = client.next_event(); ++frames) {
@@ -280,8 +309,9 @@ TEST_CASE("A stream of 100 MB takes no memory of the server, and a slow reader h
             most_kb = std::max(most_kb, memory_kb(lab.server));
     }
     CHECK(last["type"] == "exit");
-    CHECK(bytes > pieces * 90'000);
-    CHECK(bytes < pieces * 100'000);
+    CHECK(last["exitCode"] == 0);
+    CHECK(last["truncated"] == Json{{"stdout", true}, {"stderr", false}});
+    CHECK(bytes == base::k_max_exec_output_bytes);
 #if !defined(__SANITIZE_ADDRESS__)  // ASan keeps freed blocks
     if (checks_bounds())
         CHECK(most_kb < before_kb + 8192);

@@ -108,7 +108,11 @@ TEST_CASE("HEAD, ranges and conditions of a file are as HTTP has them") {
     CHECK(part.body == "234");
     CHECK(part.header("content-range") == "bytes 2-4/10");
     CHECK(lab.get("f.txt", {{"Range", "bytes=-3"}}).body == "789");
-    CHECK(lab.get("f.txt", {{"Range", "bytes=10-"}}).status == 416);
+    const auto behind = lab.get("f.txt", {{"Range", "bytes=10-"}});
+    CHECK(behind.status == 416);
+    CHECK(behind.header("content-range") == "bytes */10");
+    CHECK(behind.header("content-type") == "application/problem+json");
+    CHECK(Json::parse(behind.body)["code"] == "range_not_satisfiable");
     CHECK(lab.get("f.txt", {{"Range", "bytes=0-1"}, {"If-Range", tag}}).body == "01");
     CHECK(lab.get("f.txt", {{"Range", "bytes=0-1"}, {"If-Range", "\"other\""}}).body == "0123456789");
     const auto unchanged = lab.get("f.txt", {{"If-None-Match", "\"x\", W/" + tag}});
@@ -204,6 +208,15 @@ TEST_CASE("Names are changed, and what is refused says why") {
     CHECK(lab.remove("tree?recursive=1").status == 204);
     CHECK(lab.remove("h").status == 204);
     CHECK(code_of(lab.remove("h")) == "file_not_found");
+    for (const char* const path : {"a/f/", "a/f%2F"}) {
+        CHECK(code_of(lab.remove(path)) == "not_a_directory");
+        CHECK(code_of(lab.get(path)) == "not_a_directory");
+        CHECK(code_of(lab.put(path, "x")) == "not_a_directory");
+        CHECK(code_of(lab.post(path, {{"op", "move"}, {"to", "h"}})) == "not_a_directory");
+    }
+    CHECK(code_of(lab.post("a/f", {{"op", "move"}, {"to", "h/"}})) == "not_a_directory");
+    CHECK(lab.get("a/f").body == "other");
+    CHECK(lab.remove("a/b/").status == 204);
     CHECK(lab.get("a").status == 409);
     CHECK(code_of(lab.get("a")) == "is_directory");
     CHECK(code_of(lab.get("a/f?list=1")) == "not_a_directory");

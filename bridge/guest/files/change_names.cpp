@@ -82,6 +82,8 @@ Task<CallEnd> move_file(Call& call, const FileJob& job) {
     struct stat about {};
     if (!from || fstatat(from->directory.get(), from->name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0)
         co_return refuse_errno(request.path);
+    if (CallEnd end = check_slashes(request, about); !end.is_good())
+        co_return end;
     if (CallEnd end = check_conditions(request, entity_tag(about)); !end.is_good())
         co_return end;
     fs_guard::NewParents made(job.root);
@@ -101,6 +103,8 @@ Task<CallEnd> remove_file(Call& call, const FileJob& job) {
     struct stat about {};
     if (!place || fstatat(place->directory.get(), place->name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0)
         co_return refuse_errno(path);
+    if (CallEnd end = check_slashes(job.request, about); !end.is_good())
+        co_return end;
     if (CallEnd end = check_conditions(job.request, entity_tag(about)); !end.is_good())
         co_return end;
     if (!S_ISDIR(about.st_mode) || !job.request.recursive) {

@@ -281,6 +281,8 @@ Task<CallEnd> copy_file(Call& call, const FileJob& job) {
     struct stat about {};
     if (!from || fstatat(from->directory.get(), from->name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0)
         co_return refuse_errno(request.path);
+    if (CallEnd end = check_slashes(request, about); !end.is_good())
+        co_return end;
     if (CallEnd end = check_conditions(request, entity_tag(about)); !end.is_good())
         co_return end;
     if (!S_ISDIR(about.st_mode) && !S_ISLNK(about.st_mode) && !S_ISREG(about.st_mode))

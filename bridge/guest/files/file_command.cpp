@@ -128,6 +128,18 @@ CallEnd check_conditions(const FileRequest& request, std::string_view tag) {
                                bridge::refusal::precondition_failed);
 }
 
+CallEnd check_slashes(const FileRequest& request, const struct stat& about) {
+    if (S_ISDIR(about.st_mode))
+        return {};
+    if (request.path.ends_with('/'))
+        return refuse_errno(request.path, ENOTDIR);
+    if (request.to.ends_with('/'))
+        return refuse_file(request.to,
+                           "the name ends in a slash as that of a directory, and what gets it is none",
+                           bridge::refusal::not_a_directory);
+    return {};
+}
+
 void FileCommand::begin(Connection& connection, Command& command) {
     FileVisitor visitor;
     // Nothing nests in it.

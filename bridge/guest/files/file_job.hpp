@@ -1,6 +1,7 @@
 // One request for a file of the workspace, taken apart, and what all that answer one need.
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <cstdint>
@@ -66,5 +67,8 @@ CallEnd refuse_errno(std::string_view path, int error_number);
 CallEnd refuse_file(std::string_view path, std::string_view why, std::string_view code);
 /// Refuses unless the request's conditions hold for what has the tag `tag`; empty: nothing is there.
 CallEnd check_conditions(const FileRequest& request, std::string_view tag);
+/// A slash at the end of a path means a directory (path_resolution(7)). Refuses one at the end of the path,
+/// or of `to`, of what is none: `about` tells of what the path names, itself.
+CallEnd check_slashes(const FileRequest& request, const struct stat& about);
 
 }  // namespace atl::guest

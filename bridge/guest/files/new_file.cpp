@@ -22,6 +22,8 @@ constexpr std::size_t k_random_digits = 16;
 constexpr std::size_t k_most_number_digits = 20;  // of 64 bits
 // Of a folder that is given up. A process that fills it meanwhile does not hold the guest for ever.
 constexpr std::size_t k_most_given_up = 1'000'000;
+constexpr long k_nanoseconds_of_second = 1'000'000'000;
+constexpr time_t k_most_seconds_ahead = 1;
 
 /// 16 hexadecimal digits, of this process alone.
 const std::string& own_prefix() {
@@ -82,6 +84,23 @@ bool write_all(int fd, std::string_view bytes) {
         bytes.remove_prefix(static_cast<std::size_t>(size));
     }
     return true;
+}
+
+void move_time_on(int fd, const timespec& former) {
+    struct stat about {};
+    if (fstat(fd, &about) != 0)
+        return;
+    const timespec& now = about.st_mtim;
+    const bool is_on =
+        now.tv_sec > former.tv_sec || (now.tv_sec == former.tv_sec && now.tv_nsec > former.tv_nsec);
+    if (is_on || former.tv_sec - now.tv_sec > k_most_seconds_ahead)
+        return;
+    timespec times[2] = {{0, UTIME_OMIT}, former};
+    if (++times[1].tv_nsec == k_nanoseconds_of_second) {
+        times[1].tv_nsec = 0;
+        ++times[1].tv_sec;
+    }
+    static_cast<void>(futimens(fd, times));
 }
 
 HiddenName::HiddenName(HiddenName&& other) noexcept

@@ -29,6 +29,7 @@ struct Goal {
     std::optional<Beneath::Place> place;
     base::UniqueFd old;  // O_PATH; none: nothing is there
     struct stat about {};
+    bool is_named_directory = false;  // by a slash at the end of the path, or of a link's target
     CallEnd refusal;
 
     std::string tag() const { return old ? entity_tag(about) : std::string(); }
@@ -58,6 +59,8 @@ Goal find_goal(const FileJob& job, Parents parents) {
     Goal goal;
     std::string path = job.request.path;
     for (int links = 0; links < k_most_written_links; ++links) {
+        for (; path.ends_with('/'); path.pop_back())
+            goal.is_named_directory = true;
         goal.place = parents == Parents::made ? job.root.make_place(path) : job.root.place(path);
         if (!goal.place && errno == ENOENT && parents == Parents::left)
             return goal;
@@ -81,7 +84,10 @@ Goal find_goal(const FileJob& job, Parents parents) {
 }
 
 CallEnd check_kind(const FileRequest& request, const Goal& goal) {
-    if (request.path.ends_with('/') || (goal.old && S_ISDIR(goal.about.st_mode)))
+    const bool is_directory = goal.old && S_ISDIR(goal.about.st_mode);
+    if (goal.is_named_directory && goal.old && !is_directory)
+        return refuse_errno(request.path, ENOTDIR);
+    if (goal.is_named_directory || is_directory)
         return refuse_errno(request.path, EISDIR);
     if (goal.old && !S_ISREG(goal.about.st_mode))
         return refuse_file(request.path, "a FIFO, socket or device", bridge::refusal::not_a_file);
@@ -96,11 +102,15 @@ CallEnd check_goal(const FileRequest& request, const Goal& goal) {
 }
 
 /// What is at the goal's name by now.
-std::string tag_now(const Goal& goal) {
+std::optional<struct stat> look_again(const Goal& goal) {
     struct stat about {};
-    const bool is_there =
-        fstatat(goal.place->directory.get(), goal.place->name.c_str(), &about, AT_SYMLINK_NOFOLLOW) == 0;
-    return is_there ? entity_tag(about) : std::string();
+    if (fstatat(goal.place->directory.get(), goal.place->name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0)
+        return std::nullopt;
+    return about;
+}
+
+CallEnd check_again(const FileRequest& request, const std::optional<struct stat>& now) {
+    return check_conditions(request, now ? entity_tag(*now) : std::string());
 }
 
 CallEnd reply_written(Call& call, const FileJob& job, const Goal& goal, int fd) {
@@ -115,10 +125,14 @@ CallEnd reply_written(Call& call, const FileJob& job, const Goal& goal, int fd) 
 /// Gives the new content its name, unless the condition stopped to hold while it came.
 CallEnd publish(const FileJob& job, const Goal& goal, NewFile& file) {
     const FileRequest& request = job.request;
-    if (CallEnd end = check_conditions(request, tag_now(goal)); !end.is_good())
+    const std::optional<struct stat> former = look_again(goal);
+    if (CallEnd end = check_again(request, former); !end.is_good())
         return end;
     if (goal.old && !copy_attributes(goal.old.get(), file.fd()))
         return refuse_errno(request.path);
+    // The inode may be one that the name had before, and its number is in the tag.
+    if (former)
+        move_time_on(file.fd(), former->st_mtim);
     const bool must_be_new = !goal.old && !request.if_none_match.empty();
     const mode_t old_mode = goal.old ? goal.about.st_mode & k_overwritten_mode_bits : k_new_mode;
     if (file.publish(goal.place->name, request.mode.value_or(old_mode),
@@ -150,16 +164,18 @@ bool has_name(const Goal& goal, int fd) {
 }
 
 /// What was looked at, emptied; or a new file, if there is still none. Null, and errno; EAGAIN: the name is
-/// another file's by now, or no one's.
-base::UniqueFd open_in_place(const FileJob& job, const Goal& goal) {
+/// another file's by now, or no one's. `former` gets the time of what was there before.
+base::UniqueFd open_in_place(const FileJob& job, const Goal& goal, timespec& former) {
     if (goal.old) {
         base::UniqueFd fd = Beneath::reopen(goal.old.get(), O_WRONLY);
         if (fd && !has_name(goal, fd.get())) {
             errno = EAGAIN;
             return {};
         }
-        if (fd && ftruncate(fd.get(), 0) != 0)
+        struct stat about {};
+        if (fd && (fstat(fd.get(), &about) != 0 || ftruncate(fd.get(), 0) != 0))
             return {};
+        former = about.st_mtim;
         if (fd && job.request.mode)
             fchmod(fd.get(), *job.request.mode);
         return fd;
@@ -176,14 +192,18 @@ base::UniqueFd open_in_place(const FileJob& job, const Goal& goal) {
 /// Nothing is touched before the first input is there.
 Task<CallEnd> write_in_place(Call& call, const FileJob& job, const Goal& goal) {
     Call::Input piece = co_await call.input();
-    if (CallEnd end = check_conditions(job.request, tag_now(goal)); !end.is_good())
+    if (CallEnd end = check_again(job.request, look_again(goal)); !end.is_good())
         co_return end;
-    const base::UniqueFd fd = open_in_place(job, goal);
+    timespec former{};  // of a new file: none was there
+    const base::UniqueFd fd = open_in_place(job, goal, former);
     if (!fd)
         co_return refuse_errno(job.request.path);
-    for (; !piece.is_end; piece = co_await call.input())
+    move_time_on(fd.get(), former);
+    for (; !piece.is_end; piece = co_await call.input()) {
         if (!write_all(fd.get(), piece.bytes))
             co_return refuse_errno(job.request.path);
+        move_time_on(fd.get(), former);
+    }
     co_return reply_written(call, job, goal, fd.get());
 }
 

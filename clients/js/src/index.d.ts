@@ -328,6 +328,7 @@ export interface ExecOptions extends Cancellable {
     env?: Record<string, string>;
     stdin?: string | Uint8Array;
     timeoutMs?: number;
+    /** Of stdout, and of stderr, also of a stream: 1 MiB by default, 16 MiB at most. What comes behind is dropped (`truncated`). */
     maxOutputBytes?: number;
 }
 export interface ExecEnd {

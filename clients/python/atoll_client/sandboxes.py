@@ -106,7 +106,7 @@ class AsyncSandbox:
         timeout_ms: Optional[int] = None,
         max_output_bytes: Optional[int] = None,
     ) -> Stream[ExecOutput]:
-        """The same with the output as it comes; the last piece is of type `exit`."""
+        """The same with the output as it comes; the last piece is of type `exit`. `max_output_bytes` bounds it, too (1 MiB by default)."""
         return Stream(self._exec_stream(exec_body(command, argv, cwd, env, stdin, timeout_ms, max_output_bytes)))
 
     async def _exec_stream(self, body: Dict[str, Any]) -> AsyncGenerator[ExecOutput, None]:

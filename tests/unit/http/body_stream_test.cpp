@@ -432,7 +432,9 @@ TEST_CASE("a route serves ranges of what it has") {
     const auto none = client.request("GET", "/file", "", {{"Range", "bytes=10-"}});
     CHECK(none.status == 416);
     CHECK(none.header("content-range") == "bytes */10");
-    CHECK(none.body.empty());
+    CHECK(none.header("content-type") == "application/problem+json");
+    CHECK(none.header("content-length") == std::to_string(none.body.size()));
+    CHECK(none.body.find("\"code\":\"range_not_satisfiable\"") != std::string::npos);
     const auto only_head = client.request("HEAD", "/file", "", {{"Range", "bytes=2-4"}});
     CHECK(only_head.status == 200);
     CHECK(only_head.header("content-length") == "10");

@@ -179,7 +179,7 @@ TEST_CASE("the form of an exec has defaults, and one of command and argv") {
     CHECK(shell->spec.timeout == std::chrono::seconds(30));
     CHECK(shell->spec.directory.empty());
     CHECK(shell->spec.stdin_kind == sandbox::RunSpec::Stdin::none);
-    CHECK_FALSE(shell->max_output_bytes.has_value());
+    CHECK(shell->max_output_bytes == 1024U * 1024);
     const auto full = read(
         R"({"argv":["a","","c"],"cwd":"x/y","env":{"A":"1"},"stdin":"","timeoutMs":1,"maxOutputBytes":0})");
     REQUIRE(full.has_value());
@@ -223,7 +223,7 @@ TEST_CASE("the form of an exec refuses what it does not know, and says where") {
         {R"({"command":"a","timeoutMs":0})", Errc::invalid_field, "/timeoutMs"},
         {R"({"command":"a","timeoutMs":3600001})", Errc::invalid_field, "/timeoutMs"},
         {R"({"command":"a","timeoutMs":"1"})", Errc::invalid_field, "/timeoutMs"},
-        {R"({"command":"a","maxOutputBytes":8388609})", Errc::invalid_field, "/maxOutputBytes"},
+        {R"({"command":"a","maxOutputBytes":16777217})", Errc::invalid_field, "/maxOutputBytes"},
         {R"({"command":"a","maxOutputBytes":-1})", Errc::invalid_field, "/maxOutputBytes"},
         {R"({"command":"a","shell":"zsh"})", Errc::unknown_field, "/shell"},
         {R"([])", Errc::invalid_field, ""},
@@ -461,7 +461,7 @@ TEST_CASE("a stream shows output in order, whole characters only, and the exit l
     CHECK(stage.released == 1);
 }
 
-TEST_CASE("a stream has names and a bound where the client asks for them") {
+TEST_CASE("a stream has names and a bound as the client asks for them") {
     Stage stage;
     const auto stream = stage.stream(R"({"command":"true","maxOutputBytes":2})", http::EventNames::types);
     auto* const program = stage.play.observer;
@@ -473,6 +473,36 @@ TEST_CASE("a stream has names and a bound where the client asks for them") {
           "event: stderr\ndata: {\"type\":\"stderr\",\"text\":\"a\"}\n\n"
           "event: exit\ndata: {\"type\":\"exit\",\"exitCode\":1,\"signal\":null,\"timedOut\":false,"
           "\"durationMs\":0,\"truncated\":{\"stdout\":true,\"stderr\":true}}\n\n");
+}
+
+TEST_CASE("a stream whose client names no bound has the default one, and its program goes on beyond it") {
+    Stage stage;
+    const auto stream = stage.stream(R"({"command":"true"})");
+    auto* const program = stage.play.observer;
+    std::string text;
+    const auto read_all = [&stream, &text](State expected) {
+        std::string out = pull(*stream, expected, std::string::npos);
+        for (std::size_t at = 0; (at = out.find("data: ", at)) != std::string::npos; ++at) {
+            const Json frame = Json::parse(out.substr(at + 6, out.find('\n', at) - at - 6));
+            text += frame.value("text", "");
+        }
+        return out;
+    };
+    const std::string piece(100'000, 'x');
+    for (int i = 0; i < 20; ++i) {
+        program->on_output(OutputKind::standard, piece);
+        read_all(State::waiting);
+    }
+    CHECK(text == std::string(base::k_default_exec_output_bytes, 'x'));
+    // Nobody reads, and what is dropped fills nothing.
+    for (int i = 0; i < 20; ++i)
+        program->on_output(OutputKind::standard, piece);
+    CHECK_FALSE(program->is_full());
+    program->on_output(OutputKind::error, "y");
+    program->on_exit({0, 0, false});
+    const std::string end = read_all(State::finished);
+    CHECK(text.size() == base::k_default_exec_output_bytes + 1);
+    CHECK(end.find("\"truncated\":{\"stdout\":true,\"stderr\":false}") != std::string::npos);
 }
 
 TEST_CASE("a stream that is not read holds its program until there is room") {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "http/server/problem.hpp"
 #include "http/wire/byte_range.hpp"
 #include "http/wire/text.hpp"
 #include "tests/unit/http/test_server.hpp"
@@ -147,8 +148,13 @@ class StreamingRoutes {
         constexpr std::string_view k_etag = "\"v1\"";
         const auto size = self.script.text.size();
         const auto range = http::choose_range(context.request, size, k_etag);
+        const bool is_there = range.kind != http::ByteRange::Kind::unsatisfiable;
         http::Response response;
-        response.content_type = "application/octet-stream";
+        if (!is_there)
+            response =
+                http::problem(base::Error(base::Errc::range_not_satisfiable, "No."), context.request_id);
+        else
+            response.content_type = "application/octet-stream";
         response.headers.emplace_back("ETag", std::string(k_etag));
         http::set_range(response, range, size);
         if (range.length > 0)
