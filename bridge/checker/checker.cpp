@@ -75,6 +75,7 @@ void Checker::close() {
     closed_ = true;
     *self_ = nullptr;
     requests_.clear();
+    timers_.cancel(std::exchange(deadline_, 0));
     end_process();
 }
 
@@ -186,19 +187,23 @@ void Checker::send_next() {
     if (!next)
         return;
     current_ = *next;
-    sent_bytes_ = 0;
     sent_at_ = std::chrono::steady_clock::now();
+    deadline_ = timers_.arm(config_.deadline, [this] {
+        deadline_ = 0;
+        ++timeouts_;
+        lose_process(Errc::deadline_exceeded, "it took too long");
+    });
+    send();
+}
+
+void Checker::send() {
+    sent_bytes_ = 0;
     if (pid_ < 0) {
         if (const auto started = start_process(); !started) {
             base::LogLine(base::evt::helper_failed).quoted("err", started.error().detail()).error();
             return finish(Error(Errc::internal, "the process that checks could not be started"));
         }
     }
-    deadline_ = timers_.arm(config_.deadline, [this] {
-        deadline_ = 0;
-        ++timeouts_;
-        lose_process(Errc::deadline_exceeded, "it took too long");
-    });
     write_some();
 }
 
@@ -270,7 +275,6 @@ void Checker::take_answer(std::string_view message) {
     auto fields = split_fields(message.substr(k_length_bytes));
     if (!is_sent || !is_whole || !fields || fields->empty())
         return lose_process(Errc::internal, "it gave no answer that can be read");
-    timers_.cancel(std::exchange(deadline_, 0));
     durations_.add(std::chrono::steady_clock::now() - sent_at_);
     const std::string_view word = fields->front();
     fields->erase(fields->begin());
@@ -287,12 +291,19 @@ void Checker::lose_process(Errc code, const char* why) {
     base::LogLine(base::evt::helper_failed).field("pid", pid_).quoted("err", why).error();
     ++deaths_;
     end_process();
-    if (current_ != 0)
-        finish(Error(code, std::string("the process that checks did not answer: ") + why));
+    if (current_ == 0)
+        return;
+    Request& request = requests_.at(current_);
+    // What was done before may be why. Once, and within the deadline of the work: others wait for it.
+    if (code != Errc::deadline_exceeded && request.answered && !std::exchange(request.is_second, true))
+        return timers_.defer([self = self_, key = current_] {
+            if (*self != nullptr && (*self)->current_ == key)
+                (*self)->send();
+        });
+    finish(Error(code, std::string("the process that checks did not answer: ") + why));
 }
 
 void Checker::end_process() {
-    timers_.cancel(std::exchange(deadline_, 0));
     input_.reset();
     output_.reset();
     if (pid_ < 0)
@@ -304,6 +315,7 @@ void Checker::end_process() {
 
 // Last call of its handler, too.
 void Checker::finish(const Result<Fields>& answer) {
+    timers_.cancel(std::exchange(deadline_, 0));
     const auto request = requests_.extract(std::exchange(current_, 0));
     queue_.leave(request.key());
     timers_.defer([self = self_] {

@@ -110,21 +110,21 @@ TEST_CASE("Long arguments are checked by a process that may stand still or die",
     CHECK(lab.api.call(200, "GET", "/v1/executions/" + id)["openCalls"].empty());
 
     REQUIRE(::kill(process[0], SIGKILL) == 0);
-    CHECK(lab.next(client, "log")["text"] == "behind");
-    // The next one has another process, and what is said behind a call is told behind it.
-    CHECK(lab.next(client, "tool_call")["callId"] == "c4");
-    CHECK(lab.next(client, "log")["text"] == "behind");
-    lab.answer(id, "c4");
+    // Another process does it, and what is said behind a call is told behind it.
+    for (const std::string call : {"c3", "c4"}) {
+        CHECK(lab.next(client, "tool_call")["callId"] == call);
+        CHECK(lab.next(client, "log")["text"] == "behind");
+        lab.answer(id, call);
+    }
     const Json out = lab.next(client, "result")["result"];
     CHECK(out[0].get<std::string>().find("take: args[0]") == 0);
     CHECK(out[1] == "taken");
-    CHECK(out[2].get<std::string>().find("could not be checked") != std::string::npos);
+    CHECK(out[2] == "taken");
     CHECK(out[3] == "taken");
     CHECK(checkers(lab.server) != process);
 }
 
-TEST_CASE("A long result is read by that process, and a run whose result it dies of has crashed",
-          "[execute]") {
+TEST_CASE("A long result is read by that process, by another one if that dies", "[execute]") {
     Lab lab;
     const std::string code = "return 'x'.repeat(500000)";
     const Json form{{"code", code}, {"executor", "container"}};
@@ -137,10 +137,10 @@ TEST_CASE("A long result is read by that process, and a run whose result it dies
     (void)lab.begin(client, code);
     REQUIRE(lab.comes_to_have_work());
     REQUIRE(::kill(process[0], SIGKILL) == 0);
-    const Json crashed = lab.next(client, "result");
-    CHECK(crashed["error"]["kind"] == "crashed");
-    CHECK(crashed["error"]["message"].get<std::string>().find("could not be read") != std::string::npos);
-    CHECK(lab.api.call(200, "POST", "/v1/execute", form.dump())["result"] == whole["result"]);
+    CHECK(lab.next(client, "result")["result"] == whole["result"]);
+    const auto after = checkers(lab.server);
+    CHECK(after.size() == 1);
+    CHECK(after != process);
 }
 
 TEST_CASE("Tools with long schemas are compiled by that process, and their calls checked by it",

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 
@@ -166,7 +168,8 @@ TEST_CASE("checker: the longest arguments and frames pass through") {
 }
 
 TEST_CASE(
-    "checker: the loop goes on while the process stands still, and its end is the end of that work alone") {
+    "checker: the loop goes on while the process stands still, and after its end that work is done by "
+    "another") {
     Bench bench;
     CHECK(bench.check("[1]").has_value());
     const pid_t first = bench.checker->pid();
@@ -188,8 +191,7 @@ TEST_CASE(
     SECTION("killed") {
         REQUIRE(::kill(first, SIGKILL) == 0);
         REQUIRE(bench.loop.run_until([&] { return in_work && behind; }));
-        REQUIRE(in_work->has_error());
-        CHECK(in_work->error().code() == base::Errc::internal);
+        CHECK(in_work->has_value());
         CHECK(bench.checker->deaths() == 1);
         CHECK(bench.checker->pid() != first);
     }
@@ -201,6 +203,48 @@ TEST_CASE(
     }
     CHECK(behind->has_value());
     CHECK(bench.checker->pending() == 0);
+}
+
+TEST_CASE("checker: work that its process dies of twice fails, in its order and without harm to the next") {
+    const test::TempFolder folder;
+    const std::string deaths = GENERATE("1", "2");
+    CAPTURE(deaths);
+    // Dies so many times at its first work, and then is what it should be.
+    test::write_text(folder / "program",
+                     "#!/bin/bash\necho start >> " + (folder / "starts").string() + "\n[ $(wc -l < " +
+                         (folder / "starts").string() + ") -gt " + deaths +
+                         " ] || { head -c 20 >/dev/null; exit 1; }\nexec " ATOLL_BIN_DIR "/atoll-checker\n",
+                     0755);
+    Bench bench({.program = folder / "program"});
+    std::string order;
+    std::vector<std::unique_ptr<execution::HeavyWork>> works;
+    for (const std::string name : {"a1", "a2", "b1"})
+        works.push_back(bench.checker->check(
+            name.substr(0, 1), "t", "{}", "[1]",
+            [&order, name](const base::Result<void>& result) { order += name + (result ? " " : "! "); }));
+    REQUIRE(bench.loop.run_until([&] { return bench.checker->pending() == 0; }));
+    CHECK(order == (deaths == "1" ? "a1 b1 a2 " : "a1! b1 a2 "));
+    CHECK(bench.checker->deaths() == (deaths == "1" ? 1 : 2));
+}
+
+TEST_CASE("checker: work that nobody wants any more is not tried again") {
+    const test::TempFolder folder;
+    const std::filesystem::path starts = folder / "starts";
+    test::write_text(
+        folder / "program",
+        "#!/bin/bash\necho start >> " + starts.string() + "\nhead -c 20 >/dev/null\n" + "exec sleep 100\n",
+        0755);
+    Bench bench({.program = folder / "program"});
+    Outcome dropped;
+    auto work = bench.ask(dropped);
+    REQUIRE(bench.loop.run_until([&] { return std::filesystem::exists(starts); }));
+    const pid_t first = bench.checker->pid();
+    work.reset();
+    REQUIRE(::kill(first, SIGKILL) == 0);
+    REQUIRE(bench.loop.run_until([&] { return bench.checker->pending() == 0; }));
+    CHECK(bench.checker->deaths() == 1);
+    CHECK(bench.checker->pid() == -1);
+    CHECK_FALSE(dropped);
 }
 
 TEST_CASE("checker: work that takes too long ends, and the next has another process") {
@@ -294,6 +338,7 @@ TEST_CASE("checker: a program that is missing, or says what nobody asked for, fa
     const auto checked = bench.check("[1]");
     REQUIRE(checked.has_error());
     CHECK(checked.error().code() == base::Errc::internal);
+    CHECK(bench.checker->deaths() == (body.empty() ? 0 : 2));
 }
 
 }  // namespace checker_test
