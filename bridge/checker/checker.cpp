@@ -37,6 +37,14 @@ Result<PipeEnds> make_checker_pipe() {
     return PipeEnds{base::UniqueFd(ends[0]), base::UniqueFd(ends[1])};
 }
 
+/// Of those that are refusals: no other is believed.
+Errc code_of_refusal(std::string_view name) {
+    for (const Errc code : {Errc::invalid_json, Errc::invalid_utf8})
+        if (name == base::code_name(code))
+            return code;
+    return Errc::invalid_field;
+}
+
 void make_nonblocking(const base::UniqueFd& fd) {
     ::fcntl(fd.get(), F_SETFL, O_NONBLOCK);
 }
@@ -121,6 +129,26 @@ Checker::Work Checker::check(const std::string& user, const std::string& tool, c
                    [done = std::move(done)](const Result<Fields>& answer) {
                        done(answer ? Result<void>() : Result<void>(answer.error()));
                    });
+}
+
+Checker::Work Checker::split(const std::string& user, std::string_view key, std::string json,
+                             Done<execution::SplitJson> done) {
+    std::string fields;
+    append_field(fields, "split");
+    append_field(fields, key);
+    append_length(fields, json.size());
+    auto answered = [done = std::move(done)](const Result<Fields>& answer) {
+        if (!answer)
+            return done(answer.error());
+        if (answer->empty())
+            return done(Error(Errc::internal, "the process that checks gave an answer without JSON"));
+        execution::SplitJson parts;
+        parts.rest = answer->front();
+        if (answer->size() > 1)
+            parts.value = std::string((*answer)[1]);
+        done(std::move(parts));
+    };
+    return enqueue(user, std::move(fields), std::move(json), std::move(answered));
 }
 
 std::unique_ptr<execution::HeavyWork> Checker::read(const std::string& user, std::string json,
@@ -282,7 +310,7 @@ void Checker::take_answer(std::string_view message) {
         return finish(std::move(*fields));
     const std::string text = fields->empty() ? "" : std::string(fields->front());
     if (word == "no")
-        return finish(Error(Errc::invalid_field, text));
+        return finish(Error(code_of_refusal(fields->size() > 1 ? (*fields)[1] : ""), text));
     base::LogLine(base::evt::helper_failed).quoted("err", text).error();
     finish(Error(Errc::internal, "the process that checks could not do it"));
 }

@@ -48,6 +48,8 @@ class Checker final : public execution::HeavyChecks, public runner::FrameReading
                  Done<std::string> done) override;
     Work check(const std::string& user, const std::string& tool, const std::string& schema_json,
                const std::string& args_json, Done<void> done) override;
+    Work split(const std::string& user, std::string_view key, std::string json,
+               Done<execution::SplitJson> done) override;
     std::unique_ptr<execution::HeavyWork> read(const std::string& user, std::string json,
                                                std::uint64_t max_value_bytes,
                                                runner::FrameReading::Told told) override;

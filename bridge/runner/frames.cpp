@@ -303,6 +303,10 @@ bool HostMachine::answer(std::string& out, std::uint64_t id, std::string_view va
            reply(out, id, "result", value_json);
 }
 
+bool HostMachine::answer_checked(std::string& out, std::uint64_t id, std::string_view value_json) {
+    return !value_json.empty() && reply(out, id, "result", value_json);
+}
+
 bool HostMachine::answer_error(std::string& out, std::uint64_t id, std::string_view message) {
     const Json error{{"message", std::string(message.substr(0, k_runner_frame_bytes + 1))}};
     return reply(out, id, "error", error.dump(-1, ' ', false, Json::error_handler_t::replace));

@@ -37,6 +37,9 @@ class ProgramRun final : public execution::Program, private sandbox::RunObserver
     bool answer(std::uint64_t id, std::string_view value_json) override {
         return sent(!ended_ && machine_.answer(waiting_, id, value_json));
     }
+    bool answer_checked(std::uint64_t id, std::string_view value_json) override {
+        return sent(!ended_ && machine_.answer_checked(waiting_, id, value_json));
+    }
     bool answer_error(std::uint64_t id, std::string_view message) override {
         return sent(!ended_ && machine_.answer_error(waiting_, id, message));
     }

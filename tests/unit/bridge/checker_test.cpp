@@ -14,6 +14,7 @@
 #include "../isolation/fixture.hpp"
 #include "bridge/checker/fields.hpp"
 #include "bridge/checker/worker.hpp"
+#include "core/base/limits.hpp"
 
 namespace checker_test {
 
@@ -108,7 +109,8 @@ TEST_CASE("checker: work is what the loop itself would do") {
         CHECK(answer_of(worker, {"check", "t", R"({"type":"array","maxItems":1})", "[1,2]"})[0] == "no");
     }
     CHECK(answer_of(worker, {"check", "t", "no schema", "[1]"})[0] == "no");
-    for (const Texts& nothing : {Texts{}, Texts{"other"}, Texts{"check", "t"}, Texts{"frame"}})
+    for (const Texts& nothing :
+         {Texts{}, Texts{"other"}, Texts{"check", "t"}, Texts{"frame"}, Texts{"split", "k"}})
         CHECK(answer_of(worker, nothing)[0] == "failed");
 }
 
@@ -130,6 +132,59 @@ TEST_CASE("checker: a frame passes through it as it is read") {
         fields.pop_back();
         CHECK_FALSE(bridge::checker::frame_of(fields));
     }
+}
+
+TEST_CASE(
+    "checker: an answer is split into compact JSON, and refused for what the loop would refuse it for") {
+    Worker worker;
+    using Texts = std::vector<std::string>;
+    CHECK(answer_of(worker, {"split", "result", R"( {"result" : [1, {"a" :"b\u00e9"}] , "id": 7} )"}) ==
+          Texts{"ok", R"({"id":7,"result":null})", "[1,{\"a\":\"b\xc3\xa9\"}]"});
+    CHECK(answer_of(worker, {"split", "result", R"({"error": {}})"}) == Texts{"ok", R"({"error":{}})"});
+    CHECK(answer_of(worker, {"split", "result", "[ 1]"}) == Texts{"ok", "[1]"});
+    // Shorter as it was sent.
+    std::string many = R"({"result":[1e9)";
+    while (many.size() < 500'000)
+        many += ",1e9";
+    CHECK(answer_of(worker, {"split", "result", many + "]}"}) == Texts{"ok", R"({"result":null})", ""});
+    const std::string deep(base::k_max_json_depth, '[');
+    for (const auto& [json, code] : std::vector<std::pair<std::string, std::string>>{
+             {R"({"result":1)", "invalid_json"},
+             {R"({"result":1,"result":2})", "invalid_json"},
+             {R"({"result":{"a":1,"a":2}})", "invalid_json"},
+             {R"({"result":1},"run":"r")", "invalid_json"},
+             {R"({"result":)" + deep + std::string(deep.size(), ']') + "}", "invalid_json"},
+             {std::string("{\"result\":1}\0", 13), "invalid_json"},
+             {"{\"result\":\"\xff\"}", "invalid_utf8"}}) {
+        INFO(json);
+        const Texts refused = answer_of(worker, {"split", "result", json});
+        REQUIRE(refused.size() == 3);
+        CHECK(refused[0] == "no");
+        CHECK(refused[2] == code);
+    }
+}
+
+TEST_CASE("checker: its process splits the longest answers") {
+    Bench bench;
+    std::optional<base::Result<execution::SplitJson>> parts;
+    const auto split = [&](std::string json) {
+        parts.reset();
+        const auto work =
+            bench.checker->split("", "result", std::move(json),
+                                 [&](base::Result<execution::SplitJson> told) { parts = std::move(told); });
+        REQUIRE(bench.loop.run_until([&] { return parts.has_value(); }));
+        return *parts;
+    };
+    std::string json = R"({"result":")";
+    json.append(base::k_max_body_bytes - json.size() - 2, 'x').append("\"}");
+    const auto whole = split(json);
+    REQUIRE(whole.has_value());
+    CHECK(whole->rest == R"({"result":null})");
+    REQUIRE(whole->value.has_value());
+    CHECK(*whole->value == json.substr(10, json.size() - 11));
+    CHECK(split(json.substr(1)).error().code() == base::Errc::invalid_json);
+    CHECK(split("\xff").error().code() == base::Errc::invalid_utf8);
+    CHECK_FALSE(split("{}")->value.has_value());
 }
 
 TEST_CASE("checker: its process starts with the first work and has no system call to do anything else") {

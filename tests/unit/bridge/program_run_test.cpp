@@ -309,8 +309,9 @@ TEST_CASE("A program that is held says nothing until it goes on, not even its en
     lab.inside.observer->on_output(sandbox::OutputKind::standard, bytes);
     CHECK(lab.told == "running add1[1] ");
     CHECK(lab.inside.observer->is_full());
-    CHECK(lab.program->answer(1, "7"));  // answers pass
+    CHECK(lab.program->answer_checked(1, "7"));  // answers pass
     CHECK(lab.next_frame()["result"] == 7);
+    CHECK_FALSE(lab.program->answer_checked(1, "7"));
     lab.program->go_on();
     CHECK(lab.told == "running add1[1] add2[2] ");
     lab.program->go_on();

@@ -66,6 +66,7 @@ TEST_CASE("A runner logs, calls and ends once") {
     for (const char* const no_value : {"", "1,\"id\":1", "1}", "{\"a\":", "1 2"})
         CHECK_FALSE(machine.answer(out, 1, no_value));
     CHECK_FALSE(machine.answer(out, 1, std::string(200, '[') + std::string(200, ']')));
+    CHECK_FALSE(machine.answer_checked(out, 1, ""));
     CHECK(machine.answer_error(out, 1, "no \"way\" \xff"));
     const Ended ended = std::get<Ended>(machine.receive(own(R"("type":"result")")));
     CHECK_FALSE(ended.value_json);
@@ -124,6 +125,7 @@ TEST_CASE("Calls, logs and values of a run are bounded") {
     CHECK(breaks(few, call(2)));
     std::string out;
     CHECK_FALSE(few.answer(out, 1, "12345"));
+    CHECK_FALSE(few.answer_checked(out, 1, "12345"));
     CHECK(out.empty());
     CHECK(few.answer(out, 1, "1234"));
 }

@@ -33,6 +33,7 @@ struct PoolPrograms final : execution::Programs {
                 observer->on_running();
         }
         bool answer(std::uint64_t, std::string_view) override { return false; }
+        bool answer_checked(std::uint64_t, std::string_view) override { return false; }
         bool answer_error(std::uint64_t, std::string_view) override { return false; }
         void hold() override {}
         void go_on() override {}
