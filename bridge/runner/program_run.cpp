@@ -145,7 +145,7 @@ bool ProgramRun::obey(const Received& received) {
             return begin();
         observer_->on_ready();
     } else if (const auto* const log = std::get_if<Log>(&received)) {
-        observer_->on_log(log->level, log->text);
+        observer_->on_log(log->level, log->text_json);
     } else if (const auto* const call = std::get_if<Call>(&received)) {
         observer_->on_call(call->id, call->name, call->args_json);
     } else {

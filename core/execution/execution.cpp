@@ -137,14 +137,14 @@ void Execution::on_running() {
     });
 }
 
-void Execution::on_log(const std::string& level, const std::string& text) {
+void Execution::on_log(const std::string& level, const std::string& text_json) {
     if (state_ != State::running)
         return;
     std::string data;
     base::JsonWriter json(data);
     json.begin_object();
     json.key("level").string(level);
-    json.key("text").string(text);
+    json.key("text").raw(text_json);
     json.end_object();
     // As JSON they may be longer than they are counted.
     if (event_bytes_ + data.size() <= base::k_max_execution_event_bytes)

@@ -135,7 +135,7 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     enum class Logs : std::uint8_t { without, with };
 
     void on_running() override;
-    void on_log(const std::string& level, const std::string& text) override;
+    void on_log(const std::string& level, const std::string& text_json) override;
     void on_call(std::uint64_t id, const std::string& name, const std::string& args_json) override;
     void on_end(std::optional<std::string> value_json, std::optional<Failure> failure) override;
     void on_broken(Failure failure) override;

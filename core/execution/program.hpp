@@ -41,7 +41,8 @@ class ProgramObserver {
     virtual void on_ready() {}
     /// The engine was ready, and has been told the program.
     virtual void on_running() = 0;
-    virtual void on_log(const std::string& level, const std::string& text) = 0;
+    /// `text_json` is a JSON string: escaping takes long, and was done where the text was read.
+    virtual void on_log(const std::string& level, const std::string& text_json) = 0;
     /// A call of one of the tools. `args_json` is the text of an array. It waits for answer().
     virtual void on_call(std::uint64_t id, const std::string& name, const std::string& args_json) = 0;
     /// Last call: the program has ended by itself. No value: undefined, or it failed.

@@ -103,8 +103,8 @@ struct Lab final : execution::ProgramObserver {
         program->run(std::move(spec), *this);
     }
     void on_running() override { told += "running "; }
-    void on_log(const std::string& level, const std::string& text) override {
-        told += level + ":" + text + " ";
+    void on_log(const std::string& level, const std::string& text_json) override {
+        told += level + ":" + Json::parse(text_json).get<std::string>() + " ";
     }
     void on_call(std::uint64_t id, const std::string& name, const std::string& args) override {
         told += name + std::to_string(id) + args + " ";

@@ -25,7 +25,7 @@ struct Told {
     void become(execution::ProgramObserver& watcher) { now = &watcher; }
     void on_ready() { now->on_ready(); }
     void on_running() { now->on_running(); }
-    void on_log(const std::string& level, const std::string& text) { now->on_log(level, text); }
+    void on_log(const std::string& level, const std::string& text) { now->on_log(level, Json(text).dump()); }
     void on_call(std::uint64_t id, const std::string& name, const std::string& args) {
         now->on_call(id, name, args);
     }
