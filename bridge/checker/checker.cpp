@@ -37,6 +37,14 @@ Result<PipeEnds> make_checker_pipe() {
     return PipeEnds{base::UniqueFd(ends[0]), base::UniqueFd(ends[1])};
 }
 
+/// Of those that are refusals: no other is believed.
+Errc code_of_refusal(std::string_view name) {
+    for (const Errc code : {Errc::invalid_json, Errc::invalid_utf8})
+        if (name == base::code_name(code))
+            return code;
+    return Errc::invalid_field;
+}
+
 void make_nonblocking(const base::UniqueFd& fd) {
     ::fcntl(fd.get(), F_SETFL, O_NONBLOCK);
 }
@@ -75,6 +83,7 @@ void Checker::close() {
     closed_ = true;
     *self_ = nullptr;
     requests_.clear();
+    timers_.cancel(std::exchange(deadline_, 0));
     end_process();
 }
 
@@ -120,6 +129,26 @@ Checker::Work Checker::check(const std::string& user, const std::string& tool, c
                    [done = std::move(done)](const Result<Fields>& answer) {
                        done(answer ? Result<void>() : Result<void>(answer.error()));
                    });
+}
+
+Checker::Work Checker::split(const std::string& user, std::string_view key, std::string json,
+                             Done<execution::SplitJson> done) {
+    std::string fields;
+    append_field(fields, "split");
+    append_field(fields, key);
+    append_length(fields, json.size());
+    auto answered = [done = std::move(done)](const Result<Fields>& answer) {
+        if (!answer)
+            return done(answer.error());
+        if (answer->empty())
+            return done(Error(Errc::internal, "the process that checks gave an answer without JSON"));
+        execution::SplitJson parts;
+        parts.rest = answer->front();
+        if (answer->size() > 1)
+            parts.value = std::string((*answer)[1]);
+        done(std::move(parts));
+    };
+    return enqueue(user, std::move(fields), std::move(json), std::move(answered));
 }
 
 std::unique_ptr<execution::HeavyWork> Checker::read(const std::string& user, std::string json,
@@ -186,19 +215,23 @@ void Checker::send_next() {
     if (!next)
         return;
     current_ = *next;
-    sent_bytes_ = 0;
     sent_at_ = std::chrono::steady_clock::now();
+    deadline_ = timers_.arm(config_.deadline, [this] {
+        deadline_ = 0;
+        ++timeouts_;
+        lose_process(Errc::deadline_exceeded, "it took too long");
+    });
+    send();
+}
+
+void Checker::send() {
+    sent_bytes_ = 0;
     if (pid_ < 0) {
         if (const auto started = start_process(); !started) {
             base::LogLine(base::evt::helper_failed).quoted("err", started.error().detail()).error();
             return finish(Error(Errc::internal, "the process that checks could not be started"));
         }
     }
-    deadline_ = timers_.arm(config_.deadline, [this] {
-        deadline_ = 0;
-        ++timeouts_;
-        lose_process(Errc::deadline_exceeded, "it took too long");
-    });
     write_some();
 }
 
@@ -270,7 +303,6 @@ void Checker::take_answer(std::string_view message) {
     auto fields = split_fields(message.substr(k_length_bytes));
     if (!is_sent || !is_whole || !fields || fields->empty())
         return lose_process(Errc::internal, "it gave no answer that can be read");
-    timers_.cancel(std::exchange(deadline_, 0));
     durations_.add(std::chrono::steady_clock::now() - sent_at_);
     const std::string_view word = fields->front();
     fields->erase(fields->begin());
@@ -278,7 +310,7 @@ void Checker::take_answer(std::string_view message) {
         return finish(std::move(*fields));
     const std::string text = fields->empty() ? "" : std::string(fields->front());
     if (word == "no")
-        return finish(Error(Errc::invalid_field, text));
+        return finish(Error(code_of_refusal(fields->size() > 1 ? (*fields)[1] : ""), text));
     base::LogLine(base::evt::helper_failed).quoted("err", text).error();
     finish(Error(Errc::internal, "the process that checks could not do it"));
 }
@@ -287,12 +319,19 @@ void Checker::lose_process(Errc code, const char* why) {
     base::LogLine(base::evt::helper_failed).field("pid", pid_).quoted("err", why).error();
     ++deaths_;
     end_process();
-    if (current_ != 0)
-        finish(Error(code, std::string("the process that checks did not answer: ") + why));
+    if (current_ == 0)
+        return;
+    Request& request = requests_.at(current_);
+    // What was done before may be why. Once, and within the deadline of the work: others wait for it.
+    if (code != Errc::deadline_exceeded && request.answered && !std::exchange(request.is_second, true))
+        return timers_.defer([self = self_, key = current_] {
+            if (*self != nullptr && (*self)->current_ == key)
+                (*self)->send();
+        });
+    finish(Error(code, std::string("the process that checks did not answer: ") + why));
 }
 
 void Checker::end_process() {
-    timers_.cancel(std::exchange(deadline_, 0));
     input_.reset();
     output_.reset();
     if (pid_ < 0)
@@ -304,6 +343,7 @@ void Checker::end_process() {
 
 // Last call of its handler, too.
 void Checker::finish(const Result<Fields>& answer) {
+    timers_.cancel(std::exchange(deadline_, 0));
     const auto request = requests_.extract(std::exchange(current_, 0));
     queue_.leave(request.key());
     timers_.defer([self = self_] {

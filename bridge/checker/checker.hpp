@@ -1,7 +1,8 @@
 // The server's end of the process atoll-checker (README.md): work of all users, one piece at a time, users in
-// turn. The process is started when the first work comes. If it dies, sends a message that nobody asked for,
-// or does not answer within base::k_checker_deadline, it is killed: its piece of work fails and is not tried
-// again, and the next piece starts another process. Invariants: no call here waits for the process; callbacks
+// turn. The process is started when the first work comes. If it dies, or sends what nobody asked for, it is
+// killed, and its piece of work is tried once more by another process; then that work fails. If it does not
+// answer within base::k_checker_deadline, both attempts together, it is killed and the work fails at once.
+// The next piece of work starts another process. Invariants: no call here waits for the process; callbacks
 // come from the loop, never from inside a call, and never after close() or the end of this.
 #pragma once
 
@@ -47,6 +48,8 @@ class Checker final : public execution::HeavyChecks, public runner::FrameReading
                  Done<std::string> done) override;
     Work check(const std::string& user, const std::string& tool, const std::string& schema_json,
                const std::string& args_json, Done<void> done) override;
+    Work split(const std::string& user, std::string_view key, std::string json,
+               Done<execution::SplitJson> done) override;
     std::unique_ptr<execution::HeavyWork> read(const std::string& user, std::string json,
                                                std::uint64_t max_value_bytes,
                                                runner::FrameReading::Told told) override;
@@ -72,11 +75,13 @@ class Checker final : public execution::HeavyChecks, public runner::FrameReading
         std::string head;
         std::string body;   // behind it
         Answered answered;  // empty: nobody waits for it any more
+        bool is_second = false;
     };
 
     Work enqueue(const std::string& user, std::string fields, std::string body, Answered answered);
     void drop(std::uint64_t key);
     void send_next();
+    void send();
     base::Result<void> start_process();
     void write_some();
     void await_answer();

@@ -4,9 +4,12 @@
 #include <charconv>
 #include <exception>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "bridge/checker/fields.hpp"
+#include "core/base/execution_limits.hpp"
+#include "core/base/json_parser.hpp"
 #include "core/execution/declarations.hpp"
 #include "core/execution/tool_set.hpp"
 
@@ -27,7 +30,9 @@ std::string told(std::string_view word, std::string_view text) {
 }
 
 std::string told(const base::Error& refusal) {
-    return told("no", refusal.detail());
+    std::string out = told("no", refusal.detail());
+    append_field(out, base::code_name(refusal.code()));
+    return out;
 }
 
 std::string ok() {
@@ -68,6 +73,23 @@ std::string answer_frame(const Fields& fields) {
     return out;
 }
 
+std::string answer_split(const Fields& fields) {
+    auto parsed = base::parse_json(fields[2]);
+    if (!parsed)
+        return told(parsed.error());
+    std::optional<std::string> value;
+    if (const auto found = parsed->find(std::string(fields[1])); found != parsed->end()) {
+        value = found->dump();
+        *found = nullptr;
+        if (value->size() > base::k_max_execution_value_bytes)
+            value->clear();
+    }
+    std::string out = told("ok", parsed->dump());
+    if (value)
+        append_field(out, *value);
+    return out;
+}
+
 }  // namespace
 
 std::string Worker::answer(std::string_view request) {
@@ -92,6 +114,8 @@ std::string Worker::obey(const Fields& fields) {
         return check(fields);
     if (what == "frame" && fields.size() == 3)
         return answer_frame(fields);
+    if (what == "split" && fields.size() == 3)
+        return answer_split(fields);
     return told("failed", "an unknown request");
 }
 

@@ -42,6 +42,16 @@ std::optional<std::string> number_of(const Json& object, const char* key) {
     return is_number ? std::optional(std::to_string(found->get<std::uint64_t>())) : std::nullopt;
 }
 
+/// As it is passed on.
+void read_log_text(RunnerFrame& frame, const Json& object) {
+    const auto found = object.find("text");
+    const auto* const text = found == object.end() ? nullptr : found->get_ptr<const std::string*>();
+    if (text == nullptr)
+        return;
+    base::append_json_string(frame.at(Member::text).emplace(), *text);
+    frame.at(Member::text_bytes) = std::to_string(text->size());
+}
+
 void read_error(RunnerFrame& frame, Json& error) {
     frame.at(Member::error) = "";
     if (!error.is_object() || (error.contains("line") && !number_of(error, "line")))
@@ -146,7 +156,7 @@ RunnerFrame read_frame(std::string_view json, std::uint64_t max_value_bytes) {
     // What does not belong to the type is not looked at.
     const std::string type = frame.at(Member::type).value_or("");
     if (type == "log")
-        frame.at(Member::text) = text_of(object, "text");
+        read_log_text(frame, object);
     if (type == "call")
         frame.at(Member::id) = number_of(object, "id");
     if (const auto args = object.find("args"); type == "call" && args != object.end() && args->is_array())
@@ -212,9 +222,13 @@ Received HostMachine::take_ready(const RunnerFrame& frame) {
 Received HostMachine::take_log(RunnerFrame& frame) {
     const std::string* const level = frame.find(Member::level);
     auto& text = frame.at(Member::text);
-    if (!is_one_of(k_levels, level) || !text)
+    const auto bytes = number_at(frame, Member::text_bytes);
+    if (!is_one_of(k_levels, level) || !text || !bytes)
         return violation("a log without a known level or without text");
-    const std::uint64_t cost = text->size() + k_log_entry_bytes;
+    if (text->size() > k_runner_frame_bytes || *bytes > text->size() || text->size() < *bytes + 2 ||
+        text->size() > 6 * *bytes + 2)
+        return violation("a log whose length is not that of its text");
+    const std::uint64_t cost = *bytes + k_log_entry_bytes;
     if (cost > start_.limits.max_log_bytes + start_.limits.log_slack_bytes - log_bytes_)
         return violation("more logs than allowed");
     log_bytes_ += cost;
@@ -301,6 +315,10 @@ bool HostMachine::answer(std::string& out, std::uint64_t id, std::string_view va
     return value_json.size() <= k_runner_frame_bytes &&
            execution::json_depth(value_json) <= k_runner_json_depth && Json::accept(value_json) &&
            reply(out, id, "result", value_json);
+}
+
+bool HostMachine::answer_checked(std::string& out, std::uint64_t id, std::string_view value_json) {
+    return !value_json.empty() && reply(out, id, "result", value_json);
 }
 
 bool HostMachine::answer_error(std::string& out, std::uint64_t id, std::string_view message) {

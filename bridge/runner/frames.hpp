@@ -56,8 +56,9 @@ struct RunnerFrame {
         engine,
         version,
         level,
-        text,
-        id,  // decimal
+        text,        // JSON, a string
+        text_bytes,  // decimal: of the text itself
+        id,          // decimal
         name,
         args,   // JSON, an array
         value,  // JSON
@@ -68,7 +69,7 @@ struct RunnerFrame {
         too_deep,    // empty: it was not read
         too_long,    // empty: args or value are, and left out
     };
-    static constexpr std::size_t k_members = 17;
+    static constexpr std::size_t k_members = 18;
 
     std::optional<std::string>& at(Member member) { return texts[static_cast<std::size_t>(member)]; }
     const std::string* find(Member member) const {
@@ -103,8 +104,8 @@ struct Ready {
     std::string version;
 };
 struct Log {
-    std::string level;  // log info warn error debug
-    std::string text;
+    std::string level;      // log info warn error debug
+    std::string text_json;  // a string
 };
 struct Call {
     std::uint64_t id = 0;
@@ -143,6 +144,9 @@ class HostMachine {
     /// or `value_json` is not one JSON value, is deeper than k_runner_json_depth or longer than
     /// max_value_bytes: the call then stays open.
     bool answer(std::string& out, std::uint64_t id, std::string_view value_json);
+    /// The same with text that somebody else has found to be one JSON value; empty: to be none. What it says
+    /// reaches this run alone.
+    bool answer_checked(std::string& out, std::uint64_t id, std::string_view value_json);
     bool answer_error(std::string& out, std::uint64_t id, std::string_view message);
 
     std::size_t open_calls() const noexcept { return open_.size(); }

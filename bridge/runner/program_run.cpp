@@ -37,6 +37,9 @@ class ProgramRun final : public execution::Program, private sandbox::RunObserver
     bool answer(std::uint64_t id, std::string_view value_json) override {
         return sent(!ended_ && machine_.answer(waiting_, id, value_json));
     }
+    bool answer_checked(std::uint64_t id, std::string_view value_json) override {
+        return sent(!ended_ && machine_.answer_checked(waiting_, id, value_json));
+    }
     bool answer_error(std::uint64_t id, std::string_view message) override {
         return sent(!ended_ && machine_.answer_error(waiting_, id, message));
     }
@@ -142,7 +145,7 @@ bool ProgramRun::obey(const Received& received) {
             return begin();
         observer_->on_ready();
     } else if (const auto* const log = std::get_if<Log>(&received)) {
-        observer_->on_log(log->level, log->text);
+        observer_->on_log(log->level, log->text_json);
     } else if (const auto* const call = std::get_if<Call>(&received)) {
         observer_->on_call(call->id, call->name, call->args_json);
     } else {

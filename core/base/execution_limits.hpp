@@ -51,10 +51,11 @@ inline constexpr std::size_t k_max_execution_event_bytes = 8UL * 1024 * 1024;
 static_assert(k_max_execution_output_bytes < k_max_execution_event_bytes);
 
 // What the loop itself does for code mode; what takes more goes to the process of bridge/checker. Steps of
-// checks of arguments that a run has in one turn of the loop, at most 0.3 us each (ArgumentSchema); and
-// frames of runners, up to 0.6 ms each.
+// checks of arguments that a run has in one turn of the loop, at most 0.3 us each (ArgumentSchema); frames of
+// runners and answers to calls, up to 0.6 ms each.
 inline constexpr std::size_t k_call_check_steps = 4'000;
 inline constexpr std::size_t k_small_runner_frame_bytes = 16UL * 1024;
+inline constexpr std::size_t k_small_answer_bytes = 16UL * 1024;
 // That process: from when work is sent to its answer, and how much of one user may wait for it.
 inline constexpr std::chrono::seconds k_checker_deadline{10};
 inline constexpr std::size_t k_checker_waiting_per_user = 64;

@@ -9,6 +9,7 @@
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 #include "core/base/operation_limits.hpp"
+#include "core/execution/execution_call.hpp"
 
 namespace atl::execution {
 
@@ -17,76 +18,13 @@ using base::Error;
 
 namespace {
 
-namespace event {
-constexpr std::string_view start = "start";
-constexpr std::string_view log = "log";
-constexpr std::string_view tool_call = "tool_call";
-constexpr std::string_view result = "result";
-constexpr std::string_view done = "done";
-}  // namespace event
-
 constexpr std::size_t k_event_overhead_bytes = 128;
-
-std::string call_name(std::uint64_t id) {
-    return "c" + std::to_string(id);
-}
 
 std::string denial(const std::string& tool) {
     return "the tool " + tool + " is denied";
 }
 
-void write_failure(base::JsonWriter& json, const Failure& failure) {
-    json.begin_object();
-    json.key("kind").string(failure.kind);
-    json.key("message").string(failure.message);
-    if (failure.line)
-        json.key("line").number(*failure.line);
-    json.end_object();
-}
-
 }  // namespace
-
-/// A call of a tool, open or not.
-struct Execution::Call {
-    std::uint64_t id = 0;
-    std::string name;
-    std::string args_json;  // until it is answered
-    Policy policy = Policy::allow;
-    // checking asked open answered failed denied refused unanswered
-    std::string_view status = "checking";
-    bool is_hosted = false;
-    base::SteadyTime began{};
-    base::Millis took{0};
-    std::unique_ptr<HostedCall> hosted;
-
-    bool is_open() const noexcept { return status == "open" || status == "asked"; }
-    /// Nobody was told of it.
-    bool is_unseen() const noexcept { return status == "checking"; }
-};
-
-std::string_view to_string(Execution::State state) noexcept {
-    switch (state) {
-        case Execution::State::waiting:
-            return "waiting";
-        case Execution::State::starting:
-            return "starting";
-        case Execution::State::running:
-            return "running";
-        case Execution::State::ended:
-            return "ended";
-    }
-    return "";
-}
-
-void ExecutionEvent::write(std::string& out) const {
-    base::JsonWriter json(out);
-    json.begin_object();
-    json.key("seq").number(seq);
-    json.key("type").string(type);
-    json.key("at").string(base::rfc3339(at));
-    json.key("data").raw(data);
-    json.end_object();
-}
 
 Execution::Execution(ExecutionContext context, std::uint64_t key, ExecutionRequest request, Told told)
     : context_(context),
@@ -199,14 +137,14 @@ void Execution::on_running() {
     });
 }
 
-void Execution::on_log(const std::string& level, const std::string& text) {
+void Execution::on_log(const std::string& level, const std::string& text_json) {
     if (state_ != State::running)
         return;
     std::string data;
     base::JsonWriter json(data);
     json.begin_object();
     json.key("level").string(level);
-    json.key("text").string(text);
+    json.key("text").raw(text_json);
     json.end_object();
     // As JSON they may be longer than they are counted.
     if (event_bytes_ + data.size() <= base::k_max_execution_event_bytes)
@@ -326,7 +264,7 @@ void Execution::reject(Call& call, std::string_view status, const std::string& m
     settle(call, status);
 }
 
-Execution::Call* Execution::find_call(std::string_view call_id) {
+Execution::Call* Execution::find_call(std::string_view call_id) const {
     // The program numbers them from 1.
     std::uint64_t id = 0;
     if (!call_id.starts_with('c'))
@@ -337,14 +275,21 @@ Execution::Call* Execution::find_call(std::string_view call_id) {
     return is_one && call_id == call_name(id) ? calls_[id - 1].get() : nullptr;
 }
 
-base::Result<void> Execution::answer(std::string_view call_id, const CallAnswer& answer) {
-    Call* const call = find_call(call_id);
+base::Result<void> Execution::awaits_answer(std::string_view call_id) const {
+    const Call* const call = find_call(call_id);
     if (call == nullptr || call->is_unseen())
         return Error(Errc::not_found, "The execution has no such call.");
     if (has_ended())
         return Error(Errc::execution_ended);
     if (!call->is_open())
         return Error(Errc::call_answered);
+    return {};
+}
+
+base::Result<void> Execution::answer(std::string_view call_id, const CallAnswer& answer) {
+    if (auto awaited = awaits_answer(call_id); awaited.has_error())
+        return awaited;
+    Call* const call = find_call(call_id);
     const bool is_asked = call->status == "asked";
     if (answer.decision == CallAnswer::Decision::deny && is_asked) {
         reject(*call, "denied", denial(call->name));
@@ -366,7 +311,10 @@ base::Result<void> Execution::answer(std::string_view call_id, const CallAnswer&
         reject(*call, "failed", *answer.error);
         return {};
     }
-    if (!program_->answer(call->id, *answer.result_json))
+    const bool is_taken = answer.result_text == CallAnswer::Text::checked
+                              ? program_->answer_checked(call->id, *answer.result_json)
+                              : program_->answer(call->id, *answer.result_json);
+    if (!is_taken)
         return Error(Errc::invalid_field, "The result is longer than 1 MiB as JSON, or too deep.")
             .at("/result");
     settle(*call, "answered");
@@ -502,91 +450,6 @@ void Execution::wake_followers() {
 std::span<const ExecutionEvent> Execution::events(std::uint64_t after) const {
     const std::span<const ExecutionEvent> all(events_);
     return after < all.size() ? all.subspan(after) : std::span<const ExecutionEvent>();
-}
-
-/// Members of an object, without its braces.
-void Execution::write_outcome(std::string& out, Logs logs) const {
-    if (value_json_)
-        out.append("\"result\":").append(*value_json_).append(",");
-    if (failure_) {
-        out += "\"error\":";
-        base::JsonWriter json(out);
-        write_failure(json, *failure_);
-        out += ',';
-    }
-    if (logs == Logs::with) {
-        out += "\"logs\":[";
-        bool is_first = true;
-        for (const ExecutionEvent& one : events_) {
-            if (one.type == event::log)
-                out.append(std::exchange(is_first, false) ? "" : ",").append(one.data);
-        }
-        out += "],";
-    }
-    write_calls(out);
-    out.append(",\"durationMs\":").append(std::to_string(took_.count())).append(",\"executor\":\"");
-    out.append(request_.engine->name).append("\"");
-}
-
-void Execution::write_calls(std::string& out) const {
-    out += "\"calls\":";
-    base::JsonWriter json(out);
-    json.begin_array();
-    for (const auto& call : calls_) {
-        json.begin_object();
-        json.key("callId").string(call_name(call->id));
-        json.key("name").string(call->name);
-        json.key("status").string(call->status);
-        json.key("durationMs").number(static_cast<std::uint64_t>(call->took.count()));
-        json.end_object();
-    }
-    json.end_array();
-}
-
-void Execution::write_result(std::string& out) const {
-    out.append("{\"executionId\":\"").append(id_).append("\",");
-    write_outcome(out, Logs::with);
-    out += '}';
-}
-
-void Execution::write(std::string& out, Detail detail) const {
-    base::JsonWriter json(out);
-    json.begin_object();
-    json.key("executionId").string(id_);
-    json.key("userId").string_or_null(request_.user_id);
-    json.key("status").string(to_string(state_));
-    json.key("executor").string(request_.engine->name);
-    json.key("language").string(to_string(request_.language));
-    json.key("detached").raw(is_detached() ? "true" : "false");
-    json.key("createdAt").string(base::rfc3339(created_at_));
-    json.key("endedAt");
-    if (ended_at_)
-        json.string(base::rfc3339(*ended_at_));
-    else
-        json.null();
-    json.key("lastSeq").number(last_seq());
-    json.key("openCalls").begin_array();
-    for (const auto& call : calls_) {
-        if (!call->is_open())
-            continue;
-        json.begin_object();
-        json.key("callId").string(call_name(call->id));
-        json.key("name").string(call->name);
-        json.key("status").string(call->status);
-        json.end_object();
-    }
-    json.end_array();
-    if (detail == Detail::whole) {
-        json.key("outcome");
-        if (has_ended() && !refusal_) {
-            std::string outcome;
-            write_result(outcome);
-            json.raw(outcome);
-        } else {
-            json.null();
-        }
-    }
-    json.end_object();
 }
 
 }  // namespace atl::execution

@@ -63,7 +63,9 @@ struct ExecutionEvent {
 /// What a caller says to a call: `result_json`, `error`, or else a decision.
 struct CallAnswer {
     enum class Decision : std::uint8_t { none, allow, deny };
+    enum class Text : std::uint8_t { unknown, checked };
     std::optional<std::string> result_json;
+    Text result_text = Text::unknown;  // checked: as Program::answer_checked() takes it
     std::optional<std::string> error;
     Decision decision = Decision::none;
 };
@@ -103,6 +105,8 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     /// Errors: not_found; call_answered; execution_ended; invalid_field for a result that is too long or too
     /// deep.
     base::Result<void> answer(std::string_view call_id, const CallAnswer& answer);
+    /// Whether answer() might take one, before it is read. Errors: the first three.
+    base::Result<void> awaits_answer(std::string_view call_id) const;
 
     const std::string& id() const noexcept { return id_; }
     std::uint64_t key() const noexcept { return key_; }  // later ones have greater keys
@@ -131,7 +135,7 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     enum class Logs : std::uint8_t { without, with };
 
     void on_running() override;
-    void on_log(const std::string& level, const std::string& text) override;
+    void on_log(const std::string& level, const std::string& text_json) override;
     void on_call(std::uint64_t id, const std::string& name, const std::string& args_json) override;
     void on_end(std::optional<std::string> value_json, std::optional<Failure> failure) override;
     void on_broken(Failure failure) override;
@@ -155,7 +159,7 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     void hand_to_host(Call& call);
     void settle(Call& call, std::string_view status);
     void reject(Call& call, std::string_view status, const std::string& message);
-    Call* find_call(std::string_view call_id);
+    Call* find_call(std::string_view call_id) const;
     void write_outcome(std::string& out, Logs logs) const;
     void write_calls(std::string& out) const;
 

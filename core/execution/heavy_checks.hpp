@@ -1,12 +1,15 @@
 // The port to the process that checks what takes more work than the loop has time for (bridge/checker has its
-// implementation; tests a fake): schemas of tools, and arguments of calls. Users take turns, one piece of
-// work at a time. The process may die, hang or be missing: that is an error of the one who asked.
+// implementation; tests a fake): schemas of tools, arguments of calls, and their answers. Users take turns,
+// one piece of work at a time. The process may die, hang or be missing: that is an error of the one who
+// asked.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "core/base/error.hpp"
 #include "core/execution/tool_set.hpp"
@@ -17,6 +20,14 @@ namespace atl::execution {
 class HeavyWork {
   public:
     virtual ~HeavyWork() = default;
+};
+
+/// A JSON value in two parts, without space between its tokens: the value of one member of an object, and the
+/// rest, which has null in its place.
+struct SplitJson {
+    std::string rest;
+    std::optional<std::string>
+        value;  // none: there is no such member; empty: it is longer than a value may be
 };
 
 /// What is asked for `user` waits behind what was asked for that user before. `done` is called once, from
@@ -37,6 +48,10 @@ class HeavyChecks {
     /// As ArgumentSchema::check(). Errors: invalid_field.
     virtual Work check(const std::string& user, const std::string& tool, const std::string& schema_json,
                        const std::string& args_json, Done<void> done) = 0;
+    /// As base::parse_json() of `json`, in parts: the member `key` has k_max_execution_value_bytes at most.
+    /// Errors: invalid_json, invalid_utf8.
+    virtual Work split(const std::string& user, std::string_view key, std::string json,
+                       Done<SplitJson> done) = 0;
 };
 
 }  // namespace atl::execution

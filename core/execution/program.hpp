@@ -41,7 +41,8 @@ class ProgramObserver {
     virtual void on_ready() {}
     /// The engine was ready, and has been told the program.
     virtual void on_running() = 0;
-    virtual void on_log(const std::string& level, const std::string& text) = 0;
+    /// `text_json` is a JSON string: escaping takes long, and was done where the text was read.
+    virtual void on_log(const std::string& level, const std::string& text_json) = 0;
     /// A call of one of the tools. `args_json` is the text of an array. It waits for answer().
     virtual void on_call(std::uint64_t id, const std::string& name, const std::string& args_json) = 0;
     /// Last call: the program has ended by itself. No value: undefined, or it failed.
@@ -62,6 +63,8 @@ class Program {
     /// False: no such call waits; or `value_json` is no JSON value, too deep or longer than max_value_bytes:
     /// the call then still waits.
     virtual bool answer(std::uint64_t id, std::string_view value_json) = 0;
+    /// The same with text that somebody else has found to be one JSON value; empty: to be none.
+    virtual bool answer_checked(std::uint64_t id, std::string_view value_json) = 0;
     virtual bool answer_error(std::uint64_t id, std::string_view message) = 0;
     /// From inside of on_call(): the observer is told nothing more, not even the end of the program, until
     /// go_on(), which may tell it from inside. Answers are passed on meanwhile.

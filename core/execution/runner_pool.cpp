@@ -113,8 +113,12 @@ RunnerPool::RunnerPool(Ports ports, const Engines& engines, const std::vector<Ru
             same->is_open |= size.from == RunnerPoolSize::From::start;
             continue;
         }
-        Shelf shelf{*engine, size.size, size.from == RunnerPoolSize::From::start, {}, k_runner_first_retry};
-        shelves_.push_back(std::make_unique<Shelf>(std::move(shelf)));
+        auto shelf = std::make_unique<Shelf>();
+        shelf->engine = *engine;
+        shelf->size = size.size;
+        shelf->is_open = size.from == RunnerPoolSize::From::start;
+        shelf->retry_pause = k_runner_first_retry;
+        shelves_.push_back(std::move(shelf));
     }
 }
 
@@ -136,7 +140,7 @@ void RunnerPool::note_run(const Engine& engine) {
 }
 
 void RunnerPool::arm(base::Millis pause) {
-    if (closed_ || timer_ != 0 || starting_ || !is_short())
+    if (closed_ || timer_ != 0 || !is_short())
         return;
     timer_ = ports_.timers.arm(pause, [this] {
         timer_ = 0;
@@ -155,26 +159,27 @@ void RunnerPool::start_next() {
         return;
     if (ports_.is_busy() || !ports_.room(limits_))
         return arm(k_runner_room_pause);
-    // The emptiest first.
+    // The emptiest first. There is one: is_short().
     Shelf* next = nullptr;
     for (const auto& shelf : shelves_) {
         if (shelf->is_missing_one() && (next == nullptr || shelf->ready.size() < next->ready.size()))
             next = shelf.get();
     }
-    if (next != nullptr)
-        start_one(*next);
+    start_one(*next);
+    // One after the other; an engine that hangs delays only its own.
+    arm(k_runner_refill_pause);
 }
 
 void RunnerPool::start_one(Shelf& shelf) {
-    starting_ = std::make_shared<Waiting>(*this, shelf);
-    if (const auto begun = starting_->begin(); !begun) {
-        starting_.reset();
+    shelf.starting = std::make_shared<Waiting>(*this, shelf);
+    if (const auto begun = shelf.starting->begin(); !begun) {
+        shelf.starting.reset();
         fail(shelf, begun.error().detail());
     }
 }
 
 void RunnerPool::on_sandbox_ready(Waiting& waiting, const base::Result<void>& result) {
-    if (starting_.get() != &waiting)
+    if (waiting.shelf().starting.get() != &waiting)
         return;
     if (!result)
         return lose(waiting, result.error().detail());
@@ -185,10 +190,11 @@ void RunnerPool::on_sandbox_ready(Waiting& waiting, const base::Result<void>& re
 }
 
 void RunnerPool::on_engine_ready(Waiting& waiting) {
-    if (starting_.get() != &waiting)
+    if (waiting.shelf().starting.get() != &waiting)
         return;
     waiting.stop_clock();
-    waiting.shelf().ready.push_back(std::exchange(starting_, nullptr));
+    Shelf& shelf = waiting.shelf();
+    shelf.ready.push_back(std::exchange(shelf.starting, nullptr));
     arm(k_runner_refill_pause);
 }
 
@@ -196,8 +202,8 @@ void RunnerPool::on_engine_ready(Waiting& waiting) {
 void RunnerPool::lose(Waiting& waiting, const std::string& why) {
     const std::shared_ptr<Waiting> kept = waiting.shared_from_this();
     Shelf& shelf = waiting.shelf();
-    if (starting_ == kept)
-        starting_.reset();
+    if (shelf.starting == kept)
+        shelf.starting.reset();
     else if (std::erase(shelf.ready, kept) == 0)
         return;
     remove(kept);
@@ -267,19 +273,24 @@ std::optional<Runner> RunnerPool::take(const Engine& engine, const sandbox::Limi
 }
 
 bool RunnerPool::can_shrink() const noexcept {
-    return starting_ || std::any_of(shelves_.begin(), shelves_.end(),
-                                    [](const auto& shelf) { return !shelf->ready.empty(); });
+    return std::any_of(shelves_.begin(), shelves_.end(),
+                       [](const auto& shelf) { return shelf->starting || !shelf->ready.empty(); });
 }
 
 sandbox::Places RunnerPool::held() const noexcept {
-    std::size_t all = starting_ ? 1 : 0;
+    std::size_t all = 0;
     for (const auto& shelf : shelves_)
-        all += shelf->ready.size();
+        all += shelf->ready.size() + (shelf->starting ? 1 : 0);
     return {all, std::uint64_t{all} * limits_.memory_mb};
 }
 
 std::optional<std::string> RunnerPool::shrink(std::function<void()> free) {
-    std::shared_ptr<Waiting> waiting = std::exchange(starting_, nullptr);
+    std::shared_ptr<Waiting> waiting;
+    // What is not ready is worth least.
+    for (const auto& shelf : shelves_) {
+        if (!waiting)
+            waiting = std::exchange(shelf->starting, nullptr);
+    }
     for (const auto& shelf : shelves_) {
         if (waiting || shelf->ready.empty())
             continue;

@@ -1,6 +1,6 @@
 // Engines that were started ahead, each in a sandbox of its own: a run that gets one starts in a few
 // milliseconds. One is given to one run and never comes back. What is missing is started in the background,
-// one at a time, while fewer runs are under way than may be.
+// one of each engine at a time, while fewer runs are under way than may be.
 //
 // Invariants: what is taken is ready and was told nothing; each counts as a living sandbox, and goes first
 // where somebody else needs its place. Not here: what a run is (execution.hpp). Internal to core/execution.
@@ -90,8 +90,11 @@ class RunnerPool {
         std::deque<std::shared_ptr<Waiting>> ready;  // the oldest first
         base::Millis retry_pause{};                  // after the next failure; grows until one is taken
         base::TimerId rest = 0;                      // after a failure
+        std::shared_ptr<Waiting> starting;           // one at a time
 
-        bool is_missing_one() const noexcept { return is_open && rest == 0 && ready.size() < size; }
+        bool is_missing_one() const noexcept {
+            return is_open && rest == 0 && !starting && ready.size() < size;
+        }
     };
 
     Shelf* shelf_of(const Engine& engine) const;
@@ -108,7 +111,6 @@ class RunnerPool {
     Ports ports_;
     const sandbox::Limits limits_;
     std::vector<std::unique_ptr<Shelf>> shelves_;
-    std::shared_ptr<Waiting> starting_;
     base::TimerId timer_ = 0;
     base::TimerId rest_ = 0;  // after one gave way
     bool closed_ = false;

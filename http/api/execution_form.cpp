@@ -13,6 +13,8 @@ using base::Errc;
 using base::Error;
 
 constexpr std::size_t k_max_error_message_bytes = 16UL * 1024;
+// An error message as JSON, each of its bytes escaped, and the names.
+constexpr std::size_t k_max_answer_rest_bytes = 6 * k_max_error_message_bytes + 1024;
 constexpr std::size_t k_max_word_bytes = 32;
 
 void keep_failure(ObjectReader& reader, const base::Result<void>& result) {
@@ -102,6 +104,22 @@ execution::CallAnswer read_answer(ObjectReader& reader) {
     return answer;
 }
 
+/// What was beside the value.
+base::Result<Json> rest_of(const execution::SplitJson& body) {
+    if (body.rest.size() > k_max_answer_rest_bytes)
+        return Error(Errc::invalid_field, "Beside `result`, an answer has " +
+                                              std::to_string(k_max_answer_rest_bytes) + " bytes at most.");
+    return parse_json(body.rest);
+}
+
+/// In place of null.
+void put_value(execution::CallAnswer& answer, execution::SplitJson& body) {
+    if (!answer.result_json || !body.value)
+        return;
+    answer.result_json = std::move(*body.value);
+    answer.result_text = execution::CallAnswer::Text::checked;
+}
+
 }  // namespace
 
 base::Result<ExecuteForm> read_execute_form(const Json& body, std::uint32_t max_memory_mb, SandboxTools of) {
@@ -157,6 +175,26 @@ base::Result<execution::CallAnswer> read_call_answer(const Json& body) {
     if (auto result = reader.finish(); result.has_error())
         return result.error();
     return answer;
+}
+
+base::Result<execution::CallAnswer> read_call_answer(execution::SplitJson body) {
+    const auto rest = rest_of(body);
+    if (rest.has_error())
+        return rest.error();
+    auto answer = read_call_answer(*rest);
+    if (answer.has_value())
+        put_value(*answer, body);
+    return answer;
+}
+
+base::Result<ExecutionFrame> read_execution_frame(execution::SplitJson body) {
+    const auto rest = rest_of(body);
+    if (rest.has_error())
+        return rest.error();
+    auto frame = read_execution_frame(*rest);
+    if (frame.has_value())
+        put_value(frame->answer, body);
+    return frame;
 }
 
 base::Result<ExecutionFrame> read_execution_frame(const Json& body) {

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/execution_limits.hpp"
 #include "core/execution/execution.hpp"
+#include "core/execution/heavy_checks.hpp"
 #include "core/execution/tool_set.hpp"
 #include "http/wire/json_reader.hpp"
 
@@ -42,6 +44,14 @@ base::Result<std::vector<execution::ToolSpec>> read_prompt_form(const Json& body
 /// `{result | error: {message} | decision}`. Errors: as above.
 base::Result<execution::CallAnswer> read_call_answer(const Json& body);
 
+/// Whether an answer takes longer to parse than the loop has time for: it is split at this member, and then
+/// read. What it has beside that is bounded.
+inline bool is_long_answer(std::string_view text) {
+    return text.size() > base::k_small_answer_bytes;
+}
+inline constexpr std::string_view k_answer_value = "result";
+base::Result<execution::CallAnswer> read_call_answer(execution::SplitJson body);
+
 struct ExecutionFrame {
     enum class Kind : std::uint8_t { answer, cancel };
     Kind kind = Kind::cancel;
@@ -51,5 +61,6 @@ struct ExecutionFrame {
 };
 /// `{type: "answer", callId, …, id?}` or `{type: "cancel", id?}`. Errors: as above.
 base::Result<ExecutionFrame> read_execution_frame(const Json& body);
+base::Result<ExecutionFrame> read_execution_frame(execution::SplitJson body);
 
 }  // namespace atl::http

@@ -4,23 +4,31 @@
 
 namespace atl::http {
 
-ExecutionSocket::ExecutionSocket(std::shared_ptr<execution::Execution> execution, std::uint64_t after,
-                                 StreamLease place, std::function<base::Result<void>()> admit_frame,
-                                 base::SteadyTime expires_at)
+ExecutionSocket::ExecutionSocket(std::shared_ptr<execution::Execution> execution,
+                                 execution::HeavyChecks* checks, std::uint64_t after, StreamLease place,
+                                 std::function<base::Result<void>()> admit_frame, base::SteadyTime expires_at)
     : FrameSession({base::k_max_body_bytes, nullptr, expires_at, std::move(admit_frame)}),
       place_(std::move(place)),
       follower_(std::move(execution)),
+      checks_(checks),
       cursor_(after) {}
 
 void ExecutionSocket::begin(const std::shared_ptr<WakeEvent>& wake) {
-    follower_.on_wake([this, wake] {
+    wake_ = wake;
+    follower_.on_wake([this] {
         woken_ = true;
-        wake->post();
+        wake_->post();
     });
 }
 
 void ExecutionSocket::produce(base::SteadyTime) {
     woken_ = false;
+    if (parts_) {
+        splitting_.reset();
+        auto parts = *std::exchange(parts_, std::nullopt);
+        take(parts.has_error() ? base::Result<ExecutionFrame>(parts.error())
+                               : read_execution_frame(std::move(*parts)));
+    }
     const execution::Execution& execution = follower_.execution();
     std::size_t written = 0;
     for (const execution::ExecutionEvent& event : execution.events(cursor_)) {
@@ -45,10 +53,24 @@ void ExecutionSocket::on_message(Opcode opcode, std::string_view payload) {
     if (opcode != Opcode::text)
         return close(CloseCode::unsupported_data, word_of(CloseCode::unsupported_data),
                      "frames are JSON text");
+    if (checks_ != nullptr && is_long_answer(payload))
+        return split(std::string(payload));
     const auto json = parse_json(payload);
-    if (json.has_error())
-        return write_rejection(out(), json.error());
-    const auto frame = read_execution_frame(*json);
+    take(json.has_error() ? base::Result<ExecutionFrame>(json.error()) : read_execution_frame(*json));
+}
+
+void ExecutionSocket::split(std::string text) {
+    const std::string user = follower_.execution().user_id().value_or("");
+    // What is being sent may not change: produce() takes it.
+    splitting_ = checks_->split(user, k_answer_value, std::move(text),
+                                [this](base::Result<execution::SplitJson> parts) {
+                                    parts_ = std::move(parts);
+                                    woken_ = true;
+                                    wake_->post();
+                                });
+}
+
+void ExecutionSocket::take(const base::Result<ExecutionFrame>& frame) {
     if (frame.has_error())
         return write_rejection(out(), frame.error());
     if (const auto done = obey(*frame); done.has_error())

@@ -284,14 +284,32 @@ Task<Result<Response>> async_get_execution_events(Api& api, RequestContext& cont
     co_return execution_response(std::move(out));
 }
 
+/// The answer in the body. Where it takes long to read, the call is looked for before that.
+Task<Result<execution::CallAnswer>> async_read_answer(Api& api, RequestContext& context,
+                                                      const ExecutionPtr& execution) {
+    if (api.checks == nullptr || !is_long_answer(context.request.body)) {
+        const auto body = context.json_body();
+        if (body.has_error())
+            co_return body.error();
+        co_return read_call_answer(*body);
+    }
+    if (const auto awaited = execution->awaits_answer(context.param("callId")); awaited.has_error())
+        co_return awaited.error();
+    auto text = context.take_json_text();
+    if (text.has_error())
+        co_return text.error();
+    const std::string user = execution->user_id().value_or("");
+    auto parts = co_await async_split_answer(api, context, user, std::move(*text));
+    if (parts.has_error())
+        co_return parts.error();
+    co_return read_call_answer(std::move(*parts));
+}
+
 Task<Result<Response>> async_answer_call(Api& api, RequestContext& context) {
     const auto execution = execution_of(api, context);
     if (execution.has_error())
         co_return execution.error();
-    const auto body = context.json_body();
-    if (body.has_error())
-        co_return body.error();
-    const auto answer = read_call_answer(*body);
+    const auto answer = co_await async_read_answer(api, context, *execution);
     if (answer.has_error())
         co_return answer.error();
     if (const auto done = (*execution)->answer(context.param("callId"), *answer); done.has_error())
@@ -321,8 +339,9 @@ Task<Result<Response>> async_open_execution(Api& api, RequestContext& context) {
         admit = [&limits = *context.limits, limited = context.limited] {
             return limits.frame(limited, std::chrono::steady_clock::now());
         };
-    auto session = std::make_unique<ExecutionSocket>(*execution, after->value_or(0), std::move(*lease),
-                                                     std::move(admit), context.principal.expires_at);
+    auto session =
+        std::make_unique<ExecutionSocket>(*execution, api.checks, after->value_or(0), std::move(*lease),
+                                          std::move(admit), context.principal.expires_at);
     co_return accept_handshake(context.request, *agreement, std::move(session));
 }
 
@@ -494,7 +513,8 @@ void add_follow_routes(Api& api, std::vector<Route>& routes) {
     answer.body = BodyKind::json;
     answer.request_schema = "CallAnswer";
     answer.responses = {{204, "It is done.", ""}};
-    answer.errors = {Errc::not_found, Errc::execution_ended, Errc::call_answered};
+    answer.errors = {Errc::not_found, Errc::execution_ended, Errc::call_answered, Errc::too_many_executions,
+                     Errc::deadline_exceeded};
     routes.push_back(std::move(answer));
 
     if (api.tokens == nullptr)

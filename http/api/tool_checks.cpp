@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/execution/heavy_checks.hpp"
+#include "http/api/execution_form.hpp"
 
 namespace atl::http {
 
@@ -51,6 +51,15 @@ Task<Result<std::string>> async_declare(Api& api, RequestContext& context, const
     if (declared.has_error())
         co_return bad_tools(declared.error());
     co_return *declared;
+}
+
+Task<Result<execution::SplitJson>> async_split_answer(Api& api, RequestContext& context,
+                                                      const std::string& user, std::string text) {
+    execution::HeavyChecks::Work work;
+    auto split = [&](execution::HeavyChecks::Done<execution::SplitJson> done) {
+        work = api.checks->split(user, k_answer_value, std::move(text), std::move(done));
+    };
+    co_return co_await context.async_reply<execution::SplitJson>(split);
 }
 
 }  // namespace atl::http

@@ -1,9 +1,11 @@
-// Checks of tools that take more work than the loop has time for, as a handler waits for them.
+// Checks of tools and of answers to calls that take more work than the loop has time for, as a handler waits
+// for them.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "core/execution/heavy_checks.hpp"
 #include "core/execution/tool_set.hpp"
 #include "http/api/api.hpp"
 #include "http/server/context.hpp"
@@ -21,5 +23,8 @@ base::Task<base::Result<void>> async_verify(Api& api, RequestContext& context, c
 base::Task<base::Result<std::string>> async_declare(Api& api, RequestContext& context,
                                                     const std::string& user,
                                                     const std::vector<execution::ToolSpec>& specs);
+/// A long answer in two parts (execution_form.hpp). Errors: those of execution::HeavyChecks::split().
+base::Task<base::Result<execution::SplitJson>> async_split_answer(Api& api, RequestContext& context,
+                                                                  const std::string& user, std::string text);
 
 }  // namespace atl::http

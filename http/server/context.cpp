@@ -102,10 +102,24 @@ base::Task<base::Result<void>> RequestContext::async_until(const std::function<b
     co_return base::Result<void>();
 }
 
-base::Result<Json> RequestContext::json_body() const {
+base::Result<void> RequestContext::check_json_type() const {
     if (!is_json_type(request.header("Content-Type")))
         return Error(Errc::unsupported_media_type, "Send the body with `Content-Type: application/json`.");
+    return {};
+}
+
+base::Result<Json> RequestContext::json_body() const {
+    if (const auto checked = check_json_type(); checked.has_error())
+        return checked.error();
     return parse_json(request.body);
+}
+
+base::Result<std::string> RequestContext::take_json_text() {
+    if (const auto checked = check_json_type(); checked.has_error())
+        return checked.error();
+    std::string text = std::move(request.body);
+    drop_body();
+    return text;
 }
 
 base::Result<Json> RequestContext::json_body_or_empty() const {

@@ -65,6 +65,9 @@ class RequestContext {
     base::Result<Json> json_body() const;
     /// The same, where no body at all means `{}`.
     base::Result<Json> json_body_or_empty() const;
+    /// The text of the body, unread, which is then nobody else's: of its place in the budget, see
+    /// drop_body(). Errors: unsupported_media_type.
+    base::Result<std::string> take_json_text();
     /// Frees request.body and its place in the budget. The session does it after the handler; a handler that
     /// waits for long does it before, or long bodies of other clients wait as well.
     void drop_body();
@@ -107,6 +110,8 @@ class RequestContext {
     base::Task<base::Result<void>> async_until(const std::function<bool()>& is_done);
 
   private:
+    base::Result<void> check_json_type() const;
+
     std::shared_ptr<WakeEvent> wake_;
     const bool& aborted_;
     Connection* connection_ = nullptr;

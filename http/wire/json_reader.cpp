@@ -1,5 +1,4 @@
 #include "http/wire/json_reader.hpp"
-#include "core/base/utf8.hpp"
 
 #include <algorithm>
 
@@ -14,88 +13,7 @@ namespace {
 using base::Errc;
 using base::Error;
 
-// Builds the value from the parser's events, which come from a loop and not from recursion.
-class Builder final : public nlohmann::json_sax<Json> {
-  public:
-    Json value;
-    std::string refusal;
-
-    bool null() override { return add(nullptr); }
-    bool boolean(bool v) override { return add(v); }
-    bool number_integer(number_integer_t v) override { return add(v); }
-    bool number_unsigned(number_unsigned_t v) override { return add(v); }
-    bool number_float(number_float_t v, const string_t&) override { return add(v); }
-    bool string(string_t& v) override { return add(std::move(v)); }
-    bool binary(binary_t&) override { return false; }
-    bool start_object(std::size_t) override { return open(Json::object()); }
-    bool start_array(std::size_t) override { return open(Json::array()); }
-    bool end_object() override { return close(); }
-    bool end_array() override { return close(); }
-
-    bool key(string_t& name) override {
-        if (open_.back()->contains(name)) {
-            refusal =
-                "The name \"" + base::escaped(name, k_told_name_bytes) + "\" comes twice in one object.";
-            return false;
-        }
-        key_ = std::move(name);
-        return true;
-    }
-
-    bool parse_error(std::size_t position, const std::string&, const nlohmann::detail::exception&) override {
-        refusal = "The body is not JSON: look at byte " + std::to_string(position) + '.';
-        return false;
-    }
-
-  private:
-    static constexpr std::size_t k_told_name_bytes = 100;
-
-    Json* place(Json&& v) {
-        if (open_.empty()) {
-            value = std::move(v);
-            return &value;
-        }
-        Json& parent = *open_.back();
-        if (parent.is_object())
-            return &(parent[std::move(key_)] = std::move(v));
-        parent.push_back(std::move(v));
-        return &parent.back();
-    }
-    bool add(Json v) {
-        place(std::move(v));
-        return true;
-    }
-    bool open(Json container) {
-        if (open_.size() >= base::k_max_json_depth) {
-            refusal = "The JSON is nested deeper than " + std::to_string(base::k_max_json_depth) + " levels.";
-            return false;
-        }
-        open_.push_back(place(std::move(container)));
-        return true;
-    }
-    bool close() {
-        open_.pop_back();
-        return true;
-    }
-
-    std::vector<Json*> open_;
-    std::string key_;
-};
-
 }  // namespace
-
-base::Result<Json> parse_json(std::string_view text) {
-    if (!base::is_utf8(text))
-        return Error(Errc::invalid_utf8, "The body is not UTF-8.");
-    // nlohmann takes a NUL for the end of the text and ignores the rest.
-    if (const auto nul = text.find('\0'); nul != std::string_view::npos)
-        return Error(Errc::invalid_json,
-                     "The body is not JSON: look at byte " + std::to_string(nul + 1) + '.');
-    Builder builder;
-    if (!Json::sax_parse(text, &builder))
-        return Error(Errc::invalid_json, std::move(builder.refusal));
-    return std::move(builder.value);
-}
 
 ObjectReader::ObjectReader(const Json& value, std::string path) : path_(std::move(path)) {
     if (value.is_object()) {

@@ -1,6 +1,5 @@
-// JSON from clients: parsed with a bound on depth, UTF-8 checked, repeated names refused, and read by name
-// with nothing coerced. Recursion never follows the input's nesting. Not here: the fields of a route
-// (forms.hpp).
+// JSON from clients, parsed by core/base/json_parser.hpp, and read by name with nothing coerced. Not here:
+// the fields of a route (forms.hpp).
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,14 +9,13 @@
 #include <vector>
 
 #include "core/base/error.hpp"
+#include "core/base/json_parser.hpp"
 
 namespace atl::http {
 
 using Json = nlohmann::json;
 
-/// One JSON value. Errors: invalid_utf8, invalid_json (also for nesting beyond k_max_json_depth and for a
-/// name that comes twice in an object).
-base::Result<Json> parse_json(std::string_view text);
+using base::parse_json;
 
 /// Inclusive range of an integer field; the schemas tell the same numbers.
 struct IntRange {

@@ -6,12 +6,15 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 
 #include "../isolation/fixture.hpp"
 #include "bridge/checker/fields.hpp"
 #include "bridge/checker/worker.hpp"
+#include "core/base/limits.hpp"
 
 namespace checker_test {
 
@@ -106,7 +109,8 @@ TEST_CASE("checker: work is what the loop itself would do") {
         CHECK(answer_of(worker, {"check", "t", R"({"type":"array","maxItems":1})", "[1,2]"})[0] == "no");
     }
     CHECK(answer_of(worker, {"check", "t", "no schema", "[1]"})[0] == "no");
-    for (const Texts& nothing : {Texts{}, Texts{"other"}, Texts{"check", "t"}, Texts{"frame"}})
+    for (const Texts& nothing :
+         {Texts{}, Texts{"other"}, Texts{"check", "t"}, Texts{"frame"}, Texts{"split", "k"}})
         CHECK(answer_of(worker, nothing)[0] == "failed");
 }
 
@@ -128,6 +132,59 @@ TEST_CASE("checker: a frame passes through it as it is read") {
         fields.pop_back();
         CHECK_FALSE(bridge::checker::frame_of(fields));
     }
+}
+
+TEST_CASE(
+    "checker: an answer is split into compact JSON, and refused for what the loop would refuse it for") {
+    Worker worker;
+    using Texts = std::vector<std::string>;
+    CHECK(answer_of(worker, {"split", "result", R"( {"result" : [1, {"a" :"b\u00e9"}] , "id": 7} )"}) ==
+          Texts{"ok", R"({"id":7,"result":null})", "[1,{\"a\":\"b\xc3\xa9\"}]"});
+    CHECK(answer_of(worker, {"split", "result", R"({"error": {}})"}) == Texts{"ok", R"({"error":{}})"});
+    CHECK(answer_of(worker, {"split", "result", "[ 1]"}) == Texts{"ok", "[1]"});
+    // Shorter as it was sent.
+    std::string many = R"({"result":[1e9)";
+    while (many.size() < 500'000)
+        many += ",1e9";
+    CHECK(answer_of(worker, {"split", "result", many + "]}"}) == Texts{"ok", R"({"result":null})", ""});
+    const std::string deep(base::k_max_json_depth, '[');
+    for (const auto& [json, code] : std::vector<std::pair<std::string, std::string>>{
+             {R"({"result":1)", "invalid_json"},
+             {R"({"result":1,"result":2})", "invalid_json"},
+             {R"({"result":{"a":1,"a":2}})", "invalid_json"},
+             {R"({"result":1},"run":"r")", "invalid_json"},
+             {R"({"result":)" + deep + std::string(deep.size(), ']') + "}", "invalid_json"},
+             {std::string("{\"result\":1}\0", 13), "invalid_json"},
+             {"{\"result\":\"\xff\"}", "invalid_utf8"}}) {
+        INFO(json);
+        const Texts refused = answer_of(worker, {"split", "result", json});
+        REQUIRE(refused.size() == 3);
+        CHECK(refused[0] == "no");
+        CHECK(refused[2] == code);
+    }
+}
+
+TEST_CASE("checker: its process splits the longest answers") {
+    Bench bench;
+    std::optional<base::Result<execution::SplitJson>> parts;
+    const auto split = [&](std::string json) {
+        parts.reset();
+        const auto work =
+            bench.checker->split("", "result", std::move(json),
+                                 [&](base::Result<execution::SplitJson> told) { parts = std::move(told); });
+        REQUIRE(bench.loop.run_until([&] { return parts.has_value(); }));
+        return *parts;
+    };
+    std::string json = R"({"result":")";
+    json.append(base::k_max_body_bytes - json.size() - 2, 'x').append("\"}");
+    const auto whole = split(json);
+    REQUIRE(whole.has_value());
+    CHECK(whole->rest == R"({"result":null})");
+    REQUIRE(whole->value.has_value());
+    CHECK(*whole->value == json.substr(10, json.size() - 11));
+    CHECK(split(json.substr(1)).error().code() == base::Errc::invalid_json);
+    CHECK(split("\xff").error().code() == base::Errc::invalid_utf8);
+    CHECK_FALSE(split("{}")->value.has_value());
 }
 
 TEST_CASE("checker: its process starts with the first work and has no system call to do anything else") {
@@ -166,7 +223,8 @@ TEST_CASE("checker: the longest arguments and frames pass through") {
 }
 
 TEST_CASE(
-    "checker: the loop goes on while the process stands still, and its end is the end of that work alone") {
+    "checker: the loop goes on while the process stands still, and after its end that work is done by "
+    "another") {
     Bench bench;
     CHECK(bench.check("[1]").has_value());
     const pid_t first = bench.checker->pid();
@@ -188,8 +246,7 @@ TEST_CASE(
     SECTION("killed") {
         REQUIRE(::kill(first, SIGKILL) == 0);
         REQUIRE(bench.loop.run_until([&] { return in_work && behind; }));
-        REQUIRE(in_work->has_error());
-        CHECK(in_work->error().code() == base::Errc::internal);
+        CHECK(in_work->has_value());
         CHECK(bench.checker->deaths() == 1);
         CHECK(bench.checker->pid() != first);
     }
@@ -201,6 +258,48 @@ TEST_CASE(
     }
     CHECK(behind->has_value());
     CHECK(bench.checker->pending() == 0);
+}
+
+TEST_CASE("checker: work that its process dies of twice fails, in its order and without harm to the next") {
+    const test::TempFolder folder;
+    const std::string deaths = GENERATE("1", "2");
+    CAPTURE(deaths);
+    // Dies so many times at its first work, and then is what it should be.
+    test::write_text(folder / "program",
+                     "#!/bin/bash\necho start >> " + (folder / "starts").string() + "\n[ $(wc -l < " +
+                         (folder / "starts").string() + ") -gt " + deaths +
+                         " ] || { head -c 20 >/dev/null; exit 1; }\nexec " ATOLL_BIN_DIR "/atoll-checker\n",
+                     0755);
+    Bench bench({.program = folder / "program"});
+    std::string order;
+    std::vector<std::unique_ptr<execution::HeavyWork>> works;
+    for (const std::string name : {"a1", "a2", "b1"})
+        works.push_back(bench.checker->check(
+            name.substr(0, 1), "t", "{}", "[1]",
+            [&order, name](const base::Result<void>& result) { order += name + (result ? " " : "! "); }));
+    REQUIRE(bench.loop.run_until([&] { return bench.checker->pending() == 0; }));
+    CHECK(order == (deaths == "1" ? "a1 b1 a2 " : "a1! b1 a2 "));
+    CHECK(bench.checker->deaths() == (deaths == "1" ? 1 : 2));
+}
+
+TEST_CASE("checker: work that nobody wants any more is not tried again") {
+    const test::TempFolder folder;
+    const std::filesystem::path starts = folder / "starts";
+    test::write_text(
+        folder / "program",
+        "#!/bin/bash\necho start >> " + starts.string() + "\nhead -c 20 >/dev/null\n" + "exec sleep 100\n",
+        0755);
+    Bench bench({.program = folder / "program"});
+    Outcome dropped;
+    auto work = bench.ask(dropped);
+    REQUIRE(bench.loop.run_until([&] { return std::filesystem::exists(starts); }));
+    const pid_t first = bench.checker->pid();
+    work.reset();
+    REQUIRE(::kill(first, SIGKILL) == 0);
+    REQUIRE(bench.loop.run_until([&] { return bench.checker->pending() == 0; }));
+    CHECK(bench.checker->deaths() == 1);
+    CHECK(bench.checker->pid() == -1);
+    CHECK_FALSE(dropped);
 }
 
 TEST_CASE("checker: work that takes too long ends, and the next has another process") {
@@ -294,6 +393,7 @@ TEST_CASE("checker: a program that is missing, or says what nobody asked for, fa
     const auto checked = bench.check("[1]");
     REQUIRE(checked.has_error());
     CHECK(checked.error().code() == base::Errc::internal);
+    CHECK(bench.checker->deaths() == (body.empty() ? 0 : 2));
 }
 
 }  // namespace checker_test

@@ -56,6 +56,8 @@ TEST_CASE("Frames of a runner are read back in any pieces") {
 TEST_CASE("A runner logs, calls and ends once") {
     HostMachine machine = running();
     CHECK(std::get<Log>(machine.receive(own(R"("type":"log","level":"warn","text":"x")"))).level == "warn");
+    CHECK(std::get<Log>(machine.receive(own(R"("type":"log","level":"log","text":"\u00e9\/\b\u0001\"")")))
+              .text_json == "\"\xc3\xa9/\\b\\u0001\\\"\"");
     CHECK(std::get<Call>(machine.receive(call(1))).args_json == "[1]");
     std::get<Call>(machine.receive(call(2)));
     std::string out;
@@ -66,6 +68,7 @@ TEST_CASE("A runner logs, calls and ends once") {
     for (const char* const no_value : {"", "1,\"id\":1", "1}", "{\"a\":", "1 2"})
         CHECK_FALSE(machine.answer(out, 1, no_value));
     CHECK_FALSE(machine.answer(out, 1, std::string(200, '[') + std::string(200, ']')));
+    CHECK_FALSE(machine.answer_checked(out, 1, ""));
     CHECK(machine.answer_error(out, 1, "no \"way\" \xff"));
     const Ended ended = std::get<Ended>(machine.receive(own(R"("type":"result")")));
     CHECK_FALSE(ended.value_json);
@@ -124,6 +127,7 @@ TEST_CASE("Calls, logs and values of a run are bounded") {
     CHECK(breaks(few, call(2)));
     std::string out;
     CHECK_FALSE(few.answer(out, 1, "12345"));
+    CHECK_FALSE(few.answer_checked(out, 1, "12345"));
     CHECK(out.empty());
     CHECK(few.answer(out, 1, "1234"));
 }
@@ -140,6 +144,13 @@ TEST_CASE("A frame that others have read is judged as one that is read here") {
         if (member != Member::args)
             CHECK(std::holds_alternative<Violation>(running().take(changed)));
         changed.at(member).reset();
+        CHECK(std::holds_alternative<Violation>(running().take(changed)));
+    }
+    const std::string log = own(R"("type":"log","level":"log","text":"a\nb")");
+    CHECK(std::get<Log>(running().take(read_frame(log, 100))).text_json == R"("a\nb")");
+    for (const char* const bytes : {"0", "5", "18446744073709551615", "x"}) {
+        RunnerFrame changed = read_frame(log, 100);
+        changed.at(Member::text_bytes) = bytes;
         CHECK(std::holds_alternative<Violation>(running().take(changed)));
     }
     // Whoever read it may have let more through.

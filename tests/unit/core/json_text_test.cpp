@@ -19,6 +19,8 @@ std::string plainly(const std::string& text) {
             out += std::string("\\") + each;
         else if (each == '\n' || each == '\t' || each == '\r')
             out += each == '\n' ? "\\n" : each == '\t' ? "\\t" : "\\r";
+        else if (each == '\b' || each == '\f')
+            out += each == '\b' ? "\\b" : "\\f";
         else if (byte < 0x20)
             out.append(escaped, static_cast<std::size_t>(std::snprintf(escaped, 8, "\\u%04x", byte)));
         else

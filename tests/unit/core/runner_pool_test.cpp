@@ -1,6 +1,7 @@
 // Runners of code mode that are started ahead, over fakes of every port.
 #include "core/execution/runner_pool.hpp"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 
 #include "core/base/execution_limits.hpp"
@@ -19,7 +20,8 @@ namespace {
 
 struct PoolPrograms final : execution::Programs {
     struct One final : execution::Program {
-        One(PoolPrograms& of, execution::ProgramObserver& watcher) : all(of), observer(&watcher) {
+        One(PoolPrograms& of, std::string name, execution::ProgramObserver& watcher)
+            : all(of), engine(std::move(name)), observer(&watcher) {
             all.living.push_back(this);
         }
         ~One() override { std::erase(all.living, this); }
@@ -31,10 +33,12 @@ struct PoolPrograms final : execution::Programs {
                 observer->on_running();
         }
         bool answer(std::uint64_t, std::string_view) override { return false; }
+        bool answer_checked(std::uint64_t, std::string_view) override { return false; }
         bool answer_error(std::uint64_t, std::string_view) override { return false; }
         void hold() override {}
         void go_on() override {}
         PoolPrograms& all;
+        const std::string engine;
         execution::ProgramObserver* observer;
         bool is_ready = false;
         bool is_used = false;
@@ -42,7 +46,7 @@ struct PoolPrograms final : execution::Programs {
     std::unique_ptr<execution::Program> start(sandbox::Operations&, const execution::Engine& engine,
                                               execution::ProgramObserver& observer) override {
         started.push_back(engine.name);
-        return std::make_unique<One>(*this, observer);
+        return std::make_unique<One>(*this, engine.name, observer);
     }
     std::vector<One*> living;
     std::vector<std::string> started;
@@ -104,7 +108,7 @@ struct Lab {
     void make_ready() {
         for (std::size_t at = 0; at < programs.living.size(); ++at) {
             auto& one = *programs.living[at];
-            if (std::exchange(one.is_ready, true))
+            if (one.engine == hanging || std::exchange(one.is_ready, true))
                 continue;
             if (one.is_used)
                 one.observer->on_running();
@@ -118,6 +122,7 @@ struct Lab {
     sandbox::HostMemory host{1000, 1000};
     sandbox::Manager sandboxes;
     PoolPrograms programs;
+    std::string hanging;  // an engine that never becomes ready
     execution::Executions executions;
 };
 
@@ -368,6 +373,35 @@ TEST_CASE("pooled: an engine that does not start is tried ever less often, and t
         lab.pass(base::Millis{120'000});
         CHECK(lab.ready() == 1);
     }
+}
+
+TEST_CASE("pooled: an engine that hangs at its start delays only its own runners") {
+    Lab lab({{"isolated-vm", 2, From::start}, {"container", 2, From::start}});
+    lab.hanging = "isolated-vm";
+    const auto started = [&](const std::string& engine) {
+        return std::ranges::count(lab.programs.started, engine);
+    };
+    lab.pass(k_while);
+    CHECK(lab.ready(0) == 0);
+    CHECK(started("isolated-vm") == 1);
+    CHECK(lab.ready(1) == 2);
+    CHECK(lab.sandboxes.living() == 3);
+    // What is taken is replaced meanwhile.
+    const auto run = lab.begin(1);
+    REQUIRE(run->state() == Execution::State::running);
+    lab.pass(base::Millis{100});
+    CHECK(lab.ready(1) == 2);
+    CHECK(started("isolated-vm") == 1);
+    // What hangs counts, and gives way before what is ready.
+    CHECK(lab.executions.pool().held().sandboxes == 3);
+    REQUIRE(lab.executions.spare().has_value());
+    lab.settle();
+    CHECK(lab.ready(1) == 2);
+    CHECK(lab.executions.pool().held().sandboxes == 2);
+    lab.hanging.clear();
+    lab.pass(3 * k_while);
+    CHECK(lab.ready(0) == 2);
+    CHECK(lab.ready(1) == 2);
 }
 
 TEST_CASE("pooled: a runner whose sandbox dies is replaced and given to nobody") {

@@ -45,6 +45,7 @@ struct SilentPrograms final : execution::Programs {
     struct Silent final : execution::Program {
         void run(execution::ProgramSpec, execution::ProgramObserver&) override {}
         bool answer(std::uint64_t, std::string_view) override { return false; }
+        bool answer_checked(std::uint64_t, std::string_view) override { return false; }
         bool answer_error(std::uint64_t, std::string_view) override { return false; }
         void hold() override {}
         void go_on() override {}

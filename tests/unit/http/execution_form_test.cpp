@@ -86,4 +86,37 @@ TEST_CASE("A frame of a client answers or cancels") {
         CHECK(read(text).has_error());
 }
 
+TEST_CASE("An answer that was split is read as it was, but for its value, which is not looked at") {
+    using Text = execution::CallAnswer::Text;
+    const auto whole = http::read_call_answer(execution::SplitJson{R"({"result":null})", "[1,2]"});
+    REQUIRE(whole.has_value());
+    CHECK(whole->result_json == "[1,2]");
+    CHECK(whole->result_text == Text::checked);
+    const auto failed =
+        http::read_call_answer(execution::SplitJson{R"({"error":{"message":"no"}})", std::nullopt});
+    REQUIRE(failed.has_value());
+    CHECK(failed->error == "no");
+    CHECK_FALSE(failed->result_json);
+    for (const std::string rest :
+         {R"({"result":null,"more":1})", R"({"result":null,"decision":"allow"})", "[1]", "no json"})
+        CHECK(http::read_call_answer(execution::SplitJson{rest, "1"}).has_error());
+    // The longest message of an error fits, however it is escaped.
+    const std::string message(16UL * 1024, '\x01');
+    const http::Json error{{"error", {{"message", message}}}};
+    CHECK(http::read_call_answer(execution::SplitJson{error.dump(), std::nullopt})->error == message);
+    const http::Json longer{{"error", {{"message", message + message}}}};
+    CHECK(http::read_call_answer(execution::SplitJson{longer.dump(), std::nullopt}).error().code() ==
+          base::Errc::invalid_field);
+
+    const auto frame = http::read_execution_frame(
+        execution::SplitJson{R"({"type":"answer","callId":"c1","result":null,"id":4})", "\"long\""});
+    REQUIRE(frame.has_value());
+    CHECK(frame->call_id == "c1");
+    CHECK(frame->id == "4");
+    CHECK(frame->answer.result_json == "\"long\"");
+    CHECK(frame->answer.result_text == Text::checked);
+    CHECK(http::read_execution_frame(execution::SplitJson{R"({"type":"cancel","result":null})", "1"})
+              .has_error());
+}
+
 }  // namespace execution_form_test

@@ -1,0 +1,48 @@
+// What an execution knows of a call of a tool, and the words of its events. Internal to execution.cpp and
+// execution_report.cpp.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "core/base/clock.hpp"
+#include "core/execution/execution.hpp"
+#include "core/execution/tool_host.hpp"
+#include "core/execution/tool_set.hpp"
+
+namespace atl::execution {
+
+namespace event {
+inline constexpr std::string_view start = "start";
+inline constexpr std::string_view log = "log";
+inline constexpr std::string_view tool_call = "tool_call";
+inline constexpr std::string_view result = "result";
+inline constexpr std::string_view done = "done";
+}  // namespace event
+
+/// As callers see it.
+inline std::string call_name(std::uint64_t id) {
+    return "c" + std::to_string(id);
+}
+
+/// A call of a tool, open or not.
+struct Execution::Call {
+    std::uint64_t id = 0;
+    std::string name;
+    std::string args_json;  // until it is answered
+    Policy policy = Policy::allow;
+    // checking asked open answered failed denied refused unanswered
+    std::string_view status = "checking";
+    bool is_hosted = false;
+    base::SteadyTime began{};
+    base::Millis took{0};
+    std::unique_ptr<HostedCall> hosted;
+
+    bool is_open() const noexcept { return status == "open" || status == "asked"; }
+    /// Nobody was told of it.
+    bool is_unseen() const noexcept { return status == "checking"; }
+};
+
+}  // namespace atl::execution

@@ -1,0 +1,196 @@
+// Runs of code mode over fakes of every port: calls of tools, their checks and their answers.
+#include <catch2/catch_test_macros.hpp>
+
+#include "tests/unit/core/execution_lab.hpp"
+
+namespace execution_calls_test {
+
+using namespace atl;
+using namespace atl::test;
+using namespace atl::test::execution_lab;
+
+TEST_CASE("Calls are checked, refused, asked about, and answered once") {
+    Lab lab;
+    const auto execution = lab.begin(lab.with_tools());
+    FakeProgram& program = lab.started(execution);
+    auto& observer = program.observer;
+    execution::CallAnswer result;
+    result.result_json = "5";
+    execution::CallAnswer allow;
+    allow.decision = execution::CallAnswer::Decision::allow;
+    execution::CallAnswer deny;
+    deny.decision = execution::CallAnswer::Decision::deny;
+    const auto code = [&](const char* call, const execution::CallAnswer& answer) {
+        const auto done = execution->answer(call, answer);
+        return done.has_error() ? done.error().code() : base::Errc::internal;
+    };
+
+    observer.on_call(1, "free", "[1,2,3]");
+    CHECK(program.errors[1].find("free") != std::string::npos);
+    observer.on_call(2, "no", "[]");
+    CHECK(program.errors[2] == "the tool no is denied");
+    CHECK(lab.types(*execution) == std::vector<std::string>{"start"});
+
+    observer.on_call(3, "free", "[2,3]");
+    CHECK(lab.types(*execution).back() == "tool_call");
+    CHECK(
+        Json::parse(execution->events(0).back().data) ==
+        Json::parse(R"({"callId":"c3","name":"free","args":[2,3],"policy":"allow","answeredBy":"caller"})"));
+    CHECK(code("c9", result) == base::Errc::not_found);
+    CHECK(code("c3", allow) == base::Errc::call_answered);
+    execution::CallAnswer long_one;
+    long_one.result_json = "\"too long\"";
+    CHECK(code("c3", long_one) == base::Errc::invalid_field);
+    CHECK(execution->answer("c3", result).has_value());
+    CHECK(program.answers[3] == "5");
+    CHECK(code("c3", result) == base::Errc::call_answered);
+
+    observer.on_call(4, "asks", "[]");
+    CHECK(code("c4", result) == base::Errc::invalid_field);
+    CHECK(execution->answer("c4", allow).has_value());
+    CHECK(execution->answer("c4", result).has_value());
+    observer.on_call(5, "asks", "[]");
+    CHECK(execution->answer("c5", deny).has_value());
+    CHECK(program.errors[5] == "the tool asks is denied");
+
+    observer.on_call(6, "own", "[{}]");
+    REQUIRE(lab.host->seen == std::vector<std::string>{"[{}]"});
+    CHECK(code("c6", result) == base::Errc::invalid_field);
+    lab.host->answers[0](std::string("[1]"));
+    lab.settle();
+    CHECK(program.answers[6] == "[1]");
+    CHECK(lab.host->living == 0);
+    observer.on_call(7, "own", "[]");
+    observer.on_call(8, "free", "[]");
+    CHECK(lab.host->living == 1);
+
+    observer.on_end(std::nullopt, execution::Failure{"runtime", "Error: the tool no is denied", 1});
+    lab.settle();
+    CHECK(lab.host->living == 0);
+    CHECK(code("c8", result) == base::Errc::execution_ended);
+    const Json told = lab.result(*execution);
+    CHECK(told["error"]["kind"] == "denied");
+    std::vector<std::string> statuses;
+    for (const Json& call : told["calls"])
+        statuses.push_back(call["status"]);
+    CHECK(statuses == std::vector<std::string>{"refused", "denied", "answered", "answered", "denied",
+                                               "answered", "unanswered", "unanswered"});
+    // The answer of a tool that comes later changes nothing.
+    lab.host->answers[1](std::string("2"));
+}
+
+TEST_CASE("An answer that was checked elsewhere is not read again, and is taken only while its call waits") {
+    Lab lab;
+    const auto execution = lab.begin(lab.with_tools());
+    FakeProgram& program = lab.started(execution);
+    program.observer.on_call(1, "free", "[]");
+    program.observer.on_call(2, "free", "[]");
+    execution::CallAnswer answer;
+    answer.result_text = execution::CallAnswer::Text::checked;
+    const auto code = [](const base::Result<void>& done) {
+        return done.has_error() ? done.error().code() : base::Errc::internal;
+    };
+    CHECK(execution->awaits_answer("c1").has_value());
+    CHECK(code(execution->awaits_answer("c3")) == base::Errc::not_found);
+    answer.result_json = "";  // too long for a value
+    CHECK(code(execution->answer("c1", answer)) == base::Errc::invalid_field);
+    CHECK(execution->awaits_answer("c1").has_value());
+    answer.result_json = "[5]";
+    CHECK(execution->answer("c1", answer).has_value());
+    CHECK(program.answers[1] == "[5]");
+    CHECK(program.checked == std::vector<std::uint64_t>{1, 1});
+    CHECK(code(execution->awaits_answer("c1")) == base::Errc::call_answered);
+    CHECK(code(execution->answer("c1", answer)) == base::Errc::call_answered);
+    execution->cancel("enough");
+    CHECK(code(execution->awaits_answer("c2")) == base::Errc::execution_ended);
+    CHECK(code(execution->answer("c2", answer)) == base::Errc::execution_ended);
+    lab.settle();
+}
+
+TEST_CASE("The arguments of calls are kept up to a bound, and a call beyond it is refused") {
+    Lab lab;
+    const auto execution = lab.begin(lab.with_tools());
+    FakeProgram& program = lab.started(execution);
+    const std::string args = "[\"" + std::string(base::k_max_execution_value_bytes - 16, 'x') + "\"]";
+    std::uint64_t id = 0;
+    while (program.errors.empty() && id < 20) {
+        program.observer.on_call(++id, "free", args);
+        if (program.is_held)
+            lab.checks.answers.back()({});
+    }
+    CHECK(id == 8);
+    CHECK(execution->event_bytes() <= base::k_max_execution_event_bytes);
+}
+
+TEST_CASE("A call that takes long to check is checked elsewhere, and seen by nobody before that") {
+    Lab lab;
+    ExecutionRequest wanted = lab.with_tools();
+    wanted.user_id = "ann";
+    const auto execution = lab.begin(std::move(wanted));
+    FakeProgram& program = lab.started(execution);
+    auto& observer = program.observer;
+    const std::string args = "[\"" + std::string(100'000, 'x') + "\"]";
+    execution::CallAnswer result;
+    result.result_json = "5";
+    observer.on_call(1, "own", args);
+    CHECK(program.is_held);
+    CHECK(lab.checks.asked == std::vector<std::string>{"ann own {} 100004"});
+    CHECK(lab.types(*execution) == std::vector<std::string>{"start"});
+    CHECK(execution->answer("c1", result).error().code() == base::Errc::not_found);
+    SECTION("it fits") {
+        lab.checks.answers[0]({});
+        CHECK(lab.types(*execution).back() == "tool_call");
+        CHECK(lab.host->seen == std::vector{args});
+        CHECK_FALSE(program.is_held);
+        lab.settle();  // in the next turn of the loop there is work for checks again
+        observer.on_call(2, "free", "[1]");
+        CHECK_FALSE(program.is_held);
+        CHECK(lab.types(*execution) == std::vector<std::string>{"start", "tool_call", "tool_call"});
+    }
+    SECTION("it does not fit") {
+        lab.checks.answers[0](base::Error(base::Errc::invalid_field, "own: args[0]: no"));
+        CHECK(program.errors[1] == "own: args[0]: no");
+        CHECK_FALSE(program.is_held);
+    }
+    SECTION("it is not known whether it fits") {
+        lab.checks.answers[0](base::Error(base::Errc::deadline_exceeded, "it took too long"));
+        CHECK(program.errors[1] == "own: the arguments could not be checked: it took too long");
+        CHECK_FALSE(program.is_held);
+        CHECK(execution->state() == Execution::State::running);
+    }
+    SECTION("the run ends meanwhile") {
+        execution->cancel("enough");
+        CHECK(lab.checks.living == 0);
+        CHECK(lab.result(*execution)["calls"][0]["status"] == "unanswered");
+        lab.checks.answers[0]({});
+        lab.settle();
+        CHECK(lab.types(*execution) == std::vector<std::string>{"start", "result", "done"});
+    }
+    CHECK(lab.checks.living == 0);
+}
+
+TEST_CASE("Many short calls in one turn of the loop are checked in it up to a bound, and then elsewhere") {
+    Lab lab;
+    ExecutionRequest wanted = lab.request();
+    std::string schema = R"({"type":"array","anyOf":[)";
+    for (int i = 0; i < 100; ++i)
+        schema += R"({"minItems":9},)";
+    const std::vector<execution::ToolSpec> specs{{"many", "", schema + "{}]}", Policy::allow}};
+    wanted.tools.emplace(execution::ToolSet::make(specs).value());
+    REQUIRE(wanted.tools->is_compiled());
+    wanted.tool_names = {"many"};
+    const auto execution = lab.begin(std::move(wanted));
+    FakeProgram& program = lab.started(execution);
+    std::uint64_t id = 0;
+    while (!program.is_held && id < 1000)
+        program.observer.on_call(++id, "many", "[1]");
+    CHECK(id > 5);
+    CHECK(id < 100);
+    lab.settle();
+    lab.checks.answers[0]({});
+    program.observer.on_call(++id, "many", "[1]");
+    CHECK_FALSE(program.is_held);
+    CHECK(lab.types(*execution).size() == id + 1);
+}
+
+}  // namespace execution_calls_test
