@@ -195,6 +195,36 @@ TEST_CASE("residents: several who name one at once get the same one, by one read
     house.world.store.later = nullptr;
 }
 
+TEST_CASE("residents: two changes of different limits that wait for one read both hold") {
+    House house({});
+    const std::string id = paused(house);
+    std::vector<std::function<void()>> reads;
+    house.world.store.later = [&reads](std::function<void()> read) { reads.push_back(std::move(read)); };
+    conversation::PatchRequest memory;
+    memory.limits.emplace().memory_mb = 300;
+    conversation::PatchRequest processes;
+    processes.limits.emplace().max_processes = 10;
+    int answered = 0;
+    for (const auto& change : {memory, processes})
+        house.conversations->patch(id, change, [&answered](const base::Result<View>& view) {
+            CHECK(view.has_value());
+            ++answered;
+        });
+    REQUIRE(reads.size() == 1);
+    house.world.store.later = nullptr;
+    reads[0]();
+    house.settle();
+    CHECK(answered == 2);
+    const auto check = [&] {
+        const View view = test::get(*house.conversations, id).value();
+        CHECK(view.limits.memory_mb == 300);
+        CHECK(view.limits.max_processes == 10);
+    };
+    check();
+    house.restart();
+    check();
+}
+
 TEST_CASE("residents: a look that the store answers later shows what has happened meanwhile") {
     House house({});
     const std::string id = paused(house);
