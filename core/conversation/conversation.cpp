@@ -139,10 +139,10 @@ Result<void> Conversation::check_place() {
 void Conversation::patch(const PatchRequest& patch, Reply<View> reply) {
     if (auto open = check_open(); !open)
         return refuse(reply, open.error());
-    if (patch.limits) {
-        if (auto fits = context_.sandboxes.room_to_grow(record_.sandbox_id, *patch.limits); !fits)
-            return refuse(reply, fits.error());
-    }
+    // Merged here, not by the caller: another change may have come between its look and this.
+    const auto limits = patch.limits.value_or(sandbox::LimitChanges()).applied_to(sandbox_record_.limits);
+    if (auto fits = context_.sandboxes.room_to_grow(record_.sandbox_id, limits); patch.limits && !fits)
+        return refuse(reply, fits.error());
     auto metadata = patch.metadata ? merge_metadata(record_.metadata, *patch.metadata) : record_.metadata;
     if (!metadata)
         return refuse(reply, metadata.error());
@@ -152,8 +152,8 @@ void Conversation::patch(const PatchRequest& patch, Reply<View> reply) {
     record_.idle_seconds = patch.idle_seconds.value_or(record_.idle_seconds);
     record_.ttl_seconds = patch.ttl_seconds.value_or(record_.ttl_seconds);
     if (patch.limits && context_.sandboxes.find(record_.sandbox_id) != nullptr) {
-        sandbox_record_.limits = *patch.limits;
-        if (auto applied = context_.sandboxes.set_limits(record_.sandbox_id, *patch.limits); !applied)
+        sandbox_record_.limits = limits;
+        if (auto applied = context_.sandboxes.set_limits(record_.sandbox_id, limits); !applied)
             LogLine(evt::limits_deferred).field("conv", id()).field("err", applied.error().detail()).info();
     }
     sandbox_record_.preview = patch.preview.applied_to(std::move(sandbox_record_.preview));

@@ -53,7 +53,7 @@ struct SandboxRequest {
 
 /// What changes of a sandbox without a conversation; what is not named stays.
 struct SandboxPatch {
-    std::optional<sandbox::Limits> limits;
+    std::optional<sandbox::LimitChanges> limits;
     sandbox::PreviewChanges preview;
     std::optional<std::uint32_t> ttl_seconds;  // from its creation
 };

@@ -253,9 +253,10 @@ void StandaloneSandboxes::patch(const std::string& id, const SandboxPatch& patch
     if (auto usable = context_.journal.usable(); !usable)
         return refuse(usable.error());
     if (patch.limits) {
-        if (auto fits = context_.sandboxes.room_to_grow(id, *patch.limits); !fits)
+        const sandbox::Limits limits = patch.limits->applied_to(own->limits);
+        if (auto fits = context_.sandboxes.room_to_grow(id, limits); !fits)
             return refuse(fits.error());
-        if (auto applied = context_.sandboxes.set_limits(id, *patch.limits); !applied)
+        if (auto applied = context_.sandboxes.set_limits(id, limits); !applied)
             base::LogLine(base::evt::limits_deferred)
                 .field("sbx", id)
                 .field("err", applied.error().detail())

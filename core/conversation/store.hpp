@@ -76,9 +76,11 @@ struct LoggedTurn {
 
 /// One conversation as the store keeps it: everything that is needed to go on with it.
 struct StoredConversation {
-    Record record;                             // first_seq, last_seq and last_turn as the log says
-    sandbox::Record sandbox;                   // its id is empty if the store has none
-    std::vector<TurnRecord> turns;             // in order; without digests and keys of ended ones
+    Record record;            // first_seq, last_seq and last_turn as the log says
+    sandbox::Record sandbox;  // its id is empty if the store has none
+    /// In order; of those that have ended without digests and keys. Of many, neighbours that have ended are
+    /// told as one: with the first's first_seq and the last's turn and last_seq.
+    std::vector<TurnRecord> turns;
     std::vector<LoggedTurn> unrecorded_turns;  // those that have events but no record, or one that is open
     std::uint64_t open_bytes = 0;              // of the events behind the last finished turn
     std::vector<KeptProcess> kept_processes;   // in the order of their numbers

@@ -123,7 +123,7 @@ struct CreateRequest {
 struct PatchRequest {
     std::optional<std::string> title;
     std::optional<std::string> metadata;  // a merge patch (RFC 7396), the text of a JSON object
-    std::optional<sandbox::Limits> limits;
+    std::optional<sandbox::LimitChanges> limits;
     sandbox::PreviewChanges preview;
     std::optional<bool> read_before_edit;
     std::optional<std::uint32_t> idle_seconds;

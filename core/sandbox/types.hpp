@@ -36,6 +36,20 @@ struct Limits {
     bool operator==(const Limits&) const = default;
 };
 
+/// What a request says of them; empty is what stays. Also ceilings of them: empty is none.
+struct LimitChanges {
+    std::optional<std::uint32_t> memory_mb;
+    std::optional<std::uint32_t> cpu_percent;
+    std::optional<std::uint32_t> disk_mb;
+    std::optional<std::uint32_t> tmp_mb;
+    std::optional<std::uint32_t> max_processes;
+    std::optional<std::uint32_t> max_sockets;
+    std::optional<std::uint32_t> max_open_files;
+
+    Limits applied_to(Limits limits) const noexcept;
+    bool operator==(const LimitChanges&) const = default;
+};
+
 enum class PreviewAccess : std::uint8_t {
     everyone,      // who knows the address
     token_bearers  // who came by a token of scope `preview`

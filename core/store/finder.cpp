@@ -58,7 +58,8 @@ Finder::Finder(SQLite::Database& database)
       by_key_(database, "SELECT * FROM conversations WHERE key = ?"),
       has_member_(database,
                   "SELECT 1 FROM metadata_members WHERE name = ? AND value = ? AND created_at = ? "
-                  "AND key = ?") {}
+                  "AND key = ?"),
+      turns_(database) {}
 
 /// The likely narrowest first.
 std::vector<Finder::Walk> Finder::walks_of(const ListFilter& filter) {

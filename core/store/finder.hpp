@@ -1,5 +1,6 @@
-// Finds conversations and sandboxes for lists: reads of many rows. The server has them made by a process of
-// its own (list_reads.hpp), tests make them in place. Internal to core/store and to atoll-helper.
+// Reads of many rows: finds conversations and sandboxes for lists, and the turns that a load needs. The
+// server has them made by a process of its own (list_reads.hpp), tests make them in place. Internal to
+// core/store and to atoll-helper.
 //
 // A list of conversations walks the index of the filter that leaves the fewest rows, in the list's order, and
 // looks at each row for the others.
@@ -17,6 +18,7 @@
 
 #include "core/conversation/store.hpp"
 #include "core/store/rows.hpp"
+#include "core/store/turn_reader.hpp"
 
 namespace atl::store {
 
@@ -28,6 +30,7 @@ class Finder {
     conversation::ConversationList list(const conversation::ListRange& range);
     conversation::Listed<sandbox::Record> list_sandboxes(const conversation::SandboxRange& range);
     std::size_t count_open(const std::string& user_id, std::size_t limit);
+    StoredTurns turns_of(std::int64_t key) { return turns_.read(key); }
 
   private:
     using Values = std::vector<std::variant<std::int64_t, std::string>>;
@@ -53,6 +56,7 @@ class Finder {
     SQLite::Database& database_;
     LogEnds log_ends_;
     SQLite::Statement sandbox_, by_key_, has_member_;
+    TurnReader turns_;
 };
 
 }  // namespace atl::store

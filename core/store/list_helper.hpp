@@ -1,4 +1,4 @@
-// A port: the process that reads lists from the store's database, over a connection that only reads.
+// A port: the process that reads many rows from the store's database, over a connection that only reads.
 #pragma once
 
 #include <filesystem>

@@ -1,6 +1,6 @@
-// Has lists read by a helper process, so that the loop does not wait for many rows. The database is shared
-// with it while lists are asked for, and some time longer: a commit of a database that is shared costs more
-// (SqliteStore::set_sharing).
+// Has lists, and the turns of conversations that are loaded, read by a helper process, so that the loop does
+// not wait for many rows. The database is shared with it while there are questions, and some time longer: a
+// commit of a database that is shared costs more (SqliteStore::set_sharing).
 //
 // Invariant: the helper has the database open only while it is shared.
 #pragma once
@@ -17,7 +17,7 @@ namespace atl::store {
 
 class ListReads {
   public:
-    /// From now on the store's lists come from the helper; everything given must outlive this.
+    /// From now on the store's many rows come from the helper; everything given must outlive this.
     ListReads(base::Timers& timers, ListHelper& helper, SqliteStore& store, std::filesystem::path database);
     /// The store answers by itself again; questions that are not answered are dropped.
     ~ListReads();

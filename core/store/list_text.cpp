@@ -16,8 +16,10 @@ using conversation::Listed;
 using conversation::ListFilter;
 using conversation::ListPlace;
 using conversation::ListRange;
+using conversation::LoggedTurn;
 using conversation::Record;
 using conversation::SandboxRange;
+using conversation::TurnRecord;
 using nlohmann::json;
 
 namespace {
@@ -163,6 +165,27 @@ json answer_sandboxes(Finder& finder, const json& question) {
     return {{"rows", std::move(rows)}, {"next", found.next_key}};
 }
 
+// Arrays as those of lists, since they are parsed on the loop, too.
+json answer_turns(Finder& finder, std::int64_t key) {
+    const StoredTurns found = finder.turns_of(key);
+    json turns = json::array();
+    for (const TurnRecord& turn : found.turns) {
+        turns.push_back(json::array({turn.turn, turn.first_seq, turn.last_seq, turn.bytes}));
+        if (turn.last_seq == 0) {
+            turns.back().push_back(turn.idempotency_key);
+            turns.back().push_back(turn.content_digest);
+        }
+    }
+    json unrecorded = json::array();
+    for (const LoggedTurn& turn : found.unrecorded)
+        unrecorded.push_back(json::array({turn.turn, turn.first_seq, turn.last_seq, turn.bytes, turn.done}));
+    return {{"key", key},
+            {"lastTurn", found.last_turn},
+            {"turns", std::move(turns)},
+            {"unrecorded", std::move(unrecorded)},
+            {"openBytes", found.open_bytes}};
+}
+
 }  // namespace
 
 json question_of(const ListRange& range) {
@@ -184,6 +207,10 @@ json question_of(const std::string& user_id, std::size_t limit) {
     return {{"of", "count"}, {"userId", user_id}, {"limit", limit}};
 }
 
+json question_of_turns(std::int64_t key) {
+    return {{"of", "turns"}, {"key", key}};
+}
+
 json answer(Finder& finder, const json& question) {
     const std::string of = question.at("of").get<std::string>();
     try {
@@ -191,6 +218,8 @@ json answer(Finder& finder, const json& question) {
             return answer_conversations(finder, question);
         if (of == "sandboxes")
             return answer_sandboxes(finder, question);
+        if (of == "turns")
+            return answer_turns(finder, question.at("key").get<std::int64_t>());
         return {{"count", finder.count_open(question.at("userId").get<std::string>(),
                                             question.at("limit").get<std::size_t>())}};
     } catch (const SQLite::Exception& error) {
@@ -222,6 +251,29 @@ Listed<sandbox::Record> sandboxes_in(const json& answer) {
 
 std::size_t count_in(const json& answer) {
     return answer.at("count").get<std::size_t>();
+}
+
+StoredTurns turns_in(const json& answer) {
+    StoredTurns found;
+    found.last_turn = answer.at("lastTurn").get<std::uint64_t>();
+    for (const json& row : answer.at("turns")) {
+        TurnRecord& turn = found.turns.emplace_back();
+        turn.conversation_key = answer.at("key").get<std::int64_t>();
+        turn.turn = row.at(0).get<std::uint64_t>();
+        turn.first_seq = row.at(1).get<std::uint64_t>();
+        turn.last_seq = row.at(2).get<std::uint64_t>();
+        turn.bytes = row.at(3).get<std::uint64_t>();
+        if (turn.last_seq == 0) {
+            turn.idempotency_key = row.at(4).get<std::string>();
+            turn.content_digest = row.at(5).get<std::string>();
+        }
+    }
+    for (const json& row : answer.at("unrecorded"))
+        found.unrecorded.push_back({row.at(0).get<std::uint64_t>(), row.at(1).get<std::uint64_t>(),
+                                    row.at(2).get<std::uint64_t>(), row.at(3).get<std::uint64_t>(),
+                                    row.at(4).get<bool>()});
+    found.open_bytes = answer.at("openBytes").get<std::uint64_t>();
+    return found;
 }
 
 }  // namespace atl::store

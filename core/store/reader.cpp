@@ -1,9 +1,7 @@
 #include "core/store/reader.hpp"
 
-#include <algorithm>
 #include <utility>
 
-#include "core/base/limits.hpp"
 #include "core/store/process_text.hpp"
 #include "core/store/row_ids.hpp"
 #include "core/store/rows.hpp"
@@ -11,26 +9,16 @@
 namespace atl::store {
 
 using conversation::Ending;
-using conversation::LoggedTurn;
 using conversation::StartState;
 using conversation::Status;
 using conversation::StoredConversation;
-using conversation::TurnRecord;
 
 Reader::Reader(SQLite::Database& database)
     : database_(database),
       one_(database, "SELECT * FROM conversations WHERE id = ?"),
       sandbox_(database, "SELECT * FROM sandboxes WHERE id = ?"),
       log_ends_(database),
-      last_turn_(database, "SELECT max(id) FROM turns WHERE id >= ? AND id < ?"),
-      turns_(database,
-             "SELECT id, first_seq, last_seq, bytes, idempotency_key, content_digest FROM turns "
-             "WHERE id >= ? AND id < ? ORDER BY id"),
-      unrecorded_(database,
-                  "SELECT turn, min(id), max(id), max(type = ?4), sum(length(CAST(json AS BLOB))) "
-                  "FROM events WHERE id > ?1 AND id < ?2 AND turn > ?3 GROUP BY turn ORDER BY turn"),
-      kept_processes_(database, "SELECT id, spec FROM kept_processes WHERE id >= ? AND id < ? ORDER BY id"),
-      open_bytes_(database, "SELECT sum(length(CAST(json AS BLOB))) FROM events WHERE id > ? AND id < ?") {}
+      kept_processes_(database, "SELECT id, spec FROM kept_processes WHERE id >= ? AND id < ? ORDER BY id") {}
 
 std::optional<sandbox::Record> Reader::find_sandbox(const std::string& id) {
     return find_sandbox(id, Environment::parsed);
@@ -65,7 +53,7 @@ std::optional<conversation::ListedConversation> Reader::find_conversation(const 
     return found;
 }
 
-std::optional<StoredConversation> Reader::load(const std::string& id) {
+std::optional<StoredConversation> Reader::load_rows(const std::string& id) {
     StoredConversation stored;
     auto record = find_record(id);
     if (!record)
@@ -73,73 +61,8 @@ std::optional<StoredConversation> Reader::load(const std::string& id) {
     stored.record = std::move(*record);
     if (auto found = find_sandbox(stored.record.sandbox_id))
         stored.sandbox = std::move(*found);
-    load_turns(stored);
-    load_unrecorded_turns(stored);
-    load_open_bytes(stored);
     load_kept_processes(stored);
     return stored;
-}
-
-void Reader::load_turns(StoredConversation& stored) {
-    const std::int64_t key = stored.record.key;
-    stored.record.last_turn = extreme(last_turn_, key);
-    Rows rows(turns_);
-    rows->bind(1, row_id(key, 0));
-    rows->bind(2, row_id(key + 1, 0));
-    while (rows.next()) {
-        TurnRecord turn;
-        turn.conversation_key = key;
-        turn.turn = low_of(rows->getColumn(0).getInt64());
-        turn.first_seq = unsigned_at(turns_, 1);
-        turn.last_seq = unsigned_at(turns_, 2);
-        turn.bytes = unsigned_at(turns_, 3);
-        if (turn.last_seq == 0) {
-            turn.idempotency_key = rows->getColumn(4).isNull() ? "" : rows->getColumn(4).getString();
-            turn.content_digest = rows->getColumn(5).getString();
-        }
-        stored.turns.push_back(std::move(turn));
-    }
-}
-
-/// Only turns from the first open one on, or after the last one, can have no record or one that is open.
-void Reader::load_unrecorded_turns(StoredConversation& stored) {
-    std::uint64_t recorded_seq = 0;
-    std::uint64_t recorded_turn = 0;
-    const auto open = std::ranges::find(stored.turns, std::uint64_t{0}, &TurnRecord::last_seq);
-    if (open != stored.turns.end()) {
-        recorded_seq = open->first_seq - 1;
-        recorded_turn = open->turn - 1;
-    } else if (!stored.turns.empty()) {
-        recorded_seq = stored.turns.back().last_seq;
-        recorded_turn = stored.turns.back().turn;
-    }
-    Rows rows(unrecorded_);
-    rows->bind(1, row_id(stored.record.key, recorded_seq));
-    rows->bind(2, row_id(stored.record.key + 1, 0));
-    rows->bind(3, static_cast<std::int64_t>(recorded_turn));
-    rows->bind(4, static_cast<int>(conversation::EventType::done));
-    while (rows.next()) {
-        LoggedTurn logged;
-        logged.turn = unsigned_at(unrecorded_, 0);
-        logged.first_seq = low_of(rows->getColumn(1).getInt64());
-        logged.last_seq = low_of(rows->getColumn(2).getInt64());
-        logged.done = rows->getColumn(3).getInt() != 0;
-        logged.bytes = unsigned_at(unrecorded_, 4);
-        stored.unrecorded_turns.push_back(logged);
-    }
-}
-
-void Reader::load_open_bytes(StoredConversation& stored) {
-    std::uint64_t finished_seq = 0;
-    for (const TurnRecord& turn : stored.turns)
-        finished_seq = std::max(finished_seq, turn.last_seq);
-    for (const LoggedTurn& turn : stored.unrecorded_turns)
-        finished_seq = std::max(finished_seq, turn.last_seq);
-    Rows rows(open_bytes_);
-    rows->bind(1, row_id(stored.record.key, finished_seq));
-    rows->bind(2, row_id(stored.record.key + 1, 0));
-    rows.next();
-    stored.open_bytes = rows->getColumn(0).isNull() ? 0 : unsigned_at(open_bytes_, 0);
 }
 
 void Reader::load_kept_processes(StoredConversation& stored) {

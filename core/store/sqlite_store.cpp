@@ -20,6 +20,7 @@
 #include "core/store/reader.hpp"
 #include "core/store/row_ids.hpp"
 #include "core/store/schema.hpp"
+#include "core/store/turn_sql.hpp"
 
 namespace atl::store {
 
@@ -114,7 +115,7 @@ void SqliteStore::Impl::prepare() {
         "preview_ports = excluded.preview_ports, tmp_mb = excluded.tmp_mb");
     erase_sandbox = statement("DELETE FROM sandboxes WHERE id = ?");
     put_turn = statement("INSERT OR REPLACE INTO turns VALUES (?,?,?,?,?,?)");
-    forget_turns = statement("DELETE FROM turns WHERE id >= ? AND id < ? AND last_seq > 0 AND last_seq <= ?");
+    forget_turns = statement(k_forget_turns_sql);
     put_process = statement("INSERT OR REPLACE INTO kept_processes VALUES (?,?)");
     erase_processes = statement("DELETE FROM kept_processes WHERE id >= ? AND id < ?");
     put_number = statement("INSERT OR REPLACE INTO preview_numbers VALUES (?,?,?,?)");
@@ -419,7 +420,19 @@ void SqliteStore::load_start(ReadDone<conversation::StartState> done) {
 
 void SqliteStore::load(const std::string& id,
                        ReadDone<std::optional<conversation::StoredConversation>> done) {
-    done(impl_->read_with([&id](Reader& reader) { return reader.load(id); }));
+    auto rows = impl_->read_with([&id](Reader& reader) { return reader.load_rows(id); });
+    if (!rows || !*rows)
+        return done(std::move(rows));
+    const auto stored = std::make_shared<conversation::StoredConversation>(std::move(**rows));
+    const std::int64_t key = stored->record.key;
+    impl_->find_with<StoredTurns>(
+        [stored, done = std::move(done)](Result<StoredTurns> turns) {
+            if (!turns)
+                return done(turns.error());
+            turns->move_to(*stored);
+            done(std::optional(std::move(*stored)));
+        },
+        question_of_turns(key), [this, key] { return impl_->finder->turns_of(key); }, turns_in);
 }
 
 void SqliteStore::find_conversation(const std::string& id,
@@ -432,7 +445,8 @@ void SqliteStore::find_created(const std::string& create_key,
     done(impl_->read_with([&](Reader& reader) { return reader.find_created(create_key); }));
 }
 
-/// The answer to a list: as `look` finds it in this process, or as `take` reads the helper's answer.
+/// The answer to a read of many rows: as `look` finds it in this process, or as `take` reads the helper's
+/// answer.
 template <class T, class Look>
 void SqliteStore::Impl::find_with(ReadDone<T> done, const nlohmann::json& question, Look look,
                                   T (*take)(const nlohmann::json&)) {

@@ -3,9 +3,9 @@
 // Invariants: one connection, one process (the data directory is locked before this is opened); the file is
 // mode 0600; automatic checkpoints are off: checkpointer.hpp has them made outside the loop. A database that
 // is damaged, or whose files are no longer those that were opened, takes no more writes. Every call is
-// answered from inside it, after its statement was reset, but for lists, which another process may read.
-// Opening reads the header and the schema, not the whole file: damage elsewhere is found by the read or the
-// commit that meets it. Not here: what the rows mean.
+// answered from inside it, after its statement was reset, but for lists and loads, of which another process
+// may read the many rows. Opening reads the header and the schema, not the whole file: damage elsewhere is
+// found by the read or the commit that meets it. Not here: what the rows mean.
 #pragma once
 
 #include <filesystem>
@@ -72,8 +72,9 @@ class SqliteStore final : public conversation::Store {
     enum class Sharer : std::uint8_t { checkpoint, backup, lists };
     base::Result<void> set_sharing(Sharing sharing, Sharer sharer = Sharer::checkpoint);
 
-    /// Has list(), list_sandboxes() and count_open() answered by this, later from the loop; null: from inside
-    /// the call again. Questions and answers as in list_text.hpp.
+    /// Has list(), list_sandboxes(), count_open() and load() answered by this, later from the loop; null:
+    /// from inside the call again. A load of a conversation that is not there is answered at once. Questions
+    /// and answers as in list_text.hpp.
     using ListsAsked = std::function<void(const nlohmann::json& question, ListHelper::Answered answered)>;
     void read_lists_by(ListsAsked ask);
 

@@ -1,4 +1,4 @@
-// Lists from the server's database (core/store/finder.hpp), over a connection that only reads.
+// Lists and turns from the server's database (core/store/finder.hpp), over a connection that only reads.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -106,23 +106,10 @@ Task<Result<Response>> async_patch(Api& api, RequestContext& context) {
     const auto body = context.json_body();
     if (body.has_error())
         co_return body.error();
-    const auto form = read_patch_form(*body, ceilings_for(context.principal, api.system.ceilings));
-    if (form.has_error())
-        co_return form.error();
-    auto look = [&](Manager::Reply<View> reply) { api.conversations.get(*id, std::move(reply)); };
-    const auto before = co_await context.async_reply<View>(look);
-    if (before.has_error())
-        co_return before.error();
-    conversation::PatchRequest patch;
-    patch.title = form->title;
-    patch.metadata = form->metadata;
-    if (form->limits)
-        patch.limits = form->limits->applied_to(before->limits);
-    patch.preview = form->preview;
-    patch.read_before_edit = form->read_before_edit;
-    patch.idle_seconds = form->idle_seconds;
-    patch.ttl_seconds = form->ttl_seconds;
-    auto start = [&](Manager::Reply<View> reply) { api.conversations.patch(*id, patch, std::move(reply)); };
+    const auto patch = read_patch_form(*body, ceilings_for(context.principal, api.system.ceilings));
+    if (patch.has_error())
+        co_return patch.error();
+    auto start = [&](Manager::Reply<View> reply) { api.conversations.patch(*id, *patch, std::move(reply)); };
     auto changed = co_await context.async_reply<View>(start);
     co_return co_await async_respond(api, context, std::move(changed));
 }

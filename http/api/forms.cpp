@@ -136,17 +136,6 @@ sandbox::Environment read_env(ObjectReader& reader) {
     return env;
 }
 
-sandbox::Limits LimitChanges::applied_to(sandbox::Limits limits) const noexcept {
-    limits.memory_mb = memory_mb.value_or(limits.memory_mb);
-    limits.cpu_percent = cpu_percent.value_or(limits.cpu_percent);
-    limits.disk_mb = disk_mb.value_or(limits.disk_mb);
-    limits.tmp_mb = tmp_mb.value_or(limits.tmp_mb);
-    limits.max_processes = max_processes.value_or(limits.max_processes);
-    limits.max_sockets = max_sockets.value_or(limits.max_sockets);
-    limits.max_open_files = max_open_files.value_or(limits.max_open_files);
-    return limits;
-}
-
 base::Result<std::string> read_idempotency_key(const Request& request) {
     if (!request.has_header("Idempotency-Key"))
         return std::string();
@@ -179,9 +168,9 @@ base::Result<conversation::CreateRequest> read_create_form(const Json& body, con
     return request;
 }
 
-base::Result<PatchForm> read_patch_form(const Json& body, const LimitChanges& ceilings) {
+base::Result<conversation::PatchRequest> read_patch_form(const Json& body, const LimitChanges& ceilings) {
     ObjectReader reader(body);
-    PatchForm form;
+    conversation::PatchRequest form;
     form.title =
         reader.is_null("title") ? std::string() : read_text(reader, "title", base::k_max_title_bytes);
     form.metadata = read_metadata(reader);
@@ -213,9 +202,10 @@ base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json
     return request;
 }
 
-base::Result<SandboxPatchForm> read_sandbox_patch_form(const Json& body, const LimitChanges& ceilings) {
+base::Result<conversation::SandboxPatch> read_sandbox_patch_form(const Json& body,
+                                                                 const LimitChanges& ceilings) {
     ObjectReader reader(body);
-    SandboxPatchForm form;
+    conversation::SandboxPatch form;
     form.limits = read_limits(reader, ceilings);
     form.preview = read_preview(reader);
     form.ttl_seconds = read_u32(reader, "ttlSeconds", k_seconds_range);

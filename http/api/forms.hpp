@@ -31,22 +31,6 @@ struct TokenForm {
     Scope scope = Scope::read;
 };
 
-struct PatchForm {
-    std::optional<std::string> title;  // empty: none from now on
-    std::optional<std::string> metadata;
-    std::optional<LimitChanges> limits;
-    sandbox::PreviewChanges preview;
-    std::optional<bool> read_before_edit;
-    std::optional<std::uint32_t> idle_seconds;
-    std::optional<std::uint32_t> ttl_seconds;
-};
-
-struct SandboxPatchForm {
-    std::optional<LimitChanges> limits;
-    sandbox::PreviewChanges preview;
-    std::optional<std::uint32_t> ttl_seconds;
-};
-
 /// The member `env`: an object of strings. What it may name, sandbox::check_env() says.
 sandbox::Environment read_env(ObjectReader& reader);
 /// The Idempotency-Key of a request; empty if it has none. Errors: invalid_request.
@@ -56,11 +40,12 @@ base::Result<std::string> read_idempotency_key(const Request& request);
 base::Result<conversation::CreateRequest> read_create_form(const Json& body,
                                                            const LimitChanges& ceilings = {},
                                                            const sandbox::Limits& defaults = {});
-base::Result<PatchForm> read_patch_form(const Json& body, const LimitChanges& ceilings = {});
+base::Result<conversation::PatchRequest> read_patch_form(const Json& body, const LimitChanges& ceilings = {});
 base::Result<conversation::Manager::SandboxRequest> read_sandbox_form(const Json& body,
                                                                       const LimitChanges& ceilings = {},
                                                                       const sandbox::Limits& defaults = {});
-base::Result<SandboxPatchForm> read_sandbox_patch_form(const Json& body, const LimitChanges& ceilings = {});
+base::Result<conversation::SandboxPatch> read_sandbox_patch_form(const Json& body,
+                                                                 const LimitChanges& ceilings = {});
 /// What a token is for: a conversation's may be of any scope, and reads unless it says otherwise; a sandbox's
 /// is for its files, its terminal or its preview, and must say which; an execution's reads or chats.
 enum class TokenOf : std::uint8_t { conversation, sandbox, execution };

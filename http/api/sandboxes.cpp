@@ -90,22 +90,11 @@ Task<Result<Response>> async_patch_sandbox(Api& api, RequestContext& context) {
     const auto body = context.json_body();
     if (body.has_error())
         co_return body.error();
-    const auto form = read_sandbox_patch_form(*body, ceilings_for(context.principal, api.system.ceilings));
-    if (form.has_error())
-        co_return form.error();
-    auto look = [&](Manager::Reply<SandboxView> reply) {
-        api.conversations.get_sandbox(*id, std::move(reply));
-    };
-    const auto before = co_await context.async_reply<SandboxView>(look);
-    if (before.has_error())
-        co_return before.error();
-    conversation::SandboxPatch patch;
-    if (form->limits)
-        patch.limits = form->limits->applied_to(before->record.limits);
-    patch.preview = form->preview;
-    patch.ttl_seconds = form->ttl_seconds;
+    const auto patch = read_sandbox_patch_form(*body, ceilings_for(context.principal, api.system.ceilings));
+    if (patch.has_error())
+        co_return patch.error();
     auto start = [&](Manager::Reply<SandboxView> reply) {
-        api.conversations.patch_sandbox(*id, patch, std::move(reply));
+        api.conversations.patch_sandbox(*id, *patch, std::move(reply));
     };
     const auto changed = co_await context.async_reply<SandboxView>(start);
     if (changed.has_error())

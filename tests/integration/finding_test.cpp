@@ -28,6 +28,28 @@ std::set<std::string> found(ApiClient& api, const std::string& query) {
     return ids;
 }
 
+/// Each helper, so the one that reads from the database, too.
+void kill_helpers(const ServerProcess& server) {
+    std::size_t killed = 0;
+    for (const pid_t pid : descendants(server.pid())) {
+        std::error_code ignored;
+        const auto program =
+            std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/exe", ignored).filename();
+        if (program == "atoll-helper" && ::kill(pid, SIGKILL) == 0)
+            ++killed;
+    }
+    REQUIRE(killed == 5);
+}
+
+/// Pauses a conversation, and waits until it is a row of the database and nothing else.
+void put_away(ApiClient& api, const std::string& id) {
+    api.call(200, "POST", "/v1/conversations/" + id + "/pause");
+    const auto until = std::chrono::steady_clock::now() + k_client_deadline;
+    while (api.http().request("GET", "/metrics").body.find("\natoll_conversations_loaded 0\n") ==
+           std::string::npos)
+        REQUIRE(std::chrono::steady_clock::now() < until);
+}
+
 }  // namespace
 
 TEST_CASE("Conversations are found by metadata, agent, status, sandbox and time, alone and together") {
@@ -110,18 +132,31 @@ TEST_CASE("Lists survive the death of the helper that reads them") {
     ApiClient api(server);
     const std::string id = api.create({{"metadata", {{"team", "a"}}}})["id"];
     CHECK(found(api, "metadata.team=a") == std::set{id});
-    // Each helper, so the one that reads lists, too.
-    std::size_t killed = 0;
-    for (const pid_t pid : descendants(server.pid())) {
-        std::error_code ignored;
-        const auto program =
-            std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/exe", ignored).filename();
-        if (program == "atoll-helper" && ::kill(pid, SIGKILL) == 0)
-            ++killed;
-    }
-    REQUIRE(killed == 5);
+    kill_helpers(server);
     CHECK(found(api, "metadata.team=a") == std::set{id});
     api.remove(id);
+}
+
+// Each of the three times it takes a second until the conversation has left the memory.
+TEST_CASE(
+    "A paused conversation goes on with its next turn, also when the helper that reads its turns died") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const std::string id = api.create({{"agent", "echo"}})["id"];
+    const auto turn_of = [&](const std::string& content) {
+        return api.message(id, content).events.back()["turn"];
+    };
+    CHECK(turn_of("one") == "t1");
+    put_away(api, id);
+    const std::uint64_t before = api.get(id)["lastSeq"];
+    CHECK(api.call(200, "POST", "/v1/conversations/" + id + "/resume")["lastSeq"] > before);
+    CHECK(turn_of("two") == "t2");
+    put_away(api, id);
+    kill_helpers(server);
+    CHECK(turn_of("three") == "t3");
+    put_away(api, id);
+    api.remove(id);
+    CHECK(api.http().request("GET", "/v1/conversations/" + id).status == 404);
 }
 
 TEST_CASE("A user is erased with one request, also by that user's own key") {

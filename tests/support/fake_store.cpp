@@ -146,6 +146,11 @@ void FakeStore::load_start(conversation::ReadDone<conversation::StartState> done
 
 void FakeStore::load(const std::string& id,
                      conversation::ReadDone<std::optional<conversation::StoredConversation>> done) {
+    if (load_fails())
+        return answer(
+            conversation::ReadDone<std::optional<conversation::StoredConversation>>(
+                [done = std::move(done)](const auto&) { done(Error(Errc::storage_failed, "injected")); }),
+            std::optional<conversation::StoredConversation>());
     std::optional<conversation::StoredConversation> stored;
     if (const auto* record = find(id)) {
         stored.emplace();

@@ -21,7 +21,7 @@ TEST_CASE("capacity: memory limits are counted while a sandbox lives, frozen or 
     CHECK(house.sandboxes->room_for(memory(150)).has_value());
     CHECK(house.sandboxes->room_for(memory(151)).error().code() == base::Errc::capacity);
     conversation::PatchRequest more;
-    more.limits = memory(200);
+    more.limits.emplace().memory_mb = 200;
     (void)house.answer([&](auto reply) { house.conversations->patch(first, more, std::move(reply)); });
     CHECK(house.sandboxes->committed_memory_mb() == 200);
     REQUIRE(house.freeze(first)->sandbox_status == sandbox::Status::frozen);

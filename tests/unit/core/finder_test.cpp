@@ -14,6 +14,7 @@
 #include "core/store/sqlite_store.hpp"
 #include "tests/support/asked.hpp"
 #include "tests/support/fake_world.hpp"
+#include "tests/support/list_reading.hpp"
 #include "tests/support/result_printer.hpp"
 #include "tests/support/server_process.hpp"
 #include "tests/support/store_calls.hpp"
@@ -161,38 +162,6 @@ std::vector<Record> fill(SqliteStore& store, Random& random, std::int64_t rows) 
     REQUIRE(test::commit(store, writes));
     return records;
 }
-
-/// Reads over a connection of its own, as atoll-helper does; answers when it is told to.
-class Reading final : public store::ListHelper {
-  public:
-    void find(const std::filesystem::path& database, const json& question, Answered answered) override {
-        asked.push_back([this, database, question, answered = std::move(answered)] {
-            try {
-                if (!opened)
-                    opened.emplace(database.string(), SQLite::OPEN_READONLY);
-                store::Finder finder(*opened);
-                // As a line of text on its way.
-                answered(json::parse(store::answer(finder, json::parse(question.dump())).dump()));
-            } catch (const SQLite::Exception& error) {
-                answered(base::Error(base::Errc::storage_failed, error.what()));
-            }
-        });
-    }
-    void close_database(const std::filesystem::path&, std::function<void(base::Result<void>)> done) override {
-        asked.push_back([this, done = std::move(done)] {
-            opened.reset();
-            done({});
-        });
-    }
-    void answer_all() {
-        for (std::size_t next = 0; next < asked.size(); ++next)
-            asked[next]();
-        asked.clear();
-    }
-
-    std::vector<std::function<void()>> asked;
-    std::optional<SQLite::Database> opened;
-};
 
 bool can_be_read(const std::filesystem::path& file) {
     try {
@@ -362,7 +331,7 @@ TEST_CASE("A helper reads lists over its own connection, and the database is sha
     const auto records = fill(*store, random, 50);
     test::FakeClock clock;
     test::FakeTimers timers(clock);
-    Reading helper;
+    test::ListReading helper;
     REQUIRE(store->set_sharing(SqliteStore::Sharing::exclusive));
     // The lock is taken with a write.
     REQUIRE(test::commit(*store, {PutConversation{records.front()}}));

@@ -190,8 +190,7 @@ TEST_CASE("host memory: a raised limit of sockets holds at once, and the host's 
     const auto [id, box] = house.create(asks);
     house.world.held.sockets[box] = 51;
     conversation::PatchRequest more;
-    more.limits = asks.limits;
-    more.limits->max_sockets = 60;
+    more.limits.emplace().max_sockets = 60;
     house.conversations->patch(id, more, [](const auto& view) { CHECK(view.has_value()); });
     house.world.used_usec = 1'000'000;
     house.pass(base::Millis{1000});

@@ -57,7 +57,7 @@ class House {
     }
     base::Result<conversation::View> raise(const std::string& id, std::uint32_t memory_mb) {
         conversation::PatchRequest patch;
-        patch.limits = memory(memory_mb);
+        patch.limits.emplace().memory_mb = memory_mb;
         return answer([&](auto reply) { conversations->patch(id, patch, std::move(reply)); });
     }
     template <class T = conversation::View, class Ask>

@@ -215,6 +215,37 @@ TEST_CASE("late store: a reader of a conversation that is removed during the rea
     CHECK((reader.seqs.empty() || reader.seqs == from_to(1, 5)));
 }
 
+TEST_CASE("late store: two changes of different limits of a sandbox hold, the first not yet committed") {
+    test::House house({});
+    const auto made = house.answer<SandboxView>(
+        [&](auto reply) { house.conversations->create_sandbox({}, std::move(reply)); });
+    REQUIRE(made);
+    const std::string id = made->record.id;
+    Answers answers(house.world.store);
+    SandboxPatch memory;
+    memory.limits.emplace().memory_mb = 300;
+    SandboxPatch processes;
+    processes.limits.emplace().max_processes = 10;
+    int answered = 0;
+    for (const auto& change : {memory, processes}) {
+        house.conversations->patch_sandbox(id, change, [&answered](const base::Result<SandboxView>& view) {
+            CHECK(view.has_value());
+            ++answered;
+        });
+        house.settle();
+        REQUIRE(answers.waiting.size() == 1);
+    }
+    CHECK(answered == 0);
+    while (!answers.waiting.empty()) {
+        answers.give();
+        house.settle();
+    }
+    CHECK(answered == 2);
+    const sandbox::Limits& kept = house.world.store.sandboxes.at(id).limits;
+    CHECK(kept.memory_mb == 300);
+    CHECK(kept.max_processes == 10);
+}
+
 namespace {
 
 /// A conversation over a store that answers later from its first message on.

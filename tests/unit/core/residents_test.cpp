@@ -195,6 +195,136 @@ TEST_CASE("residents: several who name one at once get the same one, by one read
     house.world.store.later = nullptr;
 }
 
+namespace {
+
+/// Of each request what it was answered with, if it was.
+struct Answer {
+    bool is_given = false;
+    std::optional<base::Errc> error;
+
+    template <class T>
+    auto taker() {
+        return [this](const base::Result<T>& result) {
+            CHECK_FALSE(std::exchange(is_given, true));
+            if (result.has_error())
+                error = result.error().code();
+        };
+    }
+};
+
+/// One that is paused and not in memory, over a store that answers its next read when it is told to.
+struct LoadingHouse : House {
+    LoadingHouse() : House({}) {
+        id = paused(*this);
+        REQUIRE(conversations->loaded() == 0);
+        world.store.later = [this](std::function<void()> read) { reads.push_back(std::move(read)); };
+    }
+    /// The store answers at once from now on.
+    void answer_reads() {
+        world.store.later = nullptr;
+        for (std::size_t next = 0; next < reads.size(); ++next)
+            reads[next]();
+        reads.clear();
+        settle();
+    }
+
+    std::string id;
+    std::vector<std::function<void()>> reads;
+};
+
+}  // namespace
+
+TEST_CASE(
+    "residents: a deletion that comes while one is loaded is done, and all that come behind it hear so") {
+    LoadingHouse house;
+    Answer before;
+    Answer removed;
+    Answer removed_too;
+    Answer behind;
+    house.conversations->resume(house.id, before.taker<View>());
+    house.conversations->remove(house.id, removed.taker<void>());
+    house.conversations->message(house.id, {"hi", "", ""}, conversation::MessageReply::committed,
+                                 behind.taker<conversation::TurnTicket>());
+    REQUIRE(house.reads.size() == 1);
+    house.answer_reads();
+    pass(house, 60s);
+    CHECK(before.is_given);
+    CHECK(before.error.has_value());
+    CHECK(removed.is_given);
+    CHECK_FALSE(removed.error.has_value());
+    CHECK(behind.error == base::Errc::not_found);
+    CHECK(house.world.store.conversations.empty());
+    CHECK(house.world.store.sandboxes.empty());
+    CHECK(house.world.workspaces.empty());
+    CHECK(house.conversations->loaded() == 0);
+    CHECK(test::get(*house.conversations, house.id).error().code() == base::Errc::not_found);
+    house.conversations->remove(house.id, removed_too.taker<void>());
+    CHECK(removed_too.error == base::Errc::not_found);
+}
+
+TEST_CASE("residents: a load that fails is told to all who wait for it, and the next request loads anew") {
+    LoadingHouse house;
+    house.world.store.load_fails = [] { return true; };
+    Answer first;
+    Answer second;
+    house.conversations->resume(house.id, first.taker<View>());
+    house.conversations->patch(house.id, {}, second.taker<View>());
+    REQUIRE(house.reads.size() == 1);
+    house.world.store.load_fails = [] { return false; };
+    house.answer_reads();
+    CHECK(first.error == base::Errc::storage_failed);
+    CHECK(second.error == base::Errc::storage_failed);
+    CHECK(house.conversations->loaded() == 0);
+    CHECK(test::get(*house.conversations, house.id)->record.status == Status::paused);
+    const auto resumed =
+        house.answer([&](auto reply) { house.conversations->resume(house.id, std::move(reply)); });
+    REQUIRE(resumed.has_value());
+    CHECK(resumed->record.status == Status::active);
+}
+
+TEST_CASE("residents: what is asked of a server that stops during a load is refused, and nothing starts") {
+    LoadingHouse house;
+    Answer resumed;
+    house.conversations->resume(house.id, resumed.taker<View>());
+    bool is_stopped = false;
+    house.conversations->shut_down([&is_stopped] { is_stopped = true; });
+    house.answer_reads();
+    pass(house, 60s);
+    CHECK(is_stopped);
+    CHECK(resumed.error == base::Errc::shutting_down);
+    CHECK(house.world.store.conversations.begin()->second.status == Status::paused);
+}
+
+TEST_CASE("residents: two changes of different limits that wait for one read both hold") {
+    House house({});
+    const std::string id = paused(house);
+    std::vector<std::function<void()>> reads;
+    house.world.store.later = [&reads](std::function<void()> read) { reads.push_back(std::move(read)); };
+    conversation::PatchRequest memory;
+    memory.limits.emplace().memory_mb = 300;
+    conversation::PatchRequest processes;
+    processes.limits.emplace().max_processes = 10;
+    int answered = 0;
+    for (const auto& change : {memory, processes})
+        house.conversations->patch(id, change, [&answered](const base::Result<View>& view) {
+            CHECK(view.has_value());
+            ++answered;
+        });
+    REQUIRE(reads.size() == 1);
+    house.world.store.later = nullptr;
+    reads[0]();
+    house.settle();
+    CHECK(answered == 2);
+    const auto check = [&] {
+        const View view = test::get(*house.conversations, id).value();
+        CHECK(view.limits.memory_mb == 300);
+        CHECK(view.limits.max_processes == 10);
+    };
+    check();
+    house.restart();
+    check();
+}
+
 TEST_CASE("residents: a look that the store answers later shows what has happened meanwhile") {
     House house({});
     const std::string id = paused(house);

@@ -1,0 +1,142 @@
+#include "core/store/turn_reader.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/base/limits.hpp"
+#include "core/store/row_ids.hpp"
+#include "core/store/rows.hpp"
+#include "core/store/turn_sql.hpp"
+
+namespace atl::store {
+
+using conversation::LoggedTurn;
+using conversation::StoredConversation;
+using conversation::TurnRecord;
+
+namespace {
+
+/// Puts turns one behind the other. Of many, neighbours that have ended become one, up to `share_bytes`; 0:
+/// each is told for itself.
+class TurnSeries {
+  public:
+    TurnSeries(std::vector<TurnRecord>& turns, std::uint64_t share_bytes)
+        : turns_(turns), share_bytes_(share_bytes) {}
+
+    void add(TurnRecord turn) {
+        // Behind an open one there may be turns without a record, which have their places between the others.
+        has_open_ = has_open_ || turn.last_seq == 0;
+        if (share_bytes_ == 0 || has_open_ || turns_.empty() ||
+            turns_.back().bytes + turn.bytes > share_bytes_) {
+            turns_.push_back(std::move(turn));
+            return;
+        }
+        TurnRecord& last = turns_.back();
+        last.turn = turn.turn;
+        last.last_seq = turn.last_seq;
+        last.bytes += turn.bytes;
+    }
+
+  private:
+    std::vector<TurnRecord>& turns_;
+    std::uint64_t share_bytes_;
+    bool has_open_ = false;
+};
+
+}  // namespace
+
+void StoredTurns::move_to(StoredConversation& stored) {
+    stored.record.last_turn = last_turn;
+    stored.turns = std::move(turns);
+    stored.unrecorded_turns = std::move(unrecorded);
+    stored.open_bytes = open_bytes;
+}
+
+TurnReader::TurnReader(SQLite::Database& database)
+    : sums_(database, k_turn_sums_sql),
+      turns_(database, k_turns_sql),
+      unrecorded_(database, k_unrecorded_sql),
+      open_bytes_(database, k_open_bytes_sql) {}
+
+StoredTurns TurnReader::read(std::int64_t key) {
+    StoredTurns found;
+    read_turns(key, found);
+    read_unrecorded(key, found);
+    read_open_bytes(key, found);
+    return found;
+}
+
+void TurnReader::read_turns(std::int64_t key, StoredTurns& found) {
+    std::uint64_t share_bytes = 0;
+    {
+        Rows sums(sums_);
+        sums->bind(1, row_id(key, 0));
+        sums->bind(2, row_id(key + 1, 0));
+        sums.next();
+        if (sums->getColumn(0).isNull())
+            return;
+        found.last_turn = low_of(sums->getColumn(0).getInt64());
+        if (unsigned_at(sums_, 1) > base::k_turns_told_apart)
+            share_bytes = unsigned_at(sums_, 2) / base::k_log_shares + 1;
+    }
+    TurnSeries series(found.turns, share_bytes);
+    Rows rows(turns_);
+    rows->bind(1, row_id(key, 0));
+    rows->bind(2, row_id(key + 1, 0));
+    while (rows.next()) {
+        TurnRecord turn;
+        turn.conversation_key = key;
+        turn.turn = low_of(rows->getColumn(0).getInt64());
+        turn.first_seq = unsigned_at(turns_, 1);
+        turn.last_seq = unsigned_at(turns_, 2);
+        turn.bytes = unsigned_at(turns_, 3);
+        if (turn.last_seq == 0) {
+            turn.idempotency_key = rows->getColumn(4).isNull() ? "" : rows->getColumn(4).getString();
+            turn.content_digest = rows->getColumn(5).getString();
+        }
+        series.add(std::move(turn));
+    }
+}
+
+/// Only turns from the first open one on, or after the last one, can have no record or one that is open.
+void TurnReader::read_unrecorded(std::int64_t key, StoredTurns& found) {
+    std::uint64_t recorded_seq = 0;
+    std::uint64_t recorded_turn = 0;
+    const auto open = std::ranges::find(found.turns, std::uint64_t{0}, &TurnRecord::last_seq);
+    if (open != found.turns.end()) {
+        recorded_seq = open->first_seq - 1;
+        recorded_turn = open->turn - 1;
+    } else if (!found.turns.empty()) {
+        recorded_seq = found.turns.back().last_seq;
+        recorded_turn = found.turns.back().turn;
+    }
+    Rows rows(unrecorded_);
+    rows->bind(1, row_id(key, recorded_seq));
+    rows->bind(2, row_id(key + 1, 0));
+    rows->bind(3, static_cast<std::int64_t>(recorded_turn));
+    rows->bind(4, static_cast<int>(conversation::EventType::done));
+    while (rows.next()) {
+        LoggedTurn logged;
+        logged.turn = unsigned_at(unrecorded_, 0);
+        logged.first_seq = low_of(rows->getColumn(1).getInt64());
+        logged.last_seq = low_of(rows->getColumn(2).getInt64());
+        logged.done = rows->getColumn(3).getInt() != 0;
+        logged.bytes = unsigned_at(unrecorded_, 4);
+        found.unrecorded.push_back(logged);
+    }
+}
+
+void TurnReader::read_open_bytes(std::int64_t key, StoredTurns& found) {
+    std::uint64_t finished_seq = 0;
+    for (const TurnRecord& turn : found.turns)
+        finished_seq = std::max(finished_seq, turn.last_seq);
+    for (const LoggedTurn& turn : found.unrecorded)
+        finished_seq = std::max(finished_seq, turn.last_seq);
+    Rows rows(open_bytes_);
+    rows->bind(1, row_id(key, finished_seq));
+    rows->bind(2, row_id(key + 1, 0));
+    rows.next();
+    found.open_bytes = rows->getColumn(0).isNull() ? 0 : unsigned_at(open_bytes_, 0);
+}
+
+}  // namespace atl::store

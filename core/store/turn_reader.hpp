@@ -1,0 +1,45 @@
+// What a load needs of the turns of one conversation, and of the events behind them: reads of as many rows as
+// its log allows. The server has them made by a process of its own (list_reads.hpp); a start, which serves
+// nobody yet, and tests make them in place. Internal to core/store and to atoll-helper.
+//
+// Invariants: every read is a range of one b-tree, the conversation's own; the result is bounded, however
+// long the log is; no read stays open after a call. Throws SQLite::Exception. Not here: rows by key
+// (reader.hpp).
+#pragma once
+
+#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Statement.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "core/conversation/store.hpp"
+
+namespace atl::store {
+
+/// The parts of StoredConversation that are read apart from its other rows.
+struct StoredTurns {
+    std::uint64_t last_turn = 0;  // of the records
+    std::vector<conversation::TurnRecord> turns;
+    std::vector<conversation::LoggedTurn> unrecorded;
+    std::uint64_t open_bytes = 0;
+
+    void move_to(conversation::StoredConversation& stored);
+};
+
+class TurnReader {
+  public:
+    /// `database` has the tables of schema.hpp and outlives this.
+    explicit TurnReader(SQLite::Database& database);
+
+    StoredTurns read(std::int64_t key);
+
+  private:
+    void read_turns(std::int64_t key, StoredTurns& found);
+    void read_unrecorded(std::int64_t key, StoredTurns& found);
+    void read_open_bytes(std::int64_t key, StoredTurns& found);
+
+    SQLite::Statement sums_, turns_, unrecorded_, open_bytes_;
+};
+
+}  // namespace atl::store

@@ -1,0 +1,59 @@
+// A helper of a store's reads of many rows, in this process.
+#pragma once
+
+#include <SQLiteCpp/Database.h>
+
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/store/finder.hpp"
+#include "core/store/list_helper.hpp"
+#include "core/store/list_text.hpp"
+
+namespace atl::test {
+
+/// Reads over a connection of its own, as atoll-helper does; answers when it is told to.
+class ListReading final : public store::ListHelper {
+  public:
+    void find(const std::filesystem::path& database, const nlohmann::json& question,
+              Answered answered) override {
+        asked.push_back([this, database, question, answered = std::move(answered)] {
+            using nlohmann::json;
+            if (is_dead)
+                return answered(base::Error(base::Errc::storage_failed, "the helper died of this request"));
+            try {
+                if (!opened)
+                    opened.emplace(database.string(), SQLite::OPEN_READONLY);
+                store::Finder finder(*opened);
+                // As a line of text on its way.
+                const std::string line = store::answer(finder, json::parse(question.dump())).dump();
+                answer_bytes = line.size();
+                answered(json::parse(line));
+            } catch (const SQLite::Exception& error) {
+                answered(base::Error(base::Errc::storage_failed, error.what()));
+            }
+        });
+    }
+    void close_database(const std::filesystem::path&, std::function<void(base::Result<void>)> done) override {
+        asked.push_back([this, done = std::move(done)] {
+            opened.reset();
+            done({});
+        });
+    }
+    void answer_all() {
+        for (std::size_t next = 0; next < asked.size(); ++next)
+            asked[next]();
+        asked.clear();
+    }
+
+    std::vector<std::function<void()>> asked;
+    std::optional<SQLite::Database> opened;
+    bool is_dead = false;
+    std::size_t answer_bytes = 0;  // of the last one
+};
+
+}  // namespace atl::test

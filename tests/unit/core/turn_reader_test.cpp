@@ -1,0 +1,284 @@
+// What a load reads of a conversation's turns: in place and through the helper, of a short log and of a long
+// one.
+#include "core/store/turn_reader.hpp"
+
+#include <SQLiteCpp/Database.h>
+#include <SQLiteCpp/Statement.h>
+
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/base/limits.hpp"
+#include "core/store/list_reads.hpp"
+#include "core/store/sqlite_store.hpp"
+#include "core/store/turn_sql.hpp"
+#include "tests/support/asked.hpp"
+#include "tests/support/fake_world.hpp"
+#include "tests/support/list_reading.hpp"
+#include "tests/support/result_printer.hpp"
+#include "tests/support/server_process.hpp"
+#include "tests/support/store_calls.hpp"
+
+namespace turn_reader_test {
+
+using namespace atl;
+using namespace atl::conversation;
+using store::SqliteStore;
+
+namespace {
+
+using Loaded = base::Result<std::optional<StoredConversation>>;
+
+/// A store of which another process reads the many rows.
+struct Bench {
+    Bench() {
+        auto opened = SqliteStore::open(file);
+        REQUIRE(opened);
+        store = std::move(*opened);
+        for (const std::int64_t key : {1, 2, 3}) {
+            Record record;
+            record.key = key;
+            record.id = "conversation" + std::to_string(key);
+            record.sandbox_id = "box" + std::to_string(key);
+            record.title = "title";
+            sandbox::Record box;
+            box.id = record.sandbox_id;
+            box.conversation_id = record.id;
+            box.env = {{"A", "1"}};
+            sandbox::ProcessSpec kept;
+            kept.id = "kept";
+            REQUIRE(test::commit(*store,
+                                 {PutConversation{record}, PutSandbox{box}, PutKeptProcess{key, {1, kept}}}));
+        }
+        REQUIRE(store->set_sharing(SqliteStore::Sharing::exclusive));
+    }
+    void use_helper() { reads.emplace(timers, helper, *store, file); }
+    /// The answer, if it has come.
+    std::shared_ptr<std::optional<Loaded>> ask(const std::string& id) const {
+        const auto answer = std::make_shared<std::optional<Loaded>>();
+        store->load(id, [answer](Loaded loaded) {
+            REQUIRE_FALSE(answer->has_value());
+            answer->emplace(std::move(loaded));
+        });
+        return answer;
+    }
+    StoredConversation load(const std::string& id) {
+        const auto answer = ask(id);
+        helper.answer_all();
+        REQUIRE(answer->has_value());
+        REQUIRE((*answer)->has_value());
+        REQUIRE((**answer)->has_value());
+        return std::move(****answer);
+    }
+
+    test::TempDir dir;
+    std::filesystem::path file = dir.path() / "db";
+    std::unique_ptr<SqliteStore> store;
+    test::FakeClock clock;
+    test::FakeTimers timers{clock};
+    test::ListReading helper;
+    std::optional<store::ListReads> reads;
+};
+
+Write logged(std::uint64_t seq, std::uint64_t turn, EventType type) {
+    return AppendEvent{2, make_event(seq, type, base::WallTime{}, turn, "{}")};
+}
+
+bool is_same(const TurnRecord& a, const TurnRecord& b) {
+    return a.conversation_key == b.conversation_key && a.turn == b.turn && a.first_seq == b.first_seq &&
+           a.last_seq == b.last_seq && a.bytes == b.bytes && a.idempotency_key == b.idempotency_key &&
+           a.content_digest == b.content_digest;
+}
+
+bool is_same(const LoggedTurn& a, const LoggedTurn& b) {
+    return a.turn == b.turn && a.first_seq == b.first_seq && a.last_seq == b.last_seq && a.bytes == b.bytes &&
+           a.done == b.done;
+}
+
+/// A log of so many turns of so many bytes each; every 1000th has as many as 200 of them.
+std::vector<Write> long_log(std::uint64_t turns, std::uint64_t bytes) {
+    std::vector<Write> writes;
+    for (std::uint64_t turn = 1; turn <= turns; ++turn)
+        writes.emplace_back(PutTurn{{2, turn, turn % 2 == 0 ? "key" + std::to_string(turn) : "", "digest",
+                                     3 * turn - 2, 3 * turn, turn % 1000 == 0 ? 200 * bytes : bytes}});
+    return writes;
+}
+
+}  // namespace
+
+TEST_CASE("A load through the helper finds what the store finds by itself") {
+    Bench bench;
+    REQUIRE(test::commit(
+        *bench.store,
+        {PutTurn{{1, 9, "", "", 1, 4, 1}}, PutTurn{{3, 1, "", "", 1, 2, 5}},
+         logged(1, 0, EventType::session_start), logged(2, 1, EventType::text_delta),
+         logged(3, 1, EventType::done), PutTurn{{2, 1, "first", "digest", 2, 3, 100}},
+         logged(4, 2, EventType::text_delta), logged(5, 2, EventType::done),
+         PutTurn{{2, 2, "a \"key\"", "\xc3\xa4", 4, 0, 0}}, logged(6, 0, EventType::sandbox_paused),
+         logged(7, 3, EventType::text_delta), logged(8, 0, EventType::sandbox_paused)}));
+    const StoredConversation own = bench.load("conversation2");
+    REQUIRE(own.turns.size() == 2);
+    CHECK(own.turns[0].idempotency_key.empty());
+    CHECK(own.turns[1].idempotency_key == "a \"key\"");
+    REQUIRE(own.unrecorded_turns.size() == 2);
+    CHECK(own.record.last_turn == 2);
+    CHECK(own.open_bytes > 0);
+    bench.use_helper();
+    const StoredConversation read = bench.load("conversation2");
+    CHECK(read.record.key == 2);
+    CHECK(read.record.title == "title");
+    CHECK(read.record.last_seq == 8);
+    CHECK(read.record.last_turn == own.record.last_turn);
+    CHECK(read.sandbox.env == own.sandbox.env);
+    CHECK(read.kept_processes.size() == 1);
+    CHECK(read.open_bytes == own.open_bytes);
+    REQUIRE(read.turns.size() == own.turns.size());
+    for (std::size_t at = 0; at < own.turns.size(); ++at)
+        CHECK(is_same(read.turns[at], own.turns[at]));
+    REQUIRE(read.unrecorded_turns.size() == own.unrecorded_turns.size());
+    for (std::size_t at = 0; at < own.unrecorded_turns.size(); ++at)
+        CHECK(is_same(read.unrecorded_turns[at], own.unrecorded_turns[at]));
+}
+
+TEST_CASE("A load waits for the helper alone, and one of nobody asks nothing of it") {
+    Bench bench;
+    bench.use_helper();
+    const auto nobody = bench.ask("nobody");
+    REQUIRE(nobody->has_value());
+    REQUIRE((*nobody)->has_value());
+    CHECK_FALSE((**nobody)->has_value());
+    CHECK(bench.helper.asked.empty());
+    const auto answer = bench.ask("conversation2");
+    CHECK_FALSE(answer->has_value());
+    CHECK(bench.helper.asked.size() == 1);
+    // The store goes on meanwhile.
+    REQUIRE(test::commit(*bench.store, {PutTurn{{1, 1, "", "", 1, 2, 5}}}));
+    bench.helper.answer_all();
+    REQUIRE(answer->has_value());
+    CHECK((*answer)->has_value());
+}
+
+TEST_CASE("A load that the helper fails is storage_failed, and the next one is read") {
+    Bench bench;
+    REQUIRE(test::commit(*bench.store, {PutTurn{{2, 1, "", "", 1, 2, 5}}}));
+    bench.use_helper();
+    bench.helper.is_dead = true;
+    const auto failed = bench.ask("conversation2");
+    bench.helper.answer_all();
+    REQUIRE(failed->has_value());
+    REQUIRE((*failed)->has_error());
+    CHECK((*failed)->error().code() == base::Errc::storage_failed);
+    CHECK(bench.store->usable());
+    bench.helper.is_dead = false;
+    CHECK(bench.load("conversation2").turns.size() == 1);
+}
+
+TEST_CASE("A load that nobody answers any more is dropped, and the store reads by itself again") {
+    Bench bench;
+    bench.use_helper();
+    const auto dropped = bench.ask("conversation2");
+    bench.reads.reset();
+    bench.helper.answer_all();
+    CHECK_FALSE(dropped->has_value());
+    const auto answer = bench.ask("conversation2");
+    CHECK(answer->has_value());
+}
+
+TEST_CASE("The turns of a long log are loaded as few stretches of whole turns, of the same bytes") {
+    Bench bench;
+    constexpr std::uint64_t k_turns = 20'000;
+    auto writes = long_log(k_turns, 250);
+    std::map<std::uint64_t, std::uint64_t> bytes_by_end;  // of all turns up to this seq
+    std::uint64_t total = 0;
+    for (const Write& write : writes) {
+        const TurnRecord& turn = std::get<PutTurn>(write).record;
+        bytes_by_end[turn.last_seq] = total += turn.bytes;
+    }
+    SECTION("all ended") {}
+    SECTION("the last one open") {
+        writes.emplace_back(PutTurn{{2, k_turns + 1, "key", "digest", 3 * k_turns + 1, 0, 0}});
+    }
+    REQUIRE(test::commit(*bench.store, writes));
+    const bool has_open = writes.size() > k_turns;
+    bench.use_helper();
+    StoredConversation read = bench.load("conversation2");
+    CHECK(bench.helper.answer_bytes < base::k_list_page_bytes / 4);
+    CHECK(read.record.last_turn == writes.size());
+    REQUIRE(read.turns.size() <= base::k_turns_told_apart);
+    if (has_open) {
+        CHECK(read.turns.back().turn == k_turns + 1);
+        CHECK(read.turns.back().last_seq == 0);
+        CHECK(read.turns.back().idempotency_key == "key");
+        read.turns.pop_back();
+    }
+    std::uint64_t seq = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t largest = 0;
+    for (const TurnRecord& stretch : read.turns) {
+        CHECK(stretch.first_seq == seq + 1);
+        seq = stretch.last_seq;
+        CHECK(stretch.turn == seq / 3);
+        bytes += stretch.bytes;
+        REQUIRE(bytes_by_end.contains(seq));
+        CHECK(bytes_by_end[seq] == bytes);
+        largest = std::max(largest, stretch.bytes);
+    }
+    CHECK(bytes == total);
+    CHECK(seq == 3 * k_turns);
+    CHECK(largest <= std::max<std::uint64_t>(total / base::k_log_shares + 1, 200 * 250));
+}
+
+TEST_CASE("Turns up to a number are loaded one by one") {
+    Bench bench;
+    REQUIRE(test::commit(*bench.store, long_log(base::k_turns_told_apart, 250)));
+    CHECK(bench.load("conversation2").turns.size() == base::k_turns_told_apart);
+}
+
+TEST_CASE("What a load and a cut read of turns and events are ranges of keys, not tables") {
+    const Bench bench;
+    REQUIRE(bench.store->set_sharing(SqliteStore::Sharing::shared));
+    SQLite::Database database(bench.file.string(), SQLite::OPEN_READONLY);
+    for (const char* sql : {store::k_turn_sums_sql, store::k_turns_sql, store::k_unrecorded_sql,
+                            store::k_open_bytes_sql, store::k_forget_turns_sql}) {
+        CAPTURE(sql);
+        SQLite::Statement rows(database, std::string("EXPLAIN QUERY PLAN ") + sql);
+        std::size_t searches = 0;
+        while (rows.executeStep()) {
+            const std::string step = rows.getColumn(3).getString();
+            CHECK_THAT(step, !Catch::Matchers::StartsWith("SCAN"));
+            if (step.find("USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)") != std::string::npos)
+                ++searches;
+        }
+        CHECK(searches > 0);
+    }
+}
+
+TEST_CASE("A cut forgets the turns that ended at or before it, and no others") {
+    Bench bench;
+    std::vector<Write> writes = long_log(10, 1);
+    writes.emplace_back(PutTurn{{2, 11, "", "", 31, 0, 0}});
+    writes.emplace_back(PutTurn{{3, 1, "", "", 1, 2, 5}});
+    REQUIRE(test::commit(*bench.store, writes));
+    const auto turns = [&bench](const std::string& id) {
+        std::vector<std::uint64_t> found;
+        for (const TurnRecord& turn : bench.load(id).turns)
+            found.push_back(turn.turn);
+        return found;
+    };
+    REQUIRE(test::commit(*bench.store, {ForgetTurns{2, 23}}));
+    CHECK(turns("conversation2") == std::vector<std::uint64_t>{8, 9, 10, 11});
+    REQUIRE(test::commit(*bench.store, {ForgetTurns{2, 23}, ForgetTurns{2, 24}}));
+    CHECK(turns("conversation2") == std::vector<std::uint64_t>{9, 10, 11});
+    REQUIRE(test::commit(*bench.store, {ForgetTurns{2, 1000}}));
+    CHECK(turns("conversation2") == std::vector<std::uint64_t>{11});
+    CHECK(turns("conversation3") == std::vector<std::uint64_t>{1});
+}
+
+}  // namespace turn_reader_test
