@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "tests/support/deadline.hpp"
 #include "tests/unit/http/streaming_server.hpp"
 #include "tests/unit/http/test_tls.hpp"
 

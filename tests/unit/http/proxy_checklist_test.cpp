@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
+#include "tests/support/deadline.hpp"
 #include "tests/unit/http/proxy_lab.hpp"
 
 namespace proxy_checklist_test {
