@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <limits>
 #include <utility>
 
 #include "bridge/checker/fields.hpp"
@@ -72,7 +73,7 @@ Checker::Checker(base::Executor executor, base::Timers& timers, CheckerConfig co
       config_(std::move(config)),
       queue_({.running = 1,
               .running_per_user = 1,
-              .waiting_per_user = config_.waiting_per_user,
+              .waiting_per_user = std::numeric_limits<std::size_t>::max(),
               .retry_after = std::chrono::seconds(1)}) {}
 
 Checker::~Checker() {
@@ -95,9 +96,10 @@ Checker::Work Checker::verify(const std::string& user, std::span<const execution
         append_field(fields, spec.name);
         append_field(fields, spec.schema_json);
     }
-    return enqueue(user, std::move(fields), {}, [done = std::move(done)](const Result<Fields>& answer) {
+    auto answered = [done = std::move(done)](const Result<Fields>& answer) {
         done(answer ? Result<void>() : Result<void>(answer.error()));
-    });
+    };
+    return enqueue(user, Sender::client, std::move(fields), {}, std::move(answered));
 }
 
 Checker::Work Checker::declare(const std::string& user, std::span<const execution::ToolSpec> specs,
@@ -109,13 +111,14 @@ Checker::Work Checker::declare(const std::string& user, std::span<const executio
         append_field(fields, spec.schema_json);
         append_field(fields, spec.description);
     }
-    return enqueue(user, std::move(fields), {}, [done = std::move(done)](const Result<Fields>& answer) {
+    auto answered = [done = std::move(done)](const Result<Fields>& answer) {
         if (!answer)
             return done(answer.error());
         if (answer->empty())
             return done(Error(Errc::internal, "the process that checks gave an answer without declarations"));
         done(std::string(answer->front()));
-    });
+    };
+    return enqueue(user, Sender::client, std::move(fields), {}, std::move(answered));
 }
 
 Checker::Work Checker::check(const std::string& user, const std::string& tool, const std::string& schema_json,
@@ -125,7 +128,7 @@ Checker::Work Checker::check(const std::string& user, const std::string& tool, c
     append_field(fields, tool);
     append_field(fields, schema_json);
     append_length(fields, args_json.size());
-    return enqueue(user, std::move(fields), args_json,
+    return enqueue(user, Sender::run, std::move(fields), args_json,
                    [done = std::move(done)](const Result<Fields>& answer) {
                        done(answer ? Result<void>() : Result<void>(answer.error()));
                    });
@@ -148,7 +151,7 @@ Checker::Work Checker::split(const std::string& user, std::string_view key, std:
             parts.value = std::string((*answer)[1]);
         done(std::move(parts));
     };
-    return enqueue(user, std::move(fields), std::move(json), std::move(answered));
+    return enqueue(user, Sender::client, std::move(fields), std::move(json), std::move(answered));
 }
 
 std::unique_ptr<execution::HeavyWork> Checker::read(const std::string& user, std::string json,
@@ -166,24 +169,38 @@ std::unique_ptr<execution::HeavyWork> Checker::read(const std::string& user, std
             return told(Error(Errc::internal, "the process that checks gave an answer without a frame"));
         told(std::move(*frame));
     };
-    return enqueue(user, std::move(fields), std::move(json), std::move(answered));
+    return enqueue(user, Sender::run, std::move(fields), std::move(json), std::move(answered));
 }
 
-Checker::Work Checker::enqueue(const std::string& user, std::string fields, std::string body,
+/// For another piece of work of a client.
+bool Checker::has_room(const std::string& user, std::size_t size) const {
+    std::size_t count = 0;
+    for (const auto& [key, request] : requests_) {
+        if (request.sender == Sender::run)
+            continue;
+        size += request.head.size() + request.body.size();
+        count += request.user == user ? 1 : 0;
+    }
+    return count <= config_.waiting_per_user && size <= config_.waiting_bytes;
+}
+
+Checker::Work Checker::enqueue(const std::string& user, Sender sender, std::string fields, std::string body,
                                Answered answered) {
     const std::uint64_t key = ++last_key_;
     const std::size_t size = fields.size() + body.size();
     auto entered = closed_ ? Result<void>(Error(Errc::shutting_down)) : Result<void>();
     if (entered && size > k_message_bytes)
         entered = Error(Errc::internal, "more than the process that checks takes at once");
-    if (entered && !queue_.enter(user, key))
-        entered = Error(Errc::too_many_executions, "too many tools and calls of this user wait to be checked",
+    if (entered && sender == Sender::client && !has_room(user, size))
+        entered = Error(Errc::too_many_executions, "too many tools and answers to calls wait to be checked",
                         std::chrono::seconds(1));
+    if (entered)
+        entered = queue_.enter(user, key);
     std::string head;
     append_length(head, size);
     head += fields;
     if (!closed_)
-        requests_.emplace(key, Request{std::move(head), std::move(body), std::move(answered)});
+        requests_.emplace(key, Request{user, sender, std::move(head), std::move(body), std::move(answered)});
     // Refused and sent from the loop alike: no callback comes from inside.
     timers_.defer([self = self_, key, entered = std::move(entered)] {
         if (*self == nullptr)
@@ -233,6 +250,12 @@ void Checker::send() {
         }
     }
     write_some();
+}
+
+void Checker::send_again() {
+    if (!requests_.at(current_).answered)
+        return finish(Error(Errc::internal, "nobody waits for it any more"));
+    send();
 }
 
 Result<void> Checker::start_process() {
@@ -326,7 +349,7 @@ void Checker::lose_process(Errc code, const char* why) {
     if (code != Errc::deadline_exceeded && request.answered && !std::exchange(request.is_second, true))
         return timers_.defer([self = self_, key = current_] {
             if (*self != nullptr && (*self)->current_ == key)
-                (*self)->send();
+                (*self)->send_again();
         });
     finish(Error(code, std::string("the process that checks did not answer: ") + why));
 }

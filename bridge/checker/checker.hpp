@@ -31,7 +31,9 @@ namespace atl::bridge::checker {
 struct CheckerConfig {
     std::filesystem::path program;  // atoll-checker
     base::Millis deadline = base::k_checker_deadline;
+    // Of what clients send. What runs send is never refused: they have two pieces of work here each at most.
     std::size_t waiting_per_user = base::k_checker_waiting_per_user;
+    std::size_t waiting_bytes = base::k_checker_waiting_bytes;
 };
 
 class Checker final : public execution::HeavyChecks, public runner::FrameReading {
@@ -71,17 +73,23 @@ class Checker final : public execution::HeavyChecks, public runner::FrameReading
     class Ticket;
     using Fields = std::vector<std::string_view>;  // of an answer, behind `ok`
     using Answered = std::function<void(base::Result<Fields>)>;
+    enum class Sender { client, run };
     struct Request {
+        std::string user;
+        Sender sender;
         std::string head;
         std::string body;   // behind it
         Answered answered;  // empty: nobody waits for it any more
         bool is_second = false;
     };
 
-    Work enqueue(const std::string& user, std::string fields, std::string body, Answered answered);
+    Work enqueue(const std::string& user, Sender sender, std::string fields, std::string body,
+                 Answered answered);
+    bool has_room(const std::string& user, std::size_t size) const;
     void drop(std::uint64_t key);
     void send_next();
     void send();
+    void send_again();
     base::Result<void> start_process();
     void write_some();
     void await_answer();

@@ -90,6 +90,14 @@ std::string answer_split(const Fields& fields) {
     return out;
 }
 
+bool has_control_byte(std::string_view json) {
+    bool has = false;
+    // Without an early end, so that many bytes are compared at once.
+    for (const char byte : json)
+        has |= static_cast<unsigned char>(byte) < 0x20;
+    return has;
+}
+
 }  // namespace
 
 std::string Worker::answer(std::string_view request) {
@@ -161,6 +169,11 @@ std::optional<runner::RunnerFrame> frame_of(const Fields& fields) {
     for (std::size_t i = 0; i < fields.size(); ++i)
         if (!fields[i].empty())
             frame.texts[i] = std::string(fields[i].substr(1));
+    // They go into events and pages as they are: nothing in them may look like the end of an event.
+    using Member = runner::RunnerFrame::Member;
+    for (const Member member : {Member::text, Member::args, Member::value})
+        if (const std::string* const json = frame.find(member); json != nullptr && has_control_byte(*json))
+            return std::nullopt;
     return frame;
 }
 

@@ -321,7 +321,7 @@ TEST_CASE("checker: work that takes too long ends, and the next has another proc
     }
 }
 
-TEST_CASE("checker: users take turns, and one has so much waiting at most") {
+TEST_CASE("checker: users take turns, and the clients of one have so much waiting at most") {
     Bench bench({.program = "", .waiting_per_user = 3});
     CHECK(bench.check("[1]").has_value());
     const pid_t process = bench.checker->pid();
@@ -329,8 +329,8 @@ TEST_CASE("checker: users take turns, and one has so much waiting at most") {
     std::string order;
     std::vector<std::unique_ptr<execution::HeavyWork>> works;
     const auto ask = [&](const std::string& user) {
-        works.push_back(
-            bench.checker->check(user, "t", "{}", "[1]", [&order, user](const base::Result<void>& result) {
+        works.push_back(bench.checker->split(
+            user, "result", "[1]", [&order, user](const base::Result<execution::SplitJson>& result) {
                 order += result ? user : result.error().code() == base::Errc::too_many_executions ? "!" : "?";
             }));
     };
@@ -343,6 +343,53 @@ TEST_CASE("checker: users take turns, and one has so much waiting at most") {
     REQUIRE(::kill(process, SIGCONT) == 0);
     REQUIRE(bench.loop.run_until([&] { return bench.checker->pending() == 0; }));
     CHECK(order == "!abcaa");
+}
+
+TEST_CASE("checker: what a run sends is taken however much of its user's clients waits") {
+    Bench bench({.program = "", .waiting_per_user = 1, .waiting_bytes = 4096});
+    CHECK(bench.check("[1]").has_value());
+    const pid_t process = bench.checker->pid();
+    REQUIRE(::kill(process, SIGSTOP) == 0);
+    std::string order;
+    std::vector<std::unique_ptr<execution::HeavyWork>> works;
+    const auto answer = [&](const std::string& user, std::size_t bytes) {
+        works.push_back(bench.checker->split(
+            user, "result", '"' + std::string(bytes, 'x') + '"',
+            [&order](const base::Result<execution::SplitJson>& result) { order += result ? 's' : '!'; }));
+    };
+    for (int i = 0; i < 3; ++i)
+        answer("a", 1);
+    answer("b", 4096);  // more than there is room for in bytes, all users together
+    REQUIRE(bench.loop.run_until([&] { return order == "!!"; }));
+    std::vector<Outcome> checked(4);
+    for (Outcome& outcome : checked)
+        works.push_back(bench.ask(outcome));
+    std::optional<base::Result<RunnerFrame>> frame;
+    works.push_back(bench.checker->read("a", R"({"type":"ready"})", 100,
+                                        [&](base::Result<RunnerFrame> read) { frame = std::move(read); }));
+    REQUIRE(::kill(process, SIGCONT) == 0);
+    REQUIRE(bench.loop.run_until([&] { return bench.checker->pending() == 0 && frame; }));
+    CHECK(order == "!!ss");
+    CHECK(frame->has_value());
+    for (const Outcome& outcome : checked)
+        CHECK((outcome && outcome->has_value()));
+}
+
+TEST_CASE("checker: a frame in which something could end an event is none") {
+    RunnerFrame frame;
+    frame.texts.at(static_cast<std::size_t>(Member::type)) = "log";
+    const auto read_back = [&](Member member, const std::string& json) {
+        RunnerFrame sent = frame;
+        sent.texts.at(static_cast<std::size_t>(member)) = json;
+        std::string fields;
+        bridge::checker::append_frame_fields(fields, sent);
+        return bridge::checker::frame_of(*bridge::checker::split_fields(fields)).has_value();
+    };
+    for (const Member member : {Member::text, Member::args, Member::value}) {
+        CHECK(read_back(member, R"("a\n\u0000b")"));
+        CHECK_FALSE(read_back(member, "\"a\n\nevent: done\""));
+        CHECK_FALSE(read_back(member, std::string("\"a\0\"", 4)));
+    }
 }
 
 TEST_CASE("checker: work that nobody wants any more, and a checker that is gone, call nobody back") {
