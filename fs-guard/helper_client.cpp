@@ -26,6 +26,8 @@ static_assert(96 * base::k_turns_told_apart < k_max_answer_bytes);
 constexpr std::size_t k_most_members = 4096;  // in one request
 constexpr base::Millis k_first_restart_pause{100};
 constexpr int k_max_pause_doublings = 6;
+// Some 3 s: then those who wait for an answer hear that there is none.
+constexpr int k_patient_failures = 6;
 
 struct Ends {
     base::UniqueFd read_end;
@@ -120,7 +122,7 @@ void HelperClient::checkpoint(const std::filesystem::path& database, Done done) 
 
 void HelperClient::find(const std::filesystem::path& database, const nlohmann::json& question,
                         Answered answered) {
-    enqueue(Kind::task,
+    enqueue(Kind::find,
             nlohmann::json{{"op", "find"}, {"path", named(database)}, {"question", question}}.dump(),
             std::move(answered));
 }
@@ -283,10 +285,23 @@ void HelperClient::restart_later() {
         if (auto spawned = spawn_helper(); !spawned) {
             base::LogLine(base::evt::helper_failed).quoted("err", spawned.error().detail()).error();
             restart_later();
+            if (failures_ >= k_patient_failures)
+                refuse_finds(spawned.error().detail());
             return;
         }
         send_next();
     });
+}
+
+// Last call of its handler, too. Removals and checkpoints wait on: nobody waits for those.
+void HelperClient::refuse_finds(const std::string& why) {
+    std::deque<Request> kept;
+    std::deque<Request> refused;
+    for (Request& request : queue_)
+        (request.kind == Kind::find ? refused : kept).push_back(std::move(request));
+    queue_ = std::move(kept);
+    for (const Request& request : refused)
+        request.done(base::Error(base::Errc::storage_failed, "the helper cannot be started: " + why));
 }
 
 }  // namespace atl::fs_guard

@@ -77,6 +77,7 @@ class HelperClient final : public store::CheckpointHelper, public store::ListHel
     void remove(const std::string& path, Done done);
     void sync_log(const std::filesystem::path& database, Done done) override;
     void checkpoint(const std::filesystem::path& database, Done done) override;
+    /// storage_failed, too, where the helper could not be started for some seconds.
     void find(const std::filesystem::path& database, const nlohmann::json& question,
               Answered answered) override;
     void close_database(const std::filesystem::path& database, Done done) override;
@@ -99,7 +100,7 @@ class HelperClient final : public store::CheckpointHelper, public store::ListHel
 
   private:
     /// The helper reports progress in a walk (helper/progress.hpp).
-    enum class Kind : std::uint8_t { task, walk };
+    enum class Kind : std::uint8_t { task, find, walk };
     struct Request {
         std::uint64_t id;
         Kind kind;
@@ -120,6 +121,7 @@ class HelperClient final : public store::CheckpointHelper, public store::ListHel
     void lose_helper(const char* why);
     void end_helper();
     void restart_later();
+    void refuse_finds(const std::string& why);
 
     base::Executor executor_;
     base::Timers& timers_;

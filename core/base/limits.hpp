@@ -158,11 +158,12 @@ inline constexpr std::chrono::milliseconds k_backup_patience{20'000};
 // The event log of a conversation, defaults.
 inline constexpr std::size_t k_max_turn_log_bytes = 16UL * 1024 * 1024;
 inline constexpr std::size_t k_max_conversation_log_bytes = 64UL * 1024 * 1024;
-// A load tells the turns of a log one by one up to so many. Of more, neighbours are told as one, up to such a
-// share of the log: at most two for each share, and one.
+// A load tells the turns of a log one by one up to so many. Of more, those before the newest are told as one
+// with their neighbours, up to such a share of the log: at most two for each share, and one.
 inline constexpr std::size_t k_turns_told_apart = 512;
-inline constexpr std::size_t k_log_shares = 256;
-static_assert(2 * k_log_shares <= k_turns_told_apart);
+inline constexpr std::size_t k_newest_told_apart = 255;
+inline constexpr std::size_t k_log_shares = 127;
+static_assert(k_newest_told_apart + 2 * k_log_shares + 1 < k_turns_told_apart);
 static_assert(k_max_turn_log_bytes <= k_max_conversation_log_bytes);
 static_assert(k_max_event_line_bytes < k_max_turn_log_bytes);
 // The word that says which logs a cursor is of; what a client's cursor may have in its place.

@@ -16,13 +16,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Opened by their names alone: by libc, fontconfig, Perl, ImageMagick, file(1) and the like.
+// Opened by their names alone: by libc, fontconfig, Perl, ImageMagick, file(1), matplotlib, TeX, libxml2 and
+// the like.
 constexpr std::array k_well_known = {
-    "services",  "protocols",     "rpc",           "ethertypes",     "networks",      "mime.types",
-    "mailcap",   "magic",         "magic.mime",    "os-release",     "lsb-release",   "debian_version",
-    "timezone",  "localtime",     "locale.alias",  "inputrc",        "terminfo",      "fonts",
-    "perl",      "ImageMagick-6", "ImageMagick-7", "OpenCL",         "vulkan",        "gai.conf",
-    "host.conf", "login.defs",    "papersize",     "redhat-release", "alpine-release"};
+    "services",  "protocols",     "rpc",           "ethertypes",     "networks",       "mime.types",
+    "mailcap",   "magic",         "magic.mime",    "os-release",     "lsb-release",    "debian_version",
+    "timezone",  "localtime",     "locale.alias",  "inputrc",        "terminfo",       "fonts",
+    "perl",      "ImageMagick-6", "ImageMagick-7", "OpenCL",         "vulkan",         "gai.conf",
+    "host.conf", "login.defs",    "papersize",     "redhat-release", "alpine-release", "matplotlibrc",
+    "texmf",     "xml",           "sgml",          "ghostscript",    "nanorc",         "dictionaries-common"};
 // Generated for every sandbox, or a matter of the host's users, services and secrets.
 constexpr std::array k_never_shown = {
     "passwd",    "group",     "hosts",          "hostname",    "nsswitch.conf", "resolv.conf", "shadow",

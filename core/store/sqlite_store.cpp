@@ -425,6 +425,8 @@ void SqliteStore::load(const std::string& id,
         return done(std::move(rows));
     const auto stored = std::make_shared<conversation::StoredConversation>(std::move(**rows));
     const std::int64_t key = stored->record.key;
+    // The rest must come from the same file.
+    check_files();
     impl_->find_with<StoredTurns>(
         [stored, done = std::move(done)](Result<StoredTurns> turns) {
             if (!turns)
@@ -446,11 +448,11 @@ void SqliteStore::find_created(const std::string& create_key,
 }
 
 /// The answer to a read of many rows: as `look` finds it in this process, or as `take` reads the helper's
-/// answer.
+/// answer, which opens the file that has the database's name: not where that is another one.
 template <class T, class Look>
 void SqliteStore::Impl::find_with(ReadDone<T> done, const nlohmann::json& question, Look look,
                                   T (*take)(const nlohmann::json&)) {
-    if (!lists_asked)
+    if (!lists_asked || lost)
         return done([&]() -> Result<T> {
             try {
                 return look();

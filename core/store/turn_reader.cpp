@@ -16,18 +16,19 @@ using conversation::TurnRecord;
 
 namespace {
 
-/// Puts turns one behind the other. Of many, neighbours that have ended become one, up to `share_bytes`; 0:
-/// each is told for itself.
+/// Puts turns one behind the other. The first `older` of them become one with their neighbours, up to
+/// `share_bytes`, if they have ended: an agent that starts again reads the newest first, one by one.
 class TurnSeries {
   public:
-    TurnSeries(std::vector<TurnRecord>& turns, std::uint64_t share_bytes)
-        : turns_(turns), share_bytes_(share_bytes) {}
+    TurnSeries(std::vector<TurnRecord>& turns, std::uint64_t older, std::uint64_t share_bytes)
+        : turns_(turns), older_(older), share_bytes_(share_bytes) {}
 
     void add(TurnRecord turn) {
         // Behind an open one there may be turns without a record, which have their places between the others.
         has_open_ = has_open_ || turn.last_seq == 0;
-        if (share_bytes_ == 0 || has_open_ || turns_.empty() ||
-            turns_.back().bytes + turn.bytes > share_bytes_) {
+        const bool is_older = older_ > 0;
+        older_ -= is_older ? 1 : 0;
+        if (!is_older || has_open_ || turns_.empty() || turns_.back().bytes + turn.bytes > share_bytes_) {
             turns_.push_back(std::move(turn));
             return;
         }
@@ -39,6 +40,7 @@ class TurnSeries {
 
   private:
     std::vector<TurnRecord>& turns_;
+    std::uint64_t older_;
     std::uint64_t share_bytes_;
     bool has_open_ = false;
 };
@@ -67,6 +69,7 @@ StoredTurns TurnReader::read(std::int64_t key) {
 }
 
 void TurnReader::read_turns(std::int64_t key, StoredTurns& found) {
+    std::uint64_t older = 0;
     std::uint64_t share_bytes = 0;
     {
         Rows sums(sums_);
@@ -76,10 +79,11 @@ void TurnReader::read_turns(std::int64_t key, StoredTurns& found) {
         if (sums->getColumn(0).isNull())
             return;
         found.last_turn = low_of(sums->getColumn(0).getInt64());
-        if (unsigned_at(sums_, 1) > base::k_turns_told_apart)
-            share_bytes = unsigned_at(sums_, 2) / base::k_log_shares + 1;
+        if (const auto count = unsigned_at(sums_, 1); count > base::k_turns_told_apart)
+            older = count - base::k_newest_told_apart;
+        share_bytes = unsigned_at(sums_, 2) / base::k_log_shares + 1;
     }
-    TurnSeries series(found.turns, share_bytes);
+    TurnSeries series(found.turns, older, share_bytes);
     Rows rows(turns_);
     rows->bind(1, row_id(key, 0));
     rows->bind(2, row_id(key + 1, 0));

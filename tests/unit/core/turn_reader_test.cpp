@@ -232,6 +232,10 @@ TEST_CASE("The turns of a long log are loaded as few stretches of whole turns, o
     }
     CHECK(bytes == total);
     CHECK(seq == 3 * k_turns);
+    const std::size_t newest = base::k_newest_told_apart - (has_open ? 1 : 0);
+    REQUIRE(read.turns.size() > newest);
+    for (std::size_t i = read.turns.size() - newest; i < read.turns.size(); ++i)
+        CHECK(read.turns[i].turn == read.turns[i - 1].turn + 1);
     CHECK(largest <= std::max<std::uint64_t>(total / base::k_log_shares + 1, 200 * 250));
 }
 

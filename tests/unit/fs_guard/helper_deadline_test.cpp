@@ -142,6 +142,35 @@ TEST_CASE("helper: a request that makes every helper stand still is given up") {
     CHECK(bench.helper->pending() == 0);
 }
 
+TEST_CASE("helper: questions are refused while it cannot be started, and removals are done later") {
+    const test::TempFolder folder;
+    const fs::path program = folder / "helper";
+    fs::copy_file(ATOLL_BIN_DIR "/atoll-helper", program);
+    Bench bench({k_long, k_long}, program);
+    fs::rename(program, folder / "away");
+    const pid_t first = bench.helper->pid();
+    REQUIRE(::kill(first, SIGKILL) == 0);
+    REQUIRE(bench.loop.run_until([&] { return bench.helper->pid() == -1; }));
+    test::write_text(bench.data / "trash/t/f", "x");
+    Outcome removed;
+    bench.helper->remove("trash/t", [&](const base::Result<void>& result) { removed = result; });
+    std::vector<base::Result<nlohmann::json>> answers;
+    for (int i = 0; i < 2; ++i)
+        bench.helper->find(
+            bench.data / "db", nlohmann::json::object(),
+            [&](base::Result<nlohmann::json> answer) { answers.push_back(std::move(answer)); });
+    REQUIRE(bench.loop.run_until([&] { return answers.size() == 2; }));
+    for (const auto& answer : answers) {
+        REQUIRE(answer.has_error());
+        CHECK(answer.error().code() == base::Errc::storage_failed);
+    }
+    CHECK_FALSE(removed);
+    fs::rename(folder / "away", program);
+    REQUIRE(bench.loop.run_until([&] { return removed.has_value(); }));
+    CHECK(removed->has_value());
+    CHECK_FALSE(fs::exists(bench.data / "trash/t"));
+}
+
 TEST_CASE("helper: a removal that tells of progress may take longer than its deadline") {
     bool is_alive = false;
     // A deadline that other work makes too short for a step is repeated.

@@ -38,6 +38,8 @@ struct Host {
         test::write_text(root / "etc/shadow", "root:x");
         link("/etc/shadow", root / "usr/share/odd/shadow");
         test::write_text(root / "etc/services", "http 80/tcp\n");
+        test::write_text(root / "etc/matplotlibrc", "backend: agg\n");
+        test::write_text(root / "etc/xml/catalog", "<catalog/>\n");
         link("../usr/lib/os-release", root / "etc/os-release");
         test::write_text(root / "etc/unlinked/conf", "a service's own");
         test::write_text(root / "etc/hosts", "10.0.0.1 secret-host");
@@ -64,10 +66,11 @@ bool holds(const std::vector<std::string>& paths, const char* path) {
 
 TEST_CASE("what packages keep in /etc for all to read is shown, and nothing that can hold a secret") {
     const Host host;
-    CHECK(host.paths() == std::vector<std::string>{
-                              "/etc/fonts", "/etc/fonts-real", "/etc/fonts-real/fonts.conf", "/etc/groff",
-                              "/etc/groff/man.local", "/etc/java-17/security/java.security",
-                              "/etc/os-release", "/etc/services"});
+    CHECK(host.paths() ==
+          std::vector<std::string>{"/etc/fonts", "/etc/fonts-real", "/etc/fonts-real/fonts.conf",
+                                   "/etc/groff", "/etc/groff/man.local",
+                                   "/etc/java-17/security/java.security", "/etc/matplotlibrc",
+                                   "/etc/os-release", "/etc/services", "/etc/xml", "/etc/xml/catalog"});
 }
 
 TEST_CASE("an operator shows more of /etc, but no secrets") {
