@@ -473,7 +473,8 @@ void FakeWorld::server_killed() {
     quarantined.clear();
 }
 
-void FakeWorld::process_dies(const std::shared_ptr<FakeProcessState>& process, sandbox::Exit exit) {
+void FakeWorld::process_dies(const std::shared_ptr<FakeProcessState>& dying, sandbox::Exit exit) {
+    const auto process = dying;  // which may be the one in `processes`
     require(process->alive, "a process died twice");
     process->alive = false;
     process->frozen = false;
