@@ -13,7 +13,7 @@ base::Result<void> FairQueue::enter(std::string_view user, Run run) {
     // Before `next` is called, a run that could start at once is in the line too.
     const std::size_t startable =
         std::min(limits_.running_per_user - users_running, limits_.running - running_);
-    if (users_waiting >= limits_.waiting_per_user + startable)
+    if (users_waiting >= startable && users_waiting - startable >= limits_.waiting_per_user)
         return base::Error(base::Errc::too_many_executions,
                            "the user has " + std::to_string(users_running) + " programs running and " +
                                std::to_string(users_waiting) + " waiting",

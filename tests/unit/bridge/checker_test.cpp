@@ -75,6 +75,11 @@ struct Bench {
     std::optional<Checker> checker;
 };
 
+// Never to all processes: where none runs, its pid is -1.
+int signal_to(pid_t pid, int number) {
+    return pid > 0 ? ::kill(pid, number) : -1;
+}
+
 std::string state_of(pid_t pid, const std::string& key) {
     std::ifstream file("/proc/" + std::to_string(pid) + "/status");
     for (std::string line; std::getline(file, line);)
@@ -228,7 +233,7 @@ TEST_CASE(
     Bench bench;
     CHECK(bench.check("[1]").has_value());
     const pid_t first = bench.checker->pid();
-    REQUIRE(::kill(first, SIGSTOP) == 0);
+    REQUIRE(signal_to(first, SIGSTOP) == 0);
     Outcome in_work;
     Outcome behind;
     // More than a pipe takes.
@@ -244,14 +249,14 @@ TEST_CASE(
     CHECK_FALSE(in_work);
     CHECK(bench.checker->pending() == 2);
     SECTION("killed") {
-        REQUIRE(::kill(first, SIGKILL) == 0);
+        REQUIRE(signal_to(first, SIGKILL) == 0);
         REQUIRE(bench.loop.run_until([&] { return in_work && behind; }));
         CHECK(in_work->has_value());
         CHECK(bench.checker->deaths() == 1);
         CHECK(bench.checker->pid() != first);
     }
     SECTION("it goes on") {
-        REQUIRE(::kill(first, SIGCONT) == 0);
+        REQUIRE(signal_to(first, SIGCONT) == 0);
         REQUIRE(bench.loop.run_until([&] { return in_work && behind; }));
         CHECK(in_work->has_value());
         CHECK(bench.checker->deaths() == 0);
@@ -295,7 +300,7 @@ TEST_CASE("checker: work that nobody wants any more is not tried again") {
     REQUIRE(bench.loop.run_until([&] { return std::filesystem::exists(starts); }));
     const pid_t first = bench.checker->pid();
     work.reset();
-    REQUIRE(::kill(first, SIGKILL) == 0);
+    REQUIRE(signal_to(first, SIGKILL) == 0);
     REQUIRE(bench.loop.run_until([&] { return bench.checker->pending() == 0; }));
     CHECK(bench.checker->deaths() == 1);
     CHECK(bench.checker->pid() == -1);
@@ -309,7 +314,7 @@ TEST_CASE("checker: work that takes too long ends, and the next has another proc
     REQUIRE(bench.loop.run_until([&] { return warm.has_value(); }));
     const pid_t first = bench.checker->pid();
     if (first > 0)
-        REQUIRE(::kill(first, SIGSTOP) == 0);
+        REQUIRE(signal_to(first, SIGSTOP) == 0);
     Outcome slow;
     const auto work = bench.ask(slow);
     REQUIRE(bench.loop.run_until([&] { return slow.has_value(); }));
@@ -325,7 +330,7 @@ TEST_CASE("checker: users take turns, and the clients of one have so much waitin
     Bench bench({.program = "", .waiting_per_user = 3});
     CHECK(bench.check("[1]").has_value());
     const pid_t process = bench.checker->pid();
-    REQUIRE(::kill(process, SIGSTOP) == 0);
+    REQUIRE(signal_to(process, SIGSTOP) == 0);
     std::string order;
     std::vector<std::unique_ptr<execution::HeavyWork>> works;
     const auto ask = [&](const std::string& user) {
@@ -340,7 +345,7 @@ TEST_CASE("checker: users take turns, and the clients of one have so much waitin
     ask("c");
     REQUIRE(bench.loop.run_until([&] { return order == "!"; }));
     works[1].reset();  // the second of a is not wanted any more
-    REQUIRE(::kill(process, SIGCONT) == 0);
+    REQUIRE(signal_to(process, SIGCONT) == 0);
     REQUIRE(bench.loop.run_until([&] { return bench.checker->pending() == 0; }));
     CHECK(order == "!abcaa");
 }
@@ -349,7 +354,7 @@ TEST_CASE("checker: what a run sends is taken however much of its user's clients
     Bench bench({.program = "", .waiting_per_user = 1, .waiting_bytes = 4096});
     CHECK(bench.check("[1]").has_value());
     const pid_t process = bench.checker->pid();
-    REQUIRE(::kill(process, SIGSTOP) == 0);
+    REQUIRE(signal_to(process, SIGSTOP) == 0);
     std::string order;
     std::vector<std::unique_ptr<execution::HeavyWork>> works;
     const auto answer = [&](const std::string& user, std::size_t bytes) {
@@ -367,7 +372,7 @@ TEST_CASE("checker: what a run sends is taken however much of its user's clients
     std::optional<base::Result<RunnerFrame>> frame;
     works.push_back(bench.checker->read("a", R"({"type":"ready"})", 100,
                                         [&](base::Result<RunnerFrame> read) { frame = std::move(read); }));
-    REQUIRE(::kill(process, SIGCONT) == 0);
+    REQUIRE(signal_to(process, SIGCONT) == 0);
     REQUIRE(bench.loop.run_until([&] { return bench.checker->pending() == 0 && frame; }));
     CHECK(order == "!!ss");
     CHECK(frame->has_value());
@@ -395,7 +400,7 @@ TEST_CASE("checker: a frame in which something could end an event is none") {
 TEST_CASE("checker: work that nobody wants any more, and a checker that is gone, call nobody back") {
     Bench bench;
     CHECK(bench.check("[1]").has_value());
-    REQUIRE(::kill(bench.checker->pid(), SIGSTOP) == 0);
+    REQUIRE(signal_to(bench.checker->pid(), SIGSTOP) == 0);
     Outcome dropped;
     Outcome behind;
     auto work = bench.ask(dropped);
@@ -403,7 +408,7 @@ TEST_CASE("checker: work that nobody wants any more, and a checker that is gone,
     SECTION("dropped") {
         REQUIRE(bench.loop.run_until([&] { return bench.checker->pending() == 2; }));
         work.reset();
-        REQUIRE(::kill(bench.checker->pid(), SIGCONT) == 0);
+        REQUIRE(signal_to(bench.checker->pid(), SIGCONT) == 0);
         REQUIRE(bench.loop.run_until([&] { return behind.has_value(); }));
         CHECK(behind->has_value());
     }

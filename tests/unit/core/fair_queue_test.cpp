@@ -61,4 +61,11 @@ TEST_CASE("A run that is here does not enter again, and its place is given back 
     CHECK(queue.next() == 2U);
 }
 
+TEST_CASE("fair queue: a line without a bound takes all") {
+    FairQueue queue({.running = 1, .running_per_user = 1, .waiting_per_user = SIZE_MAX});
+    for (FairQueue::Run run = 1; run <= 100; ++run)
+        CHECK(queue.enter("a", run).has_value());
+    CHECK(queue.waiting() == 100);
+}
+
 }  // namespace fair_queue_test

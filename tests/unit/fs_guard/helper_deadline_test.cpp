@@ -10,7 +10,9 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <fstream>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <vector>
 
 #include "../isolation/fixture.hpp"
 #include "core/base/pidfd.hpp"
@@ -149,6 +151,7 @@ TEST_CASE("helper: questions are refused while it cannot be started, and removal
     Bench bench({k_long, k_long}, program);
     fs::rename(program, folder / "away");
     const pid_t first = bench.helper->pid();
+    REQUIRE(first > 0);
     REQUIRE(::kill(first, SIGKILL) == 0);
     REQUIRE(bench.loop.run_until([&] { return bench.helper->pid() == -1; }));
     test::write_text(bench.data / "trash/t/f", "x");
