@@ -31,7 +31,8 @@ namespace atl::bridge::checker {
 struct CheckerConfig {
     std::filesystem::path program;  // atoll-checker
     base::Millis deadline = base::k_checker_deadline;
-    // Of what clients send. What runs send is never refused: they have two pieces of work here each at most.
+    // How much of the clients' work may wait. Work of runs is never refused: each run has two pieces here at
+    // most.
     std::size_t waiting_per_user = base::k_checker_waiting_per_user;
     std::size_t waiting_bytes = base::k_checker_waiting_bytes;
 };

@@ -144,8 +144,8 @@ class HostMachine {
     /// or `value_json` is not one JSON value, is deeper than k_runner_json_depth or longer than
     /// max_value_bytes: the call then stays open.
     bool answer(std::string& out, std::uint64_t id, std::string_view value_json);
-    /// The same with text that somebody else has found to be one JSON value; empty: to be none. What it says
-    /// reaches this run alone.
+    /// The same with text that the checker has read already: one JSON value, or empty if the text was none.
+    /// What it says reaches this run alone.
     bool answer_checked(std::string& out, std::uint64_t id, std::string_view value_json);
     bool answer_error(std::string& out, std::uint64_t id, std::string_view message);
 

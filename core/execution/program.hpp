@@ -63,7 +63,7 @@ class Program {
     /// False: no such call waits; or `value_json` is no JSON value, too deep or longer than max_value_bytes:
     /// the call then still waits.
     virtual bool answer(std::uint64_t id, std::string_view value_json) = 0;
-    /// The same with text that somebody else has found to be one JSON value; empty: to be none.
+    /// The same with text that the checker has read already: one JSON value, or empty if the text was none.
     virtual bool answer_checked(std::uint64_t id, std::string_view value_json) = 0;
     virtual bool answer_error(std::uint64_t id, std::string_view message) = 0;
     /// From inside of on_call(): the observer is told nothing more, not even the end of the program, until

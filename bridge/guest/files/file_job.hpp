@@ -67,8 +67,9 @@ CallEnd refuse_errno(std::string_view path, int error_number);
 CallEnd refuse_file(std::string_view path, std::string_view why, std::string_view code);
 /// Refuses unless the request's conditions hold for what has the tag `tag`; empty: nothing is there.
 CallEnd check_conditions(const FileRequest& request, std::string_view tag);
-/// A slash at the end of a path means a directory (path_resolution(7)). Refuses one at the end of the path,
-/// or of `to`, of what is none: `about` tells of what the path names, itself.
+/// A slash at the end of a path means a directory (path_resolution(7)). Refuses it at the end of the path
+/// or of `to` where the file is no directory. `about` describes the file that the path names; a link is not
+/// followed.
 CallEnd check_slashes(const FileRequest& request, const struct stat& about);
 
 }  // namespace atl::guest

@@ -130,7 +130,8 @@ CallEnd publish(const FileJob& job, const Goal& goal, NewFile& file) {
         return end;
     if (goal.old && !copy_attributes(goal.old.get(), file.fd()))
         return refuse_errno(request.path);
-    // The inode may be one that the name had before, and its number is in the tag.
+    // The file system may give the new file the inode number of an older file of this name, and the tag has
+    // that number.
     if (former)
         move_time_on(file.fd(), former->st_mtim);
     const bool must_be_new = !goal.old && !request.if_none_match.empty();
@@ -163,8 +164,8 @@ bool has_name(const Goal& goal, int fd) {
            fstat(fd, &opened) == 0 && named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
 }
 
-/// What was looked at, emptied; or a new file, if there is still none. Null, and errno; EAGAIN: the name is
-/// another file's by now, or no one's. `former` gets the time of what was there before.
+/// What was looked at, emptied; or a new file, if there is still none. Null, and errno; EAGAIN: the name now
+/// belongs to another file, or to none. `former` gets the time of the file that was there before.
 base::UniqueFd open_in_place(const FileJob& job, const Goal& goal, timespec& former) {
     if (goal.old) {
         base::UniqueFd fd = Beneath::reopen(goal.old.get(), O_WRONLY);
