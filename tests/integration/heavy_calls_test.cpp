@@ -4,7 +4,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
-#include <fstream>
+#include <filesystem>
 
 #include "tests/integration/route_walk.hpp"
 #include "tests/support/api_client.hpp"
@@ -32,11 +32,11 @@ const std::string k_attempt =
 /// The processes that check for a server: one, or none.
 std::vector<pid_t> checkers(const ServerProcess& server) {
     std::vector<pid_t> found = descendants(server.pid());
+    // One that was killed and waits to be reaped has no program any more.
     std::erase_if(found, [](pid_t pid) {
-        std::ifstream file("/proc/" + std::to_string(pid) + "/comm");
-        std::string name;
-        std::getline(file, name);
-        return name != "atoll-checker";
+        std::error_code gone;
+        return std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/exe", gone).filename() !=
+               "atoll-checker";
     });
     return found;
 }
