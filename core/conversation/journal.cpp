@@ -222,7 +222,7 @@ void Journal::purge(std::int64_t key, std::uint64_t below_seq) {
 
 void Journal::purge_some() {
     const Purge& next = purges_.front();
-    const auto removed = store_.purge_events(next.key, next.below_seq, k_purge_rows);
+    const auto removed = store_.purge_log(next.key, next.below_seq, k_purge_rows);
     if (!removed)
         base::LogLine(base::evt::store_failed).quoted("err", removed.error().detail()).warn();
     // On an error the rows stay until the next start finds them.

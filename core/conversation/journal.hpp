@@ -3,7 +3,7 @@
 // meanwhile is the next one. When the store refuses, the same batch is tried again until it goes through;
 // meanwhile healthy() is false and callers refuse new work, so that the next one stays small. A fenced store
 // is never asked again. An agent's events wait outside while a batch is full (congested()). Also removes the
-// events of cut and deleted logs, a few rows at a time.
+// events of cut and deleted logs, and the turns of deleted ones, a few rows at a time.
 #pragma once
 
 #include <deque>
@@ -69,7 +69,8 @@ class Journal {
     /// called.
     bool is_fenced() const noexcept { return fenced_; }
 
-    /// Has the events of `key` below `below_seq` removed in the background.
+    /// Has the events of `key` below `below_seq` removed in the background; of a whole log, which is the
+    /// default, its turns too.
     void purge(std::int64_t key, std::uint64_t below_seq = std::numeric_limits<std::uint64_t>::max());
     /// Writes that are still to be committed.
     std::size_t pending() const noexcept {

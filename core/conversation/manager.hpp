@@ -79,7 +79,7 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     /// `reply` when sandbox, workspace and log are gone.
     void remove(const std::string& id, Reply<void> reply);
     /// Removes everything of a user that was there when this was called: conversations, ended ones too, and
-    /// sandboxes without one. `reply` when nothing of it can be read any more (the events of its logs leave
+    /// sandboxes without one. `reply` when nothing of it can be read any more (what its logs were leaves
     /// the database in the background), or with the first error, after all others were removed.
     void erase_user(const std::string& user_id, Reply<ErasedUser> reply);
     /// Starts a turn; resumes a paused conversation first, which the turn waits for. `reply` once.

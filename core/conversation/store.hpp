@@ -24,7 +24,7 @@ namespace atl::conversation {
 struct PutConversation {
     Record record;
 };
-struct EraseConversation {  // with its turns and kept processes; its events go by purge_events()
+struct EraseConversation {  // with its kept processes; its events and turns go by purge_log()
     std::int64_t key;
 };
 struct PutSandbox {
@@ -138,7 +138,7 @@ struct Ending {
     base::Millis life{};
 };
 
-/// Events of `key` below `below_seq` belong to nobody any more.
+/// Events of `key` below `below_seq` belong to nobody any more; with those of a whole log, its turns.
 struct LeftEvents {
     std::int64_t key = 0;
     std::uint64_t below_seq = 0;
@@ -206,9 +206,11 @@ class Store {
     virtual base::Result<void> usable() const { return {}; }
     /// All of the batch or nothing. Precondition: the batch before has ended.
     virtual void commit(WriteBatchPtr batch, CommitDone done) = 0;
-    /// Removes events below `below_seq`, at most `max_rows`; returns how many. Not part of any batch.
-    virtual base::Result<std::size_t> purge_events(std::int64_t key, std::uint64_t below_seq,
-                                                   std::size_t max_rows) = 0;
+    /// Removes events below `below_seq`, and with those of a whole log (it is beyond every seq) its turns:
+    /// `max_rows` in all at the most. Returns how many; fewer than `max_rows`: nothing is left. Not part of
+    /// any batch.
+    virtual base::Result<std::size_t> purge_log(std::int64_t key, std::uint64_t below_seq,
+                                                std::size_t max_rows) = 0;
 
     /// Once, before anything else.
     virtual void load_start(ReadDone<StartState> done) = 0;

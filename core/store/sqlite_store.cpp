@@ -79,8 +79,8 @@ struct SqliteStore::Impl : Connection {
     std::function<void(std::uintmax_t)> committed;
     std::unique_ptr<SQLite::Statement> begin, end;
     std::unique_ptr<SQLite::Statement> put_conversation, erase_conversation, put_sandbox, erase_sandbox,
-        put_turn, forget_turns, put_process, erase_processes, put_number, append_event, purge, purged, read,
-        find;
+        put_turn, forget_turns, put_process, erase_processes, put_number, append_event, purge, purge_turns,
+        purged, read, find;
     std::optional<Reader> reader;
     std::optional<Finder> finder;
     ListsAsked lists_asked;  // empty: `finder` answers
@@ -123,6 +123,8 @@ void SqliteStore::Impl::prepare() {
     purge = statement(
         "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE id >= ? AND id < ? ORDER BY id LIMIT "
         "?)");
+    purge_turns = statement(
+        "DELETE FROM turns WHERE id IN (SELECT id FROM turns WHERE id >= ? AND id < ? ORDER BY id LIMIT ?)");
     purged = statement("DELETE FROM purges WHERE key = ? AND below_seq <= ?");
     read = statement("SELECT id, type, turn, json FROM events WHERE id > ? AND id < ? ORDER BY id");
     find = statement(
@@ -135,7 +137,7 @@ void SqliteStore::Impl::prepare() {
 void SqliteStore::Impl::abandon() noexcept {
     for (auto* statement : {&begin, &end, &put_conversation, &erase_conversation, &put_sandbox,
                             &erase_sandbox, &put_turn, &forget_turns, &put_process, &erase_processes,
-                            &put_number, &append_event, &purge, &purged, &read, &find})
+                            &put_number, &append_event, &purge, &purge_turns, &purged, &read, &find})
         (*statement)->tryReset();
     // SQLite has rolled back by itself after some errors (lang_transaction.html, section 3).
     if (sqlite3_get_autocommit(database.getHandle()) == 0)
@@ -266,7 +268,6 @@ void SqliteStore::Impl::apply(const EraseConversation& write) {
     erase_conversation->reset();
     erase_conversation->bind(1, write.key);
     erase_conversation->exec();
-    apply(ForgetTurns{write.key, std::uint64_t{1} << k_seq_bits});
     erase_processes->reset();
     erase_processes->bind(1, row_id(write.key, 0));
     erase_processes->bind(2, row_id(write.key + 1, 0));
@@ -373,22 +374,27 @@ void SqliteStore::Impl::apply(const AppendEvent& write) {
     s.exec();
 }
 
-Result<std::size_t> SqliteStore::purge_events(std::int64_t key, std::uint64_t below_seq,
-                                              std::size_t max_rows) {
+Result<std::size_t> SqliteStore::purge_log(std::int64_t key, std::uint64_t below_seq, std::size_t max_rows) {
     if (auto allowed = usable(); !allowed)
         return allowed.error();
-    const std::int64_t end = below_seq >> k_seq_bits == 0 ? row_id(key, below_seq) : row_id(key + 1, 0);
+    const bool is_whole = below_seq >> k_seq_bits != 0;
+    const std::int64_t end = is_whole ? row_id(key + 1, 0) : row_id(key, below_seq);
     const auto run = [](SQLite::Statement& statement) {
         statement.reset();
         return static_cast<std::size_t>(statement.exec());
     };
+    const auto remove = [&](SQLite::Statement& statement, std::size_t rows) {
+        statement.reset();
+        statement.bind(1, row_id(key, 0));
+        statement.bind(2, end);
+        statement.bind(3, static_cast<std::int64_t>(rows));
+        return run(statement);
+    };
     try {
         run(*impl_->begin);
-        impl_->purge->reset();
-        impl_->purge->bind(1, row_id(key, 0));
-        impl_->purge->bind(2, end);
-        impl_->purge->bind(3, static_cast<std::int64_t>(max_rows));
-        const std::size_t removed = run(*impl_->purge);
+        std::size_t removed = remove(*impl_->purge, max_rows);
+        if (is_whole && removed < max_rows)
+            removed += remove(*impl_->purge_turns, max_rows - removed);
         if (removed < max_rows) {
             impl_->purged->reset();
             impl_->purged->bind(1, key);

@@ -41,7 +41,6 @@ void FakeStore::apply(const conversation::Write& write) {
         keys_[put->record.id] = put->record.key;
     } else if (const auto* erase = std::get_if<EraseConversation>(&write)) {
         conversations.erase(erase->key);
-        turns.erase(turns.lower_bound({erase->key, 0}), turns.lower_bound({erase->key + 1, 0}));
         processes.erase(processes.lower_bound({erase->key, 0}), processes.lower_bound({erase->key + 1, 0}));
     } else if (const auto* box = std::get_if<PutSandbox>(&write)) {
         sandboxes[box->record.id] = box->record;
@@ -66,12 +65,17 @@ void FakeStore::apply(const conversation::Write& write) {
     }
 }
 
-Result<std::size_t> FakeStore::purge_events(std::int64_t key, std::uint64_t below_seq, std::size_t max_rows) {
+Result<std::size_t> FakeStore::purge_log(std::int64_t key, std::uint64_t below_seq, std::size_t max_rows) {
     std::size_t removed = 0;
     for (auto at = events.lower_bound({key, 0});
          at != events.end() && at->first.first == key && at->first.second < below_seq && removed < max_rows;
          ++removed)
         at = events.erase(at);
+    constexpr int k_seq_bits = 36;
+    const bool is_whole = below_seq >> k_seq_bits != 0;
+    for (auto at = turns.lower_bound({key, 0});
+         is_whole && at != turns.end() && at->first.first == key && removed < max_rows; ++removed)
+        at = turns.erase(at);
     return removed;
 }
 
@@ -140,6 +144,12 @@ void FakeStore::load_start(conversation::ReadDone<conversation::StartState> done
             state.left_events.push_back({key, begins});
         state.last_key = std::max(state.last_key, key);
         at = events.lower_bound({key + 1, 0});
+    }
+    for (auto at = turns.begin(); at != turns.end(); at = turns.lower_bound({at->first.first + 1, 0})) {
+        if (conversations.contains(at->first.first))
+            continue;
+        state.left_events.push_back({at->first.first, std::numeric_limits<std::uint64_t>::max()});
+        state.last_key = std::max(state.last_key, at->first.first);
     }
     answer(std::move(done), std::move(state));
 }

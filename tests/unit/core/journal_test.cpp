@@ -1,9 +1,11 @@
 #include "core/conversation/journal.hpp"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <optional>
 
 #include "journal_bench.hpp"
+#include "tests/support/asked.hpp"
 #include "tests/support/result_printer.hpp"
 
 namespace journal_test {
@@ -123,11 +125,49 @@ TEST_CASE("A record that is still to be written does not outlive its turn or its
     }
     SECTION("erased") {
         bench.journal.add(EraseConversation{1});
+        bench.journal.purge(1);
     }
     bench.settle();
-    bench.world.timers.fire_next();
-    bench.settle();
+    CHECK(bench.journal.idle());
+    while (bench.world.timers.fire_next())
+        bench.settle();
     CHECK(bench.turns() == 0);
+}
+
+TEST_CASE("A long log that is erased goes a few rows at a time, its turns too, and the rest after a crash") {
+    Bench bench;
+    constexpr std::uint64_t k_turns = 1000;
+    for (std::uint64_t number = 1; number <= k_turns; ++number) {
+        bench.append(number, number);
+        bench.journal.add(PutTurn{turn(number, number)});
+    }
+    bench.settle();
+    REQUIRE(bench.turns() == k_turns);
+    const auto rows = [&bench] { return bench.turns() + bench.world.store.events.size(); };
+    bench.journal.add(EraseConversation{1});
+    bench.journal.purge(1);
+    bench.settle();
+    std::size_t most = 0;
+    while (bench.turns() > k_turns / 2) {
+        const std::size_t before = rows();
+        REQUIRE(bench.world.timers.fire_next());
+        bench.settle();
+        most = std::max(most, before - rows());
+    }
+    CHECK(most > 0);
+    CHECK(most <= 100);
+
+    // The next server is told of what is left.
+    const auto left = test::load_start(bench.world.store)->left_events;
+    REQUIRE(left.size() == 1);
+    Journal next(bench.world.store, bench.world.timers);
+    bench.world.timers.clear();
+    next.purge(left.front().key, left.front().below_seq);
+    bench.settle();
+    while (bench.world.timers.fire_next())
+        bench.settle();
+    CHECK(rows() == 0);
+    CHECK(test::load_start(bench.world.store)->left_events.empty());
 }
 
 TEST_CASE("What is lazy is written by a flush") {

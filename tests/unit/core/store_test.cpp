@@ -215,8 +215,8 @@ TEST_CASE("Logs of neighbours do not mix, and reading is bounded") {
     CHECK(test::read_events(*store, 1, 10, 1)->size() == 1);
     CHECK(test::read_events(*store, 2, 0, 4 * base::k_least_event_cost_bytes)->size() == 4);  // short ones
     CHECK(test::read_events(*store, 1, 100, 5000)->empty());
-    CHECK(store->purge_events(1, 51, 20).value() == 20);
-    CHECK(store->purge_events(1, 51, 100).value() == 30);
+    CHECK(store->purge_log(1, 51, 20).value() == 20);
+    CHECK(store->purge_log(1, 51, 100).value() == 30);
     CHECK(test::read_events(*store, 1, 0, 1)->front()->seq == 51);
     CHECK(test::read_events(*store, 2, 0, 1)->front()->seq == 1);
 }
@@ -281,12 +281,60 @@ TEST_CASE("Events whose conversation is gone are found without reading every eve
     using Left = std::vector<std::pair<std::int64_t, std::uint64_t>>;
     CHECK(left() == Left{{1, k_all}, {3, 2}, {7, k_all}});
     // Known until all of them are gone.
-    CHECK(store->purge_events(1, k_all, 1).value() == 1);
+    CHECK(store->purge_log(1, k_all, 1).value() == 1);
     CHECK(left().size() == 3);
     for (const std::int64_t key : {1, 3, 7})
-        REQUIRE(store->purge_events(key, key == 3 ? 2 : k_all, 100));
+        REQUIRE(store->purge_log(key, key == 3 ? 2 : k_all, 100));
     CHECK(left().empty());
     CHECK(test::read_events(*store, 3, 0, 1000)->size() == 1);
+}
+
+TEST_CASE("An erasure commits few rows, however long the log; its events and turns go in pieces") {
+    const test::TempDir dir;
+    const auto file = dir.path() / "db";
+    constexpr std::uint64_t k_turns = 300;
+    constexpr std::uint64_t k_all = std::uint64_t{1} << 36;
+    const auto rows = [&file] {
+        SQLite::Database database(file.string(), SQLite::OPEN_READONLY);
+        const auto count = [&database](const std::string& table) {
+            return database.execAndGet("SELECT count(*) FROM " + table + " WHERE id >> 36 = 1").getInt();
+        };
+        return std::pair(count("events"), count("turns"));
+    };
+    {
+        const auto store = open(file);
+        std::vector<Write> writes{PutConversation{conversation_record(1)},
+                                  PutConversation{conversation_record(2)},
+                                  PutTurn{{2, 1, "2", "digest", 1, 1, 1}}};
+        for (std::uint64_t number = 1; number <= k_turns; ++number) {
+            writes.emplace_back(AppendEvent{1, event(number)});
+            const std::uint64_t end = number == k_turns ? 0 : number;
+            writes.emplace_back(PutTurn{{1, number, std::to_string(number), "digest", number, end, 1}});
+        }
+        REQUIRE(test::commit(*store, writes));
+        REQUIRE(test::commit(*store, {EraseConversation{1}}));
+        // Nobody finds any of it.
+        CHECK_FALSE(test::load(*store, conversation_record(1).id)->has_value());
+        CHECK(test::load_start(*store)->unfinished == std::vector<std::string>{conversation_record(2).id});
+    }
+    CHECK(rows() == std::pair(300, 300));
+    {
+        const auto store = open(file);
+        CHECK(store->purge_log(1, k_all, 200).value() == 200);
+        CHECK(store->purge_log(1, k_all, 200).value() == 200);
+    }
+    CHECK(rows() == std::pair(0, 200));
+    {
+        // The next server is told of the rest.
+        const auto store = open(file);
+        const auto left = test::load_start(*store)->left_events;
+        REQUIRE(left.size() == 1);
+        CHECK(store->purge_log(left[0].key, left[0].below_seq, 200).value() == 200);
+        CHECK(store->purge_log(left[0].key, left[0].below_seq, 200).value() == 0);
+        CHECK(test::load_start(*store)->left_events.empty());
+        CHECK(test::find_turn(*store, 2, "2")->turn == 1);
+    }
+    CHECK(rows() == std::pair(0, 0));
 }
 
 TEST_CASE("The store pages sandboxes, counts what a user has, and finds what ends first") {
