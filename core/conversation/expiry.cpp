@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
 #include "core/conversation/journal.hpp"
 #include "core/conversation/store.hpp"
 
@@ -11,8 +13,11 @@ namespace {
 
 // Of one look; more are due a moment later.
 constexpr std::size_t k_expiring_looked_at = base::k_forgotten_at_once;
+// Those that wait are the first that the store finds: a look goes beyond so many of them.
+constexpr std::size_t k_waiting_looked_past = 112;
 constexpr base::Millis k_expiry_pause{250};
 constexpr base::Millis k_retry{1000};
+constexpr base::Millis k_longest_wait{60'000};
 constexpr base::Millis k_never = base::Millis::max();
 
 }  // namespace
@@ -43,35 +48,35 @@ void Expiry::arm(base::Millis wait) {
 
 void Expiry::look() {
     scheduled_ = false;
-    context_.store.find_ending(
-        false, k_expiring_looked_at, [self = self_](base::Result<std::vector<Ending>> found) {
-            if (*self == nullptr)
-                return;
-            Expiry& it = **self;
-            if (!found)
-                return it.arm(k_retry);
-            base::Millis next = found->size() == k_expiring_looked_at ? k_retry : k_never;
-            for (const Ending& ending : *found) {
-                const auto left = ending.life - it.context_.ages.age_of(ending.created_at);
-                if (left > base::Millis{0})
-                    next = std::min(next, left);
-                if (left > base::Millis{0} || it.actions_.is_loaded(ending.id))
-                    continue;
-                // Perhaps it cannot be read now.
-                next = std::min(next, k_retry);
-                it.actions_.end(ending.id);
-            }
-            it.look_at_ended(next);
-        });
+    ++looks_;
+    tries_left_ = k_expiring_looked_at;
+    const std::size_t limit = looked_at();
+    context_.store.find_ending(false, limit, [self = self_, limit](base::Result<std::vector<Ending>> found) {
+        if (*self == nullptr)
+            return;
+        Expiry& it = **self;
+        if (!found)
+            return it.arm(k_retry);
+        base::Millis next = found->size() == limit ? k_retry : k_never;
+        for (const Ending& ending : *found) {
+            const auto left = ending.life - it.context_.ages.age_of(ending.created_at);
+            if (left > base::Millis{0})
+                next = std::min(next, left);
+            if (left > base::Millis{0} || it.actions_.is_loaded(ending.id))
+                continue;
+            next = std::min(next, it.try_or_wait(ending.id, it.actions_.end));
+        }
+        it.look_at_ended(next);
+    });
 }
 
 void Expiry::look_at_ended(base::Millis next) {
     const auto count = context_.stats.by_status[Status::ended];
     const std::size_t most = context_.settings.max_kept_ended;
     std::size_t too_many = count > most ? count - most : 0;
+    tries_left_ = k_expiring_looked_at;
     context_.store.find_ending(
-        true, k_expiring_looked_at,
-        [self = self_, next, too_many](base::Result<std::vector<Ending>> found) mutable {
+        true, looked_at(), [self = self_, next, too_many](base::Result<std::vector<Ending>> found) mutable {
             if (*self == nullptr)
                 return;
             Expiry& it = **self;
@@ -85,13 +90,60 @@ void Expiry::look_at_ended(base::Millis next) {
                     continue;
                 }
                 too_many -= too_many > 0 ? 1 : 0;
-                // What was forgotten is still found until that is committed, and what cannot be forgotten
-                // yet.
-                next = std::min(next, it.context_.journal.healthy() ? k_expiry_pause : k_retry);
-                it.actions_.forget(ending.id);
+                next = std::min(next, it.try_or_wait(ending.id, it.actions_.forget));
             }
+            it.forget_attempts();
             it.arm(next);
         });
+}
+
+std::size_t Expiry::looked_at() const {
+    return k_expiring_looked_at + std::min(attempts_.size(), k_waiting_looked_past);
+}
+
+base::Millis Expiry::try_or_wait(const std::string& id, const Act& act) {
+    // What was forgotten is still found until that is committed.
+    const base::Millis soon = context_.journal.healthy() ? k_expiry_pause : k_retry;
+    Attempt& attempt = attempts_[id];
+    attempt.look = looks_;
+    if (attempt.is_under_way)
+        return k_retry;
+    if (const auto left = attempt.next - context_.clock.steady_now(); left.count() > 0)
+        return std::chrono::ceil<base::Millis>(left);
+    if (tries_left_ == 0)
+        return soon;
+    --tries_left_;
+    attempt.is_under_way = true;
+    act(id, [self = self_, id](const base::Result<void>& done) {
+        if (*self != nullptr)
+            (*self)->on_tried(id, done);
+    });
+    return soon;
+}
+
+void Expiry::on_tried(const std::string& id, const base::Result<void>& done) {
+    const auto found = attempts_.find(id);
+    if (found == attempts_.end())
+        return;
+    if (done) {
+        attempts_.erase(found);
+        return;
+    }
+    Attempt& attempt = found->second;
+    attempt.is_under_way = false;
+    attempt.wait = std::clamp(2 * attempt.wait, k_expiry_pause, k_longest_wait);
+    attempt.next = context_.clock.steady_now() + attempt.wait;
+    if (done.error().code() == base::Errc::storage_failed && !std::exchange(told_, true))
+        base::LogLine(base::evt::store_failed).field("conv", id).quoted("err", done.error().detail()).warn();
+}
+
+/// Of those that are not due any more: erased by a client, or with a longer time to live.
+void Expiry::forget_attempts() {
+    std::erase_if(attempts_, [this](const auto& entry) {
+        return !entry.second.is_under_way && entry.second.look != looks_;
+    });
+    if (attempts_.empty())
+        told_ = false;
 }
 
 }  // namespace atl::conversation

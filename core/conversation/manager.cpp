@@ -75,11 +75,13 @@ Manager::Manager(const base::Clock& clock, base::Timers& timers, sandbox::Manage
       residents_(context_, {[this](StoredConversation stored) { load(std::move(stored)); },
                             [this](Conversation& conversation) { unload(conversation); }}),
       expiry_(context_, {[this](const std::string& id) { return residents_.is_loaded(id); },
-                         [this](const std::string& id) {
+                         [this](const std::string& id, const Expiry::Tried& tried) {
                              // Loaded, it ends by itself.
-                             residents_.get(id, [](const Result<Conversation*>&) {});
+                             residents_.get(id, [tried](const Result<Conversation*>& found) {
+                                 tried(found ? Result<void>() : found.error());
+                             });
                          },
-                         [this](const std::string& id) { forget(id); }}),
+                         [this](const std::string& id, const Expiry::Tried& tried) { forget(id, tried); }}),
       self_(std::make_shared<Manager*>(this)) {
     sandboxes.set_observer(this);
     journal.on_refusal([this] { on_store_refused(); });
@@ -573,11 +575,15 @@ void Manager::on_store_refused() {
     }
 }
 
-void Manager::forget(const std::string& id) {
-    residents_.get(id, [](const Result<Conversation*>& found) {
-        // Its sandbox may still have to be removed.
-        if (found && *found != nullptr && (*found)->sandbox_record().gone)
+void Manager::forget(const std::string& id, const Expiry::Tried& tried) {
+    residents_.get(id, [tried](const Result<Conversation*>& found) {
+        if (!found)
+            return tried(found.error());
+        if (*found != nullptr && !(*found)->sandbox_record().gone)
+            return tried(Error(Errc::sandbox_in_use, "its sandbox is still to be removed"));
+        if (*found != nullptr)
             (*found)->forget();
+        tried({});
     });
 }
 

@@ -298,7 +298,7 @@ class Manager final : private sandbox::Observer, private ConversationOwner {
     template <class T>
     void refuse(const Reply<T>& reply, base::Error error);
     void on_store_refused();
-    void forget(const std::string& id);
+    void forget(const std::string& id, const Expiry::Tried& tried);
 
     const ManagerSettings settings_;
     Stats stats_;

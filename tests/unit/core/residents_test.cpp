@@ -1,5 +1,10 @@
 // What is in memory: conversations that live or are followed. The others are rows of the store.
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <catch2/generators/catch_generators.hpp>
 #include <set>
+#include <sstream>
 
 #include "core/base/ids.hpp"
 #include "core/base/log.hpp"
@@ -387,6 +392,46 @@ TEST_CASE("residents: one that has ended is forgotten only when its sandbox is r
     CHECK(house.world.store.conversations.empty());
     CHECK(house.world.store.sandboxes.empty());
     CHECK(house.sandboxes->find(box.id) == nullptr);
+}
+
+TEST_CASE(
+    "residents: one whose time is over and that cannot be read is tried ever more seldom, and told once") {
+    conversation::ManagerSettings settings;
+    settings.keep_ended = 1000s;
+    House house({}, settings);
+    CreateRequest request;
+    request.ttl_seconds = 600;
+    std::vector<std::string> ids;
+    while (ids.size() < 40)  // more than one look takes
+        ids.push_back(paused(house, request));
+    request.ttl_seconds = 0;
+    const std::string other = paused(house, request);
+    const bool is_to_be_forgotten = GENERATE(false, true);
+    CAPTURE(is_to_be_forgotten);
+    if (is_to_be_forgotten)
+        pass(house, 680s);
+    REQUIRE(house.conversations->loaded() == 0);
+
+    std::ostringstream lines;
+    auto& sinks = spdlog::default_logger()->sinks();
+    sinks.push_back(std::make_shared<spdlog::sinks::ostream_sink_mt>(lines));
+    std::size_t loads = 0;
+    house.world.store.load_fails = [&loads] { return ++loads > 0; };
+    pass(house, 30min);
+    sinks.pop_back();
+    house.world.store.load_fails = [] { return false; };
+    CHECK(loads > 10 * ids.size());
+    CHECK(loads < 40 * ids.size());
+    const std::string text = lines.str();
+    const auto told = text.find("store_failed");
+    REQUIRE(told != std::string::npos);
+    CHECK(text.find("store_failed", told + 1) == std::string::npos);
+
+    // All are tried again within a minute; what ends now has been kept for long enough.
+    pass(house, 90s);
+    for (const std::string& id : ids)
+        CHECK(test::get(*house.conversations, id).error().code() == base::Errc::not_found);
+    CHECK(test::get(*house.conversations, other)->record.status == Status::paused);
 }
 
 TEST_CASE("residents: a server of many paused conversations starts with none, and lists them all") {
