@@ -139,6 +139,19 @@ TEST_CASE("a message that calls exit tells its state, one that ends otherwise le
     CHECK(guest.run("echo $A; compgen -e | grep __").text == "4\n");
 }
 
+TEST_CASE("neither functions nor what an EXIT trap does are kept for the next message") {
+    const GuestProcess guest;
+    const Client control = guest.start(k_shell);
+    guest.run("trap 'export A=late; cd /' EXIT; export A=1");
+    CHECK(guest.run("echo $A; pwd").text == "1\n/tmp\n");
+    CHECK(guest.run("trap 'export A=late; cd /' EXIT; export A=2; exit 7")
+              .data("turn_complete")
+              .at("exitCode") == 7);
+    CHECK(guest.run("echo $A; pwd; trap -p").text == "2\n/tmp\n");
+    guest.run("f() { :; }; export -f f; export A=3");
+    CHECK(guest.run("type -t f; echo $A").text == "3\n");
+}
+
 TEST_CASE("keeping the state shows in nothing that a message sees") {
     const GuestProcess guest;
     const Client control = guest.start(k_shell);
