@@ -221,16 +221,17 @@ void Journal::purge(std::int64_t key, std::uint64_t below_seq) {
 }
 
 void Journal::purge_some() {
-    const Purge& next = purges_.front();
+    const Purge next = purges_.front();
     const auto removed = store_.purge_log(next.key, next.below_seq, k_purge_rows);
-    if (!removed)
+    if (!removed) {
         base::LogLine(base::evt::store_failed).quoted("err", removed.error().detail()).warn();
-    // On an error the rows stay until the next start finds them.
+        purges_.push_back(next);
+    }
     if (!removed || *removed < k_purge_rows)
         purges_.pop_front();
-    purging_ = !purges_.empty();
+    purging_ = !purges_.empty() && !fenced_;
     if (purging_)
-        timers_.arm(k_purge_interval, [this] { purge_some(); });
+        timers_.arm(removed ? k_purge_interval : k_purge_retry, [this] { purge_some(); });
 }
 
 }  // namespace atl::conversation

@@ -70,7 +70,7 @@ class Journal {
     bool is_fenced() const noexcept { return fenced_; }
 
     /// Has the events of `key` below `below_seq` removed in the background; of a whole log, which is the
-    /// default, its turns too.
+    /// default, its turns too. What the store refuses to remove is tried again a minute later.
     void purge(std::int64_t key, std::uint64_t below_seq = std::numeric_limits<std::uint64_t>::max());
     /// Writes that are still to be committed.
     std::size_t pending() const noexcept {
@@ -108,6 +108,7 @@ class Journal {
     static constexpr base::Millis k_lazy_interval{2};
     static constexpr base::Millis k_retry_interval{500};
     static constexpr base::Millis k_purge_interval{5};
+    static constexpr base::Millis k_purge_retry{60'000};  // of what the store refused
     static constexpr std::size_t k_purge_rows = 64;
 
     Store& store_;

@@ -66,6 +66,8 @@ void FakeStore::apply(const conversation::Write& write) {
 }
 
 Result<std::size_t> FakeStore::purge_log(std::int64_t key, std::uint64_t below_seq, std::size_t max_rows) {
+    if (purge_fails())
+        return Error(Errc::storage_failed, "the disk is full");
     std::size_t removed = 0;
     for (auto at = events.lower_bound({key, 0});
          at != events.end() && at->first.first == key && at->first.second < below_seq && removed < max_rows;

@@ -108,6 +108,7 @@ class FakeStore final : public conversation::Store {
     std::function<bool()> fails = [] { return false; };       // a commit, which is then refused
     std::function<bool()> read_fails = [] { return false; };  // of a log
     std::function<bool()> load_fails = [] { return false; };  // of a conversation
+    std::function<bool()> purge_fails = [] { return false; };
     bool is_fenced = false;
     /// Of a store that is elsewhere: how its answer comes later. Empty: at once.
     std::function<void(std::function<void()>)> later;

@@ -170,6 +170,26 @@ TEST_CASE("A long log that is erased goes a few rows at a time, its turns too, a
     CHECK(test::load_start(bench.world.store)->left_events.empty());
 }
 
+TEST_CASE("What the store would not purge is tried again later, and holds up nothing else") {
+    Bench bench;
+    bench.append(1);
+    bench.journal.add(EraseConversation{1});
+    bench.journal.purge(1);
+    bench.settle();
+    bench.world.store.purge_fails = [] { return true; };
+    for (int tries = 0; tries < 3; ++tries) {
+        REQUIRE(bench.world.timers.fire_next());
+        bench.settle();
+    }
+    CHECK(bench.world.store.events.size() == 1);
+    bench.world.store.purge_fails = [&bench, tries = 0]() mutable { return tries++ == 0; };
+    bench.journal.purge(2);
+    bench.settle();
+    while (bench.world.timers.fire_next())
+        bench.settle();
+    CHECK(bench.world.store.events.empty());
+}
+
 TEST_CASE("What is lazy is written by a flush") {
     Bench bench;
     bench.journal.add_lazily(PutTurn{turn(1)});
