@@ -6,7 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "core/base/execution_limits.hpp"
 #include "core/base/json_text.hpp"
+#include "core/base/utf8.hpp"
 #include "core/execution/json_depth.hpp"
 
 namespace atl::bridge::runner {
@@ -52,12 +54,25 @@ void read_log_text(RunnerFrame& frame, const Json& object) {
     frame.at(Member::text_bytes) = std::to_string(text->size());
 }
 
+/// A message that is longer than an error may be, between characters.
+void cut_error(std::string& message) {
+    constexpr std::string_view k_mark = " (cut at 64 KiB)";
+    constexpr std::size_t k_ellipsis_bytes = 3;  // of excerpt()
+    static_assert(base::k_max_execution_error_bytes == 64UL * 1024);
+    if (message.size() > base::k_max_execution_error_bytes)
+        message = base::excerpt(message, base::k_max_execution_error_bytes - k_mark.size() - k_ellipsis_bytes)
+                      .append(k_mark);
+}
+
 void read_error(RunnerFrame& frame, Json& error) {
     frame.at(Member::error) = "";
     if (!error.is_object() || (error.contains("line") && !number_of(error, "line")))
         return;
     frame.at(Member::error_kind) = word_of(error, "kind");
-    frame.at(Member::error_message) = text_of(error, "message");
+    auto& message = frame.at(Member::error_message);
+    message = text_of(error, "message");
+    if (message)
+        cut_error(*message);
     frame.at(Member::error_line) = number_of(error, "line");
 }
 
@@ -262,8 +277,8 @@ Received HostMachine::take_result(RunnerFrame& frame) {
         ended.failure = failure_of(frame);
         if (!ended.failure || value)
             return violation("a result with a malformed error");
-        if (ended.failure->message.size() > start_.limits.max_value_bytes)
-            return violation("a result that is too long");
+        if (ended.failure->message.size() > base::k_max_execution_error_bytes)
+            return violation("an error that is too long");
     } else if (value) {
         if (frame.find(Member::too_long) != nullptr || value->size() > start_.limits.max_value_bytes)
             return violation("a result that is too long");

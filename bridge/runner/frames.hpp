@@ -79,8 +79,9 @@ struct RunnerFrame {
     std::array<std::optional<std::string>, k_members> texts;
 };
 
-/// Args and value are told if they have at most `max_value_bytes` as JSON. Linear in the text, up to 50 ms a
-/// MiB: not for the loop, but for a short frame.
+/// Args and value are told if they have at most `max_value_bytes` as JSON; the message of an error is cut at
+/// base::k_max_execution_error_bytes. Linear in the text, up to 50 ms a MiB: not for the loop, but for a
+/// short frame.
 RunnerFrame read_frame(std::string_view json, std::uint64_t max_value_bytes);
 
 struct Limits {

@@ -32,6 +32,8 @@ inline constexpr std::size_t k_max_program_bytes = 512UL * 1024;
 static_assert(k_max_program_bytes < k_max_body_bytes);
 // The arguments of a call, its answer, and the result, as JSON.
 inline constexpr std::size_t k_max_execution_value_bytes = 1024UL * 1024;
+// The message of the error that a run ended with. A longer one is cut, and says so.
+inline constexpr std::size_t k_max_execution_error_bytes = 64UL * 1024;
 
 // The sandbox of a run beside memory and processor: node has some 15 threads.
 inline constexpr std::uint32_t k_execution_processes = 64;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 #include <utility>
 
 #include "core/base/ids.hpp"
@@ -20,8 +21,25 @@ namespace {
 
 constexpr std::size_t k_event_overhead_bytes = 128;
 
+constexpr std::string_view k_denial_begin = "the tool ";
+constexpr std::string_view k_denial_end = " is denied";
+
 std::string denial(const std::string& tool) {
-    return "the tool " + tool + " is denied";
+    return std::string(k_denial_begin).append(tool).append(k_denial_end);
+}
+
+/// Whether `message` has the denial of one of `tools` in it. In one pass: both may be long.
+bool has_denial(std::string_view message, const std::set<std::string_view>& tools) {
+    std::size_t at = tools.empty() ? std::string_view::npos : message.find(k_denial_begin);
+    while (at != std::string_view::npos) {
+        at += k_denial_begin.size();
+        const std::string_view rest = message.substr(at, k_tool_name_bytes + k_denial_end.size());
+        const std::size_t end = rest.find(k_denial_end);
+        if (end != std::string_view::npos && tools.contains(rest.substr(0, end)))
+            return true;
+        at = message.find(k_denial_begin, at);
+    }
+    return false;
 }
 
 }  // namespace
@@ -324,13 +342,15 @@ base::Result<void> Execution::answer(std::string_view call_id, const CallAnswer&
 // A program that lets the refusal of a tool through has failed for that.
 void Execution::on_end(std::optional<std::string> value_json, std::optional<Failure> failure) {
     in_program_ = true;
-    const bool was_denied =
-        failure && failure->kind == "runtime" &&
-        std::ranges::any_of(calls_, [&](const std::unique_ptr<Call>& call) {
-            return call->status == "denied" && failure->message.find(denial(call->name)) != std::string::npos;
-        });
-    if (was_denied)
-        failure->kind = "denied";
+    if (failure && failure->kind == "runtime") {
+        std::set<std::string_view> denied;
+        for (const auto& call : calls_) {
+            if (call->status == "denied")
+                denied.insert(call->name);
+        }
+        if (has_denial(failure->message, denied))
+            failure->kind = "denied";
+    }
     finish(std::move(value_json), std::move(failure));
     in_program_ = false;
 }

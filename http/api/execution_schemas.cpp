@@ -102,7 +102,8 @@ void add_result(Schema& out) {
                {{"kind", "What ended the program.",
                  one_of({"syntax", "runtime", "timeout", "memory", "cancelled", "denied", "protocol",
                          "crashed"})},
-                {"message", "A sentence, for the model. The program may have written it.", text()},
+                {"message", "A sentence, for the model, 64 KiB at most. The program may have written it.",
+                 text()},
                 {"line", "The line of the program as it was sent, where that is known.", counter()}}),
         "Why a program has no result.");
     out["ProgramError"]["required"] = {"kind", "message"};

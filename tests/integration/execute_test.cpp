@@ -165,6 +165,14 @@ TEST_CASE("Programs run on node and on Python, with results, logs and errors of 
     CHECK(lab.error_of(syntax) == "syntax");
     CHECK(syntax["error"]["line"] == 2);
     CHECK(lab.error_of(lab.run("container", "throw new Error('boom')")) == "runtime");
+    for (const auto& [executor, code] : {std::pair("container", "throw new Error('x'.repeat(2000000))"),
+                                         std::pair("python", "raise ValueError('x' * 2000000)")}) {
+        const Json failed = lab.run(executor, code);
+        CHECK(lab.error_of(failed) == "runtime");
+        const std::string message = failed["error"]["message"];
+        CHECK(message.size() == 64 * 1024);
+        CHECK(message.ends_with("\xe2\x80\xa6 (cut at 64 KiB)"));
+    }
     CHECK(lab.run("container", "const a: number = 4; return a", {{"language", "typescript"}})["result"] == 4);
     Json endless;
     // One that came too soon for the program to begin is repeated.

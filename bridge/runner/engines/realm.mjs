@@ -230,7 +230,7 @@ export default function makeRealm(post, makeProxy) {
         } catch {
             text += '[unprintable error]';
         }
-        return slice(text, 0, 65536);
+        return slice(text, 0, 65537); // one more than the server keeps, which marks what it cuts
     }
     // Node and vm2 would make this text with functions of their own realm, whose errors the program could catch.
     function stackText(error, frames) {

@@ -27,7 +27,7 @@ import python_values  # noqa: E402
 MAX_FRAME_BYTES = 4 * 1024 * 1024
 OPEN_CALLS = 32  # the host ends a run with more of them
 _CAUSES = 8
-_MESSAGE_CHARS = 16 * 1024
+_MESSAGE_CHARS = 64 * 1024 + 1  # one more than the server keeps, which marks what it cuts
 
 
 class ToolError(Exception):

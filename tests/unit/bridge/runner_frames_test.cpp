@@ -3,6 +3,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <string>
 
+#include "core/base/execution_limits.hpp"
+
 namespace runner_frames_test {
 
 using namespace atl::bridge::runner;
@@ -93,6 +95,33 @@ TEST_CASE("A result has a value or an error of a known kind") {
     CHECK(failed.failure->line == 3U);
     CHECK(breaks(running(), own(R"("type":"result","error":{"kind":"timeout","message":"m"})")));
     CHECK(breaks(running(), own(R"("type":"result","value":1,"error":{"kind":"syntax","message":"m"})")));
+}
+
+TEST_CASE("The message of an error is cut between characters where it is too long, and says so") {
+    constexpr std::size_t k_most = atl::base::k_max_execution_error_bytes;
+    const auto message_of = [](const std::string& message) {
+        const std::string frame =
+            own(R"("type":"result","error":{"kind":"runtime","message":")" + message + "\"}");
+        return std::get<Ended>(running().receive(frame)).failure.value().message;
+    };
+    CHECK(message_of(std::string(k_most, 'x')) == std::string(k_most, 'x'));
+    for (const std::string piece : {"x", "\xc3\xa9", "\xe2\x82\xac"}) {
+        std::string text;
+        while (text.size() < 2 * k_most)
+            text += piece;
+        const std::string cut = message_of(text);
+        const std::string mark = "\xe2\x80\xa6 (cut at 64 KiB)";
+        REQUIRE(cut.ends_with(mark));
+        CHECK(cut.size() <= k_most);
+        CHECK(cut.size() > k_most - piece.size());
+        CHECK((cut.size() - mark.size()) % piece.size() == 0);
+        CHECK(text.starts_with(cut.substr(0, cut.size() - mark.size())));
+    }
+    // Whoever read it may have cut nothing.
+    RunnerFrame frame = read_frame(own(R"("type":"result","error":{"kind":"runtime","message":"m"})"), 100);
+    CHECK(std::holds_alternative<Ended>(running().take(frame)));
+    frame.at(RunnerFrame::Member::error_message) = std::string(k_most + 1, 'x');
+    CHECK(std::holds_alternative<Violation>(running().take(frame)));
 }
 
 TEST_CASE("What may not come then breaks the protocol") {

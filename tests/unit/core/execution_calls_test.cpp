@@ -79,6 +79,31 @@ TEST_CASE("Calls are checked, refused, asked about, and answered once") {
     lab.host->answers[1](std::string("2"));
 }
 
+TEST_CASE("A run has failed for the refusal of a tool where its error names one that was denied") {
+    const auto kind_with = [](const std::string& message, std::uint64_t denied) {
+        Lab lab;
+        const auto execution = lab.begin(lab.with_tools());
+        FakeProgram& program = lab.started(execution);
+        for (std::uint64_t id = 1; id <= denied; ++id)
+            program.observer.on_call(id, "no", "[]");
+        program.observer.on_end(std::nullopt, execution::Failure{"runtime", message, std::nullopt});
+        lab.settle();
+        return lab.result(*execution)["error"]["kind"].get<std::string>();
+    };
+    CHECK(kind_with("Error: the tool no is denied (cause: x)", 1) == "denied");
+    CHECK(kind_with("the tool the tool free is denied, the tool no is denied", 1) == "denied");
+    CHECK(kind_with("Error: the tool no is denied", 0) == "runtime");
+    for (const std::string message : {"", "the tool ", "the tool nothing is denied", "the tool no is denie",
+                                      "the tool no  is denied", "the tool free is denied"})
+        CHECK(kind_with(message, 1) == "runtime");
+    // Of many refusals and a long message that nearly names one: a moment, where each refusal was looked for
+    // it took seconds.
+    std::string nearly;
+    while (nearly.size() + 9 < base::k_max_execution_error_bytes)
+        nearly += "the tool ";
+    CHECK(kind_with(nearly, base::k_max_execution_calls) == "runtime");
+}
+
 TEST_CASE("An answer that was checked elsewhere is not read again, and is taken only while its call waits") {
     Lab lab;
     const auto execution = lab.begin(lab.with_tools());
