@@ -154,6 +154,20 @@ Checker::Work Checker::split(const std::string& user, std::string_view key, std:
     return enqueue(user, Sender::client, std::move(fields), std::move(json), std::move(answered));
 }
 
+Checker::Work Checker::read_value(const std::string& user, std::string json, Done<std::string> done) {
+    std::string fields;
+    append_field(fields, "value");
+    append_length(fields, json.size());
+    auto answered = [done = std::move(done)](const Result<Fields>& answer) {
+        if (!answer)
+            return done(answer.error());
+        if (answer->empty())
+            return done(Error(Errc::internal, "the process that checks gave an answer without a value"));
+        done(std::string(answer->front()));
+    };
+    return enqueue(user, Sender::run, std::move(fields), std::move(json), std::move(answered));
+}
+
 std::unique_ptr<execution::HeavyWork> Checker::read(const std::string& user, std::string json,
                                                     std::uint64_t max_value_bytes,
                                                     runner::FrameReading::Told told) {

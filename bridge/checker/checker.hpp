@@ -32,7 +32,7 @@ struct CheckerConfig {
     std::filesystem::path program;  // atoll-checker
     base::Millis deadline = base::k_checker_deadline;
     // How much of the clients' work may wait. Work of runs is never refused: each run has two pieces here at
-    // most.
+    // most, and the answers of a sandbox to its open calls.
     std::size_t waiting_per_user = base::k_checker_waiting_per_user;
     std::size_t waiting_bytes = base::k_checker_waiting_bytes;
 };
@@ -53,6 +53,7 @@ class Checker final : public execution::HeavyChecks, public runner::FrameReading
                const std::string& args_json, Done<void> done) override;
     Work split(const std::string& user, std::string_view key, std::string json,
                Done<execution::SplitJson> done) override;
+    Work read_value(const std::string& user, std::string json, Done<std::string> done) override;
     std::unique_ptr<execution::HeavyWork> read(const std::string& user, std::string json,
                                                std::uint64_t max_value_bytes,
                                                runner::FrameReading::Told told) override;

@@ -73,16 +73,27 @@ std::string answer_frame(const Fields& fields) {
     return out;
 }
 
+/// Empty if it is longer than a value may be.
+std::string text_of_value(const nlohmann::json& value) {
+    std::string text = value.dump();
+    if (text.size() > base::k_max_execution_value_bytes)
+        text.clear();
+    return text;
+}
+
+std::string answer_value(const Fields& fields) {
+    const auto parsed = base::parse_json(fields[1]);
+    return parsed ? told("ok", text_of_value(*parsed)) : told(parsed.error());
+}
+
 std::string answer_split(const Fields& fields) {
     auto parsed = base::parse_json(fields[2]);
     if (!parsed)
         return told(parsed.error());
     std::optional<std::string> value;
     if (const auto found = parsed->find(std::string(fields[1])); found != parsed->end()) {
-        value = found->dump();
+        value = text_of_value(*found);
         *found = nullptr;
-        if (value->size() > base::k_max_execution_value_bytes)
-            value->clear();
     }
     std::string out = told("ok", parsed->dump());
     if (value)
@@ -124,6 +135,8 @@ std::string Worker::obey(const Fields& fields) {
         return answer_frame(fields);
     if (what == "split" && fields.size() == 3)
         return answer_split(fields);
+    if (what == "value" && fields.size() == 2)
+        return answer_value(fields);
     return told("failed", "an unknown request");
 }
 

@@ -256,19 +256,46 @@ void Execution::show(Call& call) {
 
 void Execution::hand_to_host(Call& call) {
     call.status = "open";
-    auto done = [self = weak_from_this(), id = call.id](const base::Result<std::string>& answer) {
-        const auto it = self.lock();
-        Call* const open = it && it->state_ == State::running ? it->find_call(call_name(id)) : nullptr;
-        if (open == nullptr || !open->is_open())
-            return;
-        // Not destroyed inside of its own call.
-        it->context_.timers.defer([hosted = std::shared_ptr<HostedCall>(std::move(open->hosted))] {});
-        if (answer && it->program_->answer(id, *answer))
-            it->settle(*open, "answered");
-        else
-            it->reject(*open, "failed", answer ? "the tool's answer is too long" : answer.error().detail());
+    auto done = [self = weak_from_this(), id = call.id](base::Result<std::string> answer) {
+        if (const auto it = self.lock(); it && it->state_ == State::running && it->calls_[id - 1]->is_open())
+            it->on_hosted(id, std::move(answer));
     };
     call.hosted = request_.host->call(call.name, call.args_json, std::move(done));
+}
+
+void Execution::on_hosted(std::uint64_t id, base::Result<std::string> answer) {
+    Call& call = *calls_[id - 1];
+    // Not destroyed inside of its own call.
+    context_.timers.defer([hosted = std::shared_ptr<HostedCall>(std::move(call.hosted))] {});
+    if (!answer)
+        return reject(call, "failed", answer.error().detail());
+    if (answer->size() > base::k_small_answer_bytes && context_.checks != nullptr) {
+        auto done = [self = weak_from_this(), id](const base::Result<std::string>& value) {
+            if (const auto it = self.lock(); it && it->state_ == State::running)
+                it->on_hosted_read(id, value);
+        };
+        call.reading =
+            context_.checks->read_value(request_.user_id.value_or(""), std::move(*answer), std::move(done));
+        return;
+    }
+    if (program_->answer(id, *answer))
+        settle(call, "answered");
+    else
+        reject(call, "failed", "the tool's answer is too long");
+}
+
+void Execution::on_hosted_read(std::uint64_t id, const base::Result<std::string>& value) {
+    Call& call = *calls_[id - 1];
+    call.reading.reset();
+    if (value && program_->answer_checked(id, *value))
+        return settle(call, "answered");
+    if (value)
+        return reject(call, "failed", "the tool's answer is too long");
+    const Errc code = value.error().code();
+    const bool is_no_json = code == Errc::invalid_json || code == Errc::invalid_utf8;
+    reject(call, "failed",
+           is_no_json ? "the tool's answer is no JSON"
+                      : "the tool's answer could not be read: " + value.error().detail());
 }
 
 void Execution::settle(Call& call, std::string_view status) {
@@ -405,6 +432,7 @@ void Execution::finish(std::optional<std::string> value_json, std::optional<Fail
         if (call->is_open() || call->is_unseen())
             settle(*call, "unanswered");
         call->hosted.reset();
+        call->reading.reset();
     }
     check_.reset();
     value_json_ = std::move(value_json);

@@ -157,6 +157,8 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     void on_checked(std::uint64_t id, const base::Result<void>& checked);
     void show(Call& call);
     void hand_to_host(Call& call);
+    void on_hosted(std::uint64_t id, base::Result<std::string> answer);
+    void on_hosted_read(std::uint64_t id, const base::Result<std::string>& value);
     void settle(Call& call, std::string_view status);
     void reject(Call& call, std::string_view status, const std::string& message);
     Call* find_call(std::string_view call_id) const;

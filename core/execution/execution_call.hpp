@@ -9,6 +9,7 @@
 
 #include "core/base/clock.hpp"
 #include "core/execution/execution.hpp"
+#include "core/execution/heavy_checks.hpp"
 #include "core/execution/tool_host.hpp"
 #include "core/execution/tool_set.hpp"
 
@@ -39,6 +40,7 @@ struct Execution::Call {
     base::SteadyTime began{};
     base::Millis took{0};
     std::unique_ptr<HostedCall> hosted;
+    std::unique_ptr<HeavyWork> reading;  // of the host's answer
 
     bool is_open() const noexcept { return status == "open" || status == "asked"; }
     /// Nobody was told of it.

@@ -52,6 +52,9 @@ class HeavyChecks {
     /// Errors: invalid_json, invalid_utf8.
     virtual Work split(const std::string& user, std::string_view key, std::string json,
                        Done<SplitJson> done) = 0;
+    /// As base::parse_json(): the value without space between its tokens, or empty if it is longer than a
+    /// value may be. Never refused for what else of the user's waits. Errors: invalid_json, invalid_utf8.
+    virtual Work read_value(const std::string& user, std::string json, Done<std::string> done) = 0;
 };
 
 }  // namespace atl::execution

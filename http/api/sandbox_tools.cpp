@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/execution_limits.hpp"
+#include "core/execution/json_depth.hpp"
 #include "core/sandbox/calls.hpp"
 #include "http/api/tool_formats.hpp"
 #include "http/wire/json_reader.hpp"
@@ -123,11 +124,16 @@ bool SandboxToolHost::has(std::string_view tool) const {
 std::unique_ptr<execution::HostedCall> SandboxToolHost::call(
     const std::string& tool, const std::string& args_json,
     std::function<void(base::Result<std::string>)> done) {
-    // The arguments fit the schema of an object: there is one, or none at all.
-    const auto args = Json::parse(args_json, nullptr, false);
-    const std::string object = args.is_array() && !args.empty() ? args[0].dump() : "{}";
+    // The arguments fit the schema of an object: there is one, or none at all. They may be long: they are cut
+    // out, not parsed again.
+    std::string_view object = args_json;
+    object = object.size() > 2 ? object.substr(1, object.size() - 2) : "{}";
+    if (!execution::is_one_object(object))
+        object = "{}";
+    std::string members = "\"name\":\"" + tool + "\",\"args\":";
+    members += object;
     auto state = std::make_shared<ToolCallState>(conversations_, std::move(done));
-    state->begin(sandbox_id_, "\"name\":\"" + tool + "\",\"args\":" + object);
+    state->begin(sandbox_id_, std::move(members));
     return std::make_unique<SandboxToolCall>(std::move(state));
 }
 

@@ -210,6 +210,43 @@ TEST_CASE("Long answers are read by that process, and each is obeyed in its turn
     CHECK(lab.next(client, "result")["result"] == Json::parse("[500000,500000,5]"));
 }
 
+TEST_CASE("Long arguments and answers of a sandbox's own tools pass, the answers through that process",
+          "[execute]") {
+    Lab lab;
+    const std::string sandbox = lab.api.create()["sandboxId"];
+    const std::string path = "/v1/sandboxes/" + sandbox;
+    const auto run = [&](HttpClient& client, const std::string& code) {
+        const Json form{{"code", code}, {"executor", "container"}};
+        REQUIRE(client.open_stream("POST", path + "/execute", form.dump(), k_stream).status == 200);
+        (void)lab.next(client, "start");
+        (void)lab.next(client, "tool_call");
+    };
+    HttpClient writer = lab.api.connect();
+    run(writer,
+        "const content = 'a\\\\\"}],[{\\n'.repeat(30000);\n"
+        "return (await codemode.write_file({file_path: '/workspace/w.txt', content})).success");
+    CHECK(lab.next(writer, "result")["result"] == true);
+    const Json compared = lab.api.call(200, "POST", path + "/exec",
+                                       R"({"command":"yes 'a\\\"}],[{' | head -n 30000 | cmp - w.txt"})");
+    INFO(compared.dump());
+    CHECK(compared["exitCode"] == 0);
+    const std::string read =
+        "return (await codemode.read_file({absolute_path: '/workspace/w.txt'})).data.content.length";
+    HttpClient reader = lab.api.connect();
+    run(reader, read);
+    const Json length = lab.next(reader, "result")["result"];
+    CHECK(length.get<int>() >= 2000 * 9 - 1);
+    const auto process = checkers(lab.server);
+    REQUIRE(process.size() == 1);
+
+    REQUIRE(::kill(process[0], SIGSTOP) == 0);
+    HttpClient again = lab.api.connect();
+    run(again, read);
+    REQUIRE(lab.comes_to_have_work());
+    REQUIRE(::kill(process[0], SIGKILL) == 0);
+    CHECK(lab.next(again, "result")["result"] == length);
+}
+
 TEST_CASE("A long answer whose run, client or process is gone meanwhile harms nobody", "[execute]") {
     Lab lab;
     const std::string long_answer = Json{{"result", std::string(500'000, 'x')}}.dump();

@@ -114,8 +114,14 @@ TEST_CASE("checker: work is what the loop itself would do") {
         CHECK(answer_of(worker, {"check", "t", R"({"type":"array","maxItems":1})", "[1,2]"})[0] == "no");
     }
     CHECK(answer_of(worker, {"check", "t", "no schema", "[1]"})[0] == "no");
+    CHECK(answer_of(worker, {"value", R"( {"a" : ["b\u00e9", 1.0]} )"}) ==
+          Texts{"ok", "{\"a\":[\"b\xc3\xa9\",1.0]}"});
+    CHECK(answer_of(worker, {"value", '"' + std::string(base::k_max_execution_value_bytes, 'x') + '"'}) ==
+          Texts{"ok", ""});
+    CHECK(answer_of(worker, {"value", "1,\"result\":2"})[2] == "invalid_json");
+    CHECK(answer_of(worker, {"value", "\"\xff\""})[2] == "invalid_utf8");
     for (const Texts& nothing :
-         {Texts{}, Texts{"other"}, Texts{"check", "t"}, Texts{"frame"}, Texts{"split", "k"}})
+         {Texts{}, Texts{"other"}, Texts{"check", "t"}, Texts{"frame"}, Texts{"split", "k"}, Texts{"value"}})
         CHECK(answer_of(worker, nothing)[0] == "failed");
 }
 
@@ -372,10 +378,14 @@ TEST_CASE("checker: what a run sends is taken however much of its user's clients
     std::optional<base::Result<RunnerFrame>> frame;
     works.push_back(bench.checker->read("a", R"({"type":"ready"})", 100,
                                         [&](base::Result<RunnerFrame> read) { frame = std::move(read); }));
+    std::optional<base::Result<std::string>> value;
+    works.push_back(bench.checker->read_value(
+        "a", "[ 1]", [&](base::Result<std::string> read) { value = std::move(read); }));
     REQUIRE(signal_to(process, SIGCONT) == 0);
-    REQUIRE(bench.loop.run_until([&] { return bench.checker->pending() == 0 && frame; }));
+    REQUIRE(bench.loop.run_until([&] { return bench.checker->pending() == 0 && frame && value; }));
     CHECK(order == "!!ss");
     CHECK(frame->has_value());
+    CHECK(value->value() == "[1]");
     for (const Outcome& outcome : checked)
         CHECK((outcome && outcome->has_value()));
 }

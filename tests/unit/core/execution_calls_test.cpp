@@ -132,6 +132,51 @@ TEST_CASE("An answer that was checked elsewhere is not read again, and is taken 
     lab.settle();
 }
 
+TEST_CASE("A long answer of the host is read elsewhere, and its call waits meanwhile") {
+    Lab lab;
+    ExecutionRequest wanted = lab.with_tools();
+    wanted.user_id = "ann";
+    const auto execution = lab.begin(std::move(wanted));
+    FakeProgram& program = lab.started(execution);
+    program.observer.on_call(1, "own", "[]");
+    program.observer.on_call(2, "own", "[]");
+    const std::string text = '"' + std::string(base::k_small_answer_bytes, 'x') + '"';
+    lab.host->answers[0](text);
+    lab.settle();
+    CHECK(lab.checks.asked == std::vector<std::string>{"ann value " + std::to_string(text.size())});
+    CHECK(lab.checks.living == 1);
+    CHECK(program.answers.empty());
+    CHECK(lab.host->living == 1);
+    lab.host->answers[1](std::string("5"));
+    CHECK(program.answers == std::map<std::uint64_t, std::string>{{2, "5"}});
+    SECTION("it is one") {
+        lab.checks.values[0](text);
+        CHECK(program.answers[1] == text);
+        CHECK(program.checked == std::vector<std::uint64_t>{1});
+    }
+    SECTION("it is too long") {
+        lab.checks.values[0](std::string());
+        CHECK(program.errors[1] == "the tool's answer is too long");
+    }
+    SECTION("it is none") {
+        lab.checks.values[0](base::Error(base::Errc::invalid_json, "The body is not JSON."));
+        CHECK(program.errors[1] == "the tool's answer is no JSON");
+    }
+    SECTION("it cannot be read") {
+        lab.checks.values[0](base::Error(base::Errc::deadline_exceeded, "it took too long"));
+        CHECK(program.errors[1] == "the tool's answer could not be read: it took too long");
+    }
+    SECTION("the run ends meanwhile") {
+        execution->cancel("enough");
+        CHECK(lab.checks.living == 0);
+        CHECK(lab.result(*execution)["calls"][0]["status"] == "unanswered");
+        lab.checks.values[0](text);
+    }
+    lab.settle();
+    CHECK(lab.checks.living == 0);
+    CHECK(lab.host->living == 0);
+}
+
 TEST_CASE("The arguments of calls are kept up to a bound, and a call beyond it is refused") {
     Lab lab;
     const auto execution = lab.begin(lab.with_tools());

@@ -122,8 +122,14 @@ struct FakeChecks final : execution::HeavyChecks {
     Work split(const std::string&, std::string_view, std::string, Done<execution::SplitJson>) override {
         return nullptr;
     }
+    Work read_value(const std::string& user, std::string json, Done<std::string> done) override {
+        asked.push_back(user + " value " + std::to_string(json.size()));
+        values.push_back(std::move(done));
+        return std::make_unique<One>(living);
+    }
     std::vector<std::string> asked;
     std::vector<Done<void>> answers;
+    std::vector<Done<std::string>> values;
     int living = 0;
 };
 

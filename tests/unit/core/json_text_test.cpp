@@ -3,6 +3,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cstdio>
 
+#include "core/execution/json_depth.hpp"
+
 namespace json_text_test {
 
 using namespace atl::base;
@@ -51,6 +53,19 @@ TEST_CASE("Each byte of a JSON string is escaped or passes, wherever it stands a
     std::string out;
     append_json_string(out, "");
     CHECK(out == "\"\"");
+}
+
+TEST_CASE("Text is one object where it ends with the object that it begins with") {
+    using atl::execution::is_one_object;
+    const std::string plain(100, 'x');
+    for (const std::string& one :
+         {std::string("{}"), std::string(R"({"a":[1,{"b":"}],\"{["}]})"), R"({")" + plain + R"(\\":"\"}"})"})
+        CHECK(is_one_object(one));
+    for (const std::string& other :
+         {std::string(), std::string("5"), std::string("[]"), std::string(R"({},"cmd":"x")"),
+          std::string("{}{}"), std::string("{} "), std::string("{"), std::string(R"({"a)"),
+          std::string(R"({"a\)"), std::string(R"({"a\")"), R"({"a":")" + plain + R"("},"cmd":{})"})
+        CHECK_FALSE(is_one_object(other));
 }
 
 TEST_CASE("What a JSON string has as it is is found in whole words") {
