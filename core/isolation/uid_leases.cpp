@@ -209,6 +209,11 @@ bool HostUidLeases::is_abandoned(std::uint32_t block) const {
     return first_line(read_text(fs::path(data_dir) / k_instance_id_file)) != instance;
 }
 
+bool HostUidLeases::is_held_by_another(std::uint32_t block) const {
+    const std::string text = read_text(file_of(block));
+    return !text.empty() && text != holder_text() && !is_abandoned(block);
+}
+
 bool HostUidLeases::adopt(std::uint32_t host_uid) {
     if (host_uid < base::k_first_host_uid)
         return true;
@@ -228,20 +233,19 @@ bool HostUidLeases::secure_block(std::uint32_t host_uid) {
         return true;
     const DirectoryLock lock(config_.lease_dir);
     bool is_leased = lock.held() && try_lease(block);
-    if (lock.held() && !is_leased && errno == EEXIST) {
-        if (is_abandoned(block)) {
-            ::unlink(file_of(block).c_str());
-            is_leased = try_lease(block);
-        } else {
-            errno = EEXIST;
-        }
+    if (lock.held() && !is_leased && errno == EEXIST && is_abandoned(block)) {
+        ::unlink(file_of(block).c_str());
+        is_leased = try_lease(block);
     }
     if (is_leased) {
         blocks_.push_back(block);
         return true;
     }
-    // What may pass is tried again with the next uid of the block.
-    const bool is_foreign = lock.held() && errno == EEXIST;
+    const int error_number = errno;
+    // Whatever keeps this server from leasing it. What may pass is tried again with the next uid of the
+    // block.
+    const bool is_foreign = is_held_by_another(block);
+    errno = error_number;
     const std::string why = is_foreign ? "a stored uid belongs to a block that another server leases"
                                        : base::errno_text("leasing the block of a stored uid", errno);
     if (is_foreign)

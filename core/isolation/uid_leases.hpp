@@ -72,6 +72,7 @@ class HostUidLeases final : public sandbox::UidLeases {
     bool secure_block(std::uint32_t host_uid);
     bool try_lease(std::uint32_t block) const;
     bool is_abandoned(std::uint32_t block) const;
+    bool is_held_by_another(std::uint32_t block) const;
     bool is_own(std::uint32_t block) const;
     std::optional<std::uint32_t> next_free();
 

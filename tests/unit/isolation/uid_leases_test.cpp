@@ -122,6 +122,18 @@ TEST_CASE("a uid that another server leases is never taken on, however often it 
     CHECK(original->adopt(uid + 2));
 }
 
+TEST_CASE("a uid that another server leases is not taken on either where nothing can be leased") {
+    const Host host;
+    const std::uint32_t uid = host.server("a", "ia")->acquire().value();
+    const auto copy = host.server("copy", "ic");
+    // As where the disk is full or the directory is read-only.
+    std::filesystem::remove(host.folder / "leases/lock");
+    std::filesystem::create_directory(host.folder / "leases/lock");
+    CHECK_FALSE(copy->adopt(uid));
+    CHECK(copy->adopt(uid + 4));  // of a block that nobody has
+    CHECK(host.server("a", "ia")->adopt(uid));
+}
+
 TEST_CASE("uids of a data directory that moved, or got another id, stay with it") {
     const Host host;
     const std::uint32_t uid = host.server("a", "ia")->acquire().value();
