@@ -197,29 +197,37 @@ void Manager::create_counted(CreateRequest request, Reply<View> reply) {
 }
 
 void Manager::count_user(const std::string& user_id, std::function<void(Result<void>)> done) {
-    auto ask = [self = self_, user_id, done = std::move(done)] {
-        if (*self == nullptr)
+    const auto once = std::make_shared<std::function<void(Result<void>)>>(std::move(done));
+    auto ask = [self = self_, user_id, once] {
+        const auto tell = std::exchange(*once, nullptr);
+        if (*self == nullptr || !tell)
             return;
         // Beyond the bound as well, which may have been lowered.
         const std::size_t most = 2 * (*self)->roster_.bounds().of_user + 1;
         const std::uint64_t ends = (*self)->roster_.ends();
         (*self)->context_.store.count_open(user_id, most,
-                                           [self, user_id, ends, done](Result<std::size_t> open) {
+                                           [self, user_id, ends, tell](Result<std::size_t> open) {
                                                if (*self == nullptr)
                                                    return;
                                                Roster& roster = (*self)->roster_;
                                                if (!open)
-                                                   return done(open.error());
+                                                   return tell(open.error());
                                                // One of the user's may have ended since it was counted.
                                                if (!roster.is_counted(user_id) && roster.ends() != ends)
-                                                   return (*self)->count_user(user_id, done);
+                                                   return (*self)->count_user(user_id, tell);
                                                if (!roster.is_counted(user_id))
                                                    roster.set_open_of(user_id, *open);
-                                               done({});
+                                               tell({});
                                            });
     };
     // What has ended counts until that is committed.
-    context_.journal.idle() ? ask() : context_.journal.after_commit(std::move(ask));
+    if (context_.journal.idle())
+        return ask();
+    context_.journal.answer_after_commit(std::move(ask), [self = self_, once] {
+        const auto tell = std::exchange(*once, nullptr);
+        if (*self != nullptr && tell)
+            tell(Error(Errc::storage_failed, "the database takes no writes; nothing was made"));
+    });
 }
 
 void Manager::create_now(CreateRequest request, Reply<View> reply) {

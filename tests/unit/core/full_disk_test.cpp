@@ -135,6 +135,31 @@ TEST_CASE("A create that the store does not take is answered in time, and leaves
     CHECK(it.house.world.workspaces.size() == 1);
 }
 
+TEST_CASE("A create of a user whose count waits for a commit is answered in time where the store refuses") {
+    FullHouse it;
+    conversation::Message message;
+    message.content = "echo";
+    it.house.conversations->message(it.id, message, conversation::Manager::MessageReply::at_once,
+                                    [](const auto&) {});
+    conversation::CreateRequest request;
+    request.user_id = "ann";
+    std::optional<base::Result<conversation::View>> made;
+    const auto begun = it.house.world.clock.steady_now();
+    it.house.conversations->create(std::move(request),
+                                   [&](base::Result<conversation::View> view) { made = std::move(view); });
+    it.house.settle();
+    for (int fired = 0; fired < 100 && !made && it.house.world.timers.fire_next(); ++fired)
+        it.house.settle();
+    REQUIRE(made.has_value());
+    REQUIRE(made->has_error());
+    CHECK(made->error().code() == base::Errc::storage_failed);
+    CHECK(it.house.world.clock.steady_now() - begun <= std::chrono::seconds(10));
+    it.full = false;
+    for (int fired = 0; fired < 100 && it.house.world.timers.fire_next(); ++fired)
+        it.house.settle();
+    CHECK(it.house.world.workspaces.size() == 1);
+}
+
 TEST_CASE("A change of a sandbox that the store does not take is answered in time") {
     test::House house{{}};
     const auto made = house.answer<conversation::SandboxView>(
