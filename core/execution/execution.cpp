@@ -176,6 +176,8 @@ void Execution::on_call(std::uint64_t id, const std::string& name, const std::st
     Call& call = *calls_.emplace_back(std::make_unique<Call>());
     call.id = id;
     call.name = name;
+    // Also of those that nobody sees: they are kept for the result.
+    event_bytes_ += sizeof(Call);
     call.began = context_.clock.steady_now();
     using Verdict = ToolSet::Verdict;
     const auto verdict = request_.tools ? request_.tools->check_call(name, args_json, steps_of_turn())

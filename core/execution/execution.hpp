@@ -123,6 +123,7 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     /// Those behind number `after`.
     std::span<const ExecutionEvent> events(std::uint64_t after) const;
     std::uint64_t last_seq() const noexcept { return events_.size(); }
+    /// Of the events and of its calls.
     std::size_t event_bytes() const noexcept { return event_bytes_; }
     /// Appends the result as the API has it. Precondition: it has ended, and was not refused.
     void write_result(std::string& out) const;

@@ -106,13 +106,15 @@ void Execution::write(std::string& out, Detail detail) const {
         json.null();
     json.key("lastSeq").number(last_seq());
     json.key("openCalls").begin_array();
-    for (const auto& call : calls_) {
-        if (!call->is_open())
+    // After the end none is, and there may be very many.
+    for (auto at = has_ended() ? calls_.end() : calls_.begin(); at != calls_.end(); ++at) {
+        const Call& call = **at;
+        if (!call.is_open())
             continue;
         json.begin_object();
-        json.key("callId").string(call_name(call->id));
-        json.key("name").string(call->name);
-        json.key("status").string(call->status);
+        json.key("callId").string(call_name(call.id));
+        json.key("name").string(call.name);
+        json.key("status").string(call.status);
         json.end_object();
     }
     json.end_array();

@@ -192,6 +192,19 @@ TEST_CASE("The arguments of calls are kept up to a bound, and a call beyond it i
     CHECK(execution->event_bytes() <= base::k_max_execution_event_bytes);
 }
 
+TEST_CASE("Calls that nobody sees count among what is kept of a run, too") {
+    Lab lab;
+    const auto execution = lab.begin(lab.with_tools());
+    FakeProgram& program = lab.started(execution);
+    const std::size_t before = execution->event_bytes();
+    for (std::uint64_t id = 1; id <= 1000; ++id)
+        program.observer.on_call(id, "no", "[]");
+    CHECK(execution->last_seq() == 1);
+    CHECK(execution->event_bytes() >= before + 1000 * 100);
+    execution->cancel("enough");
+    lab.settle();
+}
+
 TEST_CASE("A call that takes long to check is checked elsewhere, and seen by nobody before that") {
     Lab lab;
     ExecutionRequest wanted = lab.with_tools();
