@@ -1,14 +1,15 @@
 #include "core/conversation/manager.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "core/base/ids.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "core/conversation/committed_reply.hpp"
 #include "core/conversation/digest.hpp"
 #include "core/conversation/journal.hpp"
+#include "core/conversation/list_cursor.hpp"
 #include "core/conversation/user_erasure.hpp"
 #include "core/conversation/view.hpp"
 #include "core/sandbox/env_policy.hpp"
@@ -20,24 +21,6 @@ using base::Error;
 using base::Result;
 
 namespace {
-
-std::string cursor_text(const ListPlace& place) {
-    return std::to_string(place.created_at.time_since_epoch().count()) + '-' + std::to_string(place.key);
-}
-
-std::optional<ListPlace> parse_cursor(const std::string& cursor) {
-    const char* const end = cursor.data() + cursor.size();
-    std::int64_t created_at = 0;
-    ListPlace place;
-    const auto time = std::from_chars(cursor.data(), end, created_at);
-    if (time.ec != std::errc() || time.ptr == end || *time.ptr != '-')
-        return std::nullopt;
-    const auto key = std::from_chars(time.ptr + 1, end, place.key);
-    if (key.ec != std::errc() || key.ptr != end || place.key <= 0)
-        return std::nullopt;
-    place.created_at = base::WallTime{base::Millis{created_at}};
-    return place;
-}
 
 Error no_conversation() {
     return {Errc::not_found, "there is no such conversation"};
@@ -197,37 +180,35 @@ void Manager::create_counted(CreateRequest request, Reply<View> reply) {
 }
 
 void Manager::count_user(const std::string& user_id, std::function<void(Result<void>)> done) {
-    const auto once = std::make_shared<std::function<void(Result<void>)>>(std::move(done));
-    auto ask = [self = self_, user_id, once] {
-        const auto tell = std::exchange(*once, nullptr);
-        if (*self == nullptr || !tell)
+    auto ask = [self = self_, user_id, done = std::move(done)](const Result<void>& committed) {
+        if (*self == nullptr)
             return;
+        if (!committed)
+            return done(committed.error());
         // Beyond the bound as well, which may have been lowered.
         const std::size_t most = 2 * (*self)->roster_.bounds().of_user + 1;
         const std::uint64_t ends = (*self)->roster_.ends();
-        (*self)->context_.store.count_open(user_id, most,
-                                           [self, user_id, ends, tell](Result<std::size_t> open) {
-                                               if (*self == nullptr)
-                                                   return;
-                                               Roster& roster = (*self)->roster_;
-                                               if (!open)
-                                                   return tell(open.error());
-                                               // One of the user's may have ended since it was counted.
-                                               if (!roster.is_counted(user_id) && roster.ends() != ends)
-                                                   return (*self)->count_user(user_id, tell);
-                                               if (!roster.is_counted(user_id))
-                                                   roster.set_open_of(user_id, *open);
-                                               tell({});
-                                           });
+        auto counted = [self, user_id, ends, done](Result<std::size_t> open) {
+            if (*self == nullptr)
+                return;
+            Roster& roster = (*self)->roster_;
+            if (!open)
+                return done(open.error());
+            // One of the user's may have ended since it was counted.
+            if (!roster.is_counted(user_id) && roster.ends() != ends)
+                return (*self)->count_user(user_id, done);
+            if (!roster.is_counted(user_id))
+                roster.set_open_of(user_id, *open);
+            done({});
+        };
+        (*self)->context_.store.count_open(user_id, most, std::move(counted));
     };
     // What has ended counts until that is committed.
     if (context_.journal.idle())
-        return ask();
-    context_.journal.answer_after_commit(std::move(ask), [self = self_, once] {
-        const auto tell = std::exchange(*once, nullptr);
-        if (*self != nullptr && tell)
-            tell(Error(Errc::storage_failed, "the database takes no writes; nothing was made"));
-    });
+        return ask({});
+    reply_after_commit<void>(
+        context_.journal, std::move(ask), [] { return Result<void>(); },
+        Error(Errc::storage_failed, "the database takes no writes; nothing was made"));
 }
 
 void Manager::create_now(CreateRequest request, Reply<View> reply) {
@@ -287,7 +268,7 @@ void Manager::get(const std::string& id, Reply<View> reply) {
 void Manager::list(const ListQuery& query, Reply<Page<View>> reply) {
     ListRange range{query.filter, query.order, {}, query.limit};
     if (!query.cursor.empty()) {
-        const auto from = parse_cursor(query.cursor);
+        const auto from = parse_list_cursor(query.cursor);
         if (!from)
             return reply(Error(Errc::invalid_request, "cursor is not one that this route gave out"));
         range.from = *from;
@@ -320,7 +301,7 @@ void Manager::list_rows(const ListRange& range, std::uint64_t committed, Convers
     ListPlace next = listed.next;
     add_unlisted(range, committed, next, page);
     if (next.key != 0)
-        page.next = cursor_text(next);
+        page.next = list_cursor_text(next);
 }
 
 /// Those in memory that the store did not have when it was asked, or not with what is asked for: as while
