@@ -1,9 +1,13 @@
 // A connection that a guest makes, which the test plays.
 #include "http/proxy/dialed_stream.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <fstream>
 #include <optional>
 
 #include "core/base/preview_limits.hpp"
@@ -40,6 +44,15 @@ class FakeDial final : public sandbox::Dial {
   private:
     Inside& inside_;
 };
+
+// Resident bytes of this process (proc(5), statm).
+std::size_t resident_bytes() {
+    std::ifstream statm("/proc/self/statm");
+    std::size_t total = 0;
+    std::size_t resident = 0;
+    statm >> total >> resident;
+    return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
 
 struct Bench {
     Bench() {
@@ -131,6 +144,36 @@ TEST_CASE("dialed stream: who reads slowly holds the guest back, and loses nothi
     bench.begin_read();
     REQUIRE(bench.read);
     CHECK(bench.read->first == asio::error::eof);
+}
+
+TEST_CASE("dialed stream: a reader that never catches up costs no memory") {
+    constexpr std::size_t k_most_growth_bytes = 16UL * 1024 * 1024;
+    constexpr int k_pieces = 1000;  // several times as much
+    Bench bench;
+    bench.inside.observer->on_open();
+    std::string piece(base::k_relay_piece_bytes, 'x');
+    std::string rest = "rest";
+    std::string expected(piece.size(), ' ');
+    bench.room.resize(piece.size());
+    bench.inside.observer->on_bytes(rest);
+    std::size_t before = 0;
+    for (int number = 0; number < k_pieces; ++number) {
+        piece.replace(piece.size() - rest.size(), rest.size(), std::to_string(1000 + number));
+        bench.inside.observer->on_bytes(piece);
+        std::size_t count = 0;
+        bench.stream->async_read_some(bench.room,
+                                      [&](boost::system::error_code, std::size_t size) { count = size; });
+        bench.run();
+        // What was read last time is left over, in front of the rest of this piece.
+        expected.replace(0, rest.size(), rest);
+        expected.replace(rest.size(), piece.size() - rest.size(), piece, 0, piece.size() - rest.size());
+        rest.assign(piece, piece.size() - rest.size(), rest.size());
+        REQUIRE(count == piece.size());
+        REQUIRE(std::equal(expected.begin(), expected.end(), bench.room.begin()));
+        if (number == 10)
+            before = resident_bytes();
+    }
+    CHECK(resident_bytes() < before + k_most_growth_bytes);
 }
 
 TEST_CASE("dialed stream: each direction ends by itself") {
