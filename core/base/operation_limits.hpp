@@ -68,7 +68,10 @@ inline constexpr std::size_t k_left_input_bytes = 256UL * 1024;
 inline constexpr std::size_t k_max_guest_connections = 512;
 inline constexpr std::size_t k_max_exec_runs = 192;
 inline constexpr std::size_t k_guest_queue_bytes = 256UL * 1024;
-static_assert(k_max_exec_runs + k_max_sandbox_followers + 32 < k_max_guest_connections);
+// Of these connections, those of visitors of a preview, where the server makes no sockets inside (`dial`).
+// They may be anybody: calls, commands and turns have room beside them.
+inline constexpr std::size_t k_max_guest_dials = 128;
+static_assert(k_max_exec_runs + k_max_sandbox_followers + k_max_guest_dials + 32 < k_max_guest_connections);
 
 // Paths inside the workspace, as of limits.h: PATH_MAX with its NUL, NAME_MAX.
 inline constexpr std::size_t k_max_path_bytes = 4095;

@@ -16,6 +16,11 @@ bool is_quiet(ByteStream& stream) {
     return count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
 }
 
+base::Error no_place() {
+    return {base::Errc::capacity, "The preview of this sandbox has all the connections that it may have.",
+            std::chrono::seconds(1)};
+}
+
 }  // namespace
 
 class UpstreamPool::Port final : public UpstreamPort {
@@ -96,11 +101,11 @@ base::Result<Upstream> UpstreamPool::connect(const UpstreamKey& key, Reuse reuse
     }
     auto place = take_place(key);
     if (place == nullptr)
-        return base::Error(base::Errc::capacity,
-                           "The preview of this sandbox has all the connections that it may have.",
-                           std::chrono::seconds(1));
+        return no_place();
     auto made = connect_(key.sandbox_id, key.port);
     if (made.has_error() && made.error().code() == base::Errc::host_unsupported && dial_) {
+        if (open_of_.at(key.sandbox_id) > bounds_.dialed_of_sandbox)
+            return no_place();
         auto dialed = dial_(key.sandbox_id, key.port, std::move(place));
         if (dialed.has_error())
             return dialed.error();

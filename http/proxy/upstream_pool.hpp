@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "core/base/clock.hpp"
+#include "core/base/operation_limits.hpp"
 #include "core/base/preview_limits.hpp"
 #include "core/sandbox/ports.hpp"
 #include "http/proxy/upstream.hpp"
@@ -31,6 +32,8 @@ struct UpstreamKey {
 struct UpstreamBounds {
     std::size_t of_sandbox = base::k_upstreams_of_sandbox;
     std::size_t of_all = base::k_max_upstreams;
+    /// Of a sandbox, where its guest makes them: each is a connection of the guest, too.
+    std::size_t dialed_of_sandbox = base::k_max_guest_dials;
 };
 
 class UpstreamPool : public std::enable_shared_from_this<UpstreamPool> {

@@ -3,6 +3,7 @@
 
 #include <sys/socket.h>
 
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/io_context.hpp>
 #include <catch2/catch_test_macros.hpp>
 
@@ -12,6 +13,7 @@ namespace upstream_pool_test {
 
 using namespace atl;
 using namespace atl::test;
+namespace asio = boost::asio;
 using base::Errc;
 using http::Reuse;
 
@@ -64,6 +66,35 @@ TEST_CASE("upstream pool: one sandbox takes so many connections, and none from a
     second->stream.reset();
     CHECK(bench.pool->open() == 2);
     CHECK(bench.connect("a").has_value());
+}
+
+TEST_CASE("upstream pool: connections that the guest makes leave it room for the server's other ones") {
+    asio::io_context loop{1};
+    FakeClock clock;
+    FakeTimers timers{clock};
+    std::vector<base::UniqueFd> inside;
+    const auto pool = std::make_shared<http::UpstreamPool>(
+        loop.get_executor(), clock, timers,
+        [](const std::string&, std::uint16_t) -> base::Result<sandbox::InnerSocket> {
+            return base::Error(Errc::host_unsupported);
+        },
+        http::UpstreamBounds{.of_sandbox = 10, .of_all = 20, .dialed_of_sandbox = 2},
+        [&](const std::string&, std::uint16_t,
+            std::shared_ptr<const void> held) -> base::Result<std::unique_ptr<http::ByteStream>> {
+            int ends[2];
+            REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) == 0);
+            inside.emplace_back(ends[0]);
+            http::Socket socket(loop.get_executor(), asio::generic::stream_protocol(AF_UNIX, 0), ends[1]);
+            return std::make_unique<http::SocketStream>(std::move(socket), std::move(held));
+        });
+    auto first = pool->port({"a", 1, 5173})->connect(Reuse::no);
+    const auto second = pool->port({"a", 1, 3000})->connect(Reuse::no);
+    REQUIRE((first.has_value() && second.has_value()));
+    CHECK(pool->port({"a", 1, 5173})->connect(Reuse::no).error().code() == Errc::capacity);
+    CHECK(pool->open() == 2);
+    CHECK(pool->port({"b", 1, 5173})->connect(Reuse::no).has_value());
+    first->stream.reset();
+    CHECK(pool->port({"a", 1, 5173})->connect(Reuse::no).has_value());
 }
 
 TEST_CASE("upstream pool: one that could not be made counts nothing") {
