@@ -25,19 +25,23 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
         text.replace(at, what.size(), by);
 }
 
-/// The blocks of the page that are marked `sh`, one after the other.
-std::string commands_of(const fs::path& page) {
+/// The blocks of the page that are marked `language`, one after the other.
+std::string marked_blocks_of(const fs::path& page, const std::string& language) {
     std::ifstream file(fs::path(ATOLL_SOURCE_DIR) / page);
     REQUIRE(file);
     std::string commands;
     bool inside = false;
     for (std::string line; std::getline(file, line);) {
         if (line.starts_with("```"))
-            inside = line == "```sh";
+            inside = line == "```" + language;
         else if (inside)
             commands += line + '\n';
     }
     return commands;
+}
+
+std::string commands_of(const fs::path& page) {
+    return marked_blocks_of(page, "sh");
 }
 
 /// The output of `command` on both streams. Checks its exit status.
@@ -172,6 +176,21 @@ TEST_CASE("The quickstart works as it is written") {
     CHECK(output.find("hello") != std::string::npos);
     CHECK(output.find("Permission denied") == std::string::npos);
     CHECK(ApiClient(server).call(200, "GET", "/v1/conversations")["conversations"].empty());
+}
+
+TEST_CASE("The loop of a model that docs/tools.md shows is that of the example, which a test runs") {
+    std::istringstream example(text_of("clients/examples/model_loop.py"));
+    std::istringstream loop(marked_blocks_of("docs/tools.md", "python"));
+    std::size_t count = 0;
+    for (std::string line; std::getline(loop, line); ++count) {
+        INFO(line);
+        std::string there;
+        while (std::getline(example, there) && there != line) {
+        }
+        CHECK(there == line);
+    }
+    CHECK(count >= 10);
+    CHECK(count <= 20);
 }
 
 TEST_CASE("The commands of the pages for backends work as they are written") {
