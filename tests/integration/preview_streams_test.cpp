@@ -71,7 +71,6 @@ TEST_CASE("What a visitor says of its address and its host counts only through a
     CHECK(answer.header("location") == (is_trusted ? "https://" : "http://") + PreviewLab::host(id) + "/");
 }
 
-// [serial]: the server's memory, whose bound is --full's.
 TEST_CASE("Keys of the API stay out of the sandbox, whatever field they come in") {
     if (!is_root())
         SKIP("needs root");
@@ -88,6 +87,7 @@ TEST_CASE("Keys of the API stay out of the sandbox, whatever field they come in"
     CHECK(seen.find("Cookie: a=1\r\n") != std::string::npos);
 }
 
+// [serial]: the server's memory, whose bound is --full's.
 TEST_CASE("A long download through a preview takes no memory of the server", "[serial]") {
     if (!is_root())
         SKIP("needs root");
