@@ -32,7 +32,9 @@ std::optional<execution::Policy> read_policy(ObjectReader& reader) {
     return policy.has_value() ? std::optional(*policy) : std::nullopt;
 }
 
-void read_caller_tools(ObjectReader& reader, std::vector<execution::ToolSpec>& tools) {
+/// A tool of the caller, or, where its name is one of `own`, a policy for that tool of the sandbox.
+void read_tools(ObjectReader& reader, const std::vector<std::string>& own,
+                std::vector<execution::ToolSpec>& tools) {
     const Json* const list = reader.any("tools");
     if (list == nullptr)
         return;
@@ -48,6 +50,12 @@ void read_caller_tools(ObjectReader& reader, std::vector<execution::ToolSpec>& t
         spec.policy = read_policy(one).value_or(execution::Policy::deny);
         if (!one.failed() && spec.name.empty())
             one.fail("name", "the name of the tool");
+        const bool is_own = std::find(own.begin(), own.end(), spec.name) != own.end();
+        for (const char* const member : {"description", "inputSchema"}) {
+            if (is_own && item.contains(member))
+                one.fail(member, "left out: " + spec.name +
+                                     " is the sandbox's own, and `tools` gives it a policy alone");
+        }
         keep_failure(reader, one.finish());
         if (reader.failed())
             return;
@@ -150,9 +158,9 @@ base::Result<ExecuteForm> read_execute_form(const Json& body, std::uint32_t max_
         request.max_calls = *calls;
     if (reader.boolean("detached").value_or(false))
         request.attendance = execution::ExecutionRequest::Attendance::unattended;
-    read_caller_tools(reader, form.tools);
     if (of == SandboxTools::offered)
         read_sandbox_tools(reader, form.sandbox_tools);
+    read_tools(reader, form.sandbox_tools, form.tools);
     if (auto result = reader.finish(); result.has_error())
         return result.error();
     return form;
@@ -161,7 +169,7 @@ base::Result<ExecuteForm> read_execute_form(const Json& body, std::uint32_t max_
 base::Result<std::vector<execution::ToolSpec>> read_prompt_form(const Json& body) {
     ObjectReader reader(body);
     std::vector<execution::ToolSpec> tools;
-    read_caller_tools(reader, tools);
+    read_tools(reader, {}, tools);
     if (!reader.failed() && !body.contains("tools"))
         reader.fail("tools", "an array of tools");
     if (auto result = reader.finish(); result.has_error())

@@ -33,7 +33,7 @@ struct ExecuteForm {
     execution::ExecutionRequest request;  // without engine, language, tools and user
     std::string executor = "auto";
     std::optional<execution::Language> language;
-    std::vector<execution::ToolSpec> tools;  // of the caller
+    std::vector<execution::ToolSpec> tools;  // of the caller; of sandbox_tools only name and policy
     std::vector<std::string> sandbox_tools;
 };
 

@@ -89,10 +89,15 @@ Schema execute_schema(SandboxTools of) {
         {"code"});
     // Another maximum may be set: the schema does not tell a wrong one.
     out["properties"]["memoryMb"].erase("maximum");
-    if (of == SandboxTools::offered)
+    if (of == SandboxTools::offered) {
+        out["properties"]["tools"]["description"] =
+            "What the program may call as `codemode.NAME(…)`, answered by the caller. An entry with the "
+            "name of one of the sandbox's tools that are offered has no `description` and no `inputSchema`: "
+            "it gives that tool its `policy`, and the sandbox answers it.";
         out["properties"]["sandboxTools"] = described(
             any_of_these({constant("none"), list_of(text())}),
             "Which of the sandbox's filesystem tools the program may call; all, unless it is said.");
+    }
     return out;
 }
 

@@ -1,6 +1,9 @@
 // The routes of code mode: run a program, follow, answer, cancel and read its execution; which executors
 // there are.
 #include "core/execution/executions.hpp"
+
+#include <algorithm>
+
 #include "core/base/json_writer.hpp"
 #include "core/execution/declarations.hpp"
 #include "http/access/stream_tokens.hpp"
@@ -51,19 +54,20 @@ Result<Wanted> wanted_of(Api& api, RequestContext& context, ExecuteForm form, co
         return engine.error();
     request.engine = *engine;
     request.language = *form.language;
-    if (!form.tools.empty() && !(context.accepts() == MediaType::event_stream) &&
+    std::vector<execution::ToolSpec>& specs = wanted.specs;
+    specs = SandboxToolHost::specs(form.sandbox_tools, std::move(form.tools));
+    if (!form.sandbox_tools.empty())
+        request.host =
+            std::make_shared<SandboxToolHost>(api.conversations, sandbox_id, std::move(form.sandbox_tools));
+    const bool waits_for_caller = std::any_of(specs.begin(), specs.end(), [&](const auto& spec) {
+        return spec.policy == execution::Policy::ask || !request.host || !request.host->has(spec.name);
+    });
+    if (waits_for_caller && context.accepts() != MediaType::event_stream &&
         request.attendance == execution::ExecutionRequest::Attendance::attended)
         return Error(Errc::invalid_field,
                      "With `tools` somebody has to answer: ask with Accept: text/event-stream, or set "
                      "`detached`.")
             .at("/detached");
-    std::vector<execution::ToolSpec>& specs = wanted.specs;
-    specs = SandboxToolHost::specs(form.sandbox_tools);
-    if (!form.sandbox_tools.empty())
-        request.host =
-            std::make_shared<SandboxToolHost>(api.conversations, sandbox_id, std::move(form.sandbox_tools));
-    specs.insert(specs.end(), std::make_move_iterator(form.tools.begin()),
-                 std::make_move_iterator(form.tools.end()));
     if (specs.empty())
         return wanted;
     auto tools = execution::ToolSet::make(specs);

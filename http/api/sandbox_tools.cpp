@@ -137,7 +137,8 @@ std::unique_ptr<execution::HostedCall> SandboxToolHost::call(
     return std::make_unique<SandboxToolCall>(std::move(state));
 }
 
-std::vector<execution::ToolSpec> SandboxToolHost::specs(const std::vector<std::string>& names) {
+std::vector<execution::ToolSpec> SandboxToolHost::specs(const std::vector<std::string>& names,
+                                                        std::vector<execution::ToolSpec> tools) {
     std::vector<execution::ToolSpec> specs;
     for (const std::string& name : names) {
         const sandbox::ToolSpec& tool = *sandbox::find_tool(name);
@@ -145,6 +146,15 @@ std::vector<execution::ToolSpec> SandboxToolHost::specs(const std::vector<std::s
         spec.name = name;
         spec.description = tool.means;
         spec.schema_json = tool_schema(tool).dump();
+    }
+    for (execution::ToolSpec& tool : tools) {
+        const auto own_end = specs.begin() + static_cast<std::ptrdiff_t>(names.size());
+        const auto own =
+            std::find_if(specs.begin(), own_end, [&](const auto& spec) { return spec.name == tool.name; });
+        if (own == own_end)
+            specs.push_back(std::move(tool));
+        else
+            own->policy = execution::stronger(own->policy, tool.policy);
     }
     return specs;
 }

@@ -62,6 +62,22 @@ TEST_CASE("A program that is wrong is refused with the place of it") {
     CHECK(fault(R"({"code":"1","sandboxTools":["glob","glob"]})", SandboxTools::offered) == "none");
 }
 
+TEST_CASE(
+    "An entry of `tools` that names one of the sandbox's own tools gives it a policy, and nothing else") {
+    const auto form = http::read_execute_form(
+        parsed(R"({"code":"1","tools":[{"name":"read_file","policy":"ask"},{"name":"mine"}]})"), 512,
+        SandboxTools::offered);
+    REQUIRE(form.has_value());
+    CHECK(form->tools[0].policy == execution::Policy::ask);
+    const std::string described = R"({"code":"1","tools":[{"name":"mine"},{"name":"glob","description":""}])";
+    const std::string with_schema = R"({"code":"1","tools":[{"name":"glob","inputSchema":{}}])";
+    CHECK(fault(described + "}", SandboxTools::offered) == "/tools/1/description");
+    CHECK(fault(with_schema + "}", SandboxTools::offered) == "/tools/0/inputSchema");
+    // One that is not offered is a name like any other.
+    CHECK(fault(with_schema + R"(,"sandboxTools":["read_file"]})", SandboxTools::offered) == "none");
+    CHECK(fault(with_schema + "}") == "none");
+}
+
 TEST_CASE("An answer is one of a result, an error and a decision") {
     const auto read = [](const std::string& text) { return http::read_call_answer(parsed(text)); };
     CHECK(read(R"({"result":null})")->result_json == "null");
