@@ -380,7 +380,7 @@ void Execution::on_end(std::optional<std::string> value_json, std::optional<Fail
         if (has_denial(failure->message, denied))
             failure->kind = "denied";
     }
-    finish(std::move(value_json), std::move(failure));
+    finish(value_json, failure);
     in_program_ = false;
 }
 
@@ -425,7 +425,7 @@ void Execution::fail(std::string kind, std::string message) {
     finish(std::nullopt, Failure{std::move(kind), std::move(message), std::nullopt});
 }
 
-void Execution::finish(std::optional<std::string> value_json, std::optional<Failure> failure) {
+void Execution::finish(const std::optional<std::string>& value_json, const std::optional<Failure>& failure) {
     if (has_ended())
         return;
     if (state_ == State::running)
@@ -437,20 +437,16 @@ void Execution::finish(std::optional<std::string> value_json, std::optional<Fail
         call->reading.reset();
     }
     check_.reset();
-    value_json_ = std::move(value_json);
-    failure_ = std::move(failure);
     has_begun_ = true;
     state_ = State::ended;
     ended_at_ = context_.clock.wall_now();
     base::LogLine line(base::evt::execution_ended);
     line.field("exec", id_).field("sbx", sandbox_id_).field("executor", request_.engine->name);
     line.field("dur_ms", took_.count()).field("pooled", is_from_pool_ ? "yes" : "no");
-    if (failure_)
-        line.field("err", failure_->kind);
+    if (failure)
+        line.field("err", failure->kind);
     line.info();
-    std::string outcome = "{";
-    write_outcome(outcome, Logs::without);
-    add(event::result, outcome + "}");
+    add(event::result, make_outcome(value_json, failure));
     add(event::done, "{}");
     release();
 }

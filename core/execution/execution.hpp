@@ -133,7 +133,6 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
 
   private:
     struct Call;
-    enum class Logs : std::uint8_t { without, with };
 
     void on_running() override;
     void on_log(const std::string& level, const std::string& text_json) override;
@@ -148,7 +147,7 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     void give_program();
     void add(std::string_view type, std::string data);
     void arm(base::Millis time, std::function<void()> fire);
-    void finish(std::optional<std::string> value_json, std::optional<Failure> failure);
+    void finish(const std::optional<std::string>& value_json, const std::optional<Failure>& failure);
     void fail(std::string kind, std::string message);
     void release();
     void drop_program();
@@ -163,7 +162,9 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     void settle(Call& call, std::string_view status);
     void reject(Call& call, std::string_view status, const std::string& message);
     Call* find_call(std::string_view call_id) const;
-    void write_outcome(std::string& out, Logs logs) const;
+    /// The data of the event `result`. Notes where in it the logs of the whole result belong.
+    std::string make_outcome(const std::optional<std::string>& value_json,
+                             const std::optional<Failure>& failure);
     void write_calls(std::string& out) const;
 
     ExecutionContext context_;
@@ -189,8 +190,7 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     std::unique_ptr<HeavyWork> check_;  // of the last call, and the program is held until it is done
     std::size_t steps_left_;            // of checks in this turn of the loop
     bool steps_return_ = false;         // they are given back at its end
-    std::optional<std::string> value_json_;
-    std::optional<Failure> failure_;
+    std::size_t logs_at_ = 0;           // in the data of `result`, once it has ended
     std::map<std::uint64_t, std::function<void()>> followers_;
     std::uint64_t last_follower_ = 0;
 };

@@ -44,28 +44,22 @@ void ExecutionEvent::write(std::string& out) const {
     json.end_object();
 }
 
-/// Members of an object, without its braces.
-void Execution::write_outcome(std::string& out, Logs logs) const {
-    if (value_json_)
-        out.append("\"result\":").append(*value_json_).append(",");
-    if (failure_) {
+std::string Execution::make_outcome(const std::optional<std::string>& value_json,
+                                    const std::optional<Failure>& failure) {
+    std::string out = "{";
+    if (value_json)
+        out.append("\"result\":").append(*value_json).append(",");
+    if (failure) {
         out += "\"error\":";
         base::JsonWriter json(out);
-        write_failure(json, *failure_);
+        write_failure(json, *failure);
         out += ',';
     }
-    if (logs == Logs::with) {
-        out += "\"logs\":[";
-        bool is_first = true;
-        for (const ExecutionEvent& one : events_) {
-            if (one.type == event::log)
-                out.append(std::exchange(is_first, false) ? "" : ",").append(one.data);
-        }
-        out += "],";
-    }
+    logs_at_ = out.size();
     write_calls(out);
     out.append(",\"durationMs\":").append(std::to_string(took_.count())).append(",\"executor\":\"");
-    out.append(request_.engine->name).append("\"");
+    out.append(request_.engine->name).append("\"}");
+    return out;
 }
 
 void Execution::write_calls(std::string& out) const {
@@ -84,9 +78,16 @@ void Execution::write_calls(std::string& out) const {
 }
 
 void Execution::write_result(std::string& out) const {
-    out.append("{\"executionId\":\"").append(id_).append("\",");
-    write_outcome(out, Logs::with);
-    out += '}';
+    // The calls may be very many: they are written once, at the end, and kept in the event `result`.
+    const std::string_view outcome = events_.end()[-2].data;
+    out.append("{\"executionId\":\"").append(id_).append("\",").append(outcome.substr(1, logs_at_ - 1));
+    out += "\"logs\":[";
+    bool is_first = true;
+    for (const ExecutionEvent& one : events_) {
+        if (one.type == event::log)
+            out.append(std::exchange(is_first, false) ? "" : ",").append(one.data);
+    }
+    out.append("],").append(outcome.substr(logs_at_));
 }
 
 void Execution::write(std::string& out, Detail detail) const {

@@ -1,6 +1,9 @@
 // Runs of code mode over fakes of every port: calls of tools, their checks and their answers.
+#include <time.h>
+
 #include <catch2/catch_test_macros.hpp>
 
+#include "tests/support/deadline.hpp"
 #include "tests/unit/core/execution_lab.hpp"
 
 namespace execution_calls_test {
@@ -8,6 +11,23 @@ namespace execution_calls_test {
 using namespace atl;
 using namespace atl::test;
 using namespace atl::test::execution_lab;
+
+namespace {
+
+/// The processor time that it takes.
+template <class Work>
+std::chrono::nanoseconds cpu_of(const Work& work) {
+    const auto now = [] {
+        timespec time{};
+        ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+        return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+    };
+    const std::chrono::nanoseconds began = now();
+    work();
+    return now() - began;
+}
+
+}  // namespace
 
 TEST_CASE("Calls are checked, refused, asked about, and answered once") {
     Lab lab;
@@ -203,6 +223,33 @@ TEST_CASE("Calls that nobody sees count among what is kept of a run, too") {
     CHECK(execution->event_bytes() >= before + 1000 * 100);
     execution->cancel("enough");
     lab.settle();
+}
+
+TEST_CASE("The calls of a run are written at its end, and not again whenever its result is told") {
+    Lab lab;
+    const auto execution = lab.begin(lab.with_tools());
+    FakeProgram& program = lab.started(execution);
+    program.observer.on_log("log", "one");
+    for (std::uint64_t id = 1; id <= base::k_max_execution_calls; ++id)
+        program.observer.on_call(id, "no", "[]");
+    const auto at_end = cpu_of([&] { program.observer.on_end("[1]", std::nullopt); });
+    lab.settle();
+    std::string text;
+    const auto later = cpu_of([&] { execution->write_result(text); });
+    Json told = Json::parse(text);
+    CHECK(told["calls"].size() == base::k_max_execution_calls);
+    CHECK(told["calls"].back() ==
+          Json::parse(R"({"callId":"c10000","name":"no","status":"denied","durationMs":0})"));
+    // The event is the same without its logs and id, in the same order.
+    CHECK(told["logs"].size() == 1);
+    CHECK(text.find("\"result\":[1],\"logs\":[") != std::string::npos);
+    CHECK(text.find("],\"calls\":[") != std::string::npos);
+    told.erase("logs");
+    told.erase("executionId");
+    const auto events = execution->events(0);
+    CHECK(Json::parse(events[events.size() - 2].data) == told);
+    if (checks_bounds())
+        CHECK(later < at_end / 4);
 }
 
 TEST_CASE("A call that takes long to check is checked elsewhere, and seen by nobody before that") {
