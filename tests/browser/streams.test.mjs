@@ -205,7 +205,8 @@ for (const name of ['follow', 'connect']) {
             const conversation = await createConversation('shell');
             await page.goto(`http://${proxy.address}/`);
             const given = await run(name, conversation, proxy.address, 2);
-            await say(conversation, 'while :; do echo line $((++i)); sleep 0.05; done');
+            await until(() => window.ran.events.length > 0);
+            await page.evaluate(() => window.running.send('while :; do echo line $((++i)); sleep 0.05; done'));
             await until(() => window.ran.events.length > 5);
             assert.ok(proxy.cut() > 0);
             const count = (await page.evaluate(() => window.ran.events)).length;
@@ -216,10 +217,10 @@ for (const name of ['follow', 'connect']) {
                     await until((before) => window.ran.events.length > before, now);
                 }
             };
-            await tokensReach(4);
+            await tokensReach(given.tokens + 2);
             given.ttlSeconds = 300;
             await tokensReach(given.tokens + 1);
-            await call('POST', `${conversation.path}/interrupt`);
+            await until(async () => (await window.running.interrupt()) !== false);
             await until(() => window.ran.events.at(-1).type === 'done');
             const ran = await page.evaluate(() => window.ran);
             assert.deepEqual(ran.events, await logOf(conversation));
@@ -245,6 +246,31 @@ for (const name of ['follow', 'connect']) {
         assert.deepEqual([ran.resets, ran.stops], [1, []]);
     });
 }
+
+test('the recipe follow.js tells why a message or an interrupt was refused, and a key makes sending again safe', async () => {
+    const conversation = await createConversation('shell');
+    await run('follow', conversation, server.address, 300);
+    const told = await page.evaluate(async () => {
+        const { send, interrupt } = window.running;
+        const codeOf = (promise) => promise.then(() => 'none', ({ code }) => code);
+        return {
+            idle: await codeOf(interrupt()),
+            empty: await codeOf(send('')),
+            first: await send('echo once; sleep 1000', 'k1'),
+            again: await send('echo once; sleep 1000', 'k1'),
+            busy: await codeOf(send('echo two')),
+            stopped: await codeOf(interrupt()),
+        };
+    });
+    await until(() => window.ran.events.at(-1)?.type === 'done');
+    assert.deepEqual(told, { ...told, idle: 'no_turn', empty: 'invalid_field', busy: 'turn_in_progress', stopped: 'none' });
+    assert.deepEqual([told.first.turn, told.again.turn], ['t1', 't1']);
+    const { events } = await page.evaluate(() => window.ran);
+    assert.equal(events.filter(({ type }) => type === 'turn_start').length, 1);
+    // After it is stopped nothing comes.
+    await page.evaluate(() => window.running.stop());
+    assert.deepEqual(await page.evaluate(() => window.ran.stops), ['']);
+});
 
 test('the recipe connect.js sends a message once, also when the connection breaks before the answer', async () => {
     const proxy = await startProxy(server.address);
