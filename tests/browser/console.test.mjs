@@ -1,6 +1,10 @@
 // The console as people use it: a real browser against a real server with real sandboxes.
 import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { readdirSync, renameSync, rmSync } from 'node:fs';
+import path from 'node:path';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
+import { promisify } from 'node:util';
 
 import { createConversation, newPage, output, screenshot, send, signIn, startBrowser, startProxy, startServer, turnsDone } from './lab.mjs';
 
@@ -174,6 +178,44 @@ test('a connection that is cut again and again loses and doubles nothing', async
         assert.equal(proxy.cuts(), 3);
     } finally {
         await proxy.stop();
+    }
+});
+
+test('a log that a restored backup replaced is shown from its beginning, and nothing stays of the other one', async () => {
+    const own = await startServer();
+    try {
+        const page = await newPage(context);
+        pages.push({ page, origin: own.address });
+        await signIn(page, own);
+        await createConversation(page, 'Restored');
+        await send(page, 'echo kept');
+        await turnsDone(page, 1);
+        const data = path.join(own.folder, 'data');
+        const backup = path.join(own.folder, 'backup.db');
+        await promisify(execFile)(path.join(process.env.ATOLL_BIN, 'atolld'), ['backup', backup, '--data-dir', data]);
+        await send(page, 'echo lost');
+        await turnsDone(page, 2);
+        await own.kill();
+        for (const name of readdirSync(data)) if (name.startsWith('atoll.db')) rmSync(path.join(data, name));
+        renameSync(backup, path.join(data, 'atoll.db'));
+        await own.startAgain();
+        // The page stays as it is: it connects again by itself.
+        await page.waitForFunction(() => !document.getElementById('turns').textContent.includes('lost'));
+        await turnsDone(page, 1);
+        await page.waitForSelector('#connection[data-state=live]');
+        await send(page, 'echo new');
+        await turnsDone(page, 2);
+        const prompts = () => page.$$eval('.prompt', (all) => all.map((prompt) => prompt.textContent));
+        assert.deepEqual(await prompts(), ['echo kept', 'echo new']);
+        assert.equal(await output(page), 'new\n');
+        const seqs = await shownSeqs(page);
+        assert.deepEqual(seqs, [...new Set(seqs)].sort((a, b) => a - b));
+        await page.reload();
+        await turnsDone(page, 2);
+        assert.deepEqual(await shownSeqs(page), seqs);
+        assert.deepEqual(await prompts(), ['echo kept', 'echo new']);
+    } finally {
+        await own.stop();
     }
 });
 
