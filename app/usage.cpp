@@ -80,8 +80,9 @@ std::string usage_text(const UsageFacts& facts) {
                                           : "a name below " + facts.preview_domain) +
             "\n";
     text += warnings(facts);
+    // A key file that was written by hand may end in CR LF; the server takes that, too.
     text += "\nTry it in another terminal (curl and jq):\n\n" +
-            walk(url, generated ? "$(cat " + key_file + ")" : "$ATOLL_API_KEY",
+            walk(url, generated ? "$(tr -d '\\r\\n' < " + key_file + ")" : "$ATOLL_API_KEY",
                  is_unix(address) ? "curl -sN --unix-socket " + address.substr(5) : "curl -sN") +
             "\n";
     text += "GET " + url + "/openapi.json describes every route. Ctrl-C ends the server.\n";

@@ -67,7 +67,7 @@ enum class Pipes : std::uint8_t { whole, cut };
 /// Against this server, in a folder of its own; what it printed.
 std::string run_page(const ServerProcess& server, const fs::path& folder, const fs::path& page,
                      Pipes pipes = Pipes::whole) {
-    std::ofstream(server.data_dir() / "api-key") << server.key();
+    std::ofstream(server.data_dir() / "api-key") << server.key() << "\r\n";  // as some editors write it
     std::string commands = commands_of(page);
     replace_all(commands, "/var/lib/atoll/data", server.data_dir().string());
     replace_all(commands, "127.0.0.1:4100", server.address());
@@ -156,7 +156,8 @@ TEST_CASE("A server prints the walk of README.md, for its own address and key") 
     const ServerProcess server;
     std::string walk = commands_of("README.md");
     replace_all(walk, "127.0.0.1:4100", server.address());
-    replace_all(walk, "$(cat /var/lib/atoll/data/api-key)", "$ATOLL_API_KEY");  // this server has one
+    // This server has one.
+    replace_all(walk, "$(tr -d '\\r\\n' < /var/lib/atoll/data/api-key)", "$ATOLL_API_KEY");
     std::istringstream lines(walk);
     std::string indented;
     for (std::string line; std::getline(lines, line);)

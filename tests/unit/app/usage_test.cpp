@@ -51,7 +51,7 @@ TEST_CASE(
     CHECK_FALSE(has(usage_text(facts), "a%20b"));
     facts.reader = Reader::terminal;
     CHECK(has(usage_text(facts), "https://[::1]:1/#key=a%20b\n"));
-    CHECK(has(usage_text(facts), "  key=$(cat /data/api-key)\n"));
+    CHECK(has(usage_text(facts), "  key=$(tr -d '\\r\\n' < /data/api-key)\n"));
     facts.generated_key.clear();
     CHECK_FALSE(has(usage_text(facts), "#key"));
 }
