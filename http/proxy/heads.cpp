@@ -184,7 +184,7 @@ void write_upstream_head(std::string& out, const Request& request, const Proxied
         } else if (iequals(name, "Authorization")) {
             if (!is_hidden_authorization(value, host))
                 add(out, name, value);
-        } else if (has_key(value, host)) {
+        } else if (has_key(value, host) || has_key(name, host)) {
             continue;
         } else if (iequals(name, "Origin") || iequals(name, "Referer")) {
             add(out, name, upstream_address(value, host));
@@ -196,7 +196,8 @@ void write_upstream_head(std::string& out, const Request& request, const Proxied
     add(out, "X-Forwarded-Proto", host.public_scheme);
     add(out, "X-Forwarded-Host", host.public_host);
     add_framing(out, body);
-    if (const std::string_view upgrade = wanted_upgrade(request); !upgrade.empty()) {
+    if (const std::string_view upgrade = wanted_upgrade(request);
+        !upgrade.empty() && !has_key(upgrade, host)) {
         add(out, "Connection", "Upgrade");
         add(out, "Upgrade", upgrade);
     }
@@ -244,7 +245,7 @@ void write_last_chunk(std::string& out, const std::vector<HeaderField>& fields,
     out += "0\r\n";
     for (const auto& [name, value] : trailers) {
         if (!stays_here(name, hop) && !is_said_here(name) && !is_one_of(name, k_never_trailers) &&
-            !has_key(value, host))
+            !has_key(value, host) && !has_key(name, host))
             add(out, name, value);
     }
     out += "\r\n";

@@ -100,9 +100,13 @@ Decision PreviewService::admit(RequestContext& context, const Arrival& arrival) 
             refuse(context, Error(Errc::host_not_allowed, "This is not the name of a preview."));
         return decision;
     }
-    if (keys_.is_key_in(request.path) || keys_.is_key_in(request.query)) {
-        decision.refusal = refuse(context, Error(Errc::invalid_request,
-                                                 "The address holds a key of the API, which stays outside."));
+    // The server inside would get the request line as it is.
+    if (keys_.is_key_in(request.method_text) || keys_.is_key_in(request.path) ||
+        keys_.is_key_in(request.query)) {
+        decision.refusal =
+            refuse(context, Error(Errc::invalid_request,
+                                  "The request's method or address holds a key of the API, which stays "
+                                  "outside."));
         return decision;
     }
     decision.handler = &handler_;

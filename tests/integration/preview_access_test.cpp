@@ -371,6 +371,12 @@ TEST_CASE("A key of the API stays out of the sandbox, another credential goes in
     CHECK(target("/?k=another").status == 200);
     CHECK(code_of(target("/?k=" + lab.server.key())) == "invalid_request");
     CHECK(code_of(target("/" + lab.server.key() + "/")) == "invalid_request");
+    const auto by_method = [&](const std::string& method) {
+        return lab.visitor.request(method, "/", "", {{"Host", host}});
+    };
+    // What answers knows GET alone, and says so itself.
+    CHECK(code_of(by_method(lab.server.key())) == "invalid_request");
+    CHECK(by_method("ANOTHER").status == 501);
 }
 
 TEST_CASE(

@@ -75,11 +75,23 @@ TEST_CASE("proxy: a field that has a key of this server in it stays out, whateve
                       "POST / HTTP/1.1\r\nHost: p.example\r\nAuthorization: the.api.key\r\n"
                       "X-Token: the.api.key\r\nSec-WebSocket-Protocol: a, bearer.the.api.key\r\n"
                       "Referer: https://p.example/?k=the.api.key\r\nCookie: a=1; k=the.api.key; b=2\r\n"
-                      "X-Other: the.api\r\nTransfer-Encoding: chunked\r\n\r\n"
-                      "0\r\nX-Late: the.api.key\r\nX-Sum: 1\r\n\r\n");
+                      "X-Other: the.api\r\nthe.api.key: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
+                      "0\r\nX-Late: the.api.key\r\nX-the.api.key: 1\r\nX-Sum: 1\r\n\r\n");
     CHECK(has(asked.head, "\r\nCookie: a=1; b=2\r\nX-Other: the.api\r\n"));
     CHECK(asked.head.ends_with("\r\n\r\n0\r\nX-Sum: 1\r\n\r\n"));
     CHECK_FALSE(has(asked.head, FakePreviews::k_key));
+}
+
+TEST_CASE("proxy: a key of this server stays out as the name of a protocol") {
+    ProxyLab lab;
+    const Asked asked(lab,
+                      "GET / HTTP/1.1\r\nHost: p.example\r\nConnection: Upgrade\r\n"
+                      "Upgrade: the.api.key\r\n\r\n");
+    CHECK_FALSE(has(asked.head, FakePreviews::k_key));
+    const Asked other(lab,
+                      "GET / HTTP/1.1\r\nHost: p.example\r\nConnection: Upgrade\r\n"
+                      "Upgrade: the.api\r\n\r\n");
+    CHECK(has(other.head, "Upgrade: the.api\r\n"));
 }
 
 TEST_CASE("proxy: a key of this server stays out as a user's password, too") {
