@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "http/proxy/heads.hpp"
 #include "http/wire/text.hpp"
 
 namespace atl::http {
@@ -68,6 +69,9 @@ std::optional<base::SteadyTime> PreviewPasses::find(const Request& request,
 base::Result<Response> PreviewPasses::enter(const Request& request, std::string_view sandbox_id) const {
     if (request.method != Method::get)
         return Error(Errc::method_not_allowed, "This address is opened with GET.");
+    // A WebSocket follows no redirect, and keeps no cookie of one.
+    if (!wanted_upgrade(request).empty())
+        return Error(Errc::invalid_request, "This address is no WebSocket: open it as a page.");
     const auto items = parse_query(request.query);
     const std::string* const token = items ? find_item(*items, "token") : nullptr;
     if (token == nullptr)

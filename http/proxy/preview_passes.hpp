@@ -32,7 +32,8 @@ class PreviewPasses {
     /// When the pass ends that the request has for the sandbox at this host name; none: it has no good one.
     std::optional<base::SteadyTime> find(const Request& request, std::string_view sandbox_id) const;
     /// The answer to a request of k_enter_path: a redirect with the pass, to `to` or the first page. Errors:
-    /// method_not_allowed; invalid_request; preview_private for a token that is no good one here.
+    /// method_not_allowed; invalid_request, also for an upgrade; preview_private for a token that is no good
+    /// one here.
     base::Result<Response> enter(const Request& request, std::string_view sandbox_id) const;
 
   private:

@@ -152,6 +152,25 @@ TEST_CASE("only a token of this sandbox for previews is exchanged, while it is g
     CHECK(refusal(good) == Errc::preview_private);
 }
 
+TEST_CASE("an upgrade is never answered by a redirect, whatever its token") {
+    Bench bench;
+    bench.query = bench.token();
+    Request made = bench.request("");
+    made.path = k_enter_path;
+    made.query = bench.query;
+    made.version = 11;
+    const auto answer = [&](std::vector<HeaderField> fields) {
+        made.fields = std::move(fields);
+        return bench.passes.enter(made, k_a);
+    };
+    const auto refused = answer({{"Connection", "keep-alive, Upgrade"}, {"Upgrade", "websocket"}});
+    REQUIRE(refused.has_error());
+    CHECK(refused.error().code() == Errc::invalid_request);
+    // These ask for no other protocol that a preview speaks.
+    CHECK(answer({{"Upgrade", "websocket"}}).has_value());
+    CHECK(answer({{"Connection", "Upgrade, HTTP2-Settings"}, {"Upgrade", "h2c"}}).has_value());
+}
+
 TEST_CASE("a visitor is sent to a path of the preview, and nowhere else") {
     Bench bench;
     const auto sent = [&](const std::string& to) { return bench.enter(bench.token() + "&to=" + to); };
