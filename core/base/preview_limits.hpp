@@ -59,6 +59,9 @@ static_assert(k_max_kept_upstreams < k_upstreams_of_sandbox && k_upstreams_of_sa
 inline constexpr std::uint32_t k_preview_wakes_per_minute = 60;
 inline constexpr std::uint32_t k_most_preview_wakes_per_minute = 6'000;
 inline constexpr std::chrono::milliseconds k_preview_wake_pause{10'000};
+// Of those in that pause at a time, of which most were not woken: there is no room, or they cannot start.
+inline constexpr std::size_t k_max_wake_pauses = 8'192;
+static_assert(k_most_preview_wakes_per_minute < k_max_wake_pauses);
 // How long a request waits for the sandbox that it woke: what a browser shows, and everything else.
 inline constexpr std::chrono::milliseconds k_wake_wait_of_page{700};
 inline constexpr std::chrono::milliseconds k_wake_wait{10'000};

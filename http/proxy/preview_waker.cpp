@@ -41,8 +41,8 @@ PreviewWaker::PreviewWaker(const base::Clock& clock, base::Timers& timers, std::
 
 PreviewWaker::~PreviewWaker() {
     *self_ = nullptr;
-    for (const auto& [id, waiters] : waking_) {
-        for (const auto& waiter : waiters)
+    for (const auto& [id, waking] : waking_) {
+        for (const auto& waiter : waking.waiters)
             timers_.cancel(waiter->timer);
     }
 }
@@ -57,32 +57,40 @@ bool PreviewWaker::may_wake(const Request& request) noexcept {
     });
 }
 
-PreviewWaker::Begun* PreviewWaker::last_of(const std::string& sandbox_id) {
-    const auto last = std::find_if(begun_.rbegin(), begun_.rend(),
-                                   [&](const Begun& begun) { return begun.sandbox_id == sandbox_id; });
-    return last == begun_.rend() ? nullptr : &*last;
+void PreviewWaker::forget_old(base::SteadyTime now) {
+    while (!counted_.empty() && counted_.begin()->first <= now - k_minute)
+        counted_.erase(counted_.begin());
+    while (!begun_by_time_.empty()) {
+        const auto oldest = begun_.find(begun_by_time_.front());
+        if (oldest->second > now - base::k_preview_wake_pause)
+            return;
+        begun_.erase(oldest);
+        begun_by_time_.pop_front();
+    }
 }
 
 Result<void> PreviewWaker::admit(const std::string& sandbox_id) {
     const base::SteadyTime now = clock_.steady_now();
-    std::erase_if(begun_, [now](const Begun& begun) {
-        return begun.at <= now - (begun.counts ? base::Millis(k_minute) : base::k_preview_wake_pause);
-    });
-    const Begun* const last = last_of(sandbox_id);
-    if (last != nullptr && last->at > now - base::k_preview_wake_pause)
+    forget_old(now);
+    const auto pause_after = [now](base::SteadyTime begun) {
+        return whole_seconds(begun + base::k_preview_wake_pause - now);
+    };
+    if (const auto last = begun_.find(sandbox_id); last != begun_.end())
         return Error(Errc::preview_paused, "The conversation of this preview was woken a moment ago.",
-                     whole_seconds(last->at + base::k_preview_wake_pause - now));
+                     pause_after(last->second));
     if (wakes_per_minute_ == 0)
         return Error(Errc::preview_paused);
-    const auto counts = [](const Begun& begun) { return begun.counts; };
-    const auto counted = std::count_if(begun_.begin(), begun_.end(), counts);
-    if (static_cast<std::size_t>(counted) >= wakes_per_minute_) {
-        const auto oldest = std::find_if(begun_.begin(), begun_.end(), counts);
+    if (counted_.size() >= wakes_per_minute_)
         return Error(Errc::capacity,
                      "Too many conversations are being woken by their previews; try again later.",
-                     whole_seconds(oldest->at + k_minute - now));
-    }
-    begun_.push_back({now, sandbox_id});
+                     whole_seconds(counted_.begin()->first + k_minute - now));
+    if (begun_.size() >= base::k_max_wake_pauses)
+        return Error(Errc::capacity,
+                     "Too many previews were asked for that cannot be woken; try again later.",
+                     pause_after(begun_.at(begun_by_time_.front())));
+    counted_.emplace(now, sandbox_id);
+    begun_.emplace(sandbox_id, now);
+    begun_by_time_.push_back(sandbox_id);
     return {};
 }
 
@@ -92,7 +100,10 @@ void PreviewWaker::wake(const std::string& sandbox_id, base::Millis wait, Reply 
         if (auto admitted = admit(sandbox_id); !admitted)
             return reply(admitted);
     }
-    Waiters& waiters = waking_[sandbox_id];
+    Waking& waking = waking_[sandbox_id];
+    if (is_first)
+        waking.begun = begun_.at(sandbox_id);
+    auto& waiters = waking.waiters;
     std::erase_if(waiters, [](const auto& waiter) { return waiter->reply == nullptr; });
     if (waiters.size() >= base::k_max_wake_waiters)
         return reply(Error(Errc::preview_paused, "", std::chrono::seconds(1)));
@@ -116,9 +127,9 @@ void PreviewWaker::end(const std::string& sandbox_id, const Result<void>& result
     if (ended.empty())
         return;
     // Else those that cannot be woken would keep the others from it.
-    if (Begun* const begun = result.has_error() ? last_of(sandbox_id) : nullptr)
-        begun->counts = false;
-    for (const auto& waiter : ended.mapped()) {
+    if (result.has_error())
+        counted_.erase({ended.mapped().begun, sandbox_id});
+    for (const auto& waiter : ended.mapped().waiters) {
         timers_.cancel(waiter->timer);
         if (const Reply reply = std::exchange(waiter->reply, nullptr))
             reply(result);

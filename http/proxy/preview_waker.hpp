@@ -1,15 +1,18 @@
 // Wakes paused conversations whose previews are asked for: one wake at a time for a conversation, however
 // many ask, at most one in base::k_preview_wake_pause, and a bounded number in a minute for the whole server,
-// of which one that failed is none.
+// of which one that failed is none. Conversations in their pause are bounded, too: beyond that nothing is
+// woken, since each try costs a search for room.
 // Whoever asks waits for a bounded time. Not here: whether a preview may be woken at all (its settings), and
 // how (conversation::Manager::wake).
 #pragma once
 
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/base/clock.hpp"
@@ -34,7 +37,7 @@ class PreviewWaker {
 
     /// `reply` once, possibly from inside the call: a success when the sandbox is up. Errors: preview_paused:
     /// it was woken a moment ago, or is not up after `wait`; capacity: the server has woken enough in this
-    /// minute; those of `wake`.
+    /// minute, or has tried to too often; those of `wake`.
     void wake(const std::string& sandbox_id, base::Millis wait, Reply reply);
 
   private:
@@ -42,14 +45,12 @@ class PreviewWaker {
         Reply reply;  // null: answered
         base::TimerId timer = 0;
     };
-    using Waiters = std::vector<std::shared_ptr<Waiter>>;
-    struct Begun {
-        base::SteadyTime at;
-        std::string sandbox_id;
-        bool counts = true;  // among those of the minute: it goes on, or went well
+    struct Waking {
+        base::SteadyTime begun;
+        std::vector<std::shared_ptr<Waiter>> waiters;
     };
 
-    Begun* last_of(const std::string& sandbox_id);
+    void forget_old(base::SteadyTime now);
     base::Result<void> admit(const std::string& sandbox_id);
     void end(const std::string& sandbox_id, const base::Result<void>& result);
 
@@ -57,8 +58,11 @@ class PreviewWaker {
     base::Timers& timers_;
     const std::uint32_t wakes_per_minute_;
     const Wake wake_;
-    std::deque<Begun> begun_;  // in the last minute, or pause for one that failed; the oldest first
-    std::map<std::string, Waiters> waking_;
+    // Those of the last minute that go on or went well, by when they began.
+    std::set<std::pair<base::SteadyTime, std::string>> counted_;
+    std::unordered_map<std::string, base::SteadyTime> begun_;  // in the last pause, whatever became of it
+    std::deque<std::string> begun_by_time_;                    // the same, the oldest first
+    std::unordered_map<std::string, Waking> waking_;
     std::shared_ptr<PreviewWaker*> self_;  // null inside once it is destroyed
 };
 

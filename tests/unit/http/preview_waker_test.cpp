@@ -153,6 +153,43 @@ TEST_CASE("preview waker: wakes that fail take no place of the others in the min
     CHECK(bench.refused("a") == Errc::capacity);
 }
 
+TEST_CASE("preview waker: conversations whose wakes failed are remembered in a bounded number") {
+    Bench bench;
+    const auto fail = [&](std::size_t number) {
+        bench.wake(std::to_string(number));
+        bench.replies.back()(base::Error(Errc::capacity, "full", 7s));
+    };
+    fail(0);
+    bench.advance(4s);
+    for (std::size_t i = 1; i < base::k_max_wake_pauses; ++i)
+        fail(i);
+    const auto beyond = bench.wake("beyond");
+    REQUIRE(beyond->has_value());
+    CHECK((*beyond)->error().code() == Errc::capacity);
+    CHECK((*beyond)->error().retry_after() == 6s);
+    CHECK(bench.asked.size() == base::k_max_wake_pauses);
+    // One goes for each that comes.
+    bench.advance(6s);
+    bench.wake("beyond");
+    CHECK(bench.asked.back() == "beyond");
+    CHECK(bench.refused("another") == Errc::capacity);
+    CHECK(bench.refused("1") == Errc::preview_paused);
+    bench.advance(4s);
+    bench.wake("1");
+    CHECK(bench.asked.back() == "1");
+}
+
+TEST_CASE("preview waker: a wake that fails late leaves the minute to another one") {
+    Bench bench(1);
+    const auto slow = bench.wake("a", 60s);
+    bench.advance(11s);
+    CHECK(bench.refused("b") == Errc::capacity);
+    bench.replies.back()(base::Error(Errc::internal));
+    CHECK((*slow)->has_error());
+    bench.wake("b");
+    CHECK(bench.asked.back() == "b");
+}
+
 TEST_CASE("preview waker: a server may wake none") {
     Bench bench(0);
     const auto answered = bench.wake("a");
