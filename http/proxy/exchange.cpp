@@ -396,13 +396,14 @@ void Exchange::arm() {
     set_deadline();
 }
 
-// Whoever is waited for. Bytes that moved begin the time anew.
+// Whoever is waited for. Bytes that moved begin the time anew. Once the answer has begun, both sides talk as
+// in a tunnel, and either may be silent.
 void Exchange::set_deadline() {
     const Waiting waiting = is_client_full() ? Waiting::client_reads
+                            : began_answer_  ? Waiting::none
                             : !request_ended_ && may_send_body_ && !upstream_deaf_ && !is_upstream_full()
                                 ? Waiting::client_sends
-                            : began_answer_ ? Waiting::none
-                                            : Waiting::answer;
+                                : Waiting::answer;
     if (waiting == waiting_ && !moved_)
         return;
     waiting_ = waiting;

@@ -423,6 +423,24 @@ TEST_CASE("proxy: a slow answer has minutes, one without end no bound, a client 
     }
 }
 
+TEST_CASE("proxy: an upload has seconds for its next bytes, and no bound once its answer has begun") {
+    ProxyLab lab;
+    const Asked asked(lab, "POST / HTTP/1.1\r\nHost: p\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
+    SECTION("no answer") {
+        lab.advance(http::WireSettings{}.body_deadline + 1s);
+        CHECK(has(lab.take(*asked.client), "request_timeout"));
+    }
+    SECTION("an answer that comes meanwhile") {
+        lab.send(lab.upstream(), "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n");
+        CHECK(has(lab.take(*asked.client), "data: 1\n\n"));
+        lab.advance(1h);
+        lab.send(*asked.client, "3\r\ndef\r\n0\r\n\r\n");
+        CHECK(lab.take(lab.upstream()) == "3\r\ndef\r\n0\r\n\r\n");
+        lab.send(lab.upstream(), "data: 2\n\n");
+        CHECK(has(lab.take(*asked.client), "data: 2\n\n"));
+    }
+}
+
 TEST_CASE("proxy: a client that leaves ends its request") {
     ProxyLab lab;
     // Also one that has sent more than this request.
