@@ -61,8 +61,10 @@ void add_preview_options(CLI::App& cli, Config& config) {
         ->envname("ATOLL_PREVIEW_WAKES_PER_MINUTE")
         ->check(CLI::Range(0U, base::k_most_preview_wakes_per_minute))
         ->capture_default_str();
-    cli.add_option("--preview-connections", config.preview_connections,
-                   "Connections to one sandbox at the same time, for all visitors of its previews")
+    cli.add_option(
+           "--preview-connections", config.preview_connections,
+           "Connections to one sandbox at the same time, for all visitors of its previews; at most half "
+           "of the 8192 to all sandboxes")
         ->envname("ATOLL_PREVIEW_CONNECTIONS")
         ->check(CLI::Range(std::size_t{1}, base::k_max_upstreams_of_sandbox))
         ->capture_default_str();

@@ -48,12 +48,13 @@ inline constexpr std::size_t k_max_interim_answers = 16;
 // From the end of a request to the end of the answer's head: a dev server's first compile.
 inline constexpr std::chrono::milliseconds k_relay_answer_time{300'000};
 
-// Connections of the server to one sandbox, for its previews: what one page can take from the others. Also
-// those of all sandboxes.
+// Connections of the server to one sandbox, for its previews: what one page can take from the others. An
+// operator may allow one sandbox half of those of all.
 inline constexpr std::size_t k_upstreams_of_sandbox = 512;
-inline constexpr std::size_t k_max_upstreams_of_sandbox = 16'384;
 inline constexpr std::size_t k_max_upstreams = 8'192;
-static_assert(k_max_kept_upstreams < k_upstreams_of_sandbox && k_upstreams_of_sandbox < k_max_upstreams);
+inline constexpr std::size_t k_max_upstreams_of_sandbox = k_max_upstreams / 2;
+static_assert(k_max_kept_upstreams < k_upstreams_of_sandbox &&
+              k_upstreams_of_sandbox <= k_max_upstreams_of_sandbox);
 
 // Wakes of paused conversations by their previews: of all in a minute, of one at most once in this time.
 inline constexpr std::uint32_t k_preview_wakes_per_minute = 60;

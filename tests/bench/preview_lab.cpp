@@ -103,7 +103,7 @@ std::string preview_request(const Front& front, std::string_view method, std::st
 
 PreviewLab::PreviewLab(std::size_t sandboxes)
     : server_({"--preview-domain", "localhost", "--max-sockets-per-sandbox", "16384", "--preview-connections",
-               "8192"}) {
+               "4096"}) {
     for (std::size_t i = 0; i < sandboxes; ++i)
         add_sandbox();
     pin(server_.pid(), Cpu::first);

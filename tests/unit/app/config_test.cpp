@@ -97,6 +97,8 @@ TEST_CASE("A value outside its range is refused with the flag's name") {
                                                {"--preview-pattern", "preview"},
                                                {"--preview-listen", "127.0.0.1:0"},
                                                {"--preview-url", "https://{host}"},
+                                               {"--preview-connections", "0"},
+                                               {"--preview-connections", "4097"},
                                                {"--heartbeat", "0"},
                                                {"--heartbeat", "30"},
                                                {"--turn-log-bytes", "1"}}) {
@@ -114,6 +116,9 @@ TEST_CASE("A value outside its range is refused with the flag's name") {
     CHECK(parse({"--allowed-origin", "https://app.example", "--allowed-origin", "http://[::1]:5173"}).config);
     CHECK(parse({"--preview-domain", "a.example", "--preview-pattern", "{port}-{id}"}).config->previews);
     CHECK_FALSE(parse({"--preview-pattern", "{id}"}).config.value().previews);
+    // One sandbox may have half of the connections to all.
+    CHECK(parse({"--preview-connections", "4096"}).config->preview_connections == 4096);
+    CHECK(parse({"--preview-connections", "4097"}).text.find("4096") != std::string::npos);
     CHECK(parse({"--preview-domain", "a.example", "--preview-pattern", "{id}{port}"}).exit_code == 2);
     for (const char* url : {"https://{host}", "http://{host}/", "https://{host}:8443", "https://{host}:1/"}) {
         INFO(url);
