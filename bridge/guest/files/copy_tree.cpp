@@ -18,6 +18,8 @@
 #include "bridge/guest/files/folder.hpp"
 #include "bridge/guest/files/new_file.hpp"
 #include "bridge/protocol.hpp"
+// check-allow: layers this one is the guest's as much as the host's
+#include "fs-guard/tree_remover.hpp"
 
 namespace atl::guest {
 namespace {
@@ -32,6 +34,8 @@ constexpr std::size_t k_plain_piece_bytes = 64UL * 1024;
 constexpr std::size_t k_copied_at_once = 50;
 constexpr std::size_t k_most_copied_levels = 64;  // two descriptors each
 constexpr std::chrono::milliseconds k_copy_progress_interval{250};
+constexpr std::size_t k_uncopied_at_once = 200;
+constexpr Millis k_given_up_pause{100};
 
 /// A copy under way. `failed` says where and why it stopped.
 struct Copy {
@@ -220,7 +224,18 @@ struct Ends {
     Replace replace;
 };
 
+/// What was made of a copy that fails. Of a client that leaves meanwhile its HiddenName has the rest.
+Task<void> remove_part(Call& call, int folder, const std::string& name) {
+    fs_guard::TreeRemover remover;
+    remover.begin(folder, name);
+    while (remover.step(k_uncopied_at_once))
+        co_await call.turn();
+}
+
 Task<bool> copy_folder(Copy& copy, const FileJob& job, const Ends& ends) {
+    // Else copies that are given up again and again would pile up.
+    while (job.given_up.is_full())
+        co_await copy.call.pause(k_given_up_pause);
     const int to = ends.to.directory.get();
     // No directory gives way, and none goes into itself.
     if (faccessat(to, ends.to.name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0)
@@ -233,7 +248,7 @@ Task<bool> copy_folder(Copy& copy, const FileJob& job, const Ends& ends) {
     const std::string name = hidden_name();
     if (mkdirat(to, name.c_str(), 0700) != 0)
         co_return copy.fail();
-    HiddenName hidden(to, name);
+    HiddenName hidden(to, name, &job.given_up);
     CopyLevel top{std::move(from),
                   base::UniqueFd(openat(to, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)),
                   ends.about.st_mode & k_copied_mode_bits};
@@ -243,9 +258,15 @@ Task<bool> copy_folder(Copy& copy, const FileJob& job, const Ends& ends) {
     copy.own_device = own.st_dev;
     copy.own_inode = own.st_ino;
     auto copying = copy_levels(copy, std::move(top));
-    if (!co_await copying)
-        co_return false;
-    co_return hidden.publish(ends.to.name, Replace::no) || copy.fail();
+    bool is_done = co_await copying;
+    if (is_done)
+        is_done = hidden.publish(ends.to.name, Replace::no) || copy.fail();
+    if (is_done)
+        co_return true;
+    // Before the refusal: who reads it has the room of the copy again.
+    auto removing = remove_part(copy.call, to, name);
+    co_await removing;
+    co_return false;
 }
 
 Task<bool> copy_regular(Copy& copy, const Ends& ends) {

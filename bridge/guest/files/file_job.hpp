@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "bridge/guest/call.hpp"
+#include "bridge/guest/files/given_up.hpp"
 // check-allow: layers this one is the guest's as much as the host's
 #include "fs-guard/beneath.hpp"
 
@@ -36,11 +37,12 @@ struct FileRequest {
 };
 
 struct FileJob {
-    FileJob(const std::string& workspace, FileRequest in_request)
-        : root(workspace), request(std::move(in_request)) {}
+    FileJob(const std::string& workspace, FileRequest in_request, GivenUpTrees& in_given_up)
+        : root(workspace), request(std::move(in_request)), given_up(in_given_up) {}
 
     fs_guard::Beneath root;
     FileRequest request;
+    GivenUpTrees& given_up;  // outlives all jobs
 };
 
 /// Answers one op. `job` outlives the task.

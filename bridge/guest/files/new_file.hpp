@@ -1,8 +1,8 @@
 // Files, links and folders that are made beside the name that they get at the end, all at once: a program
 // that opens the name finds the old thing or the new one, complete. A file has no name until then, where the
 // file system can do that (open(2), O_TMPFILE); else, and every other thing, it has a hidden name in the same
-// directory. What is given up leaves nothing. Only a guest that is killed may leave a hidden name: the next
-// guest's lists leave those out and remove them.
+// directory. What is given up leaves nothing, a large folder after a while. Only a guest that ends may leave
+// a hidden name: the next guest's lists leave those out and remove them.
 #pragma once
 
 #include <sys/types.h>
@@ -31,12 +31,15 @@ bool is_stale_name(std::string_view name);
 /// Whether what has the name already gives way.
 enum class Replace : std::uint8_t { yes, no };
 
-/// Something under a hidden name, removed with the object unless it was published. A folder is removed with
-/// all that is in it, in one go, which holds up the guest: so only a folder that a call gives up ends here.
+class GivenUpTrees;
+
+/// Something under a hidden name, removed with the object unless it was published: a file or a link at once,
+/// a folder by the `given_up`, which it needs.
 class HiddenName {
   public:
-    /// `folder` must outlive this. The thing is made by the caller.
-    HiddenName(int folder, std::string name) : folder_(folder), name_(std::move(name)) {}
+    /// `folder` and `given_up` must outlive this. The thing is made by the caller.
+    HiddenName(int folder, std::string name, GivenUpTrees* given_up = nullptr)
+        : folder_(folder), name_(std::move(name)), given_up_(given_up) {}
     HiddenName(HiddenName&& other) noexcept;
     HiddenName& operator=(HiddenName&&) = delete;
     ~HiddenName();
@@ -49,6 +52,7 @@ class HiddenName {
   private:
     int folder_ = -1;
     std::string name_;  // empty: nothing to remove
+    GivenUpTrees* given_up_ = nullptr;
 };
 
 class NewFile {

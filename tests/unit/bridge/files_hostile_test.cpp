@@ -359,6 +359,67 @@ TEST_CASE("a tree that is deeper than any path is removed, and not copied") {
 
 namespace {
 
+/// The hidden names in a directory, which may not be there.
+std::vector<std::string> hidden_names(const FileLab& lab, const std::string& path) {
+    std::vector<std::string> hidden;
+    std::error_code gone;
+    for (const auto& entry : std::filesystem::directory_iterator(lab.at(path), gone)) {
+        if (const std::string name = entry.path().filename(); name.starts_with(".atoll-write-"))
+            hidden.push_back(name);
+    }
+    return hidden;
+}
+
+/// How many entries the copy under way to a name in `path` has.
+std::size_t count_copied(const FileLab& lab, const std::string& path) {
+    const auto hidden = hidden_names(lab, path);
+    if (hidden.empty())
+        return 0;
+    std::error_code gone;
+    const std::filesystem::directory_iterator entries(lab.at(path) / hidden.front(), gone);
+    return static_cast<std::size_t>(std::distance(entries, {}));
+}
+
+}  // namespace
+
+TEST_CASE("a copy of many files whose client leaves is removed in pieces, and others are served meanwhile") {
+    constexpr int k_files = 40'000;
+    constexpr std::size_t k_part = 20'000;  // a hundred pieces
+    constexpr std::size_t k_least_answers = 5;
+    const FileLab lab(folder_for_many_files());
+    lab.write("one", "");
+    std::filesystem::create_directory(lab.at("many"));
+    const base::UniqueFd folder(open(lab.at("many").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    for (int i = 0; i < k_files; ++i)
+        REQUIRE(symlinkat("one", folder.get(), std::to_string(i).c_str()) == 0);
+    // The guest stands still while the client leaves, so that the tree is as large as it is then.
+    for (bool is_caught = false; !is_caught;) {
+        CallClient copy = lab.begin("copy", "many", {{"to", "made/copy"}});
+        REQUIRE(eventually([&] { return count_copied(lab, "made") >= k_part || lab.has("made/copy"); }));
+        lab.guest.signal(SIGSTOP);
+        is_caught = !hidden_names(lab, "made").empty();
+        if (is_caught)
+            copy.close();
+        lab.guest.signal(SIGCONT);
+        if (!is_caught) {
+            copy.finish();
+            REQUIRE(lab.refusal("remove", "made", k_recursive).empty());
+        }
+    }
+    std::size_t answers = 0;
+    const bool is_gone = eventually([&] {
+        if (!lab.has("made") && hidden_names(lab, ".").empty())
+            return true;
+        answers += lab.get("one").empty() ? 1 : 0;
+        return false;
+    });
+    CHECK(is_gone);
+    CHECK(answers >= k_least_answers);
+    CHECK(lab.names() == std::vector<std::string>{"many", "one"});
+}
+
+namespace {
+
 /// Swaps what `path` is, between a directory of the workspace and a link out of it, as fast as it can.
 class Swapper {
   public:
