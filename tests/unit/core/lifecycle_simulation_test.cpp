@@ -121,9 +121,8 @@ class History {
         start_server();
         ++kills_;
         open_answers_.clear();  // those it had not given will not come
-        for (const auto& [key, turn] : world_.store.turns)
-            require(turn.last_seq != 0 || !world_.store.conversations.contains(key.first),
-                    "a turn stayed open over a restart");
+        for (const auto& all = world_.store.conversations; const auto& [key, turn] : world_.store.turns)
+            require(turn.last_seq != 0 || !all.contains(key.first), "a turn stayed open over a restart");
         for (const auto& [key, record] : world_.store.conversations)
             require(record.status != conversation::Status::active, "a conversation came back active");
     }
