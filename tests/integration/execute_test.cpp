@@ -171,6 +171,7 @@ TEST_CASE("Programs run on node and on Python, with results, logs and errors of 
         CHECK(lab.error_of(failed) == "runtime");
         const std::string message = failed["error"]["message"];
         CHECK(message.size() == 64 * 1024);
+        INFO(executor << " " << message.substr(message.size() - 40));
         CHECK(message.ends_with("\xe2\x80\xa6 (cut at 64 KiB)"));
     }
     CHECK(lab.run("container", "const a: number = 4; return a", {{"language", "typescript"}})["result"] == 4);

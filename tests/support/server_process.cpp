@@ -249,6 +249,10 @@ void ServerProcess::start(const ServerOptions& options) {
     command.insert(command.end(), options.arguments.begin(), options.arguments.end());
     auto environment = options.environment;
     environment.emplace_back("ATOLL_API_KEY", key_);
+    // Those of this checkout, as scripts/setup --tests installs them: the host may have older ones.
+    const fs::path engines = fs::path(ATOLL_BIN_DIR) / "../../executors";
+    if (options.privilege == Privilege::as_started && fs::exists(engines))
+        environment.emplace(environment.begin(), "ATOLL_EXECUTORS", engines.lexically_normal());
     UniqueFd log_pipe;
     if (options.log == LogTo::unread_pipe) {
         std::array<int, 2> ends{};
