@@ -343,9 +343,9 @@ TEST_CASE("A sandbox that ends in the middle of a call is the result SANDBOX_UNA
             answer =
                 client.request("POST", "/v1/tools/search_file_content", slow.dump(), {{"Accept", accept}});
         });
-        // The call is under way, and another one is answered meanwhile.
+        // The call is under way and will not end by itself; another one is answered meanwhile.
         api.call(200, "POST", "/v1/sandboxes/" + sandbox + "/exec",
-                 R"({"command":"until pgrep -x rg; do :; done"})");
+                 R"({"command":"until pkill -STOP -x rg; do :; done"})");
         HttpClient other = api.connect();
         run(other, "list_directory", body_of(sandbox, {{"path", "."}}));
         api.call(200, "POST", "/v1/conversations/" + made["id"].get<std::string>() + "/pause", "{}");
