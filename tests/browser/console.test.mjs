@@ -192,7 +192,9 @@ test('a log that a restored backup replaced is shown from its beginning, and not
         await turnsDone(page, 1);
         const data = path.join(own.folder, 'data');
         const backup = path.join(own.folder, 'backup.db');
-        await promisify(execFile)(path.join(process.env.ATOLL_BIN, 'atolld'), ['backup', backup, '--data-dir', data]);
+        // It would refuse this suite's own variables.
+        const env = { PATH: process.env.PATH };
+        await promisify(execFile)(path.join(process.env.ATOLL_BIN, 'atolld'), ['backup', backup, '--data-dir', data], { env });
         await send(page, 'echo lost');
         await turnsDone(page, 2);
         await own.kill();
