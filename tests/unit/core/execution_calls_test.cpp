@@ -249,7 +249,7 @@ TEST_CASE("The calls of a run are written at its end, and not again whenever its
     const auto events = execution->events(0);
     CHECK(Json::parse(events[events.size() - 2].data) == told);
     if (checks_bounds())
-        CHECK(later < at_end / 4);
+        CHECK(later < at_end / 2);  // a copy of the text takes about a quarter
 }
 
 TEST_CASE("A call that takes long to check is checked elsewhere, and seen by nobody before that") {
