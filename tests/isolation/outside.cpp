@@ -17,6 +17,7 @@
 
 #include "core/base/ids.hpp"
 #include "core/base/pidfd.hpp"
+#include "tests/support/deadline.hpp"
 
 namespace atl::test {
 namespace fs = std::filesystem;
