@@ -214,24 +214,42 @@ void Journal::purge(std::int64_t key, std::uint64_t below_seq) {
     // After the commit: rows of the same log may still be in the batch.
     after_commit([this, key, below_seq] {
         purges_.push_back({key, below_seq});
-        if (std::exchange(purging_, true))
-            return;
-        timers_.arm(k_purge_interval, [this] { purge_some(); });
+        go_on_purging();
     });
+}
+
+void Journal::go_on_purging() {
+    if (!purges_.empty() && !fenced_ && !std::exchange(purging_, true))
+        timers_.arm(k_purge_interval, [this] { purge_some(); });
 }
 
 void Journal::purge_some() {
     const Purge next = purges_.front();
     const auto removed = store_.purge_log(next.key, next.below_seq, k_purge_rows);
-    if (!removed) {
-        base::LogLine(base::evt::store_failed).quoted("err", removed.error().detail()).warn();
-        purges_.push_back(next);
-    }
     if (!removed || *removed < k_purge_rows)
         purges_.pop_front();
-    purging_ = !purges_.empty() && !fenced_;
-    if (purging_)
-        timers_.arm(removed ? k_purge_interval : k_purge_retry, [this] { purge_some(); });
+    if (!removed) {
+        base::LogLine(base::evt::store_failed).quoted("err", removed.error().detail()).warn();
+        purge_later(next);
+    }
+    purging_ = false;
+    go_on_purging();
+}
+
+void Journal::purge_later(const Purge& purge) {
+    const auto same = std::ranges::find(unpurged_, purge.key, &Purge::key);
+    if (same != unpurged_.end()) {
+        same->below_seq = std::max(same->below_seq, purge.below_seq);
+        return;
+    }
+    unpurged_.push_back(purge);
+    if (unpurged_.size() > 1)
+        return;
+    timers_.arm(k_purge_retry, [this] {
+        purges_.insert(purges_.end(), unpurged_.begin(), unpurged_.end());
+        unpurged_.clear();
+        go_on_purging();
+    });
 }
 
 }  // namespace atl::conversation

@@ -101,6 +101,8 @@ class Journal {
     void arm_late();
     void tell_late();
     void purge_some();
+    void go_on_purging();
+    void purge_later(const Purge& purge);
 
     // A few tenths of a millisecond of SQLite.
     static constexpr std::size_t k_batch_writes = 128;
@@ -124,6 +126,7 @@ class Journal {
     std::vector<std::function<void(base::Result<void>)>> flushers_;
     std::function<void()> refused_;
     std::deque<Purge> purges_;
+    std::vector<Purge> unpurged_;  // refused, and tried again with the next timer
     bool scheduled_ = false;
     bool lazy_armed_ = false;
     bool held_ = false;
