@@ -52,11 +52,16 @@ class ProgramRun final : public execution::Program, private sandbox::RunObserver
   private:
     void on_started(pid_t) override { started_ = true; }
     void on_output(sandbox::OutputKind kind, std::string_view bytes) override;
-    void on_input_room() override { pass_on(); }
+    void on_input_room() override;
     void on_exit(const sandbox::RunExit& exit) override;
     void on_failed(const base::Error& error) override;
     /// While the frames that are here may not be passed on.
-    bool is_full() const override { return is_held_ || reading_ != nullptr; }
+    bool is_full() const override { return is_held_ || reading_ != nullptr || leaves_answers(); }
+    /// One that reads its answers leaves no more than those of its open calls.
+    bool leaves_answers() const {
+        return waiting_.size() - passed_ >
+               k_open_calls * (machine_.max_value_bytes() + base::k_small_runner_frame_bytes);
+    }
 
     void take_frames();
     bool take_frame(std::string frame);
@@ -78,7 +83,8 @@ class ProgramRun final : public execution::Program, private sandbox::RunObserver
     std::string user_;
     FrameReader reader_;
     HostMachine machine_;
-    std::string waiting_;  // for the runner's stdin
+    std::string waiting_;     // for the runner's stdin
+    std::size_t passed_ = 0;  // of it
     bool started_ = false;
     bool is_ready_ = false;
     bool ended_ = false;
@@ -182,8 +188,20 @@ bool ProgramRun::begin() {
 }
 
 void ProgramRun::pass_on() {
-    if (run_ && started_ && !waiting_.empty())
-        waiting_.erase(0, run_->write(waiting_));
+    if (!run_ || !started_ || waiting_.empty())
+        return;
+    passed_ += run_->write(std::string_view(waiting_).substr(passed_));
+    // This moves fewer bytes than it frees.
+    if (passed_ > waiting_.size() / 2)
+        waiting_.erase(0, std::exchange(passed_, 0));
+}
+
+/// Last call of its caller: this may be gone.
+void ProgramRun::on_input_room() {
+    const bool was_full = leaves_answers();
+    pass_on();
+    if (was_full)
+        take_frames();
 }
 
 void ProgramRun::on_exit(const sandbox::RunExit& exit) {

@@ -89,13 +89,13 @@ struct Reader final : bridge::runner::FrameReading {
 };
 
 struct Lab final : execution::ProgramObserver {
-    Lab() {
+    explicit Lab(std::uint64_t max_calls = 2) {
         engine.name = "container";
         engine.argv = {"/agent/node", "runner/container.mjs"};
         execution::ProgramSpec spec;
         spec.code = "return 1";
         spec.tools = {"add"};
-        spec.max_calls = 2;
+        spec.max_calls = max_calls;
         spec.max_value_bytes = 1000;
         spec.max_log_bytes = 100;
         spec.user = "ann";
@@ -327,6 +327,32 @@ TEST_CASE("What its stdin has no room for waits for room") {
     lab.inside.room = 1UL << 20;
     lab.inside.observer->on_input_room();
     CHECK(lab.next_frame()["type"] == "start");
+}
+
+TEST_CASE("A program that does not read its answers is not heard until it does") {
+    constexpr std::uint64_t k_calls = 2000;
+    Lab lab(k_calls);
+    lab.ready();
+    lab.inside.room = 0;
+    const auto call = [](std::uint64_t id) {
+        return Json{{"type", "call"}, {"id", id}, {"name", "add"}, {"args", Json::array({1})}};
+    };
+    std::uint64_t id = 0;
+    while (!lab.inside.observer->is_full() && id < k_calls) {
+        lab.says(call(++id));
+        REQUIRE(lab.program->answer_checked(id, '"' + std::string(900, 'x') + '"'));
+    }
+    REQUIRE(id < k_calls);
+    lab.told.clear();
+    lab.says(call(++id));
+    CHECK(lab.told.empty());
+    lab.inside.room = 100;
+    lab.inside.observer->on_input_room();
+    CHECK(lab.told.empty());
+    lab.inside.room = 1UL << 21;
+    lab.inside.observer->on_input_room();
+    CHECK(lab.told == "add" + std::to_string(id) + "[1] ");
+    CHECK_FALSE(lab.inside.observer->is_full());
 }
 
 }  // namespace program_run_test
