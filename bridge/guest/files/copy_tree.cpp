@@ -35,6 +35,8 @@ constexpr std::size_t k_copied_at_once = 50;
 constexpr std::size_t k_most_copied_levels = 64;  // two descriptors each
 constexpr std::chrono::milliseconds k_copy_progress_interval{250};
 constexpr std::size_t k_uncopied_at_once = 200;
+constexpr std::size_t k_most_uncopied = 1'000'000;
+static_assert(k_most_uncopied % k_uncopied_at_once == 0);
 constexpr Millis k_given_up_pause{100};
 
 /// A copy under way. `failed` says where and why it stopped.
@@ -228,7 +230,9 @@ struct Ends {
 Task<void> remove_part(Call& call, int folder, const std::string& name) {
     fs_guard::TreeRemover remover;
     remover.begin(folder, name);
-    while (remover.step(k_uncopied_at_once))
+    // Somebody may go on filling it: the HiddenName has the rest of that, too.
+    for (std::size_t left = k_most_uncopied; left > 0 && remover.step(k_uncopied_at_once);
+         left -= k_uncopied_at_once)
         co_await call.turn();
 }
 
