@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "file_lab.hpp"
+#include "tests/support/deadline.hpp"
 
 namespace atl::test::files_hostile_test {
 namespace {
@@ -393,7 +394,8 @@ TEST_CASE("a copy of many files whose client leaves is removed in pieces, and ot
     for (int i = 0; i < k_files; ++i)
         REQUIRE(symlinkat("one", folder.get(), std::to_string(i).c_str()) == 0);
     // The guest stands still while the client leaves, so that the tree is as large as it is then.
-    for (bool is_caught = false; !is_caught;) {
+    bool is_caught = false;
+    for (int tries = 0; tries < 20 && !is_caught; ++tries) {
         CallClient copy = lab.begin("copy", "many", {{"to", "made/copy"}});
         REQUIRE(eventually([&] { return count_copied(lab, "made") >= k_part || lab.has("made/copy"); }));
         lab.guest.signal(SIGSTOP);
@@ -406,6 +408,7 @@ TEST_CASE("a copy of many files whose client leaves is removed in pieces, and ot
             REQUIRE(lab.refusal("remove", "made", k_recursive).empty());
         }
     }
+    REQUIRE(is_caught);
     std::size_t answers = 0;
     const bool is_gone = eventually([&] {
         if (!lab.has("made") && hidden_names(lab, ".").empty())
@@ -414,7 +417,8 @@ TEST_CASE("a copy of many files whose client leaves is removed in pieces, and ot
         return false;
     });
     CHECK(is_gone);
-    CHECK(answers >= k_least_answers);
+    if (test::checks_bounds())
+        CHECK(answers >= k_least_answers);
     CHECK(lab.names() == std::vector<std::string>{"many", "one"});
 }
 
