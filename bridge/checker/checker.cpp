@@ -46,6 +46,15 @@ Errc code_of_refusal(std::string_view name) {
     return Errc::invalid_field;
 }
 
+/// The first field of an answer that must have one: `what`.
+Result<std::string> first_field(const Result<std::vector<std::string_view>>& answer, const char* what) {
+    if (!answer)
+        return answer.error();
+    if (answer->empty())
+        return Error(Errc::internal, std::string("the process that checks gave an answer without ") + what);
+    return std::string(answer->front());
+}
+
 void make_nonblocking(const base::UniqueFd& fd) {
     ::fcntl(fd.get(), F_SETFL, O_NONBLOCK);
 }
@@ -112,11 +121,7 @@ Checker::Work Checker::declare(const std::string& user, std::span<const executio
         append_field(fields, spec.description);
     }
     auto answered = [done = std::move(done)](const Result<Fields>& answer) {
-        if (!answer)
-            return done(answer.error());
-        if (answer->empty())
-            return done(Error(Errc::internal, "the process that checks gave an answer without declarations"));
-        done(std::string(answer->front()));
+        done(first_field(answer, "declarations"));
     };
     return enqueue(user, Sender::client, std::move(fields), {}, std::move(answered));
 }
@@ -141,12 +146,11 @@ Checker::Work Checker::split(const std::string& user, std::string_view key, std:
     append_field(fields, key);
     append_length(fields, json.size());
     auto answered = [done = std::move(done)](const Result<Fields>& answer) {
-        if (!answer)
-            return done(answer.error());
-        if (answer->empty())
-            return done(Error(Errc::internal, "the process that checks gave an answer without JSON"));
+        auto rest = first_field(answer, "JSON");
+        if (!rest)
+            return done(rest.error());
         execution::SplitJson parts;
-        parts.rest = answer->front();
+        parts.rest = std::move(*rest);
         if (answer->size() > 1)
             parts.value = std::string((*answer)[1]);
         done(std::move(parts));
@@ -159,11 +163,7 @@ Checker::Work Checker::read_value(const std::string& user, std::string json, Don
     append_field(fields, "value");
     append_length(fields, json.size());
     auto answered = [done = std::move(done)](const Result<Fields>& answer) {
-        if (!answer)
-            return done(answer.error());
-        if (answer->empty())
-            return done(Error(Errc::internal, "the process that checks gave an answer without a value"));
-        done(std::string(answer->front()));
+        done(first_field(answer, "a value"));
     };
     return enqueue(user, Sender::run, std::move(fields), std::move(json), std::move(answered));
 }
