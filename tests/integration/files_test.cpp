@@ -1,9 +1,9 @@
 // Files in and out of a sandbox over HTTP.
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
-#include <fstream>
 
 #include "tests/support/api_client.hpp"
+#include "tests/support/resident_memory.hpp"
 
 namespace integration_files_test {
 
@@ -44,14 +44,6 @@ struct FilesLab {
         return joined;
     }
 };
-
-long resident_kb(pid_t pid) {
-    std::ifstream status("/proc/" + std::to_string(pid) + "/status");
-    for (std::string line; std::getline(status, line);)
-        if (line.starts_with("VmRSS:"))
-            return std::stol(line.substr(6));
-    return 0;
-}
 
 /// Looks again until it holds.
 template <class Condition>
@@ -409,9 +401,9 @@ TEST_CASE("A sandbox that dies in the middle of a PUT or a GET ends it with an e
 // [serial]: the server's memory, [full]: a bound on it.
 TEST_CASE("The server's memory does not grow with a file", "[full][serial]") {
 #ifdef __SANITIZE_ADDRESS__  // ASan keeps freed blocks
-    constexpr long k_growth_kb = 128L * 1024;
+    constexpr long k_most_growth_kb = 128L * 1024;
 #else
-    constexpr long k_growth_kb = 6L * 1024;
+    constexpr long k_most_growth_kb = 6L * 1024;
 #endif
     FilesLab lab;
     const std::size_t bytes = 1024UL * 1024 * 1024;
@@ -428,16 +420,16 @@ TEST_CASE("The server's memory does not grow with a file", "[full][serial]") {
     for (std::size_t sent = 0; sent < bytes; sent += piece.size())
         put.send_raw(piece);
     CHECK(put.read_response().status == 201);
-    CHECK(resident_kb(lab.server.pid()) < before + k_growth_kb);
+    CHECK(resident_kb(lab.server.pid()) < before + k_most_growth_kb);
     put.send_raw("GET " + lab.url("big") + " HTTP/1.1" + head + "\r\n\r\n");
     std::size_t got = 0;
     // The head is short of a piece.
     while (got < bytes) {
         got += put.read_raw(std::min(piece.size(), bytes - got)).size();
         if (got == bytes / 2)
-            CHECK(resident_kb(lab.server.pid()) < before + k_growth_kb);
+            CHECK(resident_kb(lab.server.pid()) < before + k_most_growth_kb);
     }
-    CHECK(resident_kb(lab.server.pid()) < before + k_growth_kb);
+    CHECK(resident_kb(lab.server.pid()) < before + k_most_growth_kb);
     CHECK(lab.run("stat -c %s big") == std::to_string(bytes) + "\n");
 }
 

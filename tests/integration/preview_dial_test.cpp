@@ -9,16 +9,6 @@ namespace preview_dial_test {
 
 using namespace atl::test;
 
-namespace {
-
-#ifdef __SANITIZE_ADDRESS__  // ASan keeps freed blocks
-constexpr long k_growth_kb = 128L * 1024;
-#else
-constexpr long k_growth_kb = 8L * 1024;
-#endif
-
-}  // namespace
-
 // [serial]: the server's memory, whose bound is --full's.
 TEST_CASE("A server that can make no sockets inside shows previews through the guest", "[serial]") {
     if (!is_root())

@@ -4,11 +4,11 @@
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <string>
 #include <string_view>
 
 #include "tests/support/api_client.hpp"
+#include "tests/support/resident_memory.hpp"
 
 namespace atl::test {
 
@@ -178,13 +178,7 @@ class PreviewLab {
         REQUIRE(client.read_response(HttpClient::Body::none).status == 102);
         return client;
     }
-    long resident_kb() const {
-        std::ifstream status("/proc/" + std::to_string(server_.pid()) + "/status");
-        for (std::string line; std::getline(status, line);)
-            if (line.starts_with("VmRSS:"))
-                return std::stol(line.substr(6));
-        return 0;
-    }
+    long resident_kb() const { return test::resident_kb(server_.pid()); }
 
   private:
     static ServerOptions with_domain(std::vector<std::string> arguments, Privilege privilege) {

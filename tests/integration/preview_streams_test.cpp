@@ -15,12 +15,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-#ifdef __SANITIZE_ADDRESS__  // ASan keeps freed blocks
-constexpr long k_growth_kb = 128L * 1024;
-#else
-constexpr long k_growth_kb = 8L * 1024;
-#endif
-
 std::string get_request(const std::string& sandbox, const std::string& target) {
     return "GET " + target + " HTTP/1.1\r\nHost: " + PreviewLab::host(sandbox) + "\r\n\r\n";
 }

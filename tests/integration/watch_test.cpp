@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tests/support/api_client.hpp"
+#include "tests/support/resident_memory.hpp"
 
 namespace watch_test {
 
@@ -97,14 +98,6 @@ struct WatchLab {
     }
     void resume() { api.call(200, "POST", "/v1/conversations/" + id + "/resume"); }
 };
-
-long resident_kb(pid_t pid) {
-    std::ifstream status("/proc/" + std::to_string(pid) + "/status");
-    for (std::string line; std::getline(status, line);)
-        if (line.starts_with("VmRSS:"))
-            return std::stol(line.substr(6));
-    return 0;
-}
 
 /// Kills every sandbox of the server, as the host could.
 void kill_sandboxes(const ServerProcess& server) {
@@ -246,11 +239,6 @@ TEST_CASE("A watch ends with a word when its sandbox is removed, and waits when 
 // hold.
 TEST_CASE("A slow client of a watch takes no memory, is told to look again, and holds up nobody",
           "[watch][serial]") {
-#ifdef __SANITIZE_ADDRESS__  // ASan keeps freed blocks
-    constexpr long k_growth_kb = 128L * 1024;
-#else
-    constexpr long k_growth_kb = 8L * 1024;
-#endif
     WatchLab lab;
     Watch slow = lab.watch();
     Watch quick = lab.watch();

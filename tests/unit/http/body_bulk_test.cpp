@@ -6,9 +6,9 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 
 #include "tests/support/deadline.hpp"
+#include "tests/support/resident_memory.hpp"
 #include "tests/unit/http/streaming_server.hpp"
 #include "tests/unit/http/test_tls.hpp"
 
@@ -20,15 +20,6 @@ using namespace atl::test;
 namespace {
 
 constexpr std::size_t k_block_bytes = 64UL * 1024;
-
-// Resident bytes of this process (proc(5), statm).
-std::size_t resident_bytes() {
-    std::ifstream statm("/proc/self/statm");
-    std::size_t total = 0;
-    std::size_t resident = 0;
-    statm >> total >> resident;
-    return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-}
 
 void send_all(int fd, std::string_view bytes) {
     while (!bytes.empty()) {
@@ -69,23 +60,23 @@ TEST_CASE("a body of any length is echoed at constant memory") {
     const auto response = client.read_response(HttpClient::Body::none);
     CHECK(response.header("content-length") == std::to_string(blocks * k_block_bytes));
     std::string expected(k_block_bytes, 'x');
-    std::size_t before = 0;
-    std::size_t most = 0;
+    long before = 0;
+    long most = 0;
     bool same = true;
     for (std::uint64_t i = 0; i < blocks && same; ++i) {
         stamp(expected, i);
         same = client.read_raw(k_block_bytes) == expected;
         if (i == 16)
-            before = resident_bytes();
+            before = resident_kb(::getpid());
         if (i % 64 == 0)
-            most = std::max(most, resident_bytes());
+            most = std::max(most, resident_kb(::getpid()));
     }
     sender.join();
     CHECK(failure.empty());
     CHECK(same);
 #if !defined(__SANITIZE_ADDRESS__)  // which keeps what is freed
     if (checks_bounds())
-        CHECK(most < before + 8UL * 1024 * 1024);
+        CHECK(most < before + k_growth_kb);
 #endif
     CHECK(client.request("POST", "/echo", "next").body == "next");
 }

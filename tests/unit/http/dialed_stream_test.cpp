@@ -7,10 +7,10 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <catch2/catch_test_macros.hpp>
-#include <fstream>
 #include <optional>
 
 #include "core/base/preview_limits.hpp"
+#include "tests/support/resident_memory.hpp"
 
 namespace dialed_stream_test {
 
@@ -44,15 +44,6 @@ class FakeDial final : public sandbox::Dial {
   private:
     Inside& inside_;
 };
-
-// Resident bytes of this process (proc(5), statm).
-std::size_t resident_bytes() {
-    std::ifstream statm("/proc/self/statm");
-    std::size_t total = 0;
-    std::size_t resident = 0;
-    statm >> total >> resident;
-    return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-}
 
 struct Bench {
     Bench() {
@@ -147,7 +138,7 @@ TEST_CASE("dialed stream: who reads slowly holds the guest back, and loses nothi
 }
 
 TEST_CASE("dialed stream: a reader that never catches up costs no memory") {
-    constexpr std::size_t k_most_growth_bytes = 16UL * 1024 * 1024;
+    constexpr long k_most_growth_kb = 16L * 1024;
     constexpr int k_pieces = 1000;  // several times as much
     Bench bench;
     bench.inside.observer->on_open();
@@ -156,7 +147,7 @@ TEST_CASE("dialed stream: a reader that never catches up costs no memory") {
     std::string expected(piece.size(), ' ');
     bench.room.resize(piece.size());
     bench.inside.observer->on_bytes(rest);
-    std::size_t before = 0;
+    long before = 0;
     for (int number = 0; number < k_pieces; ++number) {
         piece.replace(piece.size() - rest.size(), rest.size(), std::to_string(1000 + number));
         bench.inside.observer->on_bytes(piece);
@@ -171,9 +162,9 @@ TEST_CASE("dialed stream: a reader that never catches up costs no memory") {
         REQUIRE(count == piece.size());
         REQUIRE(std::equal(expected.begin(), expected.end(), bench.room.begin()));
         if (number == 10)
-            before = resident_bytes();
+            before = atl::test::resident_kb(::getpid());
     }
-    CHECK(resident_bytes() < before + k_most_growth_bytes);
+    CHECK(atl::test::resident_kb(::getpid()) < before + k_most_growth_kb);
 }
 
 TEST_CASE("dialed stream: each direction ends by itself") {
