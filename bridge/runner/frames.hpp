@@ -146,7 +146,7 @@ class HostMachine {
     /// max_value_bytes: the call then stays open.
     bool answer(std::string& out, std::uint64_t id, std::string_view value_json);
     /// The same with text that the checker has read already: one JSON value, or empty if the text was none.
-    /// What it says reaches this run alone.
+    /// The text reaches the program of this run alone.
     bool answer_checked(std::string& out, std::uint64_t id, std::string_view value_json);
     bool answer_error(std::string& out, std::uint64_t id, std::string_view message);
 

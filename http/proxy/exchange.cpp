@@ -396,8 +396,8 @@ void Exchange::arm() {
     set_deadline();
 }
 
-// Whoever is waited for. Bytes that moved begin the time anew. Once the answer has begun, both sides talk as
-// in a tunnel, and either may be silent.
+// The deadline is for the side that has to act next; each byte that moves starts it again. Once the answer
+// has begun, both sides talk as in a tunnel: either may be silent, and there is no deadline.
 void Exchange::set_deadline() {
     const Waiting waiting = is_client_full() ? Waiting::client_reads
                             : began_answer_  ? Waiting::none

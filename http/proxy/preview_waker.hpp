@@ -1,9 +1,9 @@
 // Wakes paused conversations whose previews are asked for: one wake at a time for a conversation, however
-// many ask, at most one in base::k_preview_wake_pause, and a bounded number in a minute for the whole server,
-// of which one that failed is none. Conversations in their pause are bounded, too: beyond that nothing is
-// woken, since each try costs a search for room.
-// Whoever asks waits for a bounded time. Not here: whether a preview may be woken at all (its settings), and
-// how (conversation::Manager::wake).
+// many ask, at most one in base::k_preview_wake_pause, and a bounded number in a minute for the whole server.
+// A wake that failed does not count towards that number. The conversations that are in their pause are
+// bounded, too: beyond that bound nothing is woken, since each try costs a search for room. Whoever asks
+// waits for a bounded time. Not here: whether a preview may be woken at all (its settings), and how
+// (conversation::Manager::wake).
 #pragma once
 
 #include <deque>

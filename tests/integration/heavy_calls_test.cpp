@@ -32,7 +32,7 @@ const std::string k_attempt =
 /// The processes that check for a server: one, or none.
 std::vector<pid_t> checkers(const ServerProcess& server) {
     std::vector<pid_t> found = descendants(server.pid());
-    // One that was killed and waits to be reaped has no program any more.
+    // A process that was killed and waits to be reaped has no program any more.
     std::erase_if(found, [](pid_t pid) {
         std::error_code gone;
         return std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/exe", gone).filename() !=
