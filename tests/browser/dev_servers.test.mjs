@@ -199,7 +199,9 @@ test('webpack-dev-server shows its page unmodified, but its client leaves the pr
     assert.equal(await hostPort(WEBPACK.port), 'ECONNREFUSED');
     // So an edit is shown by a reload alone.
     await site.api.replace(site, site.component, 'first', 'second');
-    await page.waitForFunction(async () => /second/.test(await (await fetch('/main.js')).text()), null, { timeout: 60_000 });
+    // Not waitForFunction: it takes the promise of an async function for the answer.
+    const isBuilt = () => page.evaluate(async () => /second/.test(await (await fetch('/main.js')).text()));
+    for (const until = Date.now() + 60_000; !(await isBuilt());) assert.ok(Date.now() < until, 'the edit was not built');
     await shows(page, 'first 0');
     site.says = 'second';
     await reload(site);

@@ -220,7 +220,8 @@ for (const name of ['follow', 'connect']) {
             await tokensReach(given.tokens + 2);
             given.ttlSeconds = 300;
             await tokensReach(given.tokens + 1);
-            await until(async () => (await window.running.interrupt()) !== false);
+            // Not an async function: the promise that it gives would count as true before it is settled.
+            await until(() => window.running.interrupt() !== false);
             await until(() => window.ran.events.at(-1).type === 'done');
             const ran = await page.evaluate(() => window.ran);
             assert.deepEqual(ran.events, await logOf(conversation));
