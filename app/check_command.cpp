@@ -1,17 +1,60 @@
 #include "app/check_command.hpp"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdlib>
 
 #include "app/data_dir.hpp"
+#include "app/host.hpp"
 #include "app/part_settings.hpp"
+#include "http/server/listener.hpp"
 #include "http/wire/certificate.hpp"
 #include "http/wire/tls_context.hpp"
 
 namespace atl::app {
+namespace {
 
-base::Result<CommandOutput> check_configuration(const Config& config) {
+using base::Result;
+
+Result<void> check_addresses(const Config& config) {
+    std::vector<std::string> specs = config.listen;
+    if (!config.preview_listen.empty())
+        specs.push_back(config.preview_listen);
+    for (const std::string& spec : specs) {
+        if (auto formed = http::check_listen_spec(spec); !formed)
+            return formed;
+    }
+    return {};
+}
+
+// Without --bwrap it is found on PATH at the start.
+Result<void> check_programs(const Config& config) {
+    for (const auto& program : {config.bwrap, config.guest, config.helper, config.zygote, config.checker}) {
+        if (!program.empty() && ::access(program.c_str(), X_OK) != 0)
+            return base::Error(base::Errc::invalid_field,
+                               base::errno_text("the program " + program.string() + " cannot be run", errno));
+    }
+    return {};
+}
+
+// A server without its list of engines starts without them.
+Result<void> check_engines(const Config& config) {
+    const auto engines = execution::Engines::read(engine_folders(config));
+    return engines ? check_executor_pools(config, *engines) : Result<void>();
+}
+
+}  // namespace
+
+Result<CommandOutput> check_configuration(const Config& config) {
     if (const auto agents = configured_agents(config); !agents)
         return agents.error();
+    for (const auto check : {check_addresses, check_programs, check_engines}) {
+        if (const auto good = check(config); !good)
+            return good.error();
+    }
+    if (const auto layout = layout_of_host(config); !layout)
+        return layout.error();
     if (const char* key = std::getenv("ATOLL_API_KEY"); key != nullptr && *key != '\0') {
         if (const auto usable = usable_key(key, "ATOLL_API_KEY"); !usable)
             return usable.error();

@@ -7,8 +7,9 @@
 
 namespace atl::app {
 
-/// One line that says that it is good. Errors: those of configured_agents(), of the certificate and of
-/// ATOLL_API_KEY, as at a start.
+/// One line that says that it is good. Errors, as at a start: those of configured_agents(), of the form of
+/// addresses, of programs that are named, of paths that are hidden or shown, of --executor-pool, of the
+/// certificate and of ATOLL_API_KEY. Not of the host: whether an address is free, what the kernel offers.
 base::Result<CommandOutput> check_configuration(const Config& config);
 
 }  // namespace atl::app

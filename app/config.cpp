@@ -417,8 +417,9 @@ void add_host_options(CLI::App& cli, Config& config) {
                  "Print the isolation profile of this host and exit");
     cli.add_flag(
         "--check-config", config.check_config,
-        "Check flags, environment, configuration file, agents and certificate, and exit: status 0 if a "
-        "server can start with them, else as a start");
+        "Check flags, environment, configuration file, agents, programs, engines and certificate, and exit: "
+        "status 0 if a server can start with them, else as a start. Not checked: whether addresses are free, "
+        "and what this host offers");
 }
 
 void add_keys_command(CLI::App& cli, Config& config, KeysCommand& command) {
@@ -490,7 +491,21 @@ void refuse(ParsedConfig& parsed, const std::string& why) {
 }
 
 // Checks relations between options.
+/// A default that was named, and that no request could get.
+void check_default_limits(const Config& config) {
+    const sandbox::Limits built_in;
+    for (const http::LimitName& limit : http::limit_names()) {
+        const std::uint32_t value = config.default_limits.*limit.value;
+        const auto ceiling = config.ceilings.*limit.change;
+        if (value != built_in.*limit.value && ceiling && value > *ceiling)
+            throw CLI::ValidationError("--default-max-" + std::string(limit.flag),
+                                       "must not be above --max-" + std::string(limit.flag) +
+                                           "-per-sandbox, which is " + std::to_string(*ceiling));
+    }
+}
+
 void check_together(const Config& config) {
+    check_default_limits(config);
     if (config.turn_log_bytes > config.conversation_log_bytes)
         throw CLI::ValidationError("--turn-log-bytes", "must not be above --conversation-log-bytes");
     std::size_t pooled = 0;

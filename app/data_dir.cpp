@@ -12,6 +12,7 @@
 #include "core/base/ids.hpp"
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
+#include "http/access/key_file.hpp"
 
 namespace atl::app {
 namespace {
@@ -187,7 +188,7 @@ Result<ApiKey> DataDir::api_key(const char* given) const {
             return key.error();
         return ApiKey{std::move(*key), true};
     }
-    auto kept = read_or_make(api_key_file(), base::new_id() + base::new_id().substr(0, 12));
+    auto kept = read_or_make(api_key_file(), http::new_key());
     if (!kept)
         return kept.error();
     auto key = usable_key(*kept, api_key_file().string());

@@ -42,7 +42,8 @@ class DataDir {
     /// Errors: storage_failed where there is none.
     base::Result<std::string> place_of_logs() const;
     /// `given`, the value of ATOLL_API_KEY, which may be null or empty; else the key that is kept here, made
-    /// if there is none: 32 characters, mode 0600. Errors: invalid_field or storage_failed for a short key.
+    /// if there is none (http::new_key()), mode 0600. Errors: invalid_field or storage_failed for a short
+    /// key.
     base::Result<ApiKey> api_key(const char* given = nullptr) const;
 
     /// The key that signs stream tokens, made if there is none. Mode 0600. Without it, after a restart, every

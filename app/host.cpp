@@ -40,10 +40,14 @@ std::string path_of_sandboxes(const isolation::HostLayout& layout) {
     return isolation::inner_path(layout, path != nullptr ? path : "");
 }
 
+base::Result<isolation::HostLayout> layout_of_host(const Config& config) {
+    const std::vector<std::filesystem::path> hidden(config.hidden_paths.begin(), config.hidden_paths.end());
+    return isolation::probe_layout(hidden, "/", {config.shown_etc.begin(), config.shown_etc.end()});
+}
+
 base::Result<isolation::LauncherConfig> make_launcher_config(const Config& config, const DataDir& data,
                                                              const std::vector<sandbox::AgentSpec>& agents) {
-    std::vector<std::filesystem::path> hidden(config.hidden_paths.begin(), config.hidden_paths.end());
-    auto layout = isolation::probe_layout(hidden, "/", {config.shown_etc.begin(), config.shown_etc.end()});
+    auto layout = layout_of_host(config);
     if (!layout)
         return layout.error();
     if (auto written = isolation::write_etc(data.etc(), *layout); !written)

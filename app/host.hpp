@@ -11,6 +11,9 @@
 
 namespace atl::app {
 
+/// What sandboxes see of the host. Errors: host_unsupported, invalid_field (a path that is hidden or shown).
+base::Result<isolation::HostLayout> layout_of_host(const Config& config);
+
 /// Looks at the host's file system, writes the sandboxes' /etc below the data directory, finds bwrap.
 /// Errors: host_unsupported, invalid_field (a hidden path), storage_failed.
 base::Result<isolation::LauncherConfig> make_launcher_config(const Config& config, const DataDir& data,

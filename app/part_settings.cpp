@@ -14,6 +14,7 @@
 #include "app/agents_file.hpp"
 #include "core/sandbox/env_policy.hpp"
 #include "http/access/access.hpp"
+#include "http/access/limit_ceilings.hpp"
 #include "http/proxy/preview_service.hpp"
 
 namespace atl::app {
@@ -63,7 +64,8 @@ sandbox::ManagerSettings sandbox_settings(const Config& config, const std::strin
     settings.max_sandboxes = config.max_sandboxes;
     settings.max_memory_mb = config.max_memory_mb;
     settings.memory_reserve = config.memory_reserve_percent / 100.0;
-    settings.default_limits = config.default_limits;
+    // As requests of the server's own keys get them: sandboxes of the pool are compared with these.
+    settings.default_limits = http::lowered_to(config.ceilings, config.default_limits);
     settings.host_env = sandbox::pick_host_env(environ);
     std::erase_if(settings.host_env, [](const auto& variable) { return variable.first == "PATH"; });
     settings.host_env.emplace_back("PATH", sandbox_path);

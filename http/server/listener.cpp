@@ -27,6 +27,7 @@ using base::Error;
 using base::UniqueFd;
 
 constexpr int k_backlog = 4096;
+constexpr std::string_view k_unix = "unix:";
 constexpr auto k_same_owner = static_cast<uid_t>(-1);  // chown(2)
 // What the kernel holds of our output to a client before it is sent (TCP_NOTSENT_LOWAT, tcp(7)): without it a
 // client that never reads costs net.ipv4.tcp_wmem's maximum, megabytes. What is in flight does not count.
@@ -126,8 +127,6 @@ UniqueFd listen_at(const sockaddr* address, socklen_t length, const char*& call,
 
 base::Result<UniqueFd> listen_tcp(const std::string& spec, sockaddr_storage& bound) {
     const auto target = split_host_port(spec);
-    if (!target)
-        return Error(Errc::listen_failed, "`" + spec + "` is not HOST:PORT, [V6]:PORT or unix:PATH.");
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
     hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
@@ -171,8 +170,6 @@ base::Result<UniqueFd> listen_unix(const std::string& spec, const std::string& p
                                    std::optional<gid_t> group) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    if (path.empty() || path.size() >= sizeof address.sun_path)
-        return Error(Errc::listen_failed, "The path of " + spec + " must have 1 to 107 bytes (unix(7)).");
     std::memcpy(address.sun_path, path.c_str(), path.size());
     if (const int error = free_unix_path(address); error != 0)
         return failure(spec, "bind", error, remedy_for(error));
@@ -206,6 +203,17 @@ std::uint64_t inode_of(const std::string& path) {
 
 }  // namespace
 
+base::Result<void> check_listen_spec(const std::string& spec) {
+    constexpr std::size_t k_path_bytes = sizeof(sockaddr_un::sun_path);
+    if (!spec.starts_with(k_unix)) {
+        if (!split_host_port(spec))
+            return Error(Errc::listen_failed, "`" + spec + "` is not HOST:PORT, [V6]:PORT or unix:PATH.");
+    } else if (spec.size() == k_unix.size() || spec.size() - k_unix.size() >= k_path_bytes) {
+        return Error(Errc::listen_failed, "The path of " + spec + " must have 1 to 107 bytes (unix(7)).");
+    }
+    return {};
+}
+
 Listener::Listener(base::Executor executor, UniqueFd fd, int family, Reach reach)
     : descriptor_(executor, fd.release()), family_(family), reach_(reach) {}
 
@@ -215,7 +223,8 @@ Listener::~Listener() {
 
 base::Result<Listener> Listener::open(base::Executor executor, const std::string& spec,
                                       std::optional<gid_t> unix_group) {
-    constexpr std::string_view k_unix = "unix:";
+    if (auto formed = check_listen_spec(spec); formed.has_error())
+        return formed.error();
     if (spec.starts_with(k_unix)) {
         const std::string path = spec.substr(k_unix.size());
         auto fd = listen_unix(spec, path, unix_group);

@@ -25,6 +25,9 @@ struct Accepted {
     PeerAddress peer;
 };
 
+/// Whether this is the form of such a spec; nothing is looked up. Errors: listen_failed.
+base::Result<void> check_listen_spec(const std::string& spec);
+
 class Listener {
   public:
     /// Members of `unix_group` may connect to a Unix socket, too. Errors: listen_failed, with what to do.

@@ -41,6 +41,18 @@ ServerOptions with_pool(const std::string& pool) {
 
 }  // namespace
 
+TEST_CASE("A ceiling below the default leaves the pool of use: its sandboxes have the lowered limits") {
+    ServerOptions options = with_pool("shell=1");
+    options.arguments.insert(options.arguments.end(), {"--max-memory-mb-per-sandbox", "1024"});
+    const ServerProcess server(options);
+    ApiClient api(server);
+    await_ready(api, 1);
+    const auto made_ahead = workspaces(server);
+    const Json made = api.create();
+    CHECK(made["limits"]["memoryMb"] == 1024);
+    CHECK(made_ahead.contains(made["sandboxId"].get<std::string>()));
+}
+
 TEST_CASE("A conversation from the pool is as any other, and its sandbox was never anyone else's") {
     const ServerProcess server(with_pool("shell=2"));
     ApiClient api(server);
