@@ -48,7 +48,9 @@ base::Result<std::optional<isolation::SubordinateIds>> read_ids(const fs::path& 
 
 base::Result<void> write_ids(const fs::path& data_dir, const isolation::SubordinateIds& ids) {
     std::error_code error;
-    fs::create_directories(data_dir, error);
+    // As DataDir::open() makes it, which finds the folder there now.
+    if (fs::create_directories(data_dir, error))
+        fs::permissions(data_dir, fs::perms::owner_all, error);
     const fs::path fresh = data_dir / (std::string(k_ids_file) + ".new");
     std::ofstream file(fresh);
     file << ids.first_uid << ' ' << ids.first_gid << ' ' << ids.count << '\n' << std::flush;

@@ -100,6 +100,17 @@ TEST_CASE("Rootless with subordinate ids each sandbox has a uid of its own, whic
 }
 
 // [serial]: servers of one user have the same subordinate uids.
+TEST_CASE("Rootless, too, the data directory that a server makes is for its user alone", "[full][serial]") {
+    require_root();
+    for (const Privilege privilege : {Privilege::subordinate, Privilege::rootless}) {
+        ServerOptions made;
+        made.privilege = privilege;
+        const ServerProcess server(made);
+        CHECK(fs::status(server.data_dir()).permissions() == fs::perms::owner_all);
+    }
+}
+
+// [serial]: servers of one user have the same subordinate uids.
 TEST_CASE("Rootless with a shared uid a data directory stays as it is, and the log says so",
           "[full][serial]") {
     require_root();

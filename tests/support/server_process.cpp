@@ -228,15 +228,17 @@ fs::path binaries(Privilege privilege) {
 ServerProcess::ServerProcess(ServerOptions options) {
     const bool own_dir = options.data_dir.empty();
     data_dir_ = own_dir ? temp_.path() / "data" : options.data_dir;
-    if (own_dir)
+    // One of its own the server makes itself, unless it is the place of a disk.
+    if (own_dir && options.disk_mb > 0)
         fs::create_directory(data_dir_);
     if (options.privilege != Privilege::as_started && is_root()) {
         for (const auto& path : {temp_.path(), data_dir_}) {
-            if (::chown(path.c_str(), k_rootless_uid, k_rootless_uid) != 0)
+            if (::chown(path.c_str(), k_rootless_uid, k_rootless_uid) != 0 && errno != ENOENT)
                 throw std::runtime_error("chown");
         }
     }
-    fs::permissions(data_dir_, fs::perms::owner_all);
+    if (fs::exists(data_dir_))
+        fs::permissions(data_dir_, fs::perms::owner_all);
     start(options);
     await_ready();
 }
