@@ -99,6 +99,8 @@ void Execution::start(std::optional<Runner> runner) {
 }
 
 void Execution::refuse(const Error& why) {
+    if (is_promised_)
+        return fail("crashed", "the run could not begin: " + why.detail());
     refusal_ = why;
     state_ = State::ended;
     ended_at_ = context_.clock.wall_now();

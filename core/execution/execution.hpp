@@ -97,9 +97,11 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     sandbox::Limits limits() const;
     /// Its turn has come. With a runner that was started ahead for these limits, or else it starts one.
     void start(std::optional<Runner> runner);
-    /// It could not begin: nothing of it is kept, and whoever waits is told `why`. Precondition: waiting, or
-    /// called from inside.
+    /// It could not begin: nothing of it is kept, and whoever waits is told `why`. One that was promised ends
+    /// as `crashed` instead. Precondition: waiting, or called from inside.
     void refuse(const base::Error& why);
+    /// Whoever asked for it has its id and waits no longer: whatever becomes of it can be read later.
+    void promise() noexcept { is_promised_ = true; }
     /// Ends it as `cancelled`; does nothing once it has ended.
     void cancel(std::string_view why);
     /// Errors: not_found; call_answered; execution_ended; invalid_field for a result that is too long or too
@@ -175,6 +177,7 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     State state_ = State::waiting;
     bool has_begun_ = false;
     bool is_from_pool_ = false;
+    bool is_promised_ = false;
     std::optional<base::Error> refusal_;
     const base::WallTime created_at_;
     std::optional<base::WallTime> ended_at_;

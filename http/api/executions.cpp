@@ -159,8 +159,10 @@ Task<Result<Response>> async_run(Api& api, RequestContext& context, const std::s
     const ExecutionPtr execution = *begun;
     if (execution->refusal())
         co_return *execution->refusal();
-    if (execution->is_detached() && !is_stream)
+    if (execution->is_detached() && !is_stream) {
+        execution->promise();
         co_return begun_response(*execution);
+    }
     auto attendance = std::make_unique<Attendance>(execution);
     const Until until = is_stream ? Until::begun : Until::ended;
     const auto waited = co_await async_wait_for(context, execution, until);

@@ -180,6 +180,26 @@ TEST_CASE("A sandbox that cannot start refuses the run, which then leaves nothin
     CHECK(lab.executions.running() == 0);
 }
 
+TEST_CASE("A run that was promised is kept with the reason where it cannot begin") {
+    Lab lab(100, {.running = 1, .running_per_user = 1, .waiting_per_user = 5, .retry_after = {}});
+    const auto first = lab.begin(lab.request());
+    const auto execution = lab.begin(lab.request());
+    execution->promise();
+    lab.settle();
+    lab.world.failure_per_mille = 1000;
+    first->cancel("");
+    lab.settle();
+    REQUIRE(execution->has_ended());
+    CHECK_FALSE(execution->refusal());
+    CHECK(lab.types(*execution) == std::vector<std::string>{"result", "done"});
+    const Json error = lab.result(*execution)["error"];
+    CHECK(error["kind"] == "crashed");
+    CHECK(error["message"].get<std::string>().starts_with("the run could not begin: "));
+    CHECK(lab.executions.find(execution->id()) == execution);
+    CHECK(lab.sandboxes.living() == 0);
+    CHECK(lab.executions.running() == 0);
+}
+
 TEST_CASE("A run that has ended can be read for its time, and those that ended first go first") {
     Lab lab;
     const auto first = lab.begin(lab.request());
