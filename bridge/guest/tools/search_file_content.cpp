@@ -1,5 +1,6 @@
 // search_file_content: lines of files that match a regular expression, by ripgrep, in the order of the paths.
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -19,13 +20,17 @@ using namespace sandbox::tool_error;
 constexpr std::string_view k_cut_match_mark = "... [truncated]";
 constexpr int k_status_partial = 2;
 
+/// What a glob without a slash is.
+enum class LoneName : std::uint8_t { anywhere, at_top };
+
 /// The globs of `include`: a path below the scope, or a name anywhere below it.
 class Include {
   public:
-    explicit Include(const std::string& glob) {
+    Include(const std::string& glob, LoneName lone) {
         if (glob.empty())
             return;
-        const std::string anywhere = glob.find('/') == std::string::npos ? "**/" + glob : glob;
+        const bool is_anywhere = lone == LoneName::anywhere && glob.find('/') == std::string::npos;
+        const std::string anywhere = is_anywhere ? "**/" + glob : glob;
         pattern_.emplace(anywhere, GlobPattern::Case::differs, GlobPattern::Brackets::either);
         rules_ = rules_for(anywhere);
     }
@@ -71,6 +76,7 @@ struct Search {
     std::string include_glob;
     std::size_t most;
     bool is_case_sensitive;
+    LoneName lone = LoneName::anywhere;
 };
 
 /// What is found, as the text of a list.
@@ -151,6 +157,29 @@ std::string pattern_problem(const Search& search) {
     return problem.empty() ? text_problem("include", search.include_glob, base::k_max_glob_bytes) : problem;
 }
 
+ToolResult pattern_failure(const std::string& problem) {
+    return ToolResult::failure(invalid_pattern, problem, "The search could not be made: " + problem);
+}
+
+/// `include` as a path below the scope, where it is written as one of the workspace or with `./`: else it
+/// would match nothing, which is no answer to what was asked.
+std::optional<ToolResult> place_include(const ToolRun& run, const SearchScope& scope, Search& search) {
+    std::string& glob = search.include_glob;
+    if (glob.starts_with('/')) {
+        const std::optional<std::string> inside = run.paths.relative_pattern(glob);
+        if (!inside)
+            return path_failure(errno, glob, "search");
+        const std::string below = scope.relative.empty() ? "" : scope.relative + "/";
+        if (!inside->starts_with(below))
+            return pattern_failure("`include` is absolute and does not lie below `path`.");
+        glob = inside->substr(below.size());
+        search.lone = LoneName::at_top;
+    }
+    for (; glob.starts_with("./"); search.lone = LoneName::at_top)
+        glob.erase(0, 2);
+    return std::nullopt;
+}
+
 ToolResult found_result(const Search& search, const SearchScope& scope, const Matches& matches,
                         const Ripgrep& ripgrep) {
     ToolResult result;
@@ -207,16 +236,18 @@ Task<void> async_collect_matches(ToolRun& run, Ripgrep& ripgrep, SearchOutput& o
 
 ToolTask async_search_file_content(ToolRun& run) {
     const ToolArguments& arguments = run.arguments;
-    const Search search{arguments.text("pattern"), arguments.text("include"),
-                        arguments.count("max_matches").value_or(base::k_default_tool_matches),
-                        arguments.flag("case_sensitive", false)};
+    Search search{arguments.text("pattern"), arguments.text("include"),
+                  arguments.count("max_matches").value_or(base::k_default_tool_matches),
+                  arguments.flag("case_sensitive", false)};
     if (const std::string problem = pattern_problem(search); !problem.empty())
-        co_return ToolResult::failure(invalid_pattern, problem, "The search could not be made: " + problem);
+        co_return pattern_failure(problem);
     const std::string given = arguments.text("path", ".");
     SearchScope scope;
     if (std::optional<ToolResult> failure = find_scope(run, given, ScopeKind::directory_or_file, scope))
         co_return std::move(*failure);
-    Include include(search.include_glob);
+    if (std::optional<ToolResult> failure = place_include(run, scope, search))
+        co_return std::move(*failure);
+    Include include(search.include_glob, search.lone);
     Matches matches(scope, include, search.most);
     // A character has at most four bytes; one more tells whether the line is cut.
     SearchOutput output(

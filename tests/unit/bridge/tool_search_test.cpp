@@ -69,6 +69,28 @@ TEST_CASE("search_file_content finds lines in the order of paths and respects .g
           "a/z.ts:1:foo 1 ");
 }
 
+TEST_CASE(
+    "search_file_content takes an include as results show paths, and refuses what could match nothing") {
+    const ToolGuest guest;
+    guest.workspace.write("top.ts", "foo\n");
+    guest.workspace.write("src/deep/a.ts", "foo\n");
+    const auto included = [&](const char* include, const char* path = ".") {
+        return guest.run("search_file_content", {{"pattern", "foo"}, {"include", include}, {"path", path}});
+    };
+    const std::string deep = "src/deep/a.ts:1:foo ";
+    for (const char* include :
+         {"./src/**/*.ts", "././src/**", "/workspace/src/**/*.ts", "/workspace/src/deep/a.ts"})
+        CHECK(told(included(include)) == deep);
+    CHECK(told(included("/workspace/src/**", "src")) == deep);
+    CHECK(told(included("/workspace/src/deep/*.ts", "/workspace/src/deep")) == deep);
+    // A name with a place is not one anywhere.
+    CHECK(told(included("./*.ts")) == "top.ts:1:foo ");
+    CHECK(told(included("/workspace/*.ts")) == "top.ts:1:foo ");
+    CHECK(told(included("/workspace", ".")).empty());
+    CHECK(included("/workspace/other/**", "src").code() == "INVALID_PATTERN");
+    CHECK(included("/etc/**").code() == "OUTSIDE_WORKSPACE");
+}
+
 TEST_CASE("search_file_content takes brackets in paths as they are") {
     const ToolGuest guest;
     guest.workspace.write("app/[id]/page.tsx", "foo\n");
