@@ -62,7 +62,7 @@ constexpr const char* k_data = R"json({
 "output_truncated": {"means": "The turn wrote more than its log takes.", "members": {
     "droppedBytes": {"type": "integer", "minimum": 0, "description": "Bytes of events that were dropped."}}},
 "resource_warning": {"means": "A limit of the sandbox is near.", "members": {
-    "resource": {"type": "string", "description": "The resource: memory, disk, processes or preview_ports."},
+    "resource": {"type": "string", "description": "The resource: memory, memory_pressure, disk, processes or preview_ports."},
     "used": {"type": "integer", "minimum": 0, "description": "What is used, in bytes, processes or ports."},
     "limit": {"type": "integer", "minimum": 0, "description": "The limit, in the same unit."}}},
 "port_opened": {"means": "A program inside listens on a port, or the address of such a port has changed.", "members": {
