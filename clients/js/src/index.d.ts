@@ -327,6 +327,7 @@ export interface ExecOptions extends Cancellable {
     cwd?: string;
     env?: Record<string, string>;
     stdin?: string | Uint8Array;
+    /** Until the program is ended: 30,000 by default, 3,600,000 at most. Above 60,000 see `Exec`. */
     timeoutMs?: number;
     /** Of stdout, and of stderr, also of a stream: 1 MiB by default, 16 MiB at most. What comes behind is dropped (`truncated`). */
     maxOutputBytes?: number;
@@ -347,9 +348,12 @@ export interface ExecResult extends ExecEnd {
 }
 export type ExecFrame = { type: 'stdout' | 'stderr'; readonly data: string; readonly bytes: Uint8Array } | ({ type: 'exit' } & ExecEnd);
 export interface Exec {
-    /** Runs a program to its end. An exit code that is not 0 is a result, not an error. */
+    /**
+     * Runs a program to its end. An exit code that is not 0 is a result, not an error. Nothing comes before the end, and what
+     * ends silent connections ends the program: a proxy (nginx after 60 s), Node's fetch (after 5 minutes). Take `stream` for longer ones.
+     */
     (program: Program, options?: ExecOptions): Promise<ExecResult>;
-    /** The same, with the output as it comes. Ending the iteration ends the program. */
+    /** The same, with the output as it comes, and a heartbeat while there is none. Ending the iteration ends the program. */
     stream(program: Program, options?: ExecOptions): Iteration<ExecFrame>;
 }
 

@@ -91,7 +91,11 @@ class AsyncSandbox:
         timeout_ms: Optional[int] = None,
         max_output_bytes: Optional[int] = None,
     ) -> ExecResult:
-        """Runs `command` by bash, or the program `argv`, to its end. Never run twice: a connection that breaks is an error."""
+        """Runs `command` by bash, or the program `argv`, to its end. Never run twice: a connection that breaks is an error.
+
+        Nothing comes before the end, so a proxy that ends silent connections (nginx after 60 s) ends the program: take
+        exec_stream() for longer ones.
+        """
         body = exec_body(command, argv, cwd, env, stdin, timeout_ms, max_output_bytes)
         seconds = (timeout_ms or DEFAULT_EXEC_MS) / 1000 + EXEC_MARGIN_S
         return ExecResult.parse(await self._core.call("POST", f"{self._route}/exec", json=body, timeout=seconds))
