@@ -132,6 +132,9 @@ TEST_CASE("Workspaces move onto an image with project quotas, and are what they 
     INFO(converted.output);
     REQUIRE(converted.status == 0);
     CHECK(converted.output.find("ext4 loop,prjquota,nodev,nosuid,X-fstrim.notrim 0 2") != std::string::npos);
+    // Root runs it at each start: never what a user's checkout has.
+    CHECK(converted.output.find("ExecStartPre=+/usr/local/lib/atoll/workspace-image --fill ") !=
+          std::string::npos);
     CHECK_FALSE(fs::exists(place.data() / "workspaces"));
     CHECK_FALSE(fs::exists(place.data() / ".workspace-image-mount"));
     CHECK(place.is_preallocated());
