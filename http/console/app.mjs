@@ -154,6 +154,8 @@ async function open(id) {
         event: (event) => preview?.event(event),
         reset: () => preview?.reset(),
         changed: (changed) => {
+            // The workbench and the preview may be those of another conversation by now.
+            if (attempt !== opening) return;
             list?.update(changed);
             workbench?.update(changed);
             preview?.update(changed);

@@ -1,4 +1,5 @@
-// One open conversation: follows its log, shows it, sends messages, and keeps badges and buttons true.
+// One open conversation: follows its log, shows it, sends messages, and keeps badges and buttons true. The page has one
+// place for conversations: an answer that comes after destroy() must not reach it, another one is shown there by then.
 import { Follower, isAboutKey } from './follower.mjs';
 import { Gauges } from './gauges.mjs';
 import { actionsOf, connectionOf, enforcementOf, nameOf, statusOf } from './labels.mjs';
@@ -23,6 +24,7 @@ export class Chat {
     #sending = false;
     #busy = false;
     #escapeAt = -Infinity;
+    #hint = null;
     #refetch = null;
     #listeners = new AbortController();
 
@@ -64,7 +66,12 @@ export class Chat {
         this.#follower.stop();
         this.#view.destroy();
         clearTimeout(this.#refetch);
+        this.#endHint();
         this.#at.chat.hidden = true;
+    }
+
+    get #isDestroyed() {
+        return this.#listeners.signal.aborted;
     }
 
     #makeView(conversation) {
@@ -148,7 +155,7 @@ export class Chat {
         this.#refetch = setTimeout(async () => {
             try {
                 const conversation = await this.#api.get(this.#id);
-                if (!this.#listeners.signal.aborted) this.#update(conversation);
+                if (!this.#isDestroyed) this.#update(conversation);
             } catch {
                 // The stream reports the error.
             }
@@ -218,14 +225,15 @@ export class Chat {
             const { turn } = await this.#api.send(this.#id, text);
             asked.settle(turn);
         } catch (error) {
+            if (this.#isDestroyed) return;
             asked.remove();
             // Text that was typed since then stays too.
             message.value = message.value === '' ? text : `${text}\n${message.value}`;
             this.#fit();
             this.#fail(error);
         }
+        if (this.#isDestroyed) return;
         this.#sending = false;
-        if (this.#listeners.signal.aborted) return;
         this.#buttons();
         this.#refetchSoon();
     }
@@ -233,9 +241,9 @@ export class Chat {
     async #interrupt() {
         try {
             await this.#api.act(this.#id, 'interrupt');
-            this.#on.say('Asked the turn to stop.');
+            if (!this.#isDestroyed) this.#on.say('Asked the turn to stop.');
         } catch (error) {
-            if (error.code !== 'no_turn') this.#fail(error);
+            if (!this.#isDestroyed && error.code !== 'no_turn') this.#fail(error);
         }
     }
 
@@ -249,11 +257,17 @@ export class Chat {
             this.#escapeAt = now;
             this.#at.keys.textContent = 'Press Esc again to stop the turn.';
             this.#on.say('Press Escape again to stop the turn.');
-            setTimeout(() => (this.#at.keys.textContent = this.#at.keys.dataset.text), ESCAPE_MS);
+            clearTimeout(this.#hint);
+            this.#hint = setTimeout(() => this.#endHint(), ESCAPE_MS);
             return;
         }
         this.#escapeAt = -Infinity;
         this.#interrupt();
+    }
+
+    #endHint() {
+        clearTimeout(this.#hint);
+        this.#at.keys.textContent = this.#at.keys.dataset.text;
     }
 
     async #act(what) {
@@ -261,12 +275,15 @@ export class Chat {
         this.#fail(null);
         this.#buttons();
         try {
-            this.#update(await this.#api.act(this.#id, what));
+            const conversation = await this.#api.act(this.#id, what);
+            if (this.#isDestroyed) return;
+            this.#update(conversation);
         } catch (error) {
+            if (this.#isDestroyed) return;
             this.#fail(error);
         }
         this.#busy = false;
-        if (!this.#listeners.signal.aborted) this.#buttons();
+        this.#buttons();
     }
 
     /** Deletes it on the server. Throws ApiError. */

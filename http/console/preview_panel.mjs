@@ -147,8 +147,11 @@ export class PreviewPanel {
         try {
             this.#conversation = await this.#api.patch(this.#conversation.id, { preview: { ports } });
         } catch (error) {
-            return this.#on.tell(error.message);
+            if (!this.#abort.signal.aborted) this.#on.tell(error.message);
+            return;
         }
+        // The frame may be that of another conversation by now.
+        if (this.#abort.signal.aborted) return;
         this.#blank();
         this.#closed.clear();
         this.#closed = new Set(this.#ports.shown.map(([one]) => one).filter((one) => one !== port));

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { newPage, screenshot, startBrowser, startServer } from './lab.mjs';
+import { hold, newPage, screenshot, startBrowser, startServer } from './lab.mjs';
 import { previewApi } from './preview_lab.mjs';
 
 const skip = process.getuid() === 0 ? false : 'needs root';
@@ -67,3 +67,34 @@ for (const [form, flags] of Object.entries(FORMS)) {
         }
     });
 }
+
+test('a port that is listed while another conversation is open leaves the preview of that one', { skip }, async () => {
+    const server = await startServer({ flags: FORMS.names });
+    const browser = await startBrowser();
+    try {
+        const api = previewApi(server);
+        const first = await api.conversation();
+        const second = await api.conversation();
+        for (const [site, text] of [[first, 'of the first'], [second, 'of the second']]) {
+            await api.put(site, 'site/index.html', `<p id="says">${text}</p>`);
+            await api.start(site, serve(5173, 'site'));
+        }
+        await api.start(first, serve(8080, 'site'));
+        const page = await newPage(await browser.newContext());
+        const frame = page.frameLocator('#preview-frame iframe').locator('#says');
+        await page.goto(`http://${server.address}/#key=${encodeURIComponent(server.key)}&c=${first.conversation}`);
+        await frame.filter({ hasText: 'of the first' }).waitFor();
+        const held = await hold(page, 'PATCH', new RegExp(`^/v1/conversations/${first.conversation}$`));
+        await page.click('#preview-offer button:has-text("8080")');
+        await held.asked;
+        await page.goto(`http://${server.address}/#c=${second.conversation}`);
+        await frame.filter({ hasText: 'of the second' }).waitFor();
+        await page.$eval('#preview-frame iframe', (element) => (element.dataset.kept = 'yes'));
+        await held.answer();
+        assert.equal(await page.isVisible('#preview-frame iframe[data-kept]'), true);
+        assert.deepEqual(page.seen.errors, []);
+    } finally {
+        await browser.close();
+        await server.stop();
+    }
+});

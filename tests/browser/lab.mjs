@@ -94,6 +94,41 @@ export function output(page) {
     });
 }
 
+/**
+ * Holds back the answer to `method` at the path that `matches` describes: the server's, or `problem` instead of asking it. `asked`
+ * resolves when it is there; `answer()` lets it come, and resolves when the page has taken it.
+ */
+export async function hold(page, method, matches, problem) {
+    let told;
+    let release;
+    const asked = new Promise((done) => (told = done));
+    const released = new Promise((done) => (release = done));
+    const isThere = (url) => matches.test(url.pathname);
+    const isMeant = (request) => request.method() === method && isThere(new URL(request.url()));
+    const handler = async (route) => {
+        if (!isMeant(route.request())) return route.fallback();
+        const { status, ...rest } = problem ?? {};
+        const given = problem === undefined ? { response: await route.fetch() } : { status, contentType: 'application/problem+json', body: JSON.stringify(rest) };
+        told();
+        await released;
+        await route.fulfill(given);
+    };
+    await page.route(isThere, handler);
+    return {
+        asked,
+        async answer() {
+            const finished = page.waitForEvent('requestfinished', isMeant);
+            release();
+            await finished;
+            await page.unroute(isThere, handler);
+            await roundTrip(page);
+        },
+    };
+}
+
+// When this answer is there, the page has taken every answer that came before.
+const roundTrip = (page) => page.evaluate(async () => (await fetch('/console/icon.svg')).text());
+
 export async function screenshot(page, name) {
     mkdirSync(SCREENSHOTS, { recursive: true });
     await page.screenshot({ path: path.join(SCREENSHOTS, `${name}.png`) });

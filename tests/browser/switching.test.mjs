@@ -1,0 +1,109 @@
+// What belongs to one conversation stays with it while people go from one to another: answers that come late, drafts, dialogs.
+import assert from 'node:assert/strict';
+import { after, afterEach, before, beforeEach, test } from 'node:test';
+
+import { hold, newPage, signIn, startBrowser, startServer } from './lab.mjs';
+
+let server;
+let browser;
+let context;
+let pages = [];
+
+before(async () => {
+    server = await startServer();
+    browser = await startBrowser();
+});
+after(async () => {
+    await browser?.close();
+    await server?.stop();
+});
+beforeEach(async () => {
+    context = await browser.newContext({ viewport: { width: 1180, height: 780 } });
+    pages = [];
+});
+afterEach(async () => {
+    for (const page of pages) {
+        assert.deepEqual(page.seen.errors, []);
+        assert.equal(page.seen.dialogs, 0);
+        assert.deepEqual(await page.evaluate(() => window.violations), []);
+    }
+    await context.close();
+});
+
+async function api(method, path, body) {
+    const headers = { Authorization: `Bearer ${server.key}` };
+    if (body !== undefined) headers['Content-Type'] = 'application/json';
+    const response = await fetch(`http://${server.address}${path}`, { method, headers, body: JSON.stringify(body) });
+    assert.ok(response.ok, `${method} ${path}: ${response.status} ${response.ok ? '' : await response.text()}`);
+    return response.status === 204 ? null : response.json();
+}
+
+/** A conversation with `run(command)` in its sandbox. */
+async function make(title) {
+    const { id, sandboxId } = await api('POST', '/v1/conversations', { agent: 'shell', title });
+    const run = async (command) => (await api('POST', `/v1/sandboxes/${sandboxId}/exec`, { command })).stdout;
+    return { id, sandboxId, title, run, path: `/v1/conversations/${id}` };
+}
+
+/** A page that is signed in, and two conversations. */
+async function openTwo() {
+    const first = await make('The first');
+    const second = await make('The second');
+    const page = await newPage(context);
+    pages.push(page);
+    await signIn(page, server);
+    return { page, first, second };
+}
+
+async function pick(page, { id, title }) {
+    await page.click(`#list a[data-id="${id}"]`);
+    await page.waitForFunction((wanted) => document.getElementById('title').textContent === wanted, title);
+    await page.waitForSelector('#connection[data-state=live]');
+}
+
+/** Every text that the element had from now on. */
+async function watchText(page, id) {
+    await page.evaluate((name) => {
+        const element = document.getElementById(name);
+        window.texts = [element.textContent];
+        new MutationObserver(() => window.texts.push(element.textContent)).observe(element, { childList: true, subtree: true, characterData: true });
+    }, id);
+    return () => page.evaluate(() => [...new Set(window.texts)]);
+}
+
+test('the answer to Resume that comes when another conversation is open changes nothing of that one', async () => {
+    const { page, first, second } = await openTwo();
+    await second.run('echo b > of-the-second.txt');
+    await api('POST', `${first.path}/pause`);
+    await pick(page, first);
+    await page.waitForFunction(() => document.getElementById('pause').dataset.act === 'resume');
+    const held = await hold(page, 'POST', new RegExp(`^${first.path}/resume$`));
+    await page.click('#pause');
+    await held.asked;
+    await pick(page, second);
+    await page.waitForSelector('#usage:not([hidden])');
+    const titles = await watchText(page, 'title');
+    const before = page.seen.requests.length;
+    const isUsageOf = ({ sandboxId }) => (url) => url.endsWith(`/v1/sandboxes/${sandboxId}/metrics`);
+    await held.answer();
+    await page.waitForRequest((request) => isUsageOf(second)(request.url()));
+    assert.deepEqual(await titles(), [second.title]);
+    assert.equal(page.seen.requests.slice(before).some(isUsageOf(first)), false);
+    assert.equal(await page.isDisabled('#pause'), false);
+    await page.click('#files-tab');
+    await page.locator('#tree [data-path="of-the-second.txt"]').waitFor();
+    assert.match(await page.textContent('#facts-list'), new RegExp(second.id));
+});
+
+test('a Pause that fails when another conversation is open puts its error nowhere', async () => {
+    const { page, first, second } = await openTwo();
+    await pick(page, first);
+    await page.waitForFunction(() => document.getElementById('status').textContent === 'active');
+    const held = await hold(page, 'POST', new RegExp(`^${first.path}/pause$`), { status: 503, code: 'sandbox_failed', detail: 'It cannot be paused.' });
+    await page.click('#pause');
+    await held.asked;
+    await pick(page, second);
+    await held.answer();
+    assert.equal(await page.isHidden('#send-error'), true);
+    assert.equal(await page.textContent('#title'), second.title);
+});
