@@ -3,7 +3,8 @@ import { harmless } from './ansi.mjs';
 import { Api, ApiError } from './api.mjs';
 import { ask } from './ask.mjs';
 import { Chat } from './chat.mjs';
-import { enforcementOf } from './labels.mjs';
+import { Drafts } from './drafts.mjs';
+import { enforcementOf, nameOf } from './labels.mjs';
 import { ConversationList } from './list.mjs';
 import { PreviewPanel } from './preview_panel.mjs';
 import { forget, fragmentOf, loadKey, readFragment, saveKey } from './store.mjs';
@@ -39,6 +40,7 @@ at.keys.dataset.text = at.keys.textContent;
 let api = null;
 let system = null;
 let list = null;
+let drafts = new Drafts();
 let chat = null;
 let workbench = null;
 let preview = null;
@@ -112,6 +114,7 @@ at.keyForm.addEventListener('submit', (event) => {
 
 byId('sign-out').addEventListener('click', () => {
     forget();
+    drafts = new Drafts();
     history.replaceState(null, '', location.pathname);
     askForKey();
 });
@@ -148,7 +151,8 @@ async function open(id) {
     at.app.classList.add('open');
     list.select(id);
     preview = new PreviewPanel(api, conversation, at, { tell });
-    chat = new Chat(api, conversation, at, {
+    const itsDrafts = drafts;
+    chat = new Chat(api, conversation, drafts, at, {
         notEnforced: () => system?.notEnforced,
         say,
         event: (event) => preview?.event(event),
@@ -160,10 +164,16 @@ async function open(id) {
             workbench?.update(changed);
             preview?.update(changed);
         },
+        unsent: (error) => {
+            // Another conversation may be open by now, or this one again; or nobody is signed in.
+            if (chat?.id === id) chat.showUnsent(error);
+            else if (drafts === itsDrafts) tell(`Not sent to “${nameOf(conversation)}”, where the text is kept: ${error.message}`);
+        },
         gone: (gone, state) => {
             list.remove(gone);
             history.replaceState(null, '', location.pathname);
             close();
+            drafts.forget(gone);
             tell(harmless(state.detail) || 'The conversation is gone.');
         },
     });
@@ -247,6 +257,7 @@ at.deleteForm.addEventListener('submit', async (event) => {
     try {
         await going.remove();
         list?.remove(going.id);
+        drafts.forget(going.id);
         if (chat === going) location.hash = '';
         tell('The conversation was deleted.');
         at.deleteDialog.close();

@@ -13,6 +13,7 @@ const ESCAPE_MS = 2500; // between the two Esc that stop a turn
 export class Chat {
     #api;
     #id;
+    #drafts;
     #at;
     #on;
     #conversation = null;
@@ -28,14 +29,18 @@ export class Chat {
     #refetch = null;
     #listeners = new AbortController();
 
-    /** `at`: elements by name. `on`: {changed(conversation), gone(), say(text), event(event), reset()}. */
-    constructor(api, conversation, at, on) {
+    /**
+     * `drafts`: Drafts. `at`: elements by name. `on`: {changed(conversation), gone(), say(text), event(event), reset(), unsent(error)}; of
+     * these `unsent` alone is also called after destroy(): a message failed, and its text is among the drafts.
+     */
+    constructor(api, conversation, drafts, at, on) {
         this.#api = api;
         this.#id = conversation.id;
+        this.#drafts = drafts;
         this.#at = at;
         this.#on = on;
         at.chat.hidden = false;
-        at.sendError.hidden = true;
+        this.showUnsent(null);
         this.#makeView(conversation);
         this.#gauges = new Gauges(at.usage, () => api.usage(conversation.sandboxId), this.#listeners.signal);
         this.#update(conversation);
@@ -67,6 +72,7 @@ export class Chat {
         this.#view.destroy();
         clearTimeout(this.#refetch);
         this.#endHint();
+        this.#at.message.value = '';
         this.#at.chat.hidden = true;
     }
 
@@ -94,7 +100,10 @@ export class Chat {
             event.preventDefault();
             this.#send();
         });
-        on(message, 'input', () => this.#fit());
+        on(message, 'input', () => {
+            this.#drafts.setMessage(this.#id, message.value);
+            this.#fit();
+        });
         on(stop, 'click', () => this.#interrupt());
         on(freeze, 'click', () => this.#act('freeze'));
         on(pause, 'click', () => this.#act(pause.dataset.act));
@@ -211,26 +220,29 @@ export class Chat {
         sendError.textContent = error === null ? '' : error.message;
     }
 
+    /** The message that is being typed, as it is among the drafts, and why it was not sent. */
+    showUnsent(error) {
+        this.#at.message.value = this.#drafts.message(this.#id);
+        this.#fit();
+        this.#fail(error);
+    }
+
     async #send() {
         const { message, send } = this.#at;
         const text = message.value;
         if (text.trim() === '' || send.disabled) return;
         this.#sending = true;
-        this.#fail(null);
         this.#buttons();
-        message.value = '';
-        this.#fit();
+        this.#drafts.setMessage(this.#id, '');
+        this.showUnsent(null);
         const asked = this.#view.ask(text);
         try {
             const { turn } = await this.#api.send(this.#id, text);
             asked.settle(turn);
         } catch (error) {
-            if (this.#isDestroyed) return;
             asked.remove();
-            // Text that was typed since then stays too.
-            message.value = message.value === '' ? text : `${text}\n${message.value}`;
-            this.#fit();
-            this.#fail(error);
+            this.#drafts.giveBack(this.#id, text);
+            this.#on.unsent(error);
         }
         if (this.#isDestroyed) return;
         this.#sending = false;

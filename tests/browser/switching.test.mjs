@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 
-import { hold, newPage, signIn, startBrowser, startServer } from './lab.mjs';
+import { hold, newPage, output, send, signIn, startBrowser, startServer, turnsDone } from './lab.mjs';
 
 let server;
 let browser;
@@ -106,4 +106,64 @@ test('a Pause that fails when another conversation is open puts its error nowher
     await held.answer();
     assert.equal(await page.isHidden('#send-error'), true);
     assert.equal(await page.textContent('#title'), second.title);
+});
+
+const value = (page, id) => page.$eval(`#${id}`, (field) => field.value);
+const REFUSED = { status: 409, code: 'turn_running', detail: 'A turn runs.' };
+
+test('what is typed and not sent stays with its conversation', async () => {
+    const { page, first, second } = await openTwo();
+    await pick(page, first);
+    await page.fill('#message', 'echo for the first\n# of two lines');
+    await pick(page, second);
+    assert.equal(await value(page, 'message'), '');
+    await page.press('#message', 'Enter');
+    await send(page, 'echo for the second');
+    await turnsDone(page, 1);
+    assert.deepEqual(await page.$$eval('.prompt', (all) => all.map((prompt) => prompt.textContent)), ['echo for the second']);
+    await page.fill('#message', 'more');
+    await pick(page, first);
+    assert.equal(await value(page, 'message'), 'echo for the first\n# of two lines');
+    await page.press('#message', 'Enter');
+    await turnsDone(page, 1);
+    assert.equal(await output(page), 'for the first\n');
+    await pick(page, second);
+    assert.equal(await value(page, 'message'), 'more');
+    // Whoever signs in next does not see it.
+    await page.click('#sign-out');
+    await page.fill('#key', server.key);
+    await page.press('#key', 'Enter');
+    await pick(page, second);
+    assert.equal(await value(page, 'message'), '');
+});
+
+test('a message that fails when another conversation is open comes back to its own', async () => {
+    const { page, first, second } = await openTwo();
+    const messages = new RegExp(`^${first.path}/messages$`);
+    await pick(page, first);
+    let held = await hold(page, 'POST', messages, REFUSED);
+    await send(page, 'echo for the first');
+    await held.asked;
+    await pick(page, second);
+    await page.fill('#message', 'echo for the second');
+    await held.answer();
+    await page.waitForFunction(() => /The first.*A turn runs/.test(document.getElementById('notice').textContent));
+    assert.equal(await value(page, 'message'), 'echo for the second');
+    assert.equal(await page.isHidden('#send-error'), true);
+
+    // The conversation may have been left and opened again.
+    await pick(page, first);
+    assert.equal(await value(page, 'message'), 'echo for the first');
+    held = await hold(page, 'POST', messages, REFUSED);
+    await page.press('#message', 'Enter');
+    await held.asked;
+    await pick(page, second);
+    await pick(page, first);
+    assert.equal(await value(page, 'message'), '');
+    await held.answer();
+    await page.waitForFunction(() => document.getElementById('send-error').textContent === 'A turn runs.');
+    assert.equal(await value(page, 'message'), 'echo for the first');
+    await pick(page, second);
+    assert.equal(await value(page, 'message'), 'echo for the second');
+    assert.equal(await page.locator('.prompt').count(), 0);
 });

@@ -1,0 +1,23 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { Drafts } from '../../../http/console/drafts.mjs';
+
+test('a message that is typed belongs to its conversation', () => {
+    const drafts = new Drafts();
+    drafts.setMessage('a', 'for a');
+    drafts.setMessage('b', 'for b');
+    assert.deepEqual(['a', 'b', 'c'].map((id) => drafts.message(id)), ['for a', 'for b', '']);
+    drafts.setMessage('a', '');
+    drafts.forget('b');
+    assert.deepEqual(['a', 'b'].map((id) => drafts.message(id)), ['', '']);
+});
+
+test('a message that was not sent comes back before what was typed since then', () => {
+    const drafts = new Drafts();
+    drafts.giveBack('a', 'sent');
+    assert.equal(drafts.message('a'), 'sent');
+    drafts.setMessage('b', 'typed');
+    drafts.giveBack('b', 'sent');
+    assert.equal(drafts.message('b'), 'sent\ntyped');
+});
