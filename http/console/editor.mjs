@@ -10,15 +10,17 @@ export class Editor {
     #files;
     #at;
     #on;
+    #signal;
     #open = null;
     #drafts = new Map(); // path -> OpenFile with changes
     #run = 0;
 
-    /** `on`: {changed(), closed(), say(text)}. */
+    /** `on`: {changed(), closed(), say(text)}. `signal` ends it: the elements are another editor's then. */
     constructor(files, at, on, signal) {
         this.#files = files;
         this.#at = at;
         this.#on = on;
+        this.#signal = signal;
         const listen = (element, type, act) => element.addEventListener(type, act, { signal });
         listen(at.editorText, 'input', () => this.#typed());
         listen(at.editorSave, 'click', () => this.#save());
@@ -34,7 +36,10 @@ export class Editor {
         listen(window, 'beforeunload', (event) => {
             if (this.#drafts.size > 0) event.preventDefault();
         });
-        signal.addEventListener('abort', () => ++this.#run);
+        signal.addEventListener('abort', () => {
+            ++this.#run;
+            this.#open = null;
+        });
         this.#show(null);
     }
 
@@ -46,6 +51,7 @@ export class Editor {
     }
 
     async open(path) {
+        if (this.#signal.aborted) return;
         if (this.#open?.path === path) return this.#focus();
         const run = ++this.#run;
         let file = this.#drafts.get(path);

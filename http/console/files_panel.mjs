@@ -46,6 +46,7 @@ export class FilesPanel {
         };
         this.#view = new TreeView(at.tree, this.#tree, on, (path) => this.#editor.isDirty(path), signal);
         this.#listen();
+        at.filesSaid.textContent = '';
         this.#tellProblem('');
         this.#buttons();
     }
@@ -154,6 +155,7 @@ export class FilesPanel {
             else await this.#files.makeFolder(path);
             this.#tree.open(folder);
             await this.#read(folder);
+            if (this.#signal.aborted) return;
             this.#select(path);
             if (kind === 'file') await this.#editor.open(path);
         });
@@ -169,6 +171,7 @@ export class FilesPanel {
             await this.#files.move(path, to);
             this.#editor.moved(path, to);
             await this.#read(parentOf(path));
+            if (this.#signal.aborted) return;
             this.#select(to);
         });
     }
@@ -184,6 +187,7 @@ export class FilesPanel {
             await this.#files.remove(path, isFolder);
             this.#editor.moved(path, null);
             await this.#read(parentOf(path));
+            if (this.#signal.aborted) return;
             this.#view.focus();
         });
     }
@@ -228,8 +232,10 @@ export class FilesPanel {
         try {
             items = await itemsOfDrop(event.dataTransfer);
         } catch {
-            return this.#tellProblem('What was dropped cannot be read.');
+            items = null;
         }
+        if (this.#signal.aborted) return;
+        if (items === null) return this.#tellProblem('What was dropped cannot be read.');
         await this.#upload(folder, items);
     }
 

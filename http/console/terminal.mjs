@@ -53,6 +53,7 @@ export class TerminalPanel {
     /** The panel can be seen now. */
     async show() {
         if (this.#screen === null && !this.#isBusy) await this.#begin('found');
+        if (this.#signal.aborted) return;
         this.#fit();
         this.#screen?.focus();
     }
@@ -64,11 +65,16 @@ export class TerminalPanel {
         this.#buttons();
         try {
             await this.#makeScreen();
-            const size = { cols: this.#screen.cols, rows: this.#screen.rows };
+            if (this.#signal.aborted) return;
             const found = which === 'found' ? await this.#processes.findShell() : null;
+            if (this.#signal.aborted) return;
+            const size = { cols: this.#screen.cols, rows: this.#screen.rows };
             this.#processId = found ?? (await this.#processes.startShell(size));
-            if (!this.#signal.aborted) this.#attach();
+            // A shell that was just started is found when its terminal is opened again.
+            if (this.#signal.aborted) return;
+            this.#attach();
         } catch (error) {
+            if (this.#signal.aborted) return;
             this.#state({ name: 'gone', detail: error.message });
         }
         this.#isBusy = false;
@@ -78,7 +84,7 @@ export class TerminalPanel {
     async #makeScreen() {
         const { Terminal } = await import('./xterm.mjs');
         await loadStyle('/console/xterm.css');
-        if (this.#signal.aborted) throw new Error('The page went on.');
+        if (this.#signal.aborted) return;
         this.#stream?.stop();
         this.#screen?.dispose();
         const box = this.#at.terminalScreen;
@@ -141,7 +147,7 @@ export class TerminalPanel {
         try {
             await this.#processes.hangUp(this.#processId);
         } catch (error) {
-            this.#tell(error.message);
+            if (!this.#signal.aborted) this.#tell(error.message);
         }
     }
 

@@ -10,6 +10,7 @@ export class TreeView {
     #tree;
     #on;
     #isDirty;
+    #signal;
 
     /**
      * `on`: {toggle(path), open(path), select(path), remove(), rename()}; `select(null)`: nothing is. `isDirty(path)`: it has changes
@@ -20,12 +21,15 @@ export class TreeView {
         this.#tree = tree;
         this.#on = on;
         this.#isDirty = isDirty;
+        this.#signal = signal;
         root.addEventListener('click', (event) => this.#click(event), { signal });
         root.addEventListener('keydown', (event) => this.#key(event), { signal });
         signal.addEventListener('abort', () => root.replaceChildren());
     }
 
     render() {
+        // The element shows another tree by then.
+        if (this.#signal.aborted) return;
         const hadFocus = this.#root.contains(document.activeElement);
         const { scrollTop } = this.#root;
         const rows = this.#tree.rows();

@@ -47,8 +47,8 @@ async function walk(found, entry, folder, depth) {
 }
 
 /**
- * Sends them into `folder`. `tell({done, of, name})` after each. One that fails does not hold up the others; those that
- * cannot follow (no room, no server) are not tried. Gives {done, problems: [{path, message}]}.
+ * Sends them into `folder`. `tell({done, of, name})` after each, until `signal` ends it. One that fails does not hold up the
+ * others; those that cannot follow (no room, no server) are not tried. Gives {done, problems: [{path, message}]}.
  */
 export async function upload(files, folder, items, { tell = () => {}, signal } = {}) {
     const problems = [];
@@ -67,7 +67,7 @@ export async function upload(files, folder, items, { tell = () => {}, signal } =
             problems.push({ path, message: error.message });
             isOver = [0, 401, 507].includes(error.status);
         }
-        tell({ done, of, name: path });
+        if (!signal?.aborted) tell({ done, of, name: path });
     };
     for (const path of items.folders) await attempt(path, (to) => files.makeFolder(to));
     const waiting = [...items.files];

@@ -79,7 +79,7 @@ export class Watch {
         const decoder = new TextDecoder();
         for (;;) {
             const { value, done } = await reader.read();
-            if (done) return;
+            if (done || this.#abort.signal.aborted) return;
             parser.feed(decoder.decode(value, { stream: true }));
         }
     }

@@ -167,3 +167,43 @@ test('a message that fails when another conversation is open comes back to its o
     assert.equal(await value(page, 'message'), 'echo for the second');
     assert.equal(await page.locator('.prompt').count(), 0);
 });
+
+test('a file that is renamed when another conversation is open changes nothing of that one', async () => {
+    const { page, first, second } = await openTwo();
+    await first.run('echo a > of-the-first.txt');
+    await second.run('mkdir dir; echo b > of-the-second.txt');
+    await pick(page, first);
+    await page.click('#files-tab');
+    await page.locator('#tree [data-path="of-the-first.txt"]').click();
+    await page.waitForFunction(() => document.getElementById('editor-text').value === 'a\n');
+    const held = await hold(page, 'POST', new RegExp(`^/v1/sandboxes/${first.sandboxId}/files/of-the-first.txt$`));
+    await page.click('#file-rename');
+    await page.waitForSelector('#ask-dialog[open]');
+    await page.fill('#ask-name', 'renamed.txt');
+    await page.click('#ask-submit');
+    await held.asked;
+    await pick(page, second);
+    await page.click('#files-tab');
+    await page.locator('#tree [data-path="of-the-second.txt"]').click();
+    await page.waitForFunction(() => document.getElementById('editor-text').value === 'b\n');
+    await held.answer();
+    assert.deepEqual(await page.$$eval('#tree [role=treeitem]', (all) => all.map((item) => item.dataset.path)), ['dir', 'of-the-second.txt']);
+    assert.equal(await page.textContent('#editor-name'), 'of-the-second.txt');
+    assert.equal(await page.isHidden('#editor-open'), false);
+    assert.equal(await first.run('ls'), 'renamed.txt\n');
+});
+
+test('a shell that fails to start when another conversation is open leaves the terminal of that one', async () => {
+    const { page, first, second } = await openTwo();
+    await pick(page, first);
+    const held = await hold(page, 'POST', new RegExp(`^/v1/sandboxes/${first.sandboxId}/processes$`), { status: 503, code: 'sandbox_failed', detail: 'No shell.' });
+    await page.click('#terminal-tab');
+    await held.asked;
+    await pick(page, second);
+    await page.click('#terminal-tab');
+    await page.waitForSelector('#terminal-state[data-state=live]');
+    await held.answer();
+    assert.equal(await page.getAttribute('#terminal-state', 'data-state'), 'live');
+    assert.equal(await page.isHidden('#terminal-note'), true);
+    assert.equal(await page.isDisabled('#terminal-end'), false);
+});

@@ -92,3 +92,16 @@ test('something else where a folder is to be is told', async () => {
     const { done, problems } = await upload(files, '', { files: [], folders: ['dir'] });
     assert.deepEqual([done, problems], [0, [{ path: 'dir', message: 'there' }]]);
 });
+
+test('an upload that is ended tells nothing more, also of what was on its way', async () => {
+    const abort = new AbortController();
+    const { files, sent } = fakeFiles();
+    const makeFolder = files.makeFolder;
+    files.makeFolder = async (path) => {
+        await makeFolder(path);
+        if (path === 'b') abort.abort();
+    };
+    const told = [];
+    await upload(files, '', { files: [], folders: ['a', 'b', 'c'] }, { tell: ({ name }) => told.push(name), signal: abort.signal });
+    assert.deepEqual([sent, told], [['a/', 'b/'], ['a']]);
+});

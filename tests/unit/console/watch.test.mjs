@@ -122,3 +122,14 @@ test('a watch that was stopped opens nothing more', async () => {
     await timers.fire();
     assert.equal(opened, 1);
 });
+
+test('what a stream still says after its watch was stopped is neither told nor looked for', async () => {
+    const stream = fakeStream();
+    const { watch, timers, told } = follow(async () => stream.response);
+    await settled();
+    stream.say({ type: 'incomplete', directories: 1 });
+    watch.stop();
+    for (let i = 0; i < 10; ++i) await settled();
+    assert.equal(timers.waiting.size, 0);
+    assert.deepEqual(told, []);
+});
