@@ -45,6 +45,8 @@ let chat = null;
 let workbench = null;
 let preview = null;
 let opening = 0;
+let signing = 0;
+let creating = 0;
 let noticeTimer = null;
 
 function say(text) {
@@ -68,6 +70,8 @@ function show(problem, error) {
 // --- the key
 
 function askForKey(error = null) {
+    ++signing;
+    at.createDialog.close();
     close();
     list?.destroy();
     list = null;
@@ -81,6 +85,7 @@ function askForKey(error = null) {
 }
 
 async function signIn(key) {
+    const attempt = ++signing;
     // Kept before it is known to be good: a reload in between must not lose it.
     saveKey(key);
     const trying = new Api(key, (problem) => {
@@ -88,15 +93,22 @@ async function signIn(key) {
         forget();
         askForKey(new ApiError(401, problem.code, 'The server no longer takes this key.'));
     });
+    let answer;
     try {
-        system = await trying.system();
+        answer = await trying.system();
     } catch (error) {
+        if (attempt !== signing) return;
         if (error.status === 401) {
             forget();
             return askForKey(new ApiError(401, error.code, 'The server does not take this key.'));
         }
         return askForKey(error);
     }
+    // Another key was given meanwhile, or people signed out.
+    if (attempt !== signing) return;
+    close();
+    list?.destroy();
+    system = answer;
     api = trying;
     at.signIn.hidden = true;
     at.app.hidden = false;
@@ -123,6 +135,9 @@ byId('sign-out').addEventListener('click', () => {
 
 function close() {
     ++opening;
+    // What they ask is about this conversation; Back leaves it while they are open.
+    at.deleteDialog.close();
+    at.askDialog.close();
     workbench?.destroy();
     workbench = null;
     preview?.destroy();
@@ -169,18 +184,23 @@ async function open(id) {
             if (chat?.id === id) chat.showUnsent(error);
             else if (drafts === itsDrafts) tell(`Not sent to “${nameOf(conversation)}”, where the text is kept: ${error.message}`);
         },
-        gone: (gone, state) => {
-            list.remove(gone);
-            history.replaceState(null, '', location.pathname);
-            close();
-            drafts.forget(gone);
-            tell(harmless(state.detail) || 'The conversation is gone.');
-        },
+        gone: (gone, state) => lose(gone, harmless(state.detail) || 'The conversation is gone.'),
     });
     const hasTerminal = system.console?.terminal === true;
     workbench = new Workbench(api, conversation, at, { say, tell, ask: (question) => ask(at, question) }, hasTerminal);
     // On a touch screen it would call up the keyboard.
     if (matchMedia('(hover: hover)').matches) at.message.focus({ preventScroll: true });
+}
+
+/** The conversation is no more. */
+function lose(id, why) {
+    list?.remove(id);
+    drafts.forget(id);
+    if (chat?.id === id) {
+        history.replaceState(null, '', location.pathname);
+        close();
+    }
+    tell(why);
 }
 
 function route() {
@@ -206,6 +226,7 @@ const NETWORKS = {
 };
 
 byId('new').addEventListener('click', () => {
+    ++creating;
     const options = (values, chosen, words = {}) =>
         values.map((value) => {
             const option = h('option', '', words[value] ?? value);
@@ -229,16 +250,22 @@ at.createForm.addEventListener('submit', async (event) => {
     if (button.disabled) return;
     button.disabled = true;
     show(at.createError, null);
+    const [run, its] = [creating, api];
+    // The dialog may be closed by now, or be open for another one.
+    const isAsked = () => run === creating && at.createDialog.open;
     const form = { agent: at.createAgent.value, network: at.createNetwork.value };
     const title = at.createName.value.trim();
     if (title !== '') form.title = title;
     try {
-        const made = await api.create(form);
-        at.createDialog.close();
-        list?.update(made);
-        location.hash = fragmentOf(made.id);
+        const made = await its.create(form);
+        if (api === its) list.update(made);
+        if (isAsked()) {
+            at.createDialog.close();
+            location.hash = fragmentOf(made.id);
+        }
     } catch (error) {
-        show(at.createError, error);
+        if (isAsked()) show(at.createError, error);
+        else if (api === its) tell(error.message);
     }
     button.disabled = false;
 });
@@ -256,13 +283,11 @@ at.deleteForm.addEventListener('submit', async (event) => {
     button.disabled = true;
     try {
         await going.remove();
-        list?.remove(going.id);
-        drafts.forget(going.id);
-        if (chat === going) location.hash = '';
-        tell('The conversation was deleted.');
-        at.deleteDialog.close();
+        lose(going.id, 'The conversation was deleted.');
     } catch (error) {
-        show(at.deleteError, error);
+        // The dialog may be open for another conversation by now.
+        if (chat === going && at.deleteDialog.open) show(at.deleteError, error);
+        else tell(`Not deleted: ${error.message}`);
     }
     button.disabled = false;
 });

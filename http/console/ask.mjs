@@ -1,10 +1,14 @@
-// Asks in a dialog for a name, or for a yes. One question at a time.
+// Asks in a dialog for a name, or for a yes. One question at a time: a new one answers the one before with no, else one answer
+// would be taken for both.
+
+let giveUp = null;
 
 /**
  * `at`: {askDialog, askForm, askTitle, askText, askLabel, askName, askProblem, askSubmit}. `name` undefined: nothing is to be typed.
  * `check(name)` says what is wrong with a name, or null. A promise of the name, of true, or of null for no.
  */
 export function ask(at, { title, text, name, action, check = () => null }) {
+    giveUp?.();
     const { askDialog, askForm, askTitle, askText, askLabel, askName, askProblem, askSubmit } = at;
     const hasName = name !== undefined;
     askTitle.textContent = title;
@@ -18,9 +22,11 @@ export function ask(at, { title, text, name, action, check = () => null }) {
     return new Promise((done) => {
         const finish = (answer) => {
             listeners.abort();
+            giveUp = null;
             if (askDialog.open) askDialog.close();
             done(answer);
         };
+        giveUp = () => finish(null);
         const submit = (event) => {
             event.preventDefault();
             const problem = hasName ? check(askName.value) : null;

@@ -207,3 +207,48 @@ test('a shell that fails to start when another conversation is open leaves the t
     assert.equal(await page.isHidden('#terminal-note'), true);
     assert.equal(await page.isDisabled('#terminal-end'), false);
 });
+
+test('a question about a conversation goes when Back leaves it', async () => {
+    const { page, first, second } = await openTwo();
+    await pick(page, first);
+    await pick(page, second);
+    await page.click('#delete');
+    await page.waitForSelector('#delete-dialog[open]');
+    await page.goBack();
+    await page.waitForFunction((wanted) => document.getElementById('title').textContent === wanted, first.title);
+    assert.equal(await page.isVisible('#delete-dialog'), false);
+    await page.click('#delete');
+    await page.click('#delete-form button[type=submit]');
+    await page.waitForSelector('#welcome:not([hidden])');
+    assert.equal(await page.isVisible('#delete-dialog'), false);
+    assert.equal(await page.locator(`#list a[data-id="${first.id}"]`).count(), 0);
+    assert.equal((await api('GET', second.path)).status, 'active');
+});
+
+test('a conversation whose dialog was closed before it was made is listed and not opened', async () => {
+    const { page, first } = await openTwo();
+    await pick(page, first);
+    const held = await hold(page, 'POST', /^\/v1\/conversations$/);
+    await page.click('#new');
+    await page.fill('#create-name', 'Made late');
+    await page.click('#create-form button[type=submit]');
+    await held.asked;
+    await page.keyboard.press('Escape');
+    await page.waitForSelector('#create-dialog', { state: 'hidden' });
+    await held.answer();
+    await page.locator('#list a:has-text("Made late")').waitFor();
+    assert.equal(await page.textContent('#title'), first.title);
+    assert.equal(new URL(page.url()).hash, `#c=${first.id}`);
+});
+
+test('people who sign out while another key is tried are signed out', async () => {
+    const { page } = await openTwo();
+    const held = await hold(page, 'GET', /^\/v1\/system$/);
+    await page.evaluate((key) => (location.hash = `#key=${encodeURIComponent(key)}`), server.key);
+    await held.asked;
+    await page.click('#sign-out');
+    await held.answer();
+    assert.equal(await page.isVisible('#sign-in'), true);
+    assert.equal(await page.isVisible('#app'), false);
+    assert.equal(await page.evaluate(() => sessionStorage.length), 0);
+});
