@@ -215,6 +215,13 @@ function route() {
 
 window.addEventListener('hashchange', route);
 
+// The fragment names the open conversation: the link must not become one.
+byId('skip').addEventListener('click', (event) => {
+    event.preventDefault();
+    workbench?.show('chat');
+    at.message.focus();
+});
+
 // --- dialogs
 
 for (const dialog of [at.createDialog, at.deleteDialog, at.askDialog])

@@ -521,6 +521,23 @@ test('the keyboard is enough, and everything that it reaches has a name', async 
     assert.equal(outline, 'solid');
 });
 
+test('the link that skips to the message leads there, from every view, and keeps the conversation open', async () => {
+    const page = await open();
+    assert.equal(await page.isVisible('#skip'), false);
+    await createConversation(page, 'Skipped to');
+    const address = page.url();
+    await page.click('#files-tab');
+    await page.waitForSelector('#files-panel:not([hidden])');
+    await page.focus('#skip');
+    await page.keyboard.press('Enter');
+    await page.waitForFunction(() => document.activeElement.id === 'message');
+    await page.keyboard.type('echo typed');
+    await page.keyboard.press('Enter');
+    await turnsDone(page, 1);
+    assert.equal(await output(page), 'typed\n');
+    assert.equal(page.url(), address);
+});
+
 for (const [name, options] of [
     ['light', { colorScheme: 'light', viewport: { width: 1180, height: 780 } }],
     ['dark', { colorScheme: 'dark', viewport: { width: 1180, height: 780 } }],
