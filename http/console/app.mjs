@@ -112,7 +112,7 @@ async function signIn(key) {
     api = trying;
     at.signIn.hidden = true;
     at.app.hidden = false;
-    list = new ConversationList(api, { list: at.list, empty: at.empty, more: at.more });
+    list = new ConversationList(api, { list: at.list, empty: at.empty, more: at.more }, (id) => drafts.hasEdits(id));
     list.refresh();
     at.server.textContent = `Atoll ${system.version}`;
     route();
@@ -124,7 +124,9 @@ at.keyForm.addEventListener('submit', (event) => {
     if (key !== '') signIn(key);
 });
 
-byId('sign-out').addEventListener('click', () => {
+byId('sign-out').addEventListener('click', async () => {
+    const question = { title: 'Sign out?', text: 'Files were changed here and not saved. The changes are lost.', action: 'Sign out' };
+    if (drafts.hasAnyEdits && (await ask(at, question)) === null) return;
     forget();
     drafts = new Drafts();
     history.replaceState(null, '', location.pathname);
@@ -159,7 +161,8 @@ async function open(id) {
     } catch (error) {
         if (attempt !== opening || api === null) return;
         history.replaceState(null, '', location.pathname);
-        return tell(error.status === 404 ? 'There is no such conversation.' : error.message);
+        if (error.status === 404) return lose(id, 'There is no such conversation.');
+        return tell(error.message);
     }
     if (attempt !== opening) return;
     at.welcome.hidden = true;
@@ -187,7 +190,7 @@ async function open(id) {
         gone: (gone, state) => lose(gone, harmless(state.detail) || 'The conversation is gone.'),
     });
     const hasTerminal = system.console?.terminal === true;
-    workbench = new Workbench(api, conversation, at, { say, tell, ask: (question) => ask(at, question) }, hasTerminal);
+    workbench = new Workbench(api, conversation, drafts.edits(id), at, { say, tell, ask: (question) => ask(at, question) }, hasTerminal);
     // On a touch screen it would call up the keyboard.
     if (matchMedia('(hover: hover)').matches) at.message.focus({ preventScroll: true });
 }
@@ -214,6 +217,9 @@ function route() {
 }
 
 window.addEventListener('hashchange', route);
+window.addEventListener('beforeunload', (event) => {
+    if (drafts.hasAnyEdits) event.preventDefault();
+});
 
 // The fragment names the open conversation: the link must not become one.
 byId('skip').addEventListener('click', (event) => {

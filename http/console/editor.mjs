@@ -1,5 +1,5 @@
 // The open file in the page: its text to edit, a picture, or the first of its bytes. What was typed and not saved is kept
-// while another file is looked at.
+// while another file, or another conversation, is looked at.
 import { harmless } from './ansi.mjs';
 import { MAX_SHOWN_BYTES } from './content.mjs';
 import { OpenFile } from './open_file.mjs';
@@ -12,12 +12,17 @@ export class Editor {
     #on;
     #signal;
     #open = null;
-    #drafts = new Map(); // path -> OpenFile with changes
+    #edits;
     #run = 0;
 
-    /** `on`: {changed(), closed(), say(text)}. `signal` ends it: the elements are another editor's then. */
-    constructor(files, at, on, signal) {
+    /**
+     * `edits`: path -> OpenFile with changes, also those of an editor before this one. `on`: {changed(), closed(), say(text)}. `signal` ends
+     * it: the elements are another editor's then.
+     */
+    constructor(files, edits, at, on, signal) {
         this.#files = files;
+        this.#edits = edits;
+        for (const file of edits.values()) file.use(files);
         this.#at = at;
         this.#on = on;
         this.#signal = signal;
@@ -33,9 +38,6 @@ export class Editor {
             event.preventDefault();
             this.#save();
         });
-        listen(window, 'beforeunload', (event) => {
-            if (this.#drafts.size > 0) event.preventDefault();
-        });
         signal.addEventListener('abort', () => {
             ++this.#run;
             this.#open = null;
@@ -47,14 +49,14 @@ export class Editor {
         return this.#open?.path ?? null;
     }
     isDirty(path) {
-        return this.#drafts.has(path);
+        return this.#edits.has(path);
     }
 
     async open(path) {
         if (this.#signal.aborted) return;
         if (this.#open?.path === path) return this.#focus();
         const run = ++this.#run;
-        let file = this.#drafts.get(path);
+        let file = this.#edits.get(path);
         try {
             file ??= await OpenFile.read(this.#files, path);
         } catch (error) {
@@ -88,7 +90,7 @@ export class Editor {
 
     /** What lay at `path` lies nowhere, or at `to`. */
     moved(path, to) {
-        for (const one of [...this.#drafts.keys()]) if (isWithin(one, path)) this.#drafts.delete(one);
+        for (const one of [...this.#edits.keys()]) if (isWithin(one, path)) this.#edits.delete(one);
         if (this.#open === null || !isWithin(this.#open.path, path)) return;
         const now = to === null ? null : to + this.#open.path.slice(path.length);
         this.#show(null);
@@ -132,9 +134,9 @@ export class Editor {
         const file = this.#open;
         if (file === null) return;
         const { editorName, editorFacts, editorSave, editorRevert, editorConflict } = this.#at;
-        const before = this.#drafts.has(file.path);
-        if (file.isDirty) this.#drafts.set(file.path, file);
-        else this.#drafts.delete(file.path);
+        const before = this.#edits.has(file.path);
+        if (file.isDirty) this.#edits.set(file.path, file);
+        else this.#edits.delete(file.path);
         editorName.textContent = harmless(shownPath(file.path));
         const words = [file.size === null ? `more than ${bytesText(MAX_SHOWN_BYTES)}` : bytesText(file.size)];
         if (file.content.kind === 'binary') words.push('binary');
@@ -162,12 +164,19 @@ export class Editor {
         if (file === null) return;
         try {
             const answer = await work(file);
-            if (file !== this.#open) return;
+            if (file !== this.#open) return this.#settle(file);
             if (answer !== 'changed') this.#on.say(said);
             this.#update();
         } catch (error) {
             if (file === this.#open) this.#update(error.message);
         }
+    }
+
+    // It was saved, or read again, when it was not open any more.
+    #settle(file) {
+        if (file.isDirty || this.#edits.get(file.path) !== file) return;
+        this.#edits.delete(file.path);
+        this.#on.changed();
     }
 
     #save() {

@@ -25,10 +25,10 @@ export class FilesPanel {
     #isUploading = false;
 
     /**
-     * `at`: elements by name. `files`: Files. `ask({title, text, name, action})`: a promise of a name, of true without one, or of
+     * `at`: elements by name. `files`: Files. `edits`: those of the editor. `ask({title, text, name, action})`: a promise of a name, of true without one, or of
      * null. `isRunning()`: whether looking at files starts nothing.
      */
-    constructor(at, files, { signal, say, ask, isRunning }) {
+    constructor(at, files, edits, { signal, say, ask, isRunning }) {
         this.#at = at;
         this.#files = files;
         this.#ask = ask;
@@ -36,7 +36,7 @@ export class FilesPanel {
         this.#signal = signal;
         this.#isRunning = isRunning;
         const changed = () => this.#view?.render();
-        this.#editor = new Editor(files, at, { changed, closed: () => this.#view.focus(), say }, signal);
+        this.#editor = new Editor(files, edits, at, { changed, closed: () => this.#view.focus(), say }, signal);
         const on = {
             toggle: (path) => this.#toggle(path),
             open: (path) => this.#open(path),
@@ -49,6 +49,13 @@ export class FilesPanel {
         at.filesSaid.textContent = '';
         this.#tellProblem('');
         this.#buttons();
+        this.#comeBack([...edits.keys()]);
+    }
+
+    // What was not saved when the conversation was left: to be seen, also where its file is gone.
+    #comeBack(paths) {
+        for (const path of paths) this.#tree.reveal(path);
+        if (paths.length > 0) this.#editor.open(paths.at(-1));
     }
 
     /** The panel can be seen now. */

@@ -12,13 +12,15 @@ export class ConversationList {
     #next = null;
     #items = [];
     #current = null;
+    #hasEdits;
     #timer = null;
     #run = 0;
 
-    /** `at`: {list, empty, more}. */
-    constructor(api, at) {
+    /** `at`: {list, empty, more}. `hasEdits(id)`: files were changed there and not saved. */
+    constructor(api, at, hasEdits) {
         this.#api = api;
         this.#at = at;
+        this.#hasEdits = hasEdits;
         at.more.onclick = () => {
             ++this.#pages;
             this.refresh();
@@ -93,6 +95,8 @@ export class ConversationList {
             const meta = h('span', 'meta');
             meta.append(h('span', `dot ${status.tone}`, status.text), h('span', '', ago(conversation.lastActiveAt, now)));
             link.append(h('span', 'name', nameOf(conversation)), meta);
+            // In the open one the file itself is marked.
+            if (conversation.id !== this.#current && this.#hasEdits(conversation.id)) link.append(h('span', 'dirty', '● not saved'));
             const entry = h('li');
             entry.append(link);
             return entry;

@@ -15,6 +15,11 @@ export class OpenFile {
         return new OpenFile(files, path, await files.read(path, MAX_SHOWN_BYTES, { signal }));
     }
 
+    /** Another Files of the same sandbox, as after another sign-in. */
+    use(files) {
+        this.#files = files;
+    }
+
     #take({ bytes, isWhole, size, etag }) {
         this.#etag = etag;
         this.size = size;

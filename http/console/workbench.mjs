@@ -10,14 +10,16 @@ export class Workbench {
     #at;
     #on;
     #conversation;
+    #edits;
     #abort = new AbortController();
     #panels = {};
     #shown = 'chat';
 
-    /** `on`: {say(text), tell(text), ask(question)}. `hasTerminal`: the server was built with one. */
-    constructor(api, conversation, at, on, hasTerminal) {
+    /** `edits`: those of the editor. `on`: {say(text), tell(text), ask(question)}. `hasTerminal`: the server was built with one. */
+    constructor(api, conversation, edits, at, on, hasTerminal) {
         this.#api = api;
         this.#conversation = conversation;
+        this.#edits = edits;
         this.#at = at;
         this.#on = on;
         const { signal } = this.#abort;
@@ -83,8 +85,8 @@ export class Workbench {
         const { sandboxId } = this.#conversation;
         const { signal } = this.#abort;
         const { say, tell, ask } = this.#on;
-        if (name === 'files')
-            this.#panels.files ??= new FilesPanel(this.#at, new Files(this.#api, sandboxId), { signal, say, ask, isRunning: () => this.#conversation.status === 'active' });
+        const isRunning = () => this.#conversation.status === 'active';
+        if (name === 'files') this.#panels.files ??= new FilesPanel(this.#at, new Files(this.#api, sandboxId), this.#edits, { signal, say, ask, isRunning });
         else this.#panels.terminal ??= new TerminalPanel(this.#at, new Processes(this.#api, sandboxId), { signal, tell });
         return this.#panels[name];
     }

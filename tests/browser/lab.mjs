@@ -95,8 +95,8 @@ export function output(page) {
 }
 
 /**
- * Holds back the answer to `method` at the path that `matches` describes: the server's, or `problem` instead of asking it. `asked`
- * resolves when it is there; `answer()` lets it come, and resolves when the page has taken it.
+ * Holds back a request of `method` at the path that `matches` describes. `asked` resolves when the page has made it; `answer()` lets the
+ * server answer it, or answers with `problem` where there is one, and resolves when the page has taken the answer.
  */
 export async function hold(page, method, matches, problem) {
     let told;
@@ -107,11 +107,10 @@ export async function hold(page, method, matches, problem) {
     const isMeant = (request) => request.method() === method && isThere(new URL(request.url()));
     const handler = async (route) => {
         if (!isMeant(route.request())) return route.fallback();
-        const { status, ...rest } = problem ?? {};
-        const given = problem === undefined ? { response: await route.fetch() } : { status, contentType: 'application/problem+json', body: JSON.stringify(rest) };
         told();
         await released;
-        await route.fulfill(given);
+        if (problem === undefined) await route.continue();
+        else await route.fulfill({ status: problem.status, contentType: 'application/problem+json', body: JSON.stringify(problem) });
     };
     await page.route(isThere, handler);
     return {

@@ -252,3 +252,97 @@ test('people who sign out while another key is tried are signed out', async () =
     assert.equal(await page.isVisible('#app'), false);
     assert.equal(await page.evaluate(() => sessionStorage.length), 0);
 });
+
+const row = (page, path) => page.locator(`#tree [role=treeitem][data-path="${path}"]`);
+const shows = (page, text) => page.waitForFunction((wanted) => document.getElementById('editor-text').value === wanted, text);
+
+/** The first conversation with two files that were changed in the page and not saved, `src/a.txt` and then `b.txt`. */
+async function openEdited() {
+    const { page, first, second } = await openTwo();
+    await first.run('mkdir src; echo a > src/a.txt; echo b > b.txt');
+    await pick(page, first);
+    await page.click('#files-tab');
+    await row(page, 'src').click();
+    for (const [path, before, typed] of [['src/a.txt', 'a\n', 'my a\n'], ['b.txt', 'b\n', 'my b\n']]) {
+        await row(page, path).click();
+        await shows(page, before);
+        await page.fill('#editor-text', typed);
+        await row(page, path).locator('.dirty').waitFor();
+    }
+    return { page, first, second };
+}
+
+test('edits that are not saved are there again when their conversation is, with what was changed by others meanwhile', async () => {
+    const { page, first, second } = await openEdited();
+    await pick(page, second);
+    await page.locator(`#list a[data-id="${first.id}"] .dirty`).waitFor();
+    await page.click('#files-tab');
+    await page.waitForFunction(() => document.getElementById('tree').textContent.includes('The workspace is empty.'));
+    assert.equal(await page.isVisible('#editor-open'), false);
+    await first.run('echo theirs > b.txt');
+    await page.goBack();
+    await page.waitForFunction((wanted) => document.getElementById('title').textContent === wanted, first.title);
+    assert.equal(await page.locator('#list .dirty').count(), 0);
+    await page.click('#files-tab');
+    await shows(page, 'my b\n');
+    await page.waitForSelector('#editor-conflict:not([hidden])');
+    await row(page, 'src/a.txt').locator('.dirty').waitFor();
+    await row(page, 'src/a.txt').click();
+    await shows(page, 'my a\n');
+    await page.click('#editor-save');
+    await row(page, 'src/a.txt').locator('.dirty').waitFor({ state: 'detached' });
+    assert.equal(await first.run('cat src/a.txt b.txt'), 'my a\ntheirs\n');
+});
+
+test('a file that is saved when another conversation is open is no edit any more', async () => {
+    const { page, first, second } = await openEdited();
+    await page.click('#editor-revert');
+    await row(page, 'b.txt').locator('.dirty').waitFor({ state: 'detached' });
+    await row(page, 'src/a.txt').click();
+    await shows(page, 'my a\n');
+    const held = await hold(page, 'PUT', new RegExp(`^/v1/sandboxes/${first.sandboxId}/files/src/a.txt$`));
+    await page.click('#editor-save');
+    await held.asked;
+    await pick(page, second);
+    await page.locator(`#list a[data-id="${first.id}"] .dirty`).waitFor();
+    await held.answer();
+    await page.click('#sign-out');
+    await page.waitForSelector('#sign-in:not([hidden])');
+});
+
+test('signing out and closing the tab ask first where edits are not saved, also of a conversation that is not open', async () => {
+    const { page, first, second } = await openEdited();
+    await pick(page, second);
+    const asked = page.waitForEvent('dialog');
+    await page.close({ runBeforeUnload: true });
+    assert.equal((await asked).type(), 'beforeunload');
+    assert.equal(page.seen.dialogs, 1);
+    page.seen.dialogs = 0;
+    await page.click('#sign-out');
+    await page.waitForSelector('#ask-dialog[open]');
+    await page.click('#ask-form button[value=cancel]');
+    await page.waitForSelector('#ask-dialog', { state: 'hidden' });
+    assert.equal(await page.textContent('#title'), second.title);
+    await pick(page, first);
+    await page.click('#files-tab');
+    await shows(page, 'my b\n');
+    await page.click('#sign-out');
+    await page.click('#ask-submit');
+    await page.waitForSelector('#sign-in:not([hidden])');
+    await page.fill('#key', server.key);
+    await page.press('#key', 'Enter');
+    await pick(page, first);
+    await page.click('#files-tab');
+    await row(page, 'b.txt').click();
+    await shows(page, 'b\n');
+});
+
+test('edits go with the conversation that is deleted', async () => {
+    const { page, first } = await openEdited();
+    await page.click('#delete');
+    await page.click('#delete-form button[type=submit]');
+    await page.waitForSelector('#welcome:not([hidden])');
+    assert.equal(await page.locator(`#list a[data-id="${first.id}"]`).count(), 0);
+    await page.click('#sign-out');
+    await page.waitForSelector('#sign-in:not([hidden])');
+});

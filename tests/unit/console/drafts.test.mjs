@@ -21,3 +21,18 @@ test('a message that was not sent comes back before what was typed since then', 
     drafts.giveBack('b', 'sent');
     assert.equal(drafts.message('b'), 'sent\ntyped');
 });
+
+test('files with changes belong to their conversation, and count until they are saved or it is gone', () => {
+    const drafts = new Drafts();
+    assert.equal(drafts.hasEdits('a'), false);
+    drafts.edits('a');
+    assert.equal(drafts.hasAnyEdits, false);
+    drafts.edits('a').set('file', {});
+    drafts.edits('b').set('file', {});
+    assert.deepEqual(['a', 'b', 'c'].map((id) => drafts.hasEdits(id)), [true, true, false]);
+    drafts.edits('a').delete('file');
+    assert.equal(drafts.hasAnyEdits, true);
+    drafts.forget('b');
+    assert.equal(drafts.hasAnyEdits, false);
+    assert.equal(drafts.edits('b').size, 0);
+});

@@ -138,3 +138,16 @@ test('a new file replaces none', async () => {
     await server.sandbox.create('b');
     assert.equal(server.files.get('b').bytes.length, 0);
 });
+
+test('an edit is saved by the requests of whoever is signed in now', async () => {
+    const { api, sandbox, files } = fakeServer({ a: 'one' });
+    let isRefused = false;
+    const old = new Files({ ...api, fetch: async (...asked) => (isRefused ? Promise.reject(new ApiError(401, 'invalid_key', 'no')) : api.fetch(...asked)) }, 's');
+    const file = await OpenFile.read(old, 'a');
+    isRefused = true;
+    file.text = 'two';
+    await assert.rejects(file.save(), /no/);
+    file.use(sandbox);
+    assert.equal(await file.save(), 'saved');
+    assert.equal(String(files.get('a').bytes), 'two');
+});
