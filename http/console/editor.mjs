@@ -88,13 +88,20 @@ export class Editor {
         }
     }
 
-    /** What lay at `path` lies nowhere, or at `to`. */
+    /** What lay at `path` lies nowhere, or at `to`: edits go there with it. */
     moved(path, to) {
-        for (const one of [...this.#edits.keys()]) if (isWithin(one, path)) this.#edits.delete(one);
-        if (this.#open === null || !isWithin(this.#open.path, path)) return;
-        const now = to === null ? null : to + this.#open.path.slice(path.length);
+        const open = this.path;
+        const now = (one) => to + one.slice(path.length);
+        for (const [one, file] of [...this.#edits]) {
+            if (!isWithin(one, path)) continue;
+            this.#edits.delete(one);
+            if (to === null) continue;
+            file.path = now(one);
+            this.#edits.set(file.path, file);
+        }
+        if (open === null || !isWithin(open, path)) return;
         this.#show(null);
-        if (now !== null) this.open(now);
+        if (to !== null) this.open(now(open));
     }
 
     #show(file, problem = '') {

@@ -159,6 +159,25 @@ test('a file is edited and saved, and a change of someone else is not overwritte
     await page.waitForFunction(() => document.getElementById('editor-text').value === 'newest\n');
 });
 
+test('what was typed and not saved goes with its file to another name', async () => {
+    const { page, run } = await openFiles('Renamed');
+    await run('mkdir dir; echo one > dir/a.txt');
+    await row(page, 'dir').click();
+    await row(page, 'dir/a.txt').click();
+    await page.waitForFunction(() => document.getElementById('editor-text').value === 'one\n');
+    await page.fill('#editor-text', 'mine\n');
+    await row(page, 'dir').click();
+    await page.click('#file-rename');
+    await page.waitForSelector('#ask-dialog[open]');
+    await page.fill('#ask-name', 'other');
+    await page.click('#ask-submit');
+    await page.waitForFunction(() => document.getElementById('editor-name').textContent === 'other/a.txt');
+    assert.equal(await page.evaluate(() => document.getElementById('editor-text').value), 'mine\n');
+    await page.click('#editor-save');
+    await page.waitForFunction(() => !document.getElementById('editor-facts').textContent.includes('not saved'));
+    assert.equal(await run('cat other/a.txt'), 'mine\n');
+});
+
 test('bytes are shown as bytes, a picture as a picture, and of a long file the beginning', async () => {
     const { page, run } = await openFiles('Looked at');
     const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
