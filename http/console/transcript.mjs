@@ -54,9 +54,16 @@ const CAUSES = {
 };
 const ERRORS = new Set(['agent_crashed', 'agent_failed', 'oom', 'disk_limit', 'sandbox_crashed', 'sandbox_failed']);
 
+// Of what a warning gives bytes, and what it says of them.
+const SHORT_OF_BYTES = {
+    memory: 'The sandbox runs short of memory',
+    memory_pressure: 'Processes in the sandbox wait for memory',
+    disk: 'The sandbox runs short of disk',
+};
+
 /** The place of an event in the telling of an end; -1: it is no part of one. */
 function partOf(type, data) {
-    if (type === 'resource_warning') return data.resource === 'memory' || data.resource === 'disk' ? 0 : -1;
+    if (type === 'resource_warning') return Object.hasOwn(SHORT_OF_BYTES, data.resource) ? 0 : -1;
     if (type === 'error') return ERRORS.has(data.code) ? 1 : -1;
     if (type === 'sandbox_terminated') return 2;
     return type === 'sandbox_paused' ? 3 : -1;
@@ -221,10 +228,10 @@ export class Transcript {
             case 'output_truncated':
                 return [note(turn, 'warning', `Output was cut: ${bytes(data.droppedBytes)} dropped.`)];
             case 'resource_warning': {
-                const isBytes = data.resource === 'memory' || data.resource === 'disk';
+                const isBytes = Object.hasOwn(SHORT_OF_BYTES, data.resource);
                 const amount = isBytes ? bytes : word;
-                const share = `${amount(data.used)} of ${amount(data.limit)}`;
-                return [note(turn, 'warning', `The sandbox runs short of ${word(data.resource)}: ${share} used.`)];
+                const what = isBytes ? SHORT_OF_BYTES[data.resource] : `The sandbox runs short of ${word(data.resource)}`;
+                return [note(turn, 'warning', `${what}: ${amount(data.used)} of ${amount(data.limit)} used.`)];
             }
             case 'port_opened':
                 return [{ ...note(turn, 'calm', `Port ${word(data.port)} is open.`), url: word(data.url) }];

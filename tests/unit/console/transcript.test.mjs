@@ -113,6 +113,18 @@ test('every type of the API is shown', () => {
 });
 
 const MB = 1024 * 1024;
+
+test('a warning says what is short, and bytes in MB', () => {
+    const text = (resource, used, limit) => ops(['resource_warning', { resource, used, limit }])[0].text;
+    assert.equal(text('memory', 60 * MB, 64 * MB), 'The sandbox runs short of memory: 60.0 MB of 64.0 MB used.');
+    assert.equal(text('memory_pressure', 60 * MB, 64 * MB), 'Processes in the sandbox wait for memory: 60.0 MB of 64.0 MB used.');
+    assert.equal(text('disk', 900 * MB, 1000 * MB), 'The sandbox runs short of disk: 900.0 MB of 1000.0 MB used.');
+    assert.equal(text('processes', 64, 64), 'The sandbox runs short of processes: 64 of 64 used.');
+    // An agent cannot write one, but an odd name breaks nothing.
+    assert.match(text('constructor', 1, 2), /short of constructor: 1 of 2/);
+    assert.match(text({ a: 1 }, 1, 2), /short of/);
+});
+
 const OOM = [
     ['resource_warning', { resource: 'memory', used: 60 * MB, limit: 64 * MB }],
     ['error', { code: 'oom', message: 'more than 64 MB' }, 't1'],
@@ -132,6 +144,12 @@ test('an end of the sandbox is one card, in MB, with all that its events tell', 
     const sentences = ['more than 64 MB', 'Limit: 64.0 MB, used at most: 63.5 MB.', 'The conversation is paused. The next message starts a new sandbox with the same files.'];
     assert.equal(last.text, sentences.join('\n'));
     assert.equal(list.filter(({ op, tone }) => op === 'note' && tone === 'warning').length, 1);
+});
+
+test('a warning that processes wait for memory is part of the card that tells of the end', () => {
+    const waits = ['resource_warning', { resource: 'memory_pressure', used: 60 * MB, limit: 64 * MB }];
+    const [first] = ops(waits, ...OOM.slice(1)).filter(({ op }) => op === 'incident');
+    assert.deepEqual([first.key, first.others], [1, '2,4']);
 });
 
 test('what has its own cause, or comes later, is no part of a card', () => {
