@@ -83,6 +83,10 @@ PreviewService::~PreviewService() {
     conversations_.tell_preview_changes(nullptr);
 }
 
+base::Result<CountLimiter::Lease> PreviewService::connect(const PeerAddress& peer) {
+    return limits_.connect(peer, settings_.trusted_proxies);
+}
+
 Decision PreviewService::admit(RequestContext& context, const Arrival& arrival) {
     Request& request = context.request;
     context.client = client_of(request, context.client.address, settings_.trusted_proxies);
@@ -257,6 +261,8 @@ Response PreviewService::refuse(const RequestContext& context, const Error& erro
         if (const auto limit = charge(context.client); limit.has_error())
             return problem(limit.error(), context.request_id);
     }
+    if (why == Errc::too_many_connections)
+        limit_log_.log(error, context.client.address);
     if (why == Errc::preview_private && is_navigation(context.request))
         return private_page();
     Response response = problem(why == error.code() ? error : Error(why), context.request_id);

@@ -27,7 +27,7 @@ struct PreviewSettings {
     std::optional<PreviewNames> names;  // none: each sandbox has a port of this machine
     TrustedProxies trusted_proxies;     // whose X-Forwarded fields count
     std::uint32_t wakes_per_minute = base::k_preview_wakes_per_minute;
-    LimitSettings limits{};  // of an address: so often it may be refused
+    LimitSettings limits{};  // of an address: its connections, and how often it may be refused
 };
 
 class PreviewService final : public Service {
@@ -42,6 +42,7 @@ class PreviewService final : public Service {
                    std::shared_ptr<UpstreamPool> upstreams, Known known);
     ~PreviewService() override;
 
+    base::Result<CountLimiter::Lease> connect(const PeerAddress& peer) override;
     Decision admit(RequestContext& context, const Arrival& arrival) override;
     Response refuse(const RequestContext& context, const base::Error& error) override;
     void complete(const Request& request, Response& response) override;

@@ -144,6 +144,35 @@ TEST_CASE("With a listener of their own previews answer there alone, at the addr
     CHECK(code_of(other.request("GET", "/", "", {{"Host", host}})) == "host_not_allowed");
 }
 
+TEST_CASE("A listener of previews gives an address as many connections as the API does, counted apart") {
+    const TempDir dir;
+    const std::string socket = "unix:" + (dir.path() / "previews").string();
+    const ServerProcess server{
+        {.arguments = {"--preview-domain", "preview.example", "--preview-listen", socket, "--limit-loopback",
+                       "--max-connections-per-address", "2"}}};
+    const HeaderList name{{"Host", "none.preview.example"}};
+    HttpClient one(socket);
+    HttpClient two(socket);
+    CHECK(one.request("GET", "/", "", name).status == 400);
+    CHECK(two.request("GET", "/", "", name).status == 400);
+    HttpClient three(socket);
+    three.connect();
+    const HttpResponse refused = three.read_response();
+    CHECK(refused.status == 429);
+    CHECK(code_of(refused) == "too_many_connections");
+    HttpClient of_api(server.address());
+    CHECK(of_api.request("GET", "/healthz").status == 200);
+    one.close();
+    const auto until = std::chrono::steady_clock::now() + k_client_deadline;
+    int status = 429;
+    while (status == 429 && std::chrono::steady_clock::now() < until) {
+        three.connect();
+        three.send_raw("GET / HTTP/1.1\r\nHost: none.preview.example\r\n\r\n");
+        status = three.read_response().status;
+    }
+    CHECK(status == 400);
+}
+
 TEST_CASE("Below a domain that is not localhost the address that is told is HTTPS without a port") {
     if (!is_root())
         SKIP("needs root");
