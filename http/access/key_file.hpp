@@ -53,7 +53,8 @@ class KeyFile final : public KeyStore {
     /// Checks with one stat(2) whether the file was replaced, and then reads it. A refused file is logged
     /// once and holds no keys. So a key that was added or revoked counts from the next request on.
     std::optional<Principal> find(std::string_view key) override;
-    /// Sees keys of the form of new_key() alone: of others only digests are known.
+    /// Sees keys of the form of new_key() alone: of others only digests are known. Looks at the file once,
+    /// and only where the text has something of that form.
     bool is_in(std::string_view text) override;
 
     /// Rereads the file without a look-up. Errors: storage_failed, invalid_field, with the fault of the file.
@@ -61,11 +62,12 @@ class KeyFile final : public KeyStore {
 
   private:
     base::Result<void> read();
+    void look_again();
 
     std::filesystem::path path_;
-    struct stat seen_ {};  // of the file that keys_ came from; all zero: none
-    std::vector<ApiKey> keys_;
-    bool failing_ = false;  // and that was logged
+    struct stat seen_ {};       // of the file that keys_ came from; all zero: none
+    std::vector<ApiKey> keys_;  // by digest
+    bool failing_ = false;      // and that was logged
 };
 
 /// Reads the file, lets `change` edit its keys, and replaces it as a whole, mode 0600, with the owner of the

@@ -1,16 +1,20 @@
 #include "http/access/key_file.hpp"
 
 #include <fcntl.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <chrono>
 #include <fstream>
 #include <sstream>
 
 #include "core/base/ids.hpp"
 #include "core/base/limits.hpp"
 #include "http/wire/json_reader.hpp"
+#include "tests/support/deadline.hpp"
 #include "tests/support/result_printer.hpp"
 #include "tests/support/server_process.hpp"
 
@@ -166,6 +170,72 @@ TEST_CASE("a key of the file is seen in a longer text while it counts") {
     CHECK_FALSE(file.is_in(new_key()));
     std::filesystem::remove(path);
     CHECK_FALSE(file.is_in(secret));
+}
+
+TEST_CASE("the key file is looked at for a text that has the form of a key in it, and for no other") {
+    const TempDir dir;
+    const auto path = dir.path() / "keys.json";
+    write_raw(path, "no keys");
+    std::ostringstream log;
+    const auto before = spdlog::default_logger();
+    spdlog::set_default_logger(
+        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+    KeyFile file(path);
+    std::string prefixes;
+    while (prefixes.size() < 16UL * 1024)
+        prefixes += "atoll_";
+    CHECK_FALSE(file.is_in(prefixes));
+    std::string almost = new_key();
+    for (const std::size_t at : {6UL, 25UL, 26UL, 65UL}) {
+        const char kept = std::exchange(almost[at], '_');
+        CHECK_FALSE(file.is_in("k=" + almost + ";"));
+        almost[at] = kept;
+    }
+    const std::string unseen = log.str();
+    CHECK_FALSE(file.is_in("k=" + almost + ";"));
+    spdlog::set_default_logger(before);
+    CHECK(unseen.empty());
+    CHECK(log.str().find("evt=keys_refused") != std::string::npos);
+}
+
+TEST_CASE("a key is seen behind others, and wherever its digest stands among those of the file") {
+    const TempDir dir;
+    const auto path = dir.path() / "keys.json";
+    std::vector<std::string> secrets;
+    std::vector<ApiKey> keys;
+    for (int i = 0; i < 20; ++i) {
+        secrets.push_back(new_key());
+        keys.push_back(key_of(secrets.back()));
+    }
+    write_raw(path, key_file_text(keys));
+    KeyFile file(path);
+    const std::string other = new_key();
+    for (const std::string& secret : secrets)
+        CHECK(file.is_in(other + "atoll_" + other + secret));
+    CHECK_FALSE(file.is_in(other + "atoll_" + other + secrets.front().substr(0, 65)));
+    CHECK(file.find(secrets.back()));
+}
+
+// [serial]: a bound on time, with ATOLL_TEST_FULL=1.
+TEST_CASE("a text that is full of what could be keys costs little more than their digests", "[serial]") {
+    const TempDir dir;
+    const auto path = dir.path() / "keys.json";
+    std::vector<ApiKey> keys;
+    for (std::size_t i = 0; i < atl::base::k_max_api_keys; ++i)
+        keys.push_back(key_of(new_key()));
+    write_raw(path, key_file_text(keys));
+    KeyFile file(path);
+    std::string text;
+    while (text.size() < 16UL * 1024)
+        text += new_key();
+    CHECK_FALSE(file.is_in(text));
+    constexpr int k_times = 100;
+    const auto begun = std::chrono::steady_clock::now();
+    for (int i = 0; i < k_times; ++i)
+        CHECK_FALSE(file.is_in(text));
+    const auto took = std::chrono::steady_clock::now() - begun;
+    if (atl::test::checks_bounds())
+        CHECK(took < k_times * std::chrono::milliseconds{3});
 }
 
 TEST_CASE("the keys of a broken file open nothing until it is whole again") {
