@@ -185,8 +185,10 @@ void FrameSession::read_frames(Connection& connection, const ServerState& state)
             if (admit())
                 on_frame();
         }
-        if (step.outcome == WebSocketParser::Outcome::message)
+        if (step.outcome == WebSocketParser::Outcome::message) {
+            message_until_ = base::SteadyTime::max();  // the next one has its own time
             parser_.drop_payload();
+        }
         settle();
         if (step.outcome == WebSocketParser::Outcome::message && !keeps_message())
             place_.release();

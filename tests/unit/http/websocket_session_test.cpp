@@ -393,6 +393,28 @@ TEST_CASE("A message that is never finished ends the WebSocket, one that goes on
     CHECK(Json::parse(frame->close_reason())["code"] == "request_timeout");
 }
 
+TEST_CASE(
+    "A client that always has a part of its next message under way stays, if each is complete in time") {
+    TestSettings settings;
+    settings.heartbeat_interval = 1h;
+    FakeSocketServer server(settings);
+    auto client = server.open();
+    const std::string begin = frame_bytes({.first = 0x01, .payload = R"({"type":)"});
+    const std::string end = frame_bytes({.first = 0x80, .payload = R"("interrupt"})"});
+    client.send_raw(begin);
+    for (std::size_t messages = 1; messages < 10; ++messages) {
+        server.advance(base::k_body_deadline / 3);
+        client.send_raw(end + begin);
+        CHECK(server.interrupts == messages);
+    }
+    server.advance(base::k_body_deadline - 1ms);
+    CHECK_FALSE(client.next());
+    server.advance(1ms);
+    const auto frame = client.next();
+    REQUIRE(frame);
+    CHECK(frame->close_code() == 1008);
+}
+
 TEST_CASE("Events are compressed once for all that asked for it, and for nobody else") {
     SocketServer server;
     server.publish(2, 10);
