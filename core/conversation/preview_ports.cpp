@@ -179,12 +179,16 @@ std::string PreviewPorts::owner(std::uint16_t number) const {
     return row == nullptr ? "" : row->sandbox_id;
 }
 
-bool PreviewPorts::take_stale(std::uint16_t number) {
+bool PreviewPorts::is_stale(std::uint16_t number) const {
+    const PreviewNumber* const row = numbers_.at(number);
+    return row != nullptr && row->is_stale;
+}
+
+void PreviewPorts::end_stale(std::uint16_t number) {
     if (numbers_.at(number) == nullptr || !numbers_.freshen(number))
-        return false;
+        return;
     if (!unstored_.contains(number))
         journal_.add(PutPreviewNumber{*numbers_.at(number)});
-    return true;
 }
 
 }  // namespace atl::conversation

@@ -75,8 +75,11 @@ class PreviewPorts {
     std::string url(const std::string& sandbox_id) const;
     /// The sandbox that has the number; empty: none.
     std::string owner(std::uint16_t number) const;
-    /// True once for a number that another sandbox had: browsers are to forget what they stored.
-    bool take_stale(std::uint16_t number);
+    /// Whether another sandbox had the number, and browsers were not told since to forget what they keep for
+    /// it.
+    bool is_stale(std::uint16_t number) const;
+    /// They were told.
+    void end_stale(std::uint16_t number);
     std::size_t doors() const noexcept { return open_.size(); }
 
   private:

@@ -221,6 +221,7 @@ bool Exchange::pump_response() {
     if (!to_client_.empty()) {
         const std::size_t sent = client_->send_some(to_client_.rest());
         to_client_.take(sent);
+        count_head(sent);
         if (is_over(client_->status()))
             ending_ = Ending::left;
         return sent > 0;
@@ -232,6 +233,15 @@ bool Exchange::pump_response() {
     if (is_client_full())
         return pass_answer();
     return read_answer();
+}
+
+// A head that is given up before its end tells the browser nothing.
+void Exchange::count_head(std::size_t sent) {
+    if (clearing_left_ == 0 || sent == 0)
+        return;
+    clearing_left_ -= std::min(clearing_left_, sent);
+    if (clearing_left_ == 0 && host_.on_cleared)
+        host_.on_cleared();
 }
 
 bool Exchange::is_client_full() const {
@@ -329,8 +339,10 @@ void Exchange::begin_answer() {
             keep_alive_ = keep_alive_ && answer_form_.is_chunked;
             break;
     }
+    const bool clears = status_ != k_switching && host_.clears_site_data && host_.clears_site_data();
     write_client_head(to_client_.bytes, answer_, host_, answer_form_,
-                      {.version = request.version, .keep_alive = keep_alive_});
+                      {.version = request.version, .keep_alive = keep_alive_, .clears_site_data = clears});
+    clearing_left_ = clears ? to_client_.rest().size() : 0;
     began_answer_ = true;
     answer_ended_ = answer_.done();
     if (on_traffic_)

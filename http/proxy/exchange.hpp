@@ -79,6 +79,7 @@ class Exchange final : public Relay {
     bool read_body();
     bool pass_body();
     bool pump_response();
+    void count_head(std::size_t sent);
     bool read_answer();
     bool pass_answer();
     void read_head();
@@ -116,14 +117,15 @@ class Exchange final : public Relay {
     ResponseParser answer_;
     BodyForm request_form_;
     BodyForm answer_form_;
-    bool reached_ = false;        // it has taken a byte
-    bool request_ended_ = false;  // all of it is in to_upstream_
-    bool upstream_deaf_ = false;  // takes no more of the request
-    bool may_send_body_ = true;   // false: 100 Continue is awaited
-    bool began_answer_ = false;   // a byte of a final answer is in to_client_
-    bool answer_ended_ = false;   // all of it is
-    bool keep_alive_ = false;     // as the client was told
-    std::size_t interim_ = 0;     // answers before the final one
+    bool reached_ = false;           // it has taken a byte
+    bool request_ended_ = false;     // all of it is in to_upstream_
+    bool upstream_deaf_ = false;     // takes no more of the request
+    bool may_send_body_ = true;      // false: 100 Continue is awaited
+    bool began_answer_ = false;      // a byte of a final answer is in to_client_
+    bool answer_ended_ = false;      // all of it is
+    bool keep_alive_ = false;        // as the client was told
+    std::size_t clearing_left_ = 0;  // bytes of to_client_ up to the end of a head that clears site data
+    std::size_t interim_ = 0;        // answers before the final one
     unsigned status_ = 0;
     Waiting waiting_ = Waiting::none;
     bool moved_ = true;  // bytes, since the deadline was set

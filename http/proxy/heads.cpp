@@ -31,6 +31,10 @@ constexpr std::array<std::string_view, 12> k_never_trailers{
     "Host",         "Cache-Control", "Expect",           "Range",    "Authorization",           "Set-Cookie",
     "Content-Type", "Content-Range", "Content-Encoding", "Location", "Content-Security-Policy", "Cookie"};
 
+// They ask for no more than what changed, or is missing, of what a browser has.
+constexpr std::array<std::string_view, 4> k_cache_fields{"If-None-Match", "If-Modified-Since", "If-Range",
+                                                         "Range"};
+
 constexpr std::array<std::string_view, 5> k_loopback_names{"localhost", "127.0.0.1", "[::1]", "0.0.0.0",
                                                            "[::]"};
 
@@ -170,13 +174,15 @@ std::string_view wanted_upgrade(const Request& request) {
 
 void write_upstream_head(std::string& out, const Request& request, const ProxiedHost& host, BodyForm body) {
     const HopFields hop = hop_fields(request.fields);
+    const bool wants_all = host.clears_site_data && host.clears_site_data();
     out.reserve(k_usual_head_bytes);
     out.append(request.method_text).append(" ").append(request.path);
     if (!request.query.empty())
         out.append("?").append(request.query);
     out.append(" HTTP/1.1\r\nHost: localhost:").append(std::to_string(host.port)).append("\r\n");
     for (const auto& [name, value] : request.fields) {
-        if (stays_here(name, hop) || iequals(name, "Host") || is_said_here(name))
+        if (stays_here(name, hop) || iequals(name, "Host") || is_said_here(name) ||
+            (wants_all && is_one_of(name, k_cache_fields)))
             continue;
         if (iequals(name, "Cookie")) {
             if (const std::string cookies = guest_cookies(value, host); !cookies.empty())
@@ -226,8 +232,8 @@ void write_client_head(std::string& out, const ResponseParser& response, const P
     }
     add_framing(out, body);
     const bool is_interim = response.status() < 200;
-    if (!is_interim && host.clears_storage && host.clears_storage())
-        add(out, k_clear_field, k_clear_storage);
+    if (client.clears_site_data)
+        add(out, k_clear_field, k_clear_all);
     if (response.status() == 101) {
         add(out, "Connection", "Upgrade");
         add(out, "Upgrade", hop.upgrade);

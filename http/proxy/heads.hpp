@@ -25,14 +25,17 @@ struct ProxiedHost {
     bool hides_authorization = false;  // it holds a key of the API
     /// Whether a text has a key of the API in it: a field that has one goes no further. Null: none has.
     std::function<bool(std::string_view text)> has_key{};
-    /// Asked as the head of the final answer is written: whether the browser is to forget what it has stored
-    /// for this address. Null: no.
-    std::function<bool()> clears_storage{};
+    /// Asked as a head is written: whether the browser is to forget what it keeps for this address. Then its
+    /// request is not relative to that, and the final answer says so. Null: no.
+    std::function<bool()> clears_site_data{};
+    /// An answer's head that says so has gone out to the client, to its last byte. Null: nobody is told.
+    std::function<void()> on_cleared{};
 };
 
-/// Of the Clear-Site-Data field: local storage, IndexedDB, service workers.
+/// Of the Clear-Site-Data field: the HTTP cache; local storage, IndexedDB, service workers. Not cookies,
+/// which have no ports.
 inline constexpr std::string_view k_clear_field = "Clear-Site-Data";
-inline constexpr std::string_view k_clear_storage = "\"storage\"";
+inline constexpr std::string_view k_clear_all = "\"cache\", \"storage\"";
 
 /// How the body of a message goes on: the two forms that HTTP/1.1 has for one that does not end with the
 /// connection.
@@ -57,10 +60,11 @@ std::string_view wanted_upgrade(const Request& request);
 /// The head of the request as it goes to the dev server, to its empty line.
 void write_upstream_head(std::string& out, const Request& request, const ProxiedHost& host, BodyForm body);
 
-/// What the client's connection can do with an answer.
+/// What the client's connection can do with an answer, and what its browser is told beside it.
 struct ClientForm {
     unsigned version = 11;
-    bool keep_alive = true;  // after this answer
+    bool keep_alive = true;         // after this answer
+    bool clears_site_data = false;  // k_clear_all
 };
 /// The head of the answer as it goes to the client, to its empty line; `body` is what follows it.
 void write_client_head(std::string& out, const ResponseParser& response, const ProxiedHost& host,

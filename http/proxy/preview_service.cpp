@@ -1,5 +1,6 @@
 #include "http/proxy/preview_service.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "http/proxy/exchange.hpp"
@@ -34,6 +35,16 @@ bool is_guess(Errc why) {
 bool has_bearer(const Request& request) {
     constexpr std::string_view k_scheme = "Bearer ";
     return iequals(request.header("Authorization").substr(0, k_scheme.size()), k_scheme);
+}
+
+// By which a browser goes to a page, or renews a service worker, which answers navigations itself. A page can
+// give each of these fields to what it fetches, but for Sec-Fetch-Mode and -Dest.
+bool shows_page(const Request& request) {
+    const std::string_view destination = request.header("Sec-Fetch-Dest");
+    const bool is_update = request.method == Method::get &&
+                           iequals(request.header("Service-Worker"), "script") &&
+                           (destination.empty() || iequals(destination, "serviceworker"));
+    return is_update || is_navigation(request);
 }
 
 // Whether one who has a pass, or has none, may see the port.
@@ -127,19 +138,29 @@ base::Result<PreviewName> PreviewService::name_of(const Request& request) const 
     return PreviewName{std::move(owner), std::nullopt};
 }
 
-/// Whether the browser that asks may have kept what another sandbox stored for the same port. True once: for
-/// one that navigates, or that renews a service worker of that other sandbox, which answers navigations
-/// itself.
-bool PreviewService::must_forget(const Request& request) {
+/// Whether browsers may keep what another sandbox left for the same port. Each answer has them forget it
+/// until one to shows_page() has gone out: of a page that lies in their cache only the rest is asked for.
+bool PreviewService::must_forget(const Request& request) const {
     const auto port = settings_.names ? std::nullopt : loopback_port(request.authority);
-    return port && (is_navigation(request) || iequals(request.header("Service-Worker"), "script")) &&
-           conversations_.preview_ports().take_stale(*port);
+    return port && conversations_.preview_ports().is_stale(*port);
+}
+
+void PreviewService::was_told_to_forget(const Request& request) {
+    const auto port = settings_.names ? std::nullopt : loopback_port(request.authority);
+    if (port && shows_page(request))
+        conversations_.preview_ports().end_stale(*port);
 }
 
 void PreviewService::complete(const Request& request, Response& response) {
     // The name in a request that is refused for it may be that of another port.
     if (response.status != k_misdirected && must_forget(request))
-        response.headers.emplace_back(k_clear_field, k_clear_storage);
+        response.headers.emplace_back(k_clear_field, k_clear_all);
+}
+
+void PreviewService::sent(const Request& request, const Response& response) {
+    const auto clears = [](const auto& field) { return field.first == k_clear_field; };
+    if (std::any_of(response.headers.begin(), response.headers.end(), clears))
+        was_told_to_forget(request);
 }
 
 base::Task<base::Result<Response>> PreviewService::async_answer(RequestContext& context) {
@@ -226,7 +247,8 @@ Response PreviewService::relay(const RequestContext& context, OpenPreviews::Visi
         .hidden_cookies = k_own_cookies,
         .hides_authorization = has_bearer(context.request) && keys_.authenticate(context.request).has_value(),
         .has_key = [this](std::string_view text) { return keys_.is_key_in(text); },
-        .clears_storage = [this, &context] { return must_forget(context.request); }};
+        .clears_site_data = [this, &context] { return must_forget(context.request); },
+        .on_cleared = [this, &context] { was_told_to_forget(context.request); }};
     auto refusal = [this, &context, id = visit.sandbox_id, rests = stopped(view)](const Error& error) {
         const bool is_broken = error.code() == Errc::upstream_failed || error.code() == Errc::no_listener ||
                                error.code() == Errc::sandbox_gone;

@@ -46,11 +46,13 @@ class PreviewService final : public Service {
     Decision admit(RequestContext& context, const Arrival& arrival) override;
     Response refuse(const RequestContext& context, const base::Error& error) override;
     void complete(const Request& request, Response& response) override;
+    void sent(const Request& request, const Response& response) override;
 
   private:
     base::Result<void> charge(const Client& client);
     base::Result<PreviewName> name_of(const Request& request) const;
-    bool must_forget(const Request& request);
+    bool must_forget(const Request& request) const;
+    void was_told_to_forget(const Request& request);
     base::Task<base::Result<Response>> async_answer(RequestContext& context);
     base::Task<base::Result<void>> async_wake(RequestContext& context, const std::string& sandbox_id);
     base::Result<Response> answer_now(const RequestContext& context, const PreviewName& name,

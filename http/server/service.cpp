@@ -12,4 +12,6 @@ Response Service::refuse_unread(RequestContext& context, const Arrival&, const b
 
 void Service::complete(const Request&, Response&) {}
 
+void Service::sent(const Request&, const Response&) {}
+
 }  // namespace atl::http

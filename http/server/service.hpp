@@ -69,6 +69,9 @@ class Service {
     virtual Response refuse_unread(RequestContext& context, const Arrival& arrival, const base::Error& error);
     /// Adds what every response to a request has, also a refusal.
     virtual void complete(const Request& request, Response& response);
+    /// What complete() saw has gone out to the client as a whole. Not said of a relay's own answer, nor of an
+    /// answer to what cannot be read as a request.
+    virtual void sent(const Request& request, const Response& response);
 
     /// Responses since the start, by status; a stream counts when it has ended.
     const std::array<std::uint64_t, k_statuses>& responses() const noexcept { return responses_; }

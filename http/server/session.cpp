@@ -274,6 +274,8 @@ base::Task<Session::Next> Session::async_respond(RequestContext& context, Respon
     } else {
         io = co_await connection_->async_send(out_);
     }
+    if (io == Io::ok)
+        service_->sent(context.request, response);
     end_response(context, response);
     takeover_ = std::move(response.takeover);
     if (takeover_ && io == Io::ok)
@@ -308,6 +310,8 @@ base::Task<Session::Next> Session::async_respond_source(RequestContext& context,
     response.source.reset();
     if (body_ && io == Io::ok)
         body_->drop_rest();
+    if (io == Io::ok)
+        service_->sent(context.request, response);
     end_response(context, response);
     co_return after_response(io, kept);
 }

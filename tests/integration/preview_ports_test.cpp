@@ -19,6 +19,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr const char* k_before = "http://localhost:";
+constexpr const char* k_forget = "\"cache\", \"storage\"";
 const HeaderList k_worker_update{{"Accept", "*/*"}, {"Service-Worker", "script"}};
 const HeaderList k_navigation{{"Accept", "text/html,*/*"}, {"Sec-Fetch-Mode", "navigate"}};
 
@@ -209,9 +210,8 @@ TEST_CASE("A preview's port that another program took is replaced, and the conve
 }
 
 // [serial]: another server could take the port meanwhile.
-TEST_CASE(
-    "A preview keeps its port over a restart, and one that was used before clears a browser's storage once",
-    "[serial]") {
+TEST_CASE("A preview keeps its port over a restart, and one that was used before has browsers forget it once",
+          "[serial]") {
     if (!is_root())
         SKIP("needs root");
     const TempDir dir;
@@ -242,9 +242,11 @@ TEST_CASE(
     const Json two = lab.api.create();
     const unsigned short again = lab.port(two);
     lab.serve(two);
+    // Its files may be parts of a page that the other sandbox left in the cache.
     const HttpResponse script = await_page(again, {{"Accept", "*/*"}});
     CHECK(script.status == 200);
-    CHECK(script.header("clear-site-data").empty());
+    CHECK(script.header("clear-site-data") == k_forget);
+    CHECK(ask_door(again, {{"Accept", "*/*"}}).header("clear-site-data") == k_forget);
     // What came to the wrong port does not use it up.
     HeaderList astray = k_navigation;
     astray.emplace_back("Host", "localhost:" + std::to_string(again));
@@ -252,13 +254,13 @@ TEST_CASE(
     CHECK(misdirected.status == 421);
     CHECK(misdirected.header("clear-site-data").empty());
     // A worker that looks for its new script is the first to hear of it where it answers navigations itself.
-    CHECK(ask_door(again, k_worker_update).header("clear-site-data") == "\"storage\"");
+    CHECK(ask_door(again, k_worker_update).header("clear-site-data") == k_forget);
     CHECK(ask_door(again, k_worker_update).header("clear-site-data").empty());
     CHECK(ask_door(again, k_navigation).header("clear-site-data").empty());
     const Json three = lab.api.create();
     const HttpResponse waiting = ask_door(lab.port(three), k_navigation);
     CHECK(waiting.status == 503);
-    CHECK(waiting.header("clear-site-data") == "\"storage\"");
+    CHECK(waiting.header("clear-site-data") == k_forget);
     CHECK(ask_door(lab.port(three), k_navigation).header("clear-site-data").empty());
 }
 
