@@ -87,9 +87,15 @@ base::Result<Principal> KeyAuthenticator::authenticate_token(std::string_view to
     return tokens_->verify(token, id);
 }
 
+// Decoded once, as whoever reads an address does.
+bool KeyAuthenticator::is_key_in(std::string_view text) const {
+    return has_key(text) ||
+           (text.find('%') != std::string_view::npos && has_key(loosely_percent_decoded(text)));
+}
+
 // Compared are hashes of all pieces that are as long as the key: the time tells nothing of how much of it a
 // text has.
-bool KeyAuthenticator::is_key_in(std::string_view text) const {
+bool KeyAuthenticator::has_key(std::string_view text) const {
     const std::size_t size = key_.size();
     std::uint64_t hash = 0;
     for (std::size_t i = 0; i < text.size(); ++i) {

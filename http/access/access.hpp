@@ -77,7 +77,8 @@ class Authenticator {
     /// token_expired, token_mismatch. It asks neither whether there is such a thing nor which scope the route
     /// needs.
     virtual base::Result<Principal> authenticate_token(std::string_view token, std::string_view id) const = 0;
-    /// Whether a key stands in `text`, whatever is around it.
+    /// Whether a key stands in `text`, as it is or percent-encoded (RFC 3986 section 2.1), whatever is around
+    /// it.
     virtual bool is_key_in(std::string_view text) const = 0;
 };
 
@@ -101,6 +102,8 @@ class KeyAuthenticator final : public Authenticator {
     bool is_key_in(std::string_view text) const override;
 
   private:
+    bool has_key(std::string_view text) const;
+
     std::string key_;
     std::uint64_t key_hash_ = 0;
     std::uint64_t first_weight_ = 1;  // of the first byte of key_ in its hash

@@ -19,6 +19,13 @@ int hex_value(char c) noexcept {
     return l >= 'a' && l <= 'f' ? l - 'a' + 10 : -1;
 }
 
+// The byte that `text` begins with a triplet for; -1: it begins with none.
+int byte_of_triplet(std::string_view text) noexcept {
+    if (text.size() < 3 || text[0] != '%' || hex_value(text[1]) < 0 || hex_value(text[2]) < 0)
+        return -1;
+    return hex_value(text[1]) * 16 + hex_value(text[2]);
+}
+
 std::optional<std::string> form_decoded(std::string_view text) {
     std::string spaced(text);
     std::replace(spaced.begin(), spaced.end(), '+', ' ');
@@ -54,10 +61,22 @@ std::optional<std::string> percent_decoded(std::string_view text) {
             out += text[i];
             continue;
         }
-        if (text.size() - i < 3 || hex_value(text[i + 1]) < 0 || hex_value(text[i + 2]) < 0)
+        const int byte = byte_of_triplet(text.substr(i));
+        if (byte < 0)
             return std::nullopt;
-        out += static_cast<char>(hex_value(text[i + 1]) * 16 + hex_value(text[i + 2]));
+        out += static_cast<char>(byte);
         i += 2;
+    }
+    return out;
+}
+
+std::string loosely_percent_decoded(std::string_view text) {
+    std::string out;
+    out.reserve(text.size());
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const int byte = byte_of_triplet(text.substr(i));
+        out += byte < 0 ? text[i] : static_cast<char>(byte);
+        i += byte < 0 ? 0 : 2;
     }
     return out;
 }

@@ -23,6 +23,9 @@ std::string_view take_element(std::string_view& list, char separator) noexcept;
 /// RFC 3986 section 2.1; nothing if a `%` is not followed by two hexadecimal digits.
 std::optional<std::string> percent_decoded(std::string_view text);
 
+/// The same of any text: a `%` that begins no such triplet stands for itself.
+std::string loosely_percent_decoded(std::string_view text);
+
 /// A decimal number of digits only, without sign; nothing when it does not fit.
 std::optional<std::uint64_t> parse_decimal(std::string_view text) noexcept;
 

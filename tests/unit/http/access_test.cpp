@@ -45,6 +45,15 @@ TEST_CASE("a key is seen in a longer text, wherever it stands") {
     CHECK_FALSE(one.is_key_in("abc"));
 }
 
+TEST_CASE("a key is seen in percent-encoded text, wherever that is broken") {
+    const KeyAuthenticator keys("a+b/c=%41");
+    for (const char* text : {"a+b/c=%41", "a%2Bb%2fc%3d%2541", "%61%2b%62%2F%63%3D%25%34%31",
+                             "/?x=%&k=a+b%2Fc=%2541&y=%4", "%%61+b/c=%2541%zz"})
+        CHECK(keys.is_key_in(text));
+    for (const char* text : {"a%2Bb%2Fc%3DA", "a%2", "%", "a%252Bb%252Fc%253D%252541", "a+b/c=%4"})
+        CHECK_FALSE(keys.is_key_in(text));
+}
+
 TEST_CASE("a wrong key is told apart from none, without a word about the key") {
     const KeyAuthenticator keys("s3cret");
     const auto code = [&](std::vector<HeaderField> fields) {

@@ -5,6 +5,7 @@
 
 #include "tests/support/result_printer.hpp"
 #include "tests/unit/http/preview_house.hpp"
+#include "tests/unit/http/proxy_lab.hpp"
 
 namespace preview_service_test {
 
@@ -39,6 +40,27 @@ TEST_CASE(
         REQUIRE(lease.has_value());
         of_proxy.push_back(std::move(*lease));
     }
+}
+
+TEST_CASE("A key of the API goes into no sandbox, also where an address or a field percent-encodes it") {
+    PreviewHouse lab;
+    const std::string number = lab.number(lab.make_sandbox());
+    const std::string host = " HTTP/1.1\r\nHost: localhost:" + number + "\r\n";
+    const std::string ok = "HTTP/1.1 204 No Content\r\n\r\n";
+    const auto client = lab.connect(number);
+    for (const char* target : {"/?key=the.api/key+", "/?key=the.api%2Fkey%2B", "/a/the%2eapi%2fkey+/b",
+                               "/?a=%&b=%74he.api/key%2b"}) {
+        CAPTURE(target);
+        CHECK(lab.ask(*client, "GET " + std::string(target) + host + "\r\n").starts_with("HTTP/1.1 400 "));
+    }
+    CHECK(lab.requests() == 0);
+    lab.ask(*client,
+            "GET /?key=another%2B" + host +
+                "Referer: http://localhost/?k=the.api%2Fkey%2B\r\nX-Token: the.api%2fkey%2b\r\n"
+                "Cookie: a=%2F; k=the.api%2Fkey%2B; b=2\r\nX-Other: the.api%2F\r\n\r\n",
+            ok);
+    CHECK(has(lab.seen(), "GET /?key=another%2B HTTP/1.1\r\n"));
+    CHECK(has(lab.seen(), "\r\nCookie: a=%2F; b=2\r\nX-Other: the.api%2F\r\nX-Forwarded-For: "));
 }
 
 }  // namespace preview_service_test

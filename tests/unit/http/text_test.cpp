@@ -16,6 +16,12 @@ TEST_CASE("percent-decoding refuses what is not two hexadecimal digits") {
     CHECK_FALSE(percent_decoded("%zz"));
 }
 
+TEST_CASE("loose percent-decoding keeps what is not two hexadecimal digits") {
+    CHECK(loosely_percent_decoded("a%20b%2f") == "a b/");
+    CHECK(loosely_percent_decoded("") == "");
+    CHECK(loosely_percent_decoded("%%41%4%zz%2541%") == "%A%4%zz%41%");
+}
+
 TEST_CASE("UTF-8 is checked as RFC 3629 defines it") {
     CHECK(base::is_utf8(""));
     CHECK(base::is_utf8("plain text that is longer than a machine word"));
