@@ -1,12 +1,14 @@
 #include "http/proxy/preview_service.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "http/proxy/exchange.hpp"
 #include "http/proxy/loopback_doors.hpp"
 #include "http/proxy/waiting_page.hpp"
 #include "http/server/problem.hpp"
+#include "http/server/server_options.hpp"
 #include "http/wire/text.hpp"
 
 namespace atl::http {
@@ -25,10 +27,13 @@ Error stopped(const PreviewView& view) {
     return {Errc::preview_paused, "The conversation of this preview is paused."};
 }
 
-// What is asked for is no preview, or none any more, or none for the one who asks.
-bool is_guess(Errc why) {
-    return why == Errc::not_found || why == Errc::preview_ended || why == Errc::host_not_allowed ||
-           why == Errc::invalid_request || why == Errc::preview_private || why == Errc::port_not_public;
+// What is asked for is no preview, or none any more, or none for the one who asks; or it is no request.
+bool is_charged(Errc why) {
+    constexpr std::array k_charged{Errc::not_found,          Errc::preview_ended,    Errc::host_not_allowed,
+                                   Errc::invalid_request,    Errc::preview_private,  Errc::port_not_public,
+                                   Errc::method_not_allowed, Errc::header_too_large, Errc::target_too_long,
+                                   Errc::request_timeout};
+    return std::find(k_charged.begin(), k_charged.end(), why) != k_charged.end();
 }
 
 // Whether Authorization is what the API would look for a key in.
@@ -266,7 +271,8 @@ Response PreviewService::relay(const RequestContext& context, OpenPreviews::Visi
     return response;
 }
 
-/// Anyone can ask for names that there are not, try ports and passes, and each refusal is a line of the log.
+/// Anyone can ask for names that there are not, try ports and passes, or send what is no request, and each
+/// refusal is a line of the log.
 base::Result<void> PreviewService::charge(const Client& client) {
     auto limit = limits_.request(limits_.subject_of(client), conversations_.clock().steady_now());
     if (limit.has_error())
@@ -279,7 +285,7 @@ Response PreviewService::refuse(const RequestContext& context, const Error& erro
                      : error.code() == Errc::conversation_ended ? Errc::preview_ended
                                                                 : error.code();
     const bool may_pass = why == Errc::no_listener || why == Errc::preview_paused || why == Errc::capacity;
-    if (is_guess(why)) {
+    if (is_charged(why)) {
         if (const auto limit = charge(context.client); limit.has_error())
             return problem(limit.error(), context.request_id);
     }
@@ -296,7 +302,16 @@ Response PreviewService::refuse(const RequestContext& context, const Error& erro
     }
     if (may_pass)
         response.headers.emplace_back(k_waiting_field, "waiting");
+    // RFC 9110 section 15.5.6.
+    if (why == Errc::method_not_allowed)
+        response.headers.emplace_back("Allow",
+                                      context.request.path == k_enter_path ? "GET" : k_known_methods);
     return response;
+}
+
+Response PreviewService::refuse_unread(RequestContext& context, const Arrival&, const Error& error) {
+    context.client.is_trusted = settings_.trusted_proxies.contains(context.client.address);
+    return refuse(context, error);
 }
 
 }  // namespace atl::http

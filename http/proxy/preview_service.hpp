@@ -44,7 +44,11 @@ class PreviewService final : public Service {
 
     base::Result<CountLimiter::Lease> connect(const PeerAddress& peer) override;
     Decision admit(RequestContext& context, const Arrival& arrival) override;
+    /// A problem, or a page for a browser that navigates. Most refusals count for the client's address.
     Response refuse(const RequestContext& context, const base::Error& error) override;
+    /// The same; the peer is the client, since nobody else is known.
+    Response refuse_unread(RequestContext& context, const Arrival& arrival,
+                           const base::Error& error) override;
     void complete(const Request& request, Response& response) override;
     void sent(const Request& request, const Response& response) override;
 

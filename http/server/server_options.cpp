@@ -6,7 +6,7 @@ namespace {
 base::Task<base::Result<Response>> async_tell_methods(RequestContext&) {
     Response response;
     response.status = 204;
-    response.headers.emplace_back("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+    response.headers.emplace_back("Allow", k_known_methods);
     co_return response;
 }
 

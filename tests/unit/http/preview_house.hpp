@@ -84,6 +84,11 @@ class PreviewHouse {
     /// The dev server's end of the request that was begun last.
     FakePeer& upstream() { return *upstreams_.back(); }
     std::size_t requests() const noexcept { return upstreams_.size(); }
+    /// Lets time pass; each timer fires at its time.
+    void advance(base::Millis by) {
+        run();
+        house_.world.timers.advance(by, [this] { run(); });
+    }
     /// Does all that can be done without time.
     void run() {
         std::size_t done = 0;

@@ -2,6 +2,7 @@
 #include "http/proxy/preview_service.hpp"
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include "tests/support/result_printer.hpp"
 #include "tests/unit/http/preview_house.hpp"
@@ -40,6 +41,58 @@ TEST_CASE(
         REQUIRE(lease.has_value());
         of_proxy.push_back(std::move(*lease));
     }
+}
+
+TEST_CASE("A method that a preview does not take is refused with those that there are") {
+    const auto [line, allow] = GENERATE(table<std::string, std::string>({
+        {"TRACE /", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"},
+        {"CONNECT /", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"},
+        {"HEAD /.atoll/enter?token=x", "GET"},
+        {"DELETE /.atoll/enter", "GET"},
+    }));
+    CAPTURE(line);
+    PreviewHouse lab;
+    const std::string number = lab.number(lab.make_sandbox());
+    const std::string answer =
+        lab.ask(*lab.connect(number), line + " HTTP/1.1\r\nHost: localhost:" + number + "\r\n\r\n");
+    CHECK(answer.starts_with("HTTP/1.1 405 "));
+    CHECK(has(answer, "\r\nAllow: " + allow + "\r\n"));
+}
+
+TEST_CASE("Who goes on sending what no preview takes is told so often and not more, a trusted proxy always") {
+    const auto [status, bad] = GENERATE(table<std::string, std::string>({
+        {"405", "TRACE / HTTP/1.1\r\nHost: localhost:HERE\r\n\r\n"},
+        {"405", "PUT /.atoll/enter HTTP/1.1\r\nHost: localhost:HERE\r\nContent-Length: 0\r\n\r\n"},
+        {"400", "no request\r\n\r\n"},
+        {"414", "GET /" + std::string(20'000, 'a')},
+        {"431", "GET / HTTP/1.1\r\nX-A: " + std::string(20'000, 'a')},
+        {"408", "GET / HTTP/1.1\r\nX-A: "},
+    }));
+    const bool is_trusted = GENERATE(false, true);
+    CAPTURE(bad.substr(0, 40), is_trusted);
+    http::PreviewSettings settings;
+    settings.limits.requests_per_second_per_address = 1;
+    settings.limits.loopback = http::LoopbackLimits::as_others;
+    if (is_trusted)
+        settings.trusted_proxies.add("127.0.0.1");
+    PreviewHouse lab(settings);
+    const std::string number = lab.number(lab.make_sandbox());
+    std::string request = bad;
+    if (const auto at = request.find("HERE"); at != std::string::npos)
+        request.replace(at, 4, number);
+    std::vector<std::shared_ptr<FakePeer>> clients;
+    for (int i = 0; i < 5; ++i) {
+        clients.push_back(lab.connect(number));
+        clients.back()->send(request);
+        lab.run();
+    }
+    if (status == "408")
+        lab.advance(http::WireSettings{}.header_deadline);
+    std::vector<std::string> statuses;
+    for (const auto& client : clients)
+        statuses.push_back(client->take().substr(9, 3));
+    const std::string last = is_trusted ? status : "429";
+    CHECK(statuses == std::vector<std::string>{status, status, last, last, last});
 }
 
 TEST_CASE("A key of the API goes into no sandbox, also where an address or a field percent-encodes it") {
