@@ -4,7 +4,7 @@
 //     v1.ID.SCOPE.EXPIRY.SIGNATURE     EXPIRY in seconds since 1970, SIGNATURE in hexadecimal
 // ID is a conversation's with the scopes read and chat, and a sandbox's with files, terminal and preview.
 // The server stores no token, so only a new signing key can revoke one before its expiry.
-// Not here: reading a token from a request (session.cpp).
+// Not here: reading a token from a request (http/server/gate.cpp; of previews http/proxy/preview_passes.cpp).
 #pragma once
 
 #include <chrono>

@@ -1,6 +1,6 @@
 // WebSocket frames (RFC 6455, and RFC 7692 for compressed messages) as a server reads and writes them: a
 // parser of the client's bytes, writers of the server's frames. Pure: no socket, no clock. Every byte of a
-// client is hostile. Not here: the opening handshake (websocket_handshake.hpp), when to ping and to close
+// client is hostile. Not here: the opening handshake (handshake.hpp), when to ping and to close
 // (http/api/frame_session.hpp).
 #pragma once
 

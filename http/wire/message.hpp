@@ -99,8 +99,10 @@ class Relay {
     };
     virtual ~Relay() = default;
     /// Answers, and reads what it needs of the request's body from `connection` through `request`. A protocol
-    /// that follows a 101 is over, too, when it returns. Not cancellable: it watches ServerState::stopping at
-    /// each wake, and the connection's waits say when it was aborted. Call once.
+    /// that follows a 101 is over, too, when it returns. Not cancellable: the connection's waits say when it
+    /// was aborted. Once ServerState::stopping is set, such a protocol ends at the next wake; an answer goes
+    /// on, since nothing tells one without end from a long one, and is cut off after the grace of the stop.
+    /// Call once.
     virtual base::Task<Outcome> async_run(Connection& connection, RequestParser& request,
                                           const ServerState& state) = 0;
 };
