@@ -15,6 +15,8 @@ from pathlib import Path
 # Until what a run does not end by itself is taken for hanging.
 SECONDS = 60
 MAX_FRAME = 4 * 1024 * 1024
+MAX_DEPTH = 128
+LOG_SLACK = 8192  # beyond maxLogBytes, for the entry that says that the logs end
 LIMITS = {"maxCalls": 100, "maxValueBytes": 1048576, "maxLogBytes": 1048576}
 
 
@@ -32,6 +34,22 @@ def place_runners(folder):
             new = target / f".{path.name}.{os.getpid()}"
             shutil.copy(path, new)
             new.replace(target / path.name)
+
+
+def checked(body):
+    """The message of a frame, which the server would read, too: UTF-8 without half a surrogate pair, not too deep."""
+    try:
+        message = json.loads(body)
+        json.dumps(message, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise Broken(f"a frame that cannot be read: {error}") from None
+    level, depth = [message], 0
+    while level := [one for one in level if isinstance(one, (list, dict))]:
+        depth += 1
+        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
+    if depth > MAX_DEPTH:
+        raise Broken(f"a frame of {depth} levels")
+    return message
 
 
 def answer(tool, args):
@@ -56,6 +74,7 @@ class Run:
 
     def __init__(self, engine, folder, program, seconds=SECONDS):
         self.logs, self.calls, self.result, self.timed_out = [], [], None, False
+        self.log_bytes = 0
         self.nonce, self.id = base64.b64encode(os.urandom(12)).decode(), "run-1"
         self.end = time.monotonic() + seconds
         self.temporary = tempfile.mkdtemp(prefix="atoll-engine-")
@@ -104,7 +123,7 @@ class Run:
         length = struct.unpack(">I", self.receive(host, 4))[0]
         if length > MAX_FRAME:
             raise Broken(f"a frame of {length} bytes")
-        return json.loads(self.receive(host, length))
+        return checked(self.receive(host, length))
 
     @staticmethod
     def send(host, message):
@@ -116,9 +135,9 @@ class Run:
         if ready.get("type") != "ready" or ready.get("engine") != engine["name"] or not ready.get("version"):
             raise Broken(f"not ready: {ready}")
         named = {"run": self.id, "nonce": self.nonce}
-        tools = program.get("tools", {})
+        tools, limits = program.get("tools", {}), {**LIMITS, **program.get("limits", {})}
         self.send(host, {"type": "start", **named, "language": program.get("language") or engine["languages"][0],
-                         "code": program["code"], "tools": list(tools), "limits": {**LIMITS, **program.get("limits", {})}})
+                         "code": program["code"], "tools": list(tools), "limits": limits})
         try:
             while self.result is None:
                 message = self.frame(host)
@@ -126,6 +145,9 @@ class Run:
                     raise Broken(f"a frame of another run: {message}")
                 if message["type"] == "log":
                     self.logs.append(message)
+                    self.log_bytes += len(message["text"].encode()) + 16
+                    if self.log_bytes > limits["maxLogBytes"] + LOG_SLACK:
+                        raise Broken("more logs than allowed")
                 elif message["type"] == "call":
                     if message["id"] != len(self.calls) + 1 or message["name"] not in tools:
                         raise Broken(f"an impossible call: {message}")

@@ -32,6 +32,7 @@ export default function makeRealm(post, makeProxy) {
     const viewOffset = uncurry(getOwnPropertyDescriptor(DataView.prototype, 'byteOffset').get);
     const viewBuffer = uncurry(getOwnPropertyDescriptor(DataView.prototype, 'buffer').get);
     const charCode = uncurry(str.prototype.charCodeAt), slice = uncurry(str.prototype.slice), indexOf = uncurry(str.prototype.indexOf);
+    const wellFormed = uncurry(str.prototype.toWellFormed);
     const join = uncurry(Array.prototype.join), exec = uncurry(RegExp.prototype.exec), bigText = uncurry(BI.prototype.toString);
     const MAX_DEPTH = 2000, ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
     // Own data properties alone, whatever became of the prototypes.
@@ -43,10 +44,11 @@ export default function makeRealm(post, makeProxy) {
     };
     const send = (message) => post(stringify(bare(message)));
 
-    /** The length of `text` in UTF-8. */
+    /** The length of `text` in UTF-8, where half of a surrogate pair becomes U+FFFD. */
     function byteLength(text) {
         let length = text.length;
         if (exec(/[^\0-\x7f]/, text) === null) return length;
+        text = wellFormed(text);
         for (let i = 0, count = length; i < count; ++i) {
             const code = charCode(text, i);
             if (code > 0x7f) length += code > 0x7ff && (code < 0xd800 || code > 0xdfff) ? 2 : 1;

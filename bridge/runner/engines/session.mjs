@@ -5,6 +5,13 @@ const MAX_FRAME = 4 * 1024 * 1024;
 const encoder = new TextEncoder();
 const decoder = new TextDecoder('utf-8', { fatal: true });
 
+/** JSON text as UTF-8. Half of a surrogate pair, which UTF-8 cannot hold and JSON.stringify escapes, becomes U+FFFD. */
+function encoded(message) {
+    const text = JSON.stringify(message);
+    if (!text.includes('\\ud')) return encoder.encode(text);
+    return encoder.encode(text.replace(/\\\\|\\ud[89a-f][0-9a-f]{2}/g, (escape) => (escape === '\\\\' ? escape : '\ufffd')));
+}
+
 /**
  * `io.write(bytes)` sends all of them; `io.read(onBytes, onEnd)` begins to read; `io.exit()` ends the process.
  * `begin(script, post, limits)` makes a realm and gives {deliver(text), run(text)}, at once or as a promise; it throws
@@ -15,7 +22,7 @@ export function serve({ engine, version, io, begin }) {
     let pending = new Uint8Array(0);
     const calls = new Set();
     function write(message) {
-        const body = encoder.encode(JSON.stringify(message));
+        const body = encoded(message);
         if (body.length > MAX_FRAME) return false;
         const frame = new Uint8Array(4 + body.length);
         new DataView(frame.buffer).setUint32(0, body.length);
