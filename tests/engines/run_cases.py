@@ -9,7 +9,8 @@ ATOLL_TEST_FULL=1 runs all; otherwise a fifth, drawn by ATOLL_TEST_SEED. A case 
 with ATOLL_TEST_FULL=1),
 `broken` (why the host ends the run: a pattern), `dies` (an error of memory, or an end without a result, under the
 `prlimit` given). `language` picks the engines (default: javascript), `engines` has changes to a case for an engine, by
-its name; `server` has those for --server. Before the cases each executable, not restricted, is seen to reach the bait: listener, secret file, variable.
+its name; `server` has those for --server, where `memoryMb` is the run's (default: 256). Before the cases each executable, not
+restricted, is seen to reach the bait: listener, secret file, variable.
 """
 
 import json

@@ -72,7 +72,7 @@ class ServerRun:
         self.logs, self.calls, self.result, self.timed_out = [], [], None, False
         tools = program.get("tools", {})
         limits = program.get("limits", {})
-        form = {"code": program["code"], "executor": engine["name"], "timeoutMs": 1000 * min(seconds, 60), "memoryMb": 256,
+        form = {"code": program["code"], "executor": engine["name"], "timeoutMs": 1000 * min(seconds, 60), "memoryMb": program.get("memoryMb", 256),
                 "tools": [{"name": name} for name in tools]}
         if program.get("language"):
             form["language"] = program["language"]
