@@ -19,6 +19,7 @@ namespace atl::bridge::runner {
 
 inline constexpr std::size_t k_runner_frame_bytes = 4 * 1024 * 1024;
 inline constexpr std::size_t k_runner_header_bytes = 4;
+// An engine refuses a value of more than 120 levels: frame, arguments and tags fit beside it.
 inline constexpr std::size_t k_runner_json_depth = 128;
 inline constexpr std::size_t k_open_calls = 32;
 inline constexpr std::size_t k_log_entry_bytes = 16;  // an empty entry costs memory too

@@ -11,7 +11,8 @@ import json
 import math
 
 TAG = "$atoll"
-MAX_DEPTH = 256
+# Levels of JSON in a result or an argument: see realm.mjs.
+MAX_DEPTH = 120
 MAX_SAFE_INTEGER = 2**53 - 1
 
 
@@ -105,7 +106,7 @@ def _container(value, depth, walk):
     if id(value) in walk.open_ids:
         raise ValueRefused(f"a cyclic {type(value).__name__} cannot be sent")
     if depth >= MAX_DEPTH:
-        raise ValueRefused(f"a value nested deeper than {MAX_DEPTH} cannot be sent")
+        raise ValueRefused(f"a value nested more than {MAX_DEPTH} levels deep cannot be sent")
     walk.open_ids.add(id(value))
     if is_record:
         value_fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
@@ -113,8 +114,9 @@ def _container(value, depth, walk):
     elif isinstance(value, dict):
         done = _mapping(value, depth + 1, walk)
     else:
-        done = [_plain(item, depth + 1, walk) for item in value]
-        if isinstance(value, (set, frozenset)):
+        is_set = isinstance(value, (set, frozenset))
+        done = [_plain(item, depth + 2 if is_set else depth + 1, walk) for item in value]
+        if is_set:
             done = {TAG: "set", "values": done}
     walk.open_ids.discard(id(value))
     return done
@@ -122,16 +124,27 @@ def _container(value, depth, walk):
 
 def _mapping(value, depth, walk):
     if all(isinstance(key, str) for key in value):
-        done = {clean_text(key): _plain(item, depth, walk) for key, item in value.items()}
+        inner = depth + 1 if TAG in value else depth
+        done = {clean_text(key): _plain(item, inner, walk) for key, item in value.items()}
         return _tagged("object", done) if TAG in done else done
-    entries = [[_plain(key, depth, walk), _plain(item, depth, walk)] for key, item in value.items()]
+    inner = depth + 2
+    entries = [[_plain(key, inner, walk), _plain(item, inner, walk)] for key, item in value.items()]
     return {TAG: "map", "entries": entries}
 
 
 def encode(value, max_bytes, what):
     """The JSON form of a value. Raises ValueRefused, naming `what`, for a type, a cycle, the depth or the bytes."""
+    return _encode(value, 0, max_bytes, what)
+
+
+def encode_arguments(args, max_bytes, what):
+    """The same for the list of a call's arguments, which is no level of theirs."""
+    return _encode(args, -1, max_bytes, what)
+
+
+def _encode(value, depth, max_bytes, what):
     try:
-        plain = _plain(value, 0, _Walk(max_bytes))
+        plain = _plain(value, depth, _Walk(max_bytes))
         size = len(json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode("utf-8"))
     except ValueRefused as error:
         raise ValueRefused(f"{what}: {error}") from None

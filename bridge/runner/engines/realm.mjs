@@ -34,7 +34,10 @@ export default function makeRealm(post, makeProxy) {
     const charCode = uncurry(str.prototype.charCodeAt), slice = uncurry(str.prototype.slice), indexOf = uncurry(str.prototype.indexOf);
     const wellFormed = uncurry(str.prototype.toWellFormed);
     const join = uncurry(Array.prototype.join), exec = uncurry(RegExp.prototype.exec), bigText = uncurry(BI.prototype.toString);
-    const MAX_DEPTH = 2000, ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
+    // Levels of JSON in a result or an argument. The host takes 128 in a frame: the frame, the list of arguments and the
+    // tags of the innermost value are beside these.
+    const MAX_DEPTH = 120;
+    const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
     // Own data properties alone, whatever became of the prototypes.
     const put = (object, key, value) => defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true });
     const bare = (from) => {
@@ -90,7 +93,7 @@ export default function makeRealm(post, makeProxy) {
         if (key) object[key] = value;
         return object;
     };
-    /** `value` as JSON with tags. Throws a TypeError that names what cannot be told, and where. */
+    /** `value` as JSON with tags, `depth` levels deep. Throws a TypeError that names what cannot be told, and where. */
     function encode(value, path, open, depth) {
         switch (typeof value) {
             case 'undefined': return tag('undefined');
@@ -104,7 +107,9 @@ export default function makeRealm(post, makeProxy) {
         }
         if (value === null) return null;
         if (setHas(open, value)) throw new TE(`${path} is cyclic, which cannot leave the program`);
-        if (depth > MAX_DEPTH) throw new TE(`${path} is nested more than ${MAX_DEPTH} deep`);
+        if (depth >= MAX_DEPTH && !bytes(value) && !answers(() => time(value))) {
+            throw new TE(`${path} is nested more than ${MAX_DEPTH} levels deep`);
+        }
         setAdd(open, value);
         const result = encodeObject(value, path, open, depth + 1);
         setDelete(open, value);
@@ -125,13 +130,13 @@ export default function makeRealm(post, makeProxy) {
         }
         if (answers(() => mapHas(value, 0))) {
             const entries = [];
-            mapEach(value, (v, k) => put(entries, entries.length, seal([encode(k, `a key of ${path}`, open, depth),
-                encode(v, `an entry of ${path}`, open, depth)])));
+            mapEach(value, (v, k) => put(entries, entries.length, seal([encode(k, `a key of ${path}`, open, depth + 2),
+                encode(v, `an entry of ${path}`, open, depth + 2)])));
             return tag('map', 'entries', seal(entries));
         }
         if (answers(() => setHas(value, 0))) {
             const values = [];
-            setEach(value, (v) => put(values, values.length, encode(v, `a member of ${path}`, open, depth)));
+            setEach(value, (v) => put(values, values.length, encode(v, `a member of ${path}`, open, depth + 1)));
             return tag('set', 'values', seal(values));
         }
         const result = create(null);
@@ -139,11 +144,14 @@ export default function makeRealm(post, makeProxy) {
             result.name = str(value.name);
             result.message = str(value.message);
         }
-        for (let i = 0, names = keys(value); i < names.length; ++i) {
+        const names = keys(value);
+        let isTagged = false;
+        for (let i = 0; i < names.length; ++i) isTagged = isTagged || names[i] === '$atoll';
+        for (let i = 0; i < names.length; ++i) {
             const one = value[names[i]];
-            put(result, names[i], encode(one, `${path}.${names[i]}`, open, depth));
+            put(result, names[i], encode(one, `${path}.${names[i]}`, open, isTagged ? depth + 1 : depth));
         }
-        return has(result, '$atoll') ? tag('object', 'value', result) : result;
+        return isTagged ? tag('object', 'value', result) : result;
     }
     // JSON.stringify asks arrays for toJSON along the prototypes.
     const seal = (array) => defineProperty(array, 'toJSON', { value: undefined });

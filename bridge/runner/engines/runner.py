@@ -104,7 +104,7 @@ class Calls:
         """Sends the call at once and returns the coroutine that waits for its answer."""
         if self._count >= self._max_calls:
             raise ToolError(f"more than {self._max_calls} tool calls")
-        plain = python_values.encode(args, self._max_bytes, f"the arguments of {name}")
+        plain = python_values.encode_arguments(args, self._max_bytes, f"the arguments of {name}")
         slot = {"answer": None, "wake": None}
         with self._lock:
             self._count += 1
