@@ -12,7 +12,7 @@
 namespace atl::bridge::runner {
 namespace {
 
-// The last entry of a runner whose logs are full: what was left, cut, and that there are no more.
+// For the last entry of a runner whose logs are full: that there are no more.
 constexpr std::uint64_t k_log_slack_bytes = 8UL * 1024;
 
 class ProgramRun final : public execution::Program, private sandbox::RunObserver {

@@ -8,6 +8,8 @@ import sys
 import python_values
 
 _ENTRY_BYTES = 256 * 1024
+_KEPT_CHARS = _ENTRY_BYTES + 1  # one more than an entry may have, which tells what is cut
+_CUT = "\u2026 (cut at 256 KiB)".encode()
 
 
 class Journal:
@@ -21,16 +23,21 @@ class Journal:
     def add(self, level, text):
         if self._is_cut:
             return
-        raw = python_values.clean_text(text[:_ENTRY_BYTES]).encode("utf-8")
-        allowed = min(_ENTRY_BYTES, self._left)
-        if len(raw) > allowed:
-            raw = raw[:allowed]
+        raw = python_values.clean_text(text[:_KEPT_CHARS]).encode("utf-8")
+        if len(raw) > _ENTRY_BYTES:
+            raw = _whole(raw[: _ENTRY_BYTES - len(_CUT)]) + _CUT
+        raw = _whole(raw[: self._left])
         self._left -= len(raw) + 16  # an empty entry costs memory, too
         if raw or not text:
-            self._send(level, raw.decode("utf-8", "ignore"))
+            self._send(level, raw.decode("utf-8"))
         if self._left <= 0:
             self._is_cut = True
             self._send("warn", "logs end here: the run has used its bytes for logs")
+
+
+def _whole(raw):
+    """UTF-8 without what is left of a character at its end."""
+    return raw.decode("utf-8", "ignore").encode("utf-8")
 
 
 class Stream(io.TextIOBase):
@@ -68,7 +75,7 @@ class Stream(io.TextIOBase):
             self._keep(end)
 
     def _keep(self, text):
-        room = _ENTRY_BYTES - self._kept_size
+        room = _KEPT_CHARS - self._kept_size
         if text and room > 0:
             self._kept.append(text[:room])
             self._kept_size += min(len(text), room)

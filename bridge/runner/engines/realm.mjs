@@ -37,6 +37,7 @@ export default function makeRealm(post, makeProxy) {
     // Levels of JSON in a result or an argument. The host takes 128 in a frame: the frame, the list of arguments and the
     // tags of the innermost value are beside these.
     const MAX_DEPTH = 120;
+    const ENTRY_BYTES = 256 * 1024, CUT = '\u2026 (cut at 256 KiB)';
     const ALPHABET = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
     // Own data properties alone, whatever became of the prototypes.
     const put = (object, key, value) => defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true });
@@ -57,6 +58,20 @@ export default function makeRealm(post, makeProxy) {
             if (code > 0x7f) length += code > 0x7ff && (code < 0xd800 || code > 0xdfff) ? 2 : 1;
         }
         return length;
+    }
+    /** The first characters of `text` that have `bytes` at most in UTF-8. */
+    function head(text, bytes) {
+        text = slice(text, 0, bytes + 1); // a unit has a byte at least: the last of these does not fit
+        if (exec(/[^\0-\x7f]/, text) === null) return slice(text, 0, bytes);
+        text = wellFormed(text);
+        for (let i = 0; i < text.length;) {
+            const code = charCode(text, i);
+            const isPair = code >= 0xd800 && code <= 0xdfff;
+            bytes -= isPair ? 4 : code > 0x7ff ? 3 : code > 0x7f ? 2 : 1;
+            if (bytes < 0) return slice(text, 0, i);
+            i += isPair ? 2 : 1;
+        }
+        return text;
     }
     function base64(bytes) {
         let text = '';
@@ -280,19 +295,26 @@ export default function makeRealm(post, makeProxy) {
         end({ type: 'result', value: encoded });
     }
 
-    // console: one entry a call.
+    // console: one entry a call, with the words of python_logs.py where something is left out.
     const console = create(null);
-    let logged = 0;
+    let logged = 0, isLogFull = false;
+    function log(level, whole) {
+        let text = head(whole, ENTRY_BYTES);
+        if (text.length < whole.length) text = head(whole, ENTRY_BYTES - byteLength(CUT)) + CUT;
+        const told = head(text, limits.maxLogBytes - logged);
+        logged += byteLength(told) + 16; // an empty entry costs memory, too
+        if (told !== '' || text === '') send({ type: 'log', level, text: told });
+        if (logged < limits.maxLogBytes) return;
+        isLogFull = true;
+        send({ type: 'log', level: 'warn', text: 'logs end here: the run has used its bytes for logs' });
+    }
     const levels = ['log', 'info', 'warn', 'error', 'debug'];
     for (const level of levels) {
         console[level] = (...values) => {
-            if (ended || logged > limits.maxLogBytes) return;
+            if (ended || isLogFull) return;
             const parts = [];
             for (let i = 0; i < values.length; ++i) put(parts, i, show(values[i], false, new S()));
-            let text = join(parts, ' ');
-            logged += byteLength(text) + 16; // an empty entry costs memory, too
-            if (logged > limits.maxLogBytes) text = `${slice(text, 0, 1000)} [the log is full]`;
-            send({ type: 'log', level, text });
+            log(level, join(parts, ' '));
         };
     }
     const timer = (repeats) => (callback, delay, ...rest) => {
