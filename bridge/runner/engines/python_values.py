@@ -156,7 +156,7 @@ def _encode(value, depth, max_bytes, what):
 
 
 def decode(value):
-    """The Python value of a JSON form that the host sent. Unknown tags stay dicts."""
+    """The Python value of a JSON form that the host sent. Unknown tags stay dicts. Raises for a tag whose value is malformed."""
     if isinstance(value, list):
         return [decode(item) for item in value]
     if not isinstance(value, dict):

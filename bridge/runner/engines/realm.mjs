@@ -448,6 +448,13 @@ export default function makeRealm(post, makeProxy) {
         }
         if (found.repeats && mapHas(timers, id)) send({ type: 'timer', id, ms: found.ms });
     }
+    function answer(call, message) {
+        try {
+            call.resolve(has(message, 'result') ? decode(message.result) : undefined);
+        } catch (error) {
+            call.reject(new E(`the answer is malformed: ${describe(error)}`));
+        }
+    }
     let refuseImport;
     return function deliver(text, program) {
         const message = parse(text);
@@ -477,7 +484,7 @@ export default function makeRealm(post, makeProxy) {
                 if (nextHeld < heldCalls.length) send(heldCalls[nextHeld++]);
                 else --openCalls;
                 if (has(message, 'error')) call.reject(new E(str(message.error.message)));
-                else call.resolve(has(message, 'result') ? decode(message.result) : undefined);
+                else answer(call, message);
                 return undefined;
             }
         }

@@ -128,7 +128,10 @@ class Calls:
         frame = slot["answer"]
         if "error" in frame:
             raise ToolError(_host_message(frame["error"]))
-        return python_values.decode(frame.get("result"))
+        try:
+            return python_values.decode(frame.get("result"))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ToolError(f"the answer is malformed: {_text(error)}") from None
 
     def answered(self, frame):
         with self._lock:
