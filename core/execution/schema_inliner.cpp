@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/path_text.hpp"
 #include "core/base/utf8.hpp"
 #include "core/execution/argument_schema.hpp"
 
@@ -148,7 +149,8 @@ class Inliner {
                 pattern(value.get<std::string>(), place);
                 [[fallthrough]];
             case Kind::value:
-                unique_items_ = unique_items_ || key == "uniqueItems";
+                // valijson takes the text "true" for true.
+                unique_items_ = unique_items_ || (key == "uniqueItems" && value != false);
                 copied(value, place);
                 out[key] = key == "multipleOf" ? divisor(value, place) : value;
                 return;
@@ -218,8 +220,10 @@ class Inliner {
     Json referred(const Json& ref, const std::string& place) {
         if (!ref.is_string() || !ref.get_ref<const std::string&>().starts_with('#'))
             refuse_schema(place, "only a $ref within the schema (#/...) is followed");
-        const std::string pointer = ref.get_ref<const std::string&>().substr(1);
-        spend(pointer.size());
+        const std::string fragment = ref.get_ref<const std::string&>().substr(1);
+        spend(fragment.size());
+        // RFC 6901 section 6: a fragment is percent-encoded. A % that begins no escape stands for itself.
+        const std::string pointer = base::path_bytes(fragment);
         const Json* target = nullptr;
         try {
             target = &root_.at(Json::json_pointer(pointer));

@@ -79,6 +79,31 @@ TEST_CASE("A local $ref is followed and an unknown format ignored") {
     CHECK_FALSE(fault(schema, R"([{"a":"x"}])").empty());
 }
 
+TEST_CASE("The fragment of a $ref is percent-decoded before it is followed") {
+    const std::string schema = R"({"properties":{"a":{"$ref":"#/definitions/Record%3Cstring%3E"},
+        "b":{"$ref":"#/definitions/a%7e1b"},"c":{"$ref":"#/definitions/100%"},"d":{"$ref":"#/definitions/100%25"}},
+        "definitions":{"Record<string>":{"type":"integer"},"a/b":{"type":"integer"},"100%":{"type":"integer"}}})";
+    CHECK(fault(schema, R"([{"a":1,"b":1,"c":1,"d":1}])").empty());
+    for (const char* const name : {"a", "b", "c", "d"})
+        CHECK(has(fault(schema, R"([{")" + std::string(name) + R"(":"x"}])"), "args[0]/"));
+    CHECK(has(compile_fault(R"({"$ref":"#/definitions/%ff","definitions":{"a":{}}})"), "names nothing"));
+}
+
+TEST_CASE("A uniqueItems that is false does not bound how long an array may be") {
+    std::string items = "[0";
+    for (int i = 1; i <= 2000; ++i)
+        items += "," + std::to_string(i);
+    const auto list = [](const std::string& unique) {
+        return R"({"properties":{"a":{"type":"array","uniqueItems":)" + unique + "}}}";
+    };
+    CHECK(fault(list("false"), R"([{"a":)" + items + "]}]").empty());
+    CHECK(fault(list("false"), R"([{"a":[1,1]}])").empty());
+    for (const char* const unique : {"true", "\"true\""})
+        CHECK(has(fault(list(unique), R"([{"a":)" + items + "]}]"), "more than 2000 items"));
+    CHECK(has(fault(list("true"), R"([{"a":[1,1]}])"), "args[0]/a"));
+    CHECK_FALSE(compile_fault(list("1")).empty());
+}
+
 TEST_CASE("References that double at each step are bounded") {
     std::string schema = R"({"$ref":"#/$defs/a0","$defs":{)";
     for (int i = 0; i < 20; ++i) {
