@@ -116,10 +116,12 @@ export async function hold(page, method, matches, problem) {
     return {
         asked,
         async answer() {
-            const finished = page.waitForEvent('requestfinished', isMeant);
+            // Not `requestfinished`, which does not come where the page leaves the body unread.
+            const answered = page.waitForResponse((response) => isMeant(response.request()));
             release();
-            await finished;
+            await answered;
             await page.unroute(isThere, handler);
+            await roundTrip(page);
             await roundTrip(page);
         },
     };
