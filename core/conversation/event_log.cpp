@@ -90,7 +90,6 @@ void EventLog::cut() {
     if (cut_to == 0)
         return;
     window_->cut(cut_to + 1);
-    journal_.add(ForgetTurns{key_, cut_to});
     journal_.purge(key_, cut_to + 1);
 }
 

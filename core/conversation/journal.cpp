@@ -24,8 +24,7 @@ void Journal::add(Write write, When when) {
         if (supersede(batch_, *turn))
             return schedule(when);
         std::erase_if(lazy_, [turn](const Write& lazy) { return same_turn(lazy, *turn); });
-    } else if (std::holds_alternative<ForgetTurns>(write) ||
-               std::holds_alternative<EraseConversation>(write)) {
+    } else if (std::holds_alternative<EraseConversation>(write)) {
         promote_lazy();  // or a row would be written after it was removed
     } else if (const auto* const event = std::get_if<AppendEvent>(&write)) {
         batch_bytes_ += event->event->json.size();
@@ -211,7 +210,8 @@ base::Result<void> Journal::usable() const {
 }
 
 void Journal::purge(std::int64_t key, std::uint64_t below_seq) {
-    // After the commit: rows of the same log may still be in the batch.
+    // After the commit: rows of the same log may still be in the batch, or be lazy ones.
+    promote_lazy();
     after_commit([this, key, below_seq] {
         purges_.push_back({key, below_seq});
         go_on_purging();
@@ -225,11 +225,11 @@ void Journal::go_on_purging() {
 
 void Journal::purge_some() {
     const Purge next = purges_.front();
-    const auto removed = store_.purge_log(next.key, next.below_seq, k_purge_rows);
-    if (!removed || *removed < k_purge_rows)
+    const auto purged = store_.purge_log(next.key, next.below_seq, k_purge_bound);
+    if (!purged || purged->is_done)
         purges_.pop_front();
-    if (!removed) {
-        base::LogLine(base::evt::store_failed).quoted("err", removed.error().detail()).warn();
+    if (!purged) {
+        base::LogLine(base::evt::store_failed).quoted("err", purged.error().detail()).warn();
         purge_later(next);
     }
     purging_ = false;

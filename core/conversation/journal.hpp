@@ -3,7 +3,7 @@
 // meanwhile is the next one. When the store refuses, the same batch is tried again until it goes through;
 // meanwhile healthy() is false and callers refuse new work, so that the next one stays small. A fenced store
 // is never asked again. An agent's events wait outside while a batch is full (congested()). Also removes the
-// events of cut and deleted logs, and the turns of deleted ones, a few rows at a time.
+// events and turns of cut and deleted logs, a few rows at a time.
 #pragma once
 
 #include <deque>
@@ -69,8 +69,9 @@ class Journal {
     /// called.
     bool is_fenced() const noexcept { return fenced_; }
 
-    /// Has the events of `key` below `below_seq` removed in the background; of a whole log, which is the
-    /// default, its turns too. What the store refuses to remove is tried again a minute later.
+    /// Has the events of `key` below `below_seq`, which is beyond every seq for a whole log, removed in the
+    /// background, and the turns that Store::purge_log() removes with them. What the store refuses to remove
+    /// is tried again a minute later.
     void purge(std::int64_t key, std::uint64_t below_seq = std::numeric_limits<std::uint64_t>::max());
     /// Writes that are still to be committed.
     std::size_t pending() const noexcept {
@@ -110,8 +111,8 @@ class Journal {
     static constexpr base::Millis k_lazy_interval{2};
     static constexpr base::Millis k_retry_interval{500};
     static constexpr base::Millis k_purge_interval{5};
-    static constexpr base::Millis k_purge_retry{60'000};  // of what the store refused
-    static constexpr std::size_t k_purge_rows = 64;
+    static constexpr base::Millis k_purge_retry{60'000};           // of what the store refused
+    static constexpr PurgeBound k_purge_bound{64, k_batch_bytes};  // a purge is a handler of the loop, too
 
     Store& store_;
     base::Timers& timers_;

@@ -36,10 +36,6 @@ struct EraseSandbox {
 struct PutTurn {
     TurnRecord record;
 };
-struct ForgetTurns {  // those that ended at or before this seq
-    std::int64_t key;
-    std::uint64_t last_seq;
-};
 struct PutKeptProcess {
     std::int64_t key;
     KeptProcess process;
@@ -56,7 +52,7 @@ struct AppendEvent {
     EventPtr event;
 };
 
-using Write = std::variant<PutConversation, EraseConversation, PutSandbox, EraseSandbox, PutTurn, ForgetTurns,
+using Write = std::variant<PutConversation, EraseConversation, PutSandbox, EraseSandbox, PutTurn,
                            PutKeptProcess, EraseKeptProcess, PutPreviewNumber, AppendEvent>;
 
 /// The conversation that a create request with an Idempotency-Key made.
@@ -76,14 +72,18 @@ struct LoggedTurn {
 
 /// One conversation as the store keeps it: everything that is needed to go on with it.
 struct StoredConversation {
-    Record record;            // first_seq, last_seq and last_turn as the log says
+    /// first_seq and last_seq as the log says; last_turn is the highest that has a record, also of a turn
+    /// whose events were cut.
+    Record record;
     sandbox::Record sandbox;  // its id is empty if the store has none
-    /// In order; of those that have ended without digests and keys. Of many, neighbours that have ended are
-    /// told as one: with the first's first_seq and the last's turn and last_seq.
+    /// In order, without those that ended before first_seq; of those that have ended without digests and
+    /// keys. Of many, neighbours that have ended are told as one: with the first's first_seq and the last's
+    /// turn and last_seq.
     std::vector<TurnRecord> turns;
-    std::vector<LoggedTurn> unrecorded_turns;  // those that have events but no record, or one that is open
-    std::uint64_t open_bytes = 0;              // of the events behind the last finished turn
-    std::vector<KeptProcess> kept_processes;   // in the order of their numbers
+    /// Those that have events from first_seq on but no record, or one that is open.
+    std::vector<LoggedTurn> unrecorded_turns;
+    std::uint64_t open_bytes = 0;  // of the events behind the last finished turn, from first_seq on
+    std::vector<KeptProcess> kept_processes;  // in the order of their numbers
 };
 
 /// A row of a list: a conversation and its sandbox, whose environment is left out.
@@ -138,10 +138,22 @@ struct Ending {
     base::Millis life{};
 };
 
-/// Events of `key` below `below_seq` belong to nobody any more; with those of a whole log, its turns.
+/// Events of `key` below `below_seq` belong to nobody any more, nor do the turns that purge_log() removes
+/// with them.
 struct LeftEvents {
     std::int64_t key = 0;
     std::uint64_t below_seq = 0;
+};
+
+/// What one call of purge_log() removes at the most; both are above 0.
+struct PurgeBound {
+    std::size_t rows;
+    std::size_t bytes;  // of events; the last one may go beyond
+};
+
+struct Purged {
+    std::size_t rows = 0;
+    bool is_done = false;  // nothing is left; a call that uses up its bound may not know
 };
 
 /// What a start of the server needs to know. Conversations that rest are not in it.
@@ -206,11 +218,10 @@ class Store {
     virtual base::Result<void> usable() const { return {}; }
     /// All of the batch or nothing. Precondition: the batch before has ended.
     virtual void commit(WriteBatchPtr batch, CommitDone done) = 0;
-    /// Removes events below `below_seq`, and with those of a whole log (it is beyond every seq) its turns:
-    /// `max_rows` in all at the most. Returns how many; fewer than `max_rows`: nothing is left. Not part of
-    /// any batch.
-    virtual base::Result<std::size_t> purge_log(std::int64_t key, std::uint64_t below_seq,
-                                                std::size_t max_rows) = 0;
+    /// Removes events below `below_seq`, then turns: of a whole log (`below_seq` is beyond every seq) all of
+    /// them, else those that ended below it, but not the last one, which the next turn's number follows.
+    /// `bound` is for all of it. Not part of any batch.
+    virtual base::Result<Purged> purge_log(std::int64_t key, std::uint64_t below_seq, PurgeBound bound) = 0;
 
     /// Once, before anything else.
     virtual void load_start(ReadDone<StartState> done) = 0;

@@ -23,9 +23,9 @@ class MeteredStore final : public conversation::Store {
 
     base::Result<void> usable() const override { return store_.usable(); }
     void commit(conversation::WriteBatchPtr batch, conversation::CommitDone done) override;
-    base::Result<std::size_t> purge_log(std::int64_t key, std::uint64_t below_seq,
-                                        std::size_t max_rows) override {
-        return store_.purge_log(key, below_seq, max_rows);
+    base::Result<conversation::Purged> purge_log(std::int64_t key, std::uint64_t below_seq,
+                                                 conversation::PurgeBound bound) override {
+        return store_.purge_log(key, below_seq, bound);
     }
     void load_start(conversation::ReadDone<conversation::StartState> done) override {
         store_.load_start(std::move(done));

@@ -15,12 +15,12 @@
 #include "core/store/env_text.hpp"
 #include "core/store/finder.hpp"
 #include "core/store/list_text.hpp"
+#include "core/store/log_purge.hpp"
 #include "core/store/ports_text.hpp"
 #include "core/store/process_text.hpp"
 #include "core/store/reader.hpp"
 #include "core/store/row_ids.hpp"
 #include "core/store/schema.hpp"
-#include "core/store/turn_sql.hpp"
 
 namespace atl::store {
 
@@ -32,7 +32,8 @@ using conversation::EraseConversation;
 using conversation::EraseKeptProcess;
 using conversation::EraseSandbox;
 using conversation::EventPtr;
-using conversation::ForgetTurns;
+using conversation::PurgeBound;
+using conversation::Purged;
 using conversation::PutConversation;
 using conversation::PutKeptProcess;
 using conversation::PutPreviewNumber;
@@ -56,12 +57,13 @@ struct SqliteStore::Impl : Connection {
     /// Ends a failed batch. sqlite3_reset() repeats the error of a failed step, so that is taken here and
     /// not left for the statement's next use.
     void abandon() noexcept;
+    /// The same, and the error to tell.
+    Error refuse(const SQLite::Exception& error);
     void apply(const PutConversation& write);
     void apply(const EraseConversation& write);
     void apply(const PutSandbox& write);
     void apply(const EraseSandbox& write);
     void apply(const PutTurn& write);
-    void apply(const ForgetTurns& write);
     void apply(const PutKeptProcess& write);
     void apply(const EraseKeptProcess& write);
     void apply(const PutPreviewNumber& write);
@@ -79,8 +81,8 @@ struct SqliteStore::Impl : Connection {
     std::function<void(std::uintmax_t)> committed;
     std::unique_ptr<SQLite::Statement> begin, end;
     std::unique_ptr<SQLite::Statement> put_conversation, erase_conversation, put_sandbox, erase_sandbox,
-        put_turn, forget_turns, put_process, erase_processes, put_number, append_event, purge, purge_turns,
-        purged, read, find;
+        put_turn, put_process, erase_processes, put_number, append_event, read, find;
+    std::optional<LogPurge> purge;
     std::optional<Reader> reader;
     std::optional<Finder> finder;
     ListsAsked lists_asked;  // empty: `finder` answers
@@ -115,33 +117,33 @@ void SqliteStore::Impl::prepare() {
         "preview_ports = excluded.preview_ports, tmp_mb = excluded.tmp_mb");
     erase_sandbox = statement("DELETE FROM sandboxes WHERE id = ?");
     put_turn = statement("INSERT OR REPLACE INTO turns VALUES (?,?,?,?,?,?)");
-    forget_turns = statement(k_forget_turns_sql);
     put_process = statement("INSERT OR REPLACE INTO kept_processes VALUES (?,?)");
     erase_processes = statement("DELETE FROM kept_processes WHERE id >= ? AND id < ?");
     put_number = statement("INSERT OR REPLACE INTO preview_numbers VALUES (?,?,?,?)");
     append_event = statement("INSERT INTO events VALUES (?,?,?,?)");
-    purge = statement(
-        "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE id >= ? AND id < ? ORDER BY id LIMIT "
-        "?)");
-    purge_turns = statement(
-        "DELETE FROM turns WHERE id IN (SELECT id FROM turns WHERE id >= ? AND id < ? ORDER BY id LIMIT ?)");
-    purged = statement("DELETE FROM purges WHERE key = ? AND below_seq <= ?");
     read = statement("SELECT id, type, turn, json FROM events WHERE id > ? AND id < ? ORDER BY id");
     find = statement(
         "SELECT id, idempotency_key, content_digest, first_seq, last_seq, bytes FROM turns "
         "WHERE idempotency_key = ? AND id >= ? AND id < ?");
+    purge.emplace(database);
     reader.emplace(database);
     finder.emplace(database);
 }
 
 void SqliteStore::Impl::abandon() noexcept {
-    for (auto* statement : {&begin, &end, &put_conversation, &erase_conversation, &put_sandbox,
-                            &erase_sandbox, &put_turn, &forget_turns, &put_process, &erase_processes,
-                            &put_number, &append_event, &purge, &purge_turns, &purged, &read, &find})
+    for (auto* statement :
+         {&begin, &end, &put_conversation, &erase_conversation, &put_sandbox, &erase_sandbox, &put_turn,
+          &put_process, &erase_processes, &put_number, &append_event, &read, &find})
         (*statement)->tryReset();
     // SQLite has rolled back by itself after some errors (lang_transaction.html, section 3).
     if (sqlite3_get_autocommit(database.getHandle()) == 0)
         sqlite3_exec(database.getHandle(), "ROLLBACK", nullptr, nullptr, nullptr);
+}
+
+Error SqliteStore::Impl::refuse(const SQLite::Exception& error) {
+    Error why = failure(error);
+    abandon();
+    return why;
 }
 
 SqliteStore::SqliteStore(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -226,9 +228,7 @@ Result<void> SqliteStore::keep(const std::vector<conversation::Write>& writes) {
             impl_->committed(impl_->log_bytes());
         return {};
     } catch (const SQLite::Exception& error) {
-        const Error failure = impl_->failure(error);
-        impl_->abandon();
-        return failure;
+        return impl_->refuse(error);
     }
 }
 
@@ -331,14 +331,6 @@ void SqliteStore::Impl::apply(const PutTurn& write) {
     s.exec();
 }
 
-void SqliteStore::Impl::apply(const ForgetTurns& write) {
-    forget_turns->reset();
-    forget_turns->bind(1, row_id(write.key, 0));
-    forget_turns->bind(2, row_id(write.key + 1, 0));
-    forget_turns->bind(3, static_cast<std::int64_t>(write.last_seq));
-    forget_turns->exec();
-}
-
 void SqliteStore::Impl::apply(const PutKeptProcess& write) {
     const std::string spec = process_text(write.process.spec);
     put_process->reset();
@@ -374,40 +366,20 @@ void SqliteStore::Impl::apply(const AppendEvent& write) {
     s.exec();
 }
 
-Result<std::size_t> SqliteStore::purge_log(std::int64_t key, std::uint64_t below_seq, std::size_t max_rows) {
+Result<Purged> SqliteStore::purge_log(std::int64_t key, std::uint64_t below_seq, PurgeBound bound) {
     if (auto allowed = usable(); !allowed)
         return allowed.error();
-    const bool is_whole = below_seq >> k_seq_bits != 0;
-    const std::int64_t end = is_whole ? row_id(key + 1, 0) : row_id(key, below_seq);
     const auto run = [](SQLite::Statement& statement) {
         statement.reset();
-        return static_cast<std::size_t>(statement.exec());
-    };
-    const auto remove = [&](SQLite::Statement& statement, std::size_t rows) {
-        statement.reset();
-        statement.bind(1, row_id(key, 0));
-        statement.bind(2, end);
-        statement.bind(3, static_cast<std::int64_t>(rows));
-        return run(statement);
+        statement.exec();
     };
     try {
         run(*impl_->begin);
-        std::size_t removed = remove(*impl_->purge, max_rows);
-        if (is_whole && removed < max_rows)
-            removed += remove(*impl_->purge_turns, max_rows - removed);
-        if (removed < max_rows) {
-            impl_->purged->reset();
-            impl_->purged->bind(1, key);
-            impl_->purged->bind(
-                2, static_cast<std::int64_t>(std::min(below_seq, std::uint64_t{1} << k_seq_bits)));
-            run(*impl_->purged);
-        }
+        const Purged purged = impl_->purge->remove(key, below_seq, bound);
         run(*impl_->end);
-        return removed;
+        return purged;
     } catch (const SQLite::Exception& error) {
-        const Error failure = impl_->failure(error);
-        impl_->abandon();
-        return failure;
+        return impl_->refuse(error);
     }
 }
 

@@ -55,38 +55,59 @@ void StoredTurns::move_to(StoredConversation& stored) {
 }
 
 TurnReader::TurnReader(SQLite::Database& database)
-    : sums_(database, k_turn_sums_sql),
+    : log_ends_(database),
+      first_seq_(database, "SELECT first_seq FROM conversations WHERE key = ?"),
+      last_turn_(database, k_last_turn_sql),
+      sums_(database, k_turn_sums_sql),
       turns_(database, k_turns_sql),
       unrecorded_(database, k_unrecorded_sql),
       open_bytes_(database, k_open_bytes_sql) {}
 
 StoredTurns TurnReader::read(std::int64_t key) {
     StoredTurns found;
-    read_turns(key, found);
-    read_unrecorded(key, found);
-    read_open_bytes(key, found);
+    const std::uint64_t first_seq = first_seq_of(key);
+    found.last_turn = extreme(last_turn_, key);
+    read_turns(key, first_seq, found);
+    read_unrecorded(key, first_seq, found);
+    read_open_bytes(key, first_seq, found);
     return found;
 }
 
-void TurnReader::read_turns(std::int64_t key, StoredTurns& found) {
+/// Where the log begins.
+std::uint64_t TurnReader::first_seq_of(std::int64_t key) {
+    conversation::Record record;
+    record.key = key;
+    {
+        Rows rows(first_seq_);
+        rows->bind(1, key);
+        if (rows.next())
+            record.first_seq = unsigned_at(first_seq_, 0);
+    }
+    log_ends_.set(record);
+    return record.first_seq;
+}
+
+void TurnReader::read_turns(std::int64_t key, std::uint64_t first_seq, StoredTurns& found) {
     std::uint64_t older = 0;
     std::uint64_t share_bytes = 0;
     {
         Rows sums(sums_);
         sums->bind(1, row_id(key, 0));
         sums->bind(2, row_id(key + 1, 0));
+        sums->bind(3, static_cast<std::int64_t>(first_seq));
         sums.next();
-        if (sums->getColumn(0).isNull())
+        const auto count = unsigned_at(sums_, 0);
+        if (count == 0)
             return;
-        found.last_turn = low_of(sums->getColumn(0).getInt64());
-        if (const auto count = unsigned_at(sums_, 1); count > base::k_turns_told_apart)
+        if (count > base::k_turns_told_apart)
             older = count - base::k_newest_told_apart;
-        share_bytes = unsigned_at(sums_, 2) / base::k_log_shares + 1;
+        share_bytes = unsigned_at(sums_, 1) / base::k_log_shares + 1;
     }
     TurnSeries series(found.turns, older, share_bytes);
     Rows rows(turns_);
     rows->bind(1, row_id(key, 0));
     rows->bind(2, row_id(key + 1, 0));
+    rows->bind(3, static_cast<std::int64_t>(first_seq));
     while (rows.next()) {
         TurnRecord turn;
         turn.conversation_key = key;
@@ -103,8 +124,8 @@ void TurnReader::read_turns(std::int64_t key, StoredTurns& found) {
 }
 
 /// Only turns from the first open one on, or after the last one, can have no record or one that is open.
-void TurnReader::read_unrecorded(std::int64_t key, StoredTurns& found) {
-    std::uint64_t recorded_seq = 0;
+void TurnReader::read_unrecorded(std::int64_t key, std::uint64_t first_seq, StoredTurns& found) {
+    std::uint64_t recorded_seq = first_seq - 1;
     std::uint64_t recorded_turn = 0;
     const auto open = std::ranges::find(found.turns, std::uint64_t{0}, &TurnRecord::last_seq);
     if (open != found.turns.end()) {
@@ -130,8 +151,8 @@ void TurnReader::read_unrecorded(std::int64_t key, StoredTurns& found) {
     }
 }
 
-void TurnReader::read_open_bytes(std::int64_t key, StoredTurns& found) {
-    std::uint64_t finished_seq = 0;
+void TurnReader::read_open_bytes(std::int64_t key, std::uint64_t first_seq, StoredTurns& found) {
+    std::uint64_t finished_seq = first_seq - 1;
     for (const TurnRecord& turn : found.turns)
         finished_seq = std::max(finished_seq, turn.last_seq);
     for (const LoggedTurn& turn : found.unrecorded)

@@ -3,7 +3,8 @@
 // nobody yet, and tests make them in place. Internal to core/store and to atoll-helper.
 //
 // Invariants: every read is a range of one b-tree, the conversation's own; the result is bounded, however
-// long the log is; no read stays open after a call. Throws SQLite::Exception. Not here: rows by key
+// long the log is; what was cut from the log and is still to be purged is in none of it, but for the number
+// of the last turn; no read stays open after a call. Throws SQLite::Exception. Not here: rows by key
 // (reader.hpp).
 #pragma once
 
@@ -14,12 +15,13 @@
 #include <vector>
 
 #include "core/conversation/store.hpp"
+#include "core/store/rows.hpp"
 
 namespace atl::store {
 
 /// The parts of StoredConversation that are read apart from its other rows.
 struct StoredTurns {
-    std::uint64_t last_turn = 0;  // of the records
+    std::uint64_t last_turn = 0;  // of the records, with those of turns that were cut from the log
     std::vector<conversation::TurnRecord> turns;
     std::vector<conversation::LoggedTurn> unrecorded;
     std::uint64_t open_bytes = 0;
@@ -35,11 +37,13 @@ class TurnReader {
     StoredTurns read(std::int64_t key);
 
   private:
-    void read_turns(std::int64_t key, StoredTurns& found);
-    void read_unrecorded(std::int64_t key, StoredTurns& found);
-    void read_open_bytes(std::int64_t key, StoredTurns& found);
+    std::uint64_t first_seq_of(std::int64_t key);
+    void read_turns(std::int64_t key, std::uint64_t first_seq, StoredTurns& found);
+    void read_unrecorded(std::int64_t key, std::uint64_t first_seq, StoredTurns& found);
+    void read_open_bytes(std::int64_t key, std::uint64_t first_seq, StoredTurns& found);
 
-    SQLite::Statement sums_, turns_, unrecorded_, open_bytes_;
+    LogEnds log_ends_;
+    SQLite::Statement first_seq_, last_turn_, sums_, turns_, unrecorded_, open_bytes_;
 };
 
 }  // namespace atl::store

@@ -4,16 +4,27 @@
 
 namespace atl::store {
 
-// Between the ends of the key's range of turns.
+// Between the ends of the key's range of turns. Those that ended before the log's first seq, ?3, are still to
+// be removed.
+inline constexpr char k_last_turn_sql[] = "SELECT max(id) FROM turns WHERE id >= ? AND id < ?";
 inline constexpr char k_turn_sums_sql[] =
-    "SELECT max(id), count(*), sum(bytes) FROM turns WHERE id >= ? AND id < ?";
+    "SELECT count(*), sum(bytes) FROM turns "
+    "WHERE id >= ?1 AND id < ?2 AND (last_seq = 0 OR last_seq >= ?3)";
 inline constexpr char k_turns_sql[] =
     "SELECT id, first_seq, last_seq, bytes, idempotency_key, content_digest FROM turns "
-    "WHERE id >= ? AND id < ? ORDER BY id";
-// Turns end in their order: what comes behind the first one that stays is not looked at.
-inline constexpr char k_forget_turns_sql[] =
-    "DELETE FROM turns WHERE id >= ?1 AND last_seq > 0 AND id < ifnull((SELECT id FROM turns WHERE id >= ?1 "
-    "AND id < ?2 AND last_seq > ?3 ORDER BY id LIMIT 1), ?2)";
+    "WHERE id >= ?1 AND id < ?2 AND (last_seq = 0 OR last_seq >= ?3) ORDER BY id";
+// ?3 is how many at the most. Of a cut log the last one stays, and those that ended at ?4 or later. Turns end
+// in their order, so no more than ?3 are looked at.
+inline constexpr char k_remove_turns_sql[] =
+    "DELETE FROM turns WHERE id IN (SELECT id FROM turns WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3)";
+inline constexpr char k_remove_cut_turns_sql[] =
+    "DELETE FROM turns WHERE id IN (SELECT id FROM turns WHERE id >= ?1 AND id < (SELECT id FROM turns "
+    "WHERE id >= ?1 AND id < ?2 ORDER BY id DESC LIMIT 1) ORDER BY id LIMIT ?3) "
+    "AND last_seq > 0 AND last_seq < ?4";
+// Between two ids of events.
+inline constexpr char k_purged_events_sql[] =
+    "SELECT id, length(CAST(json AS BLOB)) FROM events WHERE id >= ? AND id < ? ORDER BY id";
+inline constexpr char k_remove_events_sql[] = "DELETE FROM events WHERE id >= ? AND id < ?";
 // Between two ids of events; ?3 is a turn, ?4 EventType::done.
 inline constexpr char k_unrecorded_sql[] =
     "SELECT turn, min(id), max(id), max(type = ?4), sum(length(CAST(json AS BLOB))) "

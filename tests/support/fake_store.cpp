@@ -48,11 +48,6 @@ void FakeStore::apply(const conversation::Write& write) {
         sandboxes.erase(gone->id);
     } else if (const auto* turn = std::get_if<PutTurn>(&write)) {
         turns[{turn->record.conversation_key, turn->record.turn}] = turn->record;
-    } else if (const auto* forget = std::get_if<ForgetTurns>(&write)) {
-        std::erase_if(turns, [&](const auto& entry) {
-            return entry.first.first == forget->key && entry.second.last_seq > 0 &&
-                   entry.second.last_seq <= forget->last_seq;
-        });
     } else if (const auto* kept = std::get_if<PutKeptProcess>(&write)) {
         processes[{kept->key, kept->process.number}] = kept->process.spec;
     } else if (const auto* forgotten = std::get_if<EraseKeptProcess>(&write)) {
@@ -65,20 +60,35 @@ void FakeStore::apply(const conversation::Write& write) {
     }
 }
 
-Result<std::size_t> FakeStore::purge_log(std::int64_t key, std::uint64_t below_seq, std::size_t max_rows) {
+Result<conversation::Purged> FakeStore::purge_log(std::int64_t key, std::uint64_t below_seq,
+                                                  conversation::PurgeBound bound) {
     if (purge_fails())
         return Error(Errc::storage_failed, "the disk is full");
-    std::size_t removed = 0;
+    conversation::Purged purged;
+    std::size_t bytes = 0;
     for (auto at = events.lower_bound({key, 0});
-         at != events.end() && at->first.first == key && at->first.second < below_seq && removed < max_rows;
-         ++removed)
+         at != events.end() && at->first.first == key && at->first.second < below_seq; ++purged.rows) {
+        if (purged.rows == bound.rows || bytes >= bound.bytes)
+            return purged;
+        bytes += at->second->json.size();
         at = events.erase(at);
+    }
     constexpr int k_seq_bits = 36;
     const bool is_whole = below_seq >> k_seq_bits != 0;
-    for (auto at = turns.lower_bound({key, 0});
-         is_whole && at != turns.end() && at->first.first == key && removed < max_rows; ++removed)
+    const auto is_left = [&](auto at) {
+        const std::uint64_t last_seq = at->second.last_seq;
+        const auto next = std::next(at);
+        const bool is_last = next == turns.end() || next->first.first != key;
+        return is_whole || (!is_last && last_seq > 0 && last_seq < below_seq);
+    };
+    for (auto at = turns.lower_bound({key, 0}); at != turns.end() && at->first.first == key && is_left(at);
+         ++purged.rows) {
+        if (purged.rows == bound.rows)
+            return purged;
         at = turns.erase(at);
-    return removed;
+    }
+    purged.is_done = true;
+    return purged;
 }
 
 conversation::Record FakeStore::with_log(const conversation::Record& record) const {
@@ -171,8 +181,10 @@ void FakeStore::load(const std::string& id,
             stored->sandbox = box->second;
         for (auto at = turns.lower_bound({record->key, 0}); at != turns.lower_bound({record->key + 1, 0});
              ++at) {
-            stored->turns.push_back(at->second);
             stored->record.last_turn = at->first.second;
+            // Else its events were cut from the log.
+            if (at->second.last_seq == 0 || at->second.last_seq >= stored->record.first_seq)
+                stored->turns.push_back(at->second);
         }
         add_unrecorded_turns(*stored);
         for (auto at = processes.lower_bound({record->key, 0});
@@ -184,8 +196,9 @@ void FakeStore::load(const std::string& id,
 
 void FakeStore::add_unrecorded_turns(conversation::StoredConversation& stored) const {
     const std::int64_t key = stored.record.key;
+    const std::uint64_t first_seq = stored.record.first_seq;
     std::map<std::uint64_t, conversation::LoggedTurn> logged;
-    for (auto at = events.lower_bound({key, 0}); at != events.end() && at->first.first == key; ++at) {
+    for (auto at = events.lower_bound({key, first_seq}); at != events.end() && at->first.first == key; ++at) {
         const conversation::Event& event = *at->second;
         const auto record = turns.find({key, event.turn});
         if (event.turn == 0 || (record != turns.end() && record->second.last_seq != 0))
@@ -199,7 +212,7 @@ void FakeStore::add_unrecorded_turns(conversation::StoredConversation& stored) c
     }
     for (const auto& [number, turn] : logged)
         stored.unrecorded_turns.push_back(turn);
-    std::uint64_t finished_seq = 0;
+    std::uint64_t finished_seq = first_seq - 1;
     for (const auto& turn : stored.turns)
         finished_seq = std::max(finished_seq, turn.last_seq);
     for (const auto& turn : stored.unrecorded_turns)

@@ -80,8 +80,8 @@ class FakeTimers final : public base::Timers {
 class FakeStore final : public conversation::Store {
   public:
     void commit(conversation::WriteBatchPtr batch, conversation::CommitDone done) override;
-    base::Result<std::size_t> purge_log(std::int64_t key, std::uint64_t below_seq,
-                                        std::size_t max_rows) override;
+    base::Result<conversation::Purged> purge_log(std::int64_t key, std::uint64_t below_seq,
+                                                 conversation::PurgeBound bound) override;
     void load_start(conversation::ReadDone<conversation::StartState> done) override;
     void load(const std::string& id,
               conversation::ReadDone<std::optional<conversation::StoredConversation>> done) override;

@@ -312,6 +312,32 @@ TEST_CASE("past turns: turns whose beginning was cut from the log are not told")
     CHECK(contents.back() == "question 20");
 }
 
+TEST_CASE("past turns: turns that were cut by events outside turns are not told, and keep their names") {
+    ManagerSettings settings = settings_of(Kind::command);
+    settings.log_bounds = {4000, 8000};
+    PastHouse house(settings);
+    for (int turn = 1; turn <= 3; ++turn)
+        house.turn("question", "answer");
+    const auto record = [&house] { return test::get(*house.conversations, house.id)->record; };
+    const std::uint64_t last_seq = record().last_seq;
+    for (int round = 0; round < 200 && record().first_seq <= last_seq; ++round)
+        house.begin_anew();
+    REQUIRE(record().first_seq > last_seq);
+    house.pause();
+    // The rows are purged, and the conversation is unloaded.
+    house.world.timers.advance(base::Millis{5'000}, [&house] { house.settle(); });
+    REQUIRE(house.conversations->loaded() == 0);
+    REQUIRE(house.world.store.events.begin()->second->seq > last_seq);
+    REQUIRE(house.resume());
+    CHECK(house.contents().empty());
+    const auto ticket = house.answer<TurnTicket>([&](auto reply) {
+        house.conversations->message(house.id, {"question", "", "somebody"}, MessageReply::at_once,
+                                     std::move(reply));
+    });
+    REQUIRE(ticket);
+    CHECK(ticket->turn == 4);
+}
+
 TEST_CASE("past turns: a start waits for a store that answers later") {
     PastHouse house;
     house.turn("one", "answer");

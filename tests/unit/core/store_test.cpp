@@ -60,6 +60,13 @@ void fill(const std::filesystem::path& file, std::uint64_t events) {
     REQUIRE(test::commit(*store, {PutTurn{{1, 1, "", "digest", 1, events, events * text.size()}}}));
 }
 
+/// How many rows a purge of so many at the most removed.
+std::size_t purge(SqliteStore& store, std::int64_t key, std::uint64_t below_seq, std::size_t most) {
+    const auto purged = store.purge_log(key, below_seq, {most, 1UL << 30});
+    REQUIRE(purged);
+    return purged->rows;
+}
+
 /// The bytes that this process has read so far (proc(5), /proc/PID/io).
 std::uint64_t bytes_read() {
     std::ifstream file("/proc/self/io");
@@ -215,8 +222,8 @@ TEST_CASE("Logs of neighbours do not mix, and reading is bounded") {
     CHECK(test::read_events(*store, 1, 10, 1)->size() == 1);
     CHECK(test::read_events(*store, 2, 0, 4 * base::k_least_event_cost_bytes)->size() == 4);  // short ones
     CHECK(test::read_events(*store, 1, 100, 5000)->empty());
-    CHECK(store->purge_log(1, 51, 20).value() == 20);
-    CHECK(store->purge_log(1, 51, 100).value() == 30);
+    CHECK(purge(*store, 1, 51, 20) == 20);
+    CHECK(purge(*store, 1, 51, 100) == 30);
     CHECK(test::read_events(*store, 1, 0, 1)->front()->seq == 51);
     CHECK(test::read_events(*store, 2, 0, 1)->front()->seq == 1);
 }
@@ -281,10 +288,10 @@ TEST_CASE("Events whose conversation is gone are found without reading every eve
     using Left = std::vector<std::pair<std::int64_t, std::uint64_t>>;
     CHECK(left() == Left{{1, k_all}, {3, 2}, {7, k_all}});
     // Known until all of them are gone.
-    CHECK(store->purge_log(1, k_all, 1).value() == 1);
+    CHECK(purge(*store, 1, k_all, 1) == 1);
     CHECK(left().size() == 3);
     for (const std::int64_t key : {1, 3, 7})
-        REQUIRE(store->purge_log(key, key == 3 ? 2 : k_all, 100));
+        purge(*store, key, key == 3 ? 2 : k_all, 100);
     CHECK(left().empty());
     CHECK(test::read_events(*store, 3, 0, 1000)->size() == 1);
 }
@@ -320,8 +327,8 @@ TEST_CASE("An erasure commits few rows, however long the log; its events and tur
     CHECK(rows() == std::pair(300, 300));
     {
         const auto store = open(file);
-        CHECK(store->purge_log(1, k_all, 200).value() == 200);
-        CHECK(store->purge_log(1, k_all, 200).value() == 200);
+        CHECK(purge(*store, 1, k_all, 200) == 200);
+        CHECK(purge(*store, 1, k_all, 200) == 200);
     }
     CHECK(rows() == std::pair(0, 200));
     {
@@ -329,8 +336,8 @@ TEST_CASE("An erasure commits few rows, however long the log; its events and tur
         const auto store = open(file);
         const auto left = test::load_start(*store)->left_events;
         REQUIRE(left.size() == 1);
-        CHECK(store->purge_log(left[0].key, left[0].below_seq, 200).value() == 200);
-        CHECK(store->purge_log(left[0].key, left[0].below_seq, 200).value() == 0);
+        CHECK(purge(*store, left[0].key, left[0].below_seq, 200) == 200);
+        CHECK(purge(*store, left[0].key, left[0].below_seq, 200) == 0);
         CHECK(test::load_start(*store)->left_events.empty());
         CHECK(test::find_turn(*store, 2, "2")->turn == 1);
     }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <catch2/matchers/catch_matchers.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <map>
@@ -245,12 +246,14 @@ TEST_CASE("Turns up to a number are loaded one by one") {
     CHECK(bench.load("conversation2").turns.size() == base::k_turns_told_apart);
 }
 
-TEST_CASE("What a load and a cut read of turns and events are ranges of keys, not tables") {
+TEST_CASE("What a load and a purge read of turns and events are ranges of keys, not tables") {
     const Bench bench;
     REQUIRE(bench.store->set_sharing(SqliteStore::Sharing::shared));
     SQLite::Database database(bench.file.string(), SQLite::OPEN_READONLY);
-    for (const char* sql : {store::k_turn_sums_sql, store::k_turns_sql, store::k_unrecorded_sql,
-                            store::k_open_bytes_sql, store::k_forget_turns_sql}) {
+    for (const char* sql :
+         {store::k_last_turn_sql, store::k_turn_sums_sql, store::k_turns_sql, store::k_unrecorded_sql,
+          store::k_open_bytes_sql, store::k_purged_events_sql, store::k_remove_events_sql,
+          store::k_remove_turns_sql, store::k_remove_cut_turns_sql}) {
         CAPTURE(sql);
         SQLite::Statement rows(database, std::string("EXPLAIN QUERY PLAN ") + sql);
         std::size_t searches = 0;
@@ -264,25 +267,52 @@ TEST_CASE("What a load and a cut read of turns and events are ranges of keys, no
     }
 }
 
-TEST_CASE("A cut forgets the turns that ended at or before it, and no others") {
+TEST_CASE("A load finds nothing of what was cut and is still to be purged, but for the last turn's number") {
     Bench bench;
+    const bool has_helper = GENERATE(false, true);
+    if (has_helper)
+        bench.use_helper();
     std::vector<Write> writes = long_log(10, 1);
-    writes.emplace_back(PutTurn{{2, 11, "", "", 31, 0, 0}});
-    writes.emplace_back(PutTurn{{3, 1, "", "", 1, 2, 5}});
+    for (std::uint64_t seq = 1; seq <= 30; ++seq)
+        writes.emplace_back(
+            logged(seq, (seq + 2) / 3, seq % 3 == 0 ? EventType::done : EventType::text_delta));
+    writes.emplace_back(logged(31, 0, EventType::sandbox_paused));
+    writes.emplace_back(logged(32, 0, EventType::sandbox_resumed));
     REQUIRE(test::commit(*bench.store, writes));
-    const auto turns = [&bench](const std::string& id) {
-        std::vector<std::uint64_t> found;
-        for (const TurnRecord& turn : bench.load(id).turns)
-            found.push_back(turn.turn);
-        return found;
+    const auto begin_at = [&bench](std::uint64_t first_seq) {
+        Record record;
+        record.key = 2;
+        record.id = "conversation2";
+        record.sandbox_id = "box2";
+        record.first_seq = first_seq;
+        REQUIRE(test::commit(*bench.store, {PutConversation{record}}));
     };
-    REQUIRE(test::commit(*bench.store, {ForgetTurns{2, 23}}));
-    CHECK(turns("conversation2") == std::vector<std::uint64_t>{8, 9, 10, 11});
-    REQUIRE(test::commit(*bench.store, {ForgetTurns{2, 23}, ForgetTurns{2, 24}}));
-    CHECK(turns("conversation2") == std::vector<std::uint64_t>{9, 10, 11});
-    REQUIRE(test::commit(*bench.store, {ForgetTurns{2, 1000}}));
-    CHECK(turns("conversation2") == std::vector<std::uint64_t>{11});
-    CHECK(turns("conversation3") == std::vector<std::uint64_t>{1});
+    begin_at(25);
+    const StoredConversation cut = bench.load("conversation2");
+    CHECK(cut.record.first_seq == 25);
+    CHECK(cut.record.last_turn == 10);
+    REQUIRE(cut.turns.size() == 2);
+    CHECK(cut.turns.front().turn == 9);
+    CHECK(cut.unrecorded_turns.empty());
+
+    begin_at(32);
+    const StoredConversation without_turns = bench.load("conversation2");
+    CHECK(without_turns.record.last_turn == 10);
+    CHECK(without_turns.turns.empty());
+    CHECK(without_turns.unrecorded_turns.empty());
+    CHECK(without_turns.open_bytes > 0);
+    CHECK(without_turns.open_bytes < cut.open_bytes);
+
+    for (bool is_done = false; !is_done;) {
+        const auto purged = bench.store->purge_log(2, 32, {7, 1'000'000});
+        REQUIRE(purged);
+        is_done = purged->is_done;
+    }
+    const StoredConversation purged = bench.load("conversation2");
+    CHECK(purged.record.first_seq == 32);
+    CHECK(purged.record.last_turn == 10);
+    CHECK(purged.turns.empty());
+    CHECK(purged.open_bytes == without_turns.open_bytes);
 }
 
 }  // namespace turn_reader_test
