@@ -112,6 +112,7 @@ void Journal::release() {
     held_ = false;
     if (std::exchange(overdue_, false))
         timers_.defer([this] { commit_or_retry(); });
+    go_on_purging();
 }
 
 void Journal::commit_or_retry() {
@@ -224,6 +225,9 @@ void Journal::go_on_purging() {
 }
 
 void Journal::purge_some() {
+    purging_ = false;
+    if (held_ || fenced_)
+        return;  // release() goes on
     const Purge next = purges_.front();
     const auto purged = store_.purge_log(next.key, next.below_seq, k_purge_bound);
     if (!purged || purged->is_done)
@@ -232,7 +236,6 @@ void Journal::purge_some() {
         base::LogLine(base::evt::store_failed).quoted("err", purged.error().detail()).warn();
         purge_later(next);
     }
-    purging_ = false;
     go_on_purging();
 }
 

@@ -47,7 +47,8 @@ class Journal {
     /// Commits what is there without waiting for the end of the loop's turn; for the start and the end of a
     /// server. `done` once, possibly from inside the call; on an error the batch stays in place.
     void flush(std::function<void(base::Result<void>)> done);
-    /// Between the two nothing more is given to the store but by flush(); what is added waits for release().
+    /// Between the two nothing more is given to the store but by flush(), and nothing is purged; what is
+    /// added waits for release().
     void hold() noexcept { held_ = true; }
     void release();
     /// `refused` is called each time the store refuses a batch.

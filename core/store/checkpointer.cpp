@@ -23,10 +23,12 @@ Checkpointer::Checkpointer(base::Timers& timers, CheckpointHelper& helper, Sqlit
       bounds_(bounds) {
     share(SqliteStore::Sharing::exclusive);
     store_.on_commit([this](std::uintmax_t wal_bytes) { on_commit(wal_bytes); });
+    store_.on_refusal([this] { on_refusal(); });
 }
 
 Checkpointer::~Checkpointer() {
     store_.on_commit(nullptr);
+    store_.on_refusal(nullptr);
     timers_.cancel(timer_);
     journal_.release();
 }
@@ -34,10 +36,19 @@ Checkpointer::~Checkpointer() {
 // From inside a commit: what is to be done waits until it is over.
 void Checkpointer::on_commit(std::uintmax_t wal_bytes) {
     wal_bytes_ = wal_bytes;
+    is_refused_ = false;
     const bool wanted = (state_ == State::watching && wal_bytes >= bounds_.due) ||
                         (state_ == State::resting && wal_bytes >= bounds_.most);
-    if (!wanted)
-        return;
+    if (wanted)
+        begin_soon();
+}
+
+void Checkpointer::on_refusal() {
+    if (state_ == State::watching && !std::exchange(is_refused_, true))
+        begin_soon();
+}
+
+void Checkpointer::begin_soon() {
     timers_.cancel(timer_);
     state_ = State::busy;
     timer_ = timers_.arm(base::Millis{0}, [this] { sync_log(); });

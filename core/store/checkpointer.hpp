@@ -2,7 +2,8 @@
 // helper process (checkpoint_helper.hpp) writes the log back while commits go on
 // (https://sqlite.org/c3ref/wal_checkpoint_v2.html, PASSIVE). SQLite begins the log anew at the first commit
 // that finds all of it written back; under an unbroken load no commit does. Then, and only then, commits are
-// held for the short last pass, at most k_longest_hold.
+// held for the short last pass, at most k_longest_hold. A commit that is refused may lack the room by which
+// the log would grow: then the log is written back however short it is, once, since commits begin it anew.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +45,8 @@ class Checkpointer {
     enum class State : std::uint8_t { watching, busy, resting, failed };
 
     void on_commit(std::uintmax_t wal_bytes);
+    void on_refusal();
+    void begin_soon();
     void sync_log();
     void begin(Commits commits);
     void end(Commits commits, bool done);
@@ -58,6 +61,7 @@ class Checkpointer {
     Bounds bounds_;
     std::uintmax_t wal_bytes_ = 0;  // after the last commit
     State state_ = State::watching;
+    bool is_refused_ = false;  // a round was begun for it, and nothing was committed since
     bool late_ = false;        // commits were held too long for the round under way
     base::TimerId timer_ = 0;  // the begin of a round, the end of a hold or of a rest
     std::uint64_t rounds_ = 0;

@@ -59,6 +59,11 @@ struct SqliteStore::Impl : Connection {
     void abandon() noexcept;
     /// The same, and the error to tell.
     Error refuse(const SQLite::Exception& error);
+    /// After the end of a transaction.
+    void tell_committed() const {
+        if (committed)
+            committed(log_bytes());
+    }
     void apply(const PutConversation& write);
     void apply(const EraseConversation& write);
     void apply(const PutSandbox& write);
@@ -79,6 +84,7 @@ struct SqliteStore::Impl : Connection {
     std::optional<Error> lost;  // while a file is not where it was opened
     std::map<Sharer, Sharing> sharing;
     std::function<void(std::uintmax_t)> committed;
+    std::function<void()> refused;
     std::unique_ptr<SQLite::Statement> begin, end;
     std::unique_ptr<SQLite::Statement> put_conversation, erase_conversation, put_sandbox, erase_sandbox,
         put_turn, put_process, erase_processes, put_number, append_event, read, find;
@@ -143,6 +149,8 @@ void SqliteStore::Impl::abandon() noexcept {
 Error SqliteStore::Impl::refuse(const SQLite::Exception& error) {
     Error why = failure(error);
     abandon();
+    if (refused && !damage)
+        refused();
     return why;
 }
 
@@ -224,8 +232,7 @@ Result<void> SqliteStore::keep(const std::vector<conversation::Write>& writes) {
         for (const auto& write : writes)
             std::visit([&](const auto& one) { impl_->apply(one); }, write);
         run(*impl_->end);
-        if (impl_->committed)
-            impl_->committed(impl_->log_bytes());
+        impl_->tell_committed();
         return {};
     } catch (const SQLite::Exception& error) {
         return impl_->refuse(error);
@@ -377,6 +384,7 @@ Result<Purged> SqliteStore::purge_log(std::int64_t key, std::uint64_t below_seq,
         run(*impl_->begin);
         const Purged purged = impl_->purge->remove(key, below_seq, bound);
         run(*impl_->end);
+        impl_->tell_committed();
         return purged;
     } catch (const SQLite::Exception& error) {
         return impl_->refuse(error);
@@ -554,6 +562,10 @@ Result<void> SqliteStore::set_sharing(Sharing sharing, Sharer sharer) {
 
 void SqliteStore::on_commit(std::function<void(std::uintmax_t wal_bytes)> committed) {
     impl_->committed = std::move(committed);
+}
+
+void SqliteStore::on_refusal(std::function<void()> refused) {
+    impl_->refused = std::move(refused);
 }
 
 }  // namespace atl::store

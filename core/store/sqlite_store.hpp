@@ -78,8 +78,11 @@ class SqliteStore final : public conversation::Store {
     using ListsAsked = std::function<void(const nlohmann::json& question, ListHelper::Answered answered)>;
     void read_lists_by(ListsAsked ask);
 
-    /// Called at the end of each commit with the size of the write-ahead log in bytes, from inside commit().
+    /// Called at the end of each commit, also of a purge, with the size of the write-ahead log in bytes, from
+    /// inside commit() or purge_log().
     void on_commit(std::function<void(std::uintmax_t wal_bytes)> committed);
+    /// Called likewise when SQLite has refused one, but not of a database that is damaged.
+    void on_refusal(std::function<void()> refused);
 
   private:
     struct Impl;

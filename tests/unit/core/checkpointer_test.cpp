@@ -149,4 +149,33 @@ TEST_CASE("checkpointer: after a failed round it rests and then tries again") {
     CHECK(bench.helper.next() == "sync_log");
 }
 
+TEST_CASE("checkpointer: a short log is written back when a commit is refused, once until one is not") {
+    Bench bench({k_never, k_never});
+    const auto be_refused = [&bench] {
+        --bench.seq;  // an event of this number is there already
+        return !bench.commit();
+    };
+    CHECK(bench.commit());
+    CHECK(be_refused());
+    CHECK(bench.helper.next().empty());  // not from inside the commit
+    REQUIRE(bench.world.timers.fire_next());
+    REQUIRE(bench.helper.next() == "sync_log");
+    bench.helper.answer({});
+    REQUIRE(bench.helper.next() == "checkpoint");
+    bench.helper.answer({});
+    CHECK(bench.checkpointer->rounds() == 1);
+    CHECK(bench.checkpointer->held_rounds() == 0);
+    REQUIRE(bench.world.timers.fire_next());  // it has rested
+    REQUIRE(bench.world.timers.fire_next());  // the journal's next attempt
+    CHECK_FALSE(bench.journal.healthy());
+    CHECK(bench.helper.next().empty());
+
+    REQUIRE(bench.database->purge_log(1, bench.seq + 1, {1, 1}).has_value());
+    REQUIRE(bench.world.timers.fire_next());
+    REQUIRE(bench.journal.healthy());
+    CHECK(be_refused());
+    REQUIRE(bench.world.timers.fire_next());
+    CHECK(bench.helper.next() == "sync_log");
+}
+
 }  // namespace checkpointer_test

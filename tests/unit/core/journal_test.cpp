@@ -194,6 +194,32 @@ TEST_CASE("A log of large events is purged some hundred kilobytes at a time") {
     CHECK(most * data.size() <= 512UL * 1024);
 }
 
+TEST_CASE("While commits are held nothing is purged; then the rest is") {
+    Bench bench;
+    for (std::uint64_t seq = 1; seq <= 200; ++seq)
+        bench.append(seq);
+    bench.settle();
+    const auto& events = bench.world.store.events;
+    REQUIRE(events.size() == 200);
+    bench.journal.purge(1);
+    bench.settle();
+    REQUIRE(bench.world.timers.fire_next());
+    const std::size_t left = events.size();
+    REQUIRE(left > 0);
+    REQUIRE(left < 200);
+    const auto settle_all = [&bench] {
+        do
+            bench.settle();
+        while (bench.world.timers.fire_next());
+    };
+    bench.journal.hold();
+    settle_all();
+    CHECK(events.size() == left);
+    bench.journal.release();
+    settle_all();
+    CHECK(events.empty());
+}
+
 TEST_CASE("What the store would not purge is tried again later, and holds up nothing else") {
     Bench bench;
     bench.append(1);

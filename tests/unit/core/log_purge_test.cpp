@@ -128,4 +128,15 @@ TEST_CASE("A cut log's turns are purged a few at a time, up to the first one tha
     CHECK(bench.turns(2).size() == 1);
 }
 
+TEST_CASE("The commit of a purge tells how long the write-ahead log has become") {
+    const Bench bench;
+    std::uintmax_t wal_bytes = 0;
+    bench.store->on_commit([&](std::uintmax_t bytes) { wal_bytes = bytes; });
+    bench.append(1, 20, 50'000);
+    const std::uintmax_t before = wal_bytes;
+    REQUIRE(before > 0);
+    bench.purge(1, k_whole_log, {64, 100'000});
+    CHECK(wal_bytes > before);
+}
+
 }  // namespace log_purge_test
