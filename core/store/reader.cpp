@@ -102,11 +102,21 @@ std::vector<Ending> Reader::find_ending(bool has_ended, std::size_t limit) {
     return found;
 }
 
+/// Throws as conversation_at() does for a row that has it.
+Status Reader::checked_status(std::int64_t status) {
+    if (status >= 0 && status <= static_cast<std::int64_t>(conversation::k_all_statuses.back()))
+        return static_cast<Status>(status);
+    SQLite::Statement rows(database_, "SELECT * FROM conversations WHERE status = ? LIMIT 1");
+    rows.bind(1, status);
+    rows.executeStep();
+    return conversation_at(rows).status;
+}
+
 StartState Reader::load_start() {
     StartState state;
     SQLite::Statement counts(database_, "SELECT status, count(*) FROM conversations GROUP BY status");
     while (counts.executeStep())
-        state.by_status[static_cast<Status>(counts.getColumn(0).getInt())] =
+        state.by_status[checked_status(counts.getColumn(0).getInt64())] =
             static_cast<std::size_t>(counts.getColumn(1).getInt64());
     // 0, 1 and 3 are starting, active and ended.
     SQLite::Statement unfinished(database_,

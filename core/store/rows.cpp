@@ -1,6 +1,10 @@
 #include "core/store/rows.hpp"
 
+#include <sqlite3.h>
+#include <SQLiteCpp/Exception.h>
+
 #include <algorithm>
+#include <string>
 
 #include "core/store/env_text.hpp"
 #include "core/store/ports_text.hpp"
@@ -10,6 +14,23 @@ namespace atl::store {
 
 using conversation::Record;
 using conversation::Status;
+
+namespace {
+
+/// The enum in a column, whose values are 0 to `last`. Code that looks for one value would treat any other
+/// number as the rest of them.
+template <class Enum>
+Enum enum_at(SQLite::Statement& row, int column, Enum last, const std::string& table) {
+    const std::int64_t value = row.getColumn(column).getInt64();
+    if (value >= 0 && value <= static_cast<std::int64_t>(last))
+        return static_cast<Enum>(value);
+    throw SQLite::Exception("the row with the key " + std::to_string(row.getColumn(0).getInt64()) + " in " +
+                                table + " has a " + row.getColumnName(column) + " of " +
+                                std::to_string(value) + ", which is none that this server writes",
+                            SQLITE_MISMATCH);
+}
+
+}  // namespace
 
 std::uint64_t unsigned_at(SQLite::Statement& row, int column) {
     return static_cast<std::uint64_t>(row.getColumn(column).getInt64());
@@ -41,8 +62,8 @@ Record conversation_at(SQLite::Statement& row) {
         record.user_id = row.getColumn(3).getString();
     record.metadata = row.getColumn(4).getString();
     record.sandbox_id = row.getColumn(5).getString();
-    record.status = static_cast<Status>(row.getColumn(6).getInt());
-    record.reason = static_cast<conversation::PauseReason>(row.getColumn(7).getInt());
+    record.status = enum_at(row, 6, conversation::k_all_statuses.back(), "conversations");
+    record.reason = enum_at(row, 7, conversation::PauseReason::server_restart, "conversations");
     record.idle_seconds = row.getColumn(8).getUInt();
     record.ttl_seconds = row.getColumn(9).getUInt();
     record.created_at = wall(row.getColumn(10).getInt64());
@@ -59,7 +80,7 @@ sandbox::Record sandbox_at(SQLite::Statement& row, Environment environment) {
     record.id = row.getColumn(1).getString();
     record.conversation_id = row.getColumn(2).getString();
     record.generation = row.getColumn(3).getUInt();
-    record.network = static_cast<sandbox::NetworkMode>(row.getColumn(4).getInt());
+    record.network = enum_at(row, 4, sandbox::NetworkMode::host, "sandboxes");
     record.limits.memory_mb = row.getColumn(5).getUInt();
     record.limits.cpu_percent = row.getColumn(6).getUInt();
     record.limits.disk_mb = row.getColumn(7).getUInt();
@@ -74,7 +95,7 @@ sandbox::Record sandbox_at(SQLite::Statement& row, Environment environment) {
     record.limits.max_open_files = row.getColumn(15).getUInt();
     if (!row.getColumn(16).isNull())
         record.user_id = row.getColumn(16).getString();
-    record.preview.access = static_cast<sandbox::PreviewAccess>(row.getColumn(17).getInt());
+    record.preview.access = enum_at(row, 17, sandbox::PreviewAccess::token_bearers, "sandboxes");
     if (!row.getColumn(18).isNull())
         record.preview.wake = row.getColumn(18).getInt() != 0;
     record.preview.ports = ports_in(row.getColumn(19).getString());

@@ -1,4 +1,5 @@
-// Rows of the conversations' database as values. Internal to core/store. Throws SQLite::Exception.
+// Rows of the conversations' database as values. Internal to core/store. Throws SQLite::Exception, also for a
+// row that no server wrote: the file may be a restored or a copied one.
 #pragma once
 
 #include <SQLiteCpp/Database.h>
