@@ -81,9 +81,14 @@ base::Result<Pipe> make_pipe() {
     return made;
 }
 
+// A NUL ends a word: what stands behind one would be read as further options, a mount of the host's folders
+// among them. So all that reaches the profile is checked here, whatever was checked before it was stored.
 base::Result<base::UniqueFd> in_memory(const std::vector<std::string>& arguments) {
     std::string text;
     for (const auto& word : arguments) {
+        if (word.find('\0') != std::string::npos)
+            return base::Error(base::Errc::sandbox_failed,
+                               "a variable or a path of the sandbox holds a NUL byte: its record is damaged");
         text += word;
         text += '\0';
     }
@@ -339,7 +344,7 @@ base::Result<std::unique_ptr<sandbox::Process>> BubblewrapLauncher::launch(
 
 void BubblewrapLauncher::describe(sandbox::Enforcement& enforcement, sandbox::NetworkMode network) const {
     enforcement.filesystem = "bubblewrap";
-    enforcement.network = network == sandbox::NetworkMode::none ? "netns" : "host";
+    enforcement.network = network == sandbox::NetworkMode::host ? "host" : "netns";
     enforcement.syscalls = "seccomp";
     enforcement.tmp = "tmpfs";
     if (network == sandbox::NetworkMode::none && counts_sockets_)

@@ -18,7 +18,7 @@ void add(Arguments& out, const Words&... words) {
 
 void add_namespaces(Arguments& out, sandbox::NetworkMode network) {
     add(out, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup");
-    if (network == sandbox::NetworkMode::none)
+    if (network != sandbox::NetworkMode::host)
         add(out, "--unshare-net");
     add(out, "--disable-userns", "--cap-drop", "ALL", "--new-session", "--die-with-parent", "--as-pid-1");
     const std::string uid = std::to_string(base::k_inner_uid);

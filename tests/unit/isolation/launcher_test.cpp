@@ -120,6 +120,24 @@ TEST_CASE("launcher: a guest that dies of a signal is told as such") {
     CHECK(exit.code == SIGSEGV);
 }
 
+TEST_CASE("launcher: a variable with a NUL byte adds no option, it fails the launch and leaves nothing") {
+    Bench bench;
+    auto spec = bench.spec();
+    using namespace std::string_literals;
+    const std::string options = "x\0--bind\0"s + bench.folder.path().string() + "/workspace\0/mnt"s;
+    SECTION("in the value of a variable") {
+        spec.env.emplace_back("A", options);
+    }
+    SECTION("in the name of a variable") {
+        spec.env.emplace_back(options, "");
+    }
+    const auto launched = bench.launch(spec);
+    REQUIRE_FALSE(launched.has_value());
+    CHECK(launched.error().code() == base::Errc::sandbox_failed);
+    CHECK(launched.error().detail().find("NUL") != std::string::npos);
+    CHECK(bench.run_dir_is_empty());
+}
+
 TEST_CASE("launcher: a guest that cannot run is a failed set-up with a reason in the log") {
     Bench bench;
     test::write_text(bench.folder / "guest", "#!/bin/bash\n", 0644);

@@ -151,6 +151,12 @@ TEST_CASE("with the host's network the net namespace is shared and the host's re
                       {"--ro-bind", "/run/resolv.conf", "/etc/resolv.conf"}));
 }
 
+TEST_CASE("only the host's network itself shares the net namespace, not a mode that there is not") {
+    sandbox::LaunchSpec spec;
+    spec.network = static_cast<sandbox::NetworkMode>(2);
+    CHECK(holds(isolation::profile_arguments(merged_usr_host(), spec, k_sources), {"--unshare-net"}));
+}
+
 TEST_CASE("a host without merged /usr shows its program folders as folders") {
     isolation::HostLayout layout;
     layout.folders = {"/bin", "/lib"};
