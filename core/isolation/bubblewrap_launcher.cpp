@@ -315,8 +315,10 @@ base::Result<std::unique_ptr<sandbox::Process>> BubblewrapLauncher::launch(
     std::function<void(sandbox::Exit)> on_exit) {
     if (spec.network == sandbox::NetworkMode::host && config_.host_network == HostNetwork::refused)
         return base::Error(base::Errc::network_not_allowed, "this server does not allow the host's network");
-    const bool has_own_uid = spec.host_uid != 0;
-    if (has_own_uid != (config_.uid_mode == UidMode::private_uid))
+    // Below them are the host's own users, and the node's store may be a copied file.
+    const bool has_own_uid = spec.host_uid >= base::k_first_host_uid;
+    const bool fits = config_.uid_mode == UidMode::private_uid ? has_own_uid : spec.host_uid == 0;
+    if (!fits)
         return base::Error(base::Errc::internal, "the sandbox's uid does not fit the server's uid mode");
     const std::string folder = folder_name(spec);
     auto fds = open_descriptors(spec, folder);

@@ -138,6 +138,18 @@ TEST_CASE("launcher: a variable with a NUL byte adds no option, it fails the lau
     CHECK(bench.run_dir_is_empty());
 }
 
+TEST_CASE("launcher: no sandbox is started with the uid of a user of the host") {
+    Bench bench;
+    auto spec = bench.spec();
+    for (const std::uint32_t uid : {1U, 1000U, base::k_first_host_uid - 1}) {
+        spec.host_uid = uid;
+        const auto launched = bench.launch(spec);
+        REQUIRE_FALSE(launched.has_value());
+        CHECK(launched.error().code() == base::Errc::internal);
+    }
+    CHECK(bench.run_dir_is_empty());
+}
+
 TEST_CASE("launcher: a guest that cannot run is a failed set-up with a reason in the log") {
     Bench bench;
     test::write_text(bench.folder / "guest", "#!/bin/bash\n", 0644);
