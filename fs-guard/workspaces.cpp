@@ -415,6 +415,9 @@ std::optional<std::uint32_t> Workspaces::owner(const std::string& sandbox_id) co
     if (!base::is_id(sandbox_id) ||
         ::fstatat(workspaces_.get(), sandbox_id.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
         return std::nullopt;
+    // A launch follows a link, as a copied data directory may have one in the place of a workspace.
+    if (!S_ISDIR(status.st_mode))
+        return std::nullopt;
     return status.st_uid < base::k_first_host_uid ? 0 : status.st_uid;
 }
 

@@ -200,7 +200,7 @@ Result<void> Manager::launch(Sandbox& sandbox, const AgentSpec& agent) {
         return Error(
             Errc::sandbox_failed,
             "its workspace is gone: the server's database is older than the removal of it, or it was "
-            "removed by hand; the log can be read, and a new conversation can go on from there");
+            "removed or replaced by hand; the log can be read, and a new conversation can go on from there");
     auto group = ports_.groups.create(record.id + "-" + std::to_string(generation.number), record.limits);
     if (!group)
         return group.error();

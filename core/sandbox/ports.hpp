@@ -156,7 +156,7 @@ class DiskGuard {
                                                           std::uint32_t host_uid) = 0;
     /// The store has a record of this sandbox: from now on no start takes its workspace for half-made.
     virtual void claim(const std::string& sandbox_id) = 0;
-    /// One look at the disk.
+    /// One look at the disk. A link in its place, or whatever else is no folder, is no workspace.
     virtual bool has_workspace(const std::string& sandbox_id) const = 0;
     /// Whether the disk has less than the reserve: then nothing new should begin to write.
     virtual bool is_short() const { return false; }

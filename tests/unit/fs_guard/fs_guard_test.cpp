@@ -420,6 +420,27 @@ TEST_CASE("workspaces: one is made for its owner alone, and removed at once") {
     CHECK(fs::is_empty(bench.data / "trash"));
 }
 
+TEST_CASE("workspaces: a link or a file in the place of one is none, and its removal touches nothing else") {
+    Bench bench;
+    const std::string id = base::new_id();
+    REQUIRE(bench.workspaces->provision(id, 0).has_value());
+    REQUIRE(bench.workspaces->has_workspace(id));
+    const fs::path place = bench.workspaces->workspace(id);
+    test::write_text(bench.data / "elsewhere/file", "x");
+    fs::remove(place);
+    test::write_text(place, "x");
+    CHECK_FALSE(bench.workspaces->has_workspace(id));
+    fs::remove(place);
+    fs::create_directory_symlink(bench.data / "elsewhere", place);
+    CHECK_FALSE(bench.workspaces->has_workspace(id));
+    CHECK_FALSE(bench.workspaces->owner(id).has_value());
+    Outcome outcome;
+    bench.workspaces->remove(id, [&outcome](const base::Result<void>& result) { outcome = result; });
+    CHECK(bench.settle(outcome).has_value());
+    CHECK_FALSE(fs::exists(fs::symlink_status(place)));
+    CHECK(test::read_text(bench.data / "elsewhere/file") == "x");
+}
+
 TEST_CASE("workspaces: a second one of the same id is refused, removing none is done at once") {
     Bench bench;
     const std::string id = base::new_id();
