@@ -179,7 +179,9 @@ class Manager {
     std::vector<pid_t> members(const std::string& id) const;
     /// Ends it, removes the workspace and releases the uid. The id is unknown at once. `gone` is called when
     /// all is done: only then may the store forget the sandbox. `answered` is called after `gone`, or after
-    /// base::k_removal_answer_deadline if that is sooner: then only the disk or the kernel has work left.
+    /// base::k_removal_answer_deadline if that is sooner: then only the disk or the kernel has work left. If
+    /// the workspace cannot be removed, `answered` is called without `gone`: the next start tries again, for
+    /// which the store keeps the record.
     void remove(const std::string& id, Done answered, Done gone = nullptr);
     /// Refuses new starts, ends every generation, then calls `done`. Workspaces stay. Processes that do not
     /// die are left to the next start, which kills them first.
@@ -302,6 +304,8 @@ class Manager {
     void become_quiet();
     void remove_workspace(const std::string& id);
     void workspace_removed(const std::string& id, const base::Result<void>& removed);
+    void removal_failed(const std::string& id, const base::Error& error);
+    void answer_removals(const std::string& id);
 
     ManagerPorts ports_;
     ManagerSettings settings_;

@@ -50,6 +50,7 @@ struct Manager::Sandbox {
     std::function<void(const Exit&)> on_bare_exit;
     bool removing = false;
     bool is_workspace_going = false;  // the rest of the removal is the disk's work
+    bool has_removal_failed = false;  // of the workspace: that is left to the next start
     std::vector<std::shared_ptr<Removal>> removals;
 };
 

@@ -100,8 +100,11 @@ void Manager::remove(const std::string& id, Done answered, Done gone) {
         std::exchange(removal->answered, nullptr)();
     });
     sandbox->removals.push_back(removal);
-    if (std::exchange(sandbox->removing, true))
+    if (std::exchange(sandbox->removing, true)) {
+        if (sandbox->has_removal_failed)
+            ports_.timers.defer([this, id] { answer_removals(id); });
         return;
+    }
     if (observer_ != nullptr)
         observer_->on_removal(id);
     // Its workspace goes with it: there is nothing to be polite about.
@@ -121,15 +124,14 @@ void Manager::remove_workspace(const std::string& id) {
 }
 
 void Manager::workspace_removed(const std::string& id, const Result<void>& removed) {
+    if (!removed)
+        return removal_failed(id, removed.error());
     const auto node = sandboxes_.extract(id);
     if (node.empty())
         return;
     Sandbox& sandbox = *node.mapped();
     --stats_.by_status[sandbox.status];
-    if (removed)
-        release_uid(sandbox);
-    else
-        LogLine(evt::sandbox_cleanup).field("sbx", id).field("err", removed.error().detail()).error();
+    release_uid(sandbox);
     if (sandbox.is_bare)
         logs_.drop(id);
     LogLine(evt::sandbox_removed).field("sbx", id).info();
@@ -139,6 +141,28 @@ void Manager::workspace_removed(const std::string& id, const Result<void>& remov
             removal->gone();
     }
     for (const auto& removal : sandbox.removals) {
+        if (removal->answered)
+            std::exchange(removal->answered, nullptr)();
+    }
+}
+
+// Its files are there, or a part of them is in the trash: the store keeps the record, by which the next start
+// finds and removes them. Without it they would be an orphan whose uid nobody gets. A second try of this run
+// would find no workspace where only the trash is left, and release the uid of its files.
+void Manager::removal_failed(const std::string& id, const base::Error& error) {
+    LogLine(evt::sandbox_cleanup).field("sbx", id).quoted("err", error.detail()).error();
+    Sandbox* const sandbox = lookup(id);
+    if (sandbox == nullptr)
+        return;
+    sandbox->has_removal_failed = true;
+    answer_removals(id);
+}
+
+/// Of a sandbox that stays: `gone` is not called.
+void Manager::answer_removals(const std::string& id) {
+    const auto removals = std::exchange(lookup(id)->removals, {});
+    for (const auto& removal : removals) {
+        ports_.timers.cancel(removal->timer);
         if (removal->answered)
             std::exchange(removal->answered, nullptr)();
     }

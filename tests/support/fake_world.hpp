@@ -295,6 +295,7 @@ struct FakeWorld : sandbox::Launcher,
     sandbox::Usage used;                          // by every group
     std::optional<sandbox::DiskUsage> disk_used;  // by every workspace that is measured
     bool workspaces_may_be_missing = false;
+    bool removals_fail = false;  // of workspaces: they stay where they are
     bool has_freezer = true;
     std::set<std::string> watched;  // workspaces that are measured
     std::vector<std::function<void()>> pending;
