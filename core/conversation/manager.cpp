@@ -350,6 +350,10 @@ void Manager::erase_user(const std::string& user_id, Reply<ErasedUser> reply) {
     things.remove_sandbox = [this](const std::string& id, Reply<void> done) {
         remove_sandbox(id, std::move(done));
     };
+    things.starting_sandboxes = standalone_.starting_of(user_id);
+    things.remove_starting = [this](const std::string& id, Reply<void> done) {
+        standalone_.remove_starting(id, std::move(done));
+    };
     things.remove_rest = [this, last_key = last_key_](const std::string& user, Reply<void> done) {
         return remove_resident(user, last_key, std::move(done));
     };
@@ -577,6 +581,9 @@ void Manager::forget(const std::string& id, const Expiry::Tried& tried) {
 }
 
 void Manager::on_erased(Conversation& conversation) {
+    const Record& record = conversation.record();
+    if (record.user_id)
+        context_.sandboxes.leave_log(record.sandbox_id, *record.user_id);
     eviction_.erase(conversation);
     awaiting_removal_.erase(&conversation);
     roster_.on_end(conversation);

@@ -49,12 +49,17 @@ void StandaloneSandboxes::create(SandboxRequest request, Reply<SandboxView> repl
     count(request.user_id);
     context_.preview_ports->reserve(*made);
     const std::string id = made->id;
+    starting_[id] = request.user_id;
     auto ready = [this, id, user_id = request.user_id, reply](const base::Result<void>& started) {
         const sandbox::Record* record = context_.sandboxes.find(id);
-        if (!started || record == nullptr) {
+        const bool is_deleted = !starting_.contains(id);
+        if (!started || record == nullptr || is_deleted) {
+            starting_.erase(id);
             uncount(user_id);
-            const Error error =
-                started ? Error(Errc::sandbox_gone, "the sandbox was removed") : started.error();
+            if (user_id)
+                context_.sandboxes.leave_log(id, *user_id);
+            const Error error = started || is_deleted ? Error(Errc::sandbox_gone, "the sandbox was removed")
+                                                      : started.error();
             context_.sandboxes.remove(id, [reply, error] { reply(error); });
             return;
         }
@@ -62,8 +67,13 @@ void StandaloneSandboxes::create(SandboxRequest request, Reply<SandboxView> repl
         context_.journal.add(PutSandbox{*record});
         context_.preview_ports->store(id);
         show_after_commit(
-            id, reply, [this, id] { context_.sandboxes.claim(id); },
+            id, reply,
             [this, id] {
+                starting_.erase(id);
+                context_.sandboxes.claim(id);
+            },
+            [this, id] {
+                starting_.erase(id);
                 // A create that is refused leaves nothing.
                 remove(id, [](const base::Result<void>&) {});
                 return Error(Errc::storage_failed,
@@ -297,10 +307,28 @@ void StandaloneSandboxes::show_after_commit(const std::string& id, Reply<Sandbox
         });
 }
 
+std::vector<std::string> StandaloneSandboxes::starting_of(const std::string& user_id) const {
+    std::vector<std::string> ids;
+    for (const auto& [id, owner] : starting_) {
+        if (owner == user_id)
+            ids.push_back(id);
+    }
+    return ids;
+}
+
+// Its create is told when the start has ended. One that is up already waits for its commit.
+void StandaloneSandboxes::remove_starting(const std::string& id, Reply<void> reply) {
+    if (starting_.erase(id) == 0 || own_.contains(id))
+        return remove(id, std::move(reply));
+    context_.sandboxes.remove(id, [reply] { reply(base::Result<void>()); });
+}
+
 void StandaloneSandboxes::remove(const std::string& id, Reply<void> reply) {
     const sandbox::Record* const own = find(id);
     if (own == nullptr)
         return refuse_foreign(id, [reply](const Error& why) { reply(why); });
+    if (own->user_id)
+        context_.sandboxes.leave_log(id, *own->user_id);
     context_.timers.cancel(own_.extract(id).mapped());
     end_leases(id, Error(Errc::sandbox_gone, "the sandbox was deleted"));
     uncount(own->user_id);

@@ -4,8 +4,10 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "core/base/clock.hpp"
 #include "core/conversation/admission.hpp"
@@ -33,6 +35,10 @@ class StandaloneSandboxes {
     /// conversation; capacity; storage_failed.
     void patch(const std::string& id, const SandboxPatch& patch, Reply<SandboxView> reply);
     void remove(const std::string& id, Reply<void> reply);
+    /// Those of a user that a create is still to answer: no list has them.
+    std::vector<std::string> starting_of(const std::string& user_id) const;
+    /// Ends the start of one of these: its create is answered with sandbox_gone. `reply` once it is removed.
+    void remove_starting(const std::string& id, Reply<void> reply);
     void usage(const std::string& id, Reply<SandboxUsage> reply) const;
     void log(const std::string& id, std::uint64_t after, std::optional<sandbox::LogStream> only,
              Reply<sandbox::LogPage> reply) const;
@@ -69,8 +75,9 @@ class StandaloneSandboxes {
     Admission& admission_;
     std::function<base::Result<void>()> room_;
     std::size_t count_ = 0;
-    std::unordered_map<std::string, std::size_t> of_user_;  // how many there are; no zero
-    std::unordered_map<std::string, base::TimerId> own_;    // and the timer of its end; 0: none
+    std::unordered_map<std::string, std::size_t> of_user_;                  // how many there are; no zero
+    std::unordered_map<std::string, std::optional<std::string>> starting_;  // the user; until it is committed
+    std::unordered_map<std::string, base::TimerId> own_;  // and the timer of its end; 0: none
     std::unordered_map<std::string, LeaseBook> leases_;
     /// Null inside once it is destroyed: an answer of the store may come after that.
     std::shared_ptr<StandaloneSandboxes*> self_ = std::make_shared<StandaloneSandboxes*>(this);

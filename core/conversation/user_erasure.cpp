@@ -27,6 +27,14 @@ void UserErasure::go_on(void (UserErasure::*step)()) {
     });
 }
 
+// First, before they are up: from then on the store lists them.
+void UserErasure::remove_starting() {
+    std::vector<Thing> found;
+    for (const std::string& id : things_.starting_sandboxes)
+        found.push_back({id, id});
+    remove_all(found, erased_.sandboxes, things_.remove_starting, &UserErasure::look_for_conversations);
+}
+
 void UserErasure::look_for_conversations() {
     things_.list(conversations_, [self = shared_from_this()](base::Result<Page<View>> page) {
         if (!page)
@@ -95,6 +103,7 @@ void UserErasure::remove_rest() {
     };
     if (!failure_ && things_.remove_rest(*sandboxes_.user_id, std::move(one_is_gone)))
         return;
+    context_.sandboxes.drop_logs_of(*sandboxes_.user_id);
     if (failure_)
         return reply_(*failure_);
     reply_(erased_);

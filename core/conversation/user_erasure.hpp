@@ -1,6 +1,7 @@
-// Removes all that is kept of a user: conversations page by page, then the sandboxes without a conversation;
-// at the end it waits for those that somebody else is deleting. It goes on if the client that asked is gone,
-// and after an error, which is told at the end. Internal to core/conversation.
+// Removes all that is kept of a user: sandboxes that are starting, conversations page by page, then the other
+// sandboxes without a conversation; at the end it waits for those that somebody else is deleting, and drops
+// the logs of all that were the user's. It goes on if the client that asked is gone, and after an error,
+// which is told at the end. Internal to core/conversation.
 #pragma once
 
 #include <functional>
@@ -22,6 +23,8 @@ struct UserThings {
     std::function<void(const std::string& id, Reply<void> reply)> remove;
     std::function<void(const SandboxQuery& query, Reply<Page<SandboxView>> reply)> list_sandboxes;
     std::function<void(const std::string& id, Reply<void> reply)> remove_sandbox;
+    std::vector<std::string> starting_sandboxes;  // of the user, without a conversation
+    std::function<void(const std::string& id, Reply<void> reply)> remove_starting;
     /// Removes one that is in memory, also one that is starting, or waits for its removal if that is under
     /// way; false: there is none of this user.
     std::function<bool(const std::string& user_id, Reply<void> reply)> remove_rest;
@@ -33,9 +36,10 @@ class UserErasure : public std::enable_shared_from_this<UserErasure> {
     /// `alive` is null inside once the manager is destroyed: then nothing more happens. `reply` once.
     UserErasure(UserThings things, std::shared_ptr<Manager*> alive, Context& context, std::string user_id,
                 Reply<ErasedUser> reply);
-    void begin() { look_for_conversations(); }
+    void begin() { remove_starting(); }
 
   private:
+    void remove_starting();
     void look_for_conversations();
     void look_for_sandboxes();
     /// Goes on in a call of its own: answers may come from inside the question.

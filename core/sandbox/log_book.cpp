@@ -85,6 +85,8 @@ void LogBook::retire(const std::string& id, std::uint32_t generation) {
         add(log, LogStream::output, generation, std::exchange(log.unfinished, {}));
     log.retired = retired_.insert(retired_.end(), id);
     retired_bytes_ += log.bytes + k_log_overhead_bytes;
+    if (log.is_unwanted)
+        return drop(id);
     while (retired_bytes_ > bounds_.retired_bytes)
         drop(std::string(retired_.front()));
 }
@@ -95,13 +97,33 @@ void LogBook::drop(const std::string& id) {
         return;
     retired_bytes_ -= found->second.bytes + k_log_overhead_bytes;
     retired_.erase(*found->second.retired);
+    if (!found->second.user_id.empty())
+        left_.erase({found->second.user_id, id});
     logs_.erase(found);
+}
+
+void LogBook::leave(const std::string& id, const std::string& user_id) {
+    const auto found = logs_.find(id);
+    if (found == logs_.end())
+        return;
+    found->second.user_id = user_id;
+    left_.insert({user_id, id});
+}
+
+void LogBook::drop_of(const std::string& user_id) {
+    std::vector<std::string> ids;
+    for (auto at = left_.lower_bound({user_id, ""}); at != left_.end() && at->first == user_id; ++at)
+        ids.push_back(at->second);
+    for (const std::string& id : ids) {
+        logs_.at(id).is_unwanted = true;
+        drop(id);
+    }
 }
 
 std::optional<LogPage> LogBook::read(const std::string& id, std::uint64_t after,
                                      std::optional<LogStream> only) const {
     const auto found = logs_.find(id);
-    if (found == logs_.end())
+    if (found == logs_.end() || found->second.is_unwanted)
         return std::nullopt;
     const Log& log = found->second;
     LogPage page;

@@ -10,9 +10,11 @@
 #include <deque>
 #include <list>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/base/clock.hpp"
@@ -62,6 +64,11 @@ class LogBook {
 
     /// Forgets the log of a sandbox without processes; does nothing if there is none.
     void drop(const std::string& id);
+    /// The sandbox was this user's and is removed: from now on nothing else knows whose log it is.
+    void leave(const std::string& id, const std::string& user_id);
+    /// Forgets the logs that were left of this user. None of them can be read from now on, also where
+    /// processes still write.
+    void drop_of(const std::string& user_id);
 
     /// Entries after `after`, of one stream or of both; none for a sandbox without a log.
     std::optional<LogPage> read(const std::string& id, std::uint64_t after,
@@ -76,6 +83,8 @@ class LogBook {
         std::size_t bytes = 0;
         std::uint64_t last_seq = 0;
         std::string unfinished;
+        std::string user_id;  // by leave()
+        bool is_unwanted = false;
         std::optional<std::list<std::string>::iterator> retired;
     };
 
@@ -86,7 +95,8 @@ class LogBook {
     const base::Clock& clock_;
     LogBookBounds bounds_;
     std::unordered_map<std::string, Log> logs_;
-    std::list<std::string> retired_;  // ids, the longest unused first
+    std::set<std::pair<std::string, std::string>> left_;  // user and sandbox
+    std::list<std::string> retired_;                      // ids, the longest unused first
     std::size_t retired_bytes_ = 0;
 };
 

@@ -254,6 +254,9 @@ class Manager {
     void note(const std::string& id, std::string text);
     /// Of a sandbox that is removed.
     void drop_log(const std::string& id) { logs_.drop(id); }
+    /// LogBook::leave() of a sandbox that is being removed, and drop_of().
+    void leave_log(const std::string& id, const std::string& user_id) { logs_.leave(id, user_id); }
+    void drop_logs_of(const std::string& user_id) { logs_.drop_of(user_id); }
     /// The memory limit of the living generation, which may be above that of the next; none without one.
     std::optional<std::uint32_t> memory_limit_mb(const std::string& id) const;
 

@@ -122,4 +122,33 @@ TEST_CASE("Logs of sandboxes without processes share one bound, and the longest 
     CHECK(bench.book.retired_bytes() <= 6000);
 }
 
+TEST_CASE("The logs that a user left are dropped together, and one that is still written cannot be read") {
+    Bench bench;
+    for (const char* id : {"a", "b", "c", "d"}) {
+        bench.book.write(id, 1, "x\n");
+        if (*id != 'c')
+            bench.book.retire(id, 1);
+    }
+    bench.book.leave("a", "eve");
+    bench.book.leave("b", "evelyn");
+    bench.book.leave("c", "eve");
+    bench.book.leave("nobody's", "eve");
+    const std::size_t before = bench.book.retired_bytes();
+    bench.book.drop_of("eve");
+    CHECK_FALSE(bench.book.read("a", 0).has_value());
+    CHECK(bench.book.retired_bytes() == before / 3 * 2);
+    CHECK(bench.book.read("b", 0).has_value());
+    CHECK(bench.book.read("d", 0).has_value());
+    CHECK_FALSE(bench.book.read("c", 0).has_value());
+    bench.book.write("c", 1, "y\n");
+    bench.book.note("c", 1, "ended");
+    CHECK_FALSE(bench.book.read("c", 0).has_value());
+    bench.book.retire("c", 1);
+    CHECK(bench.book.retired_bytes() == before / 3 * 2);
+    // One that goes for others is forgotten with its user.
+    bench.book.drop("b");
+    bench.book.drop_of("evelyn");
+    CHECK(bench.book.read("d", 0).has_value());
+}
+
 }  // namespace log_book_test

@@ -1,5 +1,8 @@
 // Removing all that is kept of a user.
 #include <catch2/catch_test_macros.hpp>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "tests/support/result_printer.hpp"
 #include "tests/unit/core/house.hpp"
@@ -39,6 +42,19 @@ std::string create_sandbox(House& house, const std::string& user_id) {
 base::Result<ErasedUser> erase(House& house, const std::string& user_id) {
     return house.answer<ErasedUser>(
         [&](auto reply) { house.conversations->erase_user(user_id, std::move(reply)); });
+}
+
+/// What the processes of a sandbox write from now on is in its log.
+void write(House& house, const std::string& sandbox_id, const std::string& text) {
+    for (const auto& [pid, process] : house.world.processes) {
+        if (process->sandbox_id == sandbox_id && process->on_log)
+            return process->on_log(text + "\n");
+    }
+    FAIL("no process of this sandbox");
+}
+
+bool has_log(const House& house, const std::string& sandbox_id) {
+    return house.sandboxes->logs().read(sandbox_id, 0).has_value();
 }
 
 }  // namespace
@@ -118,6 +134,115 @@ TEST_CASE("What starts, and what somebody else deletes, is gone as well when an 
     CHECK(is_answered);
     CHECK(house.world.store.conversations.empty());
     CHECK(house.conversations->loaded() == 0);
+}
+
+TEST_CASE("An erasure drops the logs of what was deleted one by one before, and nobody else's") {
+    House house(roomy());
+    std::vector<std::string> sandboxes;
+    for (const char* user : {"eve", "adam"}) {
+        const std::string deleted = create(house, user);
+        const std::string box = test::get(*house.conversations, deleted)->record.sandbox_id;
+        const std::string loose = create_sandbox(house, user);
+        for (const std::string& id : {box, loose}) {
+            write(house, id, "a secret");
+            sandboxes.push_back(id);
+        }
+        REQUIRE(
+            house.answer<void>([&](auto reply) { house.conversations->remove(deleted, std::move(reply)); }));
+        REQUIRE(house.answer<void>(
+            [&](auto reply) { house.conversations->remove_sandbox(loose, std::move(reply)); }));
+    }
+    for (const std::string& id : sandboxes)
+        REQUIRE(has_log(house, id));
+    REQUIRE(erase(house, "eve"));
+    CHECK_FALSE(has_log(house, sandboxes.at(0)));
+    CHECK_FALSE(has_log(house, sandboxes.at(1)));
+    CHECK(test::sandbox_log(*house.conversations, sandboxes.at(0)).error().code() == base::Errc::not_found);
+    CHECK(has_log(house, sandboxes.at(2)));
+    CHECK(has_log(house, sandboxes.at(3)));
+}
+
+TEST_CASE("An erasure drops the log of a conversation that was still starting") {
+    House house(roomy());
+    conversation::CreateRequest request;
+    request.user_id = "eve";
+    house.conversations->create(request, [](const auto&) {});
+    while (house.world.processes.empty()) {
+        const bool goes_on = house.world.timers.run_deferred() || house.world.run_pending();
+        REQUIRE(goes_on);
+    }
+    const std::string id = house.world.processes.begin()->second->sandbox_id;
+    write(house, id, "a secret");
+    REQUIRE(has_log(house, id));
+    REQUIRE(erase(house, "eve"));
+    CHECK_FALSE(has_log(house, id));
+    CHECK(house.conversations->loaded() == 0);
+}
+
+TEST_CASE("A sandbox that starts is gone when an erasure answers, and its create is told") {
+    House house(roomy());
+    conversation::SandboxRequest request;
+    request.user_id = "eve";
+    std::optional<base::Result<conversation::SandboxView>> made;
+    std::optional<base::Result<conversation::SandboxView>> other;
+    house.conversations->create_sandbox(request, [&](auto view) { made = std::move(view); });
+    request.user_id = "adam";
+    house.conversations->create_sandbox(request, [&](auto view) { other = std::move(view); });
+    std::string id;
+    SECTION("before it has a process") {}
+    SECTION("while it has one that is not ready") {
+        const auto is_there = [&] {
+            for (const auto& [pid, process] : house.world.processes) {
+                if (house.sandboxes->find(process->sandbox_id)->user_id == "eve")
+                    id = process->sandbox_id;
+            }
+            return !id.empty();
+        };
+        while (!is_there()) {
+            const bool goes_on = house.world.timers.run_deferred() || house.world.run_pending();
+            REQUIRE(goes_on);
+        }
+        write(house, id, "a secret");
+        REQUIRE(has_log(house, id));
+    }
+    REQUIRE_FALSE(made);
+    REQUIRE(erase(house, "eve"));
+    house.settle();
+    REQUIRE(made);
+    REQUIRE_FALSE(*made);
+    CHECK(made->error().code() == base::Errc::sandbox_gone);
+    REQUIRE(other);
+    CHECK(*other);
+    CHECK_FALSE(has_log(house, id));
+    CHECK(house.conversations->count() == 1);
+    CHECK(house.world.store.sandboxes.size() == 1);
+    CHECK(house.world.workspaces.size() == 1);
+    // The user may begin anew.
+    create_sandbox(house, "eve");
+}
+
+TEST_CASE("A sandbox that is up and waits for its commit is erased, too") {
+    House house(roomy());
+    int refusals = 3;
+    house.world.store.fails = [&] { return refusals-- > 0; };
+    conversation::SandboxRequest request;
+    request.user_id = "eve";
+    std::optional<base::Result<conversation::SandboxView>> made;
+    house.conversations->create_sandbox(request, [&](auto view) { made = std::move(view); });
+    while (refusals == 3) {
+        const bool goes_on = house.world.timers.run_deferred() || house.world.run_pending();
+        REQUIRE(goes_on);
+    }
+    REQUIRE_FALSE(made);
+    REQUIRE(house.world.store.sandboxes.empty());
+    REQUIRE(erase(house, "eve"));
+    house.settle();
+    // Answered either way: it may be told before it is removed.
+    REQUIRE(made);
+    CHECK(house.conversations->count() == 0);
+    house.restart();
+    CHECK(house.world.store.sandboxes.empty());
+    CHECK(house.world.workspaces.empty());
 }
 
 }  // namespace user_erasure_test
