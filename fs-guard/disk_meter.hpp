@@ -87,6 +87,7 @@ class DiskMeter {
         std::uint64_t held_bytes = 0;         // in deleted files that its processes hold
         std::uint64_t unexplained_bytes = 0;  // lost by the file system since it was last seen whole
         std::uint64_t written_bytes = 0;      // by its processes since the inspection before the last
+        base::Millis pause{0};                // before it may start again: may_start_in()
     };
     using OnExcess = std::function<void(const Verdict&)>;
     using OnWarning = std::function<void(std::uint64_t used_bytes, std::uint64_t limit_bytes)>;
@@ -105,12 +106,18 @@ class DiskMeter {
     void watch(const std::string& id, std::uint64_t limit_bytes, OnExcess on_excess, OnWarning on_warning,
                DiskEnforcer enforcer = DiskEnforcer::none);
     void set_limit(const std::string& id, std::uint64_t limit_bytes);
+    /// How long a workspace has to rest before it is watched again with this limit. Each watch that begins
+    /// over the limit is allowed what is there, and may write some bytes more before they are found. So a
+    /// workspace that grows in one such watch after another rests from the fourth on, each time twice as
+    /// long, until a walk finds it within its limit. 0: it may start.
+    base::Millis may_start_in(const std::string& id, std::uint64_t limit_bytes) const;
     void unwatch(const std::string& id);
     /// The workspace is gone: its last size no longer counts.
     void forget(const std::string& id) {
         found_.erase(id);
         agreed_gaps_.erase(id);
         over_.erase(id);
+        relapses_.erase(id);
         ledger_.forget(id);
     }
     /// As of the last walk, with the deleted files that its processes hold.
@@ -152,6 +159,11 @@ class DiskMeter {
         std::uint64_t number = 0;                // of the watch: a late answer to an older watch is dropped
     };
     using Entry = std::map<std::string, Watched>::iterator;
+    /// Ends of a workspace for its limit in watches that began over it, in a row.
+    struct Relapses {
+        int count = 0;
+        base::SteadyTime rests_until{};
+    };
 
     void look();
     std::uint64_t look_at_disk();
@@ -173,6 +185,7 @@ class DiskMeter {
     std::uint64_t watched_before(const std::string& id, std::uint64_t now) const;
     void judge(const std::string& id);
     void report(const std::string& id, DiskExcess why);
+    base::Millis note_relapse(const std::string& id);
     void stop_counting(const std::string& id, const Watched& watched);
 
     static std::uint64_t room(const Watched& watched);
@@ -201,6 +214,7 @@ class DiskMeter {
         found_;  // bytes, by the last walk of each workspace that is still there
     std::map<std::string, Space> agreed_gaps_;  // of earlier watches: the bytes hidden then are still there
     std::set<std::string> over_;  // the last watch ended for the limit, and none has walked it since
+    std::map<std::string, Relapses> relapses_;
     SpaceLedger ledger_;
     base::TimerId timer_ = 0;
     base::SteadyTime looked_at_{};

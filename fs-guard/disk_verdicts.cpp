@@ -22,6 +22,11 @@ constexpr base::Millis k_least_rest{20};
 constexpr base::Millis k_longest_rest{2'000};
 // Between two rounds of walks while the reserve is not free, or bytes are unexplained.
 constexpr base::Millis k_round_pause{500};
+// A workspace over its limit may overshoot so often without a rest: a user may need more than one try to
+// clean up.
+constexpr int k_relapses_without_rest = 3;
+constexpr base::Millis k_first_relapse_rest{60'000};
+constexpr base::Millis k_longest_relapse_rest{3'600'000};
 // The pause before all are inspected again, after a round without an offender.
 constexpr base::Millis k_pause_in_vain{30'000};
 
@@ -179,8 +184,10 @@ void DiskMeter::judge(const std::string& id) {
         return;
     }
     // A workspace that was cleaned up is held to its limit again.
-    if (used <= watched.limit_bytes)
+    if (used <= watched.limit_bytes) {
         watched.allowed_bytes = watched.limit_bytes;
+        relapses_.erase(id);
+    }
     const bool is_high =
         static_cast<double>(used) >= static_cast<double>(watched.limit_bytes) * settings_.warn_at;
     if (is_high && !std::exchange(watched.warned, true) && watched.on_warning) {
@@ -195,16 +202,42 @@ void DiskMeter::judge(const std::string& id) {
 void DiskMeter::report(const std::string& id, DiskExcess why) {
     const auto node = watched_.extract(id);
     const Watched& watched = node.mapped();
+    const bool began_over = watched.allowed_bytes > watched.limit_bytes;
+    const auto pause = why == DiskExcess::limit && began_over ? note_relapse(id) : base::Millis{0};
     const Verdict verdict{why,
                           watched.size ? watched.size->bytes : 0,
                           watched.limit_bytes,
                           watched.held.bytes,
                           unexplained(watched),
-                          watched.wrote_bytes};
+                          watched.wrote_bytes,
+                          pause};
     if (why == DiskExcess::limit)
         over_.insert(id);
     stop_counting(id, watched);
     watched.on_excess(verdict);
+}
+
+/// How long it rests.
+base::Millis DiskMeter::note_relapse(const std::string& id) {
+    Relapses& relapses = relapses_[id];
+    base::Millis rest{0};
+    if (++relapses.count > k_relapses_without_rest)
+        rest = k_first_relapse_rest;
+    for (int more = relapses.count - k_relapses_without_rest; more > 1 && rest < k_longest_relapse_rest;
+         --more)
+        rest *= 2;
+    rest = std::min(rest, k_longest_relapse_rest);
+    relapses.rests_until = ports_.clock.steady_now() + rest;
+    return rest;
+}
+
+base::Millis DiskMeter::may_start_in(const std::string& id, std::uint64_t limit_bytes) const {
+    const auto relapses = relapses_.find(id);
+    const auto size = found_.find(id);
+    const bool has_room = size == found_.end() || size->second <= limit_bytes;
+    if (relapses == relapses_.end() || has_room)
+        return base::Millis{0};
+    return std::max(base::Millis{0}, time_between(ports_.clock.steady_now(), relapses->second.rests_until));
 }
 
 /// The unexplained rest would exceed its limit, and it keeps descriptors in flight.

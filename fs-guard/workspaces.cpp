@@ -29,6 +29,17 @@ std::string megabytes(std::uint64_t bytes) {
     return std::to_string(bytes / k_bytes_per_mb) + " MB";
 }
 
+std::string in_seconds(base::Millis time) {
+    return std::to_string(std::chrono::ceil<std::chrono::seconds>(time).count()) + " s";
+}
+
+std::string rest_of(base::Millis pause) {
+    if (pause == base::Millis{0})
+        return "";
+    return "; it has grown again and again while over the limit, so it can start again only in " +
+           in_seconds(pause) + ", or with a higher limit";
+}
+
 std::string reason_of(const DiskMeter::Verdict& verdict) {
     const std::string used = megabytes(verdict.used_bytes);
     const std::string held =
@@ -40,7 +51,8 @@ std::string reason_of(const DiskMeter::Verdict& verdict) {
     switch (verdict.why) {
         case DiskExcess::limit:
             return "its workspace holds " + used + held + ", more than " + limit +
-                   "; the files are kept: delete some with the next message, or raise the limit";
+                   "; the files are kept: delete some with the next message, or raise the limit" +
+                   rest_of(verdict.pause);
         case DiskExcess::out_of_sight:
             return "the disk lost " + megabytes(verdict.unexplained_bytes) +
                    " that are in nobody's workspace; its processes keep open files where they cannot be "
@@ -470,6 +482,16 @@ void Workspaces::watch(const std::string& sandbox_id, std::uint32_t limit_mb,
             on_excess(exit_of(verdict));
         },
         std::move(on_warning), enforcer);
+}
+
+base::Result<void> Workspaces::may_start(const std::string& sandbox_id, std::uint32_t limit_mb) const {
+    const base::Millis rest = meter_.may_start_in(sandbox_id, limit_mb * k_bytes_per_mb);
+    if (rest == base::Millis{0})
+        return {};
+    return base::Error(base::Errc::sandbox_failed,
+                       "its workspace has grown again and again while it was over the disk limit of " +
+                           std::to_string(limit_mb) + " MB; it can start again in " + in_seconds(rest) +
+                           ", to remove files, or at once with a higher limit");
 }
 
 void Workspaces::unwatch(const std::string& sandbox_id) {

@@ -47,6 +47,7 @@ class Workspaces final : public sandbox::DiskGuard {
                std::function<void(std::uint64_t, std::uint64_t)> on_warning) override;
     void set_limit(const std::string& sandbox_id, std::uint32_t limit_mb) override;
     void unwatch(const std::string& sandbox_id) override;
+    base::Result<void> may_start(const std::string& sandbox_id, std::uint32_t limit_mb) const override;
     std::optional<sandbox::DiskUsage> usage(const std::string& sandbox_id) const override;
     void remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) override;
     bool is_short() const override { return meter_.is_short(); }

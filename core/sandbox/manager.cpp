@@ -167,6 +167,8 @@ void Manager::start(const std::string& id, const AgentSpec& agent, Ready ready) 
             Error(Errc::sandbox_failed,
                   "processes of its last start have been killed and have not died yet; it can start "
                   "again when they have"));
+    if (const auto may = ports_.disk.may_start(id, sandbox->record.limits.disk_mb); !may)
+        return refuse(may.error());
     if (const auto room = room_for(sandbox->record.limits); !room)
         return refuse(room.error());
     assert(!sandbox->generation);

@@ -162,6 +162,13 @@ class DiskGuard {
     virtual bool is_short() const { return false; }
     /// Where the workspace is; no look at the disk.
     virtual std::filesystem::path workspace(const std::string& sandbox_id) const = 0;
+    /// Whether a generation may start on the workspace now. Errors: sandbox_failed, for a while, where those
+    /// before have overshot its limit too often.
+    virtual base::Result<void> may_start(const std::string& sandbox_id, std::uint32_t limit_mb) const {
+        (void)sandbox_id;
+        (void)limit_mb;
+        return {};
+    }
     /// While a generation lives: its workspace is measured. `on_excess` is called at most once, when it has
     /// to stop growing now, with exit class disk_limit; `on_warning` when it comes near the limit.
     virtual void watch(

@@ -244,6 +244,7 @@ struct FakeWorld : sandbox::Launcher,
                                                   std::uint32_t host_uid) override;
     void claim(const std::string& sandbox_id) override { unclaimed.erase(sandbox_id); }
     bool has_workspace(const std::string&) const override { return true; }
+    base::Result<void> may_start(const std::string&, std::uint32_t) const override { return start_allowed; }
     std::filesystem::path workspace(const std::string& sandbox_id) const override;
     void remove(const std::string& sandbox_id, std::function<void(base::Result<void>)> done) override;
     void watch(const std::string& sandbox_id, std::uint32_t limit_mb,
@@ -295,7 +296,8 @@ struct FakeWorld : sandbox::Launcher,
     sandbox::Usage used;                          // by every group
     std::optional<sandbox::DiskUsage> disk_used;  // by every workspace that is measured
     bool workspaces_may_be_missing = false;
-    bool removals_fail = false;  // of workspaces: they stay where they are
+    base::Result<void> start_allowed;  // by the workspaces' sizes
+    bool removals_fail = false;        // of workspaces: they stay where they are
     bool has_freezer = true;
     std::set<std::string> watched;  // workspaces that are measured
     std::vector<std::function<void()>> pending;

@@ -194,6 +194,66 @@ TEST_CASE("disk meter: one that begins above its limit may be cleaned up, but no
     }
 }
 
+TEST_CASE("disk meter: one that grows in start after start while over its limit starts less and less often") {
+    constexpr std::uint64_t k_limit = 256 * k_mb;
+    Disk disk;
+    int starts = 0;
+    const auto start_and_grow = [&] {
+        disk.verdicts.clear();
+        disk.watch("w", k_limit);
+        disk.writers["w"].bytes_per_ms = 0.1 * k_mb;
+        while (!disk.verdicts.contains("w"))
+            disk.run(1s);
+        ++starts;
+    };
+    disk.writers["w"].bytes = 300.0 * k_mb;
+    const auto end = disk.clock.steady_now() + 60min;
+    while (disk.clock.steady_now() < end) {
+        if (disk.meter.may_start_in("w", k_limit) == 0ms)
+            start_and_grow();
+        else
+            disk.clock.advance(10s);
+    }
+    CHECK(starts >= 5);
+    CHECK(starts <= 12);
+    CHECK(disk.megabytes("w") < 300 + 12 * 32);
+    SECTION("a verdict tells for how long, an hour at most") {
+        for (int more = 0; more < 5; ++more) {
+            disk.clock.advance(60min);
+            REQUIRE(disk.meter.may_start_in("w", k_limit) == 0ms);
+            start_and_grow();
+            const base::Millis rest = disk.meter.may_start_in("w", k_limit);
+            CHECK(rest <= disk.verdicts["w"].pause);
+            CHECK(rest > disk.verdicts["w"].pause - 1s);
+        }
+        CHECK(disk.verdicts["w"].pause == 60min);
+    }
+    SECTION("with a higher limit it may start at once") {
+        start_and_grow();
+        REQUIRE(disk.meter.may_start_in("w", k_limit) > 0ms);
+        CHECK(disk.meter.may_start_in("w", 10 * k_limit) == 0ms);
+    }
+    SECTION("it may be cleaned up, and then begins anew") {
+        disk.clock.advance(60min);
+        disk.verdicts.clear();
+        disk.watch("w", k_limit);
+        disk.run(10s);
+        CHECK(disk.verdicts.empty());
+        disk.writers["w"].bytes = 100.0 * k_mb;
+        disk.run(31s);
+        disk.meter.unwatch("w");
+        for (int more = 0; more < 3; ++more) {
+            start_and_grow();
+            CHECK(disk.meter.may_start_in("w", k_limit) == 0ms);
+        }
+    }
+    SECTION("it is forgotten with its workspace") {
+        start_and_grow();
+        disk.meter.forget("w");
+        CHECK(disk.meter.may_start_in("w", k_limit) == 0ms);
+    }
+}
+
 TEST_CASE("disk meter: what one wrote between the walk that found it over its limit and its end may stay") {
     Disk disk;
     disk.watch("w", 256 * k_mb);

@@ -1,0 +1,36 @@
+// A workspace that has to rest before its sandbox starts again.
+#include <catch2/catch_test_macros.hpp>
+
+#include "tests/support/result_printer.hpp"
+#include "tests/unit/core/house.hpp"
+
+namespace disk_rest_test {
+
+using namespace atl;
+using test::House;
+
+TEST_CASE(
+    "disk rest: a start is refused with the reason as long as the workspace rests, and nothing is lost") {
+    House house({});
+    const auto view = house.create().value();
+    const std::string& id = view.record.id;
+    const auto resume = [&] {
+        return house.answer([&](auto reply) { house.conversations->resume(id, std::move(reply)); });
+    };
+    REQUIRE(house.answer([&](auto reply) {
+        house.conversations->pause(id, conversation::PauseMode::cold, std::move(reply));
+    }));
+    house.world.start_allowed = base::Error(base::Errc::sandbox_failed, "it can start again in 60 s");
+    const auto refused = resume();
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().detail().find("it can start again in 60 s") != std::string::npos);
+    CHECK(house.world.processes.empty());
+    CHECK(house.world.workspaces.size() == 1);
+    // As after each start that failed: the next message or resume tries again.
+    CHECK(test::get(*house.conversations, id)->record.status == conversation::Status::error);
+    house.world.start_allowed = {};
+    CHECK(resume());
+    CHECK(house.world.processes.size() == 1);
+}
+
+}  // namespace disk_rest_test
