@@ -136,6 +136,7 @@ TEST_CASE("launcher: a variable with a NUL byte adds no option, it fails the lau
     CHECK(launched.error().code() == base::Errc::sandbox_failed);
     CHECK(launched.error().detail().find("NUL") != std::string::npos);
     CHECK(bench.run_dir_is_empty());
+    CHECK(bench.run().exit_class == ExitClass::exited);  // without it
 }
 
 TEST_CASE("launcher: no sandbox is started with the uid of a user of the host") {
@@ -148,6 +149,7 @@ TEST_CASE("launcher: no sandbox is started with the uid of a user of the host") 
         CHECK(launched.error().code() == base::Errc::internal);
     }
     CHECK(bench.run_dir_is_empty());
+    CHECK(bench.run().exit_class == ExitClass::exited);  // with its own
 }
 
 TEST_CASE("launcher: a guest that cannot run is a failed set-up with a reason in the log") {
