@@ -275,6 +275,11 @@ Result<void> Application::Parts::open_executions() {
     auto engines = execution::Engines::read(engine_folders(config));
     if (!engines)
         LogLine(evt::executors_missing).quoted("err", engines.error().detail()).warn();
+    else if (!engines->stale_runner().empty())
+        LogLine(evt::executors_stale)
+            .quoted("err", engines->stale_runner().string() +
+                               " is not of this version of the server: run scripts/setup --executors again")
+            .warn();
     if (auto known = engines ? check_executor_pools(config, *engines) : Result<void>(); !known)
         return known;
     checker = std::make_unique<bridge::checker::Checker>(

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -59,6 +60,24 @@ void find_package(Engine& engine, const std::string& package, const EngineFolder
     const fs::path runner = folders.packages / engine.argv.back();
     if (!is_there(folders.packages / engine.argv.front()) || !is_there(runner))
         engine.reason = "its runner or its program is missing: run scripts/setup --executors";
+}
+
+std::string text_of(const fs::path& path) {
+    std::ifstream file(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+fs::path find_stale_runner(const EngineFolders& folders) {
+    const fs::path copies = folders.packages / "runner";
+    if (!is_there(copies))
+        return {};
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(folders.runners / "runner", ignored)) {
+        const fs::path copy = copies / entry.path().filename();
+        if (entry.path().extension() == ".mjs" && text_of(entry.path()) != text_of(copy))
+            return copy;
+    }
+    return {};
 }
 
 Engine read_engine(const EngineJson& json, const EngineFolders& folders) {
@@ -139,7 +158,14 @@ base::Result<Engines> Engines::read(const EngineFolders& folders) {
     if (all.empty())
         return Error(Errc::host_unsupported,
                      path.string() + " is missing or no list of engines: build the server again");
-    return Engines(std::move(all));
+    Engines engines(std::move(all));
+    engines.stale_runner_ = find_stale_runner(folders);
+    for (Engine& engine : engines.all_) {
+        if (!engines.stale_runner_.empty() && engine.folder == folders.packages)
+            engine.weaknesses.emplace_back(
+                "its runner is not of this version of the server: run scripts/setup --executors again");
+    }
+    return engines;
 }
 
 base::Result<const Engine*> Engines::choose(std::string_view executor,

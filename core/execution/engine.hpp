@@ -46,6 +46,9 @@ class Engines {
     static base::Result<Engines> read(const EngineFolders& folders);
 
     std::span<const Engine> all() const noexcept { return all_; }
+    /// The first file of the packages' runner that differs from this server's, as after an upgrade of the
+    /// server alone; empty: none does, or there are no packages. Engines with packages have it as a weakness.
+    const std::filesystem::path& stale_runner() const noexcept { return stale_runner_; }
     /// The engine for a request: `executor` is a name or `auto`. Sets `language` where the request names
     /// none. Errors: invalid_field for a name that is none, or an engine that does not speak the language;
     /// executor_unavailable.
@@ -53,6 +56,7 @@ class Engines {
 
   private:
     std::vector<Engine> all_;
+    std::filesystem::path stale_runner_;
 };
 
 }  // namespace atl::execution

@@ -71,7 +71,9 @@ TEST_CASE("A server that limits neither memory nor processors says so in one blo
 TEST_CASE("A server whose limits hold starts without an alarming line") {
     ServerOptions options;
     // More might be bounded by the descriptors of this process, which a warning tells.
-    options.arguments = {"--max-sandboxes", "100"};
+    // And this host may have engines for another version of the server.
+    const TempDir no_engines;
+    options.arguments = {"--max-sandboxes", "100", "--executors", no_engines.path().string()};
     const ServerProcess server(options);
     ApiClient api(server);
     const Json gaps = api.call(200, "GET", "/v1/system")["notEnforced"];
@@ -81,6 +83,18 @@ TEST_CASE("A server whose limits hold starts without an alarming line") {
     CHECK(server.log().find("WARNING") == std::string::npos);
     CHECK(server.log().find(" warning ") == std::string::npos);
     CHECK(server.log().find(" error ") == std::string::npos);
+}
+
+TEST_CASE("Runners of code mode that another version of the server left are told at the start") {
+    const TempDir executors;
+    std::filesystem::create_directory(executors.path() / "runner");
+    std::ofstream(executors.path() / "runner" / "session.mjs") << "older";
+    ServerOptions options;
+    options.arguments = {"--executors", executors.path().string()};
+    const ServerProcess server(options);
+    CHECK(server.log().find("evt=executors_stale") != std::string::npos);
+    const Json list = ApiClient(server).call(200, "GET", "/v1/executors")["executors"];
+    CHECK(list[0]["weaknesses"].dump().find("scripts/setup --executors again") != std::string::npos);
 }
 
 TEST_CASE("A configuration file with a key that no flag has refuses the start and names the nearest") {

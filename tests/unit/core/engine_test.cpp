@@ -69,6 +69,26 @@ TEST_CASE("An engine is available where its package, its program and its runner 
     CHECK(python.argv.front() == "python3");
 }
 
+TEST_CASE("A runner of another version of the server is told, with its file") {
+    const Folder runners;
+    const Folder packages;
+    runners.write("runner/engines.json", k_list);
+    runners.write("runner/session.mjs", "new");
+    const auto read = [&] { return Engines::read({runners.path, packages.path}).value(); };
+    CHECK(read().stale_runner().empty());
+    packages.write("runner/session.mjs", "new");
+    CHECK(read().stale_runner().empty());
+    CHECK(read().all()[0].weaknesses == std::vector<std::string>{"w"});
+    packages.write("runner/session.mjs", "old");
+    const auto stale = read();
+    CHECK(stale.stale_runner() == packages.path / "runner/session.mjs");
+    CHECK(stale.all()[0].weaknesses.size() == 2);
+    // Python's is the server's own.
+    CHECK(stale.all()[1].weaknesses.empty());
+    fs::remove(packages.path / "runner/session.mjs");
+    CHECK_FALSE(read().stale_runner().empty());
+}
+
 TEST_CASE("A list that is missing or damaged is an error, not an empty list") {
     const Folder folder;
     CHECK(Engines::read({folder.path, folder.path}).has_error());
