@@ -1,4 +1,5 @@
 // The tools of the browser tests: a real atolld with a test agent, a browser, and pages that are watched.
+import assert from 'node:assert/strict';
 import { copyFileSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
@@ -64,6 +65,15 @@ export async function newPage(context) {
 export async function signIn(page, server, address = server.address) {
     await page.goto(`http://${address}/#key=${encodeURIComponent(server.key)}`);
     await page.waitForSelector('#app:not([hidden])');
+}
+
+/** Asks the API with the server's own key; the JSON of its answer, or null where there is none. */
+export async function callApi(server, method, path, body) {
+    const headers = { Authorization: `Bearer ${server.key}`, 'Content-Type': 'application/json' };
+    const response = await fetch(`http://${server.address}${path}`, { method, headers, body: body && JSON.stringify(body) });
+    const text = await response.text();
+    assert.ok(response.ok, `${method} ${path}: ${response.status} ${text}`);
+    return text === '' ? null : JSON.parse(text);
 }
 
 export async function createConversation(page, title = '', agent = 'shell') {

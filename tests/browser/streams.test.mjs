@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 
 import { recipe } from '../node_support/recipes.mjs';
-import { newPage, startBrowser, startProxy, startServer } from './lab.mjs';
+import { callApi, newPage, startBrowser, startProxy, startServer } from './lab.mjs';
 
 let server;
 let browser;
@@ -28,13 +28,7 @@ afterEach(async () => {
     await context.close();
 });
 
-async function call(method, path, body) {
-    const headers = { Authorization: `Bearer ${server.key}`, 'Content-Type': 'application/json' };
-    const response = await fetch(`http://${server.address}${path}`, { method, headers, body: body && JSON.stringify(body) });
-    const text = await response.text();
-    assert.ok(response.ok, `${method} ${path}: ${response.status} ${text}`);
-    return text === '' ? null : JSON.parse(text);
-}
+const call = (...request) => callApi(server, ...request);
 
 async function createConversation(agent = 'teller') {
     const { id } = await call('POST', '/v1/conversations', { agent });

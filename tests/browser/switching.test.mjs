@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 
-import { hold, newPage, output, send, signIn, startBrowser, startServer, turnsDone } from './lab.mjs';
+import { callApi, hold, newPage, output, send, signIn, startBrowser, startServer, turnsDone } from './lab.mjs';
 
 let server;
 let browser;
@@ -30,13 +30,7 @@ afterEach(async () => {
     await context.close();
 });
 
-async function api(method, path, body) {
-    const headers = { Authorization: `Bearer ${server.key}` };
-    if (body !== undefined) headers['Content-Type'] = 'application/json';
-    const response = await fetch(`http://${server.address}${path}`, { method, headers, body: JSON.stringify(body) });
-    assert.ok(response.ok, `${method} ${path}: ${response.status} ${response.ok ? '' : await response.text()}`);
-    return response.status === 204 ? null : response.json();
-}
+const api = (...request) => callApi(server, ...request);
 
 /** A conversation with `run(command)` in its sandbox. */
 async function make(title) {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { after, afterEach, before, beforeEach, test } from 'node:test';
 
-import { createConversation, newPage, screenshot, send, signIn, startBrowser, startServer, turnsDone } from './lab.mjs';
+import { callApi, createConversation, newPage, screenshot, send, signIn, startBrowser, startServer, turnsDone } from './lab.mjs';
 
 let server;
 let browser;
@@ -34,12 +34,7 @@ afterEach(async () => {
     await context.close();
 });
 
-async function api(method, path, body) {
-    const headers = { Authorization: `Bearer ${server.key}`, 'Content-Type': 'application/json' };
-    const response = await fetch(`http://${server.address}${path}`, { method, headers, body: body === undefined ? undefined : JSON.stringify(body) });
-    assert.ok(response.ok, `${method} ${path}: ${response.status} ${response.ok ? '' : await response.text()}`);
-    return response;
-}
+const api = (...request) => callApi(server, ...request);
 
 /** A page with an open conversation, and `run(command)` in its sandbox, which gives what it prints. */
 async function open(title) {
@@ -48,9 +43,9 @@ async function open(title) {
     await signIn(page, server);
     await createConversation(page, title);
     const id = new URLSearchParams(new URL(page.url()).hash.slice(1)).get('c');
-    const { sandboxId } = await (await api('GET', `/v1/conversations/${id}`)).json();
+    const { sandboxId } = await api('GET', `/v1/conversations/${id}`);
     const sandbox = `/v1/sandboxes/${sandboxId}`;
-    const run = async (command) => (await (await api('POST', `${sandbox}/exec`, { command })).json()).stdout;
+    const run = async (command) => (await api('POST', `${sandbox}/exec`, { command })).stdout;
     return { page, sandbox, run };
 }
 
@@ -334,7 +329,7 @@ test('the bytes of a file never run as the console: HTML, SVG and XML opened by 
     const { page, sandbox } = await openFiles('Opened by link');
     await drop(page, page.locator('#tree'), Object.entries(HOSTILE));
     await hasText(page, 'files-said', 'Uploaded 3 files.');
-    const { token } = await (await api('POST', `${sandbox}/tokens`, { scope: 'files' })).json();
+    const { token } = await api('POST', `${sandbox}/tokens`, { scope: 'files' });
     const plain = createServer((request, response) => {
         const name = request.url.slice(1);
         response.setHeader('Content-Type', TYPES[name] ?? 'text/plain');
