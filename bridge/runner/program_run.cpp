@@ -57,7 +57,8 @@ class ProgramRun final : public execution::Program, private sandbox::RunObserver
     void on_failed(const base::Error& error) override;
     /// While the frames that are here may not be passed on.
     bool is_full() const override { return is_held_ || reading_ != nullptr || leaves_answers(); }
-    /// Whether the program does not read its answers: of one that does, no more wait than it has open calls.
+    /// Whether the program does not read its answers. A program that reads them has at most as many answers
+    /// waiting as open calls.
     bool leaves_answers() const {
         return waiting_.size() - passed_ >
                k_open_calls * (machine_.max_value_bytes() + base::k_small_runner_frame_bytes);

@@ -316,7 +316,8 @@ std::vector<std::string> StandaloneSandboxes::starting_of(const std::string& use
     return ids;
 }
 
-// Its create is told when the start has ended. One that is up already waits for its commit.
+// The create request is answered when the start has ended. A sandbox that is up already, and whose record is
+// being committed, is removed as any other.
 void StandaloneSandboxes::remove_starting(const std::string& id, Reply<void> reply) {
     if (starting_.erase(id) == 0 || own_.contains(id))
         return remove(id, std::move(reply));

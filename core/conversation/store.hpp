@@ -80,7 +80,7 @@ struct StoredConversation {
     /// keys. Of many, neighbours that have ended are told as one: with the first's first_seq and the last's
     /// turn and last_seq.
     std::vector<TurnRecord> turns;
-    /// Those that have events from first_seq on but no record, or one that is open.
+    /// Turns that have events from first_seq on, and no record or a record that is open.
     std::vector<LoggedTurn> unrecorded_turns;
     std::uint64_t open_bytes = 0;  // of the events behind the last finished turn, from first_seq on
     std::vector<KeptProcess> kept_processes;  // in the order of their numbers

@@ -97,10 +97,10 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     sandbox::Limits limits() const;
     /// Its turn has come. With a runner that was started ahead for these limits, or else it starts one.
     void start(std::optional<Runner> runner);
-    /// It could not begin: nothing of it is kept, and whoever waits is told `why`. One that was promised ends
-    /// as `crashed` instead. Precondition: waiting, or called from inside.
+    /// The run could not begin: nothing of it is kept, and the client that waits is told `why`. A run that
+    /// was promised ends as `crashed` instead. Precondition: waiting, or called from inside.
     void refuse(const base::Error& why);
-    /// Whoever asked for it has its id and waits no longer: whatever becomes of it can be read later.
+    /// The client has the id of the run and waits no longer, so the run stays to be read, however it ends.
     void promise() noexcept { is_promised_ = true; }
     /// Ends it as `cancelled`; does nothing once it has ended.
     void cancel(std::string_view why);
