@@ -290,6 +290,9 @@ Actions Machine::agent_start_failed(std::string code, std::string detail) {
 }
 
 Actions Machine::agent_exited(std::string detail) {
+    // That of a warm sandbox which is being taken over: the conversation starts another one when it needs it.
+    if (box_ == Box::starting && !created_)
+        agent_start_ = AgentStart::on_demand;
     const bool is_there = box_ == Box::up || box_ == Box::freezing || box_ == Box::frozen;
     if (!is_there || !agent_gone_.empty())
         return {};
@@ -472,11 +475,7 @@ Actions Machine::freeze(PauseReason reason, std::string text) {
     if (is_in_use()) {
         // It is frozen when the last request has ended.
         borrowed_ = true;
-        status_ = Status::paused;
-        reason_ = reason;
-        out.emplace_back(action::LogSandboxPaused{reason, PauseMode::warm, std::move(text)});
-        out.emplace_back(action::Persist{});
-        out.emplace_back(action::AnswerPaused{});
+        enter_warm_pause(out, reason, std::move(text));
         return out;
     }
     planned_ = reason;
@@ -486,21 +485,23 @@ Actions Machine::freeze(PauseReason reason, std::string text) {
     return out;
 }
 
+void Machine::enter_warm_pause(Actions& out, PauseReason reason, std::string text) {
+    status_ = Status::paused;
+    reason_ = reason;
+    out.emplace_back(action::LogSandboxPaused{reason, PauseMode::warm, std::move(text)});
+    out.emplace_back(action::Persist{});
+    out.emplace_back(action::AnswerPaused{});
+}
+
 Actions Machine::sandbox_frozen() {
     Actions out;
     if (status_ == Status::ended || box_ != Box::freezing)
         return out;
     box_ = Box::frozen;
     const PauseReason reason = std::exchange(planned_, PauseReason::none);
-    std::string text = std::exchange(planned_text_, {});
     // One that was thawed for leases goes back to what the log says already.
-    if (!std::exchange(borrowed_, false)) {
-        status_ = Status::paused;
-        reason_ = reason;
-        out.emplace_back(action::LogSandboxPaused{reason, PauseMode::warm, std::move(text)});
-        out.emplace_back(action::Persist{});
-        out.emplace_back(action::AnswerPaused{});
-    }
+    if (!std::exchange(borrowed_, false))
+        enter_warm_pause(out, reason, std::exchange(planned_text_, {}));
     // What came while it was being frozen.
     if (wants_active())
         begin_thaw(out);

@@ -111,6 +111,7 @@ class Machine {
     void settle_exit(Actions& out);
     void end_borrowed(Actions& out);
     void enter_paused(Actions& out, PauseReason reason, std::string text);
+    void enter_warm_pause(Actions& out, PauseReason reason, std::string text);
     void start_if_wanted(Actions& out);
     bool is_untold() const noexcept { return borrowed_ && !told_; }
     bool wants_active() const noexcept {

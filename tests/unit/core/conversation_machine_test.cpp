@@ -22,6 +22,24 @@ TEST_CASE("A conversation starts, runs a turn and is still active after it") {
     CHECK(machine.status() == conversation::Status::active);
 }
 
+TEST_CASE(
+    "An agent of a warm sandbox that ends before the sandbox is taken over is started anew for the first "
+    "turn") {
+    Machine machine;
+    machine.create();
+    CHECK(machine.agent_exited("exited 1").empty());
+    CHECK(count(machine.sandbox_started(), k<action::StartAgent>) == 0);
+    CHECK(machine.status() == conversation::Status::active);
+    CHECK(kinds(machine.open_turn()) == std::vector{k<action::StartAgent>});
+    CHECK(count(machine.agent_started(), k<action::SendQuery>) == 1);
+
+    Machine awaited;
+    awaited.create();
+    awaited.resume();
+    awaited.agent_exited("exited 1");
+    CHECK(count(awaited.sandbox_started(), k<action::StartAgent>) == 1);
+}
+
 TEST_CASE("A first start that fails leaves nothing to talk to") {
     Machine machine;
     machine.create();
