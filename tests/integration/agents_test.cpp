@@ -4,9 +4,11 @@
 #include <fstream>
 
 #include "tests/support/api_client.hpp"
+#include "tests/support/paths.hpp"
 
 namespace agents_test {
 
+using namespace atl;
 using namespace atl::test;
 
 namespace {
@@ -23,7 +25,7 @@ struct Hostile {
             Json argv = {"/agent/hostile_agent"};
             if (!argument.empty())
                 argv.push_back(argument);
-            return Json{{"name", name}, {"argv", argv}, {"dir", ATOLL_AGENTS_DIR}};
+            return Json{{"name", name}, {"argv", argv}, {"dir", test::build_path("agents")}};
         };
         const Json agents = {
             {"agents",

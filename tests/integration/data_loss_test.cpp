@@ -13,9 +13,11 @@
 #include <thread>
 
 #include "tests/support/api_client.hpp"
+#include "tests/support/paths.hpp"
 
 namespace data_loss_test {
 
+using namespace atl;
 using namespace atl::test;
 namespace fs = std::filesystem;
 
@@ -88,7 +90,7 @@ HttpResponse await_readiness(ApiClient& api, int status) {
 /// The commands of the section of docs/operations/backup.md, with these names put in.
 std::vector<std::string> commands_of(const std::string& section,
                                      const std::vector<std::pair<std::string, std::string>>& names) {
-    std::ifstream file(fs::path(ATOLL_SOURCE_DIR) / "docs/operations/backup.md");
+    std::ifstream file(test::source_path("docs/operations/backup.md"));
     std::vector<std::string> commands;
     bool inside = false;
     for (std::string line; std::getline(file, line);) {

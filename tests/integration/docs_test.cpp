@@ -11,9 +11,11 @@
 #include <sstream>
 
 #include "tests/support/api_client.hpp"
+#include "tests/support/paths.hpp"
 
 namespace docs_test {
 
+using namespace atl;
 using namespace atl::test;
 
 namespace {
@@ -27,7 +29,7 @@ void replace_all(std::string& text, const std::string& what, const std::string& 
 
 /// The blocks of the page that are marked `language`, one after the other.
 std::string marked_blocks_of(const fs::path& page, const std::string& language) {
-    std::ifstream file(fs::path(ATOLL_SOURCE_DIR) / page);
+    std::ifstream file(fs::path(test::source_path("")) / page);
     REQUIRE(file);
     std::string commands;
     bool inside = false;
@@ -72,9 +74,10 @@ std::string run_page(const ServerProcess& server, const fs::path& folder, const 
     replace_all(commands, "/var/lib/atoll/data", server.data_dir().string());
     replace_all(commands, "127.0.0.1:4100", server.address());
     INFO(commands);
-    std::ofstream(folder / "commands") << (pipes == Pipes::whole ? "set -euo pipefail" : "set -u") << "\ncd "
-                                       << folder.string() << "\nPATH=" ATOLL_BIN_DIR ":$PATH\n"
-                                       << commands;
+    std::ofstream(folder / "commands")
+        << (pipes == Pipes::whole ? "set -euo pipefail" : "set -u") << "\ncd " << folder.string()
+        << "\nPATH=" << test::build_path("bin") << ":$PATH\n"
+        << commands;
     return output_of("bash " + (folder / "commands").string());
 }
 
@@ -87,7 +90,7 @@ std::size_t count_of(const std::string& text, const std::string& what) {
 
 std::string text_of(const fs::path& page) {
     std::ostringstream text;
-    text << std::ifstream(fs::path(ATOLL_SOURCE_DIR) / page).rdbuf();
+    text << std::ifstream(fs::path(test::source_path("")) / page).rdbuf();
     return text.str();
 }
 
@@ -103,8 +106,8 @@ std::vector<std::string> events_of(const std::string& text) {
 }  // namespace
 
 TEST_CASE("The table of flags is what scripts/docs would write from --help") {
-    const std::string script = ATOLL_SOURCE_DIR "/scripts/docs ";
-    const std::string program = " " ATOLL_BIN_DIR "/atolld";
+    const std::string script = test::source_path("scripts/docs ");
+    const std::string program = " " + test::build_path("bin/atolld");
     output_of(script + "--check" + program);
     // The positive control: a page with another default is refused, and written as it should be.
     const std::string text = text_of("docs/operations/configuration.md");
@@ -276,9 +279,9 @@ std::string fault_of(const std::string& text, std::set<std::string>& known) {
 TEST_CASE("Every command block of the pages is literal") {
     std::size_t count = 0;
     std::vector<fs::path> pages = {"README.md"};
-    for (const auto& entry : fs::recursive_directory_iterator(ATOLL_SOURCE_DIR "/docs"))
+    for (const auto& entry : fs::recursive_directory_iterator(test::source_path("docs")))
         if (entry.path().extension() == ".md")
-            pages.push_back(fs::relative(entry.path(), ATOLL_SOURCE_DIR));
+            pages.push_back(fs::relative(entry.path(), test::source_path("")));
     for (const auto& page : pages) {
         std::set<std::string> known;
         for (const Block& block : blocks_of(page)) {

@@ -11,16 +11,18 @@
 #include "tests/integration/example_recorder.hpp"
 #include "tests/integration/execution_examples.hpp"
 #include "tests/integration/route_walk.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/websocket_client.hpp"
 
 namespace examples_test {
 
+using namespace atl;
 using namespace atl::test;
 using namespace atl::test::routes;
 
 namespace {
 
-constexpr const char* k_file = ATOLL_SOURCE_DIR "/http/api/examples.json";
+const std::string k_file = test::source_path("http/api/examples.json");
 constexpr const char* k_remedy =
     "If this is meant, record the examples again: ATOLL_RECORD_EXAMPLES=1 "
     "build/release/bin/integration_tests \"The examples*\"; an operation that is new is performed in "

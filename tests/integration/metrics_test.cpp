@@ -6,9 +6,11 @@
 #include <functional>
 
 #include "tests/support/api_client.hpp"
+#include "tests/support/paths.hpp"
 
 namespace integration_metrics_test {
 
+using namespace atl;
 using namespace atl::test;
 
 namespace {
@@ -18,8 +20,9 @@ Json parse_page(const std::string& page) {
     const TempDir dir;
     const auto file = dir.path() / "page";
     std::ofstream(file) << page;
-    const std::string command = "/usr/bin/python3 " ATOLL_METRICS_CHECKER " < " + file.string() + " 2>&1 1>" +
-                                (dir.path() / "samples").string();
+    const std::string command = "/usr/bin/python3 " +
+                                test::source_path("tests/integration/check_metrics.py") + " < " +
+                                file.string() + " 2>&1 1>" + (dir.path() / "samples").string();
     const std::unique_ptr<FILE, int (*)(FILE*)> checker(::popen(command.c_str(), "r"), ::pclose);
     REQUIRE(checker);
     std::string complaints;

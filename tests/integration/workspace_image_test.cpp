@@ -12,19 +12,21 @@
 #include <fstream>
 
 #include "tests/support/api_client.hpp"
+#include "tests/support/paths.hpp"
 
 namespace workspace_image_test {
 
+using namespace atl;
 using namespace atl::test;
 namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* k_script = ATOLL_SOURCE_DIR "/scripts/workspace-image";
+const std::string k_script = test::source_path("scripts/workspace-image");
 constexpr int k_host_cannot = 3;
 
 RunResult run_script(const std::string& arguments) {
-    FILE* const pipe = ::popen((std::string(k_script) + " " + arguments + " 2>&1 </dev/null").c_str(), "re");
+    FILE* const pipe = ::popen((k_script + " " + arguments + " 2>&1 </dev/null").c_str(), "re");
     REQUIRE(pipe != nullptr);
     RunResult result;
     std::array<char, 4096> buffer{};

@@ -18,6 +18,7 @@
 #include "core/base/ids.hpp"
 #include "core/base/pidfd.hpp"
 #include "tests/support/deadline.hpp"
+#include "tests/support/paths.hpp"
 
 namespace atl::test {
 namespace fs = std::filesystem;
@@ -119,11 +120,12 @@ Words service_command(const fs::path& socket_path) {
 const fs::path& probe_program() {
     static const TempDir folder;
     static const fs::path copy = [] {
+        const std::string probe = build_path("probe/probe");
         const fs::path to = folder.path() / "probe";
         std::error_code error;
-        fs::copy_file(ATOLL_PROBE, to, error);
+        fs::copy_file(probe, to, error);
         if (error)
-            FAIL("there is no probe at " << ATOLL_PROBE << ": " << error.message());
+            FAIL("there is no probe at " << probe << ": " << error.message());
         fs::permissions(to, fs::perms(0755));
         return to;
     }();

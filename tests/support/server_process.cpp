@@ -25,6 +25,7 @@
 
 #include "core/base/pidfd.hpp"
 #include "tests/support/deadline.hpp"
+#include "tests/support/paths.hpp"
 
 namespace atl::test {
 namespace fs = std::filesystem;
@@ -210,7 +211,7 @@ bool is_root() {
 }
 
 fs::path binaries(Privilege privilege) {
-    const fs::path built = ATOLL_BIN_DIR;
+    const fs::path built = build_path("bin");
     if (privilege == Privilege::as_started || !is_root())
         return built;
     // The checkout may lie where only root can go.
@@ -252,7 +253,7 @@ void ServerProcess::start(const ServerOptions& options) {
     auto environment = options.environment;
     environment.emplace_back("ATOLL_API_KEY", key_);
     // Those of this checkout, as scripts/setup --tests installs them: the host may have older ones.
-    const fs::path engines = fs::path(ATOLL_BIN_DIR) / "../../executors";
+    const fs::path engines = fs::path(build_path("../executors"));
     if (options.privilege == Privilege::as_started && fs::exists(engines))
         environment.emplace(environment.begin(), "ATOLL_EXECUTORS", engines.lexically_normal());
     UniqueFd log_pipe;

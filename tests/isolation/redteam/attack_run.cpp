@@ -1,4 +1,5 @@
 #include "tests/isolation/redteam/attack_run.hpp"
+#include "tests/support/paths.hpp"
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -65,11 +66,12 @@ Loot loot_of(std::string text) {
 const fs::path& attack_program() {
     static const TempDir folder;
     static const fs::path copy = [] {
+        const std::string attack = build_path("redteam/attack");
         const fs::path to = folder.path() / "attack";
         std::error_code error;
-        fs::copy_file(ATOLL_ATTACK, to, error);
+        fs::copy_file(attack, to, error);
         if (error)
-            FAIL("there is no attack at " << ATOLL_ATTACK << ": " << error.message());
+            FAIL("there is no attack at " << attack << ": " << error.message());
         fs::permissions(to, fs::perms(0755));
         return to;
     }();

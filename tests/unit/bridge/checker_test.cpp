@@ -15,6 +15,7 @@
 #include "bridge/checker/fields.hpp"
 #include "bridge/checker/worker.hpp"
 #include "core/base/limits.hpp"
+#include "tests/support/paths.hpp"
 
 namespace checker_test {
 
@@ -47,7 +48,7 @@ std::vector<std::string> answer_of(Worker& worker, const std::vector<std::string
 struct Bench {
     explicit Bench(bridge::checker::CheckerConfig config = {}) {
         if (config.program.empty())
-            config.program = ATOLL_BIN_DIR "/atoll-checker";
+            config.program = test::build_path("bin/atoll-checker");
         // Only an end of hangs: a busy machine may be slow.
         if (config.deadline == base::Millis(base::k_checker_deadline))
             config.deadline = test::k_client_deadline;
@@ -279,7 +280,8 @@ TEST_CASE("checker: work that its process dies of twice fails, in its order and 
     test::write_text(folder / "program",
                      "#!/bin/bash\necho start >> " + (folder / "starts").string() + "\n[ $(wc -l < " +
                          (folder / "starts").string() + ") -gt " + deaths +
-                         " ] || { head -c 20 >/dev/null; exit 1; }\nexec " ATOLL_BIN_DIR "/atoll-checker\n",
+                         " ] || { head -c 20 >/dev/null; exit 1; }\nexec " +
+                         test::build_path("bin/atoll-checker") + "\n",
                      0755);
     Bench bench({.program = folder / "program"});
     std::string order;

@@ -15,6 +15,7 @@
 #include "bridge/guest/spawn.hpp"
 #include "core/base/limits.hpp"
 #include "exec_client.hpp"
+#include "tests/support/paths.hpp"
 
 namespace atl::test::bridge_exec_test {
 namespace {
@@ -152,7 +153,7 @@ TEST_CASE("frames may come in one piece with the command line, or byte by byte")
 TEST_CASE("10 MB go through cat and back, whoever is slow, and the guest stays small") {
     if (!GuestProcess::can_isolate())
         SKIP("no pid namespace on this host");
-    const GuestProcess guest = GuestProcess::program(ATOLL_BIN_DIR "/atoll-guest");
+    const GuestProcess guest = GuestProcess::program(test::build_path("bin/atoll-guest"));
     const std::string bytes = random_bytes(10 * 1000 * 1000);
     SECTION("both at full speed") {
         ExecClient run(guest, command("cat", k_stdin));

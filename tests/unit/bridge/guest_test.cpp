@@ -11,6 +11,7 @@
 #include "bridge/protocol.hpp"
 #include "core/base/limits.hpp"
 #include "guest_process.hpp"
+#include "tests/support/paths.hpp"
 
 namespace atl::test::bridge_guest_test {
 namespace {
@@ -236,7 +237,7 @@ TEST_CASE("orphans are reaped") {
 TEST_CASE("the program serves as the class does, and stays small") {
     if (!GuestProcess::can_isolate())
         SKIP("no pid namespace on this host");
-    GuestProcess guest = GuestProcess::program(ATOLL_BIN_DIR "/atoll-guest");
+    GuestProcess guest = GuestProcess::program(test::build_path("bin/atoll-guest"));
     const Client control = guest.start(k_shell);
     CHECK(guest.run("pwd; exit 3").text == "/tmp\n");
     CHECK(guest.run(": " + std::string(base::k_max_body_bytes, 'x') + "\necho big").text == "big\n");

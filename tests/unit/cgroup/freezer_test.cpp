@@ -14,6 +14,7 @@
 #include "core/base/ids.hpp"
 #include "core/isolation/spawn.hpp"
 #include "core/isolation/zygote.hpp"
+#include "tests/support/paths.hpp"
 
 namespace freezer_test {
 
@@ -22,7 +23,7 @@ namespace {
 using namespace atl;
 
 constexpr auto k_deadline = test::k_client_deadline;
-const char* const k_zygote = ATOLL_BIN_DIR "/atoll-zygote";
+const std::string k_zygote = test::build_path("bin/atoll-zygote");
 
 cgroup::Layout v1_only() {
     return {{}, cgroup::find_layout().v1};

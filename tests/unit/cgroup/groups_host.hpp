@@ -16,6 +16,7 @@
 #include "core/base/ids.hpp"
 #include "core/isolation/spawn.hpp"
 #include "core/isolation/zygote.hpp"
+#include "tests/support/paths.hpp"
 
 namespace atl::test {
 
@@ -23,7 +24,7 @@ inline constexpr auto k_group_deadline = k_client_deadline;
 // Holds 60 MB in its own memory.
 inline const char* const k_memory_bomb =
     "dd if=/dev/zero of=/dev/null bs=60M count=1 status=none && echo held";
-inline const char* const k_zygote = ATOLL_BIN_DIR "/atoll-zygote";
+inline const std::string k_zygote = build_path("bin/atoll-zygote");
 
 struct Child {
     isolation::Spawned spawned;

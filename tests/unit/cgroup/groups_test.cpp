@@ -12,6 +12,7 @@
 #include "../isolation/fixture.hpp"
 #include "core/base/ids.hpp"
 #include "core/isolation/spawn.hpp"
+#include "tests/support/paths.hpp"
 
 namespace groups_test {
 
@@ -20,7 +21,7 @@ namespace {
 using namespace atl;
 namespace fs = std::filesystem;
 
-const char* const k_zygote = ATOLL_BIN_DIR "/atoll-zygote";
+const std::string k_zygote = test::build_path("bin/atoll-zygote");
 
 /// A layout with this host's v2 hierarchy alone. It always has members; its limits depend on the host.
 cgroup::Layout members_only() {

@@ -14,6 +14,7 @@
 #include "core/base/ids.hpp"
 #include "core/isolation/spawn.hpp"
 #include "core/isolation/zygote.hpp"
+#include "tests/support/paths.hpp"
 
 namespace memory_watch_test {
 
@@ -24,7 +25,7 @@ using namespace std::chrono_literals;
 
 constexpr auto k_deadline = test::k_client_deadline;
 constexpr std::uint64_t k_mb = 1024UL * 1024;
-const char* const k_zygote = ATOLL_BIN_DIR "/atoll-zygote";
+const std::string k_zygote = test::build_path("bin/atoll-zygote");
 
 struct Warning {
     std::string resource;

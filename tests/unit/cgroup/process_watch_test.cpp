@@ -13,6 +13,7 @@
 #include "core/base/ids.hpp"
 #include "core/isolation/spawn.hpp"
 #include "core/isolation/zygote.hpp"
+#include "tests/support/paths.hpp"
 
 namespace process_watch_test {
 
@@ -21,7 +22,7 @@ namespace {
 using namespace atl;
 
 constexpr auto k_deadline = test::k_client_deadline;
-const char* const k_zygote = ATOLL_BIN_DIR "/atoll-zygote";
+const std::string k_zygote = test::build_path("bin/atoll-zygote");
 
 struct Warning {
     std::uint32_t used = 0;

@@ -24,6 +24,7 @@
 #include "fs-guard/helper_client.hpp"
 #include "fs-guard/workspaces.hpp"
 #include "tests/support/many_files.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/store_calls.hpp"
 
 namespace fs_guard_test {
@@ -49,7 +50,7 @@ struct Bench {
 
     explicit Bench(const fs::path& in = fs::temp_directory_path()) : data(in) {
         auto started = fs_guard::HelperClient::start(loop.context.get_executor(), loop.timers,
-                                                     {ATOLL_BIN_DIR "/atoll-helper", data.path()});
+                                                     {test::build_path("bin/atoll-helper"), data.path()});
         REQUIRE(started.has_value());
         helper = std::move(*started);
         auto opened = fs_guard::Workspaces::open(data.path(), *helper, meter, loop.timers);
@@ -146,13 +147,12 @@ TEST_CASE("helper: an unprivileged owner's closed folders are removed too") {
     REQUIRE(::chown(bench.data.path().c_str(), k_uid, k_uid) == 0);
     for (const char* name : {"", "closed", "closed/inner", "closed/inner/file", "readonly", "readonly/file"})
         REQUIRE(::chown((tree / name).c_str(), k_uid, k_uid) == 0);
-    ::chmod((tree / "closed/inner").c_str(), 0);
-    ::chmod((tree / "closed").c_str(), 0);
-    ::chmod((tree / "readonly").c_str(), 0555);
+    for (const auto& [name, mode] : {std::pair{"closed/inner", 0}, {"closed", 0}, {"readonly", 0555}})
+        ::chmod((tree / name).c_str(), static_cast<mode_t>(mode));
     const std::string command = "cd '" + bench.data.path().string() +
                                 "' && echo '{\"id\":1,\"op\":\"remove\",\"path\":\"t\"}' | setpriv --reuid " +
-                                std::to_string(k_uid) +
-                                " --clear-groups '" ATOLL_BIN_DIR "/atoll-helper' >/dev/null";
+                                std::to_string(k_uid) + " --clear-groups '" +
+                                test::build_path("bin/atoll-helper") + "' >/dev/null";
     if (::access("/usr/bin/setpriv", X_OK) != 0)
         FAIL("setpriv is missing (package util-linux)");
     REQUIRE(std::system(command.c_str()) == 0);
@@ -237,9 +237,9 @@ TEST_CASE("helper: runs at the lowest priority with nothing open but its pipes a
 
 TEST_CASE("helper: runs at the priority that it is given") {
     Bench bench;
-    const auto helper = fs_guard::HelperClient::start(
-                            bench.loop.context.get_executor(), bench.loop.timers,
-                            {ATOLL_BIN_DIR "/atoll-helper", bench.data.path(), isolation::Priority::low})
+    const auto helper = fs_guard::HelperClient::start(bench.loop.context.get_executor(), bench.loop.timers,
+                                                      {test::build_path("bin/atoll-helper"),
+                                                       bench.data.path(), isolation::Priority::low})
                             .value();
     Outcome outcome;
     helper->remove("trash/nothing", [&outcome](const base::Result<void>& result) { outcome = result; });

@@ -15,6 +15,7 @@
 
 #include "../isolation/fixture.hpp"
 #include "fs-guard/helper_client.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/server_process.hpp"
 
 namespace held_files_test {
@@ -30,7 +31,7 @@ class Bench {
   public:
     Bench() {
         auto started = fs_guard::HelperClient::start(loop_.context.get_executor(), loop_.timers,
-                                                     {ATOLL_BIN_DIR "/atoll-helper", data.path()});
+                                                     {test::build_path("bin/atoll-helper"), data.path()});
         REQUIRE(started.has_value());
         helper_ = std::move(*started);
         fs::create_directory(data / "t");

@@ -20,6 +20,7 @@
 #include "core/store/checkpointer.hpp"
 #include "fs-guard/helper_client.hpp"
 #include "tests/support/many_files.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/stuck_processes.hpp"
 
 namespace helper_deadline_test {
@@ -41,7 +42,7 @@ struct Bench {
     std::unique_ptr<fs_guard::HelperClient> helper;
 
     explicit Bench(fs_guard::HelperDeadlines deadlines,
-                   const fs::path& program = ATOLL_BIN_DIR "/atoll-helper") {
+                   const fs::path& program = test::build_path("bin/atoll-helper")) {
         fs_guard::HelperConfig config{program, data.path(), isolation::Priority::low};
         config.deadlines = deadlines;
         auto started = fs_guard::HelperClient::start(loop.context.get_executor(), loop.timers, config);
@@ -87,7 +88,7 @@ struct RawHelper {
         isolation::ChildPlan plan;
         plan.fds = {reads.get(), writes.get(), STDERR_FILENO};
         plan.cwd = data.path();
-        auto started = isolation::spawn(ATOLL_BIN_DIR "/atoll-helper", {}, plan);
+        auto started = isolation::spawn(test::build_path("bin/atoll-helper"), {}, plan);
         REQUIRE(started.has_value());
         spawned = std::move(*started);
     }
@@ -147,7 +148,7 @@ TEST_CASE("helper: a request that makes every helper stand still is given up") {
 TEST_CASE("helper: questions are refused while it cannot be started, and removals are done later") {
     const test::TempFolder folder;
     const fs::path program = folder / "helper";
-    fs::copy_file(ATOLL_BIN_DIR "/atoll-helper", program);
+    fs::copy_file(test::build_path("bin/atoll-helper"), program);
     Bench bench({k_long, k_long}, program);
     fs::rename(program, folder / "away");
     const pid_t first = bench.helper->pid();

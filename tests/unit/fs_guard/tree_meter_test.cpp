@@ -12,6 +12,7 @@
 #include "../isolation/fixture.hpp"
 #include "fs-guard/helper_client.hpp"
 #include "tests/support/many_files.hpp"
+#include "tests/support/paths.hpp"
 
 namespace tree_meter_test {
 
@@ -26,7 +27,7 @@ class Bench {
   public:
     explicit Bench(const fs::path& in = fs::temp_directory_path()) : data(in) {
         auto started = fs_guard::HelperClient::start(loop_.context.get_executor(), loop_.timers,
-                                                     {ATOLL_BIN_DIR "/atoll-helper", data.path()});
+                                                     {test::build_path("bin/atoll-helper"), data.path()});
         REQUIRE(started.has_value());
         helper_ = std::move(*started);
         fs::create_directory(tree());

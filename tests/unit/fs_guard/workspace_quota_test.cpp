@@ -14,6 +14,7 @@
 #include "fs-guard/helper_client.hpp"
 #include "fs-guard/project_quota.hpp"
 #include "fs-guard/workspaces.hpp"
+#include "tests/support/paths.hpp"
 
 namespace workspace_quota_test {
 
@@ -49,7 +50,7 @@ struct Bench {
                  << found.error().detail());
         quota = std::move(*found);
         auto started = fs_guard::HelperClient::start(loop.context.get_executor(), loop.timers,
-                                                     {ATOLL_BIN_DIR "/atoll-helper", data.path()});
+                                                     {test::build_path("bin/atoll-helper"), data.path()});
         REQUIRE(started.has_value());
         helper = std::move(*started);
         reopen();

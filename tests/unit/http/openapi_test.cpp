@@ -9,6 +9,7 @@
 #include "core/conversation/types.hpp"
 #include "core/sandbox/types.hpp"
 #include "http/wire/json_reader.hpp"
+#include "tests/support/paths.hpp"
 
 namespace openapi_test {
 
@@ -67,7 +68,7 @@ TEST_CASE("a body that streams is told as bytes, and gives no error of JSON") {
 
 TEST_CASE("each type of event has a schema of its own, and a row in docs/events.md") {
     const auto schemas = component_schemas();
-    std::ifstream file(ATOLL_SOURCE_DIR "/docs/events.md");
+    std::ifstream file(atl::test::source_path("docs/events.md"));
     const std::string page{std::istreambuf_iterator<char>(file), {}};
     const auto last = static_cast<int>(atl::conversation::k_last_event_type);
     CHECK(schemas["Event"]["oneOf"].size() == static_cast<std::size_t>(last));
@@ -87,7 +88,7 @@ TEST_CASE("each type of event has a schema of its own, and a row in docs/events.
 }
 
 TEST_CASE("each member of a create has a row in docs/clients.md, and no other has one") {
-    std::ifstream file(ATOLL_SOURCE_DIR "/docs/clients.md");
+    std::ifstream file(atl::test::source_path("docs/clients.md"));
     std::set<std::string> told;
     std::map<std::string, std::string> defaults;
     bool is_table = false;
@@ -119,7 +120,7 @@ TEST_CASE("each member of a create has a row in docs/clients.md, and no other ha
 }
 
 TEST_CASE("the codes of error events are those of docs/errors.md, with the same meanings") {
-    std::ifstream file(ATOLL_SOURCE_DIR "/docs/errors.md");
+    std::ifstream file(atl::test::source_path("docs/errors.md"));
     std::string expected = "A stable word, snake_case. An agent may write words of its own.";
     bool is_table = false;
     for (std::string line; std::getline(file, line);) {

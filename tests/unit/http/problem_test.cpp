@@ -6,6 +6,7 @@
 #include <map>
 
 #include "http/wire/json_reader.hpp"
+#include "tests/support/paths.hpp"
 
 namespace problem_test {
 
@@ -90,7 +91,7 @@ TEST_CASE("the challenge tells credentials that are worthless from none (RFC 675
 }
 
 TEST_CASE("docs/errors.md has a section for each code, with its status, and for no other") {
-    std::ifstream file(ATOLL_SOURCE_DIR "/" + std::string(k_errors_page));
+    std::ifstream file(atl::test::source_path(k_errors_page));
     REQUIRE(file);
     std::map<std::string, std::string> told;  // code to the text of its section
     std::string* text = nullptr;

@@ -21,6 +21,7 @@
 
 #include "core/base/preview_limits.hpp"
 #include "fixture.hpp"
+#include "tests/support/paths.hpp"
 
 namespace socket_maker_test {
 
@@ -83,7 +84,7 @@ struct Lab {
                 started.set_value(base::Error(Errc::host_unsupported, "no seccomp"));
             else
                 started.set_value(SocketMaker::start(loop.context.get_executor(), loop.timers,
-                                                     ATOLL_BIN_DIR "/atoll-zygote", net, kept));
+                                                     test::build_path("bin/atoll-zygote"), net, kept));
             over.get_future().wait();
         });
         auto result = started.get_future().get();

@@ -9,6 +9,7 @@
 #include "core/base/pidfd.hpp"
 #include "core/isolation/waiting_process.hpp"
 #include "fixture.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/stuck_processes.hpp"
 
 namespace waiting_process_test {
@@ -22,7 +23,7 @@ TEST_CASE("waiting process: nobody waits for the end of one that cannot be kille
     // The longest time of a call that does not wait, on a busy machine.
     constexpr std::chrono::milliseconds k_prompt{90};
     std::optional<isolation::WaitingProcess> process =
-        isolation::WaitingProcess::start(ATOLL_BIN_DIR "/atoll-zygote", {}).value();
+        isolation::WaitingProcess::start(test::build_path("bin/atoll-zygote"), {}).value();
     const pid_t pid = process->pid();
     test::StuckProcesses stuck;
     stuck.hold(pid);
