@@ -56,6 +56,8 @@ check_ccache() {
     fi
     # Paths below the checkout count relative to it, so that another checkout finds what this one compiled.
     export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$root} CCACHE_NOHASHDIR=1
+    # The compiler tells which headers it read: without that each file would first be preprocessed for the cache.
+    export CCACHE_DEPEND=1
 }
 
 # The value of a variable in a build's CMake cache.
