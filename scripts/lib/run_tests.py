@@ -25,7 +25,7 @@ from whole_program import run_whole  # noqa: E402
 # that one of them takes. The other suites measure time or own the machine.
 SHARDS = {
     "unit": (None, 1, 400),
-    "integration": (3, 1, 6),
+    "integration": (4, 1, 6),
     # Each process starts servers that all its cases share.
     "isolation": (2, 8, 60),
 }
