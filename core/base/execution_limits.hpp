@@ -48,7 +48,8 @@ inline constexpr std::size_t k_max_runner_pool = 64;  // of one engine, started 
 inline constexpr std::chrono::minutes k_execution_kept{10};
 inline constexpr std::size_t k_max_kept_executions = 2048;
 inline constexpr std::size_t k_max_kept_execution_bytes = 64UL * 1024 * 1024;  // of all that ended, together
-// The events of one run: logs as JSON, calls with their arguments. A call beyond it is refused.
+// The events of one run: logs as JSON, calls with their arguments. A call beyond it is refused; logs end
+// before it with an entry that says so.
 inline constexpr std::size_t k_max_execution_event_bytes = 8UL * 1024 * 1024;
 static_assert(k_max_execution_output_bytes < k_max_execution_event_bytes);
 

@@ -20,6 +20,21 @@ using base::Error;
 namespace {
 
 constexpr std::size_t k_event_overhead_bytes = 128;
+// Kept free for the last entry of the logs.
+constexpr std::size_t k_logs_end_bytes = 1024;
+constexpr std::string_view k_logs_end_json =
+    R"("logs end here: the run has used its bytes for events and calls")";
+static_assert(k_logs_end_json.size() + 2 * k_event_overhead_bytes < k_logs_end_bytes);
+
+std::string log_entry(std::string_view level, std::string_view text_json) {
+    std::string data;
+    base::JsonWriter json(data);
+    json.begin_object();
+    json.key("level").string(level);
+    json.key("text").raw(text_json);
+    json.end_object();
+    return data;
+}
 
 constexpr std::string_view k_denial_begin = "the tool ";
 constexpr std::string_view k_denial_end = " is denied";
@@ -158,17 +173,20 @@ void Execution::on_running() {
 }
 
 void Execution::on_log(const std::string& level, const std::string& text_json) {
-    if (state_ != State::running)
+    if (state_ != State::running || have_logs_ended_)
         return;
-    std::string data;
-    base::JsonWriter json(data);
-    json.begin_object();
-    json.key("level").string(level);
-    json.key("text").raw(text_json);
-    json.end_object();
-    // As JSON they may be longer than they are counted.
-    if (event_bytes_ + data.size() <= base::k_max_execution_event_bytes)
-        add(event::log, std::move(data));
+    // As JSON they may be longer than the engine counts them.
+    std::string data = log_entry(level, text_json);
+    if (!has_room(data.size())) {
+        have_logs_ended_ = true;
+        data = log_entry("warn", k_logs_end_json);
+    }
+    add(event::log, std::move(data));
+}
+
+bool Execution::has_room(std::size_t bytes) const noexcept {
+    return event_bytes_ + bytes + k_event_overhead_bytes + k_logs_end_bytes <=
+           base::k_max_execution_event_bytes;
 }
 
 void Execution::on_call(std::uint64_t id, const std::string& name, const std::string& args_json) {
@@ -188,7 +206,7 @@ void Execution::on_call(std::uint64_t id, const std::string& name, const std::st
         reject(call, "refused", verdict.error().detail());
     } else if (verdict->policy == Policy::deny) {
         reject(call, "denied", denial(name));
-    } else if (event_bytes_ + args_json.size() > base::k_max_execution_event_bytes) {
+    } else if (!has_room(args_json.size())) {
         reject(call, "refused", "the calls of this run have more bytes of arguments than one may have");
     } else {
         call.policy = verdict->policy;

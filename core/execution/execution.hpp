@@ -148,6 +148,8 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     void begin();
     void give_program();
     void add(std::string_view type, std::string data);
+    /// For one more event, and behind it for the one that says that the logs end.
+    bool has_room(std::size_t bytes) const noexcept;
     void arm(base::Millis time, std::function<void()> fire);
     void finish(const std::optional<std::string>& value_json, const std::optional<Failure>& failure);
     void fail(std::string kind, std::string message);
@@ -189,6 +191,7 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     base::TimerId timer_ = 0;
     std::vector<ExecutionEvent> events_;
     std::size_t event_bytes_ = 0;
+    bool have_logs_ended_ = false;  // before the program did
     std::vector<std::unique_ptr<Call>> calls_;
     std::unique_ptr<HeavyWork> check_;  // of the last call, and the program is held until it is done
     std::size_t steps_left_;            // of checks in this turn of the loop

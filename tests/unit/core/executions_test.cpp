@@ -54,6 +54,29 @@ TEST_CASE(
     CHECK(lab.sandboxes.living() == 0);
 }
 
+TEST_CASE("Logs beyond what is kept of a run end with an entry that says so, and nothing comes behind it") {
+    Lab lab;
+    const auto execution = lab.begin(lab.request());
+    FakeProgram& program = lab.started(execution);
+    // Six bytes of JSON each.
+    const std::string text(256UL * 1024, '\x01');
+    while (execution->event_bytes() + 7 * text.size() <= base::k_max_execution_event_bytes)
+        program.observer.on_log("log", text);
+    for (std::size_t bytes = 0; bytes <= 7 * text.size(); bytes += 128)
+        program.observer.on_log("log", "x");
+    program.observer.on_log("error", "");
+    program.observer.on_end("1", std::nullopt);
+    const Json result = lab.result(*execution);
+    CHECK(result["result"] == 1);
+    const Json& logs = result["logs"];
+    REQUIRE(logs.size() >= 2);
+    CHECK(logs[logs.size() - 2]["text"] == "x");
+    CHECK(logs.back()["level"] == "warn");
+    CHECK(logs.back()["text"].get<std::string>().starts_with("logs end here: "));
+    CHECK(execution->event_bytes() <= base::k_max_execution_event_bytes);
+    lab.settle();
+}
+
 TEST_CASE("What ends the sandbox of a run is the error of the run") {
     Lab lab;
     const auto execution = lab.begin(lab.request());
