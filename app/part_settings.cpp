@@ -121,6 +121,12 @@ base::Result<void> check_executor_pools(const Config& config, const execution::E
 execution::ExecutionSettings execution_settings(const Config& config) {
     execution::ExecutionSettings settings;
     settings.max_memory_mb = config.execute_max_memory_mb;
+    sandbox::Limits defaults;
+    defaults.memory_mb = settings.default_memory_mb;
+    defaults.cpu_percent = settings.default_cpu_percent;
+    defaults = http::lowered_to(config.ceilings, defaults);
+    settings.default_memory_mb = defaults.memory_mb;
+    settings.default_cpu_percent = defaults.cpu_percent;
     if (config.executor_pools)
         settings.pools = *config.executor_pools;
     else

@@ -16,8 +16,8 @@ Executions::Executions(ExecutionContext context, Engines engines, ExecutionSetti
       pool_({context.timers, context.sandboxes, context.programs, room_,
              [this] { return queue_.running() >= settings_.queue.running; }},
             engines_, settings_.pools,
-            limits_of_run(std::min(base::k_default_execution_memory_mb, settings_.max_memory_mb),
-                          base::k_default_execution_cpu_percent)) {}
+            limits_of_run(std::min(settings_.default_memory_mb, settings_.max_memory_mb),
+                          settings_.default_cpu_percent)) {}
 
 Executions::~Executions() {
     *self_ = nullptr;

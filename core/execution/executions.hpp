@@ -23,6 +23,9 @@ struct ExecutionSettings {
     std::uint32_t max_memory_mb = base::k_default_max_execution_memory_mb;  // that a request may ask for
     QueueLimits queue{};
     std::vector<RunnerPoolSize> pools{};
+    // Of runs that name none; runners that are started ahead have them.
+    std::uint32_t default_memory_mb = base::k_default_execution_memory_mb;
+    std::uint32_t default_cpu_percent = base::k_default_execution_cpu_percent;
 };
 
 class Executions {

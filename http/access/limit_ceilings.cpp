@@ -48,15 +48,18 @@ LimitChanges ceilings_for(const Principal& principal, const LimitChanges& of_ser
     return ceilings;
 }
 
-base::Result<void> check_ceilings(const LimitChanges& asked, const LimitChanges& ceilings) {
+base::Result<void> check_ceilings(const LimitChanges& asked, const LimitChanges& ceilings,
+                                  std::string_view member) {
+    const std::string within(member);
     for (const LimitName& limit : k_names) {
         const auto value = asked.*limit.change;
         const auto ceiling = ceilings.*limit.change;
         if (value && ceiling && *value > *ceiling)
             return base::Error(base::Errc::limit_not_allowed,
-                               "`limits." + std::string(limit.api) + "` is " + std::to_string(*value) +
-                                   "; the ceiling for this key is " + std::to_string(*ceiling) + ".")
-                .at("/limits/" + std::string(limit.api));
+                               '`' + (member.empty() ? "" : within + ".") + std::string(limit.api) + "` is " +
+                                   std::to_string(*value) + "; the ceiling for this key is " +
+                                   std::to_string(*ceiling) + ".")
+                .at((member.empty() ? "" : "/" + within) + "/" + std::string(limit.api));
     }
     return {};
 }

@@ -30,8 +30,10 @@ std::span<const LimitName> limit_names() noexcept;
 /// The ceilings for a request of `principal`; a limit without a ceiling is empty.
 LimitChanges ceilings_for(const Principal& principal, const LimitChanges& of_server) noexcept;
 
-/// Errors: limit_not_allowed, naming the first limit that is above its ceiling.
-base::Result<void> check_ceilings(const LimitChanges& asked, const LimitChanges& ceilings);
+/// `member` is the one of the request that has the limits; empty: they are its own members. Errors:
+/// limit_not_allowed, naming the first limit that is above its ceiling.
+base::Result<void> check_ceilings(const LimitChanges& asked, const LimitChanges& ceilings,
+                                  std::string_view member = "limits");
 
 /// `limits`, each no higher than its ceiling.
 sandbox::Limits lowered_to(const LimitChanges& ceilings, sandbox::Limits limits) noexcept;

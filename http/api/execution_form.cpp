@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/sandbox/tool_table.hpp"
+#include "http/access/limit_ceilings.hpp"
 #include "http/api/forms.hpp"
 
 namespace atl::http {
@@ -30,6 +31,22 @@ std::optional<execution::Policy> read_policy(ObjectReader& reader) {
     if (policy.has_error())
         reader.fail("policy", "\"allow\", \"ask\" or \"deny\"");
     return policy.has_value() ? std::optional(*policy) : std::nullopt;
+}
+
+void read_run_limits(ObjectReader& reader, std::uint32_t max_memory_mb, const LimitChanges& ceilings,
+                     execution::ExecutionRequest& request) {
+    LimitChanges asked;
+    if (const auto memory = reader.integer("memoryMb", execution_memory_range(max_memory_mb)))
+        asked.memory_mb = static_cast<std::uint32_t>(*memory);
+    if (const auto cpu = reader.integer("cpuPercent", k_execution_cpu_range))
+        asked.cpu_percent = static_cast<std::uint32_t>(*cpu);
+    keep_failure(reader, check_ceilings(asked, ceilings, ""));
+    sandbox::Limits limits;
+    limits.memory_mb = std::min(request.memory_mb, max_memory_mb);
+    limits.cpu_percent = request.cpu_percent;
+    limits = asked.applied_to(lowered_to(ceilings, limits));
+    request.memory_mb = limits.memory_mb;
+    request.cpu_percent = limits.cpu_percent;
 }
 
 /// A tool of the caller, or, where its name is one of `own`, a policy for that tool of the sandbox.
@@ -130,7 +147,8 @@ void put_value(execution::CallAnswer& answer, execution::SplitJson& body) {
 
 }  // namespace
 
-base::Result<ExecuteForm> read_execute_form(const Json& body, std::uint32_t max_memory_mb, SandboxTools of) {
+base::Result<ExecuteForm> read_execute_form(const Json& body, std::uint32_t max_memory_mb, SandboxTools of,
+                                            const LimitChanges& ceilings) {
     ObjectReader reader(body);
     ExecuteForm form;
     execution::ExecutionRequest& request = form.request;
@@ -147,11 +165,7 @@ base::Result<ExecuteForm> read_execute_form(const Json& body, std::uint32_t max_
     request.user_id = reader.string("userId", base::k_max_user_id_bytes);
     if (const auto time = reader.integer("timeoutMs", k_execution_time_range))
         request.time = base::Millis(*time);
-    request.memory_mb = std::min(request.memory_mb, max_memory_mb);
-    if (const auto memory = reader.integer("memoryMb", execution_memory_range(max_memory_mb)))
-        request.memory_mb = static_cast<std::uint32_t>(*memory);
-    if (const auto cpu = reader.integer("cpuPercent", k_execution_cpu_range))
-        request.cpu_percent = static_cast<std::uint32_t>(*cpu);
+    read_run_limits(reader, max_memory_mb, ceilings, request);
     if (const auto bytes = reader.integer("maxOutputBytes", k_execution_output_range))
         request.max_output_bytes = static_cast<std::size_t>(*bytes);
     if (const auto calls = reader.integer("maxCalls", k_execution_calls_range))

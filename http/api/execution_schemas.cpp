@@ -74,10 +74,11 @@ Schema execute_schema(SandboxTools of) {
                        static_cast<std::uint64_t>(base::k_default_execution_time.count()))},
          {"memoryMb",
           "Memory of program and engine together, in MB of 1,048,576 bytes; the server may set another "
-          "maximum.",
+          "maximum, and the key's ceiling holds.",
           with_default(execution_memory_range(base::k_default_max_execution_memory_mb),
                        base::k_default_execution_memory_mb)},
-         {"cpuPercent", "Processor time, in percent of one core.", with_default(k_execution_cpu_range, 100)},
+         {"cpuPercent", "Processor time, in percent of one core; the key's ceiling holds.",
+          with_default(k_execution_cpu_range, 100)},
          {"maxOutputBytes", "Bytes of all logs together; what comes behind is dropped.",
           with_default(k_execution_output_range, base::k_default_execution_output_bytes)},
          {"maxCalls", "Calls of tools.",

@@ -6,6 +6,7 @@
 
 #include "core/base/json_writer.hpp"
 #include "core/execution/declarations.hpp"
+#include "http/access/limit_ceilings.hpp"
 #include "http/access/stream_tokens.hpp"
 #include "http/api/api.hpp"
 #include "http/api/execution_form.hpp"
@@ -122,7 +123,8 @@ Result<ExecuteForm> take_form_of(Api& api, RequestContext& context, SandboxTools
     const auto body = context.json_body();
     if (body.has_error())
         return body.error();
-    auto form = read_execute_form(*body, api.executions->settings().max_memory_mb, of);
+    auto form = read_execute_form(*body, api.executions->settings().max_memory_mb, of,
+                                  ceilings_for(context.principal, api.system.ceilings));
     context.drop_body();
     return form;
 }
@@ -445,17 +447,10 @@ Route execute_route(std::string_view pattern, std::string_view name, std::string
     made.responses = {{200, "What became of the program, once it began.", "ExecutionResult"},
                       {200, "Its events, to `done`.", "ExecutionStream", k_event_stream_type},
                       {202, "It is detached: it runs, or waits in the line.", "ExecutionBegun"}};
-    made.errors = {Errc::executor_unavailable,
-                   Errc::too_many_executions,
-                   Errc::too_many_streams,
-                   Errc::user_not_allowed,
-                   Errc::capacity,
-                   Errc::sandbox_failed,
-                   Errc::storage_failed,
-                   Errc::shutting_down,
-                   Errc::request_timeout,
-                   Errc::host_unsupported,
-                   Errc::bridge_failed,
+    made.errors = {Errc::executor_unavailable, Errc::too_many_executions, Errc::too_many_streams,
+                   Errc::user_not_allowed,     Errc::limit_not_allowed,   Errc::capacity,
+                   Errc::sandbox_failed,       Errc::storage_failed,      Errc::shutting_down,
+                   Errc::request_timeout,      Errc::host_unsupported,    Errc::bridge_failed,
                    Errc::deadline_exceeded};
     return made;
 }

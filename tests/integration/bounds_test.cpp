@@ -124,6 +124,9 @@ TEST_CASE("A key asks for no limit above its ceiling, and a user's key never for
     CHECK(changed.status == 200);
     CHECK(Json::parse(changed.body)["limits"]["memoryMb"] == 300);
     CHECK(Json::parse(small.request("GET", "/v1/system").body)["limitCeilings"]["memoryMb"] == 256);
+    // A run of code mode, too.
+    check_refusal(small.request("POST", "/v1/execute", R"({"code":"return 1","memoryMb":257})"), 403,
+                  "limit_not_allowed");
     CHECK(api.call(200, "GET", "/v1/system")["limitCeilings"]["memoryMb"].is_null());
 
     const std::string host = R"({"agent":"echo","network":"host"})";

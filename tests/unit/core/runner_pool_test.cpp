@@ -55,13 +55,14 @@ struct PoolPrograms final : execution::Programs {
 struct Lab {
     explicit Lab(std::vector<execution::RunnerPoolSize> pools, std::size_t places = 100)
         : Lab(std::move(pools), settings_of(places)) {}
-    Lab(std::vector<execution::RunnerPoolSize> pools, sandbox::ManagerSettings settings)
+    Lab(std::vector<execution::RunnerPoolSize> pools, sandbox::ManagerSettings settings,
+        std::uint32_t memory_mb = base::k_default_execution_memory_mb)
         : sandboxes({world.clock, world.timers, world, world, world, world, world, world.node,
                      [this] { return host; }},
                     std::move(settings)),
           executions({world.clock, world.timers, sandboxes, programs},
                      execution::Engines({engine_named("isolated-vm"), engine_named("container")}),
-                     {512, {}, std::move(pools)},
+                     {512, {}, std::move(pools), memory_mb},
                      [this](const sandbox::Limits& limits) { return sandboxes.room_for(limits); }) {
         executions.open_pool();
     }
@@ -208,6 +209,14 @@ TEST_CASE("pooled: limits of a run are set before its program is given, or it ge
     const auto large = lab.begin(1, 300, 50);
     CHECK(large->state() == Execution::State::running);
     CHECK(lab.sandboxes.committed_memory_mb() == 300);
+}
+
+TEST_CASE(
+    "pooled: where the server's ceiling is below the default, runners have what runs get that name none") {
+    Lab lab({{"container", 1, From::start}}, Lab::settings_of(100), 96);
+    lab.pass(k_while);
+    CHECK(lab.sandboxes.committed_memory_mb() == 96);
+    CHECK(lab.begin(1, 96)->state() == Execution::State::running);
 }
 
 TEST_CASE("pooled: what waits gives way to runs and counts until it is gone") {

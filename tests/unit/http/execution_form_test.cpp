@@ -48,6 +48,33 @@ TEST_CASE("A program is read with all that it may have, and with defaults where 
     CHECK(least->sandbox_tools.size() == 6);
 }
 
+TEST_CASE("Memory and processor time of a run keep the ceilings of the key") {
+    http::LimitChanges ceilings;
+    ceilings.memory_mb = 100;
+    ceilings.cpu_percent = 50;
+    const auto read = [&](const std::string& text, std::uint32_t max_memory_mb = 512) {
+        return http::read_execute_form(parsed(text), max_memory_mb, SandboxTools::none, ceilings);
+    };
+    const auto least = read(R"({"code":"1"})");
+    REQUIRE(least.has_value());
+    CHECK(least->request.memory_mb == 100);
+    CHECK(least->request.cpu_percent == 50);
+    CHECK(read(R"({"code":"1"})", 96)->request.memory_mb == 96);
+    const auto named = read(R"({"code":"1","memoryMb":99,"cpuPercent":49})");
+    REQUIRE(named.has_value());
+    CHECK(named->request.memory_mb == 99);
+    CHECK(named->request.cpu_percent == 49);
+    const auto large = read(R"({"code":"1","memoryMb":101})");
+    REQUIRE(large.has_error());
+    CHECK(large.error().code() == base::Errc::limit_not_allowed);
+    CHECK(large.error().pointer() == "/memoryMb");
+    CHECK(large.error().detail().find("`memoryMb` is 101") != std::string::npos);
+    const auto fast = read(R"({"code":"1","cpuPercent":51})");
+    REQUIRE(fast.has_error());
+    CHECK(fast.error().pointer() == "/cpuPercent");
+    CHECK(read(R"({"code":"1","memoryMb":513})").error().code() == base::Errc::invalid_field);
+}
+
 TEST_CASE("A program that is wrong is refused with the place of it") {
     CHECK(fault("{}") == "/code");
     CHECK(fault(R"({"code":""})") == "none");
