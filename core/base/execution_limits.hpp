@@ -43,6 +43,8 @@ inline constexpr std::uint32_t k_execution_file_mb = 64;  // of each file in its
 
 // From the start of its engine until that is ready.
 inline constexpr std::chrono::seconds k_engine_ready_deadline{30};
+// An engine that ended before it was ready is not tried again for so long, but by its pool, which waits less.
+inline constexpr std::chrono::minutes k_engine_rest{2};
 inline constexpr std::size_t k_max_runner_pool = 64;  // of one engine, started ahead
 // A run that ended can be read for so long. Those that ended first go first where there are too many.
 inline constexpr std::chrono::minutes k_execution_kept{10};

@@ -57,6 +57,7 @@ inline constexpr std::string_view disk_short = "disk_short";
 inline constexpr std::string_view disk_unmetered = "disk_unmetered";
 inline constexpr std::string_view helper_failed = "helper_failed";
 inline constexpr std::string_view epoll_exhausted = "epoll_exhausted";
+inline constexpr std::string_view executor_failed = "executor_failed";
 inline constexpr std::string_view executors_missing = "executors_missing";
 inline constexpr std::string_view executors_stale = "executors_stale";
 inline constexpr std::string_view execution_ended = "execution_ended";

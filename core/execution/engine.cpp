@@ -144,6 +144,11 @@ bool Engine::speaks(Language language) const noexcept {
     return std::find(languages.begin(), languages.end(), language) != languages.end();
 }
 
+Error Engine::unavailability() const {
+    return Error(Errc::executor_unavailable,
+                 "The executor `" + name + "` is not available here: " + reason + ".");
+}
+
 base::Result<Engines> Engines::read(const EngineFolders& folders) {
     const fs::path path = folders.runners / "runner" / "engines.json";
     const auto list = read_json(path);
@@ -198,9 +203,15 @@ base::Result<const Engine*> Engines::choose(std::string_view executor,
                                               std::string(to_string(*language)) + ".")
             .at("/language");
     if (!found->is_available())
-        return Error(Errc::executor_unavailable,
-                     "The executor `" + found->name + "` is not available here: " + found->reason + ".");
+        return found->unavailability();
     return &*found;
+}
+
+void Engines::set_reason(const Engine& engine, std::string reason) {
+    const auto found =
+        std::find_if(all_.begin(), all_.end(), [&](const Engine& one) { return &one == &engine; });
+    if (found != all_.end())
+        found->reason = std::move(reason);
 }
 
 }  // namespace atl::execution

@@ -1,6 +1,6 @@
 // The engines of code mode that this server knows, and whether each can run programs here: read once, at the
 // start, from the list beside the server's programs and from the folder of packages that scripts/setup
-// --executors fills. Not here: what an engine does (bridge/runner).
+// --executors fills; what their runners then show is noted. Not here: what an engine does (bridge/runner).
 #pragma once
 
 #include <filesystem>
@@ -32,6 +32,8 @@ struct Engine {
 
     bool is_available() const noexcept { return reason.empty(); }
     bool speaks(Language language) const noexcept;
+    /// executor_unavailable, with the reason. Precondition: it is not available.
+    base::Error unavailability() const;
 };
 
 struct EngineFolders {
@@ -53,6 +55,8 @@ class Engines {
     /// none. Errors: invalid_field for a name that is none, or an engine that does not speak the language;
     /// executor_unavailable.
     base::Result<const Engine*> choose(std::string_view executor, std::optional<Language>& language) const;
+    /// Why `engine` of all() cannot run a program now; empty: it can.
+    void set_reason(const Engine& engine, std::string reason);
 
   private:
     std::vector<Engine> all_;

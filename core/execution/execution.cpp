@@ -95,6 +95,7 @@ void Execution::start(std::optional<Runner> runner) {
     };
     if (runner) {
         is_from_pool_ = true;
+        is_engine_ready_ = true;
         sandbox_id_ = std::move(runner->sandbox_id);
         program_ = std::move(runner->program);
         *runner->on_exit = std::move(on_exit);
@@ -165,6 +166,7 @@ void Execution::begin() {
 void Execution::on_running() {
     if (state_ != State::running)
         return;
+    is_engine_ready_ = true;
     began_ = context_.clock.steady_now();
     arm(request_.time, [this] {
         fail("timeout",
@@ -409,6 +411,8 @@ void Execution::on_broken(Failure failure) {
     // The kernel ends the processes of a group that is out of memory, and tells it a moment later.
     const auto limit =
         state_ == State::running ? context_.sandboxes.limit_reached(sandbox_id_) : std::nullopt;
+    if (!limit && !is_engine_ready_ && request_.memory_mb >= base::k_default_execution_memory_mb)
+        engine_failure_ = failure.message;
     if (limit)
         on_sandbox_exit(*limit);
     else

@@ -122,6 +122,10 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     }
     const std::optional<base::Error>& refusal() const noexcept { return refusal_; }
     const Engine& engine() const noexcept { return *request_.engine; }
+    bool was_engine_ready() const noexcept { return is_engine_ready_; }
+    /// How its engine ended before it was ready, where that shows something of the engine: with less memory
+    /// than the default it does not. Empty: it did not.
+    const std::string& engine_failure() const noexcept { return engine_failure_; }
     /// Those behind number `after`.
     std::span<const ExecutionEvent> events(std::uint64_t after) const;
     std::uint64_t last_seq() const noexcept { return events_.size(); }
@@ -179,6 +183,8 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     State state_ = State::waiting;
     bool has_begun_ = false;
     bool is_from_pool_ = false;
+    bool is_engine_ready_ = false;
+    std::string engine_failure_;
     bool is_promised_ = false;
     std::optional<base::Error> refusal_;
     const base::WallTime created_at_;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
+
 namespace atl::execution {
 
 using base::Errc;
@@ -14,7 +17,8 @@ Executions::Executions(ExecutionContext context, Engines engines, ExecutionSetti
       room_(std::move(room)),
       queue_(settings_.queue),
       pool_({context.timers, context.sandboxes, context.programs, room_,
-             [this] { return queue_.running() >= settings_.queue.running; }},
+             [this] { return queue_.running() >= settings_.queue.running; },
+             [this](const Engine& engine, std::string_view why) { on_engine_start(engine, why); }},
             engines_, settings_.pools,
             limits_of_run(std::min(settings_.default_memory_mb, settings_.max_memory_mb),
                           settings_.default_cpu_percent)) {}
@@ -22,6 +26,8 @@ Executions::Executions(ExecutionContext context, Engines engines, ExecutionSetti
 Executions::~Executions() {
     *self_ = nullptr;
     context_.timers.cancel(timer_);
+    for (const auto& [engine, rest] : rests_)
+        context_.timers.cancel(rest);
 }
 
 base::Result<std::shared_ptr<Execution>> Executions::begin(ExecutionRequest request) {
@@ -73,6 +79,9 @@ void Executions::admit(const std::shared_ptr<Execution>& execution) {
         ++begun_pooled_;
         return execution->start(std::move(runner));
     }
+    // It may have waited for long.
+    if (!execution->engine().is_available())
+        return execution->refuse(execution->engine().unavailability());
     const auto room = room_(limits);
     if (room) {
         ++begun_cold_;
@@ -126,12 +135,31 @@ void Executions::shut_down() {
 }
 
 void Executions::on_ended(Execution& execution) {
+    if (!execution.engine_failure().empty() || execution.was_engine_ready())
+        on_engine_start(execution.engine(), execution.engine_failure());
     // Nobody but who asked for it knows of one that was refused.
     if (execution.refusal())
         return forget(execution.key());
     ended_.emplace_back(context_.clock.steady_now(), execution.key());
     kept_bytes_ += execution.event_bytes();
     forget_old();
+}
+
+void Executions::on_engine_start(const Engine& engine, std::string_view why) {
+    if (why.empty() && engine.is_available())
+        return;
+    base::TimerId& rest = rests_[&engine];
+    context_.timers.cancel(std::exchange(rest, 0));
+    if (why.empty())
+        return engines_.set_reason(engine, "");
+    if (engine.is_available())
+        base::LogLine(base::evt::executor_failed).field("executor", engine.name).quoted("err", why).warn();
+    engines_.set_reason(engine,
+                        "it ended at its start and is tried again some minutes later: " + std::string(why));
+    rest = context_.timers.arm(base::k_engine_rest, [this, &engine] {
+        rests_[&engine] = 0;
+        engines_.set_reason(engine, "");
+    });
 }
 
 void Executions::on_left(const Execution& execution) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -76,11 +77,14 @@ class Executions {
     void admit(const std::shared_ptr<Execution>& execution);
     void on_ended(Execution& execution);
     void on_left(const Execution& execution);
+    /// `why`: how a runner of it ended before it was ready; empty: one was ready.
+    void on_engine_start(const Engine& engine, std::string_view why);
     void forget(std::uint64_t key);
     void forget_old();
 
     ExecutionContext context_;
-    const Engines engines_;
+    Engines engines_;
+    std::map<const Engine*, base::TimerId> rests_;  // of those that ended before they were ready
     const ExecutionSettings settings_;
     Room room_;
     FairQueue queue_;

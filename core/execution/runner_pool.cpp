@@ -75,7 +75,7 @@ class RunnerPool::Waiting final : public ProgramObserver,
 
   private:
     void on_ready() override { pool_.on_engine_ready(*this); }
-    void on_broken(Failure failure) override { pool_.lose(*this, failure.message); }
+    void on_broken(Failure failure) override { pool_.on_engine_broken(*this, failure.message); }
     void on_lost(const base::Error& error) override { pool_.lose(*this, error.detail()); }
     // It was told no program.
     void on_running() override {}
@@ -195,7 +195,15 @@ void RunnerPool::on_engine_ready(Waiting& waiting) {
     waiting.stop_clock();
     Shelf& shelf = waiting.shelf();
     shelf.ready.push_back(std::exchange(shelf.starting, nullptr));
+    ports_.on_start(*shelf.engine, "");
     arm(k_runner_refill_pause);
+}
+
+void RunnerPool::on_engine_broken(Waiting& waiting, const std::string& why) {
+    const Shelf& shelf = waiting.shelf();
+    if (shelf.starting.get() == &waiting)
+        ports_.on_start(*shelf.engine, why);
+    lose(waiting, why);
 }
 
 /// It ended by itself, or could not be started.

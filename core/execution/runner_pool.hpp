@@ -14,6 +14,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/base/clock.hpp"
@@ -47,6 +48,8 @@ class RunnerPool {
         std::function<base::Result<void>(const sandbox::Limits&)> room;
         /// As many runs are under way as may be: they go first.
         std::function<bool()> is_busy;
+        /// How a runner of this engine ended before it was ready; empty: one is ready.
+        std::function<void(const Engine&, std::string_view)> on_start;
     };
     struct State {
         std::string executor;
@@ -103,6 +106,7 @@ class RunnerPool {
     void start_one(Shelf& shelf);
     void on_sandbox_ready(Waiting& waiting, const base::Result<void>& result);
     void on_engine_ready(Waiting& waiting);
+    void on_engine_broken(Waiting& waiting, const std::string& why);
     void lose(Waiting& waiting, const std::string& why);
     void fail(Shelf& shelf, const std::string& why);
     bool is_short() const;

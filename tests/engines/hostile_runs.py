@@ -491,10 +491,13 @@ def engines(lab):
             await_true(lambda: client.execution(id)["status"] == "running", "the engine is started")
             want(client.call(200, "DELETE", f"/v1/executions/{id}")["outcome"]["error"]["kind"] == "cancelled", "not cancelled")
         if line != hangs or FULL:
-            error = client.execute("return 1")["error"]
+            # With little memory: nothing is learned of the engine, and the next run gets it.
+            error = client.execute("return 1", memoryMb=64)["error"]
             want(error["kind"] == wanted[0] and wanted[1] in error["message"], line, error)
     write_engine(folder, "this is no program")
     want(client.kind("return 1") == "crashed", "no program")
+    problem = client.execute("return 1", 409)
+    want(problem["code"] == "executor_unavailable" and "its start" in problem["detail"], problem)
     left.await_as_before(before)
 
 

@@ -532,7 +532,14 @@ TEST_CASE("A pool of an engine that cannot start here is told, and one of no eng
     CHECK(comes_true([&] { return lab.server.log().find("executor=container") != std::string::npos; }));
     CHECK(lab.server.log().find("executor=deno") != std::string::npos);
     CHECK(lab.run("python", "return 1")["result"] == 1);
-    CHECK(lab.error_of(lab.run("container", "out = 1")) == "crashed");
+    // It is not taken before it has started.
+    CHECK(lab.server.log().find("evt=executor_failed") != std::string::npos);
+    CHECK(lab.run("container", "out = 1", {}, 409)["code"] == "executor_unavailable");
+    bool is_told = false;
+    const Json told = lab.api.call(200, "GET", "/v1/executors");
+    for (const Json& engine : told["executors"])
+        is_told |= engine["name"] == "container" && !engine["available"] && engine.contains("reason");
+    CHECK(is_told);
     for (const char* const pools : {"nonsense=1", "python", "python=1000", "python=1,python=2"})
         CHECK(run_server({"--executor-pool", pools, "--listen", "127.0.0.1:0"}).status != 0);
 }

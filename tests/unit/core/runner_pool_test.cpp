@@ -384,6 +384,69 @@ TEST_CASE("pooled: an engine that does not start is tried ever less often, and t
     }
 }
 
+TEST_CASE("An engine that ends before it is ready is unavailable for a while, and `auto` takes another one") {
+    const auto breaks = [](Lab& lab) {
+        REQUIRE_FALSE(lab.programs.living.empty());
+        lab.programs.living.back()->observer->on_broken({"crashed", "it has no addon", std::nullopt});
+        lab.settle();
+    };
+    const auto chosen = [](Lab& lab) {
+        std::optional<execution::Language> language;
+        return lab.executions.engines().choose("auto", language).value()->name;
+    };
+    SECTION("in a run") {
+        Lab lab(std::vector<execution::RunnerPoolSize>{});
+        const auto first = lab.begin();
+        const auto second = lab.begin();
+        lab.settle();
+        CHECK(chosen(lab) == "isolated-vm");
+        breaks(lab);
+        CHECK(chosen(lab) == "container");
+        const execution::Engine& engine = lab.executions.engines().all()[0];
+        CHECK(engine.reason.find("it has no addon") != std::string::npos);
+        std::optional<execution::Language> language;
+        CHECK(lab.executions.engines().choose("isolated-vm", language).error().code() ==
+              base::Errc::executor_unavailable);
+        SECTION("it is tried again") {
+            lab.pass(base::k_engine_rest, false);
+            CHECK(chosen(lab) == "isolated-vm");
+        }
+        SECTION("another run shows that it works") {
+            lab.make_ready();
+            const auto& left = second->has_ended() ? first : second;
+            REQUIRE(left->was_engine_ready());
+            left->cancel("");
+            CHECK(chosen(lab) == "isolated-vm");
+        }
+        SECTION("a run whose turn comes meanwhile is refused") {
+            const auto late = lab.begin();
+            REQUIRE(late->refusal());
+            CHECK(late->refusal()->code() == base::Errc::executor_unavailable);
+        }
+    }
+    SECTION("in the pool") {
+        Lab lab({{"isolated-vm", 1, From::start}});
+        lab.pass(base::Millis{100}, false);
+        breaks(lab);
+        CHECK(chosen(lab) == "container");
+        lab.pass(k_while);
+        CHECK(lab.ready() == 1);
+        CHECK(chosen(lab) == "isolated-vm");
+    }
+    SECTION("but not for a program, or for little memory") {
+        Lab lab(std::vector<execution::RunnerPoolSize>{});
+        lab.begin();
+        lab.settle();
+        lab.make_ready();
+        breaks(lab);
+        CHECK(chosen(lab) == "isolated-vm");
+        lab.begin(0, 64);
+        lab.settle();
+        breaks(lab);
+        CHECK(chosen(lab) == "isolated-vm");
+    }
+}
+
 TEST_CASE("pooled: an engine that hangs at its start delays only its own runners") {
     Lab lab({{"isolated-vm", 2, From::start}, {"container", 2, From::start}});
     lab.hanging = "isolated-vm";
