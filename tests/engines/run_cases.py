@@ -8,7 +8,7 @@ ATOLL_TEST_FULL=1 runs all; otherwise a fifth, drawn by ATOLL_TEST_SEED. A case 
 (patterns of all entries), `calls`, `timeout`, `times` or `together` (runs), `within` (cold starts all runs may take,
 with ATOLL_TEST_FULL=1),
 `broken` (why the host ends the run: a pattern), `dies` (an error of memory, or an end without a result, under the
-`prlimit` given). `language` picks the engines (default: javascript), `engines` has changes to a case for an engine, by
+`prlimit` given). `@RUN@` in `code` and `result` is the number of the run, from 1. `language` picks the engines (default: javascript), `engines` has changes to a case for an engine, by
 its name; `server` has those for --server, where `memoryMb` is the run's (default: 256). Before the cases each executable, not
 restricted, is seen to reach the bait: listener, secret file, variable.
 """
@@ -106,6 +106,12 @@ class Bait:
         return code.replace("@PORT@", str(self.port)).replace("@SECRET@", str(self.secret))
 
 
+def of_run(case, number):
+    """The case for one of its runs."""
+    filled = json.dumps({name: case[name] for name in ("code", "result") if name in case}).replace("@RUN@", str(number))
+    return {**case, **json.loads(filled)}
+
+
 def cold_start(engine, run):
     """Seconds of the fastest of three runs of an empty program: what a time of this engine is compared with."""
     spans = []
@@ -158,21 +164,24 @@ def main():
     counts = {"pass": 0, "fail": 0}
     with tempfile.TemporaryDirectory(prefix="atoll-bait-") as bait_folder:
         bait = Bait(bait_folder)
-        cold = None
+        colds = {}
         for engine in {engine["command"][0]: engine for engine, _ in pairs}.values():
             bait.control(engine, folder)
         for number, (engine, case) in enumerate(pairs, 1):
             before = bait.reached
             try:
                 program = {**case, "code": bait.fill(case["code"])}
+                programs = [of_run(program, number + 1) for number in range(case.get("together", case.get("times", 1)))]
                 began = time.monotonic()
                 with ThreadPoolExecutor(case.get("together", 1)) as pool:
-                    runs = list(pool.map(lambda _: run(engine, program, case.get("seconds", SECONDS)),
-                                         range(case.get("together", case.get("times", 1)))))
+                    runs = list(pool.map(lambda one: run(engine, one, case.get("seconds", SECONDS)), programs))
                 took = time.monotonic() - began
-                reason = next(filter(None, (wrong(case, run) for run in runs)), None)
-                if is_full and "within" in case and took > case["within"] * (cold := cold or cold_start(engine, run)):
-                    reason = f"{took:.3f} s, with a cold start of {cold:.3f} s"
+                reason = next(filter(None, map(wrong, programs, runs)), None)
+                if is_full and "within" in case:
+                    name = engine["name"]
+                    colds[name] = colds.get(name) or cold_start(engine, run)
+                    if took > case["within"] * colds[name]:
+                        reason = f"{took:.3f} s, with a cold start of {colds[name]:.3f} s"
                 told = json.dumps([[run.result, run.logs] for run in runs])
                 if bait.reached != before:
                     reason = "the listener was reached"
