@@ -73,6 +73,10 @@ class Bait:
         self.port = self.listener.getsockname()[1]
         self.secret = Path(folder) / "secret"
         self.secret.write_text("atoll-secret")
+        os.chmod(folder, 0o755)
+        # A sandbox of root's server has another uid: permissions are not what is to keep the secret.
+        if not self.secret.stat().st_mode & 0o004:
+            sys.exit(f"others cannot read {self.secret}: run this with a umask of 022")
         threading.Thread(target=self.accept, daemon=True).start()
         with socket.create_connection(("127.0.0.1", self.port)) as control:
             if control.recv(4) != b"bait" or self.secret.read_text() != "atoll-secret":
