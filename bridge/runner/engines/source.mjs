@@ -2,7 +2,7 @@
 import { parse } from '../node_modules/acorn/dist/acorn.mjs';
 import { fullAncestor } from '../node_modules/acorn-walk/dist/walk.mjs';
 
-const FENCE = /^(\s*)```[\w-]*[ \t]*\n([^]*?)\n?[ \t]*```\s*$/;
+const FENCE = /^(\s*)```[\w-]*[ \t]*\r?\n([^]*?)(?:\r?\n)?[ \t]*```\s*$/;
 
 /** An error of the text with the line of the program as it was sent. */
 export class SourceError extends Error {
