@@ -180,6 +180,7 @@ void write_upstream_head(std::string& out, const Request& request, const Proxied
     if (!request.query.empty())
         out.append("?").append(request.query);
     out.append(" HTTP/1.1\r\nHost: localhost:").append(std::to_string(host.port)).append("\r\n");
+    bool tells_public_host = true;
     for (const auto& [name, value] : request.fields) {
         if (stays_here(name, hop) || iequals(name, "Host") || is_said_here(name) ||
             (wants_all && is_one_of(name, k_cache_fields)))
@@ -193,14 +194,20 @@ void write_upstream_head(std::string& out, const Request& request, const Proxied
         } else if (has_key(value, host) || has_key(name, host)) {
             continue;
         } else if (iequals(name, "Origin") || iequals(name, "Referer")) {
-            add(out, name, upstream_address(value, host));
+            const std::string address = upstream_address(value, host);
+            if (iequals(name, "Origin") && address != value)
+                tells_public_host = false;
+            add(out, name, address);
         } else {
             add(out, name, value);
         }
     }
     add(out, "X-Forwarded-For", host.client_address);
     add(out, "X-Forwarded-Proto", host.public_scheme);
-    add(out, "X-Forwarded-Host", host.public_host);
+    // Checks against forged requests compare Origin with this field, and with Host where it is missing: an
+    // origin that is told as localhost agrees with Host alone.
+    if (tells_public_host)
+        add(out, "X-Forwarded-Host", host.public_host);
     add_framing(out, body);
     if (const std::string_view upgrade = wanted_upgrade(request);
         !upgrade.empty() && !has_key(upgrade, host)) {

@@ -151,6 +151,15 @@ async function seeHotReloadInFrame(site) {
     }
 }
 
+/** A form of the page is answered by the dev server's Server Action, without a load of the page. */
+async function submitForm() {
+    await page.evaluate(() => (window.kept = 'kept'));
+    await page.fill('#name', 'Ada');
+    await page.click('#greet');
+    await page.locator('#greeting', { hasText: 'Hello, Ada' }).waitFor({ timeout: 60_000 });
+    assert.equal(await page.evaluate(() => window.kept), 'kept');
+}
+
 /** The status of a script of Next.js that a page of `origin` asks for. */
 function askFrom(origin, site, path) {
     const [host, port] = site.server.address.split(':');
@@ -164,7 +173,7 @@ function askFrom(origin, site, path) {
     });
 }
 
-test('Next.js, unmodified: Fast Refresh of a component and of what the server renders, a reload, an iframe', { skip }, async () => {
+test('Next.js, unmodified: Fast Refresh of a component and of what the server renders, a Server Action, a reload, an iframe', { skip }, async () => {
     const site = await serve(NEXT, NEXT_DEV);
     const socket = await seeHotReload(site);
     assert.match(socket.pathname, /^\/_next\//);
@@ -173,21 +182,24 @@ test('Next.js, unmodified: Fast Refresh of a component and of what the server re
     await page.locator('#served', { hasText: 'served again' }).waitFor({ timeout: 60_000 });
     await shows(page, `${site.says} 3`);
     assert.equal(await page.evaluate(() => window.kept), 'kept');
+    await submitForm();
     await screenshot(page, 'preview-next');
     await seeHotReloadInFrame(site);
 });
 
-test('Next.js below a domain that it does not know has Fast Refresh without allowedDevOrigins, and still refuses other sites', { skip }, async () => {
+test('Next.js below a domain that it does not know has Fast Refresh and Server Actions without settings, and still refuses other sites', { skip }, async () => {
     const site = await serve(NEXT, NEXT_DEV, foreign);
     await seeHotReload(site);
+    await submitForm();
     const script = await page.locator('script[src^="/_next/"]').first().getAttribute('src');
     assert.equal(await askFrom(new URL(site.url).origin, site, script), 200);
     assert.equal(await askFrom('http://elsewhere.example', site, script), 403);
     await seeHotReloadInFrame(site);
 });
 
-test('Next.js at a port of this machine has Fast Refresh, too', { skip }, async () => {
+test('Next.js at a port of this machine has Fast Refresh and Server Actions, too', { skip }, async () => {
     await seeHotReload(await serve(NEXT, NEXT_DEV, ported));
+    await submitForm();
 });
 
 test('webpack-dev-server shows its page unmodified, but its client leaves the preview for a port of its own', { skip }, async () => {

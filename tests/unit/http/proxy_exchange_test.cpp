@@ -25,7 +25,39 @@ TEST_CASE("proxy: a request goes on under the dev server's name, without what is
           "PATCH /a%2Fb?c=d HTTP/1.1\r\nHost: localhost:5173\r\nAccept: */*\r\nOrigin: "
           "http://localhost:5173\r\n"
           "Referer: http://localhost:5173/page\r\nCookie: a=1; b=2\r\nX-Forwarded-For: 192.0.2.1\r\n"
-          "X-Forwarded-Proto: https\r\nX-Forwarded-Host: p.example\r\nContent-Length: 0\r\n\r\n");
+          "X-Forwarded-Proto: https\r\nContent-Length: 0\r\n\r\n");
+}
+
+TEST_CASE("proxy: a dev server that compares Origin with the host it is told finds them to agree") {
+    // As Next.js does for a Server Action, and React Router for an action: X-Forwarded-Host counts before
+    // Host.
+    const auto [origin, agrees] = GENERATE(table<std::string, bool>({
+        {"https://p.example", true},
+        {"https://elsewhere.example", false},
+        {"https://p.example.evil", false},
+        {"null", false},
+    }));
+    CAPTURE(origin);
+    ProxyLab lab;
+    const Asked asked(
+        lab, "POST / HTTP/1.1\r\nHost: p.example\r\nOrigin: " + origin + "\r\nContent-Length: 0\r\n\r\n");
+    const auto said = [&](const std::string& name) {
+        const std::size_t at = asked.head.find("\r\n" + name + ": ");
+        const std::size_t from = at + name.size() + 4;
+        return at == std::string::npos ? "" : asked.head.substr(from, asked.head.find("\r\n", from) - from);
+    };
+    const std::string forwarded = said("X-Forwarded-Host");
+    const std::string host = forwarded.empty() ? said("Host") : forwarded;
+    const std::string told = said("Origin");
+    CHECK((told.substr(told.find("//") + 2) == host) == agrees);
+    CHECK(forwarded == (agrees ? "" : "p.example"));
+}
+
+TEST_CASE("proxy: a request without an Origin of the preview's own tells the name that the browser knows") {
+    ProxyLab lab;
+    const Asked asked(lab, "GET / HTTP/1.1\r\nHost: p.example\r\nReferer: https://p.example/page\r\n\r\n");
+    CHECK(has(asked.head, "Referer: http://localhost:5173/page\r\n"));
+    CHECK(has(asked.head, "X-Forwarded-Host: p.example\r\n"));
 }
 
 TEST_CASE("proxy: a page of another origin stays one, and every method passes") {

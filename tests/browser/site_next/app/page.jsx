@@ -1,4 +1,5 @@
 import Counter from './Counter.jsx';
+import Greeting from './Greeting.jsx';
 
 // Rendered by the dev server: an edit of it is shown without a load of the page, too.
 export default function Page() {
@@ -6,6 +7,7 @@ export default function Page() {
         <main>
             <h1 id="served">served</h1>
             <Counter />
+            <Greeting />
         </main>
     );
 }
