@@ -108,7 +108,7 @@ Result<void> Manager::restore(StartState state) {
     for (const Status status : k_all_statuses)
         open += status == Status::ended ? 0 : state.by_status[status];
     roster_.set_open(open);
-    preview_ports_.restore(state.preview_numbers);
+    preview_ports_.restore(state.preview_numbers, state.resting_previews);
     expiry_.look_again();
     auto restored = Restore(context_, residents_).run(state);
     for (const sandbox::Record& record : state.standalone)

@@ -13,6 +13,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/clock.hpp"
+
 namespace atl::conversation {
 
 /// A number that a sandbox has or had.
@@ -21,6 +23,13 @@ struct PreviewNumber {
     std::string sandbox_id;   // empty: free again
     std::uint64_t freed = 0;  // of a free one: its place in the order in which they were given back
     bool is_stale = false;    // browsers may keep what another sandbox stored
+};
+
+/// The number of a conversation that has not ended, as a server finds it at its start.
+struct RestingPreview {
+    std::uint16_t number = 0;
+    bool was_up = false;              // until the last server ended
+    base::WallTime last_active_at{};  // of the conversation
 };
 
 class PreviewNumbers {

@@ -12,14 +12,30 @@ PreviewPorts::~PreviewPorts() {
     timers_.cancel(retry_timer_);
 }
 
-void PreviewPorts::restore(const std::vector<PreviewNumber>& rows) {
+void PreviewPorts::restore(const std::vector<PreviewNumber>& rows, std::vector<RestingPreview> resting) {
     for (const PreviewNumber& row : rows)
         numbers_.restore(row);
+    resting_ = std::move(resting);
 }
 
 void PreviewPorts::enable(PreviewDoors& doors, PreviewPortSettings settings) {
     listens_ = &doors;
     settings_ = settings;
+    const base::WallTime now = clock_.wall_now();
+    for (const RestingPreview& each : std::exchange(resting_, {})) {
+        if (open_.size() >= settings_.max_doors)
+            break;
+        // A clock that was set back makes nothing younger than this run.
+        const base::WallTime since =
+            each.was_up ? now : std::clamp(each.last_active_at, now - settings_.linger, now);
+        const base::Millis left = settings_.linger - (now - since);
+        if (left <= base::Millis{0} || numbers_.at(each.number) == nullptr)
+            continue;
+        open(each.number);
+        if (open_.contains(each.number))
+            linger(each.number, clock_.steady_now() + left);
+    }
+    arm();
 }
 
 void PreviewPorts::disable() {
@@ -107,9 +123,14 @@ void PreviewPorts::on_down(const std::string& sandbox_id) {
     const auto door = row == nullptr ? open_.end() : open_.find(row->number);
     if (door == open_.end() || door->second)
         return;
-    door->second = clock_.steady_now() + settings_.linger;
-    lingering_.insert({*door->second, row->number});
+    linger(row->number, clock_.steady_now() + settings_.linger);
     arm();
+}
+
+void PreviewPorts::linger(std::uint16_t number, base::SteadyTime until) {
+    stop_lingering(number);
+    open_[number] = until;
+    lingering_.insert({until, number});
 }
 
 void PreviewPorts::on_removed(const std::string& sandbox_id) {

@@ -1,7 +1,8 @@
 // The ports of this machine at which previews are shown where they have no names: reserves a number for each
 // sandbox as it is made, has it listened on while the sandbox lives and a while after a pause, gives it to
-// another sandbox once this one has ended. A number that another program took, and keeps, is replaced. Off
-// until enable(). Internal to core/conversation, but for the port PreviewDoors. Not here: sockets.
+// another sandbox once this one has ended. The end of a server is a pause, too. A number that another program
+// took, and keeps, is replaced. Off until enable(). Internal to core/conversation, but for the port
+// PreviewDoors. Not here: sockets.
 #pragma once
 
 #include <functional>
@@ -11,6 +12,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/base/clock.hpp"
 #include "core/base/preview_limits.hpp"
@@ -54,8 +56,11 @@ class PreviewPorts {
     PreviewPorts(const PreviewPorts&) = delete;
     PreviewPorts& operator=(const PreviewPorts&) = delete;
 
-    void restore(const std::vector<PreviewNumber>& rows);
-    /// `doors` must outlive this, or disable() is called.
+    /// Of the last server; `resting` in the order in which they are to have room.
+    void restore(const std::vector<PreviewNumber>& rows, std::vector<RestingPreview> resting);
+    /// Has those listened on whose sandboxes were up when the last server ended, and those of conversations
+    /// that were active since less than `linger`: when a pause was is not stored. `doors` must outlive this,
+    /// or disable() is called.
     void enable(PreviewDoors& doors, PreviewPortSettings settings);
     void disable();
 
@@ -85,6 +90,7 @@ class PreviewPorts {
   private:
     bool open(std::uint16_t number);
     void close(std::uint16_t number);
+    void linger(std::uint16_t number, base::SteadyTime until);
     void stop_lingering(std::uint16_t number);
     void arm();
     void close_lingering();
@@ -100,6 +106,7 @@ class PreviewPorts {
     PreviewDoors* listens_ = nullptr;  // null: off
     PreviewPortSettings settings_;
     PreviewNumbers numbers_;
+    std::vector<RestingPreview> resting_;  // until enable()
     std::set<std::uint16_t> unstored_;
     std::map<std::uint16_t, std::optional<base::SteadyTime>> open_;   // and when it closes
     std::set<std::pair<base::SteadyTime, std::uint16_t>> lingering_;  // those of open_ that will

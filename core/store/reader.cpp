@@ -160,6 +160,18 @@ void Reader::find_preview_numbers(StartState& state) {
         state.preview_numbers.push_back({static_cast<std::uint16_t>(rows.getColumn(0).getInt()),
                                          rows.getColumn(1).getString(), unsigned_at(rows, 2),
                                          rows.getColumn(3).getInt() != 0});
+    // 0, 1 and 2 are starting, active and paused.
+    SQLite::Statement resting(
+        database_,
+        "SELECT number, status < 2 OR reason = " +
+            std::to_string(static_cast<int>(conversation::PauseReason::server_restart)) +
+            " AS was_up, last_active_at FROM preview_numbers p CROSS JOIN sandboxes s ON s.id = p.sandbox_id "
+            "CROSS JOIN conversations c ON c.id = s.conversation_id WHERE s.gone = 0 AND status <= 2 "
+            "ORDER BY was_up DESC, last_active_at DESC");
+    while (resting.executeStep())
+        state.resting_previews.push_back({static_cast<std::uint16_t>(resting.getColumn(0).getInt()),
+                                          resting.getColumn(1).getInt() != 0,
+                                          wall(resting.getColumn(2).getInt64())});
 }
 
 void Reader::find_left_events(StartState& state) {

@@ -234,7 +234,7 @@ TEST_CASE("A preview keeps its port over a restart, and one that was used before
     }
     Lab lab({}, dir.path());
     CHECK(lab.port(one) == port);
-    CHECK_FALSE(connects(port));
+    CHECK(code_of(ask_door(port)) == "paused");
     lab.resume(one);
     CHECK(lab.port(one) == port);
     CHECK(ask_door(port, k_navigation).header("clear-site-data").empty());
@@ -262,6 +262,34 @@ TEST_CASE("A preview keeps its port over a restart, and one that was used before
     CHECK(waiting.status == 503);
     CHECK(waiting.header("clear-site-data") == k_forget);
     CHECK(ask_door(lab.port(three), k_navigation).header("clear-site-data").empty());
+}
+
+// [serial]: another server could take the port meanwhile.
+TEST_CASE("A request to a preview's port wakes a conversation that says so, also after a restart",
+          "[serial]") {
+    if (!is_root())
+        SKIP("needs root");
+    const TempDir dir;
+    Json willing;
+    Json unwilling;
+    const auto wakes = [&](Lab& lab) {
+        CHECK(lab.now(willing)["status"] == "paused");
+        CHECK(code_of(ask_door(lab.port(unwilling))) == "paused");
+        CHECK(code_of(ask_door(lab.port(willing))) == "no_listener");
+        CHECK(lab.now(willing)["status"] == "active");
+        CHECK(lab.now(unwilling)["status"] == "paused");
+    };
+    {
+        Lab lab({}, dir.path());
+        willing = lab.api.create({{"preview", {{"wake", true}}}});
+        unwilling = lab.api.create();
+        lab.pause(willing);
+        lab.pause(unwilling);
+        wakes(lab);
+        REQUIRE(lab.server.stop() == 0);
+    }
+    Lab lab({}, dir.path());
+    wakes(lab);
 }
 
 TEST_CASE("A preview's port shows none of the ports that the server holds itself, also to a token") {

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include "tests/support/fake_world.hpp"
 
@@ -146,7 +148,17 @@ void FakeStore::load_start(conversation::ReadDone<conversation::StartState> done
         const auto box = sandboxes.find(row.sandbox_id);
         if (box == sandboxes.end() || box->second.gone)
             state.preview_numbers.back().sandbox_id.clear();
+        for (const auto& [key, record] : conversations) {
+            using conversation::Status;
+            const bool ran = record.status == Status::starting || record.status == Status::active;
+            if (record.sandbox_id == row.sandbox_id && (ran || record.status == Status::paused))
+                state.resting_previews.push_back(
+                    {number, ran || record.reason == conversation::PauseReason::server_restart,
+                     record.last_active_at});
+        }
     }
+    std::ranges::stable_sort(state.resting_previews, std::greater(),
+                             [](const auto& each) { return std::pair(each.was_up, each.last_active_at); });
     for (auto at = events.begin(); at != events.end();) {
         const std::int64_t key = at->first.first;
         const auto owner = conversations.find(key);

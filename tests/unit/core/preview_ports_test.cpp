@@ -170,7 +170,7 @@ TEST_CASE("A preview's number that another program has for a moment stays, and i
     CHECK(bench.events(one, conversation::EventType::preview_changed).empty());
 }
 
-TEST_CASE("Numbers of previews outlive the server; only those of living sandboxes are listened on") {
+TEST_CASE("Numbers of previews outlive the server; its end is to their ports as a pause") {
     Bench bench;
     const auto one = bench.make();
     const auto two = bench.make();
@@ -181,11 +181,62 @@ TEST_CASE("Numbers of previews outlive the server; only those of living sandboxe
     bench.house.restart();
     bench.enable();
     CHECK(bench.number(one) == number);
-    CHECK(bench.doors.opened.empty());
+    CHECK(bench.doors.opened == std::set{number});
     CHECK(bench.ports().owner(other).empty());
-    bench.resume(one);
+    SECTION("until it has lingered") {
+        bench.pass(k_linger - base::Millis{1'000});
+        CHECK(bench.is_open(one));
+        bench.pass(base::Millis{1'001});
+        CHECK(bench.doors.opened.empty());
+        bench.resume(one);
+    }
+    SECTION("but while the sandbox lives again") {
+        bench.resume(one);
+        bench.pass(2 * k_linger);
+    }
     CHECK(bench.number(one) == number);
     CHECK(bench.is_open(one));
+}
+
+TEST_CASE("After a restart the ports of conversations that were active lately are listened on, the latest") {
+    Bench bench;
+    const auto old = bench.make();
+    bench.pause(old);
+    bench.pass(2 * k_linger);
+    const auto recent = bench.make();
+    bench.pause(recent);
+    bench.pass(k_linger / 2);
+    const auto up = bench.make();
+    const auto restart = [&] {
+        bench.doors.opened.clear();
+        bench.house.restart();
+        bench.enable();
+    };
+    SECTION("a pause counts from the last activity that is stored") {
+        restart();
+        CHECK(bench.doors.opened == std::set{bench.number(recent), bench.number(up)});
+        bench.pass(k_linger / 2 + base::Millis{1});
+        CHECK(bench.doors.opened == std::set{bench.number(up)});
+        bench.resume(old);
+        CHECK(bench.is_open(old));
+    }
+    SECTION("those that were up come first where there is not room for all") {
+        const auto two = bench.make();
+        bench.pause(two);
+        bench.pass(base::Millis{1});
+        const auto three = bench.make();
+        bench.pause(three);
+        restart();
+        CHECK(bench.doors.opened == std::set{bench.number(up), bench.number(two), bench.number(three)});
+    }
+    SECTION("one that another program listens on keeps its number") {
+        const std::uint16_t number = bench.number(up);
+        bench.doors.taken.insert(number);
+        restart();
+        CHECK_FALSE(bench.is_open(up));
+        CHECK(bench.number(up) == number);
+        CHECK(bench.events(up, conversation::EventType::preview_changed).empty());
+    }
 }
 
 TEST_CASE("Beyond the bound of ports that are listened on, paused sandboxes make room, then there is none") {
