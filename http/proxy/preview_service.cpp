@@ -284,23 +284,22 @@ Response PreviewService::refuse(const RequestContext& context, const Error& erro
     const Errc why = error.code() == Errc::sandbox_gone         ? Errc::preview_paused
                      : error.code() == Errc::conversation_ended ? Errc::preview_ended
                                                                 : error.code();
-    const bool may_pass = why == Errc::no_listener || why == Errc::preview_paused || why == Errc::capacity;
     if (is_charged(why)) {
         if (const auto limit = charge(context.client); limit.has_error())
             return problem(limit.error(), context.request_id);
     }
     if (why == Errc::too_many_connections)
         limit_log_.log(error, context.client.address);
-    if (why == Errc::preview_private && is_navigation(context.request))
-        return private_page();
+    if (is_closed(why) && is_navigation(context.request))
+        return closed_page(why);
     Response response = problem(why == error.code() ? error : Error(why), context.request_id);
-    if (may_pass && is_navigation(context.request)) {
+    if (may_pass(why) && is_navigation(context.request)) {
         Response page = waiting_page(why);
         for (auto& field : response.headers)
             page.headers.push_back(std::move(field));  // Retry-After
         response = std::move(page);
     }
-    if (may_pass)
+    if (may_pass(why))
         response.headers.emplace_back(k_waiting_field, "waiting");
     // RFC 9110 section 15.5.6.
     if (why == Errc::method_not_allowed)

@@ -20,6 +20,7 @@ struct Words {
 
 Words words(base::Errc why) {
     constexpr std::string_view k_soon = "The page appears as soon as something answers.";
+    constexpr std::string_view k_repaired = "The page appears as soon as it answers.";
     switch (why) {
         case base::Errc::no_listener:
             return {"Nothing listens here yet", k_soon};
@@ -27,6 +28,25 @@ Words words(base::Errc why) {
             return {"This conversation is paused", k_soon};
         case base::Errc::capacity:
             return {"There is no room for this preview now", "Reload the page in a moment to try again."};
+        case base::Errc::upstream_failed:
+            return {"The server in the sandbox broke off its answer", k_repaired};
+        case base::Errc::deadline_exceeded:
+            return {"The server in the sandbox did not answer in time", k_repaired};
+        case base::Errc::sandbox_failed:
+            return {"The sandbox of this preview could not be started", k_soon};
+        case base::Errc::shutting_down:
+            return {"The server is stopping", "The page appears as soon as it is back."};
+        case base::Errc::preview_private:
+            return {
+                "This preview is private",
+                "Open it with the link that you were given. Where that was good before, its time is over: "
+                "ask for a new one. A browser that refuses cookies cannot show it."};
+        case base::Errc::port_not_public:
+            return {"This port is not shown", "Ask who gave you the address to list it among the preview's."};
+        case base::Errc::preview_ended:
+            return {"This preview has ended", "Ask who gave you the address for a new one."};
+        case base::Errc::not_found:
+            return {"There is no preview here", "Look at the address again. What was here may be deleted."};
         default:
             return {"The preview does not answer", k_soon};
     }
@@ -38,7 +58,9 @@ constexpr std::string_view k_style =
 constexpr std::string_view k_script = R"(
 const what = document.getElementById("what");
 const until = Date.now() + 300000;
-let wait = 1000;
+// Here again by a reload: what answers HEAD breaks what it is asked for by GET.
+const again = performance.getEntriesByType("navigation").some((each) => each.type === "reload");
+let wait = what.dataset.broken && again ? 30000 : 1000;
 async function ask() {
   if (Date.now() > until) {
     what.textContent = "Nothing answered for five minutes. Reload the page to try again.";
@@ -62,7 +84,7 @@ setTimeout(ask, wait);
 constexpr std::string_view k_page =
     "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title>"
     "<meta name=\"viewport\" content=\"width=device-width\"><style>{2}</style></head>"
-    "<body><h1>{0}</h1><p id=\"what\">{1}</p>\n<script>{3}</script></body></html>\n";
+    "<body><h1>{0}</h1><p id=\"what\"{4}>{1}</p>\n<script>{3}</script></body></html>\n";
 
 // As Content Security Policy Level 3 section 2.3.1 names the text of an element.
 std::string source_of(std::string_view text) {
@@ -84,18 +106,17 @@ const std::string& policy() {
     return text;
 }
 
-constexpr std::string_view k_private_page =
-    "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>Private preview</title>"
-    "<meta name=\"viewport\" content=\"width=device-width\"><style>{0}</style></head>"
-    "<body><h1>This preview is private</h1><p>Open it with the link that you were given. Where that was good "
-    "before, its time is over: ask for a new one. A browser that refuses cookies cannot show it.</p></body>"
-    "</html>\n";
+constexpr std::string_view k_closed_page =
+    "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title>"
+    "<meta name=\"viewport\" content=\"width=device-width\"><style>{2}</style></head>"
+    "<body><h1>{0}</h1><p>{1}</p></body></html>\n";
 
 Response page(base::Errc why, std::string body) {
     Response response;
     response.status = status_of(why);
     response.content_type = "text/html; charset=utf-8";
     response.body = std::move(body);
+    response.problem_code = base::code_name(why);
     response.headers.emplace_back("Content-Security-Policy", policy());
     return response;
 }
@@ -111,13 +132,26 @@ bool is_navigation(const Request& request) {
     return request.header("Accept").find("text/html") != std::string_view::npos;
 }
 
-Response waiting_page(base::Errc why) {
-    const auto [headline, what] = words(why);
-    return page(why, fmt::format(fmt::runtime(k_page), headline, what, k_style, k_script));
+bool may_pass(base::Errc why) noexcept {
+    const unsigned status = status_of(why);
+    return status >= 502 && status <= 504;
 }
 
-Response private_page() {
-    return page(base::Errc::preview_private, fmt::format(fmt::runtime(k_private_page), k_style));
+Response waiting_page(base::Errc why) {
+    const auto [headline, what] = words(why);
+    const bool is_broken = why == base::Errc::upstream_failed || why == base::Errc::deadline_exceeded;
+    return page(why, fmt::format(fmt::runtime(k_page), headline, what, k_style, k_script,
+                                 is_broken ? " data-broken=\"1\"" : ""));
+}
+
+bool is_closed(base::Errc why) noexcept {
+    return why == base::Errc::preview_private || why == base::Errc::port_not_public ||
+           why == base::Errc::preview_ended || why == base::Errc::not_found;
+}
+
+Response closed_page(base::Errc why) {
+    const auto [headline, what] = words(why);
+    return page(why, fmt::format(fmt::runtime(k_closed_page), headline, what, k_style));
 }
 
 }  // namespace atl::http

@@ -1,5 +1,4 @@
-// The pages that a browser shows where a preview cannot be shown: while nothing answers, and for want of a
-// token.
+// The pages that a browser shows where a preview cannot be shown: for now, or not at all.
 #pragma once
 
 #include <string_view>
@@ -15,11 +14,18 @@ inline constexpr std::string_view k_waiting_field = "X-Atoll-Preview";
 /// True for a request by which a browser goes to a page: what it gets will be shown.
 bool is_navigation(const Request& request);
 
-/// Asks again by HEAD, which wakes nobody, after 1, 2, 4 … 30 s, stops after five minutes, and is replaced by
-/// what answers then. Nothing but its own script runs in it, and nothing but its own address is asked.
+/// Whether asking again may help although nothing changes but the time: 502, 503 and 504.
+bool may_pass(base::Errc why) noexcept;
+
+/// Precondition: may_pass(). Asks again by HEAD, which wakes nobody, after 1, 2, 4 … 30 s, stops after five
+/// minutes, and is replaced by what answers then; after 30 s at once where that was a broken answer again.
+/// Nothing but its own script runs in it, and nothing but its own address is asked.
 Response waiting_page(base::Errc why);
 
-/// Says that the preview is private, and how to come by it.
-Response private_page();
+/// Whether there is a closed_page() that says why.
+bool is_closed(base::Errc why) noexcept;
+
+/// Precondition: is_closed(). Says that the preview is private, has ended, or is none. Asks nothing.
+Response closed_page(base::Errc why);
 
 }  // namespace atl::http

@@ -10,18 +10,19 @@ const script = /k_script = R"\(([^]*?)\)";/.exec(source)[1];
 
 /// The page in a browser that is all pretended. `answer(n)` is what the n-th request gets.
 class Page {
-    constructor(answer) {
+    constructor(answer, { data = {}, came_by = 'navigate' } = {}) {
         this.now = 0;
         this.asked = []; // seconds
         this.requests = [];
         this.reloads = 0;
-        this.what = { textContent: '' };
+        this.what = { textContent: '', dataset: data };
         this.timers = [];
         const page = this;
         vm.runInNewContext(script, {
             document: { getElementById: () => page.what },
             location: { href: 'http://preview.example/a?b', reload: () => ++page.reloads },
             Date: { now: () => page.now },
+            performance: { getEntriesByType: () => [{ type: came_by }] },
             Math,
             setTimeout: (call, wait) => page.timers.push({ call, at: page.now + wait }),
             fetch: async (url, options) => {
@@ -63,6 +64,19 @@ test('the waiting page is replaced by the first answer that is not one', async (
     await page.run();
     assert.deepEqual(page.asked, [1, 3, 7]);
     assert.equal(page.reloads, 1);
+});
+
+test('the waiting page of an answer that broke off asks at once, and after a reload no sooner than 30 s', async () => {
+    const data = { broken: '1' };
+    const first = new Page(() => there, { data });
+    await first.run();
+    assert.deepEqual(first.asked, [1]);
+    const again = new Page(() => there, { data, came_by: 'reload' });
+    await again.run();
+    assert.deepEqual(again.asked, [30]);
+    const other = new Page(() => there, { came_by: 'reload' });
+    await other.run();
+    assert.deepEqual(other.asked, [1]);
 });
 
 test('the waiting page goes on while the server is away', async () => {

@@ -12,6 +12,7 @@ namespace preview_service_test {
 
 using namespace atl;
 using namespace atl::test;
+using namespace std::chrono_literals;
 using base::Errc;
 
 TEST_CASE(
@@ -57,6 +58,71 @@ TEST_CASE("A method that a preview does not take is refused with those that ther
         lab.ask(*lab.connect(number), line + " HTTP/1.1\r\nHost: localhost:" + number + "\r\n\r\n");
     CHECK(answer.starts_with("HTTP/1.1 405 "));
     CHECK(has(answer, "\r\nAllow: " + allow + "\r\n"));
+}
+
+TEST_CASE("Where a preview cannot be shown a browser gets a page that says why, everything else a problem") {
+    const bool is_page = GENERATE(true, false);
+    CAPTURE(is_page);
+    http::PreviewSettings settings;
+    const auto get = [&](const std::string& host, const std::string& path = "/") {
+        return "GET " + path + " HTTP/1.1\r\nHost: " + host +
+               "\r\nAccept: " + (is_page ? "text/html,*/*" : "*/*") + "\r\n\r\n";
+    };
+    std::string answer;
+    std::string code;
+    std::string headline;
+    bool may_pass = false;
+    SECTION("of a dev server that breaks HTTP") {
+        PreviewHouse lab;
+        const std::string number = lab.number(lab.make_sandbox());
+        answer = lab.ask(*lab.connect(number), get("localhost:" + number), "nothing\r\n\r\n");
+        CHECK(answer.starts_with("HTTP/1.1 502 "));
+        code = "upstream_failed";
+        headline = "The server in the sandbox broke off its answer";
+        may_pass = true;
+    }
+    SECTION("of one that does not answer") {
+        PreviewHouse lab;
+        const std::string number = lab.number(lab.make_sandbox());
+        const auto client = lab.connect(number);
+        CHECK(lab.ask(*client, get("localhost:" + number)).empty());
+        lab.advance(base::k_relay_answer_time + 2s);
+        answer = client->take();
+        CHECK(answer.starts_with("HTTP/1.1 504 "));
+        code = "deadline_exceeded";
+        headline = "The server in the sandbox did not answer in time";
+        may_pass = true;
+    }
+    SECTION("of a port that is not listed") {
+        settings.names =
+            http::PreviewNames::make("preview.example", "preview-{id},preview-{id}-{port}").value();
+        PreviewHouse lab(settings);
+        const std::string host = "preview-" + lab.make_sandbox() + "-9999.preview.example";
+        answer = lab.ask(*lab.connect("80"), get(host));
+        CHECK(answer.starts_with("HTTP/1.1 403 "));
+        code = "port_not_public";
+        headline = "This port is not shown";
+    }
+    SECTION("of a path that is the server's own") {
+        PreviewHouse lab;
+        const std::string number = lab.number(lab.make_sandbox());
+        answer = lab.ask(*lab.connect(number), get("localhost:" + number, "/.atoll/none"));
+        CHECK(answer.starts_with("HTTP/1.1 404 "));
+        code = "not_found";
+        headline = "There is no preview here";
+    }
+    SECTION("of a sandbox that has ended") {
+        PreviewHouse lab;
+        answer = lab.ask(*lab.connect("39999"), get("localhost:39999"));
+        CHECK(answer.starts_with("HTTP/1.1 410 "));
+        code = "preview_ended";
+        headline = "This preview has ended";
+    }
+    CHECK(has(answer, is_page ? "text/html; charset=utf-8\r\n" : "application/problem+json"));
+    CHECK(has(answer, "<h1>" + headline + "</h1>") == is_page);
+    CHECK(has(answer, "\"" + code + "\"") != is_page);
+    CHECK(has(answer, "X-Atoll-Preview: waiting\r\n") == may_pass);
+    CHECK(has(answer, "<script>") == (is_page && may_pass));
 }
 
 TEST_CASE("Who goes on sending what no preview takes is told so often and not more, a trusted proxy always") {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <catch2/catch_test_macros.hpp>
+#include <utility>
 
 #include "core/base/base64.hpp"
 
@@ -49,9 +50,19 @@ bool is_navigation(http::Method method, std::vector<http::HeaderField> fields) {
 }  // namespace
 
 TEST_CASE("waiting page: its policy lets its own script and style pass, and nothing else") {
-    for (const Errc why : {Errc::no_listener, Errc::preview_paused, Errc::capacity}) {
+    for (const auto& [why, status] :
+         {std::pair{Errc::no_listener, 503U}, std::pair{Errc::preview_paused, 503U},
+          std::pair{Errc::capacity, 503U}, std::pair{Errc::sandbox_failed, 503U},
+          std::pair{Errc::shutting_down, 503U}, std::pair{Errc::storage_failed, 503U},
+          std::pair{Errc::upstream_failed, 502U}, std::pair{Errc::deadline_exceeded, 504U}}) {
+        CAPTURE(status);
+        CHECK(http::may_pass(why));
+        CHECK_FALSE(http::is_closed(why));
         const http::Response page = http::waiting_page(why);
-        CHECK(page.status == 503);
+        CHECK(page.status == status);
+        CHECK(page.problem_code == base::code_name(why));
+        // Else a page that answers HEAD, and breaks GET, would be asked for each second without an end.
+        CHECK((page.body.find("data-broken") != std::string::npos) == (status != 503));
         CHECK(header(page, "Content-Security-Policy") ==
               "default-src 'none'; script-src " + source_of(text_of(page.body, "script")) + "; style-src " +
                   source_of(text_of(page.body, "style")) +
@@ -62,6 +73,24 @@ TEST_CASE("waiting page: its policy lets its own script and style pass, and noth
         CHECK(page.body.find("\"HEAD\"") != std::string::npos);
         CHECK(page.body.find(http::k_waiting_field) != std::string::npos);
     }
+}
+
+TEST_CASE("waiting page: what time does not change has a page without a script") {
+    for (const auto& [why, status] :
+         {std::pair{Errc::preview_private, 403U}, std::pair{Errc::port_not_public, 403U},
+          std::pair{Errc::not_found, 404U}, std::pair{Errc::preview_ended, 410U}}) {
+        CAPTURE(status);
+        CHECK(http::is_closed(why));
+        CHECK_FALSE(http::may_pass(why));
+        const http::Response page = http::closed_page(why);
+        CHECK(page.status == status);
+        CHECK(page.problem_code == base::code_name(why));
+        CHECK(header(page, "Content-Security-Policy").starts_with("default-src 'none'; "));
+        CHECK(page.body.find("<script") == std::string::npos);
+        CHECK(page.body.find("The preview does not answer") == std::string::npos);
+    }
+    CHECK_FALSE(http::may_pass(Errc::internal));
+    CHECK_FALSE(http::is_closed(Errc::internal));
 }
 
 TEST_CASE("waiting page: only who will show a page gets one") {
