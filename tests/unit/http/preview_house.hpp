@@ -47,6 +47,20 @@ class PreviewHouse {
     conversation::PreviewPorts& ports() { return house_.conversations->preview_ports(); }
     /// The id of the sandbox of a new conversation.
     std::string make_sandbox() { return house_.create()->record.sandbox_id; }
+    /// The same of one that is paused, and that a request wakes.
+    std::string make_sleeper() {
+        conversation::CreateRequest wanted;
+        wanted.preview.wake = true;
+        const conversation::Record made = house_.create(std::move(wanted))->record;
+        const auto paused = house_.answer([&](auto reply) {
+            house_.conversations->pause(made.id, conversation::PauseMode::cold, std::move(reply));
+        });
+        REQUIRE(paused.has_value());
+        advance(k_time_to_end);
+        return made.sandbox_id;
+    }
+    /// From now on no sandbox that is started gets up.
+    void hold_starts() { is_held_ = true; }
     /// Its number, as text.
     std::string number(const std::string& sandbox) {
         const std::string url = ports().url(sandbox);
@@ -93,11 +107,11 @@ class PreviewHouse {
     void run() {
         std::size_t done = 0;
         do {
-            house_.settle();
+            settle();
             loop_.restart();
             done = loop_.poll();
         } while (done > 0);
-        house_.settle();
+        settle();
     }
 
   private:
@@ -106,9 +120,16 @@ class PreviewHouse {
         void close(std::uint16_t) override {}
     };
     static constexpr std::string_view k_before = "http://localhost:";
+    static constexpr base::Millis k_time_to_end{60'000};  // of a sandbox that is asked to
 
     static base::Task<> async_serve(std::shared_ptr<http::Session> session) { co_await session->async_run(); }
 
+    void settle() {
+        if (!is_held_)
+            return house_.settle();
+        while (house_.world.timers.run_deferred()) {
+        }
+    }
     void use_numbers() {
         for (std::uint16_t place = 0; place < base::k_preview_numbers; ++place) {
             const auto number = static_cast<std::uint16_t>(base::k_first_preview_number + place);
@@ -143,6 +164,7 @@ class PreviewHouse {
     base::TaskGroup tasks_{loop_.get_executor(), "test"};
     std::vector<std::shared_ptr<http::Session>> sessions_;
     std::string seen_;
+    bool is_held_ = false;  // what others than the server do is not done
 };
 
 /// What a browser sends that goes to the page at this number of this machine.

@@ -125,6 +125,38 @@ TEST_CASE("Where a preview cannot be shown a browser gets a page that says why, 
     CHECK(has(answer, "<script>") == (is_page && may_pass));
 }
 
+TEST_CASE(
+    "While a wake does not end a browser gets the page after 0.7 s, everything else is told after 10 s") {
+    const auto [accept, wait, text] = GENERATE(table<std::string, base::Millis, std::string>({
+        {"text/html,*/*", 700ms, "<h1>This conversation is paused</h1>"},
+        {"*/*", 10s, "\"code\":\"paused\""},
+    }));
+    CAPTURE(accept);
+    PreviewHouse lab;
+    const std::string number = lab.number(lab.make_sleeper());
+    lab.hold_starts();
+    const auto client = lab.connect(number);
+    const std::string request =
+        "GET / HTTP/1.1\r\nHost: localhost:" + number + "\r\nAccept: " + accept + "\r\n\r\n";
+    CHECK(lab.ask(*client, request).empty());
+    lab.advance(wait - 1ms);
+    CHECK(client->take().empty());
+    lab.advance(1ms);
+    const std::string answer = client->take();
+    CHECK(answer.starts_with("HTTP/1.1 503 "));
+    CHECK(has(answer, text));
+    CHECK(has(answer, "X-Atoll-Preview: waiting\r\n"));
+    CHECK(lab.requests() == 0);
+}
+
+TEST_CASE("A request at the port of a paused conversation wakes it, and goes to the dev server then") {
+    PreviewHouse lab;
+    const std::string number = lab.number(lab.make_sleeper());
+    const std::string answer =
+        lab.ask(*lab.connect(number), navigation(number), "HTTP/1.1 204 No Content\r\n\r\n");
+    CHECK(answer.starts_with("HTTP/1.1 204 "));
+}
+
 TEST_CASE("Who goes on sending what no preview takes is told so often and not more, a trusted proxy always") {
     const auto [status, bad] = GENERATE(table<std::string, std::string>({
         {"405", "TRACE / HTTP/1.1\r\nHost: localhost:HERE\r\n\r\n"},
