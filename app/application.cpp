@@ -263,7 +263,8 @@ Result<void> Application::Parts::open_logs() {
     auto place = data.place_of_logs();
     if (!place)
         return place.error();
-    auto begun = store::LogEpoch::begin(*store, *node, {std::move(*place), boot_of_host()});
+    auto begun =
+        store::LogEpoch::begin(*store, *node, {std::move(*place), boot_of_host(), data.log_marker()});
     if (!begun)
         return begun.error();
     log_epoch = std::move(*begun);

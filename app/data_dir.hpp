@@ -1,7 +1,7 @@
 // The server's folder: made with mode 0700, locked against a second server, with the identity of this
 // installation and its API key. Layout:
-//     lock  instance-id  api-key  keys.json  token-key  atoll.db  node.db  backup-lock  run/  etc/  masks/
-//     workspaces/  unclaimed/  trash/  orphaned/
+//     lock  instance-id  api-key  keys.json  token-key  atoll.db  node.db  log-marker  backup-lock  run/
+//     etc/  masks/  workspaces/  unclaimed/  trash/  orphaned/
 // With a file system for the workspaces (fs-guard/workspace_root.hpp), the last four are in disk/.
 #pragma once
 
@@ -53,6 +53,8 @@ class DataDir {
     std::filesystem::path database() const { return database_of(path_); }
     /// The node's store (core/store/node_store.hpp).
     std::filesystem::path node_database() const { return path_ / "node.db"; }
+    /// See core/store/log_epoch.hpp.
+    std::filesystem::path log_marker() const { return path_ / "log-marker"; }
     std::filesystem::path backup_lock() const { return backup_lock_of(path_); }
     static std::filesystem::path database_of(const std::filesystem::path& folder) {
         return folder / "atoll.db";

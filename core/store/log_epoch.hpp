@@ -1,19 +1,24 @@
 // The epoch of the logs: a word that says which logs a client's cursor is of. Another one begins when the
 // logs may not be what clients have seen: a database from a backup or put back alone, a copied or restored
-// data directory, a host that went down under the server (its newest commits may be lost, connection.hpp).
-// A stop and the death of the process keep it.
+// data directory, also one that was restored over the same files, a host that went down under the server (its
+// newest commits may be lost, connection.hpp). A stop and the death of the process keep it.
 //
 // How a start tells: a mark in the conversations' database and one in the node's store agree. Both have the
-// word and a count of starts and stops; the node's also the place of the database, the other one the boot of
-// the host while a server runs. `atolld backup` writes no mark (backup.hpp). Not here: cursors
-// (core/conversation/manager.hpp).
+// word and a count of starts and stops; the node's also the place of the database and the state of a marker,
+// the other one the boot of the host while a server runs. The marker is a small file that each start and stop
+// writes: a copy that is put over it, or over the databases and not over it, leaves it with another time of
+// change (ctime, inode(7)) than the node's mark tells; no program can choose that time. A snapshot of the
+// file system that is rolled back is not told by it. `atolld backup` writes no mark (backup.hpp). Not here:
+// cursors (core/conversation/manager.hpp).
 #pragma once
 
 #include <SQLiteCpp/Database.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "core/base/error.hpp"
 
@@ -35,21 +40,23 @@ struct LogMark {
 struct NodeMark {
     std::string epoch;
     std::int64_t count = 0;
-    bool is_settled = false;  // no: the other mark may be one ahead
+    bool is_settled = false;  // no: the other mark may be one ahead, and the marker written since
     std::string place;
+    std::string marker;  // its state; empty while the mark is not settled
 
     bool operator==(const NodeMark&) const = default;
 };
 
 /// What a start finds.
 struct EpochPlace {
-    std::string place;  // of the database: another one for each copy of it
-    std::string boot;   // of the host, not empty
+    std::string place;             // of the database: another one for each copy of it
+    std::string boot;              // of the host, not empty
+    std::filesystem::path marker;  // of LogEpoch alone; it may be missing
 };
 
-/// Why these marks are not of logs that go on; empty: they are.
+/// Why these marks are not of logs that go on; empty: they are. `marker`: the state of here.marker.
 std::string_view why_new_epoch(const std::optional<LogMark>& log, const std::optional<NodeMark>& node,
-                               const EpochPlace& here);
+                               const EpochPlace& here, std::string_view marker);
 
 class LogEpoch {
   public:

@@ -174,4 +174,27 @@ TEST_CASE("A database that is put back alone, over the file that is there, begin
     check_replaced(world, api);
 }
 
+TEST_CASE("A data directory that its own backup is written over, file by file, begins an epoch") {
+    World world;
+    {
+        ServerProcess server(world.options());
+        ApiClient api(server);
+        world.begin(api);
+        REQUIRE(server.stop() == 0);
+    }
+    fs::copy(world.first, world.second, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+    {
+        ServerProcess server(world.options());
+        ApiClient api(server);
+        CHECK(api.get(world.id)["logEpoch"] == world.epoch);
+        world.talk(api);
+        REQUIRE(server.stop() == 0);
+    }
+    for (const char* file : {"atoll.db", "node.db", "log-marker"})
+        fs::copy_file(world.second / file, world.first / file, fs::copy_options::overwrite_existing);
+    ServerProcess server(world.options());
+    ApiClient api(server);
+    check_replaced(world, api);
+}
+
 }  // namespace log_epoch_test

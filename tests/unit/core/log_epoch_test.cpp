@@ -1,8 +1,16 @@
 // Which epoch a start finds, over the two databases as files.
 #include "core/store/log_epoch.hpp"
 
+#include <sys/stat.h>
+
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
+#include <ctime>
 #include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "core/base/limits.hpp"
 #include "core/store/backup.hpp"
@@ -49,12 +57,27 @@ struct Folder {
     fs::path database = dir.path() / "atoll.db";
     fs::path node_database = dir.path() / "node.db";
     fs::path aside = dir.path() / "aside.db";
-    EpochPlace here{"here", "boot"};
+    fs::path marker = dir.path() / "log-marker";
+    EpochPlace here{"here", "boot", marker};
     NoHelper helper;
 };
 
 void put_over(const fs::path& from, const fs::path& to) {
     fs::copy_file(from, to, fs::copy_options::overwrite_existing);
+}
+
+std::pair<std::time_t, long> change_time(const fs::path& file) {
+    struct stat status {};
+    REQUIRE(::stat(file.c_str(), &status) == 0);
+    return {status.st_ctim.tv_sec, status.st_ctim.tv_nsec};
+}
+
+/// Until the clock of the file system, which has ticks of milliseconds, has another time than that of `file`.
+void let_tick(const fs::path& file) {
+    const fs::path probe = file.string() + ".probe";
+    do
+        std::ofstream(probe) << "tick";
+    while (change_time(probe) <= change_time(file));
 }
 
 }  // namespace
@@ -110,6 +133,32 @@ TEST_CASE("log epoch: a copy, another database in its place and a node.db that i
     CHECK(folder.run() == without_logs);
 }
 
+TEST_CASE("log epoch: a data directory that is written over by an earlier one begins one") {
+    const bool has_marker = GENERATE(true, false);
+    const End end = GENERATE(End::stopped, End::killed);
+    CAPTURE(has_marker, end == End::killed);
+    Folder folder;
+    const std::string word = folder.run(end);
+    std::vector<fs::path> files{folder.database, folder.node_database};
+    if (has_marker)
+        files.push_back(folder.marker);
+    const fs::path backup = folder.dir.path() / "backup";
+    fs::create_directory(backup);
+    for (const fs::path& file : files)
+        fs::copy_file(file, backup / file.filename());
+    let_tick(folder.marker);
+    REQUIRE(folder.run(end) == word);
+    let_tick(folder.marker);
+    for (const fs::path& file : files)
+        put_over(backup / file.filename(), file);
+    const std::string next = folder.run();
+    CHECK(next != word);
+    CHECK(folder.run(End::killed) == next);
+    CHECK(folder.run() == next);
+    fs::remove(folder.marker);
+    CHECK(folder.run() != next);
+}
+
 TEST_CASE("log epoch: a backup has none, so that a restored one begins one") {
     Folder folder;
     const std::string word = folder.run();
@@ -123,26 +172,31 @@ TEST_CASE("log epoch: a backup has none, so that a restored one begins one") {
 
 TEST_CASE("log epoch: a server that dies between the two marks keeps it, wherever that is") {
     const LogMark log{"word", 7, ""};
-    const EpochPlace here{"here", "boot"};
+    const EpochPlace here{"here", "boot", "log-marker"};
     const auto goes_on = [&](const LogMark& log_mark, const NodeMark& node_mark) {
-        return why_new_epoch(log_mark, node_mark, here).empty();
+        return why_new_epoch(log_mark, node_mark, here, "now").empty();
     };
     // A stop or a start takes the marks through these.
-    CHECK(goes_on(log, {"word", 7, true, "here"}));
-    CHECK(goes_on(log, {"word", 7, false, "here"}));
-    CHECK(goes_on({"word", 8, "boot"}, {"word", 7, false, "here"}));
-    CHECK(goes_on({"word", 8, "boot"}, {"word", 8, true, "here"}));
+    CHECK(goes_on(log, {"word", 7, true, "here", "now"}));
+    CHECK(goes_on(log, {"word", 7, false, "here", ""}));
+    CHECK(goes_on({"word", 8, "boot"}, {"word", 7, false, "here", ""}));
+    CHECK(goes_on({"word", 8, "boot"}, {"word", 8, true, "here", "now"}));
+    // The marker may have been written since, until the node's mark tells its state.
+    CHECK(why_new_epoch(LogMark{"word", 8, "boot"}, NodeMark{"word", 7, false, "here", ""}, here, "later")
+              .empty());
+    CHECK_FALSE(goes_on(log, {"word", 7, true, "here", "before"}));
+    CHECK_FALSE(goes_on(log, {"word", 7, true, "here", ""}));
     // And through none of these.
-    CHECK_FALSE(goes_on({"word", 8, "boot"}, {"word", 7, true, "here"}));
-    CHECK_FALSE(goes_on({"word", 7, ""}, {"word", 8, true, "here"}));
-    CHECK_FALSE(goes_on({"word", 7, ""}, {"word", 8, false, "here"}));
-    CHECK_FALSE(goes_on({"word", 9, ""}, {"word", 7, false, "here"}));
-    CHECK_FALSE(goes_on({"other", 7, ""}, {"word", 7, true, "here"}));
-    CHECK_FALSE(goes_on({"word", 7, "before"}, {"word", 7, true, "here"}));
-    CHECK_FALSE(goes_on(log, {"word", 7, true, "there"}));
-    CHECK_FALSE(why_new_epoch({}, NodeMark{"word", 7, true, "here"}, here).empty());
-    CHECK_FALSE(why_new_epoch(log, {}, here).empty());
-    CHECK_FALSE(why_new_epoch({}, {}, here).empty());
+    CHECK_FALSE(goes_on({"word", 8, "boot"}, {"word", 7, true, "here", "now"}));
+    CHECK_FALSE(goes_on({"word", 7, ""}, {"word", 8, true, "here", "now"}));
+    CHECK_FALSE(goes_on({"word", 7, ""}, {"word", 8, false, "here", ""}));
+    CHECK_FALSE(goes_on({"word", 9, ""}, {"word", 7, false, "here", ""}));
+    CHECK_FALSE(goes_on({"other", 7, ""}, {"word", 7, true, "here", "now"}));
+    CHECK_FALSE(goes_on({"word", 7, "before"}, {"word", 7, true, "here", "now"}));
+    CHECK_FALSE(goes_on(log, {"word", 7, true, "there", "now"}));
+    CHECK_FALSE(why_new_epoch({}, NodeMark{"word", 7, true, "here", "now"}, here, "now").empty());
+    CHECK_FALSE(why_new_epoch(log, {}, here, "now").empty());
+    CHECK_FALSE(why_new_epoch({}, {}, here, "now").empty());
 }
 
 }  // namespace log_epoch_test
