@@ -1,5 +1,8 @@
 // Routes of a conversation's messages and events.
+#include <algorithm>
+
 #include "core/base/json_writer.hpp"
+#include "core/base/limits.hpp"
 #include "http/api/api.hpp"
 #include "http/api/event_stream.hpp"
 #include "http/api/forms.hpp"
@@ -16,7 +19,7 @@ using conversation::Manager;
 using conversation::TurnTicket;
 using SubscriptionPtr = std::unique_ptr<conversation::Subscription>;
 
-// A page ends here even if it may have more items: one response must not hold up the loop.
+// A page ends here even if it may have more items.
 constexpr std::size_t k_page_bytes = 512UL * 1024;
 
 Task<Result<SubscriptionPtr>> async_subscribe(Api& api, RequestContext& context, const std::string& id,
@@ -90,6 +93,11 @@ Task<Result<Response>> async_post_message(Api& api, RequestContext& context) {
     co_return ticket_response(*ticket);
 }
 
+// So that `limit` events at the most are read, and no more at once than for a stream.
+std::size_t next_read_bytes(std::size_t limit, std::size_t page_bytes_left) noexcept {
+    return std::min({page_bytes_left, base::k_replay_batch_bytes, limit * base::k_least_event_cost_bytes});
+}
+
 // Appends up to `limit` events after the subscription's cursor; gives the seq of the last one, or `after`.
 Task<Result<std::uint64_t>> async_write_events(RequestContext& context, base::JsonWriter& json,
                                                conversation::Subscription& events, std::size_t limit,
@@ -99,7 +107,9 @@ Task<Result<std::uint64_t>> async_write_events(RequestContext& context, base::Js
     };
     std::size_t bytes = 0;
     while (limit > 0 && bytes < k_page_bytes) {
-        const auto batch = events.next(k_page_bytes - bytes);
+        if (bytes > 0)
+            co_await context.async_give_way();
+        const auto batch = events.next(next_read_bytes(limit, k_page_bytes - bytes));
         if (batch.has_error())
             co_return batch.error();
         if (batch->reading) {

@@ -97,6 +97,12 @@ class RequestContext {
         co_return std::move(*state->value);
     }
 
+    /// Lets other handlers of the loop run.
+    base::Task<> async_give_way() {
+        wake_->post();
+        co_await wake_->async_wait();
+    }
+
     /// Makes async_until() look again. Callable from anywhere, also when the request is over.
     std::function<void()> waker() const {
         return [wake = wake_] { wake->post(); };

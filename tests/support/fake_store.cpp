@@ -366,6 +366,7 @@ void FakeStore::read_events(std::int64_t key, std::uint64_t after, std::size_t l
             found.push_back(at->second);
             bytes += at->second->cost_bytes();
         }
+        reads.push_back(found.size());
         return found;
     };
     answer<Events>(std::move(read), std::move(done));

@@ -1,7 +1,10 @@
 // The routes of the API over the real managers and a world of fakes (api_server.hpp).
+#include <algorithm>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <numeric>
 
+#include "core/base/limits.hpp"
 #include "http/api/ownership.hpp"
 #include "tests/support/websocket_client.hpp"
 #include "tests/unit/http/api_server.hpp"
@@ -287,6 +290,36 @@ TEST_CASE("events come in pages") {
     CHECK(end["next"] == after);
     CHECK(server.code("GET", path + "/events?after=-1") == "invalid_field");
     CHECK(server.code("GET", "/v1/conversations/" + k_no_id + "/events") == "not_found");
+}
+
+TEST_CASE("a page of events reads no more rows than it has, and few at once") {
+    ApiServer server;
+    const std::string path = "/v1/conversations/" + server.create();
+    server.call("POST", path + "/messages", R"({"content":"hi"})");
+    // So many that the first ones are in the store alone.
+    constexpr std::size_t k_at_once = base::k_replay_batch_bytes / base::k_least_event_cost_bytes;
+    constexpr std::size_t k_stored = 3 * k_at_once;
+    REQUIRE(server.eventually([&] { return !server.world.queries.empty(); }));
+    server.on_loop([&] {
+        for (std::size_t i = 0; i < k_stored + base::k_live_window_events; ++i)
+            server.world.queries.front()->observer->on_event({"text_delta", R"({"delta":"x"})"});
+    });
+    server.agent_ends_turn();
+    REQUIRE(server.eventually(
+        [&] { return server.world.store.events.rbegin()->second->type == EventType::done; }));
+    const auto reads_of = [&](std::size_t limit) {
+        server.on_loop([&] { server.world.store.reads.clear(); });
+        const auto page = server.call_json("GET", path + "/events?limit=" + std::to_string(limit));
+        CHECK(page["events"].size() == limit);
+        CHECK(page["next"] == limit);
+        return server.on_loop([&] { return server.world.store.reads; });
+    };
+    CHECK(reads_of(1) == std::vector<std::size_t>{1});
+    CHECK(reads_of(10) == std::vector<std::size_t>{10});
+    const auto reads = reads_of(k_stored);
+    REQUIRE_FALSE(reads.empty());
+    CHECK(std::ranges::max(reads) <= k_at_once);
+    CHECK(std::accumulate(reads.begin(), reads.end(), std::size_t{0}) == k_stored);
 }
 
 TEST_CASE("a live stream ends when its conversation is deleted") {
