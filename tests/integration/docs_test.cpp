@@ -148,10 +148,10 @@ TEST_CASE("The walk of README.md works as it is written") {
     const auto shown = events_of(text_of("README.md"));
     const auto printed = events_of(output);
     CHECK(shown.size() == 6);
-    REQUIRE(printed.size() >= 3);
+    REQUIRE(printed.size() > 3);  // the connection breaks behind the third
     REQUIRE(printed.size() <= shown.size());
     CHECK(std::equal(printed.begin(), printed.end(), shown.begin()));
-    CHECK(output.find("problem") == std::string::npos);
+    CHECK(output.find("\"requestId\"") == std::string::npos);  // a problem
     CHECK(ApiClient(server).call(200, "GET", "/v1/conversations")["conversations"].empty());
 }
 
