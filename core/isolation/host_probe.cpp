@@ -83,9 +83,9 @@ std::string reason(const ProbePaths& paths, const std::string& log) {
 }
 
 /// Root of a user namespace without uids for sandboxes, as in many containers; empty elsewhere.
-std::string why_no_uids(const LauncherConfig& config) {
+std::string why_no_uids(const LauncherConfig& config, const fs::path& uid_map) {
     if (config.uid_mode != UidMode::private_uid || ::geteuid() != 0 ||
-        mapped_host_uids() >= base::k_host_uids_per_block)
+        mapped_host_uids(uid_map) >= base::k_host_uids_per_block)
         return {};
     return "root of this container has no uids to give to sandboxes: its user namespace maps none from " +
            std::to_string(base::k_first_host_uid) +
@@ -129,7 +129,7 @@ base::Result<void> probe_host(const LauncherConfig& config, const ProbePaths& pa
     if (::access(config.bwrap.c_str(), X_OK) != 0)
         return probe_unsupported(base::errno_text(config.bwrap, errno) +
                                  ": install bubblewrap 0.8 or newer (apt-get install bubblewrap)");
-    if (std::string why = why_no_uids(config); !why.empty())
+    if (std::string why = why_no_uids(config, paths.uid_map); !why.empty())
         return probe_unsupported(std::move(why));
     LauncherConfig trial_config = config;
     trial_config.guest = paths.guest;

@@ -16,6 +16,7 @@ namespace atl::isolation {
 struct ProbePaths {
     std::filesystem::path proc_sys = "/proc/sys";
     std::filesystem::path guest = "/usr/bin/true";  // stands in for the guest; leaves at once with status 0
+    std::filesystem::path uid_map = "/proc/self/uid_map";
 };
 
 /// Runs one sandbox to its end, at most 10 s, on a loop of its own; makes and removes a folder below

@@ -125,7 +125,9 @@ UniqueFd listen_at(const sockaddr* address, socklen_t length, const char*& call,
     return is_done ? std::move(fd) : UniqueFd();
 }
 
-base::Result<UniqueFd> listen_tcp(const std::string& spec, sockaddr_storage& bound) {
+using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+
+base::Result<Addresses> look_up(const std::string& spec) {
     const auto target = split_host_port(spec);
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
@@ -133,21 +135,7 @@ base::Result<UniqueFd> listen_tcp(const std::string& spec, sockaddr_storage& bou
     addrinfo* found = nullptr;
     if (const int code = ::getaddrinfo(target->host.c_str(), target->port.c_str(), &hints, &found); code != 0)
         return Error(Errc::listen_failed, "Cannot listen on " + spec + ": " + ::gai_strerror(code) + '.');
-    const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
-    const char* call = nullptr;
-    int error_number = 0;
-    UniqueFd fd;
-    // A name may have an address of a family that this host does not have.
-    for (const addrinfo* at = found; at != nullptr; at = at->ai_next) {
-        fd = listen_at(at->ai_addr, at->ai_addrlen, call, error_number);
-        if (fd || (error_number != EADDRNOTAVAIL && error_number != EAFNOSUPPORT))
-            break;
-    }
-    if (!fd)
-        return failure(spec, call, error_number, remedy_for(error_number));
-    socklen_t length = sizeof bound;
-    ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &length);
-    return fd;
+    return Addresses(found, &::freeaddrinfo);
 }
 
 // Removes a socket file that nobody serves. EADDRINUSE if somebody does, 0 if the path is free now.
@@ -236,11 +224,28 @@ base::Result<Listener> Listener::open(base::Executor executor, const std::string
         listener.unix_inode_ = inode_of(path);
         return listener;
     }
+    const auto addresses = look_up(spec);
+    if (addresses.has_error())
+        return addresses.error();
+    return open_first(executor, spec, addresses->get());
+}
+
+base::Result<Listener> Listener::open_first(base::Executor executor, const std::string& spec,
+                                            const addrinfo* addresses) {
+    const char* call = "getaddrinfo";
+    int error_number = EADDRNOTAVAIL;
+    UniqueFd fd;
+    for (const addrinfo* at = addresses; at != nullptr; at = at->ai_next) {
+        fd = listen_at(at->ai_addr, at->ai_addrlen, call, error_number);
+        if (fd || (error_number != EADDRNOTAVAIL && error_number != EAFNOSUPPORT))
+            break;
+    }
+    if (!fd)
+        return failure(spec, call, error_number, remedy_for(error_number));
     sockaddr_storage bound{};
-    auto fd = listen_tcp(spec, bound);
-    if (fd.has_error())
-        return fd.error();
-    Listener listener(executor, std::move(*fd), bound.ss_family, reach_of(bound));
+    socklen_t length = sizeof bound;
+    ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &length);
+    Listener listener(executor, std::move(fd), bound.ss_family, reach_of(bound));
     listener.address_ = address_text(bound);
     return listener;
 }

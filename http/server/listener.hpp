@@ -17,6 +17,8 @@
 #include "http/access/client_address.hpp"
 #include "http/wire/connection.hpp"
 
+struct addrinfo;
+
 namespace atl::http {
 
 /// A client that has connected.
@@ -33,6 +35,10 @@ class Listener {
     /// Members of `unix_group` may connect to a Unix socket, too. Errors: listen_failed, with what to do.
     static base::Result<Listener> open(base::Executor executor, const std::string& spec,
                                        std::optional<gid_t> unix_group = std::nullopt);
+    /// A listener on the first of these addresses of a name that this host has: one may be of a family that
+    /// it lacks. `spec` is for the error. Errors: listen_failed, also where one that it has is taken.
+    static base::Result<Listener> open_first(base::Executor executor, const std::string& spec,
+                                             const addrinfo* addresses);
     /// A listener on 127.0.0.1 (AF_INET) or [::1] (AF_INET6), without a look-up. None: `error_number` is
     /// bind(2)'s or that of another call.
     static std::optional<Listener> open_loopback(base::Executor executor, int family, std::uint16_t port,

@@ -1,7 +1,13 @@
 // How descriptors are shared out between clients and sandboxes.
 #include "app/descriptors.hpp"
 
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
 #include <catch2/catch_test_macros.hpp>
+#include <memory>
+#include <sstream>
+#include <string>
 
 #include "core/base/limits.hpp"
 
@@ -31,6 +37,25 @@ TEST_CASE("descriptors: too few for what was asked bound the sandboxes, too few 
     CHECK(refused.error().code() == atl::base::Errc::host_unsupported);
     CHECK(refused.error().detail().find("256 descriptors") != std::string::npos);
     CHECK(atl::app::raise_descriptor_limit() > 0);
+}
+
+TEST_CASE("descriptors: fewer sandboxes are a warning only where their number was asked for") {
+    const auto log_of = [](std::size_t max_sandboxes, spdlog::level::level_enum level) {
+        std::ostringstream lines;
+        const auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(lines);
+        sink->set_level(level);
+        auto& sinks = spdlog::default_logger()->sinks();
+        sinks.push_back(sink);
+        CHECK(atl::app::bound_sandboxes(4096, max_sandboxes).value().sandboxes < max_sandboxes);
+        sinks.pop_back();
+        return lines.str();
+    };
+    constexpr std::size_t k_default = atl::base::k_default_max_sandboxes;
+    CHECK(log_of(k_default, spdlog::level::warn) == "");
+    const std::string told = log_of(k_default, spdlog::level::info);
+    CHECK(told.find("evt=sandboxes_bounded max=") != std::string::npos);
+    CHECK(log_of(k_default + 1, spdlog::level::warn).find("asked=" + std::to_string(k_default + 1)) !=
+          std::string::npos);
 }
 
 }  // namespace app_descriptors_test

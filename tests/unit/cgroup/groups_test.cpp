@@ -2,12 +2,20 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <fstream>
+#include <memory>
 #include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "../isolation/fixture.hpp"
 #include "core/base/ids.hpp"
@@ -181,6 +189,31 @@ TEST_CASE("cgroup: a start ends and removes what an earlier run of the same inst
     CHECK(::waitpid(their_child.pid, nullptr, WNOHANG) == 0);
     theirs->kill();
     reap(their_child);
+}
+
+TEST_CASE("cgroup: a start tells of all groups that an earlier run left in one line", "[cgroup]") {
+    Bench bench;
+    std::vector<pid_t> orphans;
+    for (const char* name : {"old-3", "old-4"}) {
+        REQUIRE(::mkdir((bench.parent() / name).c_str(), 0755) == 0);
+        orphans.push_back(::fork());
+        if (orphans.back() == 0) {
+            ::pause();
+            ::_exit(0);
+        }
+        std::ofstream(bench.parent() / name / "cgroup.procs") << orphans.back();
+    }
+    std::ostringstream lines;
+    auto& sinks = spdlog::default_logger()->sinks();
+    sinks.push_back(std::make_shared<spdlog::sinks::ostream_sink_mt>(lines));
+    bench.reopen();
+    sinks.pop_back();
+    for (const pid_t orphan : orphans)
+        CHECK(::waitpid(orphan, nullptr, 0) == orphan);
+    const std::string log = lines.str();
+    INFO(log);
+    CHECK(std::count(log.begin(), log.end(), '\n') == 1);
+    CHECK(log.find("evt=sandbox_cleanup groups=2 killed=2") != std::string::npos);
 }
 
 TEST_CASE("cgroup: two groups of one name are refused", "[cgroup]") {

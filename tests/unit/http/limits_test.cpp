@@ -273,7 +273,7 @@ TEST_CASE("a refused request tells its client's address in the log, who asks too
             ++found;
         return found;
     };
-    CHECK(log.find("status=404") < log.find("addr=203.0.113.9"));
+    CHECK(log.find("status=404 code=not_found ") < log.find("addr=203.0.113.9"));
     CHECK(log.find("status=400") < log.find("addr=127.0.0.1", log.find("status=400")));
     CHECK(count("evt=limit_reached addr=203.0.113.10") >= 1);
     CHECK(count("evt=limit_reached") <= 20);

@@ -1,8 +1,17 @@
+#include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 
+#include <arpa/inet.h>
+
+#include <array>
+#include <boost/asio/io_context.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <string>
+#include <vector>
 
+#include "http/server/listener.hpp"
 #include "http/wire/json_reader.hpp"
 #include "tests/unit/http/fake_server.hpp"
 #include "tests/unit/http/test_server.hpp"
@@ -512,6 +521,31 @@ TEST_CASE("an address that cannot be listened on is told with its remedy") {
     CHECK(refusal("::1:80").find("HOST:PORT") != std::string::npos);
     CHECK(refusal("192.0.2.1:0").find("EADDRNOTAVAIL") != std::string::npos);
     CHECK(refusal("unix:" + std::string(200, 'a')).find("107") != std::string::npos);
+}
+
+TEST_CASE("of the addresses of a name the first that the host has is listened on") {
+    boost::asio::io_context io;
+    std::array<sockaddr_in, 3> addresses{};
+    std::array<addrinfo, 3> list{};
+    const auto open = [&](std::vector<const char*> texts, std::uint16_t port = 0) {
+        for (std::size_t i = 0; i < texts.size(); ++i) {
+            addresses[i].sin_family = AF_INET;
+            addresses[i].sin_port = htons(port);
+            REQUIRE(::inet_pton(AF_INET, texts[i], &addresses[i].sin_addr) == 1);
+            list[i].ai_addr = reinterpret_cast<sockaddr*>(&addresses[i]);
+            list[i].ai_addrlen = sizeof addresses[i];
+            list[i].ai_next = i + 1 < texts.size() ? &list[i + 1] : nullptr;
+        }
+        return http::Listener::open_first(io.get_executor(), "name:0", list.data());
+    };
+    // TEST-NET-2 and TEST-NET-3 (RFC 5737): no host has these.
+    const auto second = open({"198.51.100.1", "127.0.0.1", "127.0.0.2"});
+    REQUIRE(second.has_value());
+    CHECK(second->address() == "127.0.0.1:" + std::to_string(second->port()));
+    CHECK(open({"198.51.100.1", "203.0.113.1"}).error().detail().find("EADDRNOTAVAIL") != std::string::npos);
+    // One that is taken is not passed over: the server would be where nobody looks for it.
+    CHECK(open({"127.0.0.1", "127.0.0.2"}, second->port()).error().detail().find("EADDRINUSE") !=
+          std::string::npos);
 }
 
 }  // namespace session_test

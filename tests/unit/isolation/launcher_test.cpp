@@ -468,6 +468,25 @@ TEST_CASE("host probe: what is missing is named, with what to do") {
         CHECK(said("kernel/unprivileged_userns_clone", "0\n").find("unprivileged_userns_clone") !=
               std::string::npos);
     }
+    SECTION("root of a container, without uids for sandboxes") {
+        if (!test::is_root())
+            SKIP("only root gives uids to sandboxes");
+        const auto said = [&](const std::string& uid_map) {
+            test::write_text(bench.folder / "uid_map", uid_map);
+            const auto result =
+                isolation::probe_host(bench.config, {"/proc/sys", "/usr/bin/true", bench.folder / "uid_map"});
+            return result ? "" : result.error().detail();
+        };
+        const std::string first = std::to_string(base::k_first_host_uid);
+        CHECK(said("0 0 4294967295\n") == "");
+        CHECK(said("0 100000 65536\n" + first + " 200000 " + std::to_string(base::k_host_uids_per_block) +
+                   "\n") == "");
+        const std::string detail = said("0 100000 65536\n");
+        INFO(detail);
+        CHECK(detail.find("maps none from " + first + " on") != std::string::npos);
+        CHECK(detail.find("another user than root") != std::string::npos);
+        CHECK(detail.find("docs/operations/containers.md") != std::string::npos);
+    }
     SECTION("what bwrap says, and what it means") {
         const auto [words, meaning] = GENERATE(table<std::string, std::string>({
             {"Unknown option --disable-userns", "older than 0.8"},
