@@ -220,7 +220,9 @@ struct Block {
 };
 
 bool has_command(const std::string& text) {
-    return std::regex_search(text, std::regex("(^|\n)(api|curl|atolld|scripts/|mkdir|install) ?[^ :]"));
+    return std::regex_search(
+        text, std::regex("(^|\n)(api|curl|atolld|scripts/|mkdir|install|docker|mkfs|rsync|systemd-run|POST)"
+                         " ?[^ :]"));
 }
 
 /// Those of a page: marked `sh`, or indented and with a command in them.
@@ -260,7 +262,8 @@ std::string fault_of(const std::string& text, std::set<std::string>& known) {
         return "an answer in it: " + answer;
     if (const auto comment = found("[^ \n\\\\] {4,}[^# \n]+"); !comment.empty())
         return "words beside a command: " + comment;
-    if (const auto place = found("…|\\b[A-Z]+-(DIR|ID|KEY)\\b|/ID\\b| (ID|KEY|BACKUP)\\b"); !place.empty())
+    if (const auto place = found("…|\\b[A-Z]+-(DIR|ID|KEY)\\b|/ID\\b| (ID|KEY|BACKUP|IMAGE)\\b");
+        !place.empty())
         return "something to fill in: " + place;
     const std::regex definition("(?:^|\n|for )([a-z_]+)(?:=|\\(\\)| in )");
     for (std::sregex_iterator at(text.begin(), text.end(), definition), end; at != end; ++at)
@@ -293,7 +296,8 @@ TEST_CASE("Every command block of the pages is literal") {
     CHECK(count > 30);
     // The positive control.
     for (const char* text : {"api $url\n", "curl x\n{\"id\":1}\n", "curl a      the bytes\n",
-                             "curl https://a/ID\n", "atolld --data-dir DATA-DIR\n", "curl -d '…'\n"}) {
+                             "curl https://a/ID\n", "docker run IMAGE\n", "POST /v1/x {\"a\": \"…\"}\n",
+                             "atolld --data-dir DATA-DIR\n", "curl -d '…'\n"}) {
         std::set<std::string> known = {"url"};
         INFO(text);
         CHECK(fault_of(text, known) != "");
