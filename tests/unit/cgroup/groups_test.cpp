@@ -212,8 +212,10 @@ TEST_CASE("cgroup: a start tells of all groups that an earlier run left in one l
         CHECK(::waitpid(orphan, nullptr, 0) == orphan);
     const std::string log = lines.str();
     INFO(log);
-    CHECK(std::count(log.begin(), log.end(), '\n') == 1);
-    CHECK(log.find("evt=sandbox_cleanup groups=2 killed=2") != std::string::npos);
+    const auto told = log.find("evt=sandbox_cleanup ");
+    CHECK(log.find("evt=sandbox_cleanup groups=2 killed=2") == told);
+    REQUIRE(told != std::string::npos);
+    CHECK(log.find("evt=sandbox_cleanup ", told + 1) == std::string::npos);
 }
 
 TEST_CASE("cgroup: two groups of one name are refused", "[cgroup]") {
