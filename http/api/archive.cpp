@@ -39,7 +39,7 @@ Task<Result<Response>> async_get_archive(Api& api, RequestContext& context) {
     auto call = co_await async_call(api, context, *id, spec);
     if (call.has_error())
         co_return call.error();
-    const auto reply = co_await (*call)->async_reply();
+    const auto reply = co_await (*call)->async_reply_for_client();
     if (reply.has_error())
         co_return reply.error();
     Response response;

@@ -122,7 +122,8 @@ Result<FileReply> parse_file_reply(std::string_view json) {
     return out;
 }
 
-Task<Result<FileAnswer>> async_file_call(Api& api, RequestContext& context, const FileMembers& members) {
+Task<Result<FileAnswer>> async_file_call(Api& api, RequestContext& context, const FileMembers& members,
+                                         Unattended unattended) {
     const auto id = id_param(context);
     if (id.has_error())
         co_return id.error();
@@ -130,7 +131,9 @@ Task<Result<FileAnswer>> async_file_call(Api& api, RequestContext& context, cons
     auto call = co_await async_call(api, context, *id, spec);
     if (call.has_error())
         co_return call.error();
-    const auto json = co_await (*call)->async_reply();
+    auto waiting =
+        unattended == Unattended::ends ? (*call)->async_reply_for_client() : (*call)->async_reply();
+    const auto json = co_await std::move(waiting);
     if (json.has_error())
         co_return json.error();
     auto reply = parse_file_reply(*json);

@@ -2,6 +2,7 @@
 // says of a file goes to the client as it is; what the server itself decides by is checked here.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,14 +52,17 @@ struct FileReply {
 /// Errors: bridge_failed, if it lacks an entry or says what no file can have.
 base::Result<FileReply> parse_file_reply(std::string_view json);
 
+/// Whether a call goes on when its client has left.
+enum class Unattended : std::uint8_t { ends, goes_on };
+
 /// Begins a call and waits for its reply.
 struct FileAnswer {
     std::unique_ptr<GuestCall> call;
     FileReply reply;
 };
-/// Errors: those of async_call() and GuestCall::async_reply(), bridge_failed.
+/// Errors: those of async_call() and GuestCall::async_reply_for_client(), bridge_failed.
 base::Task<base::Result<FileAnswer>> async_file_call(Api& api, RequestContext& context,
-                                                     const FileMembers& members);
+                                                     const FileMembers& members, Unattended unattended);
 
 /// All lines of a field that is a list, as one. Nothing: there is none. Never empty.
 std::optional<std::string> list_field(const Request& request, std::string_view name);

@@ -167,7 +167,9 @@ Task<Result<Response>> async_change(Api& api, RequestContext& context) {
     members.path(context.param("path"));
     if (form->op != "mkdir")
         members.target(form->target).flag("overwrite", form->overwrite).conditions(context.request);
-    const auto answer = co_await async_file_call(api, context, members);
+    // A copy that breaks off leaves nothing.
+    const Unattended unattended = form->op == "copy" ? Unattended::ends : Unattended::goes_on;
+    const auto answer = co_await async_file_call(api, context, members, unattended);
     if (answer.has_error())
         co_return answer.error();
     co_return entry_response(answer->reply, answer->reply.created ? 201 : 200);

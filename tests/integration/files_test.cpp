@@ -1,7 +1,11 @@
 // Files in and out of a sandbox over HTTP.
+#include <signal.h>
+
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
+#include <sstream>
 
+#include "tests/integration/guest_processes.hpp"
 #include "tests/support/api_client.hpp"
 #include "tests/support/resident_memory.hpp"
 
@@ -374,6 +378,43 @@ TEST_CASE("A client that is cut in the middle of a PUT leaves the old file and n
     CHECK(lab.put("g", "later").status == 201);
     CHECK(lab.get("f").body == "old");
     CHECK(lab.run("ls -A") == "f\ng\n");
+}
+
+TEST_CASE("A client that leaves ends a copy and what only reads, and no other change of a file") {
+    FilesLab lab;
+    const std::vector<pid_t> guest = guests(lab.server);
+    REQUIRE(guest.size() == 1);
+    // Nothing else ends a call: the guest stands still.
+    REQUIRE(::kill(guest[0], SIGSTOP) == 0);
+    const auto leave = [&](const std::string& method, const std::string& path, const std::string& body) {
+        HttpClient client = lab.api.connect();
+        client.connect();
+        client.send_raw(method + " " + lab.url(path) + " HTTP/1.1\r\nHost: " + lab.server.address() +
+                        "\r\nX-API-Key: " + lab.server.key() +
+                        "\r\nContent-Type: application/json\r\nContent-Length: " +
+                        std::to_string(body.size()) + "\r\n\r\n" + body);
+        client.close();
+    };
+    const auto is_left = [&](const std::string& path) {
+        std::istringstream log(lab.server.log());
+        for (std::string line; std::getline(log, line);)
+            if (line.find("path=\"" + lab.url(path) + "\"") != std::string::npos)
+                return line.find("status=408") != std::string::npos;
+        return false;
+    };
+    leave("POST", "made", R"({"op":"mkdir"})");
+    leave("POST", "copied", R"({"op":"copy","to":"copy"})");
+    leave("GET", "told?stat=1", "");
+    leave("GET", "listed?list=1", "");
+    leave("GET", "read", "");
+    for (const char* const path : {"copied", "told", "listed", "read"}) {
+        INFO(path);
+        CHECK(eventually([&] { return is_left(path); }));
+    }
+    CHECK_FALSE(is_left("made"));
+    REQUIRE(::kill(guest[0], SIGCONT) == 0);
+    CHECK(eventually([&] { return lab.get("made?stat=1").status == 200; }));
+    CHECK_FALSE(is_left("made"));
 }
 
 TEST_CASE("A sandbox that dies in the middle of a PUT or a GET ends it with an error, or a cut") {
