@@ -136,6 +136,11 @@ bool NewFile::write(std::string_view bytes) {
 
 // A name that is free is taken at once. linkat(2) replaces nothing: otherwise rename(2) has to.
 bool NewFile::publish(const std::string& as, mode_t mode, Replace replace) {
+    // The file system may give the new file the inode number of an older file of this name, and the tag has
+    // that number.
+    struct stat former {};
+    if (replace == Replace::yes && fstatat(folder_, as.c_str(), &former, AT_SYMLINK_NOFOLLOW) == 0)
+        move_time_on(fd_.get(), former.st_mtim);
     if (fchmod(fd_.get(), mode) != 0)
         return false;
     if (hidden_)

@@ -64,7 +64,8 @@ class NewFile {
 
     /// Writes all of `bytes`. False, and errno.
     bool write(std::string_view bytes);
-    /// Gives it its mode and its name. Errors as of HiddenName::publish().
+    /// Gives it its mode and its name, and moves its time on where it replaces a file. Errors as of
+    /// HiddenName::publish().
     bool publish(const std::string& as, mode_t mode, Replace replace);
 
   private:

@@ -125,15 +125,10 @@ CallEnd reply_written(Call& call, const FileJob& job, const Goal& goal, int fd) 
 /// Gives the new content its name, unless the condition stopped to hold while it came.
 CallEnd publish(const FileJob& job, const Goal& goal, NewFile& file) {
     const FileRequest& request = job.request;
-    const std::optional<struct stat> former = look_again(goal);
-    if (CallEnd end = check_again(request, former); !end.is_good())
+    if (CallEnd end = check_again(request, look_again(goal)); !end.is_good())
         return end;
     if (goal.old && !copy_attributes(goal.old.get(), file.fd()))
         return refuse_errno(request.path);
-    // The file system may give the new file the inode number of an older file of this name, and the tag has
-    // that number.
-    if (former)
-        move_time_on(file.fd(), former->st_mtim);
     const bool must_be_new = !goal.old && !request.if_none_match.empty();
     const mode_t old_mode = goal.old ? goal.about.st_mode & k_overwritten_mode_bits : k_new_mode;
     if (file.publish(goal.place->name, request.mode.value_or(old_mode),

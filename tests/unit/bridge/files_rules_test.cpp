@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <cstdint>
 #include <set>
 
+#include "bridge/guest/files/tar.hpp"
 #include "file_lab.hpp"
 
 namespace atl::test::files_rules_test {
@@ -87,21 +89,69 @@ TEST_CASE("a slash at the end of a path means a directory, for every op") {
     CHECK(lab.refusal("remove", "made/").empty());
 }
 
+namespace {
+
+/// Each way to give the file `f`, which is there, other content.
+enum class Way : std::uint8_t { put, put_in_place, tool, copy, unpack };
+
+constexpr Way k_ways[] = {Way::put, Way::put_in_place, Way::tool, Way::copy, Way::unpack};
+
+bool unpack_f(const FileLab& lab, std::string_view text) {
+    guest::TarEntry entry;
+    entry.type = guest::TarType::file;
+    entry.path = "f";
+    entry.size = text.size();
+    entry.mtime = time(nullptr);
+    std::string archive;
+    guest::append_tar_header(archive, entry);
+    archive += text;
+    guest::append_tar_padding(archive, text.size());
+    guest::append_tar_end(archive);
+    CallClient client = lab.begin("unpack", "");
+    if (client.await_ready()) {
+        client.write(archive);
+        client.end_input();
+    }
+    return client.finish().is_good();
+}
+
+bool write_by(const FileLab& lab, Way way, const std::string& text) {
+    switch (way) {
+        case Way::put:
+        case Way::put_in_place:
+            return lab.put("f", text, {{"inplace", way == Way::put_in_place}}).is_good();
+        case Way::tool: {
+            const json arguments = {{"file_path", "f"}, {"content", text}, {"allow_overwrite", true}};
+            CallClient call(lab.guest, {{"cmd", "tool"}, {"name", "write_file"}, {"args", arguments}});
+            return call.finish().reply.value("success", false);
+        }
+        case Way::copy:
+            lab.write("source", text);
+            return lab.call("copy", "source", {{"to", "f"}, {"overwrite", true}}).is_good();
+        case Way::unpack:
+            return unpack_f(lab, text);
+    }
+    return false;
+}
+
+}  // namespace
+
 TEST_CASE("a write moves the time of a file on, also where the clock has not moved") {
     const FileLab lab;
-    for (const bool in_place : {false, true}) {
-        INFO(in_place);
+    for (const Way way : k_ways) {
+        INFO(static_cast<int>(way));
         lab.write("f", "aaaa");
         // The file was written within the tick that the clock still shows, or shows again.
         const timespec first = set_written_at(lab, "f", 0, 900'000'000);
-        REQUIRE(lab.put("f", "bbbb", {{"inplace", in_place}}).is_good());
+        REQUIRE(write_by(lab, way, "bbbb"));
+        CHECK(lab.text("f") == "bbbb");
         const timespec second = written_at(lab, "f");
         CHECK(is_later(second, first));
-        REQUIRE(lab.put("f", "cccc", {{"inplace", in_place}}).is_good());
+        REQUIRE(write_by(lab, way, "cccc"));
         CHECK(is_later(written_at(lab, "f"), second));
         // A time that somebody set is no tick of the clock.
         const timespec future = set_written_at(lab, "f", 3600, 0);
-        REQUIRE(lab.put("f", "dddd", {{"inplace", in_place}}).is_good());
+        REQUIRE(write_by(lab, way, "dddd"));
         CHECK(is_later(future, written_at(lab, "f")));
     }
 }
@@ -109,13 +159,26 @@ TEST_CASE("a write moves the time of a file on, also where the clock has not mov
 TEST_CASE("each of many writes of one size gives the file a tag that it never had") {
     const FileLab lab;
     lab.write("f", "0000");
-    std::set<std::string> tags{lab.call("stat", "f").reply.at("entry").at("etag")};
+    const auto tag = [&] { return lab.call("stat", "f").reply.at("entry").at("etag").get<std::string>(); };
+    std::set<std::string> tags{tag()};
     for (int i = 0; i < 100; ++i) {
-        const json entry =
-            lab.put("f", std::to_string(1000 + i), {{"inplace", i % 3 != 0}}).reply.at("entry");
-        CHECK(tags.insert(entry.at("etag")).second);
+        // What is unpacked has the time that the archive says, a whole second.
+        const Way way = k_ways[static_cast<std::size_t>(i) % 4];
+        REQUIRE(write_by(lab, way, std::to_string(1000 + i)));
+        CHECK(tags.insert(tag()).second);
+    }
+}
+
+TEST_CASE("the tag that a write answers with is the file's") {
+    const FileLab lab;
+    for (const bool in_place : {false, true}) {
+        lab.write("f", "0000");
+        const json entry = lab.put("f", "1111", {{"inplace", in_place}}).reply.at("entry");
         CHECK(lab.call("stat", "f").reply.at("entry").at("etag") == entry.at("etag"));
     }
+    lab.write("source", "2222");
+    const json entry = lab.call("copy", "source", {{"to", "f"}, {"overwrite", true}}).reply.at("entry");
+    CHECK(lab.call("stat", "f").reply.at("entry").at("etag") == entry.at("etag"));
 }
 
 }  // namespace atl::test::files_rules_test
