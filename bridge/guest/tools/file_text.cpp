@@ -110,10 +110,9 @@ Task<FileBytes> async_read_all(Call& call, Found& found, std::size_t limit_bytes
         result.error = EFBIG;
         co_return result;
     }
-    result.bytes.reserve(told_bytes + 1);
-    for (std::size_t size = 0;;) {
-        const std::size_t expected = told_bytes >= size ? told_bytes - size + 1 : k_file_piece_bytes;
-        result.bytes.resize(size + std::min(expected, k_file_piece_bytes));
+    result.bytes.reserve(told_bytes);
+    for (std::size_t size = 0; size < told_bytes;) {
+        result.bytes.resize(size + std::min(told_bytes - size, k_file_piece_bytes));
         const ssize_t count = read(file.get(), result.bytes.data() + size, result.bytes.size() - size);
         result.bytes.resize(size + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
         if (count < 0 && errno == EINTR)
@@ -123,13 +122,10 @@ Task<FileBytes> async_read_all(Call& call, Found& found, std::size_t limit_bytes
             co_return result;
         }
         size = result.bytes.size();
-        if (size > limit_bytes) {
-            result.error = EFBIG;
-            co_return result;
-        }
         if (size >= k_file_piece_bytes)
             co_await call.turn();
     }
+    co_return result;
 }
 
 bool is_binary(std::string_view bytes) {

@@ -15,10 +15,11 @@ inline constexpr std::size_t k_file_piece_bytes = 512UL * 1024;
 
 struct FileBytes {
     std::string bytes;
-    int error = 0;  // errno(3); EFBIG: more than the limit, or the file grew beyond it
+    int error = 0;  // errno(3); EFBIG: more than the limit
 };
 
-/// Reads all of a regular file, whose state in `found` is made that of the moment before the reading.
+/// Reads all of a regular file, whose state in `found` is made that of the moment before the reading: what
+/// it grows by meanwhile is left out.
 Task<FileBytes> async_read_all(Call& call, Found& found, std::size_t limit_bytes);
 
 /// Whether `bytes` hold a NUL near their beginning, are mostly not text, or begin as a known binary format

@@ -203,9 +203,8 @@ ToolTask async_read_file(ToolRun& run) {
         co_return not_a_file(*found, given, "read");
     FileBytes file = co_await async_read_all(run.call, *found, base::k_max_tool_file_bytes);
     if (file.error == EFBIG)
-        co_return too_large(
-            WorkspacePaths::shown(found->relative),
-            std::max<std::uint64_t>(static_cast<std::uint64_t>(found->state.st_size), file.bytes.size()));
+        co_return too_large(WorkspacePaths::shown(found->relative),
+                            static_cast<std::uint64_t>(found->state.st_size));
     if (file.error != 0)
         co_return path_failure(file.error, given, "read");
     ToolResult result;

@@ -422,6 +422,29 @@ TEST_CASE("a copy of many files whose client leaves is removed in pieces, and ot
     CHECK(lab.names() == std::vector<std::string>{"many", "one"});
 }
 
+TEST_CASE("a file that grows while it is copied is copied as it was") {
+    constexpr std::size_t k_bytes = 64UL * 1024 * 1024;  // many pieces
+    const FileLab lab(folder_for_many_files());
+    // The guest stands still when the copy has begun and not ended. Where the file system lets two files
+    // share their blocks there may be no such moment.
+    bool is_caught = false;
+    for (int tries = 0; tries < 20 && !is_caught; ++tries) {
+        lab.write("d/f", std::string(k_bytes, 'x'));
+        CallClient copy = lab.begin("copy", "d", {{"to", "copy"}});
+        REQUIRE(eventually([&] {
+            const auto hidden = hidden_names(lab, ".");
+            return lab.has("copy") || (!hidden.empty() && lab.has(hidden.front() + "/f"));
+        }));
+        lab.guest.signal(SIGSTOP);
+        is_caught = !lab.has("copy");
+        std::ofstream(lab.at("d/f"), std::ios::app) << "more";
+        lab.guest.signal(SIGCONT);
+        CHECK(copy.finish().is_good());
+        CHECK(std::filesystem::file_size(lab.at("copy/f")) == k_bytes);
+        CHECK(lab.refusal("remove", "copy", k_recursive).empty());
+    }
+}
+
 namespace {
 
 /// Swaps what `path` is, between a directory of the workspace and a link out of it, as fast as it can.

@@ -253,7 +253,7 @@ TEST_CASE("a sparse file of an archive is refused, not written as something else
     CHECK(lab.names().empty());
 }
 
-TEST_CASE("what is too deep, or becomes shorter, does not end an archive") {
+TEST_CASE("what is too deep, or becomes shorter or longer, does not end an archive") {
     const FileLab lab;
     const std::string bytes(4UL * 1024 * 1024, 'x');
     SECTION("too deep") {
@@ -275,6 +275,17 @@ TEST_CASE("what is too deep, or becomes shorter, does not end an archive") {
         CHECK(packed.finish().has_ended);
         CHECK(unpack(lab, packed.output, "copy").is_good());
         CHECK(lab.text("copy/f").size() == bytes.size());
+    }
+    SECTION("longer") {
+        lab.write("f", bytes);
+        CallClient packed = lab.begin("pack", "");
+        packed.await_reply();
+        while (packed.output.size() < 4096)
+            REQUIRE(packed.step());
+        std::ofstream(lab.at("f"), std::ios::app) << "more";
+        CHECK(packed.finish().has_ended);
+        CHECK(unpack(lab, packed.output, "copy").is_good());
+        CHECK(lab.text("copy/f") == bytes);
     }
 }
 

@@ -1,5 +1,6 @@
 // What the tools do with hostile paths, files and moments, against a real guest.
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -288,6 +289,66 @@ TEST_CASE("A guest that dies in the middle of a write leaves the old file or the
             CHECK((name == "f" || atl::guest::is_hidden_name(name)));
         }
     }
+}
+
+namespace {
+
+/// How far the guest has read a file of its workspace; 0 where it does not have it open (proc(5), fdinfo).
+std::uint64_t read_position(const ToolGuest& guest, const std::string& inner) {
+    const std::string process = "/proc/" + std::to_string(guest.guest().pid());
+    std::uint64_t most = 0;
+    std::error_code gone;
+    for (const auto& entry : std::filesystem::directory_iterator(process + "/fd", gone)) {
+        if (std::filesystem::read_symlink(entry.path(), gone) != guest.workspace.path(inner))
+            continue;
+        std::ifstream info(process + "/fdinfo/" + entry.path().filename().string());
+        std::string word;
+        std::uint64_t position = 0;
+        if (info >> word >> position)
+            most = std::max(most, position);
+    }
+    return most;
+}
+
+bool is_stopped(pid_t pid) {
+    std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+    for (std::string line; std::getline(status, line);)
+        if (line.starts_with("State:"))
+            return line.find('T') != std::string::npos;
+    return false;
+}
+
+bool has_answer(const Client& client) {
+    pollfd answer{client.fd(), POLLIN, 0};
+    return poll(&answer, 1, 0) == 1;
+}
+
+}  // namespace
+
+TEST_CASE("A file that grows while read_file reads it is read as it was") {
+    if (!GuestProcess::can_isolate())
+        SKIP("no pid namespace on this host");
+    const ToolGuest guest;
+    const std::string bytes(20UL * 1024 * 1024, 'x');  // the most that is read
+    const pid_t pid = guest.guest().pid();
+    // The guest stands still when it has read a part.
+    bool is_caught = false;
+    for (int tries = 0; tries < 100 && !is_caught; ++tries) {
+        guest.workspace.write("f", bytes);
+        Client call = guest.begin("read_file", {{"path", "f"}});
+        REQUIRE(eventually([&] { return read_position(guest, "f") > 0 || has_answer(call); }));
+        guest.guest().signal(SIGSTOP);
+        REQUIRE(eventually([&] { return is_stopped(pid); }));
+        const std::uint64_t position = read_position(guest, "f");
+        is_caught = position > 0 && position < bytes.size();
+        if (is_caught)
+            std::ofstream(guest.workspace.path("f"), std::ios::app) << "more";
+        guest.guest().signal(SIGCONT);
+        const ToolAnswer answer = ToolGuest::finish(call);
+        REQUIRE(answer.success());
+        CHECK(answer.data().at("size") == bytes.size());
+    }
+    CHECK(is_caught);
 }
 
 TEST_CASE("A search whose caller goes away ends its ripgrep") {
