@@ -79,7 +79,7 @@ class AgentRuntime {
 inline constexpr Millis k_stop_grace{500};
 /// and this long from there until SIGKILL.
 inline constexpr Millis k_kill_grace{1000};
-/// An interrupted command has this long from SIGINT to SIGTERM, and again to SIGKILL.
+/// An interrupted command has this long from SIGINT to SIGTERM, and k_kill_grace from there until SIGKILL.
 inline constexpr Millis k_interrupt_grace{2000};
 
 }  // namespace atl::guest

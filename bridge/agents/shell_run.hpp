@@ -37,8 +37,8 @@ class ShellRun final {
     /// After a failure `on_end` is never called. Where the directory of `state` is gone, the message runs in
     /// the workspace and its output begins with a note.
     Failure start(std::string_view script, const ShellState& state);
-    /// SIGINT to the command and all that it started (process_tree.hpp), then SIGTERM, then SIGKILL, each
-    /// after k_interrupt_grace; SIGKILL to what is left of it when the command has ended.
+    /// SIGINT to the command and all that it started (process_tree.hpp), SIGTERM after k_interrupt_grace,
+    /// then SIGKILL after k_kill_grace; SIGKILL to what is left of it when the command has ended.
     void interrupt();
     /// SIGTERM to the same, then SIGKILL: the sandbox ends.
     void terminate();
