@@ -1,14 +1,18 @@
-// Path resolution: whatever a path is made of, what is opened lies beneath the root, and so does the
-// directory of its place. The tree has links up, out, to themselves, into /proc, and absolute ones back
-// into it.
+// Path resolution: whatever a path is made of, what is opened lies beneath the root, and so do the directory
+// of its place and the parents that are made for it. The tree has links up, out, to themselves, into /proc,
+// and absolute ones back into it.
 #include "fs-guard/beneath.hpp"
 
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <climits>
+#include <filesystem>
+#include <iterator>
+#include <string>
 
 #include "tests/fuzz/support.hpp"
 
@@ -63,6 +67,46 @@ void require_beneath(int fd, const std::string& root) {
     require(found == root || found.starts_with(root + '/'), "what is opened lies beneath the root");
 }
 
+void require_place(const Beneath::Place& place, const std::string& root) {
+    require_beneath(place.directory.get(), root);
+    require(!place.name.empty() && place.name != "." && place.name != ".." &&
+                place.name.find('/') == std::string::npos,
+            "a place has a name");
+}
+
+std::ptrdiff_t count_in(const std::string& folder) {
+    return std::distance(std::filesystem::directory_iterator(folder), {});
+}
+
+/// Beside the root, and in it: each run begins with the same tree.
+void require_unchanged(const std::string& root) {
+    static const std::ptrdiff_t in_root = count_in(root);
+    require(count_in(tree().folder) == 2 && count_in(tree().folder + "/outside") == 0,
+            "nothing is made outside the root");
+    require(count_in(root) == in_root, "what was made is taken back");
+}
+
+/// Of a path that a client may name, and whose parents are all taken back.
+bool may_make(std::string_view path) {
+    constexpr std::ptrdiff_t k_most_parts = 60;
+    return path.size() < PATH_MAX && std::count(path.begin(), path.end(), '/') < k_most_parts;
+}
+
+void make_beneath(const Beneath& beneath, const std::string& path, const std::string& root) {
+    {
+        fs_guard::NewParents made(beneath);
+        if (const auto place = beneath.make_place(path, &made))
+            require_place(*place, root);
+    }
+    {
+        fs_guard::NewParents made(beneath);
+        if (beneath.make_parents(path, &made))
+            if (const auto place = beneath.place(path))
+                require_place(*place, root);
+    }
+    require_unchanged(root);
+}
+
 /// A byte below the number of words is a word and a slash; another is itself.
 std::string path_of(std::string_view bytes) {
     static constexpr auto k_words =
@@ -85,6 +129,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     static const std::string root = tree().folder + "/root";
     static const Beneath beneath(root);
     require(beneath.is_open(), "the root is there");
+    require_unchanged(root);
     fuzz::Input input(data, size);
     std::string path = path_of(input.rest());
     if (size % 2 == 1 && path.ends_with('/'))
@@ -94,11 +139,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             require_beneath(found.get(), root);
     if (const auto found = beneath.open(path, O_RDONLY | O_DIRECTORY))
         require_beneath(found.get(), root);
-    if (const auto place = beneath.place(path)) {
-        require_beneath(place->directory.get(), root);
-        require(!place->name.empty() && place->name != "." && place->name != ".." &&
-                    place->name.find('/') == std::string::npos,
-                "a place has a name");
-    }
+    if (const auto place = beneath.place(path))
+        require_place(*place, root);
+    if (may_make(path))
+        make_beneath(beneath, path, root);
     return 0;
 }
