@@ -1,9 +1,12 @@
 // Where the tools meet their bounds and what they lack: crowded directories, a search that takes too long, a
 // ripgrep that is not there or fails, and what counts as an ignored file, as binary, as the size of a link.
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <utime.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <chrono>
+#include <fstream>
 
 #include "bridge/guest/tools/file_text.hpp"
 #include "exec_client.hpp"
@@ -73,6 +76,36 @@ TEST_CASE("A search that takes longer than its time is stopped, and is no search
     CHECK(search.error().find("was stopped") != std::string::npos);
     CHECK(guest.run("glob", {{"pattern", "*"}}).code() == "TIMEOUT");
     CHECK(guest.run("list_directory", {{"path", "."}}).success());
+}
+
+// [full]: it writes a gigabyte to the disk.
+TEST_CASE("A line of 1 GiB of text that is searched by name costs no memory, and is told as cut", "[full]") {
+    if (!GuestProcess::can_isolate())
+        SKIP("no pid namespace on this host");
+    GuestSetting patient;
+    patient.search_timeout = std::chrono::minutes(5);
+    const ToolGuest guest(0, patient);
+    {
+        const std::string piece(1024UL * 1024, 'x');
+        std::ofstream file(guest.workspace.path("line"), std::ios::binary);
+        for (int i = 0; i < 1024; ++i)
+            file << piece;
+        REQUIRE(file.flush());
+    }
+#ifndef __SANITIZE_ADDRESS__  // whose own memory counts
+    // The guest's and ripgrep's, each; what is mapped of a file does not count (setrlimit(2), RLIMIT_DATA).
+    const rlimit limit{512UL * 1024 * 1024, 512UL * 1024 * 1024};
+    REQUIRE(prlimit(guest.guest().pid(), RLIMIT_DATA, &limit, nullptr) == 0);
+#endif
+    const auto found = guest.run("search_file_content", {{"pattern", "x"}, {"path", "line"}});
+    INFO(found.result.dump().substr(0, 1000));
+    REQUIRE(found.success());
+    CHECK(found.data().at("matchCount") == 1);
+    CHECK(found.data().at("matches").at(0).at("line").get<std::string>().size() == 2000 + 15);
+    CHECK(found.warnings().find("1 line of more than 2000 characters cut") != std::string::npos);
+    const auto none = guest.run("search_file_content", {{"pattern", "y"}, {"path", "line"}});
+    REQUIRE(none.success());
+    CHECK(none.data().at("matchCount") == 0);
 }
 
 TEST_CASE("Without ripgrep the tools that need it say so, and the others work") {
