@@ -62,7 +62,8 @@ void add_frame_answers(Schema& out) {
                                              {"id", "The `id` of the frame, if it had one.", frame_id()},
                                              {"code", "The stable word of the error.", ref("ErrorCode")},
                                              {"detail", "What is wrong, for people.", text()}}),
-                  "Answers a client's frame that is refused and changes nothing.");
+                  "Answers a client's frame that is refused and changes nothing. Where `code` is "
+                  "`storage_failed`, the `detail` of a message says whether its turn runs.");
     out["Rejected"]["required"] = {"type", "code", "detail"};
     out["StreamClosed"] = described(
         object(Members::required, {log_epoch("Of a conversation's stream: the epoch of its log."),

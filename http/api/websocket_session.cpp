@@ -102,8 +102,8 @@ base::Result<void> WebSocketSession::obey(ClientFrame frame) {
     return {};
 }
 
-// Without an id the events of the turn tell of it, after their commit. `accepted` is a promise, so it waits
-// for that commit.
+// Without an id the events of the turn tell of it, after their commit, or `rejected` where the store does not
+// take them in time. `accepted` is a promise, so it waits for that commit.
 void WebSocketSession::send_message(ClientFrame frame) {
     using conversation::MessageReply;
     shared_->busy = true;
@@ -122,6 +122,8 @@ void WebSocketSession::take_reply() {
     const std::string id = std::exchange(message_id_, {});
     if (shared_->reply->has_error())
         write_rejection(out(), shared_->reply->error(), id);
+    else if (id.empty())
+        untold_turn_ = (*shared_->reply)->turn;
     else
         accept(**shared_->reply, id);
     shared_->reply.reset();
@@ -140,6 +142,8 @@ bool WebSocketSession::pull(std::size_t limit_bytes, base::SteadyTime now) {
             return false;
         }
         for (const auto& event : batch->events) {
+            if (event->turn == untold_turn_)
+                untold_turn_ = 0;
             worked += write_event(event, now);
             taken += event->cost_bytes();
         }
@@ -147,10 +151,22 @@ bool WebSocketSession::pull(std::size_t limit_bytes, base::SteadyTime now) {
             close(k_close_conversation_ended, base::code_name(Errc::conversation_ended));
             return false;
         }
+        if (batch->stalled)
+            tell_stalled();
         if (batch->events.empty())
             return false;
     }
     return true;
+}
+
+// To the client whose message it is, once: other readers wait on.
+void WebSocketSession::tell_stalled() {
+    const std::uint64_t turn = std::exchange(untold_turn_, 0);
+    if (turn != 0)
+        write_rejection(out(), Error(Errc::storage_failed,
+                                     "The database does not take the turn " + conversation::turn_name(turn) +
+                                         ": it runs, and its events come when the database takes writes "
+                                         "again."));
 }
 
 // Gives the bytes that had to be compressed for it.

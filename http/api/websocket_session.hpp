@@ -1,8 +1,9 @@
 // A conversation on a WebSocket: its events from a cursor on, live, as text frames; messages and interrupts
 // from the client. Invariants: every frame with a seq is an event of the log, in order, so a client resumes
-// from the last seq that it has seen; a refused frame is answered and changes nothing; a client whose few
-// bytes inflate to long messages is read more slowly. Not here: the loop, pings, the end (frame_session.hpp),
-// frames (http/websocket/codec.hpp), the right to open a WebSocket (conversation_socket.cpp).
+// from the last seq that it has seen; a refused frame is answered and changes nothing, except for a message
+// that the store is late with, whose answer says whether its turn runs; a client whose few bytes inflate to
+// long messages is read more slowly. Not here: the loop, pings, the end (frame_session.hpp), frames
+// (http/websocket/codec.hpp), the right to open a WebSocket (conversation_socket.cpp).
 #pragma once
 
 #include <functional>
@@ -59,6 +60,7 @@ class WebSocketSession final : public FrameSession {
     void send_message(ClientFrame frame);
     void take_reply();
     bool pull(std::size_t limit_bytes, base::SteadyTime now);
+    void tell_stalled();
     std::size_t write_event(const conversation::EventPtr& event, base::SteadyTime now);
     void accept(const conversation::TurnTicket& ticket, std::string_view id);
     std::string find_id() const;
@@ -69,6 +71,7 @@ class WebSocketSession final : public FrameSession {
     SharedDeflate* deflate_;
     std::shared_ptr<Shared> shared_;
     std::string message_id_;         // of the message that has no reply yet, as JSON; empty: it has none
+    std::uint64_t untold_turn_ = 0;  // the client's last, of which nothing has told it yet; 0: none
     bool more_ = true;               // events that the last pull left
     base::SteadyTime read_after_{};  // input waits until then
 };

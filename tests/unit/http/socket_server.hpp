@@ -21,6 +21,7 @@ struct Script {
     std::vector<conversation::EventPtr> events;
     std::optional<base::Error> failure;  // after the events
     bool gone = false;
+    bool stalled = false;
     std::list<http::StreamWake> wakes;
     std::size_t most_pulled = 0;
 };
@@ -41,6 +42,7 @@ class ScriptedFeed final : public http::EventFeed {
         if (batch.events.empty() && script_.failure)
             return *script_.failure;
         batch.gone = batch.events.empty() && script_.gone;
+        batch.stalled = batch.events.empty() && script_.stalled;
         return batch;
     }
     void on_wake(http::StreamWake wake) override { *wake_ = std::move(wake); }

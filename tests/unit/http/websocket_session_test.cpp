@@ -148,6 +148,34 @@ TEST_CASE("A frame without an id is accepted silently") {
     server.on_loop([&] { CHECK(server.whens.back() == conversation::MessageReply::at_once); });
 }
 
+TEST_CASE("Who sends a message without an id hears once that the store does not take its turn") {
+    FakeSocketServer server;
+    auto sender = server.open();
+    auto reader = server.open();
+    const auto stall = [&](bool stalled) {
+        server.script.stalled = stalled;
+        server.publish(0);
+    };
+    sender.send({.payload = R"({"type":"message","content":"x"})"});
+    stall(true);
+    const Json frame = Json::parse(sender.next()->payload);
+    CHECK(frame["type"] == "rejected");
+    CHECK(frame["code"] == "storage_failed");
+    CHECK(frame["detail"].get<std::string>().find("the turn t7: it runs") != std::string::npos);
+    CHECK_FALSE(frame.contains("id"));
+    stall(true);
+    CHECK_FALSE(sender.next());
+    CHECK_FALSE(reader.next());
+    // One that has had an event of its turn waits for the rest as others do.
+    stall(false);
+    server.ticket.turn = 1;
+    sender.send({.payload = R"({"type":"message","content":"y"})"});
+    server.publish();
+    CHECK(seq_of(sender.next()->payload) == 1);
+    stall(true);
+    CHECK_FALSE(sender.next());
+}
+
 TEST_CASE("A frame over the limit is refused with its id, unless it is long") {
     SocketServer server;
     auto client = server.open();
