@@ -110,8 +110,11 @@ void Conversation::create(Reply<View> reply) {
         const auto self = weak.lock();
         if (view)
             context.stats.create_latency.add(context.clock.steady_now() - began);
-        else if (view.error().code() == Errc::storage_failed && self && !self->erasing_)
-            self->remove([](const Result<void>&) {});  // a create that is refused leaves nothing
+        else if (view.error().code() == Errc::storage_failed) {
+            view = Error(Errc::storage_failed, "the database takes no writes; nothing was made");
+            if (self && !self->erasing_)
+                self->remove([](const Result<void>&) {});  // what was made by then
+        }
         reply(std::move(view));
     });
     perform(machine_.create());
@@ -483,7 +486,8 @@ void Conversation::run(const action::AnswerStarted& answered) {
                                : std::optional(refused_start(answered.code, answered.detail)));
 }
 
-/// With how it is then, or with `error`, once what the answer says is committed.
+/// Once what the answer says is committed: with how it is then, or with `error`, which needs no commit in
+/// time.
 void Conversation::answer(std::vector<Reply<View>>& waiters, std::optional<Error> error) {
     if (waiters.empty())
         return;
@@ -494,16 +498,14 @@ void Conversation::answer(std::vector<Reply<View>>& waiters, std::optional<Error
     };
     reply_after_commit<View>(
         context_.journal, std::move(all),
-        [weak = weak_from_this(), error = std::move(error)]() -> Result<View> {
+        [weak = weak_from_this(), error]() -> Result<View> {
             const auto self = weak.lock();
             if (error)
                 return *error;
-            if (self && !self->erasing_)
-                return self->view();
-            return no_conversation();
+            return self && !self->erasing_ ? Result<View>(self->view()) : no_conversation();
         },
-        Error(Errc::storage_failed,
-              "it is done, but the database does not take it, so that a restart would undo it"));
+        error.value_or(Error(Errc::storage_failed,
+                             "it is done, but the database does not take it: a restart would undo it")));
 }
 
 void Conversation::run(const action::RemoveSandbox&) {

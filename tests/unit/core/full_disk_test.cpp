@@ -129,6 +129,7 @@ TEST_CASE("A create that the store does not take is answered in time, and leaves
     const auto made = it.house.create();
     REQUIRE(made.has_error());
     CHECK(made.error().code() == base::Errc::storage_failed);
+    CHECK(made.error().detail() == "the database takes no writes; nothing was made");
     it.full = false;
     while (it.house.world.workspaces.size() > 1 && it.house.world.timers.fire_next())
         it.house.settle();

@@ -2,6 +2,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <optional>
 
+#include "core/base/log.hpp"
 #include "house.hpp"
 #include "tests/support/result_printer.hpp"
 
@@ -49,6 +50,18 @@ TEST_CASE("A resume that a deletion overtakes says that the conversation has end
         house, [&](const std::string& id) { house.conversations->remove(id, [](const auto&) {}); });
     REQUIRE(resumed.has_error());
     CHECK(resumed.error().code() == base::Errc::conversation_ended);
+}
+
+TEST_CASE("On a full disk a resume that a pause overtakes still says so, and is not told as done") {
+    House house({});
+    const auto resumed = resume_overtaken_by(house, [&](const std::string& id) {
+        spdlog::set_level(spdlog::level::off);
+        house.world.store.fails = [] { return true; };
+        house.conversations->pause(id, conversation::PauseMode::cold, [](const auto&) {});
+    });
+    spdlog::set_level(spdlog::level::info);
+    REQUIRE(resumed.has_error());
+    CHECK(resumed.error().code() == base::Errc::conversation_paused);
 }
 
 }  // namespace overtaken_test
