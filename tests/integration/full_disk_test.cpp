@@ -97,4 +97,54 @@ TEST_CASE("On a full disk messages and creates are answered, and nothing is lost
     CHECK(server.log().find("store_failed") != std::string::npos);
 }
 
+// Longer than 5 s: the store refuses for that long before a stream is told of it.
+TEST_CASE("On a full disk the stream of a turn ends with what became of it, and its events are there later") {
+    if (!is_root())
+        SKIP("needs root");
+    ServerOptions options;
+    options.disk_mb = 64;
+    options.arguments = {"--disk-reserve", "0"};
+    const ServerProcess server(std::move(options));
+    ApiClient api(server);
+    const std::string id = api.create({{"agent", "echo"}})["id"];
+    const auto until = std::chrono::steady_clock::now() + k_client_deadline;
+    // The last event of a turn's stream; null where the disk was full for a write between two turns.
+    const auto say = [&] {
+        HttpClient client = api.connect();
+        const HttpResponse opened = client.open_stream("POST", "/v1/conversations/" + id + "/messages",
+                                                       Json{{"content", std::string(64 << 10, 'x')}}.dump(),
+                                                       {{"Accept", "text/event-stream"}});
+        Json last;
+        while (opened.status == 200) {
+            const auto event = client.next_event();
+            if (!event)
+                break;
+            last = Json::parse(event->data);
+        }
+        return last;
+    };
+    Json last;
+    while (last.is_null()) {
+        REQUIRE(std::chrono::steady_clock::now() < until);
+        {
+            const Filler filler(server.data_dir_inside() / "filler");
+            // What the log of the database has allocated takes the first turns.
+            do
+                last = say();
+            while (!last.is_null() && last["type"] == "done");
+        }
+        while (api.http().request("GET", "/readyz").status != 200)
+            REQUIRE(std::chrono::steady_clock::now() < until);
+    }
+    INFO(last.dump());
+    CHECK(last["type"] == "stream_closed");
+    CHECK(last["code"] == "storage_failed");
+    CHECK(last["detail"].get<std::string>().find("The turn has begun") != std::string::npos);
+    while (!api.get(id)["openTurn"].is_null())
+        REQUIRE(std::chrono::steady_clock::now() < until);
+    const Turn turn = summarise(api.events(id, last["after"]));
+    CHECK(turn.output == std::string(64 << 10, 'x'));
+    CHECK(turn.events.back()["type"] == "done");
+}
+
 }  // namespace full_disk_test

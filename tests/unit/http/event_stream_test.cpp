@@ -122,6 +122,23 @@ TEST_CASE("a stream that ends early says why and where to go on, without an id")
     CHECK(out.find("id:") == std::string::npos);
 }
 
+TEST_CASE("a turn's stream ends where the store does not take the turn; one of all events waits on") {
+    Batch stalled;
+    stalled.stalled = true;
+    auto turn = stream({stalled}, 2);
+    std::string out;
+    CHECK(turn.pull(out, 4096) == State::finished);
+    CHECK(out.find("\"type\":\"stream_closed\",\"code\":\"storage_failed\"") != std::string::npos);
+    CHECK(out.find("The turn has begun") != std::string::npos);
+
+    auto all = stream({stalled, Batch{{event(1, EventType::done, 2)}}}, 0);
+    out.clear();
+    CHECK(all.pull(out, 4096) == State::waiting);
+    CHECK(out == "retry: 1000\n\n");
+    CHECK(all.pull(out, 4096) == State::waiting);
+    CHECK(out.find("id: 1-e1") != std::string::npos);
+}
+
 TEST_CASE("Last-Event-ID counts before the query, and must be a number") {
     Request request;
     CHECK(resume_point(request, 5).value() == 5);
