@@ -13,6 +13,7 @@
 #include "app/required_limits.hpp"
 #include "http/access/access.hpp"
 #include "http/access/limit_ceilings.hpp"
+#include "http/access/limit_ranges.hpp"
 
 namespace atl::app {
 namespace {
@@ -511,6 +512,11 @@ void check_together(const Config& config) {
     std::size_t pooled = 0;
     for (const auto& size : config.pool)
         pooled += size.size;
+    constexpr std::uint64_t least_mb = http::k_memory_mb_range.least;
+    if (config.max_memory_mb > 0 && config.max_memory_mb < least_mb)
+        throw CLI::ValidationError("--max-memory-mb", "must be 0, which is no bound, or at least " +
+                                                          std::to_string(least_mb) +
+                                                          ", the least `memoryMb` of a sandbox");
     if (pooled > config.max_sandboxes)
         throw CLI::ValidationError("--pool", "must not come to more than --max-sandboxes");
     if (config.tls_cert.empty() && !config.tls_key.empty())

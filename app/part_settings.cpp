@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -65,7 +66,10 @@ sandbox::ManagerSettings sandbox_settings(const Config& config, const std::strin
     settings.max_memory_mb = config.max_memory_mb;
     settings.memory_reserve = config.memory_reserve_percent / 100.0;
     // As requests of the server's own keys get them: sandboxes of the pool are compared with these.
-    settings.default_limits = http::lowered_to(config.ceilings, config.default_limits);
+    auto ceilings = config.ceilings;
+    if (config.max_memory_mb > 0 && config.max_memory_mb < ceilings.memory_mb.value_or(UINT32_MAX))
+        ceilings.memory_mb = static_cast<std::uint32_t>(config.max_memory_mb);
+    settings.default_limits = http::lowered_to(ceilings, config.default_limits);
     settings.host_env = sandbox::pick_host_env(environ);
     std::erase_if(settings.host_env, [](const auto& variable) { return variable.first == "PATH"; });
     settings.host_env.emplace_back("PATH", sandbox_path);

@@ -82,6 +82,7 @@ TEST_CASE("A value outside its range is refused with the flag's name") {
                                                {"--warm-limit", "-1"},
                                                {"--evict-idle", "soon"},
                                                {"--max-memory-mb", "-1"},
+                                               {"--max-memory-mb", "15"},
                                                {"--memory-reserve", "91"},
                                                {"--log-level", "loud"},
                                                {"--max-sockets-per-sandbox", "15"},
@@ -291,6 +292,17 @@ TEST_CASE("LANG inside is the server's own where this host has it, and else C.UT
     CHECK(lang_of_sandboxes("xx_XX.UTF-8") == "C.UTF-8");
     CHECK(lang_of_sandboxes("../../tmp/locale") == "C.UTF-8");
     CHECK(lang_of_sandboxes("C") == "C");
+}
+
+TEST_CASE("The default memory of a sandbox fits into the bound of all and below its ceiling") {
+    const auto default_mb = [](const std::vector<const char*>& arguments) {
+        return sandbox_settings(parse(arguments).config.value(), "/bin").default_limits.memory_mb;
+    };
+    CHECK(default_mb({}) == 2048);
+    CHECK(default_mb({"--max-memory-mb", "16"}) == 16);
+    CHECK(default_mb({"--max-memory-mb", "1024"}) == 1024);
+    CHECK(default_mb({"--max-memory-mb", "1024", "--max-memory-mb-per-sandbox", "512"}) == 512);
+    CHECK(default_mb({"--max-memory-mb", "1099511627776"}) == 2048);
 }
 
 TEST_CASE("A key that is too short to be one is refused") {
