@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -50,7 +51,8 @@ Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& config) 
 }
 
 std::string lang_of_sandboxes(const char* lang) {
-    if (lang == nullptr || *lang == '\0')
+    const std::string_view named = lang == nullptr ? "" : lang;
+    if (named.empty() || named == "C" || named == "POSIX")
         return "C.UTF-8";
     // Sandboxes see the locales of this very host.
     const locale_t found = ::newlocale(LC_ALL_MASK, lang, nullptr);

@@ -20,8 +20,8 @@ namespace atl::app {
 /// unknown_agent if --default-agent or --pool names another agent; the errors of read_agents().
 base::Result<std::vector<sandbox::AgentSpec>> configured_agents(const Config& config);
 
-/// LANG of sandboxes, of the server's own: C.UTF-8 where that is not set or names no locale of this host.
-/// Without one, programs would count bytes for characters.
+/// LANG of sandboxes, of the server's own: C.UTF-8 where that is not set, is C or POSIX, as service managers
+/// and scripts set it, or names no locale of this host. Programs would count bytes for characters.
 std::string lang_of_sandboxes(const char* lang);
 /// `sandbox_path` is PATH inside, in place of the server's own.
 sandbox::ManagerSettings sandbox_settings(const Config& config, const std::string& sandbox_path);

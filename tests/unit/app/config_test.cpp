@@ -285,13 +285,15 @@ TEST_CASE("A key is taken as a client can send it, or refused") {
     CHECK(DataDir::open(dir.path()).value().api_key().value().text == key);
 }
 
-TEST_CASE("LANG inside is the server's own where this host has it, and else C.UTF-8") {
+TEST_CASE("LANG inside is the server's own where this host has it and it counts characters, else C.UTF-8") {
     using atl::app::lang_of_sandboxes;
     CHECK(lang_of_sandboxes(nullptr) == "C.UTF-8");
     CHECK(lang_of_sandboxes("") == "C.UTF-8");
     CHECK(lang_of_sandboxes("xx_XX.UTF-8") == "C.UTF-8");
     CHECK(lang_of_sandboxes("../../tmp/locale") == "C.UTF-8");
-    CHECK(lang_of_sandboxes("C") == "C");
+    CHECK(lang_of_sandboxes("C") == "C.UTF-8");
+    CHECK(lang_of_sandboxes("POSIX") == "C.UTF-8");
+    CHECK(lang_of_sandboxes("C.UTF-8") == "C.UTF-8");
 }
 
 TEST_CASE("The default memory of a sandbox fits into the bound of all and below its ceiling") {
