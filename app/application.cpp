@@ -511,6 +511,8 @@ Application::Application(std::unique_ptr<Parts> parts) : parts_(std::move(parts)
 Application::~Application() = default;
 
 Result<std::unique_ptr<Application>> Application::open(boost::asio::io_context& loop, const Config& config) {
+    for (const std::string& warning : config.unread_variables)
+        LogLine(evt::variable_unread).quoted("err", warning).warn();
     Config bounded = config;
     const auto shares = bound_sandboxes(raise_descriptor_limit(), config.max_sandboxes);
     if (!shares)

@@ -60,6 +60,8 @@ Result<CommandOutput> check_configuration(const Config& config) {
             return usable.error();
     }
     CommandOutput output;
+    for (const std::string& warning : config.unread_variables)
+        output.note += "atolld --check-config: " + warning + "\n";
     if (!config.tls_cert.empty()) {
         const auto certificate = http::read_certificate({config.tls_cert, config.tls_key});
         if (!certificate)

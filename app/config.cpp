@@ -565,8 +565,10 @@ ParsedConfig parse_config(int argc, const char* const* argv) {
         config.data_dir = std::filesystem::absolute(config.data_dir).lexically_normal();
         config.uid_lease_dir = std::filesystem::absolute(config.uid_lease_dir).lexically_normal();
         // A server that ignored it would run without an address or a limit that its operator set.
-        if (const std::string unread = unread_variables(cli); !unread.empty())
-            throw CLI::ValidationError(unread);
+        auto unread = unread_variables(cli);
+        if (!unread.mistyped.empty())
+            throw CLI::ValidationError(unread.mistyped);
+        config.unread_variables = std::move(unread.strange);
         parsed.config = std::move(config);
     } catch (const CLI::Success& wanted) {
         std::ostringstream text;

@@ -112,6 +112,7 @@ struct Config {
     bool shared_uid = false;
     int nice = -10;
     bool measure_loop = false;
+    std::vector<std::string> unread_variables;  // a warning for each
     bool print_profile = false;
     bool check_config = false;
     bool adopt_orphans = false;

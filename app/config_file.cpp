@@ -46,6 +46,12 @@ std::vector<std::string> keys_of(const CLI::App& cli) {
     return keys;
 }
 
+/// Variables of the clients and of the scripts, which a server may find in the environment of a developer.
+bool is_read_beside(std::string_view name) {
+    return name == "ATOLL_URL" || name == "ATOLL_BUILD_DIR" || name == "ATOLL_JOBS" ||
+           name.starts_with("ATOLL_TEST");
+}
+
 }  // namespace
 
 std::vector<std::string> flag_names(const CLI::App& cli) {
@@ -98,30 +104,34 @@ std::string hints_for_extras(const CLI::App& cli) {
     return hints;
 }
 
-std::string unread_variables(const CLI::App& cli) {
+UnreadVariables unread_variables(const CLI::App& cli) {
     std::vector<std::string> known{"ATOLL_API_KEY"};
     for (const CLI::Option* option : cli.get_options()) {
         if (!option->get_envname().empty())
             known.push_back(option->get_envname());
     }
-    std::string lines;
+    // The prefix, which all have in common, must not make strangers near.
+    std::vector<std::string> rests;
+    for (const std::string& other : known) {
+        if (other.starts_with(k_variable_prefix))
+            rests.push_back(other.substr(k_variable_prefix.size()));
+    }
+    UnreadVariables unread;
     for (char** entry = environ; *entry != nullptr; ++entry) {
         const std::string_view text = *entry;
         const std::string name(text.substr(0, text.find('=')));
-        if (!name.starts_with(k_variable_prefix) ||
+        if (!name.starts_with(k_variable_prefix) || is_read_beside(name) ||
             std::find(known.begin(), known.end(), name) != known.end())
             continue;
-        // The prefix, which all have in common, must not make strangers near.
-        std::vector<std::string> rests;
-        for (const std::string& other : known)
-            rests.push_back(other.substr(k_variable_prefix.size()));
+        const std::string what = "nothing reads the variable " + base::escaped(name);
         const auto near = base::nearest(std::string_view(name).substr(k_variable_prefix.size()), rests);
-        if (!near.empty())
-            lines += (lines.empty() ? "" : "\n") + std::string("nothing reads the variable ") +
-                     base::escaped(name) + "; did you mean " + std::string(k_variable_prefix) +
-                     std::string(near) + "?";
+        if (near.empty())
+            unread.strange.push_back(what + "; atolld --help lists those that are read");
+        else
+            unread.mistyped += (unread.mistyped.empty() ? "" : "\n") + what + "; did you mean " +
+                               std::string(k_variable_prefix) + std::string(near) + "?";
     }
-    return lines;
+    return unread;
 }
 
 }  // namespace atl::app

@@ -28,8 +28,11 @@ std::vector<std::string> flag_names(const CLI::App& cli);
 /// "; did you mean --listen?" for each word of the command line that `cli` did not take; may be empty.
 std::string hints_for_extras(const CLI::App& cli);
 
-/// A line, without an end behind the last, for each ATOLL_* variable of the environment that no flag of `cli`
-/// reads and that is close to one that is read.
-std::string unread_variables(const CLI::App& cli);
+/// The ATOLL_* variables of the environment that no flag of `cli` reads.
+struct UnreadVariables {
+    std::string mistyped;              // a line for each that is close to one that is read, ends between them
+    std::vector<std::string> strange;  // a line for each other, but for those of the clients and the scripts
+};
+UnreadVariables unread_variables(const CLI::App& cli);
 
 }  // namespace atl::app

@@ -127,6 +127,7 @@ TEST_CASE("--check-config tells whether a server would start with this configura
     INFO(good.output);
     CHECK(good.status == 0);
     CHECK(good.output.find("the configuration is good") != std::string::npos);
+    CHECK(good.output.find("nothing reads the variable ATOLL_FROBNICATE;") != std::string::npos);
     CHECK_FALSE(std::filesystem::exists(data));
     CHECK(check("max-sandboxs = 5\n").status == 2);
     CHECK(check("max-sandboxes = 0\n").status == 2);
@@ -167,6 +168,15 @@ TEST_CASE("A mistyped variable refuses the start, with the one that was meant") 
               std::string::npos);
     }
     CHECK_FALSE(std::filesystem::exists(data));
+}
+
+TEST_CASE("A variable that no flag reads, and that is close to none, is a warning in the log") {
+    ServerOptions options;
+    options.environment = {{"ATOLL_KEY", "0123456789abcdef"}};
+    const ServerProcess server(options);
+    CHECK(count_of(server.log(), "evt=variable_unread") == 1);
+    CHECK(server.log().find("nothing reads the variable ATOLL_KEY;") != std::string::npos);
+    CHECK(server.log().find("0123456789abcdef") == std::string::npos);
 }
 
 TEST_CASE("A key with a line end of a file's or shell's is taken without it") {

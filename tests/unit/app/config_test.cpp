@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 #include <fstream>
@@ -36,6 +37,29 @@ TEST_CASE("Flags win over the environment, the environment over the config file"
     REQUIRE(parsed.config);
     CHECK(parsed.config->default_agent == "from-file");
     CHECK(parsed.config->turn_limit_seconds == 5);
+}
+
+TEST_CASE("A variable that no flag reads is told, and refuses the start if it is close to one that is read") {
+    const auto unread = [](const char* name) {
+        ::setenv(name, "1", 1);
+        const auto parsed = parse({});
+        ::unsetenv(name);
+        INFO(name << ": " << parsed.text);
+        REQUIRE(parsed.config);
+        const auto& all = parsed.config->unread_variables;
+        return std::ranges::count(all, "nothing reads the variable " + std::string(name) +
+                                           "; atolld --help lists those that are read");
+    };
+    CHECK(unread("ATOLL_KEY") == 1);
+    CHECK(unread("ATOLL_FROBNICATE") == 1);
+    // Of the clients, of the scripts, and of others.
+    for (const char* name : {"ATOLL_URL", "ATOLL_BUILD_DIR", "ATOLL_TEST_SEED", "MY_ATOLL_KEY"})
+        CHECK(unread(name) == 0);
+    ::setenv("ATOLL_LSITEN", "127.0.0.1:1", 1);
+    const auto refused = parse({});
+    ::unsetenv("ATOLL_LSITEN");
+    CHECK(refused.exit_code == 2);
+    CHECK(refused.text.find("did you mean ATOLL_LISTEN?") != std::string::npos);
 }
 
 TEST_CASE("Every key of a config file is one of a flag, or the start is refused with all that are not") {
