@@ -27,6 +27,22 @@ Error no_sandbox() {
     return {Errc::not_found, "there is no such sandbox"};
 }
 
+/// It starts once: what a start alone sets stays as it is. Errors: invalid_field.
+base::Result<void> can_change(const sandbox::Limits& from, const sandbox::Limits& to) {
+    const auto fixed = [](const std::string& name) {
+        return Error(Errc::invalid_field,
+                     "`limits." + name +
+                         "` is set by a start, and a sandbox without a conversation has one "
+                         "start alone; make another sandbox with this limit")
+            .at("/limits/" + name);
+    };
+    if (to.tmp_mb != from.tmp_mb)
+        return fixed("tmpMb");
+    if (to.max_open_files != from.max_open_files)
+        return fixed("maxOpenFiles");
+    return {};
+}
+
 }  // namespace
 
 void StandaloneSandboxes::create(SandboxRequest request, Reply<SandboxView> reply) {
@@ -264,6 +280,8 @@ void StandaloneSandboxes::patch(const std::string& id, const SandboxPatch& patch
         return refuse(usable.error());
     if (patch.limits) {
         const sandbox::Limits limits = patch.limits->applied_to(own->limits);
+        if (auto can = can_change(own->limits, limits); !can)
+            return refuse(can.error());
         if (auto fits = context_.sandboxes.room_to_grow(id, limits); !fits)
             return refuse(fits.error());
         if (auto applied = context_.sandboxes.set_limits(id, limits); !applied)

@@ -158,11 +158,12 @@ Schema limits_schema(Members members) {
          {"diskMb", "The workspace, in MB of 1,048,576 bytes.", integer(k_disk_mb_range)},
          {"tmpMb",
           "The folder /tmp, in MB of 1,048,576 bytes. What is in it counts as memory, too. A changed limit "
-          "counts from the next start.",
+          "counts from the next start; a sandbox without a conversation, which starts once, refuses it.",
           integer(k_tmp_mb_range)},
          {"maxProcesses", "Processes at one time; threads count.", integer(k_max_processes_range)},
          {"maxSockets", "Sockets of every family, of all processes together.", integer(k_max_sockets_range)},
-         {"maxOpenFiles", "Open files of each process.", integer(k_max_open_files_range)}});
+         {"maxOpenFiles", "Open files of each process. A change is as that of tmpMb.",
+          integer(k_max_open_files_range)}});
 }
 
 void add_request_schemas(Schema& out) {

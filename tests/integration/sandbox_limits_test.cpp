@@ -103,6 +103,9 @@ TEST_CASE("A sandbox without a conversation is changed, and the changes outlast 
         CHECK(changed["limits"]["maxProcesses"] == 32);
         CHECK(changed["limits"]["memoryMb"] == 2048);
         CHECK(api.call(200, "PATCH", path, "{}")["limits"]["maxProcesses"] == 32);
+        // There is no next start for which they would count.
+        for (const char* limits : {R"({"limits":{"tmpMb":20}})", R"({"limits":{"maxOpenFiles":88}})"})
+            CHECK(api.call(422, "PATCH", path, limits)["code"] == "invalid_field");
         CHECK(api.call(422, "PATCH", path, R"({"env":{}})")["code"] == "unknown_field");
         CHECK(api.call(422, "PATCH", path, R"({"preview":{"ports":[0]}})")["code"] == "invalid_field");
         const Json owned = api.create({{"agent", "echo"}});

@@ -1,0 +1,59 @@
+// Changes of the limits of a sandbox without a conversation, over fakes of every port.
+#include <catch2/catch_test_macros.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "tests/support/result_printer.hpp"
+#include "tests/unit/core/house.hpp"
+
+namespace standalone_limits_test {
+
+using namespace atl;
+using namespace atl::test;
+using conversation::SandboxView;
+
+namespace {
+
+base::Result<SandboxView> change(House& house, const std::string& id, const sandbox::LimitChanges& limits) {
+    conversation::SandboxPatch patch;
+    patch.limits = limits;
+    return house.answer<SandboxView>(
+        [&](auto reply) { house.conversations->patch_sandbox(id, patch, std::move(reply)); });
+}
+
+}  // namespace
+
+TEST_CASE(
+    "What only a start sets of a sandbox that starts once is refused, and the rest of the change with it") {
+    House house({});
+    const auto made = house.answer<SandboxView>(
+        [&](auto reply) { house.conversations->create_sandbox({}, std::move(reply)); });
+    REQUIRE(made);
+    const std::string id = made->record.id;
+    const sandbox::Limits before = made->record.limits;
+    const auto refused = [&](std::optional<std::uint32_t> sandbox::LimitChanges::*limit,
+                             std::uint32_t value) {
+        sandbox::LimitChanges limits;
+        limits.*limit = value;
+        limits.max_processes = 10;
+        const auto answer = change(house, id, limits);
+        REQUIRE(answer.has_error());
+        CHECK(answer.error().code() == base::Errc::invalid_field);
+        return answer.error().pointer();
+    };
+    CHECK(refused(&sandbox::LimitChanges::tmp_mb, before.tmp_mb + 1) == "/limits/tmpMb");
+    CHECK(refused(&sandbox::LimitChanges::max_open_files, before.max_open_files - 1) ==
+          "/limits/maxOpenFiles");
+    CHECK(house.world.store.sandboxes.at(id).limits == before);
+    // As they are already they may be named.
+    sandbox::LimitChanges same;
+    same.tmp_mb = before.tmp_mb;
+    same.max_open_files = before.max_open_files;
+    same.max_processes = 10;
+    const auto changed = change(house, id, same);
+    REQUIRE(changed);
+    CHECK(changed->record.limits.max_processes == 10);
+}
+
+}  // namespace standalone_limits_test
