@@ -37,6 +37,7 @@ inline constexpr std::string_view uids_renewed = "uids_renewed";
 inline constexpr std::string_view instance_renewed = "instance_renewed";
 inline constexpr std::string_view log_epoch_begun = "log_epoch_begun";
 inline constexpr std::string_view uids_shared = "uids_shared";
+inline constexpr std::string_view etc_cut = "etc_cut";
 inline constexpr std::string_view core_dumps_handled = "core_dumps_handled";
 inline constexpr std::string_view limits_deferred = "limits_deferred";
 inline constexpr std::string_view conversation_created = "conversation_created";

@@ -5,11 +5,14 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "core/base/limits.hpp"
+#include "core/base/log.hpp"
+#include "core/base/log_events.hpp"
 
 namespace atl::isolation {
 namespace {
@@ -64,6 +67,8 @@ class EtcFinder {
     void search(const fs::path& folder, int depth);
     void search_usr();
     std::vector<EtcCopy> found() const;
+    /// The first path that a bound kept out, and which one; empty: none.
+    const std::string& exceeded() const noexcept { return exceeded_; }
 
   private:
     fs::path real(const fs::path& path) const { return root_ / path.relative_path(); }
@@ -78,11 +83,13 @@ class EtcFinder {
     bool add_file(const fs::path& path);
     void follow(const fs::path& link);
     bool put(const fs::path& path, EtcCopy::Kind kind, std::string target = {});
+    bool exceed(const fs::path& path, const std::string& bound);
 
     const std::vector<std::string>& shown_whole_;
     fs::path root_;
     std::map<std::string, EtcCopy> copies_;
     std::uint64_t bytes_ = 0;
+    std::string exceeded_;
 };
 
 bool EtcFinder::is_secret(const fs::path& path) {
@@ -108,9 +115,16 @@ bool EtcFinder::holds_private_key(const fs::path& path) const {
 
 bool EtcFinder::put(const fs::path& path, EtcCopy::Kind kind, std::string target) {
     if (copies_.size() >= base::k_max_etc_copies)
-        return false;
+        return exceed(path, std::to_string(base::k_max_etc_copies) + " files, folders and links");
     copies_.emplace(path.string(), EtcCopy{kind, path.string(), std::move(target)});
     return true;
+}
+
+bool EtcFinder::exceed(const fs::path& path, const std::string& bound) {
+    if (exceeded_.empty())
+        exceeded_ = "with " + path.string() + " the copies of /etc would come to more than " + bound +
+                    ", which is the most that sandboxes are shown";
+    return false;
 }
 
 bool EtcFinder::add(const fs::path& path, int links) {
@@ -166,8 +180,10 @@ bool EtcFinder::add_file(const fs::path& path) {
     if (error || !fs::is_regular_file(status) || !may_all(status, fs::perms::others_read))
         return false;
     const std::uint64_t size = fs::file_size(real(path), error);
-    if (error || bytes_ + size > base::k_max_etc_bytes || holds_private_key(path))
+    if (error || holds_private_key(path))
         return false;
+    if (bytes_ + size > base::k_max_etc_bytes)
+        return exceed(path, std::to_string(base::k_max_etc_bytes >> 20) + " MiB");
     bytes_ += size;
     return put(path, EtcCopy::Kind::file);
 }
@@ -222,7 +238,11 @@ base::Result<std::vector<EtcCopy>> find_shown_etc(const std::vector<fs::path>& a
     for (const fs::path& wanted : added) {
         const fs::path path = wanted.lexically_normal();
         const bool is_below = is_at_or_under(path, "/etc") && path != "/etc" && path != "/etc/";
-        if (!is_below || !finder.add(path))
+        const bool is_added = is_below && finder.add(path);
+        if (!finder.exceeded().empty())
+            return base::Error(base::Errc::invalid_field,
+                               "--show-etc " + wanted.string() + ": " + finder.exceeded());
+        if (!is_added)
             return base::Error(
                 base::Errc::invalid_field,
                 "--show-etc " + wanted.string() +
@@ -231,6 +251,8 @@ base::Result<std::vector<EtcCopy>> find_shown_etc(const std::vector<fs::path>& a
                               : ": only what lies below /etc can be shown so"));
     }
     finder.search_usr();
+    if (!finder.exceeded().empty())
+        base::LogLine(base::evt::etc_cut).quoted("err", finder.exceeded()).warn();
     return finder.found();
 }
 

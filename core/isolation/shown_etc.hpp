@@ -23,8 +23,9 @@ struct EtcCopy {
     bool operator==(const EtcCopy&) const = default;
 };
 
-/// In the order of their paths, each once, at most base::k_max_etc_copies with base::k_max_etc_bytes. `added`
-/// are the operator's: files and folders below /etc, each of which must be there and may be shown, otherwise
+/// In the order of their paths, each once, at most base::k_max_etc_copies with base::k_max_etc_bytes; a line
+/// of the log names the first that finds no place. `added` are the operator's: files and folders below /etc,
+/// each of which must be there, may be shown and finds a place with all that is in it, otherwise
 /// invalid_field. `shown_whole` are paths that are shown as they are and need no copy. `root` stands for "/".
 base::Result<std::vector<EtcCopy>> find_shown_etc(const std::vector<std::filesystem::path>& added,
                                                   const std::vector<std::string>& shown_whole,

@@ -1,8 +1,16 @@
 #include "core/isolation/shown_etc.hpp"
 
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
 
+#include "core/base/limits.hpp"
 #include "core/isolation/etc_template.hpp"
 #include "fixture.hpp"
 
@@ -85,6 +93,46 @@ TEST_CASE("an operator shows more of /etc, but no secrets") {
         CHECK(found.error().code() == base::Errc::invalid_field);
         CHECK(found.error().detail().find(refused) != std::string::npos);
     }
+}
+
+TEST_CASE("what an operator shows and finds no place is refused by the bound, not left out") {
+    const Host host;
+    const auto refusal = [&](const char* path) {
+        const auto found = isolation::find_shown_etc({path}, {}, host.root.path());
+        REQUIRE(found.has_error());
+        CHECK(found.error().code() == base::Errc::invalid_field);
+        return found.error().detail();
+    };
+    const auto enlarge = [&](const char* name, std::uint64_t bytes) {
+        test::write_text(host.root / name, "");
+        fs::resize_file(host.root / name, bytes);
+    };
+    enlarge("etc/large/one", base::k_max_etc_bytes);
+    CHECK(holds(host.paths({"/etc/large"}), "/etc/large/one"));
+    enlarge("etc/large/one", base::k_max_etc_bytes + 1);
+    CHECK(refusal("/etc/large/one") ==
+          "--show-etc /etc/large/one: with /etc/large/one the copies of /etc would come to more than 8 MiB, "
+          "which is the most that sandboxes are shown");
+    CHECK(refusal("/etc/large").find("8 MiB") != std::string::npos);
+    for (std::size_t i = 0; i < base::k_max_etc_copies; ++i)
+        fs::create_directories(host.root / ("etc/many/" + std::to_string(i)));
+    CHECK(refusal("/etc/many").find("4096 files, folders and links") != std::string::npos);
+}
+
+TEST_CASE("what packages keep beyond the bounds is left out, and the log says so") {
+    const Host host;
+    test::write_text(host.root / "etc/fonts-real/large", "");
+    fs::resize_file(host.root / "etc/fonts-real/large", base::k_max_etc_bytes);
+    std::ostringstream log;
+    const auto before = spdlog::default_logger();
+    spdlog::set_default_logger(
+        std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
+    const auto paths = host.paths();
+    spdlog::set_default_logger(before);
+    CHECK_FALSE(holds(paths, "/etc/fonts-real/large"));
+    CHECK(holds(paths, "/etc/fonts-real/fonts.conf"));
+    CHECK(log.str().find("evt=etc_cut") != std::string::npos);
+    CHECK(log.str().find("/etc/fonts-real/large") != std::string::npos);
 }
 
 TEST_CASE("a copy that is no longer shown is gone after the next start") {
