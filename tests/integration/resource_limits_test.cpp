@@ -55,6 +55,25 @@ TEST_CASE("A sandbox over its memory limit is ended and told why, and the next m
     CHECK(api.message(neighbour, "echo fine").output == "fine\n");
 }
 
+TEST_CASE("What is in /tmp counts as memory: a tmpMb above memoryMb is ended by the latter", "[limits]") {
+    const ServerProcess server;
+    ApiClient api(server);
+    const Json made = api.create({{"limits", {{"memoryMb", 64}, {"tmpMb", 256}}}});
+    require_enforced(made, "memory");
+    const std::string id = made["id"];
+    const Turn within = api.message(id, "head -c 16777216 /dev/zero > /tmp/file; stat -c %s /tmp/file");
+    CHECK(within.errors.empty());
+    CHECK(within.output == "16777216\n");
+    // There is room for it in /tmp.
+    const Turn turn = api.message(id, "head -c 134217728 /dev/zero > /tmp/file; stat -c %s /tmp/file");
+    CHECK(turn.errors == std::vector<std::string>{"oom"});
+    CHECK(turn.output.find("134217728") == std::string::npos);
+    CHECK(api.await_status(id, "paused")["statusReason"] == "oom");
+    CHECK(event_of(api.events(id), "sandbox_terminated")["class"] == "oom");
+    // It was of that generation.
+    CHECK(api.message(id, "ls /tmp").output.empty());
+}
+
 TEST_CASE("A message right after a turn that ran out of memory finds a fresh sandbox", "[limits]") {
     const ServerProcess server;
     ApiClient api(server);
