@@ -5,9 +5,10 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include "core/base/log_events.hpp"
@@ -33,6 +34,22 @@ std::string_view colour_of(spdlog::level::level_enum level) {
     }
 }
 constexpr std::string_view k_colour_end = "\033[m";
+
+// Of a description that is shared with other programs. Where the call cannot say that it does not wait
+// (preadv2(2), RWF_NOWAIT: pipes of newer kernels can), the descriptor is asked for room first: a pipe with
+// room takes PIPE_BUF bytes (pipe(7)), unless another program fills it in between. A terminal with room may
+// take less, and then waits for its reader.
+ssize_t write_polled(int fd, std::string_view text) {
+    std::array<char, PIPE_BUF> piece{};
+    const iovec part{piece.data(), text.copy(piece.data(), piece.size())};
+    const ssize_t count = ::pwritev2(fd, &part, 1, -1, RWF_NOWAIT);
+    if (count >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS))
+        return count;
+    pollfd room{fd, POLLOUT, 0};
+    if (::poll(&room, 1, 0) != 1 || (room.revents & POLLOUT) == 0)
+        return 0;
+    return ::write(fd, part.iov_base, part.iov_len);
+}
 
 }  // namespace
 
@@ -66,14 +83,9 @@ std::string_view::size_type LogOutput::write_some(std::string_view text) {
             case Kind::reopened:
                 count = ::write(own_.get(), text.data(), text.size());
                 break;
-            case Kind::polled: {
-                pollfd room{fd_, POLLOUT, 0};
-                // A pipe that is writable takes PIPE_BUF bytes (pipe(7)).
-                if (::poll(&room, 1, 0) != 1 || (room.revents & POLLOUT) == 0)
-                    return 0;
-                count = ::write(fd_, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
+            case Kind::polled:
+                count = write_polled(fd_, text);
                 break;
-            }
         }
     } while (count < 0 && errno == EINTR);
     return count > 0 ? static_cast<std::size_t>(count) : 0;

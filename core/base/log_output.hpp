@@ -31,7 +31,7 @@ class LogOutput {
         plain,     // regular files
         socket,    // the wish not to wait goes with the call (send(2))
         reopened,  // a pipe or terminal, by a description of its own with O_NONBLOCK
-        polled,    // the same where it cannot be opened again: asked for room first
+        polled,    // the same where it cannot be opened again: see write_polled()
     };
 
     bool push(std::string& rest);

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <spdlog/logger.h>
 #include <stdlib.h>
+#include <sys/fsuid.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -61,6 +62,15 @@ Ends terminal_ends() {
     return {std::move(reader), std::move(writer)};
 }
 
+/// As of another user: such a pipe cannot be opened again.
+class Stranger {
+  public:
+    Stranger() { ::setfsuid(65534); }
+    ~Stranger() { ::setfsuid(::geteuid()); }
+    Stranger(const Stranger&) = delete;
+    Stranger& operator=(const Stranger&) = delete;
+};
+
 void check_never_waits(const Ends& ends) {
     const int flags = ::fcntl(ends.writer.get(), F_GETFL);
     const std::uint64_t dropped_before = base::dropped_log_lines();
@@ -110,6 +120,15 @@ TEST_CASE("A log that nobody reads makes nobody wait: what does not fit is dropp
     }
     SECTION("a socket, as of the journal") {
         check_never_waits(socket_ends());
+    }
+    SECTION("a pipe that cannot be opened again") {
+        if (::geteuid() != 0)
+            SKIP("needs root to be a stranger to the pipe");
+        const Ends ends = pipe_ends();
+        const Stranger stranger;
+        const std::string path = "/proc/self/fd/" + std::to_string(ends.writer.get());
+        REQUIRE_FALSE(UniqueFd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC)));
+        check_never_waits(ends);
     }
     SECTION("a terminal") {
         check_never_waits(terminal_ends());
