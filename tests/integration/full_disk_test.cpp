@@ -38,15 +38,19 @@ class Filler {
     fs::path path_;
 };
 
+ServerOptions on_small_disk() {
+    ServerOptions options;
+    options.disk_mb = 64;
+    options.arguments = {"--disk-reserve", "0"};
+    return options;
+}
+
 }  // namespace
 
 TEST_CASE("On a full disk messages and creates are answered, and nothing is lost once there is room again") {
     if (!is_root())
         SKIP("needs root");
-    ServerOptions options;
-    options.disk_mb = 64;
-    options.arguments = {"--disk-reserve", "0"};
-    const ServerProcess server(std::move(options));
+    const ServerProcess server(on_small_disk());
     ApiClient api(server);
     const std::string id = api.create({{"agent", "echo"}})["id"];
     REQUIRE(api.message(id, "before").output == "before");
@@ -101,10 +105,7 @@ TEST_CASE("On a full disk messages and creates are answered, and nothing is lost
 TEST_CASE("On a full disk the stream of a turn ends with what became of it, and its events are there later") {
     if (!is_root())
         SKIP("needs root");
-    ServerOptions options;
-    options.disk_mb = 64;
-    options.arguments = {"--disk-reserve", "0"};
-    const ServerProcess server(std::move(options));
+    const ServerProcess server(on_small_disk());
     ApiClient api(server);
     const std::string id = api.create({{"agent", "echo"}})["id"];
     const auto until = std::chrono::steady_clock::now() + k_client_deadline;

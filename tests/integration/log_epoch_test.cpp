@@ -70,6 +70,15 @@ void check_replaced(const World& world, ApiClient& api) {
     CHECK(events[0]["data"]["logEpoch"] == view["logEpoch"]);
 }
 
+/// A log with its first turns, and a copy of the stopped server's data directory.
+void begin_and_copy(World& world) {
+    ServerProcess server(world.options());
+    ApiClient api(server);
+    world.begin(api);
+    REQUIRE(server.stop() == 0);
+    fs::copy(world.first, world.second, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+}
+
 }  // namespace
 
 TEST_CASE("A stop and a kill keep the epoch of a log, and cursors go on over them") {
@@ -135,13 +144,7 @@ TEST_CASE(
 
 TEST_CASE("The log in a copy of a data directory is another one, that of the original goes on") {
     World world;
-    {
-        ServerProcess server(world.options());
-        ApiClient api(server);
-        world.begin(api);
-        REQUIRE(server.stop() == 0);
-    }
-    fs::copy(world.first, world.second, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+    begin_and_copy(world);
     {
         ServerProcess server(world.in(world.second));
         ApiClient api(server);
@@ -176,13 +179,7 @@ TEST_CASE("A database that is put back alone, over the file that is there, begin
 
 TEST_CASE("A data directory that its own backup is written over, file by file, begins an epoch") {
     World world;
-    {
-        ServerProcess server(world.options());
-        ApiClient api(server);
-        world.begin(api);
-        REQUIRE(server.stop() == 0);
-    }
-    fs::copy(world.first, world.second, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+    begin_and_copy(world);
     {
         ServerProcess server(world.options());
         ApiClient api(server);
