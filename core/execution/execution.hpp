@@ -152,7 +152,7 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     void begin();
     void give_program();
     void add(std::string_view type, std::string data);
-    /// For one more event, and behind it for the one that says that the logs end.
+    /// Whether an event of `bytes` fits, and behind it the last log entry, which says that the logs end.
     bool has_room(std::size_t bytes) const noexcept;
     void arm(base::Millis time, std::function<void()> fire);
     void finish(const std::optional<std::string>& value_json, const std::optional<Failure>& failure);

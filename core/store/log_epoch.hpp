@@ -1,7 +1,7 @@
 // The epoch of the logs: a word that says which logs a client's cursor is of. Another one begins when the
 // logs may not be what clients have seen: a database from a backup or put back alone, a copied or restored
-// data directory, also one that was restored over the same files, a host that went down under the server (its
-// newest commits may be lost, connection.hpp). A stop and the death of the process keep it.
+// data directory, even if it was restored over the same files, or a database whose host went down under the
+// server (the newest commits may be lost, connection.hpp). A stop and the death of the process keep it.
 //
 // How a start tells: a mark in the conversations' database and one in the node's store agree. Both have the
 // word and a count of starts and stops; the node's also the place of the database and the state of a marker,

@@ -57,8 +57,8 @@ HopFields hop_fields(const std::vector<HeaderField>& fields);
 /// 7.8).
 std::string_view wanted_upgrade(const Request& request);
 
-/// The head of the request as it goes to the dev server, to its empty line. What it says of the host agrees
-/// with Origin: with the preview's own, which becomes the dev server's, X-Forwarded-Host is not told.
+/// The head of the request as the dev server gets it, with the empty line at its end. An Origin that is the
+/// preview's own becomes the dev server's; then the head has no X-Forwarded-Host, which would contradict it.
 void write_upstream_head(std::string& out, const Request& request, const ProxiedHost& host, BodyForm body);
 
 /// What the client's connection can do with an answer, and what its browser is told beside it.

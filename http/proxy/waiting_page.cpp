@@ -58,7 +58,7 @@ constexpr std::string_view k_style =
 constexpr std::string_view k_script = R"(
 const what = document.getElementById("what");
 const until = Date.now() + 300000;
-// Here again by a reload: what answers HEAD breaks what it is asked for by GET.
+// The page came again after a reload: the dev server answers HEAD, but breaks off its answer to GET.
 const again = performance.getEntriesByType("navigation").some((each) => each.type === "reload");
 let wait = what.dataset.broken && again ? 30000 : 1000;
 async function ask() {

@@ -35,8 +35,8 @@ class Listener {
     /// Members of `unix_group` may connect to a Unix socket, too. Errors: listen_failed, with what to do.
     static base::Result<Listener> open(base::Executor executor, const std::string& spec,
                                        std::optional<gid_t> unix_group = std::nullopt);
-    /// A listener on the first of these addresses of a name that this host has: one may be of a family that
-    /// it lacks. `spec` is for the error. Errors: listen_failed, also where one that it has is taken.
+    /// A listener on the first of these addresses that this host has; an address may be of a family that the
+    /// host lacks. `spec` is for the error. Errors: listen_failed, also if another program has that address.
     static base::Result<Listener> open_first(base::Executor executor, const std::string& spec,
                                              const addrinfo* addresses);
     /// A listener on 127.0.0.1 (AF_INET) or [::1] (AF_INET6), without a look-up. None: `error_number` is
