@@ -29,6 +29,9 @@ SHARDS = {
     # Each process starts servers that all its cases share.
     "isolation": (2, 8, 60),
 }
+# Suites that run beside one another: each alone would leave a processor idle. Their [serial] cases, and the programs
+# that run beside no other, come after all of these.
+TOGETHER = (("unit", "simulation"), ("integration", "browser", "clients", "engines"))
 # Of these a case that failed is run once more, alone: what waits for servers and sandboxes may be late on a busy
 # machine. What passes then is told as flaky.
 REPEATED = ("integration", "isolation", "redteam")
@@ -56,7 +59,8 @@ class Program:
 
 
 class SuiteRun:
-    """The programs of one suite, run by a few threads: whole ones first, then the cases in small portions."""
+    """The programs of one suite, run by a few threads: whole ones first, then the cases in small portions; alone those
+    that have to be."""
 
     def __init__(self, report, suite, tests, given, folder):
         self.report = report
@@ -94,13 +98,15 @@ class SuiteRun:
         elif is_named:
             (self.alone if test.is_alone else self.whole).append(program)
 
-    def run(self):
+    def announce(self):
         print("\n".join([f"== {self.report.build}: {self.suite}", *self.samples]), flush=True)
-        self.in_threads(self.width)
+
+    def finish(self):
+        """Runs what must be alone, and what gets a second chance; tells the results."""
         for program in self.programs:
             program.waiting.extend(program.serial)
         self.whole.extend(self.alone)
-        self.in_threads(1)
+        in_threads([self], 1)
         self.repeat()
         for program in self.programs:
             if program.results:
@@ -110,17 +116,6 @@ class SuiteRun:
     def is_empty(self):
         return not (self.whole or self.alone or any(
             program.waiting or program.serial or program.results for program in self.programs))
-
-    def in_threads(self, width):
-        if width == 1:
-            return self.work(1)
-        threads = [threading.Thread(target=self.work, args=(width,), daemon=True) for _ in range(width)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if self.trouble:
-            raise self.trouble
 
     def work(self, width):
         try:
@@ -132,8 +127,6 @@ class SuiteRun:
                     self.run_cases(program, cases, number)
         except BaseException as error:  # noqa: BLE001: told by the thread that waits
             self.trouble = error
-            if width == 1:
-                raise
 
     def take(self, width):
         """The next portion of work, smaller towards the end: (program, cases or None, number of the process)."""
@@ -200,6 +193,27 @@ class SuiteRun:
         return run.results.get(result.name)
 
 
+def in_threads(runs, width=None):
+    """Lets each of these suites work off what it has, with as many processes as it runs at once, or `width`."""
+    threads = [threading.Thread(target=run.work, args=(width or run.width,), daemon=True)
+               for run in runs for _ in range(width or run.width)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for run in runs:
+        if run.trouble:
+            raise run.trouble
+
+
+def groups_of(suites):
+    """The suites in the order in which they run: those that run beside one another are one group."""
+    groups = {}
+    for suite in suites:
+        groups.setdefault(next((group for group in TOGETHER if suite in group), suite), []).append(suite)
+    return groups.values()
+
+
 def arguments():
     parser = argparse.ArgumentParser()
     parser.add_argument("build_dir", type=Path)
@@ -224,13 +238,20 @@ def main():
         old.unlink()
     report = Report(given.build)
     tests = tests_of(build)
-    for suite in given.suites.split(","):
-        run = SuiteRun(report, suite, [test for test in tests if test.suite == suite], given, folder)
-        if not run.is_empty:
-            run.run()
-        elif suite not in ("simulation", "other") and given.filter is None:
-            # Simulations may live in the unit tests' program; a filter may leave nothing of a suite.
-            report.fail(f"the suite {suite} has no tests")
+    for group in groups_of(given.suites.split(",")):
+        runs = []
+        for suite in group:
+            run = SuiteRun(report, suite, [test for test in tests if test.suite == suite], given, folder)
+            if not run.is_empty:
+                runs.append(run)
+            elif suite not in ("simulation", "other") and given.filter is None:
+                # Simulations may live in the unit tests' program; a filter may leave nothing of a suite.
+                report.fail(f"the suite {suite} has no tests")
+        for run in runs:
+            run.announce()
+        in_threads(runs)
+        for run in runs:
+            run.finish()
     return report.close(given.tally, given.slow)
 
 

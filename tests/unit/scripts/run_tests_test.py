@@ -15,14 +15,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 
-# Its file `plan` has for each case [tags, what happens each time that it is run]; what it does is in `events`.
-CATCH_PROGRAM = r"""#!/usr/bin/env -S python3 -B
+# Its file `plan` has for each case [tags, what happens each time that it is run], or that for each program; what it
+# does is in `events`.
+CATCH_PROGRAM = r"""#!/usr/bin/env -S python3 -ISB
 import json, os, re, signal, sys
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 here = Path(__file__).resolve().parent
 plan = json.loads((here / "plan").read_text())
+plan = plan.get(Path(__file__).name, plan)
 if "--list-tests" in sys.argv:
     assert sys.argv[1] == "*"
     print("<MatchingTests>")
@@ -99,22 +101,25 @@ sys.exit(bool(left))
 
 
 class Ran:
-    """One run of run_tests.py over a build folder with one test."""
+    """One run of run_tests.py over a build folder with one test of each suite (`A,B`)."""
 
     def __init__(self, suite, program, plan, properties="", options=(), variables=None, tally="", sanitizer=False):
         with tempfile.TemporaryDirectory() as folder:
             build = Path(folder)
-            name = suite if program is NODE_PROGRAM else f"{suite}_tests"
-            (build / name).write_text(program)
-            (build / name).chmod(0o755)
+            listed = ""
+            for one in suite.split(","):
+                name = one if program is NODE_PROGRAM else f"{one}_tests"
+                (build / name).write_text(program)
+                (build / name).chmod(0o755)
+                listed += f'add_test({one} "{build / name}")\n'
+                listed += f'set_tests_properties({one} PROPERTIES {properties or "LABELS none"})\n'
+            (build / "CTestTestfile.cmake").write_text(listed)
             (build / "plan").write_text(plan if isinstance(plan, str) else json.dumps(plan))
             (build / "tally").write_text(tally)
             (build / "events").touch()
             if sanitizer:
                 (build / "sanitizer").touch()
             os.mkfifo(build / "fifo")
-            (build / "CTestTestfile.cmake").write_text(
-                f'add_test({suite} "{build / name}")\nset_tests_properties({suite} PROPERTIES {properties or "LABELS none"})\n')
             environment = {key: value for key, value in os.environ.items() if not key.startswith("ATOLL_TEST_")}
             command = [sys.executable, "-B", ROOT / "scripts/lib/run_tests.py", build, "--build", "release", "--suites",
                        suite, "--jobs", "2", "--tally", build / "tally", *options]
@@ -299,6 +304,20 @@ class Shards(unittest.TestCase):
             self.assertEqual((ran.status, ran.tally), (0, ["4 0 0"]), ran.output)
             self.assertEqual(ran.events[-4:], ["begin first alone", "end first alone", "begin last alone", "end last alone"])
             self.assertEqual({re.sub(" .*", "", event) for event in ran.events[:2]}, {"begin"})
+
+    def test_suites_run_beside_one_another_and_their_serial_cases_behind_all_alone(self):
+        for group in (("unit", "simulation"), ("browser", "engines")):
+            serial = {"alone": ["[serial]", ["pass"]]}
+            plan = {f"{suite}_tests": {"end": ["", [f"meet:{mode}"]]} | serial for suite, mode in zip(group, "rw")}
+            ran = cases(",".join(group), plan)
+            self.assertEqual((ran.status, ran.tally), (0, ["4 0 0"]), ran.output)
+            self.assertEqual(ran.events[-4:], 2 * ["begin alone", "end alone"])
+
+    def test_suites_that_measure_are_never_beside_others(self):
+        plan = {f"{suite}_tests": {f"{suite} {n}": ["", ["pass"]] for n in range(3)} for suite in ("isolation", "redteam")}
+        ran = cases("isolation,redteam", plan)
+        self.assertEqual([event[-1] for event in ran.events[6:]], list("001122"), ran.events)
+        self.assertTrue(all("redteam" in event for event in ran.events[6:]), ran.events)
 
     def test_cases_that_measure_are_never_beside_others(self):
         ran = cases("redteam", {f"case {n}": ["", ["pass"]] for n in range(8)})
