@@ -83,11 +83,12 @@ configure() {
         die "configuring the $1 build failed: see above"
 }
 
-# make_targets [TARGET...]: builds in `build`. One builder at a time: two in one folder would spoil it.
+# make_targets [TARGET...]: builds in `build`. One builder at a time: two in one folder would spoil it. The builder has
+# the lock's descriptor, or the lock would end with the shell that it replaces.
 make_targets() {
     check_ccache
     (
         flock -n 9 || { say "waiting for another build in $build"; flock 9; }
-        exec ninja -C "$build" -j "$(build_jobs)" "$@" 9>&-
+        exec ninja -C "$build" -j "$(build_jobs)" "$@"
     ) 9>"$build/.atoll-lock" >&2 || die "the build failed: see above"
 }
