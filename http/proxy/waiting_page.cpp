@@ -58,9 +58,10 @@ constexpr std::string_view k_style =
 constexpr std::string_view k_script = R"(
 const what = document.getElementById("what");
 const until = Date.now() + 300000;
-// The page came again after a reload: the dev server answers HEAD, but breaks off its answer to GET.
+// The answer to a reload, the page's own or a person's. Each GET keeps the sandbox running, so a dev server that
+// breaks each of its answers is not asked by a page that nobody looks at.
 const again = performance.getEntriesByType("navigation").some((each) => each.type === "reload");
-let wait = what.dataset.broken && again ? 30000 : 1000;
+let wait = 1000;
 async function ask() {
   if (Date.now() > until) {
     what.textContent = "Nothing answered for five minutes. Reload the page to try again.";
@@ -78,7 +79,10 @@ async function ask() {
   wait = Math.min(wait * 2, 30000);
   setTimeout(ask, wait);
 }
-setTimeout(ask, wait);
+if (what.dataset.broken && again)
+  what.textContent = "Reload the page to try again.";
+else
+  setTimeout(ask, wait);
 )";
 
 constexpr std::string_view k_page =

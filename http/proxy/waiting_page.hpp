@@ -18,7 +18,8 @@ bool is_navigation(const Request& request);
 bool may_pass(base::Errc why) noexcept;
 
 /// Precondition: may_pass(). Asks again by HEAD, which wakes nobody, after 1, 2, 4 … 30 s, stops after five
-/// minutes, and is replaced by what answers then; after 30 s at once where that was a broken answer again.
+/// minutes, and is replaced by what answers then. Where a reload has brought the page of a broken answer, it
+/// asks nothing and says how to try again: so no page goes on reloading by itself.
 /// Nothing but its own script runs in it, and nothing but its own address is asked.
 Response waiting_page(base::Errc why);
 

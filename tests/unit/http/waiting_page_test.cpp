@@ -61,7 +61,7 @@ TEST_CASE("waiting page: its policy lets its own script and style pass, and noth
         const http::Response page = http::waiting_page(why);
         CHECK(page.status == status);
         CHECK(page.problem_code == base::code_name(why));
-        // Else a page that answers HEAD, and breaks GET, would be asked for each second without an end.
+        // Else a page that answers HEAD, and breaks GET, would be loaded each second without an end.
         CHECK((page.body.find("data-broken") != std::string::npos) == (status != 503));
         CHECK(header(page, "Content-Security-Policy") ==
               "default-src 'none'; script-src " + source_of(text_of(page.body, "script")) + "; style-src " +
