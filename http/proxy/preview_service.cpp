@@ -299,7 +299,7 @@ Response PreviewService::refuse(const RequestContext& context, const Error& erro
             page.headers.push_back(std::move(field));  // Retry-After
         response = std::move(page);
     }
-    if (may_pass(why))
+    if (may_pass(why) && !is_broken_answer(why))
         response.headers.emplace_back(k_waiting_field, "waiting");
     // RFC 9110 section 15.5.6.
     if (why == Errc::method_not_allowed)

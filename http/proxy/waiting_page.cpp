@@ -141,11 +141,14 @@ bool may_pass(base::Errc why) noexcept {
     return status >= 502 && status <= 504;
 }
 
+bool is_broken_answer(base::Errc why) noexcept {
+    return why == base::Errc::upstream_failed || why == base::Errc::deadline_exceeded;
+}
+
 Response waiting_page(base::Errc why) {
     const auto [headline, what] = words(why);
-    const bool is_broken = why == base::Errc::upstream_failed || why == base::Errc::deadline_exceeded;
     return page(why, fmt::format(fmt::runtime(k_page), headline, what, k_style, k_script,
-                                 is_broken ? " data-broken=\"1\"" : ""));
+                                 is_broken_answer(why) ? " data-broken=\"1\"" : ""));
 }
 
 bool is_closed(base::Errc why) noexcept {

@@ -8,7 +8,8 @@
 
 namespace atl::http {
 
-/// The field that tells the page, and nobody else, that it still waits.
+/// The field that tells the page, and nobody else, that still nothing answers: it has not is_broken_answer(),
+/// since a dev server that breaks HEAD may answer GET.
 inline constexpr std::string_view k_waiting_field = "X-Atoll-Preview";
 
 /// True for a request by which a browser goes to a page: what it gets will be shown.
@@ -16,6 +17,9 @@ bool is_navigation(const Request& request);
 
 /// Whether asking again may help although nothing changes but the time: 502, 503 and 504.
 bool may_pass(base::Errc why) noexcept;
+
+/// Whether the dev server has got the request, and broke off its answer or gave none in time.
+bool is_broken_answer(base::Errc why) noexcept;
 
 /// Precondition: may_pass(). Asks again by HEAD, which wakes nobody, after 1, 2, 4 … 30 s, stops after five
 /// minutes, and is replaced by what answers then. Where a reload has brought the page of a broken answer, it

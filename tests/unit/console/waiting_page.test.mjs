@@ -67,7 +67,7 @@ test('the waiting page is replaced by the first answer that is not one', async (
 });
 
 test('the page of an answer that broke off is loaded once more by itself, and not again', async () => {
-    // The dev server answers HEAD and breaks GET: each load gets this page again.
+    // The dev server breaks GET, whatever it does with HEAD: each load gets this page again.
     const loads = [];
     let came_by = 'navigate';
     do {

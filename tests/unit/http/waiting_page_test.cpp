@@ -63,6 +63,7 @@ TEST_CASE("waiting page: its policy lets its own script and style pass, and noth
         CHECK(page.problem_code == base::code_name(why));
         // Else a page that answers HEAD, and breaks GET, would be loaded each second without an end.
         CHECK((page.body.find("data-broken") != std::string::npos) == (status != 503));
+        CHECK(http::is_broken_answer(why) == (status != 503));
         CHECK(header(page, "Content-Security-Policy") ==
               "default-src 'none'; script-src " + source_of(text_of(page.body, "script")) + "; style-src " +
                   source_of(text_of(page.body, "style")) +
