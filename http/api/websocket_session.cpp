@@ -123,7 +123,8 @@ void WebSocketSession::take_reply() {
     if (shared_->reply->has_error())
         write_rejection(out(), shared_->reply->error(), id);
     else if (id.empty())
-        untold_turn_ = (*shared_->reply)->turn;
+        // The store has a turn that is replayed.
+        untold_turn_ = (*shared_->reply)->replayed ? 0 : (*shared_->reply)->turn;
     else
         accept(**shared_->reply, id);
     shared_->reply.reset();

@@ -176,6 +176,23 @@ TEST_CASE("Who sends a message without an id hears once that the store does not 
     CHECK_FALSE(sender.next());
 }
 
+TEST_CASE("Who sends a message again without an id hears nothing of a store that stalls later") {
+    FakeSocketServer server;
+    auto sender = server.open();
+    const std::string message = R"({"type":"message","content":"x","idempotencyKey":"k"})";
+    // The turn is over, and its events are in the store.
+    server.ticket.replayed = true;
+    sender.send({.payload = message});
+    server.script.stalled = true;
+    server.publish(0);
+    CHECK_FALSE(sender.next());
+    // The control: of a turn that the same message begins it does.
+    server.ticket.replayed = false;
+    sender.send({.payload = message});
+    server.publish(0);
+    CHECK(Json::parse(sender.next()->payload)["code"] == "storage_failed");
+}
+
 TEST_CASE("A frame over the limit is refused with its id, unless it is long") {
     SocketServer server;
     auto client = server.open();
