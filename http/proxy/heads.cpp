@@ -203,6 +203,9 @@ void write_upstream_head(std::string& out, const Request& request, const Proxied
         }
     }
     add(out, "X-Forwarded-For", host.client_address);
+    // In each request, although such an origin has another scheme: what a dev server does by it, such as
+    // names of cookies, must not differ between a page and its forms. And https in Origin would contradict
+    // Host for those that do not know this field.
     add(out, "X-Forwarded-Proto", host.public_scheme);
     // Checks against forged requests compare Origin with this field, and with Host where it is missing: an
     // origin that is told as localhost agrees with Host alone.

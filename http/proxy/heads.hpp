@@ -59,6 +59,7 @@ std::string_view wanted_upgrade(const Request& request);
 
 /// The head of the request as the dev server gets it, with the empty line at its end. An Origin that is the
 /// preview's own becomes the dev server's; then the head has no X-Forwarded-Host, which would contradict it.
+/// X-Forwarded-Proto is the visitor's in every request: only the hosts agree.
 void write_upstream_head(std::string& out, const Request& request, const ProxiedHost& host, BodyForm body);
 
 /// What the client's connection can do with an answer, and what its browser is told beside it.
