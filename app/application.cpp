@@ -100,6 +100,7 @@ struct Application::Parts {
     Result<void> open_executions();
     Result<void> open_http();
     void open_previews();
+    void open_doors();
     void await_signal();
     void stop();
     void let_go();
@@ -456,11 +457,15 @@ void Application::Parts::open_previews() {
         settings.trusted_proxies = config.trusted_proxies;
     previews = std::make_unique<http::PreviewService>(std::move(settings), *conversations, upstreams,
                                                       http::PreviewService::Known{*authenticator, *tokens});
-    if (config.previews)
-        return;
-    doors = std::make_unique<http::LoopbackDoors>(*server, *previews);
-    conversations->preview_ports().enable(
-        *doors, {std::chrono::seconds(config.preview_linger_seconds), config.max_preview_doors});
+    if (!config.previews)
+        doors = std::make_unique<http::LoopbackDoors>(*server, *previews);
+}
+
+// Only at the start: it spawns, and the addresses of --listen go before the ports of previews.
+void Application::Parts::open_doors() {
+    if (doors != nullptr)
+        conversations->preview_ports().enable(
+            *doors, {std::chrono::seconds(config.preview_linger_seconds), config.max_preview_doors});
 }
 
 void Application::Parts::await_signal() {
@@ -531,6 +536,7 @@ Result<std::unique_ptr<Application>> Application::open(boost::asio::io_context& 
 
 void Application::start() {
     parts_->groups->make_ahead();
+    parts_->open_doors();
     parts_->server->start();
     parts_->conversations->open_pool();
     parts_->executions->open_pool();

@@ -92,7 +92,7 @@ struct Lab {
     }
 };
 
-/// A program of another one on this machine.
+/// A program of another one on this machine. Port 0: one that is free.
 base::UniqueFd listen_on(unsigned short port) {
     base::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address{};
@@ -262,6 +262,42 @@ TEST_CASE("A preview keeps its port over a restart, and one that was used before
     CHECK(waiting.status == 503);
     CHECK(waiting.header("clear-site-data") == k_forget);
     CHECK(ask_door(lab.port(three), k_navigation).header("clear-site-data").empty());
+}
+
+// [serial]: another server could take the port meanwhile.
+TEST_CASE(
+    "A server with resting previews says why it cannot listen, and listens where one of them had its port",
+    "[serial]") {
+    const TempDir dir;
+    Json one;
+    unsigned short port = 0;
+    {
+        Lab lab({}, dir.path());
+        one = lab.api.create();
+        port = lab.port(one);
+        REQUIRE(lab.server.stop() == 0);
+    }
+    {
+        const base::UniqueFd busy = listen_on(0);
+        sockaddr_in bound{};
+        socklen_t length = sizeof bound;
+        REQUIRE(::getsockname(busy.get(), reinterpret_cast<sockaddr*>(&bound), &length) == 0);
+        const std::string taken = "127.0.0.1:" + std::to_string(ntohs(bound.sin_port));
+        const RunResult refused = run_server({"--data-dir", dir.path().string(), "--listen", taken});
+        INFO(refused.output);
+        CHECK(refused.status == 1);
+        CHECK(refused.output.find("atolld cannot start: Cannot listen on " + taken) != std::string::npos);
+    }
+    const std::string address = "127.0.0.1:" + std::to_string(port);
+    {
+        Lab lab({"--listen", address}, dir.path());
+        HttpClient server(address);
+        CHECK(server.request("GET", "/healthz").status == 200);
+        REQUIRE(lab.server.stop() == 0);
+    }
+    Lab lab({}, dir.path());
+    CHECK(lab.port(one) == port);
+    CHECK(code_of(ask_door(port)) == "paused");
 }
 
 // [serial]: another server could take the port meanwhile.
