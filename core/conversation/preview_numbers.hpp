@@ -28,8 +28,8 @@ struct PreviewNumber {
 /// The number of a conversation that has not ended, as a server finds it at its start.
 struct RestingPreview {
     std::uint16_t number = 0;
-    bool was_up = false;              // until the last server ended
-    base::WallTime last_active_at{};  // of the conversation
+    bool was_up = false;     // when the last server ended, and nothing paused it before
+    base::WallTime since{};  // its last activity, or its pause by the end of a server if that came later
 };
 
 class PreviewNumbers {

@@ -26,8 +26,7 @@ void PreviewPorts::enable(PreviewDoors& doors, PreviewPortSettings settings) {
         if (open_.size() >= settings_.max_doors)
             break;
         // A clock that was set back makes nothing younger than this run.
-        const base::WallTime since =
-            each.was_up ? now : std::clamp(each.last_active_at, now - settings_.linger, now);
+        const base::WallTime since = each.was_up ? now : std::clamp(each.since, now - settings_.linger, now);
         const base::Millis left = settings_.linger - (now - since);
         if (left <= base::Millis{0} || numbers_.at(each.number) == nullptr)
             continue;

@@ -58,9 +58,8 @@ class PreviewPorts {
 
     /// Of the last server; `resting` in the order in which they are to have room.
     void restore(const std::vector<PreviewNumber>& rows, std::vector<RestingPreview> resting);
-    /// Has those listened on whose sandboxes were up when the last server ended, and those of conversations
-    /// that were active since less than `linger`: when a pause was is not stored. `doors` must outlive this,
-    /// or disable() is called.
+    /// Has those listened on whose sandboxes were up when the last server died, and those that rest for less
+    /// than `linger` (RestingPreview::since). `doors` must outlive this, or disable() is called.
     void enable(PreviewDoors& doors, PreviewPortSettings settings);
     void disable();
 

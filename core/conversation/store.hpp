@@ -166,7 +166,7 @@ struct StartState {
     std::uint64_t sandboxes = 0;              // that are not gone, with these and all others
     std::vector<LeftEvents> left_events;
     std::vector<PreviewNumber> preview_numbers;    // one of a sandbox that is no more is free
-    std::vector<RestingPreview> resting_previews;  // that were up, then by activity, the latest first
+    std::vector<RestingPreview> resting_previews;  // that were up, then the latest first
     base::CountsBy<Status> by_status;              // of all conversations
     std::int64_t last_key = 0;                     // the highest key that any row uses
 };

@@ -150,6 +150,16 @@ EventPtr make_event(std::uint64_t seq, EventType type, base::WallTime at, std::u
     return event;
 }
 
+std::optional<base::WallTime> event_time(std::string_view json) noexcept {
+    // No name or value before it has this in it.
+    constexpr std::string_view k_name = "\"at\":\"";
+    const std::size_t at = json.find(k_name);
+    if (at == std::string_view::npos)
+        return std::nullopt;
+    const std::string_view text = json.substr(at + k_name.size());
+    return base::parse_rfc3339(text.substr(0, text.find('"')));
+}
+
 std::string_view start_content(const Event& turn_start) noexcept {
     // The content is the last member of the data, which is the last member of the event. No quote within
     // another member's text is unescaped.

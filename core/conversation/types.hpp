@@ -86,6 +86,9 @@ std::string turn_name(std::uint64_t turn);
 EventPtr make_event(std::uint64_t seq, EventType type, base::WallTime at, std::uint64_t turn,
                     std::string_view data);
 
+/// When it happened, from the text of an event; nothing for another text.
+std::optional<base::WallTime> event_time(std::string_view json) noexcept;
+
 /// The content of a turn_start, as JSON text; points into the event.
 std::string_view start_content(const Event& turn_start) noexcept;
 

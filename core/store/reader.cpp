@@ -1,5 +1,7 @@
 #include "core/store/reader.hpp"
 
+#include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "core/store/process_text.hpp"
@@ -160,18 +162,30 @@ void Reader::find_preview_numbers(StartState& state) {
         state.preview_numbers.push_back({static_cast<std::uint16_t>(rows.getColumn(0).getInt()),
                                          rows.getColumn(1).getString(), unsigned_at(rows, 2),
                                          rows.getColumn(3).getInt() != 0});
-    // 0, 1 and 2 are starting, active and paused.
+    find_resting_previews(state);
+}
+
+void Reader::find_resting_previews(StartState& state) {
+    // 0, 1 and 2 are starting, active and paused. The reason stays until a conversation is resumed: when the
+    // end of a server paused it is told by its log, of which that is the last event, or one of the last.
     SQLite::Statement resting(
         database_,
-        "SELECT number, status < 2 OR reason = " +
+        "SELECT number, status < 2, last_active_at, CASE WHEN status = 2 AND reason = " +
             std::to_string(static_cast<int>(conversation::PauseReason::server_restart)) +
-            " AS was_up, last_active_at FROM preview_numbers p CROSS JOIN sandboxes s ON s.id = p.sandbox_id "
-            "CROSS JOIN conversations c ON c.id = s.conversation_id WHERE s.gone = 0 AND status <= 2 "
-            "ORDER BY was_up DESC, last_active_at DESC");
-    while (resting.executeStep())
-        state.resting_previews.push_back({static_cast<std::uint16_t>(resting.getColumn(0).getInt()),
-                                          resting.getColumn(1).getInt() != 0,
-                                          wall(resting.getColumn(2).getInt64())});
+            " THEN (SELECT json FROM events WHERE events.id >= c.key << " + std::to_string(k_seq_bits) +
+            " AND events.id < (c.key + 1) << " + std::to_string(k_seq_bits) +
+            " ORDER BY events.id DESC LIMIT 1) END FROM preview_numbers p CROSS JOIN sandboxes s ON "
+            "s.id = p.sandbox_id CROSS JOIN conversations c ON c.id = s.conversation_id WHERE s.gone = 0 AND "
+            "status <= 2");
+    auto& found = state.resting_previews;
+    while (resting.executeStep()) {
+        const base::WallTime active = wall(resting.getColumn(2).getInt64());
+        const auto paused = conversation::event_time(resting.getColumn(3).getString());
+        found.push_back({static_cast<std::uint16_t>(resting.getColumn(0).getInt()),
+                         resting.getColumn(1).getInt() != 0, std::max(active, paused.value_or(active))});
+    }
+    std::ranges::stable_sort(found, std::greater(),
+                             [](const auto& each) { return std::pair(each.was_up, each.since); });
 }
 
 void Reader::find_left_events(StartState& state) {

@@ -38,6 +38,7 @@ class Reader {
     conversation::Status checked_status(std::int64_t status);
     void load_kept_processes(conversation::StoredConversation& stored);
     void find_left_events(conversation::StartState& state);
+    void find_resting_previews(conversation::StartState& state);
     void find_preview_numbers(conversation::StartState& state);
 
     SQLite::Database& database_;

@@ -151,14 +151,18 @@ void FakeStore::load_start(conversation::ReadDone<conversation::StartState> done
         for (const auto& [key, record] : conversations) {
             using conversation::Status;
             const bool ran = record.status == Status::starting || record.status == Status::active;
-            if (record.sandbox_id == row.sandbox_id && (ran || record.status == Status::paused))
-                state.resting_previews.push_back(
-                    {number, ran || record.reason == conversation::PauseReason::server_restart,
-                     record.last_active_at});
+            if (record.sandbox_id != row.sandbox_id || (!ran && record.status != Status::paused))
+                continue;
+            base::WallTime since = record.last_active_at;
+            const auto behind = events.lower_bound({key + 1, 0});
+            if (record.reason == conversation::PauseReason::server_restart && behind != events.begin() &&
+                std::prev(behind)->first.first == key)
+                since = std::max(since, conversation::event_time(std::prev(behind)->second->json).value());
+            state.resting_previews.push_back({number, ran, since});
         }
     }
     std::ranges::stable_sort(state.resting_previews, std::greater(),
-                             [](const auto& each) { return std::pair(each.was_up, each.last_active_at); });
+                             [](const auto& each) { return std::pair(each.was_up, each.since); });
     for (auto at = events.begin(); at != events.end();) {
         const std::int64_t key = at->first.first;
         const auto owner = conversations.find(key);

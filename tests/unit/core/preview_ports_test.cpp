@@ -198,6 +198,25 @@ TEST_CASE("Numbers of previews outlive the server; its end is to their ports as 
     CHECK(bench.is_open(one));
 }
 
+TEST_CASE("A pause by the end of a server counts from then, however often servers start") {
+    Bench bench;
+    const auto one = bench.make();
+    const auto restart = [&] {
+        bench.doors.opened.clear();
+        bench.house.restart();
+        bench.enable();
+    };
+    bench.pass(2 * k_linger);
+    restart();
+    bench.pass(k_linger / 2);
+    restart();
+    CHECK(bench.is_open(one));
+    bench.pass(k_linger / 2 + base::Millis{1});
+    CHECK(bench.doors.opened.empty());
+    restart();
+    CHECK(bench.doors.opened.empty());
+}
+
 TEST_CASE("After a restart the ports of conversations that were active lately are listened on, the latest") {
     Bench bench;
     const auto old = bench.make();

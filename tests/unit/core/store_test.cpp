@@ -169,61 +169,6 @@ TEST_CASE("A process that is kept comes back as it was put, and goes with its co
     CHECK(kept(2).size() == 1);
 }
 
-TEST_CASE("Numbers of previews come back, free where their sandbox is no more") {
-    const test::TempDir dir;
-    sandbox::Record present;
-    present.id = "present";
-    sandbox::Record gone;
-    gone.id = "gone";
-    gone.gone = true;
-    REQUIRE(test::commit(
-        *open(dir.path() / "db"),
-        {PutSandbox{present}, PutSandbox{gone}, PutPreviewNumber{{30'001, "", 1, false}},
-         PutPreviewNumber{{30'001, "present", 0, true}}, PutPreviewNumber{{30'002, "gone", 0, false}},
-         PutPreviewNumber{{30'003, "never", 0, false}}, PutPreviewNumber{{39'999, "", 7, false}}}));
-    const auto state = test::load_start(*open(dir.path() / "db"));
-    REQUIRE(state);
-    std::map<int, PreviewNumber> rows;
-    for (const PreviewNumber& row : state->preview_numbers)
-        rows[row.number] = row;
-    REQUIRE(rows.size() == 4);
-    CHECK(rows[30'001].sandbox_id == "present");
-    CHECK(rows[30'001].is_stale);
-    CHECK(rows[30'002].sandbox_id.empty());
-    CHECK(rows[30'003].sandbox_id.empty());
-    CHECK(rows[39'999].freed == 7);
-    CHECK(state->resting_previews.empty());
-}
-
-TEST_CASE("A start knows which previews were up and which were active last, not those that ended") {
-    using conversation::PauseReason;
-    const test::TempDir dir;
-    std::vector<Write> writes;
-    const auto add = [&](std::uint16_t number, Status status, PauseReason reason, std::int64_t active_at) {
-        conversation::Record record = conversation_record(number);
-        record.status = status;
-        record.reason = reason;
-        record.last_active_at = base::WallTime{base::Millis{active_at}};
-        sandbox::Record box;
-        box.id = record.sandbox_id;
-        box.conversation_id = record.id;
-        writes.insert(writes.end(), {PutConversation{record}, PutSandbox{box},
-                                     PutPreviewNumber{{number, box.id, 0, false}}});
-    };
-    add(30'001, Status::paused, PauseReason::user, 50);
-    add(30'002, Status::paused, PauseReason::server_restart, 10);
-    add(30'003, Status::paused, PauseReason::idle, 60);
-    add(30'004, Status::active, PauseReason::none, 20);
-    add(30'005, Status::ended, PauseReason::none, 90);
-    REQUIRE(test::commit(*open(dir.path() / "db"), writes));
-    const auto state = test::load_start(*open(dir.path() / "db"));
-    REQUIRE(state);
-    std::string found;
-    for (const auto& each : state->resting_previews)
-        found += std::to_string(each.number) + (each.was_up ? " was up, " : " rested, ");
-    CHECK(found == "30004 was up, 30002 was up, 30003 rested, 30001 rested, ");
-}
-
 TEST_CASE("A batch that fails leaves nothing and can be tried again") {
     const test::TempDir dir;
     const auto store = open(dir.path() / "db");
