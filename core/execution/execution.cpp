@@ -166,7 +166,8 @@ void Execution::begin() {
 void Execution::on_running() {
     if (state_ != State::running)
         return;
-    is_engine_ready_ = true;
+    if (!std::exchange(is_engine_ready_, true))
+        told_.ready(*this);
     began_ = context_.clock.steady_now();
     arm(request_.time, [this] {
         fail("timeout",

@@ -83,6 +83,7 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
   public:
     enum class State : std::uint8_t { waiting, starting, running, ended };
     struct Told {
+        std::function<void(const Execution&)> ready;  // the engine that it started itself is ready
         std::function<void(Execution&)> ended;
         std::function<void(Execution&)> left;  // its sandbox is gone, or there was none: its place is free
     };
@@ -122,7 +123,6 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     }
     const std::optional<base::Error>& refusal() const noexcept { return refusal_; }
     const Engine& engine() const noexcept { return *request_.engine; }
-    bool was_engine_ready() const noexcept { return is_engine_ready_; }
     /// How its engine ended before it was ready, where that shows something of the engine: with less memory
     /// than the default it does not. Empty: it did not.
     const std::string& engine_failure() const noexcept { return engine_failure_; }

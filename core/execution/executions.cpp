@@ -42,6 +42,10 @@ base::Result<std::shared_ptr<Execution>> Executions::begin(ExecutionRequest requ
     if (auto entered = queue_.enter(request.user_id.value_or(""), key); !entered)
         return entered.error();
     Execution::Told told;
+    told.ready = [self = self_](const Execution& it) {
+        if (*self != nullptr)
+            (*self)->on_engine_start(it.engine(), "");
+    };
     told.ended = [self = self_](Execution& it) {
         if (*self != nullptr)
             (*self)->on_ended(it);
@@ -135,7 +139,7 @@ void Executions::shut_down() {
 }
 
 void Executions::on_ended(Execution& execution) {
-    if (!execution.engine_failure().empty() || execution.was_engine_ready())
+    if (!execution.engine_failure().empty())
         on_engine_start(execution.engine(), execution.engine_failure());
     // Nobody but who asked for it knows of one that was refused.
     if (execution.refusal())
