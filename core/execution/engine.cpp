@@ -20,7 +20,6 @@ using base::Errc;
 using base::Error;
 using EngineJson = nlohmann::json;
 
-constexpr std::string_view k_auto = "auto";
 // What `auto` takes for JavaScript and TypeScript: the first that is available.
 constexpr auto k_preferred = std::to_array<std::string_view>({"isolated-vm", "deno", "container", "vm2"});
 constexpr std::size_t k_version_bytes = 64;
@@ -178,7 +177,7 @@ base::Result<const Engine*> Engines::choose(std::string_view executor,
     const auto named = [this](std::string_view name) {
         return std::find_if(all_.begin(), all_.end(), [&](const Engine& one) { return one.name == name; });
     };
-    if (executor == k_auto) {
+    if (executor == k_auto_executor) {
         if (!language)
             language = Language::javascript;
         for (const std::string_view name : k_preferred) {

@@ -15,6 +15,9 @@
 
 namespace atl::execution {
 
+/// The name of an executor in a request that leaves the choice to the server.
+inline constexpr std::string_view k_auto_executor = "auto";
+
 enum class Language : std::uint8_t { javascript, typescript, python };
 std::string_view to_string(Language language) noexcept;
 std::optional<Language> parse_language(std::string_view word) noexcept;

@@ -31,9 +31,12 @@ namespace atl::execution {
 struct ExecutionRequest {
     /// unattended: the run goes on without the client that began it.
     enum class Attendance : std::uint8_t { attended, unattended };
+    /// automatic: the server chose it, and may choose another one when the run's turn comes.
+    enum class Choice : std::uint8_t { named, automatic };
 
     std::optional<std::string> user_id;
     const Engine* engine = nullptr;  // available; outlives the run
+    Choice choice = Choice::named;   // of the engine
     Language language = Language::javascript;
     std::string code;
     base::Millis time = base::k_default_execution_time;
@@ -123,6 +126,11 @@ class Execution final : public std::enable_shared_from_this<Execution>, private 
     }
     const std::optional<base::Error>& refusal() const noexcept { return refusal_; }
     const Engine& engine() const noexcept { return *request_.engine; }
+    /// Of engine().
+    ExecutionRequest::Choice choice() const noexcept { return request_.choice; }
+    Language language() const noexcept { return request_.language; }
+    /// Precondition: waiting. `engine` is as in ExecutionRequest.
+    void change_engine(const Engine& engine) noexcept { request_.engine = &engine; }
     /// How its engine ended before it was ready, where that shows something of the engine: with less memory
     /// than the default it does not. Empty: it did not.
     const std::string& engine_failure() const noexcept { return engine_failure_; }

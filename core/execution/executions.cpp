@@ -77,15 +77,16 @@ void Executions::pump() {
 }
 
 void Executions::admit(const std::shared_ptr<Execution>& execution) {
-    const sandbox::Limits limits = execution->limits();
-    pool_.note_run(execution->engine());
-    if (auto runner = pool_.take(execution->engine(), limits)) {
-        ++begun_pooled_;
-        return execution->start(std::move(runner));
-    }
+    if (start_pooled(*execution))
+        return;
     // It may have waited for long.
-    if (!execution->engine().is_available())
-        return execution->refuse(execution->engine().unavailability());
+    if (!execution->engine().is_available()) {
+        if (const auto other = choose_again(*execution); !other)
+            return execution->refuse(other.error());
+        if (start_pooled(*execution))
+            return;
+    }
+    const sandbox::Limits limits = execution->limits();
     const auto room = room_(limits);
     if (room) {
         ++begun_cold_;
@@ -98,6 +99,27 @@ void Executions::admit(const std::shared_ptr<Execution>& execution) {
     };
     if (!can_make_room(limits) || !pool_.shrink(again))
         execution->refuse(room.error());
+}
+
+bool Executions::start_pooled(Execution& execution) {
+    pool_.note_run(execution.engine());
+    auto runner = pool_.take(execution.engine(), execution.limits());
+    if (!runner)
+        return false;
+    ++begun_pooled_;
+    execution.start(std::move(runner));
+    return true;
+}
+
+base::Result<void> Executions::choose_again(Execution& execution) {
+    if (execution.choice() == ExecutionRequest::Choice::named)
+        return execution.engine().unavailability();
+    std::optional<Language> language = execution.language();
+    const auto other = engines_.choose(k_auto_executor, language);
+    if (!other)
+        return other.error();
+    execution.change_engine(**other);
+    return {};
 }
 
 /// What lacks is room, and runners that wait hold enough of it. Not what others wait for, too.

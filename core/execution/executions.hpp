@@ -75,6 +75,9 @@ class Executions {
     bool can_make_room(const sandbox::Limits& limits) const;
     /// Its turn has come.
     void admit(const std::shared_ptr<Execution>& execution);
+    bool start_pooled(Execution& execution);
+    /// An engine in place of one that became unavailable. Errors: executor_unavailable.
+    base::Result<void> choose_again(Execution& execution);
     void on_ended(Execution& execution);
     void on_left(const Execution& execution);
     /// `why`: how a runner of it ended before it was ready; empty: one was ready.

@@ -162,6 +162,8 @@ base::Result<ExecuteForm> read_execute_form(const Json& body, std::uint32_t max_
             reader.fail("language", "\"javascript\", \"typescript\" or \"python\"");
     }
     form.executor = reader.string("executor", base::k_max_body_bytes).value_or(form.executor);
+    using Choice = execution::ExecutionRequest::Choice;
+    request.choice = form.executor == execution::k_auto_executor ? Choice::automatic : Choice::named;
     request.user_id = reader.string("userId", base::k_max_user_id_bytes);
     if (const auto time = reader.integer("timeoutMs", k_execution_time_range))
         request.time = base::Millis(*time);

@@ -32,7 +32,7 @@ enum class SandboxTools : std::uint8_t { none, offered };
 
 struct ExecuteForm {
     execution::ExecutionRequest request;  // without engine, language, tools and user
-    std::string executor = "auto";
+    std::string executor{execution::k_auto_executor};
     std::optional<execution::Language> language;
     std::vector<execution::ToolSpec> tools;  // of the caller; of sandbox_tools only name and policy
     std::vector<std::string> sandbox_tools;

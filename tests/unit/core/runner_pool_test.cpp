@@ -83,8 +83,10 @@ struct Lab {
         return engine;
     }
     std::shared_ptr<Execution> begin(std::size_t engine = 0, std::uint32_t memory_mb = 128,
-                                     std::uint32_t cpu_percent = 100) {
+                                     std::uint32_t cpu_percent = 100,
+                                     ExecutionRequest::Choice choice = ExecutionRequest::Choice::named) {
         ExecutionRequest request;
+        request.choice = choice;
         request.engine = &executions.engines().all()[engine];
         request.code = "return 1";
         request.memory_mb = memory_mb;
@@ -92,6 +94,10 @@ struct Lab {
         auto begun = executions.begin(std::move(request));
         REQUIRE(begun.has_value());
         return *begun;
+    }
+    /// With the first engine, which the request did not name.
+    std::shared_ptr<Execution> begin_automatic() {
+        return begin(0, 128, 100, ExecutionRequest::Choice::automatic);
     }
     void settle() {
         while (world.timers.run_deferred() || world.run_pending()) {
@@ -415,10 +421,22 @@ TEST_CASE("An engine that ends before it is ready is unavailable for a while, an
             lab.make_ready();
             CHECK(chosen(lab) == "isolated-vm");
         }
-        SECTION("a run whose turn comes meanwhile is refused") {
+        SECTION("a run that named it and whose turn comes meanwhile is refused") {
             const auto late = lab.begin();
             REQUIRE(late->refusal());
             CHECK(late->refusal()->code() == base::Errc::executor_unavailable);
+        }
+        SECTION("one that named none gets another one, as long as there is one") {
+            const auto late = lab.begin_automatic();
+            REQUIRE_FALSE(late->refusal());
+            CHECK(late->engine().name == "container");
+            lab.settle();
+            CHECK(lab.programs.started.back() == "container");
+            breaks(lab);
+            const auto later = lab.begin_automatic();
+            REQUIRE(later->refusal());
+            CHECK(later->refusal()->code() == base::Errc::executor_unavailable);
+            CHECK(later->refusal()->detail().starts_with("No executor for javascript"));
         }
     }
     SECTION("also when a run ends whose engine was ready before") {

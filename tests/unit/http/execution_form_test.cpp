@@ -35,6 +35,7 @@ TEST_CASE("A program is read with all that it may have, and with defaults where 
     CHECK(form->request.time == base::Millis{5});
     CHECK(form->request.memory_mb == 64);
     CHECK(form->request.max_calls == 3);
+    CHECK(form->request.choice == execution::ExecutionRequest::Choice::named);
     CHECK(form->request.attendance == execution::ExecutionRequest::Attendance::unattended);
     REQUIRE(form->tools.size() == 2);
     CHECK(form->tools[0].schema_json == R"({"type":"object"})");
@@ -43,6 +44,7 @@ TEST_CASE("A program is read with all that it may have, and with defaults where 
     const auto least = http::read_execute_form(parsed(R"({"code":"1"})"), 96, SandboxTools::offered);
     REQUIRE(least.has_value());
     CHECK(least->executor == "auto");
+    CHECK(least->request.choice == execution::ExecutionRequest::Choice::automatic);
     CHECK_FALSE(least->language);
     CHECK(least->request.memory_mb == 96);  // the server allows no more
     CHECK(least->sandbox_tools.size() == 6);
