@@ -200,10 +200,13 @@ void RunnerPool::on_engine_ready(Waiting& waiting) {
 }
 
 void RunnerPool::on_engine_broken(Waiting& waiting, const std::string& why) {
+    const std::shared_ptr<Waiting> kept = waiting.shared_from_this();
     const Shelf& shelf = waiting.shelf();
-    if (shelf.starting.get() == &waiting)
+    // The kernel ends the processes of a group that is out of memory, and tells it a moment later.
+    const auto limit = ports_.sandboxes.limit_reached(waiting.runner.sandbox_id);
+    if (shelf.starting == kept && is_fault_of_engine(limit, limits_.memory_mb))
         ports_.on_start(*shelf.engine, why);
-    lose(waiting, why);
+    lose(waiting, limit ? limit->detail : why);
 }
 
 /// It ended by itself, or could not be started.

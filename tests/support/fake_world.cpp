@@ -79,7 +79,7 @@ class FakeGroup final : public sandbox::ResourceGroup {
                 on_warning("memory", 8, 10);
         });
     }
-    std::uint64_t oom_kills() const override { return oom_kills_; }
+    std::uint64_t oom_kills() const override { return oom_kills_ + world_.oom_kills; }
     sandbox::Usage usage() const override { return world_.used; }
     void kill() override {
         if (auto* process = world_.find_process(name_)) {

@@ -292,6 +292,7 @@ struct FakeWorld : sandbox::Launcher,
     FakeStore store;
     FakeNodeStore node;
     unsigned failure_per_mille = 0;
+    std::uint64_t oom_kills = 0;  // in every group, which nobody is told of
     /// How a guest answers the start of a process; empty: with a failure.
     std::function<base::Result<pid_t>(const sandbox::ProcessSpec&)> start_process;
     sandbox::Usage used;                          // by every group

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 
 #include "core/base/execution_limits.hpp"
 #include "core/execution/executions.hpp"
@@ -460,6 +461,17 @@ TEST_CASE("An engine that ends before it is ready is unavailable for a while, an
         lab.pass(k_while);
         CHECK(lab.ready() == 1);
         CHECK(chosen(lab) == "isolated-vm");
+    }
+    SECTION("but not in a pool whose runners reach their limit, or have little memory") {
+        const bool is_limited = GENERATE(true, false);
+        Lab lab({{"isolated-vm", 1, From::start}}, Lab::settings_of(100), is_limited ? 128 : 64);
+        lab.pass(base::Millis{100}, false);
+        lab.world.oom_kills = is_limited ? 1 : 0;
+        breaks(lab);
+        lab.world.oom_kills = 0;
+        CHECK(chosen(lab) == "isolated-vm");
+        lab.pass(k_while);
+        CHECK(lab.ready() == 1);
     }
     SECTION("but not for a program, or for little memory") {
         Lab lab(std::vector<execution::RunnerPoolSize>{});
