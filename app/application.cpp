@@ -101,6 +101,7 @@ struct Application::Parts {
     Result<void> open_http();
     void open_previews();
     void open_doors();
+    void end_logs();
     void await_signal();
     void stop();
     void let_go();
@@ -270,6 +271,13 @@ Result<void> Application::Parts::open_logs() {
         return begun.error();
     log_epoch = std::move(*begun);
     return {};
+}
+
+void Application::Parts::end_logs() {
+    if (!log_epoch)
+        return;
+    if (const auto ended = log_epoch->end(); !ended)
+        LogLine(evt::store_failed).quoted("err", ended.error().detail()).warn();
 }
 
 // A server without its list of engines runs no programs, and does all else.
@@ -529,8 +537,11 @@ Result<std::unique_ptr<Application>> Application::open(boost::asio::io_context& 
     if (!data)
         return data.error();
     auto parts = std::make_unique<Parts>(loop, bounded, shares->connections, std::move(*data));
-    if (auto opened = parts->open(); !opened)
+    if (auto opened = parts->open(); !opened) {
+        // The next start must not take this for a server that its host took down.
+        parts->end_logs();
         return opened.error();
+    }
     return std::unique_ptr<Application>(new Application(std::move(parts)));
 }
 
@@ -552,8 +563,7 @@ void Application::start() {
 
 void Application::run() {
     parts_->meter.run();
-    if (const auto ended = parts_->log_epoch->end(); !ended)
-        LogLine(evt::store_failed).quoted("err", ended.error().detail()).warn();
+    parts_->end_logs();
 }
 
 std::string Application::warning() const {

@@ -1,5 +1,6 @@
 // Whether the log that a client reads is the one that it has seen: restarts keep its epoch, restored and
 // copied ones begin another.
+#include <SQLiteCpp/Database.h>
 #include <catch2/catch_test_macros.hpp>
 #include <filesystem>
 
@@ -101,6 +102,30 @@ TEST_CASE("A stop and a kill keep the epoch of a log, and cursors go on over the
             server.kill_hard();
         else
             REQUIRE(server.stop() == 0);
+    }
+    ServerProcess server(world.options());
+    ApiClient api(server);
+    CHECK(api.get(world.id)["logEpoch"] == world.epoch);
+    api.call(200, "GET", world.after(world.cursor()));
+}
+
+TEST_CASE("A start that fails ends in order: what becomes of the host behind it begins no epoch") {
+    World world;
+    {
+        ServerProcess server(world.options());
+        ApiClient api(server);
+        world.begin(api);
+        REQUIRE(server.stop() == 0);
+    }
+    // No address of this host (RFC 5737).
+    const RunResult refused = run_server({"--data-dir", world.first.string(), "--listen", "192.0.2.1:8080"});
+    INFO(refused.output);
+    REQUIRE(refused.status == 1);
+    REQUIRE(refused.output.find("Cannot listen on ") != std::string::npos);
+    {
+        // As a server that was running when the host went down is found.
+        SQLite::Database database((world.first / "atoll.db").string(), SQLite::OPEN_READWRITE);
+        database.exec("UPDATE log_epoch SET boot = 'another boot' WHERE boot <> ''");
     }
     ServerProcess server(world.options());
     ApiClient api(server);
