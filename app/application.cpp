@@ -290,6 +290,11 @@ Result<void> Application::Parts::open_executions() {
             .quoted("err", engines->stale_runner().string() +
                                " is not of this version of the server: run scripts/setup --executors again")
             .warn();
+    if (const std::string why = why_no_executions(config); engines && !why.empty()) {
+        LogLine(evt::executors_missing).quoted("err", why).warn();
+        for (const execution::Engine& engine : engines->all())
+            engines->set_reason(engine, why);
+    }
     if (auto known = engines ? check_executor_pools(config, *engines) : Result<void>(); !known)
         return known;
     checker = std::make_unique<bridge::checker::Checker>(

@@ -124,9 +124,20 @@ base::Result<void> check_executor_pools(const Config& config, const execution::E
     return {};
 }
 
+std::string why_no_executions(const Config& config) {
+    if (config.max_memory_mb == 0 || config.max_memory_mb >= base::k_least_execution_memory_mb)
+        return {};
+    return "--max-memory-mb is " + std::to_string(config.max_memory_mb) + ", and a program has " +
+           std::to_string(base::k_least_execution_memory_mb) + " MB at least";
+}
+
 execution::ExecutionSettings execution_settings(const Config& config) {
     execution::ExecutionSettings settings;
     settings.max_memory_mb = config.execute_max_memory_mb;
+    // No run could ever start with more.
+    if (config.max_memory_mb > 0 && config.max_memory_mb < settings.max_memory_mb)
+        settings.max_memory_mb =
+            std::max(static_cast<std::uint32_t>(config.max_memory_mb), base::k_least_execution_memory_mb);
     sandbox::Limits defaults;
     defaults.memory_mb = settings.default_memory_mb;
     defaults.cpu_percent = settings.default_cpu_percent;

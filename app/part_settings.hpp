@@ -32,6 +32,8 @@ http::SystemInfo system_info(const Config& config);
 execution::EngineFolders engine_folders(const Config& config);
 /// Errors: invalid_field, if --executor-pool names what is no engine.
 base::Result<void> check_executor_pools(const Config& config, const execution::Engines& engines);
+/// Why no engine can run a program with this configuration; empty: one can.
+std::string why_no_executions(const Config& config);
 execution::ExecutionSettings execution_settings(const Config& config);
 http::Settings http_settings(const Config& config, std::size_t max_connections);
 http::GateSettings gate_settings(const Config& config);

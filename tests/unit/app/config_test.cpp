@@ -439,4 +439,20 @@ TEST_CASE("Pools are read as AGENT=N, each agent once, and no more than may live
     }
 }
 
+TEST_CASE("Runs of code mode may have no more memory than all sandboxes together") {
+    const auto most = [](std::vector<const char*> arguments) {
+        const auto parsed = parse(std::move(arguments));
+        REQUIRE(parsed.config);
+        return execution_settings(*parsed.config).max_memory_mb;
+    };
+    CHECK(most({}) == atl::base::k_default_max_execution_memory_mb);
+    CHECK(most({"--max-memory-mb", "100"}) == 100);
+    CHECK(most({"--max-memory-mb", "100", "--execute-max-memory-mb", "96"}) == 96);
+    CHECK(most({"--max-memory-mb", "8589934592"}) == atl::base::k_default_max_execution_memory_mb);
+    CHECK(most({"--max-memory-mb", "32"}) == atl::base::k_least_execution_memory_mb);
+    CHECK(why_no_executions(*parse({"--max-memory-mb", "32"}).config).find("--max-memory-mb is 32") == 0);
+    CHECK(why_no_executions(*parse({"--max-memory-mb", "64"}).config).empty());
+    CHECK(why_no_executions(*parse({}).config).empty());
+}
+
 }  // namespace config_test
