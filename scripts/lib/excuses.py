@@ -75,6 +75,19 @@ def lacks_cgroup2_controllers():
     return True
 
 
+def lacks_pipes_that_do_not_wait():
+    """RWF_NOWAIT of preadv2(2) for pipes: kernels before 6.4 know it for files alone."""
+    reader, writer = os.pipe()
+    try:
+        os.pwritev(writer, [b"x"], -1, os.RWF_NOWAIT)
+        return False
+    except OSError as error:
+        return error.errno == errno.EOPNOTSUPP
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
 def lacks_project_quotas():
     """Temporary folders are on a file system without them, or this user may not set them."""
     folder, options = os.path.realpath(tempfile.gettempdir()), ""
@@ -127,6 +140,7 @@ EXCUSES = (
     (r"cgroup v2 hierarchy here", lambda build: lacks_cgroup2_controllers()),
     (r"this user was told to have a part", lambda build: "ATOLL_TEST_DELEGATED" not in os.environ),
     (r"no extended attributes of users", lambda build: lacks_user_attributes()),
+    (r"asked not to wait for a pipe", lambda build: lacks_pipes_that_do_not_wait()),
     (r"project quotas", lambda build: lacks_project_quotas()),
     (r"vsock", lambda build: lacks_socket_family(40)),
     (r"ipv6", lambda build: not os.path.exists("/proc/net/if_inet6")),

@@ -9,14 +9,20 @@
 #include <sys/fsuid.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdio>
+#include <future>
 #include <memory>
 #include <sstream>
 #include <string>
+#include <thread>
+
+#include "tests/support/deadline.hpp"
 
 namespace log_output_test {
 
@@ -133,6 +139,49 @@ TEST_CASE("A log that nobody reads makes nobody wait: what does not fit is dropp
     SECTION("a terminal") {
         check_never_waits(terminal_ends());
     }
+}
+
+TEST_CASE("A pipe that another program fills in any moment makes nobody wait who cannot open it again") {
+    if (::geteuid() != 0)
+        SKIP("needs root to be a stranger to the pipe");
+    const auto before = ::signal(SIGPIPE, SIG_IGN);
+    Ends ends = pipe_ends();
+    constexpr int k_pipe_bytes = 4096;
+    REQUIRE(::fcntl(ends.writer.get(), F_SETPIPE_SZ, k_pipe_bytes) == k_pipe_bytes);
+    const std::string path = "/proc/self/fd/" + std::to_string(ends.writer.get());
+    const UniqueFd others(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+    REQUIRE(others);
+    char letter = 'x';
+    const iovec part{&letter, 1};
+    if (::pwritev2(ends.writer.get(), &part, 1, -1, RWF_NOWAIT) < 0)
+        SKIP("this kernel cannot be asked not to wait for a pipe");
+    auto output = [&ends] {
+        const Stranger stranger;
+        return std::make_unique<base::LogOutput>(ends.writer.get());
+    }();
+    std::atomic<bool> is_over = false;
+    std::thread other([&] {
+        const std::array<char, k_pipe_bytes> page{};
+        while (!is_over)
+            static_cast<void>(!::write(others.get(), page.data(), page.size()));
+    });
+    // Each write is preceded by a moment in which there is room, and only then.
+    auto writes = std::async(std::launch::async, [&] {
+        std::array<char, k_pipe_bytes> page{};
+        constexpr int k_lines = 200'000;
+        for (int i = 0; i < k_lines; ++i) {
+            pollfd full{ends.reader.get(), POLLIN, 0};
+            if (::poll(&full, 1, 0) == 1)
+                static_cast<void>(!::read(ends.reader.get(), page.data(), page.size()));
+            output->write("a line of the log\n");
+        }
+    });
+    CHECK(writes.wait_for(test::k_client_deadline) == std::future_status::ready);
+    is_over = true;
+    other.join();
+    ends.reader.reset();
+    writes.wait();
+    ::signal(SIGPIPE, before);
 }
 
 TEST_CASE("A log whose reader is gone is dropped, and a regular file takes all") {
