@@ -28,7 +28,8 @@ Error no_sandbox() {
 }
 
 /// It starts once: what a start alone sets stays as it is. Errors: invalid_field.
-base::Result<void> can_change(const sandbox::Limits& from, const sandbox::Limits& to) {
+base::Result<void> can_change(const sandbox::Limits& from, const sandbox::Limits& to,
+                              const sandbox::Enforcement& enforcement) {
     const auto fixed = [](const std::string& name) {
         return Error(Errc::invalid_field,
                      "`limits." + name +
@@ -40,6 +41,8 @@ base::Result<void> can_change(const sandbox::Limits& from, const sandbox::Limits
         return fixed("tmpMb");
     if (to.max_open_files != from.max_open_files)
         return fixed("maxOpenFiles");
+    if (to.max_processes != from.max_processes && enforcement.processes == "rlimit")
+        return fixed("maxProcesses");
     return {};
 }
 
@@ -280,7 +283,8 @@ void StandaloneSandboxes::patch(const std::string& id, const SandboxPatch& patch
         return refuse(usable.error());
     if (patch.limits) {
         const sandbox::Limits limits = patch.limits->applied_to(own->limits);
-        if (auto can = can_change(own->limits, limits); !can)
+        if (auto can = can_change(own->limits, limits, context_.sandboxes.enforcement(own->network, id));
+            !can)
             return refuse(can.error());
         if (auto fits = context_.sandboxes.room_to_grow(id, limits); !fits)
             return refuse(fits.error());

@@ -231,7 +231,9 @@ struct FakeWorld : sandbox::Launcher,
     base::Result<std::unique_ptr<sandbox::Process>> launch(
         const sandbox::LaunchSpec& spec, sandbox::ResourceGroup* group,
         std::function<void(sandbox::Exit)> on_exit) override;
-    void describe(sandbox::Enforcement&, sandbox::NetworkMode) const override {}
+    void describe(sandbox::Enforcement& enforcement, sandbox::NetworkMode) const override {
+        enforcement.processes = process_limit;
+    }
     // ResourceGroups
     std::span<const sandbox::Leftover> leftovers() const override { return left; }
     std::vector<sandbox::Leftover> take_leftovers() override { return std::exchange(left, {}); }
@@ -292,7 +294,8 @@ struct FakeWorld : sandbox::Launcher,
     FakeStore store;
     FakeNodeStore node;
     unsigned failure_per_mille = 0;
-    std::uint64_t oom_kills = 0;  // in every group, which nobody is told of
+    std::string process_limit = "none";  // in the words of Enforcement
+    std::uint64_t oom_kills = 0;         // in every group, which nobody is told of
     /// How a guest answers the start of a process; empty: with a failure.
     std::function<base::Result<pid_t>(const sandbox::ProcessSpec&)> start_process;
     sandbox::Usage used;                          // by every group

@@ -56,4 +56,25 @@ TEST_CASE(
     CHECK(changed->record.limits.max_processes == 10);
 }
 
+TEST_CASE("A changed number of processes is refused where only a start sets it") {
+    House house({});
+    const auto made = house.answer<SandboxView>(
+        [&](auto reply) { house.conversations->create_sandbox({}, std::move(reply)); });
+    REQUIRE(made);
+    const std::string id = made->record.id;
+    sandbox::LimitChanges limits;
+    limits.max_processes = made->record.limits.max_processes + 1;
+    house.world.process_limit = "rlimit";
+    const auto refused = change(house, id, limits);
+    REQUIRE(refused.has_error());
+    CHECK(refused.error().code() == base::Errc::invalid_field);
+    CHECK(refused.error().pointer() == "/limits/maxProcesses");
+    CHECK(house.world.store.sandboxes.at(id).limits == made->record.limits);
+    limits.max_processes = made->record.limits.max_processes;
+    CHECK(change(house, id, limits));
+    house.world.process_limit = "cgroup2";
+    limits.max_processes = made->record.limits.max_processes + 1;
+    CHECK(change(house, id, limits));
+}
+
 }  // namespace standalone_limits_test
