@@ -7,6 +7,18 @@ namespace atl::conversation {
 
 using Phase = LeaseState::Phase;
 
+namespace {
+
+// That the server stops refuses a request or cuts one short: only the first may be repeated without a
+// thought.
+base::Error of_begun_work(const base::Error& why) {
+    if (why.code() != base::Errc::shutting_down)
+        return why;
+    return base::Error(why).with("begun", "true");
+}
+
+}  // namespace
+
 Lease::~Lease() {
     state_->ended = nullptr;
     if (std::exchange(state_->phase, Phase::over) == Phase::held && state_->released)
@@ -49,7 +61,7 @@ void LeaseBook::end(action::LeaseScope scope, const base::Error& why) {
         if (state->phase == Phase::over || !is_meant)
             continue;
         state->phase = Phase::over;
-        state->why = why;
+        state->why = waits ? why : of_begun_work(why);
         if (waits)
             timers_.defer([state, reply = std::exchange(state->reply, nullptr)] { reply(state->why); });
         else

@@ -1,5 +1,7 @@
 #include "http/server/problem.hpp"
 
+#include <algorithm>
+
 #include "core/base/json_writer.hpp"
 
 namespace atl::http {
@@ -102,9 +104,11 @@ std::string challenge(const base::Error& error) {
     return std::string("Bearer realm=\"atoll\"") + (was_wrong ? ", error=\"invalid_token\"" : "");
 }
 
-// When the error itself does not know: after a moment, where it passes by itself.
+// When the error itself does not know: after a moment, where it passes by itself and nothing was begun.
 std::chrono::seconds retry_after(const base::Error& error) noexcept {
     constexpr std::chrono::seconds k_moment{5};
+    if (std::ranges::any_of(error.members(), [](const auto& member) { return member.first == "begun"; }))
+        return std::chrono::seconds{0};
     const unsigned status = status_of(error.code());
     const bool passes = status == 429 || error.code() == Errc::capacity ||
                         error.code() == Errc::too_many_processes || error.code() == Errc::shutting_down;

@@ -448,11 +448,22 @@ TEST_CASE("An exec whose sandbox dies, or whose server stops, says so", "[exec]"
         lab.api.http().request("POST", "/v1/conversations/" + made["id"].get<std::string>() + "/pause");
     CHECK(last_of(starved) == "sandbox_gone");
 
-    const std::string other = lab.api.call(201, "POST", "/v1/sandboxes", "{}")["id"];
+    lab.id = lab.api.call(201, "POST", "/v1/sandboxes", "{}")["id"];
     HttpClient last = lab.api.connect();
-    open(other, last);
+    open(lab.id, last);
+    HttpClient answered = lab.api.connect();
+    lab.send(answered, {{"command", "touch begun; sleep 1000"}});
+    const std::string look = "/v1/sandboxes/" + lab.id + "/files/begun";
+    const auto until = Clock::now() + k_client_deadline;
+    while (lab.api.http().request("GET", look).status != 200 && Clock::now() < until) {
+    }
     lab.server.signal(SIGTERM);
     CHECK(last_of(last) == "shutting_down");
+    const auto cut = answered.read_response();
+    INFO(cut.body);
+    CHECK(cut.status == 503);
+    CHECK(Json::parse(cut.body)["begun"] == true);
+    CHECK(cut.header("retry-after").empty());
 }
 
 TEST_CASE("A sandbox that has all its processes refuses an exec by the name of its limit", "[exec]") {

@@ -177,7 +177,10 @@ TEST_CASE("leases: a server that stops ends them and grants no more") {
     }
     REQUIRE(told.has_value());
     CHECK(told->code() == base::Errc::shutting_down);
-    CHECK(lease(house, made->record.sandbox_id).error().code() == base::Errc::shutting_down);
+    CHECK(told->members() == base::Error::Members{{"begun", "true"}});
+    const auto late = lease(house, made->record.sandbox_id).error();
+    CHECK(late.code() == base::Errc::shutting_down);
+    CHECK(late.members().empty());
 }
 
 }  // namespace lease_test

@@ -132,6 +132,9 @@ TEST_CASE("a full server says when to come again, a missing key how to send it")
     CHECK(soon.headers.back() == std::pair<std::string_view, std::string>("Retry-After", "7"));
     CHECK(has(problem(Error(Errc::unauthorized), "r"), "WWW-Authenticate"));
     CHECK_FALSE(has(problem(Error(Errc::not_found), "r"), "Retry-After"));
+    // What was begun is not repeated by a client that only reads the field.
+    CHECK(has(problem(Error(Errc::shutting_down), "r"), "Retry-After"));
+    CHECK_FALSE(has(problem(Error(Errc::shutting_down).with("begun", "true"), "r"), "Retry-After"));
 }
 
 }  // namespace problem_test
