@@ -1,6 +1,8 @@
 // The behaviour of a proxy: buffering, Unix sockets, names, connections that are used again.
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import https from 'node:https';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { test } from 'node:test';
@@ -133,6 +135,30 @@ http.server.HTTPServer(("127.0.0.1", 5173), Handler).serve_forever()`;
     });
 });
 
+test('who has no key is refused before there is a body, so nginx keeps none', async () => {
+    await withPlace({}, async ({ proxied }) => {
+        const request = https.request(`${proxied.http}/v1/conversations`, { method: 'POST', headers: { 'Content-Type': 'application/json' } });
+        request.on('error', () => {});
+        // It never ends.
+        request.write('{"agent":');
+        try {
+            const [response] = await once(request, 'response', { signal: AbortSignal.timeout(60_000) });
+            assert.equal(response.statusCode, 401);
+        } finally {
+            request.destroy();
+        }
+    });
+});
+
+test("a client's own X-Forwarded fields do not reach the server", async () => {
+    await withPlace({ flags: ['--trusted-proxy', '127.0.0.1'] }, async (place) => {
+        const own = ['For: 192.0.2.7', 'Host: evil.example', 'Proto: ftp'].flatMap((field) => ['-H', `X-Forwarded-${field}`]);
+        assert.equal((await curl(place.proxied, '/healthz', own)).status, 200);
+        const fields = place.behind.seen.up.toLowerCase().match(/^x-forwarded-.*$/gm);
+        assert.deepEqual(fields.sort(), ['x-forwarded-for: 127.0.0.1', 'x-forwarded-proto: https']);
+    });
+});
+
 test('requests through nginx share a few connections to the server, and WebSockets do not spoil them', async () => {
     await withPlace({}, async (place) => {
         const many = await curl(place.proxied, '/v1/conversations?limit=[1-200]');
@@ -168,8 +194,8 @@ test('pipelined requests are answered in their order, directly and through nginx
     });
 });
 
-test('bodies that nginx passes on as they come are as good, and one that is too long is refused in its midst', async () => {
-    await withPlace({ edit: add('proxy_request_buffering off;') }, async (place) => {
+test('nginx passes bodies on as they come, and one that is too long is refused in its midst', async () => {
+    await withPlace({}, async (place) => {
         const route = place.proxied;
         const { path: conversation } = await createConversation(route, { agent: 'echo' });
         const chunked = ['-H', 'Transfer-Encoding: chunked', '-H', 'Content-Type: application/json', '--http1.1', '-X', 'POST', '-T', '-'];
