@@ -23,6 +23,20 @@ class Service(unittest.TestCase):
     def test_the_server_has_time_to_end(self):
         self.assertGreaterEqual(int(settings()["TimeoutStopSec"]), 30)
 
+    def test_a_socket_for_a_proxy_has_a_folder(self):
+        self.assertEqual((settings().get("RuntimeDirectory"), settings().get("RuntimeDirectoryMode")), ("atoll", "0755"))
+
+    def test_a_reload_signals_the_server_alone(self):
+        self.assertEqual(settings().get("ExecReload"), "/bin/kill -HUP $MAINPID")
+
+    def test_it_is_started_again_but_not_with_a_wrong_configuration(self):
+        for name, value in (("Restart", "on-failure"), ("RestartPreventExitStatus", "2"), ("StartLimitIntervalSec", "0")):
+            self.assertEqual(settings().get(name), value, name)
+
+    def test_it_waits_for_the_addresses_that_it_may_listen_on(self):
+        self.assertIn("network-online.target", settings()["After"].split())
+        self.assertEqual(settings().get("Wants"), "network-online.target")
+
     @unittest.skipUnless(shutil.which("systemd-analyze"), "systemd is not installed")
     def test_systemd_understands_it(self):
         with tempfile.TemporaryDirectory() as folder:
