@@ -133,7 +133,8 @@ TEST_CASE("Workspaces move onto an image with project quotas, and are what they 
     const RunResult converted = place.convert();
     INFO(converted.output);
     REQUIRE(converted.status == 0);
-    CHECK(converted.output.find("ext4 loop,prjquota,nodev,nosuid,X-fstrim.notrim 0 2") != std::string::npos);
+    CHECK(converted.output.find("ext4 loop,prjquota,nodev,nosuid,nofail,X-fstrim.notrim 0 2") !=
+          std::string::npos);
     // Root runs it at each start: never what a user's checkout has.
     CHECK(converted.output.find("ExecStartPre=+/usr/local/lib/atoll/workspace-image --fill ") !=
           std::string::npos);
@@ -195,6 +196,16 @@ TEST_CASE("The image's script refuses wrong usage", "[image]") {
     for (const char* wrong : {"", "20", "0G", "20X", "--grow", "--unknown", "1G --data-dir"}) {
         INFO(wrong);
         CHECK(run_script(wrong).status == 2);
+    }
+    // /etc/fstab and systemd read these otherwise, each in its own way.
+    for (const char* path : {"'/nowhere/a b'", "'/nowhere/a%b'", R"('/nowhere/a$b')", R"('/nowhere/a\b')",
+                             R"("/nowhere/a'b")"}) {
+        for (const std::string option : {"--data-dir ", "--image "}) {
+            const RunResult refused = run_script("64M " + option + path);
+            INFO(option << path << '\n' << refused.output);
+            CHECK(refused.status == 2);
+            CHECK(refused.output.find("/etc/fstab") != std::string::npos);
+        }
     }
 }
 
