@@ -3,6 +3,8 @@
 # shellcheck shell=bash
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/../.." && pwd -P)
+# As CMake writes it down: relative to the folder where the script was called, without `..` and a slash at its end.
+[[ -z ${ATOLL_BUILD_DIR:-} ]] || ATOLL_BUILD_DIR=$(realpath -ms -- "$ATOLL_BUILD_DIR")
 
 say() { printf '%s\n' "$*" >&2; }
 

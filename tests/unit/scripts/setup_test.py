@@ -1,7 +1,8 @@
 #!/usr/bin/env -S python3 -B
-"""scripts/setup and the package of the console's terminal: fetched once, and a failure not repeated for an hour."""
+"""scripts/setup: the package of the console's terminal, the engines of code mode, apt's entry for backports, what root leaves."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -20,6 +21,9 @@ STAND_INS = {
     "bwrap": "exit 0",
     "node": "exit 0",
 }
+# A user of the tests' own.
+USER = 12345
+AS_USER = ["setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups"]
 NPM = 'echo "npm $*" >>"$CALLS"; [[ ! -e $BROKEN ]] || exit 1; mkdir node_modules'
 
 
@@ -27,7 +31,7 @@ class Tree(unittest.TestCase):
     def setUp(self):
         self.folder = Path(tempfile.mkdtemp(prefix="atoll-setup-"))
         self.addCleanup(shutil.rmtree, self.folder)
-        self.tree, self.bin = self.folder / "tree", self.folder / "bin"
+        self.tree, self.bin = self.folder / "my tree", self.folder / "bin"
         self.calls, self.broken = self.folder / "calls", self.folder / "broken"
         for path in ["scripts/setup", "scripts/lib/common.sh", "http/console/npm/package.json", str(LOCK)]:
             (self.tree / path).parent.mkdir(parents=True, exist_ok=True)
@@ -49,6 +53,18 @@ class Tree(unittest.TestCase):
         path = self.bin / name
         path.write_text(f"#!/bin/bash\n{text}\n")
         path.chmod(0o755)
+
+    def put_in(self, path, other):
+        """In the copy of scripts/setup, `path` of the machine is `other`."""
+        script = self.tree / "scripts/setup"
+        text = script.read_text()
+        self.assertIn(path, text)
+        script.write_text(text.replace(path, str(other)))
+
+    def give_to_user(self, folder):
+        if os.geteuid() == 0:
+            for path in [folder, *folder.rglob("*")]:
+                os.chown(path, USER, USER, follow_symlinks=False)
 
 
 class FetchTerminal(Tree):
@@ -120,10 +136,10 @@ class Executors(Tree):
         self.stand_in("npm", self.NPM)
         self.executors = self.tree / "build/executors"
 
-    def executors_setup(self):
+    def executors_setup(self, *before):
         environment = {"PATH": str(self.bin), "CALLS": str(self.calls), "BROKEN": str(self.broken)}
         # --tests puts them into the build folder for every user.
-        return subprocess.run([str(self.tree / "scripts/setup"), "--tests"], env=environment, capture_output=True, text=True,
+        return subprocess.run([*before, str(self.tree / "scripts/setup"), "--tests"], env=environment, capture_output=True, text=True,
                               timeout=60, check=False)
 
     def fetches(self):
@@ -153,6 +169,30 @@ class Executors(Tree):
         self.assertTrue((self.executors / "node_modules/made").exists())
         self.broken.unlink()
         self.assertEqual(self.executors_setup().returncode, 0)
+
+
+class Told(Tree):
+    """What a user is told to do as root is a command for a shell."""
+
+    def told(self):
+        self.give_to_user(self.folder)
+        environment = {"PATH": str(self.bin), "CALLS": str(self.calls), "BROKEN": str(self.broken)}
+        before = AS_USER if os.geteuid() == 0 else []
+        done = subprocess.run([*before, str(self.tree / "scripts/setup"), "--bench"], env=environment, capture_output=True, text=True,
+                              timeout=60, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        return shlex.split(done.stderr.strip().split("\n")[-1])
+
+    def test_how_to_install_packages(self):
+        self.stand_in("dpkg-query", "exit 1")
+        self.assertEqual(self.told(), ["sudo", str(self.tree / "scripts/setup"), "--bench"])
+
+    def test_how_to_install_the_profile(self):
+        self.stand_in("bwrap", "exit 1")
+        knob = self.folder / "knob"
+        knob.write_text("1\n")
+        self.put_in("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", knob)
+        self.assertEqual(self.told()[3], str(self.tree / "scripts/apparmor/bwrap-atoll"))
 
 
 def sh(text):
