@@ -118,6 +118,12 @@ class FetchTerminal(Tree):
         (self.into / "failed").unlink()
         self.assertEqual(self.setup()[1], ["apt-get", "npm"])
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root makes the build folder for the owner of the checkout")
+    def test_root_needs_no_build_folder(self):
+        # As refused as in a checkout on a file system that is mounted read-only.
+        (self.tree / "build").touch()
+        self.assertIn("cannot write into", self.setup()[0])
+
 
 class Executors(Tree):
     """scripts/setup --executors: the packages are fetched once for each lock file, and runners copied each time."""
@@ -169,6 +175,26 @@ class Executors(Tree):
         self.assertTrue((self.executors / "node_modules/made").exists())
         self.broken.unlink()
         self.assertEqual(self.executors_setup().returncode, 0)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can leave files of root")
+    def test_what_root_makes_is_the_owners_of_the_checkout(self):
+        for works in (False, True):
+            with self.subTest(works=works):
+                shutil.rmtree(self.tree / "build", ignore_errors=True)
+                self.give_to_user(self.folder)
+                if works:
+                    self.broken.unlink()
+                else:
+                    self.broken.touch()
+                self.assertEqual(self.executors_setup().returncode == 0, works)
+                built = [self.tree / "build", *(self.tree / "build").rglob("*")]
+                self.assertIn(self.executors, built)
+                self.assertEqual([path for path in built if path.lstat().st_uid != USER], [])
+                self.calls.unlink()
+        (self.tree / "bridge/runner/engines/session.mjs").write_text("changed")
+        done = self.executors_setup(*AS_USER)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((self.executors / "runner/session.mjs").read_text(), "changed")
 
 
 class Told(Tree):
