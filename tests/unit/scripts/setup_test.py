@@ -221,6 +221,108 @@ class Told(Tree):
         self.assertEqual(self.told()[3], str(self.tree / "scripts/apparmor/bwrap-atoll"))
 
 
+@unittest.skipUnless(os.geteuid() == 0, "only root installs packages")
+class Backports(Tree):
+    """The entry for apt that Debian 12 gets, derived from one for Debian's own suite."""
+
+    # What apt-get indextargets knows of a list.
+    FIELDS = ["RELEASE", "CODENAME", "ORIGIN", "REPO_URI", "SOURCESENTRY"]
+    DEBIAN = "bookworm|bookworm|Debian|http://mirror.example/debian/|{entries}/debian.list:1"
+    CDROM = "bookworm|bookworm|Debian|cdrom:[Debian 12]/|{entries}/debian.list:2"
+    # The first of all in the alphabet.
+    STRANGER = "bookworm|bookworm|Docker|http://a.example/linux/debian/|{entries}/stranger.list:1"
+    BACKPORTS = "bookworm-backports|bookworm-backports|Debian Backports|http://mirror.example/debian/|{entries}/atoll-backports.sources:1"
+
+    def setUp(self):
+        super().setUp()
+        self.stand_in("npm", NPM)
+        self.entries, self.release = self.folder / "sources.list.d", self.folder / "os-release"
+        self.entries.mkdir()
+        self.entry = self.entries / "atoll-backports.sources"
+        (self.entries / "debian.list").write_text("deb [signed-by=/keys/debian] http://mirror.example/debian bookworm main\n")
+        (self.entries / "stranger.list").write_text("deb [signed-by=/keys/stranger] http://a.example/linux/debian bookworm stable\n")
+        self.release.write_text("ID=debian\nVERSION_ID=12\nVERSION_CODENAME=bookworm\n")
+        self.put_in("/etc/os-release", self.release)
+        self.put_in("/etc/apt/sources.list.d", self.entries)
+        self.targets, self.fetched = self.folder / "targets", self.folder / "fetched"
+        self.stand_in("dpkg-query", 'shift 3; for name; do [[ $name == catch2 && ! -e $INSTALLED ]] || echo "ii |$name|9"; done')
+        # An update brings what the file `fetched` lists, the backports if there is an entry for them, and fails if $BROKEN exists.
+        self.stand_in("apt-get", f"""
+            echo "apt-get $*" >>"$CALLS"
+            case " $* " in
+                *' indextargets '*)
+                    [[ -e {self.targets} ]] || exit 0
+                    while IFS='|' read -r {' '.join(self.FIELDS)}; do
+                        line=$3
+                        for field in {' '.join(self.FIELDS)}; do line=${{line//"\$($field)"/${{!field}}}}; done
+                        echo "$line"
+                    done <{self.targets}
+                    ;;
+                *' update '*)
+                    while IFS= read -r line; do
+                        [[ $line == *atoll-backports* && ! -e {self.entry} ]] || echo "$line"
+                    done <{self.fetched} >{self.targets}
+                    [[ ! -e $BROKEN ]]
+                    ;;
+                *' install '*) : >"$INSTALLED" ;;
+            esac""")
+
+    def install(self, fetched, known=None):
+        """Its exit status and stderr; `known`: the lists that were fetched before."""
+        for path, lines in ((self.fetched, fetched), (self.targets, known)):
+            if lines is not None:
+                path.write_text("".join(line.format(entries=self.entries) + "\n" for line in lines))
+        environment = {"PATH": str(self.bin), "CALLS": str(self.calls), "BROKEN": str(self.broken), "INSTALLED": str(self.folder / "installed")}
+        done = subprocess.run([str(self.tree / "scripts/setup")], env=environment, capture_output=True, text=True, timeout=60,
+                              umask=0o077, check=False)
+        return done.returncode, done.stderr
+
+    def has_installed(self):
+        return "install -y --no-install-recommends --no-remove -t bookworm-backports catch2" in self.calls.read_text()
+
+    def test_it_is_derived_from_debians_mirror_and_all_may_read_it(self):
+        lists = [self.STRANGER, self.CDROM, self.DEBIAN, self.BACKPORTS]
+        for known in ([self.STRANGER, self.CDROM, self.DEBIAN], None):
+            with self.subTest(known=known):
+                for path in (self.entry, self.targets, self.folder / "installed"):
+                    path.unlink(missing_ok=True)
+                status, told = self.install(lists, known)
+                self.assertEqual(status, 0, told)
+                self.assertEqual(self.entry.read_text(), "Types: deb\nURIs: http://mirror.example/debian/\nSuites: bookworm-backports\n"
+                                 "Components: main\nSigned-By: /keys/debian\n")
+                self.assertEqual(self.entry.stat().st_mode & 0o777, 0o644)
+                self.assertTrue(self.has_installed())
+
+    def test_an_entry_that_brings_nothing_is_removed(self):
+        status, told = self.install([self.DEBIAN], [self.DEBIAN])
+        self.assertEqual(status, 1)
+        self.assertIn("no package lists of bookworm-backports came from http://mirror.example/debian/", told)
+        self.assertFalse(self.entry.exists())
+        self.assertFalse(self.has_installed())
+
+    def test_another_repository_that_is_broken_is_in_nobodys_way(self):
+        self.broken.touch()
+        status, told = self.install([self.DEBIAN, self.BACKPORTS], [self.DEBIAN])
+        self.assertEqual(status, 0, told)
+        self.assertTrue(self.entry.exists() and self.has_installed())
+
+    def test_without_debians_mirror_nothing_is_added(self):
+        for lists in ([self.STRANGER], [self.STRANGER, self.CDROM]):
+            status, told = self.install(lists, lists)
+            self.assertEqual(status, 1)
+            self.assertIn("no mirror of Debian's bookworm", told)
+            self.assertFalse(self.entry.exists())
+
+    def test_an_entry_that_is_there_is_taken(self):
+        own = "bookworm-backports|bookworm-backports|our mirror|http://own.example/|{entries}/own.list:1"
+        for lists in ([self.DEBIAN, self.BACKPORTS.replace("atoll-backports", "debian")], [own]):
+            (self.folder / "installed").unlink(missing_ok=True)
+            status, told = self.install(lists, lists)
+            self.assertEqual(status, 0, told)
+            self.assertFalse(self.entry.exists())
+            self.assertTrue(self.has_installed())
+
+
 def sh(text):
     return "'" + text.replace("'", "'\\''") + "'"
 
