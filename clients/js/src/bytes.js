@@ -1,4 +1,4 @@
-// Bytes, text and base64 where no Buffer is.
+// Bytes, text and base64 where no Buffer is; ids made of random bytes.
 
 export function fromBase64(text) {
     const raw = atob(text);
@@ -36,4 +36,13 @@ export class Output {
     get bytes() {
         return (this.#bytes ??= new TextEncoder().encode(this.#text));
     }
+}
+
+/** An id that no other client makes. */
+export function uniqueId() {
+    const bytes = new Uint8Array(16);
+    // Node 18 has no global crypto. The id is no secret.
+    if (globalThis.crypto?.getRandomValues) globalThis.crypto.getRandomValues(bytes);
+    else bytes.forEach((_, i) => (bytes[i] = Math.random() * 256));
+    return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }

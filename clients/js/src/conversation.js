@@ -1,5 +1,5 @@
 // Conversations: made, found and erased; and one of them, with its messages and events.
-import { Hub, uniqueId } from './asking.js';
+import { uniqueId } from './bytes.js';
 import { AtollError } from './errors.js';
 import { Follower } from './follow.js';
 import { pages } from './pages.js';
@@ -56,14 +56,12 @@ export class Conversations {
 export class Conversation {
     #transport;
     #path;
-    #hub;
     #sandbox = null;
 
     constructor(transport, id, info = null) {
         if (typeof id !== 'string' || id === '') throw new TypeError('a conversation needs its id');
         this.#transport = transport;
         this.#path = `${ROUTE}/${encodeURIComponent(id)}`;
-        this.#hub = new Hub((signal) => this.#keepSocket(signal));
         this.id = id;
         this.info = info;
     }
@@ -91,9 +89,9 @@ export class Conversation {
         return this.#told(await this.#transport.json('POST', `${this.#path}/resume`, { signal }));
     }
     async interrupt({ signal } = {}) {
-        if (this.#transport.access.hasKey) this.#told(await this.#transport.json('POST', `${this.#path}/interrupt`, { signal }));
-        else await this.#hub.ask({ type: 'interrupt' }, { signal });
-        return this;
+        const info = await this.#transport.json('POST', `${this.#path}/interrupt`, { about: conversationSubject(this.id), signal });
+        // A token is told nothing of the conversation.
+        return info === null ? this : this.#told(info);
     }
     createToken({ signal, ...form } = {}) {
         return this.#transport.json('POST', `${this.#path}/tokens`, { json: form, signal });
@@ -103,13 +101,12 @@ export class Conversation {
         return this.#transport.whole(response.text(), signal);
     }
 
-    async send(content, { idempotencyKey = uniqueId(), signal } = {}) {
-        if (!this.#transport.access.hasKey) {
-            const { turn, after } = await this.#hub.ask({ type: 'message', content, idempotencyKey }, { signal });
-            return { turn, after };
-        }
-        const headers = { 'Idempotency-Key': idempotencyKey };
-        return this.#transport.json('POST', `${this.#path}/messages`, { json: { content }, headers, again: 'safe', signal });
+    send(content, { idempotencyKey = uniqueId(), getToken, signal } = {}) {
+        return this.#transport.json('POST', `${this.#path}/messages`, { ...this.#message(content, idempotencyKey), getToken, signal });
+    }
+    /** A message as it is posted. Its key makes sending it again safe. */
+    #message(content, idempotencyKey) {
+        return { about: conversationSubject(this.id), json: { content }, headers: { 'Idempotency-Key': idempotencyKey }, again: 'safe' };
     }
 
     stream(content, { idempotencyKey = uniqueId(), signal, ...options } = {}) {
@@ -131,13 +128,7 @@ export class Conversation {
     #follower(options) {
         const { hasKey } = this.#transport.access;
         const byDefault = hasKey || typeof this.#transport.WebSocket !== 'function' ? 'sse' : 'websocket';
-        return new Follower(this.#transport, this.#path, this.id, { ...options, transport: options.transport ?? byDefault }, this.#hub);
-    }
-
-    async #keepSocket(signal) {
-        const { seen, epoch } = this.#hub;
-        const events = this.#follower({ transport: 'websocket', after: epoch === '' ? seen : `${seen}-${epoch}`, onGap() {}, onReset() {} });
-        for await (const event of new Iteration((inner) => events.events(inner), signal)) void event;
+        return new Follower(this.#transport, this.#path, this.id, { ...options, transport: options.transport ?? byDefault });
     }
 
     /** The events of the turn that `content` starts, until `done`; over another connection where the first one breaks. */
@@ -158,7 +149,7 @@ export class Conversation {
             }
         }
         // The same key: this starts nothing where the turn has been started.
-        if (turn === null) ({ turn, after } = await this.send(content, { idempotencyKey, signal }));
+        if (turn === null) ({ turn, after } = await this.send(content, { idempotencyKey, getToken: options.getToken, signal }));
         // The turn of a log that is replaced is gone: no other one has its events.
         for await (const event of this.follow({ ...options, after, onReset: undefined, signal })) {
             if (event.turn !== turn) continue;
@@ -169,9 +160,8 @@ export class Conversation {
     }
 
     async *#postForEvents(content, idempotencyKey, signal, onEpoch) {
-        const response = await this.#transport.request('POST', `${this.#path}/messages`, {
-            json: { content }, headers: { 'Idempotency-Key': idempotencyKey }, accept: 'text/event-stream', again: 'safe', signal,
-        });
+        const options = { ...this.#message(content, idempotencyKey), accept: 'text/event-stream', signal };
+        const response = await this.#transport.request('POST', `${this.#path}/messages`, options);
         for await (const event of objectsOf(response, { silenceMs: this.#transport.silenceMs, signal, onEpoch })) {
             if (event.type === 'stream_closed') throw new AtollError(event);
             yield event;

@@ -14,13 +14,12 @@ function isPassing(error) {
     return error.status === 0 || error.status === 408 || error.status === 429 || error.status >= 500;
 }
 
-/** Follows one conversation. `hub` (asking.js) sends messages over its WebSockets. */
+/** Follows one conversation. */
 export class Follower {
     #transport;
     #path;
     #about;
     #options;
-    #hub;
     #backoff = new Backoff();
     #refusedTokens = 0;
     #wasConnected = false;
@@ -28,12 +27,11 @@ export class Follower {
     #isGap = false;
     #lost = 0;
 
-    constructor(transport, path, id, options, hub) {
+    constructor(transport, path, id, options) {
         this.#transport = transport;
         this.#path = path;
         this.#about = conversationSubject(id);
         this.#options = options;
-        this.#hub = hub;
         this.after = Number.parseInt(options.after ?? 0, 10);
         this.#epoch = epochOf(options.after ?? '');
     }
@@ -77,10 +75,6 @@ export class Follower {
     #setCursor(seq, epoch) {
         this.after = seq;
         this.#epoch = epoch || this.#epoch;
-        const hub = this.#hub;
-        if (hub.epoch === this.#epoch ? hub.seen >= seq : this.#epoch === '') return;
-        hub.seen = seq;
-        hub.epoch = this.#epoch;
     }
 
     /** Milliseconds until the next attempt; throws the error if there is to be none. */
@@ -148,16 +142,11 @@ export class Follower {
         await this.#learnEpoch(signal);
         const options = { about: this.#about, query: { after: this.cursor }, getToken: this.#options.getToken, signal };
         const socket = await this.#transport.openSocket(`${this.#path}/ws`, options, {
-            filter: (data) => this.#hub.take(data),
-            onOpen: (opened) => {
-                this.#connected();
-                this.#hub.add(opened);
-            },
+            onOpen: () => this.#connected(),
         });
         const abort = () => socket.close();
         if (signal.aborted) abort();
         signal.addEventListener('abort', abort);
-        socket.onEnd = () => this.#hub.remove(socket);
         try {
             for (;;) {
                 const { data, end } = await socket.next();

@@ -222,7 +222,7 @@ export interface Conversation {
     update(changes: ConversationChanges, options?: Cancellable): Promise<this>;
     delete(options?: Cancellable): Promise<void>;
     /** Starts a turn. An `idempotencyKey` of one's own makes it safe to repeat the call, too. */
-    send(content: MessageContent, options?: { idempotencyKey?: string } & Cancellable): Promise<TurnTicket>;
+    send(content: MessageContent, options?: { idempotencyKey?: string; getToken?: GetToken } & Cancellable): Promise<TurnTicket>;
     /** Starts a turn and iterates over its events until `done`, each once, whatever happens to the connection. */
     stream(content: MessageContent, options?: { idempotencyKey?: string } & Omit<FollowOptions, 'after' | 'onReset'>): Iteration<AtollEvent>;
     /**

@@ -29,21 +29,17 @@ export class Socket {
     #waitingBytes = 0;
     #end = null;
     #wake = null;
-    #filter;
 
     wasOpen = false;
 
     /**
-     * `filter(data)` sees each frame first and keeps it from the queue by returning true. `onOpen` and `onEnd` may be left out, and
-     * `headers`, which Node's WebSocket and that of `ws` can send.
+     * `onOpen` may be left out, and `headers`, which Node's WebSocket and that of `ws` can send.
      */
-    constructor(WebSocket, url, { headers, filter = () => false, onOpen, onEnd } = {}) {
+    constructor(WebSocket, url, { headers, onOpen } = {}) {
         if (typeof WebSocket !== 'function') {
             throw new TypeError('There is no WebSocket here: Node has one from 22 on. In Node 18 or 20 give the client one, for example ' +
                 'that of the package "ws": new Atoll({…, WebSocket}).');
         }
-        this.#filter = filter;
-        this.onEnd = onEnd;
         const socket = (this.#socket = headers === undefined ? new WebSocket(url) : new WebSocket(url, { headers }));
         socket.binaryType = 'arraybuffer';
         socket.onopen = () => this.#guard(() => {
@@ -94,7 +90,7 @@ export class Socket {
         }
     }
     #take(data) {
-        if (this.#end !== null || this.#filter(data)) return;
+        if (this.#end !== null) return;
         this.#waiting.push(data);
         this.#waitingBytes += data.length ?? data.byteLength;
         if (this.#waiting.length > MOST_WAITING || this.#waitingBytes > MOST_WAITING_BYTES) this.close();
@@ -105,7 +101,6 @@ export class Socket {
         this.#end = end;
         this.#shut();
         this.#wakeUp();
-        this.onEnd?.(end);
     }
     #shut() {
         const socket = this.#socket;

@@ -19,6 +19,11 @@ function add(parent, name, className, text = '') {
     return added;
 }
 
+/** Also where the page has no https, unlike crypto.randomUUID(). */
+function randomKey() {
+    return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
 const turns = new Map();
 
 function show({ type, turn, data }) {
@@ -48,12 +53,18 @@ const { conversationId, atollUrl } = await ask('/conversation');
 const atoll = new Atoll({ baseUrl: atollUrl, getToken: ({ conversationId: id }) => ask('/token', { conversationId: id }) });
 const conversation = atoll.conversation(conversationId);
 
+/** The message whose sending failed last: with its key, sent again it starts no second turn. */
+let failed = null;
+
 element('form').addEventListener('submit', (event) => {
     event.preventDefault();
     const content = element('message').value;
     if (content === '') return;
     element('message').value = '';
-    conversation.send(content).catch((error) => {
+    const idempotencyKey = failed?.content === content ? failed.idempotencyKey : randomKey();
+    failed = null;
+    conversation.send(content, { idempotencyKey }).catch((error) => {
+        failed = { content, idempotencyKey };
         element('message').value ||= content;
         tell(error.detail || error.message);
     });
