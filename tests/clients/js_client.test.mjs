@@ -5,7 +5,7 @@ import { after, before, test } from 'node:test';
 import { Atoll, AtollError } from '../../clients/js/src/index.js';
 import { startProxy } from '../node_support/proxy.mjs';
 import { startServer } from '../node_support/server.mjs';
-import { assertOnce, errorOf, isDone, keyed, linesCommand, outputOf, SOCKETS, tokened, until } from './js_lab.mjs';
+import { asBrowser, assertOnce, errorOf, isDone, keyed, linesCommand, outputOf, SOCKETS, tokened, until } from './js_lab.mjs';
 import { lines } from './lab.mjs';
 
 const LINES = 60;
@@ -128,6 +128,45 @@ for (const [transport, name] of WAYS) {
         }
     });
 }
+
+// Eight tokens of a second each, the shortest that there are.
+test('a conversation that says nothing is followed over any number of tokens', async () => {
+    const made = await shell();
+    const { value: first } = await made.follow().next();
+    const onAsked = ({ length }) => length === 8 && made.send('echo late');
+    const { atoll } = tokened(server, { ttlSeconds: 1, onAsked });
+    const events = await until(atoll.conversation(made.id).follow({ after: (await made.refresh()).info.lastSeq }), isDone);
+    assert.equal(outputOf(events), 'late\n');
+    assert.equal(first.seq, 1);
+});
+
+test('the server answers probes of both WebSockets, and nobody sees that', async () => {
+    const made = await shell();
+    const proxy = await startProxy(server.address);
+    const answers = (count) => proxy.until('the answer to a probe', ({ down }) => down.split('"invalid_json"').length - 1 === count);
+    try {
+        const { atoll } = tokened(server, { address: proxy.address });
+        const events = await until(atoll.conversation(made.id).follow(), isDone, async ({ type }) => {
+            if (type !== 'session_start') return;
+            await answers(1);
+            await made.send('echo seen');
+        });
+        assertOnce(events);
+        await asBrowser(async (comeOnline) => {
+            const { processes } = keyed(server, { address: proxy.address }).sandbox(made.info.sandboxId);
+            const attached = processes.attach((await processes.start('read word; echo got $word')).processId);
+            const frames = await until(attached, ({ type }) => type === 'exit', async ({ type }) => {
+                if (type !== 'started') return;
+                comeOnline();
+                await answers(2);
+                attached.write('it\n');
+            });
+            assert.deepEqual(frames.map(({ type }) => type), ['started', 'stdout', 'exit']);
+        });
+    } finally {
+        await proxy.stop();
+    }
+});
 
 test('streams that are ended are gone for the server', async () => {
     const few = await startServer({ flags: ['--log-level', 'warn'] });

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { assertOnce, errorOf, keyed, until } from './js_lab.mjs';
+import { Atoll, AtollError } from '../../clients/js/src/index.js';
+import { asBrowser, assertOnce, errorOf, keyed, SOCKETS, until } from './js_lab.mjs';
 import { refuse, sendFrames, startStub } from './sandbox_stub.mjs';
 
 const ROOT = '/v1/conversations/c1';
@@ -16,6 +17,13 @@ async function withStub(options, run) {
         await stub.stop();
     }
 }
+
+const isDone = ({ type }) => type === 'done';
+const closed = (code) => ({ logEpoch: 'e1', type: 'stream_closed', code, detail: 'd', after: 0 });
+const REFUSED = JSON.stringify({ type: 'rejected', code: 'invalid_json', detail: 'd' });
+
+/** A client with tokens; `getToken` as the client wants it. */
+const paged = (stub, options) => new Atoll({ baseUrl: `http://${stub.address}`, WebSocket: SOCKETS.ws, getToken: () => 't', ...options });
 
 test('a log that begins later is followed from its beginning, and the gap is told; without a listener it is an error', async () => {
     const answers = {
@@ -129,5 +137,119 @@ test('a callback that throws ends the iteration with what it threw', async () =>
             };
             assert.equal((await errorOf(conversation.follow({ transport, onStatus }).next())).message, 'mine');
         }
+    });
+});
+
+test('tokens that the server took may expire any number of times without an event between', async () => {
+    const EXPIRIES = 8;
+    for (const transport of ['sse', 'websocket']) {
+        let opened = 0;
+        const answers = { [`GET ${ROOT}/events`]: ({ response }) => sendFrames(response, [++opened <= EXPIRIES ? closed('token_expired') : event(1, 'done')]) };
+        const onSocket = (socket) => {
+            const isLast = ++opened > EXPIRIES;
+            socket.on('message', () => {
+                socket.send(REFUSED);
+                if (isLast) socket.send(JSON.stringify(event(1, 'done')));
+                else socket.close(4401, JSON.stringify({ code: 'token_expired' }));
+            });
+        };
+        await withStub({ answers, onSocket }, async (_, stub) => {
+            let asked = 0;
+            const followed = paged(stub, { getToken: () => `t${++asked}` }).conversation('c1').follow({ transport });
+            assertOnce(await until(followed, isDone));
+            assert.deepEqual([asked, opened], [EXPIRIES + 1, EXPIRIES + 1]);
+        });
+    }
+});
+
+test('tokens that the server does not take are an error after the fifth', async () => {
+    for (const transport of ['sse', 'websocket']) {
+        const tokens = new Set();
+        const refuseToken = ({ query, response }) => {
+            tokens.add(query.get('token'));
+            refuse(response, 401, 'token_expired');
+        };
+        const onSocket = (socket, { query }) => {
+            tokens.add(query.get('token'));
+            socket.close(4401, JSON.stringify({ code: 'token_expired' }));
+        };
+        await withStub({ answers: { [`GET ${ROOT}/events`]: refuseToken }, onSocket }, (_, stub) =>
+            asBrowser(async (comeOnline) => {
+                let asked = 0;
+                const followed = paged(stub, { getToken: () => `t${++asked}` }).conversation('c1').follow({ transport, onStatus: () => setImmediate(comeOnline) });
+                assert.equal((await errorOf(followed.next())).code, 'token_expired');
+                assert.ok(tokens.size >= 5 && tokens.size <= 10, `${transport}: ${tokens.size}`);
+            }));
+    }
+});
+
+test('a backend that gives no token for some time is asked again, until it does', async () => {
+    const FAILURES = 12;
+    const answers = { [`GET ${ROOT}/events`]: ({ response }) => sendFrames(response, [event(1, 'done')]) };
+    const failures = [() => Promise.reject(new Error('502')), () => undefined, () => null.token];
+    await withStub({ answers }, (_, stub) =>
+        asBrowser(async (comeOnline) => {
+            let asked = 0;
+            const waits = [];
+            const getToken = () => (++asked > FAILURES ? 't' : failures[asked % failures.length]());
+            const onStatus = (status, info) => status === 'waiting' && waits.push(info) && setImmediate(comeOnline);
+            assertOnce(await until(paged(stub, { getToken }).conversation('c1').follow({ transport: 'sse', onStatus }), isDone));
+            assert.equal(asked, FAILURES + 1);
+            assert.ok(waits.every(({ code }) => code === 'no_token'), JSON.stringify(waits));
+            assert.ok(waits[0].delayMs >= 250 && waits.at(-1).delayMs >= 5000);
+            const signedOut = new AtollError({ status: 401, code: 'signed_out' });
+            const final = paged(stub, { getToken: () => Promise.reject(signedOut) }).conversation('c1').follow({ transport: 'sse' });
+            assert.equal(await errorOf(final.next()), signedOut);
+        }));
+});
+
+test('a connection that tells nothing, opening or open, is given up for another one', async () => {
+    const silenceMs = 300;
+    const hang = new Promise(() => {});
+    let asked = 0;
+    const events = ({ query, response }) => {
+        if (query.get('limit') !== null) return { logEpoch: 'e1', events: [], next: 0 };
+        return ++asked === 1 ? hang : sendFrames(response, [event(1, 'done')]);
+    };
+    await withStub({ answers: { [`GET ${ROOT}/events`]: events } }, async (_, stub) => {
+        const details = [];
+        const onStatus = (status, { detail }) => status === 'waiting' && details.push(detail);
+        assertOnce(await until(paged(stub, { silenceMs }).conversation('c1').follow({ transport: 'sse', onStatus }), isDone));
+        assert.equal(details[0], 'no answer within 300 ms');
+    });
+    let handshakes = 0;
+    let opened = 0;
+    // A function with two parameters answers later: here never, for the first.
+    let refuseFirst;
+    const accepts = (_, done) => (++handshakes > 1 ? done(true) : (refuseFirst = () => done(false)));
+    const onSocket = (socket) => ++opened > 1 && socket.send(JSON.stringify(event(1, 'done')));
+    await withStub({ answers: { [`GET ${ROOT}/events`]: events }, accepts, onSocket }, async (_, stub) => {
+        const details = [];
+        const onStatus = (status, { detail }) => status === 'waiting' && details.push(detail);
+        assertOnce(await until(paged(stub, { silenceMs }).conversation('c1').follow({ onStatus }), isDone));
+        refuseFirst();
+        assert.deepEqual(details.slice(0, 2), ['the WebSocket was not open within 300 ms', 'the WebSocket was silent for 300 ms']);
+    });
+});
+
+test('a browser that is online again asks the WebSocket for a sign of life at once, and what answers lives', async () => {
+    const PROBES = 5;
+    let opened = 0;
+    let probes = 0;
+    await asBrowser(async (comeOnline) => {
+        const onSocket = (socket) => {
+            ++opened;
+            socket.on('message', (data) => {
+                assert.equal(String(data), 'ping');
+                socket.send(REFUSED);
+                socket.send(JSON.stringify(event(++probes, probes === PROBES ? 'done' : 'text_delta')));
+            });
+        };
+        const answers = { [`GET ${ROOT}/events`]: () => ({ logEpoch: 'e1', events: [], next: 0 }) };
+        await withStub({ answers, onSocket }, async (_, stub) => {
+            const events = await until(paged(stub).conversation('c1').follow(), isDone, comeOnline);
+            assertOnce(events);
+            assert.deepEqual([opened, events.length], [1, PROBES]);
+        });
     });
 });

@@ -53,3 +53,15 @@ export function assertOnce(events, first = 1) {
 
 /** What a rejected promise was rejected with. */
 export const errorOf = (promise) => promise.then(() => assert.fail('it was not rejected'), (error) => error);
+
+/** Stands in for a browser that tells when it is online again: run(comeOnline). */
+export async function asBrowser(run) {
+    const window = new EventTarget();
+    const names = ['addEventListener', 'removeEventListener'];
+    for (const name of names) globalThis[name] = window[name].bind(window);
+    try {
+        await run(() => window.dispatchEvent(new Event('online')));
+    } finally {
+        for (const name of names) delete globalThis[name];
+    }
+}

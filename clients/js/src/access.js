@@ -1,6 +1,6 @@
 // Who the client is: an API key in a header, or tokens for one conversation or sandbox, which are renewed when they expire.
-import { AtollError, connectionFailed } from './errors.js';
-import { throwIfAborted } from './waiting.js';
+import { AtollError } from './errors.js';
+import { abortable, throwIfAborted } from './waiting.js';
 
 const OWN_TOKEN_SECONDS = 3600;
 
@@ -39,7 +39,7 @@ export class Access {
         return this.hasKey ? { Authorization: `Bearer ${this.#apiKey}` } : {};
     }
 
-    /** The token for a subject; `getToken` of a call goes before that of the client. Throws no_token where that fails. */
+    /** The token for a subject; `getToken` of a call goes before that of the client. Throws no_token, a passing error, where that fails. */
     async token(about, { getToken = this.#getToken, signal } = {}) {
         const name = `${about.kind}/${about.id}/${about.scope}`;
         const kept = this.#tokens.get(name);
@@ -63,12 +63,10 @@ export class Access {
 async function ask(getToken, { kind, id, scope }, signal) {
     const owner = kind === 'sandboxes' ? { sandboxId: id } : { conversationId: id };
     try {
-        return await getToken({ ...owner, scope, signal });
+        return await abortable(Promise.resolve(getToken({ ...owner, scope, signal })), signal);
     } catch (error) {
         throwIfAborted(signal);
         if (error instanceof AtollError) throw error;
-        // So fetch tells that the network is down.
-        if (error instanceof TypeError) throw connectionFailed(`getToken: ${error.message}`, error);
         throw new AtollError({ code: 'no_token', detail: `getToken: ${error?.message ?? error}`, cause: error });
     }
 }

@@ -1,9 +1,8 @@
 // The files of a sandbox's workspace.
 import { AtollError } from './errors.js';
 import { pages } from './pages.js';
-import { objectsOf } from './sse.js';
 import { filesSubject } from './transport.js';
-import { Backoff, Iteration, pause, throwIfAborted } from './waiting.js';
+import { Backoff, Iteration, throwIfAborted } from './waiting.js';
 
 const WORKSPACE = '/workspace';
 const isNode = typeof globalThis.process?.versions?.node === 'string';
@@ -141,10 +140,8 @@ export class Files {
         for (let isAgain = false; ; isAgain = true) {
             let error;
             try {
-                const response = await this.#transport.request('GET', `${this.#path}/watch`, { about: this.#about, query, accept: 'text/event-stream', again: 'never', signal });
-                backoff.connected();
-                for await (const change of objectsOf(response, { silenceMs: this.#transport.silenceMs, signal })) {
-                    if (change.type === 'stream_closed') throw new AtollError(change);
+                const options = { about: this.#about, query, onOpen: () => backoff.connected(), signal };
+                for await (const change of this.#transport.live(`${this.#path}/watch`, options)) {
                     backoff.succeeded();
                     yield isAgain && change.type === 'started' ? { type: 'rescan' } : change;
                 }
@@ -154,7 +151,7 @@ export class Files {
             throwIfAborted(signal);
             if (error !== undefined && !isPassing(error)) throw error;
             if (error?.code === 'token_expired') this.#transport.access.forget(this.#about);
-            await pause(error?.code === 'token_expired' ? 0 : backoff.next(error?.retryAfter), signal);
+            if (error?.code !== 'token_expired') await backoff.wait(error?.retryAfter, signal);
         }
     }
 }

@@ -1,10 +1,10 @@
 // The events of a conversation, each once and in order, over connections that break, servers that end and tokens that expire.
-import { AtollError } from './errors.js';
-import { epochOf, objectsOf } from './sse.js';
+import { AtollError, connectionFailed } from './errors.js';
+import { epochOf } from './sse.js';
 import { conversationSubject } from './transport.js';
 import { Backoff, pause, throwIfAborted } from './waiting.js';
 
-const MOST_REFUSED_TOKENS = 4; // in a row
+const MOST_REFUSED_TOKENS = 4; // by the server, in a row
 const FATAL = new Set(['token_mismatch', 'token_scope', 'protocol_error', 'invalid_answer']);
 const OVER = new Set(['conversation_ended', 'not_found']);
 
@@ -50,7 +50,7 @@ export class Follower {
                 for await (const event of connect.call(this, signal)) {
                     if (this.#accept(event)) yield event;
                 }
-                error = new AtollError({ code: 'connection_failed', detail: 'the stream ended' });
+                error = connectionFailed('the stream ended');
             } catch (thrown) {
                 error = thrown;
             }
@@ -58,7 +58,7 @@ export class Follower {
             if (error.code === 'conversation_ended' || (error.code === 'not_found' && this.#wasConnected)) return;
             const delayMs = this.#judge(error);
             this.#options.onStatus?.('waiting', { code: error.code ?? 'connection_failed', detail: error.detail ?? String(error), delayMs });
-            if (delayMs > 0) await pause(delayMs, signal);
+            if (delayMs > 0) await pause(delayMs, signal, { wakes: (error.retryAfter ?? null) === null });
         }
     }
 
@@ -67,7 +67,6 @@ export class Follower {
         if (this.#isGap) this.#options.onGap({ after: this.#lost, next: event.seq });
         this.#isGap = false;
         this.#backoff.succeeded();
-        this.#refusedTokens = 0;
         this.#setCursor(event.seq, event.type === 'session_start' ? event.data.logEpoch : undefined);
         return true;
     }
@@ -106,7 +105,7 @@ export class Follower {
     }
 
     #isAboutToken({ code }) {
-        if (code !== 'unauthorized' && code !== 'invalid_token') return code === 'token_expired' || code === 'no_token';
+        if (code !== 'unauthorized' && code !== 'invalid_token') return code === 'token_expired';
         return !this.#transport.access.hasKey || this.#options.getToken !== undefined;
     }
 
@@ -116,17 +115,20 @@ export class Follower {
         this.#options.onStatus?.('live', {});
     }
 
-    async *#overFetch(signal) {
-        const { getToken } = this.#options;
-        const response = await this.#transport.request('GET', `${this.#path}/events`, {
-            about: this.#about, query: { after: this.cursor }, accept: 'text/event-stream', again: 'never', getToken, signal,
+    /** The server has taken the token: however often it expires, there may be another one. */
+    #admitted() {
+        this.#refusedTokens = 0;
+    }
+
+    #overFetch(signal) {
+        return this.#transport.live(`${this.#path}/events`, {
+            about: this.#about, query: { after: this.cursor }, getToken: this.#options.getToken, signal,
+            onOpen: () => {
+                this.#admitted();
+                this.#connected();
+            },
+            onEpoch: (epoch) => (this.#epoch = epoch),
         });
-        this.#connected();
-        const onEpoch = (epoch) => (this.#epoch = epoch);
-        for await (const event of objectsOf(response, { silenceMs: this.#transport.silenceMs, signal, onEpoch })) {
-            if (event.type === 'stream_closed') throw new AtollError(event);
-            yield event;
-        }
     }
 
     /** A WebSocket says the epoch with its first event alone: a client that did not see that one asks a page for it. */
@@ -143,6 +145,7 @@ export class Follower {
         const options = { about: this.#about, query: { after: this.cursor }, getToken: this.#options.getToken, signal };
         const socket = await this.#transport.openSocket(`${this.#path}/ws`, options, {
             onOpen: () => this.#connected(),
+            onFirst: () => this.#admitted(),
         });
         const abort = () => socket.close();
         if (signal.aborted) abort();
@@ -152,7 +155,9 @@ export class Follower {
                 const { data, end } = await socket.next();
                 throwIfAborted(signal);
                 if (end !== undefined) throw await this.#transport.whyRefused(socket, end, `${this.#path}/events`, { ...options, query: { ...options.query, limit: 1 } });
-                yield JSON.parse(data);
+                const event = JSON.parse(data);
+                // Else the answer to a probe that came too late, or was too many.
+                if (event.seq !== undefined) yield event;
             }
         } finally {
             signal.removeEventListener('abort', abort);

@@ -32,7 +32,11 @@ export interface TokenRequest {
     scope: 'chat' | 'files' | 'terminal';
     signal?: AbortSignal | undefined;
 }
-/** Asks your backend for a token. Called for the first stream, and again when a token has expired. */
+/**
+ * Asks your backend for a token. Called for the first request, and again when a token has expired. That it throws, or returns none, is
+ * `no_token` and passes: follow(), watch() and attach() ask again, with growing delays. An AtollError with the status 401, 403 or 404 ends
+ * them: so say that the user is signed out.
+ */
 export type GetToken = (wanted: TokenRequest) => string | { token: string } | Promise<string | { token: string }>;
 
 /** Constructors that work: a browser's, Node's (22 and later), that of the package `ws`. With an API key the last two send it in a header. */
@@ -46,7 +50,7 @@ interface CommonOptions {
     WebSocket?: WebSocketConstructor | null | undefined;
     /** More attempts of a request that can be sent again safely, after a broken connection, 429 or 503. 2 by default. */
     retries?: number;
-    /** An event stream that is silent for so long is dead. 45,000 by default: three heartbeats. */
+    /** An event stream or a WebSocket that does not open, or is silent, for so long is dead. 45,000 by default: three heartbeats. */
     silenceMs?: number;
 }
 /** A backend has an API key. A browser has tokens: one, or a callback that gets a new one when it is needed. */

@@ -1,11 +1,18 @@
 // One WebSocket as a queue of what it received and one end. It never throws and never reports an error by itself.
 import { AtollError, connectionFailed } from './errors.js';
+import { onWake } from './waiting.js';
 
 const OPEN = 1;
 const CLOSING_MS = 2000;
 // What may wait for a reader that is slow. Beyond that the socket is closed; the reader goes on later from where it is.
 const MOST_WAITING = 20_000;
 const MOST_WAITING_BYTES = 16 * 1024 * 1024;
+
+// No JSON: the server refuses it with this code and changes nothing. A browser shows no pings, so this tells whether the connection lives.
+const PROBE = 'ping';
+const PROBE_ANSWER = 'invalid_json';
+// More input than this may wait for a process, and a probe behind it: then no answer means nothing.
+const MOST_HELD_BYTES = 32 * 1024;
 
 const CODES = { 4401: 'token_expired', 4403: 'token_mismatch', 4404: 'conversation_ended', 4410: 'log_replaced' };
 const BROKEN_BY_CLIENT = new Set([1002, 1003, 1007, 1009]);
@@ -29,22 +36,37 @@ export class Socket {
     #waitingBytes = 0;
     #end = null;
     #wake = null;
+    #onFirst;
+    #silenceMs;
+    #timer;
+    #seenAt = 0;
+    #probes = 0;
+    #probedAt = null;
+    #sentBytes = 0;
+    #sentBeforeProbe = 0;
+    #passedBytes = 0;
+    #unlisten = () => {};
 
     wasOpen = false;
 
     /**
-     * `onOpen` may be left out, and `headers`, which Node's WebSocket and that of `ws` can send.
+     * `onOpen` may be left out, and `headers`, which Node's WebSocket and that of `ws` can send. It ends when it is not open, or when
+     * nothing comes, for `silenceMs`. `onFirst` is called with the first frame; one is asked for as soon as the socket is open.
      */
-    constructor(WebSocket, url, { headers, onOpen } = {}) {
+    constructor(WebSocket, url, { headers, silenceMs = Infinity, onOpen, onFirst } = {}) {
         if (typeof WebSocket !== 'function') {
             throw new TypeError('There is no WebSocket here: Node has one from 22 on. In Node 18 or 20 give the client one, for example ' +
                 'that of the package "ws": new Atoll({…, WebSocket}).');
         }
+        this.#onFirst = onFirst;
+        this.#silenceMs = silenceMs;
         const socket = (this.#socket = headers === undefined ? new WebSocket(url) : new WebSocket(url, { headers }));
         socket.binaryType = 'arraybuffer';
         socket.onopen = () => this.#guard(() => {
             this.wasOpen = true;
+            this.#watch();
             onOpen?.(this);
+            if (onFirst !== undefined) this.#probe();
         });
         socket.onmessage = ({ data }) => this.#guard(() => this.#take(data));
         socket.onerror = (event) => {
@@ -53,6 +75,7 @@ export class Socket {
             setTimeout(() => this.#ended(connectionFailed(`the WebSocket failed${cause?.message ? `: ${cause.message}` : ''}`, cause)), 0);
         };
         socket.onclose = (event) => this.#ended(endOf(event));
+        this.#timer = timerOf(silenceMs, () => this.#ended(connectionFailed(`the WebSocket was not open within ${silenceMs} ms`)));
     }
 
     get isOpen() {
@@ -63,6 +86,7 @@ export class Socket {
     send(data) {
         if (!this.isOpen) return false;
         this.#socket.send(data);
+        this.#sentBytes += data.length;
         return true;
     }
 
@@ -89,8 +113,55 @@ export class Socket {
             this.#ended(error);
         }
     }
+    /** Looks for silence from now on. */
+    #watch() {
+        this.#seenAt = Date.now();
+        this.#wait();
+        this.#unlisten = onWake(() => this.#probe());
+    }
+    #wait() {
+        clearTimeout(this.#timer);
+        const quietMs = (2 / 3) * this.#silenceMs;
+        const leftMs = this.#probedAt === null ? this.#seenAt + quietMs - Date.now() : this.#probedAt + this.#silenceMs - quietMs - Date.now();
+        this.#timer = timerOf(Math.max(0, leftMs), () => this.#look(quietMs));
+    }
+    #look(quietMs) {
+        if (this.#probedAt !== null && this.#sentBytes - this.#passedBytes <= MOST_HELD_BYTES)
+            return this.#ended(connectionFailed(`the WebSocket was silent for ${this.#silenceMs} ms`));
+        if (this.#probedAt !== null) this.#seenAt = Date.now();
+        this.#probedAt = null;
+        if (Date.now() - this.#seenAt >= quietMs) this.#probe();
+        else this.#wait();
+    }
+    /** Asks for a sign of life. */
+    #probe() {
+        if (!this.isOpen || this.#probedAt !== null) return;
+        this.#sentBeforeProbe = this.#sentBytes;
+        this.#socket.send(PROBE);
+        ++this.#probes;
+        this.#probedAt = Date.now();
+        this.#wait();
+    }
+    /** Whether `data` answers a probe and nothing else. */
+    #isAnswer(data) {
+        if (this.#probes === 0 || typeof data !== 'string' || !data.slice(0, 100).includes('"rejected"')) return false;
+        const { type, code, id } = JSON.parse(data);
+        if (type !== 'rejected' || code !== PROBE_ANSWER || id !== undefined) return false;
+        --this.#probes;
+        this.#passedBytes = this.#sentBeforeProbe;
+        return true;
+    }
     #take(data) {
         if (this.#end !== null) return;
+        this.#seenAt = Date.now();
+        this.#onFirst?.();
+        this.#onFirst = undefined;
+        const isAnswer = this.#isAnswer(data);
+        if (this.#probedAt !== null) {
+            this.#probedAt = null;
+            this.#wait();
+        }
+        if (isAnswer) return;
         this.#waiting.push(data);
         this.#waitingBytes += data.length ?? data.byteLength;
         if (this.#waiting.length > MOST_WAITING || this.#waitingBytes > MOST_WAITING_BYTES) this.close();
@@ -99,6 +170,8 @@ export class Socket {
     #ended(end) {
         if (this.#end !== null) return;
         this.#end = end;
+        clearTimeout(this.#timer);
+        this.#unlisten();
         this.#shut();
         this.#wakeUp();
     }
@@ -119,4 +192,8 @@ export class Socket {
         this.#wake?.();
         this.#wake = null;
     }
+}
+
+function timerOf(ms, call) {
+    return ms < Infinity ? setTimeout(call, ms) : undefined;
 }

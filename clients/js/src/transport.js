@@ -2,7 +2,8 @@
 import { Access, subject } from './access.js';
 import { AtollError, connectionFailed, errorOf } from './errors.js';
 import { Socket } from './socket.js';
-import { Backoff, pause, throwIfAborted } from './waiting.js';
+import { objectsOf } from './sse.js';
+import { Backoff, Deadline, pause, throwIfAborted } from './waiting.js';
 
 const MOST_RETRY_WAIT_S = 10;
 const SILENCE_MS = 45_000; // three heartbeats
@@ -10,8 +11,8 @@ const SILENCE_MS = 45_000; // three heartbeats
 /** Whether the same request may succeed in a moment. */
 function isTransient(error) {
     if (!(error instanceof AtollError)) return false;
-    // A proxy between here and the server, which does not reach it.
-    if (error.code === 'connection_failed' || /^http_50[234]$/.test(error.code)) return true;
+    // The last are of a proxy between here and the server, which does not reach it.
+    if (error.code === 'connection_failed' || error.code === 'no_token' || /^http_50[234]$/.test(error.code)) return true;
     return error.retryAfter !== null && error.retryAfter <= MOST_RETRY_WAIT_S && (error.status === 429 || error.status === 503);
 }
 
@@ -49,21 +50,44 @@ export class Transport {
 
     /**
      * Opens a WebSocket: with the key in a header where that can be sent, else with a token. It may end before it is open; then
-     * whyRefused() tells why.
+     * whyRefused() tells why. `onFirst` is called once the server has taken the token (socket.js).
      */
-    async openSocket(path, { about, query = {}, getToken, signal }, handlers) {
+    async openSocket(path, { about, query = {}, getToken, signal }, { onFirst, ...handlers }) {
+        const options = { ...handlers, silenceMs: this.silenceMs };
         const address = `${this.baseUrl.replace(/^http/, 'ws')}${path}`;
         if (this.access.hasKey && getToken === undefined) {
             try {
-                return new Socket(this.WebSocket, `${address}${queryOf(query)}`, { ...handlers, headers: this.access.headers() });
+                return new Socket(this.WebSocket, `${address}${queryOf(query)}`, { ...options, headers: this.access.headers() });
             } catch (error) {
                 // A browser's takes no headers.
                 if (error?.name !== 'SyntaxError') throw error;
             }
         }
-        const token = await this.access.token(about, { getToken, signal });
-        throwIfAborted(signal);
-        return new Socket(this.WebSocket, `${address}${queryOf({ ...query, token })}`, handlers);
+        const opening = this.#opening(signal);
+        const token = await this.access.token(about, { getToken, signal: opening.signal }).finally(() => opening.release());
+        return new Socket(this.WebSocket, `${address}${queryOf({ ...query, token })}`, { ...options, onFirst });
+    }
+
+    /**
+     * The objects of an event stream that a GET opens and that begins at once; `onOpen` is called when it does. Throws what the
+     * server closes it with, and connection_failed where nothing comes for `silenceMs`.
+     */
+    async *live(path, { onOpen, onEpoch, signal, ...options }) {
+        const opening = this.#opening(signal);
+        try {
+            const response = await this.request('GET', path, { ...options, accept: 'text/event-stream', again: 'never', signal: opening.signal });
+            opening.meet();
+            onOpen?.();
+            for await (const object of objectsOf(response, { silenceMs: this.silenceMs, signal: opening.signal, onEpoch })) {
+                if (object.type === 'stream_closed') throw new AtollError(object);
+                yield object;
+            }
+        } finally {
+            opening.release();
+        }
+    }
+    #opening(signal) {
+        return new Deadline(this.silenceMs, signal, () => connectionFailed(`no answer within ${this.silenceMs} ms`));
     }
 
     /** The error of a WebSocket that ended with `end`. A refused handshake tells no reason; a GET of `path` may. */

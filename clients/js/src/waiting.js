@@ -5,24 +5,79 @@ export function throwIfAborted(signal) {
     if (signal?.aborted) throw signal.reason;
 }
 
-/** Resolves after `ms`; rejects with the reason once the signal is aborted. */
-export function pause(ms, signal) {
+/** Resolves after `ms`, or, with `wakes`, as soon as a connection is likelier; rejects with the reason once the signal is aborted. */
+export function pause(ms, signal, { wakes = false } = {}) {
     return new Promise((done, fail) => {
         if (signal?.aborted) return fail(signal.reason);
         const end = () => {
             clearTimeout(timer);
             signal?.removeEventListener('abort', abort);
+            unlisten();
         };
         const abort = () => {
             end();
             fail(signal.reason);
         };
-        const timer = setTimeout(() => {
+        const over = () => {
             end();
             done();
-        }, ms);
+        };
+        const timer = setTimeout(over, ms);
+        const unlisten = wakes ? onWake(over) : () => {};
         signal?.addEventListener('abort', abort);
     });
+}
+
+/** What `promise` gives, or the reason of the signal once that is aborted. */
+export function abortable(promise, signal) {
+    if (signal === undefined) return promise;
+    return new Promise((done, fail) => {
+        const abort = () => fail(signal.reason);
+        if (signal.aborted) return abort();
+        signal.addEventListener('abort', abort);
+        promise.then(done, fail).finally(() => signal.removeEventListener('abort', abort));
+    });
+}
+
+/** Calls `wake` when a browser is online again or shows the page again; returns what ends that. Node tells neither. */
+export function onWake(wake) {
+    const { document } = globalThis;
+    const shown = () => document.visibilityState === 'visible' && wake();
+    globalThis.addEventListener?.('online', wake);
+    document?.addEventListener?.('visibilitychange', shown);
+    return () => {
+        globalThis.removeEventListener?.('online', wake);
+        document?.removeEventListener?.('visibilitychange', shown);
+    };
+}
+
+const MOST_TIMER_MS = 2 ** 31 - 1;
+
+/** A signal that is aborted with `outer`, or after `ms` with what `error()` returns. */
+export class Deadline {
+    #stop = new AbortController();
+    #outer;
+    #timer;
+    #forward = () => this.#stop.abort(this.#outer.reason);
+
+    constructor(ms, outer, error) {
+        this.#outer = outer;
+        if (outer?.aborted) this.#forward();
+        outer?.addEventListener('abort', this.#forward);
+        if (ms <= MOST_TIMER_MS) this.#timer = setTimeout(() => this.#stop.abort(error()), ms);
+    }
+    get signal() {
+        return this.#stop.signal;
+    }
+    /** The time counts no more; `outer` does. */
+    meet() {
+        clearTimeout(this.#timer);
+    }
+    /** Neither counts any more. */
+    release() {
+        this.meet();
+        this.#outer?.removeEventListener('abort', this.#forward);
+    }
 }
 
 const FIRST_MS = 500;
@@ -47,6 +102,10 @@ export class Backoff {
         this.#connectedAt = null;
         const most = Math.min(MOST_MS, FIRST_MS * 2 ** Math.min(this.#failures++, 10));
         return Math.max(most * (0.5 + Math.random() / 2), (retryAfterSeconds ?? 0) * 1000);
+    }
+    /** Waits until the next attempt. */
+    wait(retryAfterSeconds, signal) {
+        return pause(this.next(retryAfterSeconds), signal, { wakes: (retryAfterSeconds ?? null) === null });
     }
 }
 

@@ -1,12 +1,13 @@
 // The chat page: follows its conversation, shows every event once, and sends messages.
-import { Atoll } from '/client/index.js';
+import { Atoll, AtollError } from '/client/index.js';
 
 const element = (id) => document.getElementById(id);
 
 /** Asks the backend. */
 async function ask(path, body = {}) {
     const response = await fetch(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
-    if (!response.ok) throw new Error(`${path}: ${response.status}`);
+    // 401, 403 and 404 are final; else the client asks for its token again.
+    if (!response.ok) throw new AtollError({ status: response.status, code: 'refused', detail: `${path}: ${response.status}` });
     return response.json();
 }
 
