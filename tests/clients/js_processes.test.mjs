@@ -100,6 +100,18 @@ for (const [name, WebSocket] of Object.entries(SOCKETS)) {
     });
 }
 
+test('input of any length reaches a process', async () => {
+    const { processes } = sandbox;
+    const { processId } = await processes.start('wc -c');
+    const attached = processes.attach(processId);
+    const frames = await until(attached, isExit, ({ type }) => {
+        if (type !== 'started') return;
+        attached.write(new Uint8Array(3_000_000));
+        attached.eof();
+    });
+    assert.equal(textOf(frames), '3000000\n');
+});
+
 test('an attachment to a process that is not there says so', async () => {
     assert.equal((await errorOf(until(sandbox.processes.attach('nosuchprocess'), isExit))).status, 404);
 });

@@ -371,3 +371,49 @@ test('a stream without heartbeats is given up', async () => {
         await stub.stop();
     }
 });
+
+test('long input goes in frames that the server takes, and waits for a connection within a bound', async () => {
+    const input = Uint8Array.from({ length: 3 * 1024 * 1024 + 5 }, (_, i) => i % 251);
+    const frames = [];
+    const onSocket = (socket) => {
+        socket.send(JSON.stringify({ type: 'started', pid: 7, after: 0, pty: false }));
+        socket.on('message', (data, isBinary) => {
+            if (isBinary) frames.push(data);
+            else socket.send(JSON.stringify({ type: 'exit', exitCode: 0, signal: null }));
+        });
+    };
+    await withStub({ onSocket }, async ({ processes }) => {
+        const attached = processes.attach('p1');
+        assert.throws(() => attached.write(input), { code: 'connection_failed' });
+        await all((async function* () {
+            for await (const frame of attached) {
+                if (frame.type === 'started') attached.write(input);
+                if (frame.type === 'started') attached.eof();
+                yield frame;
+            }
+        })());
+        assert.ok(frames.every((frame) => frame[0] === 0 && frame.length <= 32 * 1024 + 1));
+        assert.ok(Buffer.concat(frames.map((frame) => frame.subarray(1))).equals(input));
+    });
+});
+
+test('a process that does not read its input holds up probes, and keeps its connection', async () => {
+    let opened = 0;
+    let probes = 0;
+    const onSocket = (socket) => {
+        ++opened;
+        socket.send(JSON.stringify({ type: 'started', pid: 7, after: 0, pty: false }));
+        socket.on('message', (data, isBinary) => {
+            if (!isBinary && ++probes === 3) socket.send(JSON.stringify({ type: 'exit', exitCode: 0, signal: null }));
+        });
+    };
+    const stub = await startStub({ onSocket });
+    try {
+        const attached = keyed(stub, { silenceMs: 150 }).sandbox('s1').processes.attach('p1');
+        const frames = await until(attached, ({ type }) => type === 'exit', ({ type }) => type === 'started' && attached.write(new Uint8Array(100_000)));
+        assert.deepEqual(frames.map(({ type }) => type), ['started', 'exit']);
+        assert.deepEqual([opened, probes], [1, 3]);
+    } finally {
+        await stub.stop();
+    }
+});

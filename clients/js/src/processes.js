@@ -3,11 +3,14 @@ import { AtollError, connectionFailed } from './errors.js';
 import { bytesOf } from './bytes.js';
 import { programOf } from './sandbox.js';
 import { terminalSubject } from './transport.js';
-import { Backoff, Iteration, pause, throwIfAborted } from './waiting.js';
+import { Backoff, Iteration, throwIfAborted } from './waiting.js';
 
 const STDIN = 0;
+// The server takes 1 MiB at most.
+const FRAME_BYTES = 32 * 1024;
 const STREAMS = { 1: 'stdout', 2: 'stderr' };
-const MOST_REFUSED_TOKENS = 4; // in a row
+const MOST_REFUSED_TOKENS = 4; // by the server, in a row
+const PASSING = new Set(['connection_failed', 'no_token', 'shutting_down', 'internal', 'storage_failed', 'capacity', 'too_many_requests', 'request_timeout']);
 const MOST_UNSENT_BYTES = 1024 * 1024;
 
 export class Processes {
@@ -74,10 +77,15 @@ export class Attachment extends Iteration {
 
     write(data) {
         const bytes = bytesOf(data);
-        const frame = new Uint8Array(bytes.length + 1);
-        frame[0] = STDIN;
-        frame.set(bytes, 1);
-        this.#send(frame);
+        const frames = [];
+        for (let at = 0; at < bytes.length; at += FRAME_BYTES) {
+            const part = bytes.subarray(at, at + FRAME_BYTES);
+            const frame = new Uint8Array(part.length + 1);
+            frame[0] = STDIN;
+            frame.set(part, 1);
+            frames.push(frame);
+        }
+        this.#send(...frames);
     }
     resize({ cols, rows }) {
         this.#send(JSON.stringify({ type: 'resize', cols, rows }));
@@ -94,12 +102,13 @@ export class Attachment extends Iteration {
     }
 
     /** What cannot be sent now is sent when the connection is there again; what was lost on a broken one is not repeated. */
-    #send(frame) {
+    #send(...frames) {
         if (this.#isOver) throw new AtollError({ code: 'process_ended', detail: 'The process has ended, or the attachment was closed.' });
-        if (this.#socket?.send(frame)) return;
-        if (this.#unsentBytes + frame.length > MOST_UNSENT_BYTES) throw connectionFailed('too much input waits for a connection');
-        this.#unsent.push(frame);
-        this.#unsentBytes += frame.length;
+        const unsent = frames.filter((frame) => !this.#socket?.send(frame));
+        const bytes = unsent.reduce((sum, { length }) => sum + length, 0);
+        if (this.#unsentBytes + bytes > MOST_UNSENT_BYTES) throw connectionFailed('too much input waits for a connection');
+        this.#unsent.push(...unsent);
+        this.#unsentBytes += bytes;
     }
     #sendWaiting(socket) {
         this.#socket = socket;
@@ -125,7 +134,7 @@ export class Attachment extends Iteration {
                 throwIfAborted(signal);
                 const isToken = this.#isAboutToken(error);
                 if (isToken ? ++refusedTokens > MOST_REFUSED_TOKENS : !isPassing(error)) throw error;
-                if (!isToken || refusedTokens > 1) await pause(backoff.next(error.retryAfter), signal);
+                if (!isToken || refusedTokens > 1) await backoff.wait(error.retryAfter, signal);
             }
         } finally {
             this.#isOver = true;
@@ -137,7 +146,7 @@ export class Attachment extends Iteration {
         const { about, getToken } = this.#optionsOf(0);
         const { access } = this.#transport;
         if (!access.canRenew(getToken) || (access.hasKey && getToken === undefined && code === 'unauthorized')) return false;
-        if (!['token_expired', 'unauthorized', 'invalid_token', 'no_token'].includes(code)) return false;
+        if (!['token_expired', 'unauthorized', 'invalid_token'].includes(code)) return false;
         access.forget(about);
         return true;
     }
@@ -186,5 +195,5 @@ export class Attachment extends Iteration {
 
 function isPassing(error) {
     if (!(error instanceof AtollError)) return false;
-    return ['connection_failed', 'shutting_down', 'internal', 'storage_failed', 'too_many_requests', 'request_timeout'].includes(error.code) || error.status >= 500;
+    return PASSING.has(error.code) || error.status >= 500;
 }
