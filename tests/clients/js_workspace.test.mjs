@@ -32,6 +32,13 @@ test('a file comes back as it was written, also in part and as a stream', async 
     assert.deepEqual([entry.type, entry.size, entry.mode, entry.name], ['file', content.length, '0755', 'a b?é']);
     assert.deepEqual(await files.read(entry.path), content);
     assert.deepEqual([...(await files.read(entry.path, { range: { start: 254, end: 258 } }))], [254, 255, 0, 1]);
+    for (const range of [{ start: 7, end: 7 }, { start: 9, end: 3 }, { end: 0 }]) {
+        assert.deepEqual([...(await files.read(entry.path, { range }))], []);
+        assert.equal(await new Response(await files.readStream(entry.path, { range })).text(), '');
+    }
+    assert.deepEqual([...(await files.read(entry.path, { range: { start: 299_999 } }))], [(300_000 - 1) % 256]);
+    for (const range of [{ start: -1 }, { start: 1.5 }, { end: Number.NaN }, { start: Infinity }, { end: '3' }])
+        await assert.rejects(files.read(entry.path, { range }), RangeError);
     assert.deepEqual(new Uint8Array(await new Response(await files.readStream(entry.path)).arrayBuffer()), content);
     assert.equal((await sandbox.exec(['stat', '-c', '%s', 'd/a b?é'])).stdout, `${content.length}\n`);
 });

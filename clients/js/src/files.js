@@ -59,6 +59,15 @@ function streamOf(iterable) {
     });
 }
 
+/** Whether a range holds no byte, which `Range` cannot say: it would be taken for none, and the whole file be sent. */
+function isEmpty({ start = 0, end = Infinity } = {}) {
+    for (const position of [start, end]) {
+        const isPosition = Number.isSafeInteger(position) && position >= 0;
+        if (!isPosition && (position !== Infinity || position === start)) throw new RangeError(`a range has whole numbers from 0 on, not ${position}`);
+    }
+    return end <= start;
+}
+
 export class Files {
     #transport;
     #path;
@@ -80,11 +89,12 @@ export class Files {
         return text === '' ? null : JSON.parse(text);
     }
 
-    async #get(path, { range, signal } = {}) {
+    #get(path, { range, signal } = {}) {
         const headers = range === undefined ? {} : { Range: `bytes=${range.start ?? 0}-${range.end === undefined ? '' : range.end - 1}` };
         return this.#request('GET', path, { headers, signal });
     }
     async read(path, options = {}) {
+        if (isEmpty(options.range)) return new Uint8Array(0);
         const response = await this.#get(path, options);
         return new Uint8Array(await this.#transport.whole(response.arrayBuffer(), options.signal));
     }
@@ -92,6 +102,7 @@ export class Files {
         return new TextDecoder().decode(await this.read(path, options));
     }
     async readStream(path, options = {}) {
+        if (isEmpty(options.range)) return new Blob([]).stream();
         return (await this.#get(path, options)).body;
     }
     async write(path, data, { mode, inplace, ifMatch, ifNoneMatch, signal } = {}) {
