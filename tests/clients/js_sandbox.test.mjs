@@ -417,3 +417,18 @@ test('a process that does not read its input holds up probes, and keeps its conn
         await stub.stop();
     }
 });
+
+test('a terminal that nobody listens to keeps the end of its output, 1 MiB', async () => {
+    const answers = { [`POST ${ROOT}/processes`]: () => ({ processId: 'p1', pid: 7 }) };
+    const onSocket = (socket) => {
+        for (let i = 0; i < 60; ++i) socket.send(Buffer.concat([bytes(1), Buffer.alloc(50_000, i)]));
+        socket.send(JSON.stringify({ type: 'exit', exitCode: 0, signal: null }));
+    };
+    await withStub({ answers, onSocket }, async (sandbox) => {
+        const terminal = await sandbox.terminal();
+        await new Promise((done) => terminal.onExit(done));
+        const kept = [];
+        terminal.onData((data) => kept.push(data));
+        assert.deepEqual([kept.length, kept[0][0], kept.at(-1)[0]], [20, 40, 59]);
+    });
+});

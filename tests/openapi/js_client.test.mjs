@@ -100,8 +100,11 @@ test('the package has its sources, its types and nothing that it depends on', as
     assert.equal(made.status, 0, made.all);
     const [{ files }] = JSON.parse(made.stdout);
     const names = files.map(({ path: name }) => name);
-    for (const name of ['package.json', 'README.md', 'src/index.js', 'src/index.d.ts']) assert.ok(names.includes(name), `${name}: ${names}`);
+    for (const name of ['package.json', 'README.md', 'LICENSE', 'src/index.js', 'src/index.d.ts']) assert.ok(names.includes(name), `${name}: ${names}`);
     assert.ok(names.every((name) => name.startsWith('src/') || !name.includes('/')), String(names));
+    assert.equal(readFileSync(path.join(PACKAGE, 'LICENSE'), 'utf8'), readFileSync(path.join(PACKAGE, '..', '..', 'LICENSE'), 'utf8'));
+    // Behind the package there is nothing.
+    assert.doesNotMatch(readFileSync(path.join(PACKAGE, 'README.md'), 'utf8'), /\]\((?!http)/);
     const described = JSON.parse(readFileSync(path.join(PACKAGE, 'package.json'), 'utf8'));
     assert.deepEqual([described.dependencies, described.peerDependencies], [undefined, undefined]);
     for (const name of names.filter((each) => each.endsWith('.js'))) {

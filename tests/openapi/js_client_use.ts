@@ -9,11 +9,19 @@ const atoll = new Atoll({ baseUrl, apiKey: process.env.ATOLL_KEY ?? '' });
 function tell(event: AtollEvent): string {
     switch (event.type) {
         case 'turn_start':
-            return `asked ${JSON.stringify(event.data.content)}`;
+            return `asked ${JSON.stringify(event.data.content.trim())}`;
         case 'text_delta':
             return event.data.delta.trim();
         case 'turn_complete':
             return `${event.data.result} ${event.data.exitCode ?? ''}`;
+        case 'sandbox_terminated':
+            return `${event.data.class} ${event.data.peakBytes ?? event.data.limitBytes ?? event.data.code}`;
+        case 'sandbox_paused':
+            // @ts-expect-error
+            if (event.data.reason === 'tired') return event.data.mode;
+            return event.data.mode;
+        case 'session_start':
+            return event.data.sandboxId;
         case 'done':
             // @ts-expect-error
             return event.data.delta;
@@ -67,7 +75,10 @@ export async function compiledOnly(id: string): Promise<void> {
     const stop: () => void = terminal.onData((bytes) => console.log(bytes.length));
     stop();
     const result = await sandbox.tools.call('read_file', { absolute_path: '/workspace/a' }, { toolCallId: '1' });
-    console.log(result.userFeedback, await sandbox.tools('openai'));
+    console.log(result.userFeedback, (await sandbox.tools('openai')).tools[0]?.function.parameters, (await atoll.tools()).tools[0]?.inputSchema);
+    // @ts-expect-error
+    console.log((await sandbox.tools('gemini')).tools[0]?.function);
+    console.log((await sandbox.metrics()).memory.usedBytes, (await sandbox.files.mkdir('d')).path);
     for await (const frame of sandbox.tools.stream('glob', { pattern: '**' }))
         console.log(frame.type === 'tool_progress' ? `${frame.status} ${frame.progress?.toFixed(2) ?? frame.message}` : frame.result.success);
     const { token } = await sandbox.createToken({ scope: 'files', ttlSeconds: 60 });

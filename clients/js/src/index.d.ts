@@ -1,4 +1,7 @@
 // The types of the client. Every call throws AtollError, or the reason of its `signal` once that is aborted.
+import type { AtollEvent, StatusReason, ToolWord } from './events.js';
+
+export type { AtollEvent, StatusReason };
 
 /** What is told of an error by the server (docs/errors.md) or, with status 0, by the client or the end of a stream. */
 export class AtollError extends Error {
@@ -69,7 +72,7 @@ export class Atoll {
     /** A sandbox that exists; sends no request. */
     sandbox(id: string): Sandbox;
     /** The tools with their schemas, as a model's API takes them. */
-    tools(format?: ToolFormat, options?: Cancellable): Promise<any>;
+    tools<Format extends ToolFormat = 'json-schema'>(format?: Format, options?: Cancellable): Promise<ToolList<Format>>;
     /** What the server is and what it enforces. */
     system(options?: Cancellable): Promise<Record<string, unknown>>;
 }
@@ -108,7 +111,7 @@ export interface ConversationInfo {
     title: string | null;
     agent: string;
     status: ConversationStatus;
-    statusReason: string | null;
+    statusReason: StatusReason | null;
     userId: string | null;
     sandboxId: string;
     generation: number;
@@ -116,7 +119,8 @@ export interface ConversationInfo {
     sandboxCreatedAt: string;
     sandboxPublicUrl: string | null;
     openPorts: { port: number; url: string | null }[];
-    openTurn: { turn: string; startedAt: string; content?: MessageContent } | null;
+    /** Lists leave `content` out. */
+    openTurn: { turn: string; startedAt: string; content?: string } | null;
     limits: Limits;
     network: Network;
     preview: Preview;
@@ -242,35 +246,6 @@ export interface Conversation {
     createToken(options?: NewToken & Cancellable): Promise<Token>;
 }
 
-interface EventOf<Type extends string, Data> {
-    seq: number;
-    type: Type;
-    at: string;
-    turn: string | null;
-    data: Data;
-}
-type Data = Record<string, unknown>;
-/** An event of a conversation's log (docs/events.md). */
-export type AtollEvent =
-    | EventOf<'turn_start', { content: MessageContent; idempotencyKey?: string; by?: string }>
-    | EventOf<'text_delta', { delta: string; stream?: string }>
-    | EventOf<'thinking_delta', { delta: string }>
-    | EventOf<'tool_use', { id: string; name: string; input: unknown }>
-    | EventOf<'tool_result', { toolUseId: string; content: unknown; isError: boolean }>
-    | EventOf<'turn_complete', { result: string; exitCode?: number }>
-    | EventOf<'error', { code: string; message: string }>
-    | EventOf<'done', Data>
-    | EventOf<'sandbox_paused', { reason: string; detail?: string }>
-    | EventOf<'sandbox_terminated', { class: string; code: number | null; detail: string }>
-    | EventOf<'output_truncated', { droppedBytes: number }>
-    | EventOf<'resource_warning', { resource: string; used: number; limit: number }>
-    | EventOf<'port_opened', { port: number; url: string | null }>
-    | EventOf<'port_closed', { port: number }>
-    | EventOf<'files_changed', { changedFiles: string[]; toolCallId?: string }>
-    | EventOf<'tool_progress', ToolWord & { status: 'running' | 'completed' | 'failed' }>
-    | EventOf<'preview_changed', { url: string | null }>
-    | EventOf<'session_start' | 'message' | 'sandbox_ready' | 'sandbox_resumed' | 'permission_request' | 'permission_resolved', Data>;
-
 // Sandboxes
 
 export interface SandboxInfo {
@@ -297,6 +272,21 @@ export interface NewSandbox {
     network?: Network;
     preview?: Partial<Preview>;
     ttlSeconds?: number;
+}
+/** What it uses now. Null is what is not known, as without processes. */
+export interface SandboxMetrics {
+    at: string;
+    generation: number;
+    status: SandboxStatus;
+    memory: { usedBytes: number | null; limitBytes: number; peakBytes: number | null };
+    cpu: { usageUs: number | null; limitPercent: number };
+    processes: number | null;
+    maxProcesses: number;
+    sockets: number | null;
+    maxSockets: number;
+    disk: { usedBytes: number | null; inodes: number | null; limitBytes: number };
+    /** Microseconds for which some, or all, of its processes waited. */
+    pressure: Record<'memory' | 'cpu' | 'io', { someUs: number; fullUs: number } | null>;
 }
 /** A sandbox's token has no default scope. */
 export interface NewSandboxToken {
@@ -361,7 +351,19 @@ export interface Exec {
     stream(program: Program, options?: ExecOptions): Iteration<ExecFrame>;
 }
 
-export type ToolFormat = 'json-schema' | 'openai' | 'anthropic' | 'gemini';
+type Described<Schema extends string> = { name: string; description: string } & Record<Schema, Record<string, unknown>>;
+interface ToolForms {
+    'json-schema': Described<'inputSchema'>;
+    openai: { type: 'function'; function: Described<'parameters'> };
+    anthropic: Described<'input_schema'>;
+    gemini: Described<'parameters'>;
+}
+export type ToolFormat = keyof ToolForms;
+export interface ToolList<Format extends ToolFormat = ToolFormat> {
+    format: Format;
+    /** The `tools` of a request to a model. */
+    tools: ToolForms[Format][];
+}
 export interface ToolResult {
     success: boolean;
     data?: any;
@@ -376,20 +378,11 @@ export interface ToolResult {
     /** That of the call. */
     context?: Record<string, unknown>;
 }
-interface ToolWord {
-    /** Of the call's context. */
-    toolCallId: string | null;
-    toolName: string;
-    /** From 0 to 1; null: not known. */
-    progress: number | null;
-    /** For people; may be empty. */
-    message: string;
-}
 export type ToolFrame =
     | ({ type: 'tool_progress'; status: 'started' | 'running' } & ToolWord)
     | { type: 'tool_result'; toolCallId: string | null; toolName: string; result: ToolResult };
 export interface Tools {
-    (format?: ToolFormat, options?: Cancellable): Promise<any>;
+    <Format extends ToolFormat = 'json-schema'>(format?: Format, options?: Cancellable): Promise<ToolList<Format>>;
     /** Runs a tool in this sandbox. A tool that failed is a result with `success: false`, not an error. */
     call(name: string, args: Record<string, unknown>, context?: Record<string, unknown>, options?: Cancellable): Promise<ToolResult>;
     /** The same, with its progress; the result is the last frame. Ending the iteration ends a search. */
@@ -407,7 +400,7 @@ export interface Sandbox {
     terminal(options?: TerminalOptions): Promise<Terminal>;
     refresh(options?: Cancellable): Promise<this>;
     delete(options?: Cancellable): Promise<void>;
-    metrics(options?: Cancellable): Promise<any>;
+    metrics(options?: Cancellable): Promise<SandboxMetrics>;
     /** The end of what the sandbox wrote, and the server's notes of its life. */
     logs(options?: { after?: number; stream?: 'output' | 'system' } & Cancellable): Promise<SandboxLog>;
     createToken(options: NewSandboxToken & Cancellable): Promise<Token>;
@@ -419,7 +412,7 @@ export interface Sandbox {
 export type FilePath = string | { readonly href: string };
 
 export interface ReadOptions extends Cancellable {
-    /** Bytes from `start` up to, and without, `end`. */
+    /** Bytes from `start` up to, and without, `end`; none where `end` is not behind `start`. Without `end` to the end of the file. */
     range?: { start?: number; end?: number };
 }
 export interface WriteOptions extends Cancellable {
@@ -472,10 +465,10 @@ export interface Files {
     list(path?: FilePath, options?: { depth?: number; limit?: number } & Cancellable): Iteration<FileEntry>;
     stat(path: FilePath, options?: Cancellable): Promise<FileEntry>;
     /** With its parents. One that is there stays as it is. */
-    mkdir(path: FilePath, options?: Cancellable): Promise<any>;
+    mkdir(path: FilePath, options?: Cancellable): Promise<FileEntry>;
     /** Something at `to` gives way only with `overwrite`. */
-    move(path: FilePath, to: FilePath, options?: { overwrite?: boolean } & Cancellable): Promise<any>;
-    copy(path: FilePath, to: FilePath, options?: { overwrite?: boolean } & Cancellable): Promise<any>;
+    move(path: FilePath, to: FilePath, options?: { overwrite?: boolean } & Cancellable): Promise<FileEntry>;
+    copy(path: FilePath, to: FilePath, options?: { overwrite?: boolean } & Cancellable): Promise<FileEntry>;
     remove(path: FilePath, options?: { recursive?: boolean } & Cancellable): Promise<void>;
     /** The workspace, or the directory `path` in it, as tar. */
     archive(options?: { path?: FilePath } & Cancellable): Promise<ReadableStream<Uint8Array>>;
@@ -565,7 +558,7 @@ export interface TerminalOptions extends Partial<TerminalSize>, Cancellable {
 }
 export interface Terminal {
     readonly processId: string;
-    /** Calls with all output; what came before the first listener is kept for it. Returns what ends that. */
+    /** Calls with all output; of what came before the first listener the last 1 MiB is kept for it. Returns what ends that. */
     onData(call: (bytes: Uint8Array) => void): () => void;
     /** Calls once: the process has ended, or it cannot be reached any more. */
     onExit(call: (end: { type: 'exit'; exitCode: number | null; signal: string | null } | { error: unknown }) => void): () => void;

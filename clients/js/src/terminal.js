@@ -12,18 +12,27 @@ export async function openTerminal(processes, { cols = 80, rows = 24, program = 
     return new Terminal(processes, info.processId, processes.attach(info.processId, { getToken, signal }));
 }
 
-/** Calls of what was registered; what came before the first is kept for it. */
+const MOST_KEPT_BYTES = 1024 * 1024;
+
+/** Calls of what was registered; the end of what came before the first is kept for it: 1 MiB, as the server keeps of the process. */
 class Listeners {
     #calls = new Set();
     #kept = [];
+    #keptBytes = 0;
 
     add(call) {
         this.#calls.add(call);
+        this.#keptBytes = 0;
         for (const value of this.#kept.splice(0)) call(value);
         return () => this.#calls.delete(call);
     }
+    #keep(value) {
+        this.#kept.push(value);
+        this.#keptBytes += value.length ?? 0;
+        while (this.#keptBytes > MOST_KEPT_BYTES) this.#keptBytes -= this.#kept.shift().length;
+    }
     tell(value) {
-        if (this.#calls.size === 0) this.#kept.push(value);
+        if (this.#calls.size === 0) this.#keep(value);
         for (const call of [...this.#calls]) {
             try {
                 call(value);

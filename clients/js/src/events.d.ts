@@ -1,0 +1,45 @@
+// Types of what is in a conversation's log.
+
+/** Why a conversation is paused. */
+export type StatusReason = 'user' | 'idle' | 'oom' | 'disk' | 'crash' | 'evicted' | 'server_restart';
+
+export interface ToolWord {
+    /** Of the call's context. */
+    toolCallId: string | null;
+    toolName: string;
+    /** From 0 to 1; null: not known. */
+    progress: number | null;
+    /** For people; may be empty. */
+    message: string;
+}
+
+interface EventOf<Type extends string, Data> {
+    seq: number;
+    type: Type;
+    at: string;
+    turn: string | null;
+    data: Data;
+}
+/** An event of a conversation's log (docs/events.md). */
+export type AtollEvent =
+    | EventOf<'session_start', { logEpoch: string; agent: string; sandboxId: string }>
+    | EventOf<'turn_start', { content: string; idempotencyKey?: string; by?: string }>
+    | EventOf<'text_delta', { delta: string; stream?: 'stdout' | 'stderr' }>
+    | EventOf<'thinking_delta', { delta: string }>
+    | EventOf<'tool_use', { id: string; name: string; input: Record<string, unknown> }>
+    | EventOf<'tool_result', { toolUseId: string; content: unknown; isError: boolean }>
+    | EventOf<'message', Record<string, unknown>>
+    | EventOf<'turn_complete', { result: string; exitCode?: number }>
+    | EventOf<'error', { code: string; message: string }>
+    | EventOf<'done', {}>
+    | EventOf<'sandbox_ready', { generation: number }>
+    | EventOf<'sandbox_paused', { reason: StatusReason; mode: 'cold' | 'warm'; detail: string }>
+    | EventOf<'sandbox_resumed', { generation: number; mode: 'cold' | 'warm' }>
+    | EventOf<'sandbox_terminated', { class: string; code: number; detail: string; limitBytes?: number; peakBytes?: number }>
+    | EventOf<'output_truncated', { droppedBytes: number }>
+    | EventOf<'resource_warning', { resource: string; used: number; limit: number }>
+    | EventOf<'port_opened', { port: number; url: string | null }>
+    | EventOf<'port_closed', { port: number }>
+    | EventOf<'preview_changed', { url: string | null }>
+    | EventOf<'files_changed', { changedFiles: string[]; toolCallId?: string }>
+    | EventOf<'tool_progress', ToolWord & { status: 'running' | 'completed' | 'failed' }>;
