@@ -248,6 +248,31 @@ test('a message whose connection is cut before the answer is sent again, and sta
     }
 });
 
+test('a question is answered with the text of its turn and how that ended, over a connection that is cut', async () => {
+    const proxy = await startProxy(server.address);
+    try {
+        const made = await shell();
+        const asking = keyed(server, { address: proxy.address }).conversation(made.id);
+        let isCut = false;
+        const onEvent = ({ type }) => {
+            if (type === 'text_delta' && !isCut) isCut = proxy.cut() > 0;
+        };
+        const options = { idempotencyKey: 'question', onEvent };
+        const answer = await asking.ask(`${linesCommand(30)}; exit 3`, options);
+        assert.ok(isCut);
+        assert.deepEqual(answer, { turn: 't1', text: lines(1, 30), outcome: answer.outcome, exitCode: 3, errors: [], droppedBytes: 0 });
+        assert.equal(typeof answer.outcome, 'string');
+        // As another process would, with the same key.
+        assert.deepEqual(await tokened(server).atoll.conversation(made.id).ask(`${linesCommand(30)}; exit 3`, { idempotencyKey: 'question' }), answer);
+        const stopped = await made.ask('echo begun; sleep 1000', { onEvent: ({ type }) => type === 'text_delta' && made.interrupt() });
+        assert.equal(stopped.text, 'begun\n');
+        assert.equal((await made.refresh()).info.openTurn, null);
+        assert.equal((await errorOf(made.ask('sleep 1000', { signal: AbortSignal.timeout(200) }))).name, 'TimeoutError');
+    } finally {
+        await proxy.stop();
+    }
+});
+
 test('an interrupt ends the turn, pause and resume tell the new status', async () => {
     const conversation = await shell();
     const events = await until(conversation.stream('echo begun; sleep 1000'), isDone, ({ type }) => type === 'text_delta' && conversation.interrupt());

@@ -338,6 +338,59 @@ test('a request that can be sent again is, after what the server asked for; one 
     });
 });
 
+test('each attempt that fails is told, of requests and of what goes on for ever, and a callback that throws ends it', async () => {
+    const told = [];
+    const busy = ({ response }) => refuse(response, 503, 'capacity', { 'Retry-After': '0' });
+    const answers = { [`GET ${ROOT}/processes/p1`]: busy, [`GET ${ROOT}/watch`]: ({ response }) => sendFrames(response, [{ type: 'started' }]) };
+    const stub = await startStub({ answers });
+    try {
+        const onRetry = (failed) => {
+            told.push(failed);
+            if (failed.path.endsWith('/watch') && failed.attempt === 2) throw new RangeError('enough');
+        };
+        const { processes, files } = keyed(stub, { onRetry }).sandbox('s1');
+        assert.equal((await errorOf(processes.get('p1'))).code, 'capacity');
+        assert.deepEqual(told.map(({ method, path, attempt, error }) => [method, path, attempt, error.code]), [1, 2].map((i) => ['GET', `${ROOT}/processes/p1`, i, 'capacity']));
+        assert.ok(told.every(({ delayMs }) => delayMs >= 0));
+        answers[`GET ${ROOT}/watch`] = busy;
+        assert.equal((await errorOf(all(files.watch()))).message, 'enough');
+        const nowhere = keyed({ address: '127.0.0.1:9', key: 'x' }, { onRetry: (failed) => { throw failed.error; } });
+        for (const iteration of [nowhere.conversation('c1').follow(), nowhere.sandbox('s1').files.watch()])
+            assert.equal((await errorOf(all(iteration))).code, 'connection_failed');
+    } finally {
+        await stub.stop();
+    }
+});
+
+test('a call without an answer ends in its time, all attempts counted; the bytes of a file have none', async () => {
+    const hang = () => new Promise(() => {});
+    const late = ({ response }) => {
+        response.writeHead(200).write('a');
+        setTimeout(() => response.end('b'), 1500);
+    };
+    const answers = { [`GET ${ROOT}/processes/p1`]: hang, [`POST ${ROOT}/files/a`]: hang, [`GET ${ROOT}/files/a`]: late, [`PUT ${ROOT}/files/a`]: hang, [`GET ${ROOT}/files/`]: hang };
+    const stub = await startStub({ answers });
+    try {
+        const { processes, files } = keyed(stub).sandbox('s1');
+        const timeoutMs = 100;
+        for (const call of [
+            () => processes.get('p1', { timeoutMs }),
+            () => files.copy('a', 'b', { timeoutMs }),
+            () => files.write('a', 'x', { timeoutMs }),
+            () => files.list('', { timeoutMs }).next(),
+        ]) {
+            const { code, status } = await errorOf(call());
+            assert.ok(code === 'timeout' && status === 0, code);
+        }
+        const impatient = keyed(stub, { timeoutMs }).sandbox('s1');
+        assert.equal((await errorOf(impatient.processes.get('p1'))).code, 'timeout');
+        assert.equal((await errorOf(impatient.files.mkdir('a'))).code, 'timeout');
+        assert.equal(await keyed(stub, { timeoutMs: 1000 }).sandbox('s1').files.readText('a'), 'ab');
+    } finally {
+        await stub.stop();
+    }
+});
+
 test('an aborted signal ends every kind of call with its reason', async () => {
     const hang = () => new Promise(() => {});
     const silent = ({ response }) => sendFrames(response, [], { end: 'open' });

@@ -1,7 +1,7 @@
 // clients/js as a package, in TypeScript and in Node 22: its types compile in strict mode, name what is there, and it works with
 // the WebSocket that Node has.
 import assert from 'node:assert/strict';
-import { copyFileSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { after, before, test } from 'node:test';
@@ -46,7 +46,8 @@ test('each wrong line of it is an error of the compiler', async () => {
 
 /** The members that the types declare of an interface or a class. */
 function declared(name) {
-    const types = readFileSync(path.join(PACKAGE, 'src', 'index.d.ts'), 'utf8');
+    const declarations = path.join(PACKAGE, 'src');
+    const types = readdirSync(declarations).filter((file) => file.endsWith('.d.ts')).map((file) => readFileSync(path.join(declarations, file), 'utf8')).join('\n');
     const body = new RegExp(`^export (?:interface|class) ${name}\\b[^{]*\\{\\n([^]*?)^\\}`, 'm').exec(types)[1];
     return [...body.matchAll(/^    (?:readonly )?(\w+)(?=[(?:])/gm)].map(([, member]) => member).filter((member) => member !== 'constructor');
 }

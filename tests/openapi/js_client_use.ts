@@ -45,6 +45,8 @@ async function converse(): Promise<void> {
     }
     console.log(followed.after > after);
     for await (const one of atoll.conversations.list({ userId: 'alice', metadata: { ticket: 17 } })) console.log(one.info?.status);
+    const { text, outcome, errors } = await conversation.ask('true', { onEvent: ({ seq }) => void seq });
+    if (text !== '' || errors.length > 0) throw new Error(outcome ?? errors[0]?.code ?? '');
     // @ts-expect-error
     conversation.info.status;
     await conversation.delete({ signal: AbortSignal.timeout(60_000) });
@@ -106,6 +108,10 @@ export async function compiledOnly(id: string): Promise<void> {
     new Atoll({ baseUrl });
     // @ts-expect-error
     new Atoll({ baseUrl, apiKey: 'x', token: 'y' });
+    await atoll.system({ timeoutMs: 1000 });
+    new Atoll({ baseUrl, apiKey: 'x', timeoutMs: 10_000, onRetry: ({ path, attempt, error }) => console.log(path, attempt, error.code) });
+    // @ts-expect-error
+    sandbox.files.watch({ timeoutMs: 1000 });
     new Atoll({ baseUrl, getToken: async ({ conversationId }) => (await fetch(`/token/${conversationId}`)).json() });
 }
 

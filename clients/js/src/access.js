@@ -3,8 +3,9 @@ import { AtollError } from './errors.js';
 import { abortable, throwIfAborted } from './waiting.js';
 
 const OWN_TOKEN_SECONDS = 3600;
+const OWNERS = { conversations: 'conversationId', sandboxes: 'sandboxId', executions: 'executionId' };
 
-/** A part of the API that a token may open: `kind` is "conversations" or "sandboxes", `scope` what is done there. */
+/** A part of the API that a token may open: `kind` is "conversations", "sandboxes" or "executions", `scope` what is done there. */
 export function subject(kind, id, scope) {
     return { kind, id, scope };
 }
@@ -61,7 +62,7 @@ export class Access {
 }
 
 async function ask(getToken, { kind, id, scope }, signal) {
-    const owner = kind === 'sandboxes' ? { sandboxId: id } : { conversationId: id };
+    const owner = { [OWNERS[kind]]: id };
     try {
         return await abortable(Promise.resolve(getToken({ ...owner, scope, signal })), signal);
     } catch (error) {

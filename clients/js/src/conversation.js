@@ -11,7 +11,7 @@ import { Iteration } from './waiting.js';
 const ROUTE = '/v1/conversations';
 
 /** What one asks of the list, as the query has it: `metadata: {ticket: 17}` is `metadata.ticket=17`. */
-function filterOf({ metadata = {}, signal, ...filter }) {
+function filterOf({ metadata = {}, signal, timeoutMs, ...filter }) {
     for (const [name, value] of Object.entries(metadata)) filter[`metadata.${name}`] = value;
     for (const [name, value] of Object.entries(filter)) if (value instanceof Date) filter[name] = value.toISOString();
     return filter;
@@ -23,12 +23,12 @@ export class Conversations {
     constructor(transport) {
         this.#transport = transport;
         this.tokens = {
-            create: (id, { signal, ...form } = {}) => transport.json('POST', `${ROUTE}/${encodeURIComponent(id)}/tokens`, { json: form, signal }),
+            create: (id, { signal, timeoutMs, ...form } = {}) => transport.json('POST', `${ROUTE}/${encodeURIComponent(id)}/tokens`, { json: form, signal, timeoutMs }),
         };
     }
-    async create({ signal, idempotencyKey = uniqueId(), ...form } = {}) {
+    async create({ signal, timeoutMs, idempotencyKey = uniqueId(), ...form } = {}) {
         const headers = { 'Idempotency-Key': idempotencyKey };
-        const info = await this.#transport.json('POST', ROUTE, { json: form, headers, again: 'safe', signal });
+        const info = await this.#transport.json('POST', ROUTE, { json: form, headers, again: 'safe', signal, timeoutMs });
         return new Conversation(this.#transport, info.id, info);
     }
     async get(id, options = {}) {
@@ -36,7 +36,7 @@ export class Conversations {
     }
     list(options = {}) {
         const make = (info) => new Conversation(this.#transport, info.id, info);
-        return pages(this.#transport, ROUTE, { query: filterOf(options), items: 'conversations', make, signal: options.signal });
+        return pages(this.#transport, ROUTE, { query: filterOf(options), items: 'conversations', make, signal: options.signal, timeoutMs: options.timeoutMs });
     }
     update(id, changes, options = {}) {
         return new Conversation(this.#transport, id).update(changes, options);
@@ -44,9 +44,9 @@ export class Conversations {
     delete(id, options = {}) {
         return new Conversation(this.#transport, id).delete(options);
     }
-    eraseUser(userId, { signal } = {}) {
+    eraseUser(userId, { signal, timeoutMs } = {}) {
         if (typeof userId !== 'string' || userId === '') throw new TypeError('eraseUser needs the id of a user');
-        return this.#transport.json('DELETE', ROUTE, { query: { userId }, signal });
+        return this.#transport.json('DELETE', ROUTE, { query: { userId }, signal, timeoutMs });
     }
     transcript(id, options = {}) {
         return new Conversation(this.#transport, id).transcript(options);
@@ -73,36 +73,36 @@ export class Conversation {
         return (this.#sandbox ??= new Sandbox(this.#transport, id));
     }
 
-    async refresh({ signal } = {}) {
-        return this.#told(await this.#transport.json('GET', this.#path, { signal }));
+    async refresh({ signal, timeoutMs } = {}) {
+        return this.#told(await this.#transport.json('GET', this.#path, { signal, timeoutMs }));
     }
-    async update(changes, { signal } = {}) {
-        return this.#told(await this.#transport.json('PATCH', this.#path, { json: changes, signal }));
+    async update(changes, { signal, timeoutMs } = {}) {
+        return this.#told(await this.#transport.json('PATCH', this.#path, { json: changes, signal, timeoutMs }));
     }
-    async delete({ signal } = {}) {
-        await this.#transport.json('DELETE', this.#path, { signal });
+    async delete({ signal, timeoutMs } = {}) {
+        await this.#transport.json('DELETE', this.#path, { signal, timeoutMs });
     }
-    async pause({ mode, signal } = {}) {
-        return this.#told(await this.#transport.json('POST', `${this.#path}/pause`, { json: mode === undefined ? {} : { mode }, signal }));
+    async pause({ mode, signal, timeoutMs } = {}) {
+        return this.#told(await this.#transport.json('POST', `${this.#path}/pause`, { json: mode === undefined ? {} : { mode }, signal, timeoutMs }));
     }
-    async resume({ signal } = {}) {
-        return this.#told(await this.#transport.json('POST', `${this.#path}/resume`, { signal }));
+    async resume({ signal, timeoutMs } = {}) {
+        return this.#told(await this.#transport.json('POST', `${this.#path}/resume`, { signal, timeoutMs }));
     }
-    async interrupt({ signal } = {}) {
-        const info = await this.#transport.json('POST', `${this.#path}/interrupt`, { about: conversationSubject(this.id), signal });
+    async interrupt({ signal, timeoutMs } = {}) {
+        const info = await this.#transport.json('POST', `${this.#path}/interrupt`, { about: conversationSubject(this.id), signal, timeoutMs });
         // A token is told nothing of the conversation.
         return info === null ? this : this.#told(info);
     }
-    createToken({ signal, ...form } = {}) {
-        return this.#transport.json('POST', `${this.#path}/tokens`, { json: form, signal });
+    createToken({ signal, timeoutMs, ...form } = {}) {
+        return this.#transport.json('POST', `${this.#path}/tokens`, { json: form, signal, timeoutMs });
     }
-    async transcript({ format, signal } = {}) {
-        const response = await this.#transport.request('GET', `${this.#path}/transcript`, { about: conversationSubject(this.id), query: { format }, signal });
+    async transcript({ format, signal, timeoutMs } = {}) {
+        const response = await this.#transport.request('GET', `${this.#path}/transcript`, { about: conversationSubject(this.id), query: { format }, signal, timeoutMs });
         return this.#transport.whole(response.text(), signal);
     }
 
-    send(content, { idempotencyKey = uniqueId(), getToken, signal } = {}) {
-        return this.#transport.json('POST', `${this.#path}/messages`, { ...this.#message(content, idempotencyKey), getToken, signal });
+    send(content, { idempotencyKey = uniqueId(), getToken, signal, timeoutMs } = {}) {
+        return this.#transport.json('POST', `${this.#path}/messages`, { ...this.#message(content, idempotencyKey), getToken, signal, timeoutMs });
     }
     /** A message as it is posted. Its key makes sending it again safe. */
     #message(content, idempotencyKey) {
@@ -111,6 +111,20 @@ export class Conversation {
 
     stream(content, { idempotencyKey = uniqueId(), signal, ...options } = {}) {
         return new Iteration((inner) => this.#turnEvents(content, idempotencyKey, options, inner), signal);
+    }
+
+    async ask(content, { onEvent, ...options } = {}) {
+        const answer = { turn: null, text: '', outcome: null, exitCode: null, errors: [], droppedBytes: 0 };
+        for await (const event of this.stream(content, options)) {
+            const { type, turn, data } = event;
+            answer.turn = turn;
+            if (type === 'text_delta') answer.text += data.delta;
+            else if (type === 'turn_complete') Object.assign(answer, { outcome: data.result, exitCode: data.exitCode ?? null });
+            else if (type === 'error') answer.errors.push(data);
+            else if (type === 'output_truncated') answer.droppedBytes += data.droppedBytes;
+            onEvent?.(event);
+        }
+        return answer;
     }
 
     follow({ signal, ...options } = {}) {

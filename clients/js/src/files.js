@@ -1,5 +1,5 @@
 // The files of a sandbox's workspace.
-import { AtollError } from './errors.js';
+import { AtollError, connectionFailed } from './errors.js';
 import { pages } from './pages.js';
 import { filesSubject } from './transport.js';
 import { Backoff, Iteration, throwIfAborted } from './waiting.js';
@@ -79,19 +79,14 @@ export class Files {
         this.#about = filesSubject(id);
     }
 
-    /** A request for one path. */
-    #request(method, path, options) {
-        return this.#transport.request(method, `${this.#path}/files/${encodePath(path)}`, { about: method === 'GET' ? this.#about : undefined, ...options });
-    }
-    async #json(method, path, options) {
-        const response = await this.#request(method, path, options);
-        const text = await this.#transport.whole(response.text(), options.signal);
-        return text === '' ? null : JSON.parse(text);
+    #json(method, path, options) {
+        const about = method === 'GET' ? this.#about : undefined;
+        return this.#transport.json(method, `${this.#path}/files/${encodePath(path)}`, { about, ...options });
     }
 
-    #get(path, { range, signal } = {}) {
+    #get(path, { range, signal, timeoutMs } = {}) {
         const headers = range === undefined ? {} : { Range: `bytes=${range.start ?? 0}-${range.end === undefined ? '' : range.end - 1}` };
-        return this.#request('GET', path, { headers, signal });
+        return this.#transport.request('GET', `${this.#path}/files/${encodePath(path)}`, { about: this.#about, headers, signal, timeoutMs });
     }
     async read(path, options = {}) {
         if (isEmpty(options.range)) return new Uint8Array(0);
@@ -105,39 +100,39 @@ export class Files {
         if (isEmpty(options.range)) return new Blob([]).stream();
         return (await this.#get(path, options)).body;
     }
-    async write(path, data, { mode, inplace, ifMatch, ifNoneMatch, signal } = {}) {
+    async write(path, data, { mode, inplace, ifMatch, ifNoneMatch, signal, timeoutMs } = {}) {
         const headers = {};
         if (ifMatch !== undefined) headers['If-Match'] = ifMatch;
         if (ifNoneMatch !== undefined) headers['If-None-Match'] = ifNoneMatch;
         const query = { mode: typeof mode === 'number' ? `0${mode.toString(8)}` : mode, inplace: inplace ? 1 : undefined };
-        return this.#json('PUT', path, { headers, query, body: await bodyOf(data), signal });
+        return this.#json('PUT', path, { headers, query, body: await bodyOf(data), signal, timeoutMs });
     }
-    list(path = '', { depth, limit, signal } = {}) {
+    list(path = '', { depth, limit, signal, timeoutMs } = {}) {
         const query = { list: 1, depth, limit };
-        return pages(this.#transport, `${this.#path}/files/${encodePath(path)}`, { query, items: 'entries', about: this.#about, signal });
+        return pages(this.#transport, `${this.#path}/files/${encodePath(path)}`, { query, items: 'entries', about: this.#about, signal, timeoutMs });
     }
-    stat(path, { signal } = {}) {
-        return this.#json('GET', path, { query: { stat: 1 }, signal });
+    stat(path, { signal, timeoutMs } = {}) {
+        return this.#json('GET', path, { query: { stat: 1 }, signal, timeoutMs });
     }
-    mkdir(path, { signal } = {}) {
-        return this.#json('POST', path, { json: { op: 'mkdir' }, signal });
+    mkdir(path, { signal, timeoutMs } = {}) {
+        return this.#json('POST', path, { json: { op: 'mkdir' }, signal, timeoutMs });
     }
-    move(path, to, { overwrite, signal } = {}) {
-        return this.#json('POST', path, { json: { op: 'move', ...targetOf(to), overwrite }, signal });
+    move(path, to, { overwrite, signal, timeoutMs } = {}) {
+        return this.#json('POST', path, { json: { op: 'move', ...targetOf(to), overwrite }, signal, timeoutMs });
     }
-    copy(path, to, { overwrite, signal } = {}) {
-        return this.#json('POST', path, { json: { op: 'copy', ...targetOf(to), overwrite }, signal });
+    copy(path, to, { overwrite, signal, timeoutMs } = {}) {
+        return this.#json('POST', path, { json: { op: 'copy', ...targetOf(to), overwrite }, signal, timeoutMs });
     }
-    async remove(path, { recursive = false, signal } = {}) {
-        await this.#json('DELETE', path, { query: { recursive: recursive ? 1 : undefined }, signal });
+    async remove(path, { recursive = false, signal, timeoutMs } = {}) {
+        await this.#json('DELETE', path, { query: { recursive: recursive ? 1 : undefined }, signal, timeoutMs });
     }
-    async archive({ path, signal } = {}) {
-        const response = await this.#transport.request('GET', `${this.#path}/archive`, { about: this.#about, query: { path: queryPath(path) }, signal });
+    async archive({ path, signal, timeoutMs } = {}) {
+        const response = await this.#transport.request('GET', `${this.#path}/archive`, { about: this.#about, query: { path: queryPath(path) }, signal, timeoutMs });
         return response.body;
     }
-    async unpack(data, { path, signal } = {}) {
+    async unpack(data, { path, signal, timeoutMs } = {}) {
         const headers = { 'Content-Type': 'application/x-tar' };
-        return this.#transport.json('PUT', `${this.#path}/archive`, { headers, query: { path: queryPath(path) }, body: await bodyOf(data), signal });
+        return this.#transport.json('PUT', `${this.#path}/archive`, { headers, query: { path: queryPath(path) }, body: await bodyOf(data), signal, timeoutMs });
     }
 
     watch({ path, recursive, signal } = {}) {
@@ -162,7 +157,8 @@ export class Files {
             throwIfAborted(signal);
             if (error !== undefined && !isPassing(error)) throw error;
             if (error?.code === 'token_expired') this.#transport.access.forget(this.#about);
-            if (error?.code !== 'token_expired') await backoff.wait(error?.retryAfter, signal);
+            const tell = (...told) => this.#transport.tellRetry('GET', `${this.#path}/watch`, ...told);
+            if (error?.code !== 'token_expired') await backoff.wait(error ?? connectionFailed('the stream ended'), signal, tell);
         }
     }
 }

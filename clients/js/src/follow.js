@@ -58,6 +58,7 @@ export class Follower {
             if (error.code === 'conversation_ended' || (error.code === 'not_found' && this.#wasConnected)) return;
             const delayMs = this.#judge(error);
             this.#options.onStatus?.('waiting', { code: error.code ?? 'connection_failed', detail: error.detail ?? String(error), delayMs });
+            if (delayMs > 0) this.#transport.tellRetry('GET', `${this.#path}/events`, this.#backoff.failures, delayMs, error);
             if (delayMs > 0) await pause(delayMs, signal, { wakes: (error.retryAfter ?? null) === null });
         }
     }

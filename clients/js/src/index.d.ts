@@ -1,5 +1,6 @@
 // The types of the client. Every call throws AtollError, or the reason of its `signal` once that is aborted.
 import type { AtollEvent, StatusReason, ToolWord } from './events.js';
+import type { Files } from './files.js';
 
 export type { AtollEvent, StatusReason };
 
@@ -10,7 +11,7 @@ export class AtollError extends Error {
     });
     /** The status of the answer; 0: there was none. */
     readonly status: number;
-    /** A stable word: of docs/errors.md, or `connection_failed`, `invalid_answer`, `invalid_path`, `no_token`, `protocol_error`. */
+    /** A stable word: of docs/errors.md, or `connection_failed`, `timeout`, `invalid_answer`, `invalid_path`, `no_token`, `protocol_error`. */
     readonly code: string;
     /** For people: what is wrong and what to do. May change. */
     readonly detail: string;
@@ -24,8 +25,16 @@ export class AtollError extends Error {
     readonly logEpoch: string | null;
 }
 
-export interface Cancellable {
+export interface Abortable {
     signal?: AbortSignal | undefined;
+}
+export interface Cancellable extends Abortable {
+    /**
+     * Milliseconds until the answer is there, with all attempts; then the call throws `timeout`, and what it asked for may still be done.
+     * Of a list for each page. That of the client by default, or 60,000 for what reads and 960,000 for what changes something (the
+     * server may need 15 minutes). Uploads have none by default. The bytes of a file, an archive or a transcript have no limit.
+     */
+    timeoutMs?: number | undefined;
 }
 
 /** What a token is wanted for. */
@@ -53,8 +62,24 @@ interface CommonOptions {
     WebSocket?: WebSocketConstructor | null | undefined;
     /** More attempts of a request that can be sent again safely, after a broken connection, 429 or 503. 2 by default. */
     retries?: number;
+    /** For calls that say none: see `Cancellable`. Not for uploads. */
+    timeoutMs?: number;
+    /**
+     * Calls when an attempt has failed and there will be another: of a request, and of what goes on over connections that break, which has
+     * no last attempt. A wrong host or certificate shows here. What it throws ends the call.
+     */
+    onRetry?: (failed: Retry) => void;
     /** An event stream or a WebSocket that does not open, or is silent, for so long is dead. 45,000 by default: three heartbeats. */
     silenceMs?: number;
+}
+export interface Retry {
+    method: string;
+    /** Without query. */
+    path: string;
+    /** Failures in a row, this one counted. */
+    attempt: number;
+    delayMs: number;
+    error: AtollError;
 }
 /** A backend has an API key. A browser has tokens: one, or a callback that gets a new one when it is needed. */
 export type AtollOptions = CommonOptions & (
@@ -203,7 +228,7 @@ export interface TurnTicket {
     /** The turn's events have a greater seq. */
     after: number;
 }
-export interface FollowOptions extends Cancellable {
+export interface FollowOptions extends Abortable {
     /** The seq of the last event that is known, or a `cursor`, which says of which log it is; 0, from the beginning, by default. */
     after?: number | string;
     /** `sse` for clients with a key, `websocket` for those with tokens unless there is no WebSocket. */
@@ -220,6 +245,23 @@ export interface FollowOptions extends Cancellable {
     onStatus?: (status: 'live' | 'waiting', info: { code?: string; detail?: string; delayMs?: number }) => void;
 }
 
+export interface AskOptions extends Omit<FollowOptions, 'after' | 'onReset'> {
+    idempotencyKey?: string;
+    /** Calls with each event of the turn, as it comes. */
+    onEvent?: (event: AtollEvent) => void;
+}
+export interface Answer {
+    turn: string;
+    /** The deltas of the turn, joined. */
+    text: string;
+    /** How the turn ended, as the agent says: `success`, `error` and so on; null: it did not say, see `errors`. */
+    outcome: string | null;
+    exitCode: number | null;
+    /** What went wrong, as `interrupted`, `oom` or `agent_crashed`. */
+    errors: { code: string; message: string }[];
+    /** So much of the turn is not in the log. */
+    droppedBytes: number;
+}
 export interface Conversation {
     readonly id: string;
     /** What the server last told of it; null for one that was made by `atoll.conversation(id)`. */
@@ -233,6 +275,11 @@ export interface Conversation {
     send(content: MessageContent, options?: { idempotencyKey?: string; getToken?: GetToken } & Cancellable): Promise<TurnTicket>;
     /** Starts a turn and iterates over its events until `done`, each once, whatever happens to the connection. */
     stream(content: MessageContent, options?: { idempotencyKey?: string } & Omit<FollowOptions, 'after' | 'onReset'>): Iteration<AtollEvent>;
+    /**
+     * Starts a turn, waits for its end and returns its text. It goes on with the same turn over connections that break; with an
+     * `idempotencyKey` of one's own also in another process. A turn that went wrong is an answer, not an error.
+     */
+    ask(content: MessageContent, options?: AskOptions): Promise<Answer>;
     /**
      * All events, each once and in order, until the conversation is removed; over connections that break, servers that restart
      * and tokens that expire. `after` of the iterator is the seq of the last event that it returned, `cursor` that seq and the epoch
@@ -317,11 +364,11 @@ export interface Sandboxes {
 
 /** A script for `bash -c`, or a program with its arguments. */
 export type Program = string | string[];
-export interface ExecOptions extends Cancellable {
+export interface ExecOptions extends Abortable {
     cwd?: string;
     env?: Record<string, string>;
     stdin?: string | Uint8Array;
-    /** Until the program is ended: 30,000 by default, 3,600,000 at most. Above 60,000 see `Exec`. */
+    /** Until the program is ended, not the call: 30,000 by default, 3,600,000 at most. Above 60,000 see `Exec`. */
     timeoutMs?: number;
     /** Of stdout, and of stderr, also of a stream: 1 MiB by default, 16 MiB at most. What comes behind is dropped (`truncated`). */
     maxOutputBytes?: number;
@@ -386,7 +433,7 @@ export interface Tools {
     /** Runs a tool in this sandbox. A tool that failed is a result with `success: false`, not an error. */
     call(name: string, args: Record<string, unknown>, context?: Record<string, unknown>, options?: Cancellable): Promise<ToolResult>;
     /** The same, with its progress; the result is the last frame. Ending the iteration ends a search. */
-    stream(name: string, args: Record<string, unknown>, context?: Record<string, unknown>, options?: Cancellable): Iteration<ToolFrame>;
+    stream(name: string, args: Record<string, unknown>, context?: Record<string, unknown>, options?: Abortable): Iteration<ToolFrame>;
 }
 
 export interface Sandbox {
@@ -406,80 +453,7 @@ export interface Sandbox {
     createToken(options: NewSandboxToken & Cancellable): Promise<Token>;
 }
 
-// Files. A path is relative to the workspace or begins with /workspace, and is text as it is: `50%20off` is a file of that name. A
-// name may have bytes that are not UTF-8; only `href` leads to those, so give an entry, a change or `{ href }` in place of text.
-
-export type FilePath = string | { readonly href: string };
-
-export interface ReadOptions extends Cancellable {
-    /** Bytes from `start` up to, and without, `end`; none where `end` is not behind `start`. Without `end` to the end of the file. */
-    range?: { start?: number; end?: number };
-}
-export interface WriteOptions extends Cancellable {
-    /** `0o755`, or "0755". */
-    mode?: number | string;
-    /** Truncate and write, instead of replacing the file as a whole. */
-    inplace?: boolean;
-    ifMatch?: string;
-    ifNoneMatch?: string;
-}
-export interface FileEntry {
-    /** As it is, with U+FFFD for what is not UTF-8. */
-    path: string;
-    /** The path percent-encoded, exact: what stands behind `files/` in an address. */
-    href: string;
-    name: string;
-    type: 'file' | 'directory' | 'symlink' | 'fifo' | 'socket' | 'device';
-    size: number;
-    /** Permissions in octal: "0644". */
-    mode: string;
-    mtime: string;
-    /** Of a file: of its content, for `ifMatch`. */
-    etag?: string;
-    /** Of a link: where it leads. */
-    target?: string;
-}
-/** What a body is made of. In a browser streams are collected before they are sent. */
-export type FileData = string | ArrayBuffer | Uint8Array | Blob | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array | string>;
-export interface FileChange {
-    /** `created`: also in the place of what had the name before. `renamed` without `to`: away from what is watched. */
-    change: 'created' | 'modified' | 'attributes' | 'deleted' | 'renamed';
-    path: string;
-    href: string;
-    to?: string;
-    toHref?: string;
-    directory: boolean;
-}
-/** `rescan`: changes may have been missed, look again. `incomplete`: so many directories are not watched. */
-export type FileEvent =
-    | { type: 'started' | 'rescan' | 'paused' }
-    | { type: 'changes'; changes: FileChange[] }
-    | { type: 'incomplete'; directories: number };
-export interface Files {
-    read(path: FilePath, options?: ReadOptions): Promise<Uint8Array>;
-    readText(path: FilePath, options?: ReadOptions): Promise<string>;
-    readStream(path: FilePath, options?: ReadOptions): Promise<ReadableStream<Uint8Array>>;
-    /** The file is replaced as a whole, or stays as it was. Parents are made. */
-    write(path: FilePath, data: FileData, options?: WriteOptions): Promise<FileEntry>;
-    /** The entries of a directory, of the workspace by default. */
-    list(path?: FilePath, options?: { depth?: number; limit?: number } & Cancellable): Iteration<FileEntry>;
-    stat(path: FilePath, options?: Cancellable): Promise<FileEntry>;
-    /** With its parents. One that is there stays as it is. */
-    mkdir(path: FilePath, options?: Cancellable): Promise<FileEntry>;
-    /** Something at `to` gives way only with `overwrite`. */
-    move(path: FilePath, to: FilePath, options?: { overwrite?: boolean } & Cancellable): Promise<FileEntry>;
-    copy(path: FilePath, to: FilePath, options?: { overwrite?: boolean } & Cancellable): Promise<FileEntry>;
-    remove(path: FilePath, options?: { recursive?: boolean } & Cancellable): Promise<void>;
-    /** The workspace, or the directory `path` in it, as tar. */
-    archive(options?: { path?: FilePath } & Cancellable): Promise<ReadableStream<Uint8Array>>;
-    /** Unpacks a tar into the workspace, or into the directory `path` in it. */
-    unpack(data: FileData, options?: { path?: FilePath } & Cancellable): Promise<{ entries: number; bytes: number }>;
-    /**
-     * Changes as they happen, in the workspace or below the directory `path`. It starts no sandbox and keeps none running. After a
-     * connection that broke, and after a pause, comes a `rescan`.
-     */
-    watch(options?: { path?: FilePath; recursive?: boolean } & Cancellable): Iteration<FileEvent>;
-}
+export * from './files.js';
 
 // Processes
 
@@ -487,7 +461,7 @@ export interface TerminalSize {
     cols: number;
     rows: number;
 }
-export interface ProcessOptions extends Cancellable {
+export interface ProcessOptions extends Abortable {
     cwd?: string;
     env?: Record<string, string>;
     /** A terminal in place of pipes. */
@@ -528,7 +502,7 @@ export interface Processes {
     stdin(processId: string, data: string | ArrayBuffer | Uint8Array, options?: { eof?: boolean } & Cancellable): Promise<{ bytes: number }>;
     resize(processId: string, size: TerminalSize, options?: Cancellable): Promise<void>;
     /** Output from byte `after` on and, at last, `exit`. Ending the iteration ends nothing in the sandbox. */
-    attach(processId: string, options?: { after?: number; getToken?: GetToken } & Cancellable): Attachment;
+    attach(processId: string, options?: { after?: number; getToken?: GetToken } & Abortable): Attachment;
 }
 export type ProcessFrame =
     | { type: 'stdout' | 'stderr'; bytes: Uint8Array }
@@ -548,7 +522,7 @@ export interface Attachment extends Iteration<ProcessFrame> {
     close(): Promise<void>;
 }
 
-export interface TerminalOptions extends Partial<TerminalSize>, Cancellable {
+export interface TerminalOptions extends Partial<TerminalSize>, Abortable {
     /** `bash -il` by default. */
     program?: Program;
     cwd?: string;
@@ -567,5 +541,5 @@ export interface Terminal {
     /** Leaves the process running. */
     detach(): Promise<void>;
     /** Hangs up: the process gets SIGHUP, and SIGKILL a second later if it goes on. */
-    close(options?: Cancellable): Promise<void>;
+    close(options?: Abortable): Promise<void>;
 }

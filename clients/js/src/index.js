@@ -19,10 +19,10 @@ export class Atoll {
     sandbox(id) {
         return new Sandbox(this.#transport, id);
     }
-    tools(format, { signal } = {}) {
-        return listTools(this.#transport, format, signal);
+    tools(format, { signal, timeoutMs } = {}) {
+        return listTools(this.#transport, format, { signal, timeoutMs });
     }
-    system({ signal } = {}) {
-        return this.#transport.json('GET', '/v1/system', { signal });
+    system({ signal, timeoutMs } = {}) {
+        return this.#transport.json('GET', '/v1/system', { signal, timeoutMs });
     }
 }

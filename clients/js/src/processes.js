@@ -34,21 +34,21 @@ export class Processes {
     start(program, { signal, ...options } = {}) {
         return this.#post(this.#path, { json: { ...programOf(program), ...options }, signal });
     }
-    async list({ tag, signal } = {}) {
-        const answer = await this.#transport.json('GET', this.#path, { about: this.#about, query: { tag }, signal });
+    async list({ tag, signal, timeoutMs } = {}) {
+        const answer = await this.#transport.json('GET', this.#path, { about: this.#about, query: { tag }, signal, timeoutMs });
         return answer.processes;
     }
-    get(processId, { signal } = {}) {
-        return this.#transport.json('GET', this.#of(processId), { about: this.#about, signal });
+    get(processId, { signal, timeoutMs } = {}) {
+        return this.#transport.json('GET', this.#of(processId), { about: this.#about, signal, timeoutMs });
     }
-    async signal(processId, name, { signal } = {}) {
-        await this.#post(`${this.#of(processId)}/signal`, { json: { signal: name }, signal });
+    async signal(processId, name, { signal, timeoutMs } = {}) {
+        await this.#post(`${this.#of(processId)}/signal`, { json: { signal: name }, signal, timeoutMs });
     }
-    stdin(processId, data, { eof = false, signal } = {}) {
-        return this.#post(`${this.#of(processId)}/stdin`, { body: bytesOf(data), query: { eof: eof ? 1 : undefined }, signal });
+    stdin(processId, data, { eof = false, signal, timeoutMs } = {}) {
+        return this.#post(`${this.#of(processId)}/stdin`, { body: bytesOf(data), query: { eof: eof ? 1 : undefined }, signal, timeoutMs });
     }
-    async resize(processId, { cols, rows }, { signal } = {}) {
-        await this.#post(`${this.#of(processId)}/resize`, { json: { cols, rows }, signal });
+    async resize(processId, { cols, rows }, { signal, timeoutMs } = {}) {
+        await this.#post(`${this.#of(processId)}/resize`, { json: { cols, rows }, signal, timeoutMs });
     }
     attach(processId, { after = 0, getToken, signal } = {}) {
         const optionsOf = (offset, inner) => ({ about: this.#about, query: { after: offset }, getToken, signal: inner });
@@ -134,7 +134,7 @@ export class Attachment extends Iteration {
                 throwIfAborted(signal);
                 const isToken = this.#isAboutToken(error);
                 if (isToken ? ++refusedTokens > MOST_REFUSED_TOKENS : !isPassing(error)) throw error;
-                if (!isToken || refusedTokens > 1) await backoff.wait(error.retryAfter, signal);
+                if (!isToken || refusedTokens > 1) await backoff.wait(error, signal, (...told) => this.#transport.tellRetry('GET', `${this.#path}/ws`, ...told));
             }
         } finally {
             this.#isOver = true;

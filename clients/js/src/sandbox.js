@@ -6,6 +6,7 @@ import { pages } from './pages.js';
 import { Processes } from './processes.js';
 import { objectsOf } from './sse.js';
 import { openTerminal } from './terminal.js';
+import { callMs } from './transport.js';
 import { Iteration } from './waiting.js';
 
 const ROUTE = '/v1/sandboxes';
@@ -38,16 +39,16 @@ export class Sandboxes {
     constructor(transport) {
         this.#transport = transport;
     }
-    async create({ signal, ...form } = {}) {
-        const info = await this.#transport.json('POST', ROUTE, { json: form, signal });
+    async create({ signal, timeoutMs, ...form } = {}) {
+        const info = await this.#transport.json('POST', ROUTE, { json: form, signal, timeoutMs });
         return new Sandbox(this.#transport, info.id, info);
     }
     async get(id, options = {}) {
         return new Sandbox(this.#transport, id).refresh(options);
     }
-    list({ signal, ...query } = {}) {
+    list({ signal, timeoutMs, ...query } = {}) {
         const make = (info) => new Sandbox(this.#transport, info.id, info);
-        return pages(this.#transport, ROUTE, { query, items: 'sandboxes', make, signal });
+        return pages(this.#transport, ROUTE, { query, items: 'sandboxes', make, signal, timeoutMs });
     }
 }
 
@@ -66,34 +67,34 @@ export class Sandbox {
         this.exec = Object.assign((program, options = {}) => this.#exec(program, options), {
             stream: (program, options = {}) => new Iteration((signal) => this.#execStream(program, options, signal), options.signal),
         });
-        this.tools = Object.assign((format, { signal } = {}) => listTools(transport, format, signal), {
-            call: (name, args, context, { signal } = {}) => this.#callTool(name, args, context, signal),
+        this.tools = Object.assign((format, options = {}) => listTools(transport, format, options), {
+            call: (name, args, context, options = {}) => this.#callTool(name, args, context, options),
             stream: (name, args, context, options = {}) => new Iteration((signal) => this.#streamTool(name, args, context, signal), options.signal),
         });
     }
 
-    async refresh({ signal } = {}) {
-        this.info = await this.#transport.json('GET', this.#path, { signal });
+    async refresh({ signal, timeoutMs } = {}) {
+        this.info = await this.#transport.json('GET', this.#path, { signal, timeoutMs });
         return this;
     }
-    async delete({ signal } = {}) {
-        await this.#transport.json('DELETE', this.#path, { signal });
+    async delete({ signal, timeoutMs } = {}) {
+        await this.#transport.json('DELETE', this.#path, { signal, timeoutMs });
     }
-    metrics({ signal } = {}) {
-        return this.#transport.json('GET', `${this.#path}/metrics`, { signal });
+    metrics({ signal, timeoutMs } = {}) {
+        return this.#transport.json('GET', `${this.#path}/metrics`, { signal, timeoutMs });
     }
-    logs({ after, stream, signal } = {}) {
-        return this.#transport.json('GET', `${this.#path}/logs`, { query: { after, stream }, signal });
+    logs({ after, stream, signal, timeoutMs } = {}) {
+        return this.#transport.json('GET', `${this.#path}/logs`, { query: { after, stream }, signal, timeoutMs });
     }
-    createToken({ signal, ...form } = {}) {
-        return this.#transport.json('POST', `${this.#path}/tokens`, { json: form, signal });
+    createToken({ signal, timeoutMs, ...form } = {}) {
+        return this.#transport.json('POST', `${this.#path}/tokens`, { json: form, signal, timeoutMs });
     }
     terminal(options = {}) {
         return openTerminal(this.processes, options);
     }
 
     async #exec(program, options) {
-        const answer = await this.#transport.json('POST', `${this.#path}/exec`, { json: execForm(program, options), signal: options.signal });
+        const answer = await this.#transport.json('POST', `${this.#path}/exec`, { json: execForm(program, options), signal: options.signal, timeoutMs: callMs(options.timeoutMs) });
         const { stdout, stderr, stdoutBase64, stderrBase64, ...result } = answer;
         withOutput(result, 'stdout', 'stdoutBytes', stdout, stdoutBase64);
         return withOutput(result, 'stderr', 'stderrBytes', stderr, stderrBase64);
@@ -114,8 +115,8 @@ export class Sandbox {
         if (context !== undefined) form.context = context;
         return form;
     }
-    #callTool(name, args, context, signal) {
-        return this.#transport.json('POST', toolPath(name), { json: this.#toolForm(args, context), signal });
+    #callTool(name, args, context, { signal, timeoutMs }) {
+        return this.#transport.json('POST', toolPath(name), { json: this.#toolForm(args, context), signal, timeoutMs });
     }
     async *#streamTool(name, args, context, signal) {
         const json = this.#toolForm(args, context);
@@ -134,6 +135,6 @@ function toolPath(name) {
 }
 
 /** The tools with their schemas, in the form that a model's API takes. */
-export function listTools(transport, format, signal) {
-    return transport.json('GET', '/v1/tools', { query: { format }, signal });
+export function listTools(transport, format, { signal, timeoutMs }) {
+    return transport.json('GET', '/v1/tools', { query: { format }, signal, timeoutMs });
 }

@@ -7,6 +7,15 @@ import { Backoff, Deadline, pause, throwIfAborted } from './waiting.js';
 
 const MOST_RETRY_WAIT_S = 10;
 const SILENCE_MS = 45_000; // three heartbeats
+const READ_MS = 60_000;
+// The server begins an answer within 15 minutes (docs/files.md).
+const WORK_MS = 16 * 60_000;
+const PROGRAM_MS = 30_000;
+
+/** How long a call may take that runs a program for `timeoutMs`. */
+export function callMs(timeoutMs = PROGRAM_MS) {
+    return timeoutMs + WORK_MS;
+}
 
 /** Whether the same request may succeed in a moment. */
 function isTransient(error) {
@@ -28,17 +37,31 @@ function queryOf(query) {
     return text === '' ? '' : `?${text}`;
 }
 
+function parseAnswer(text, status, method, path) {
+    try {
+        return JSON.parse(text);
+    } catch (cause) {
+        throw new AtollError({ status, code: 'invalid_answer', detail: `${method} ${path} was not answered with JSON`, cause });
+    }
+}
+
 export class Transport {
     #fetch;
     #retries;
+    #timeoutMs;
+    #onRetry;
 
-    constructor({ baseUrl, apiKey, token, getToken, fetch = globalThis.fetch, WebSocket = globalThis.WebSocket, retries = 2, silenceMs = SILENCE_MS }) {
+    constructor({
+        baseUrl, apiKey, token, getToken, fetch = globalThis.fetch, WebSocket = globalThis.WebSocket, retries = 2, silenceMs = SILENCE_MS, timeoutMs, onRetry,
+    }) {
         if (typeof baseUrl !== 'string' && !(baseUrl instanceof URL)) throw new TypeError('baseUrl is missing: the address of the server');
         if (typeof fetch !== 'function') throw new TypeError('there is no fetch here: give one as the option fetch (Node 18 and later have one)');
         this.baseUrl = String(baseUrl).replace(/\/+$/, '');
         // A browser's fetch insists on being called without another `this`.
         this.#fetch = (...args) => fetch(...args);
         this.#retries = retries;
+        this.#timeoutMs = timeoutMs;
+        this.#onRetry = onRetry;
         this.silenceMs = silenceMs;
         this.WebSocket = WebSocket;
         this.access = new Access({ apiKey, token, getToken }, (about, ttlSeconds, signal) => this.#makeToken(about, ttlSeconds, signal));
@@ -102,32 +125,59 @@ export class Transport {
         return end;
     }
 
+    /** Tells of an attempt that failed and is repeated. What the callback throws ends the call. */
+    tellRetry(method, path, attempt, delayMs, error) {
+        this.#onRetry?.({ method, path, attempt, delayMs, error });
+    }
+
+    /** The time of a call, with all its attempts. Uploads have none unless the call says so. */
+    #limit(method, path, { body, timeoutMs, signal }) {
+        const isReading = method === 'GET' || method === 'HEAD';
+        const ms = timeoutMs ?? (body === undefined ? (this.#timeoutMs ?? (isReading ? READ_MS : WORK_MS)) : Infinity);
+        return new Deadline(ms, signal, () => new AtollError({ code: 'timeout', detail: `${method} ${path}: no answer within ${ms} ms` }));
+    }
+
     /**
-     * One request; its Response, whose status is a success. `about` is what a token may open of it (access.js); without one the
-     * request needs an API key. `again: 'safe'` allows more attempts. Throws AtollError, or the reason of an aborted signal.
+     * One request; its Response, whose status is a success and for whose body there is no time limit. `about` is what a token may
+     * open of it (access.js); without one the request needs an API key. `again: 'safe'` allows more attempts. Throws AtollError, or
+     * the reason of an aborted signal.
      */
-    async request(method, path, { again = method === 'GET' || method === 'HEAD' ? 'safe' : 'never', ...options } = {}) {
+    async request(method, path, options = {}) {
+        const limit = this.#limit(method, path, options);
+        try {
+            const response = await this.#attempts(method, path, { ...options, signal: limit.signal });
+            // The signal still ends the body.
+            limit.meet();
+            return response;
+        } catch (error) {
+            limit.release();
+            throw error;
+        }
+    }
+    async #attempts(method, path, { again = method === 'GET' || method === 'HEAD' ? 'safe' : 'never', ...options }) {
         const backoff = new Backoff();
-        for (let attempt = 0; ; ++attempt) {
+        for (let attempt = 1; ; ++attempt) {
             try {
                 return await this.#authorized(method, path, options);
             } catch (error) {
                 throwIfAborted(options.signal);
-                if (again !== 'safe' || attempt >= this.#retries || !isTransient(error)) throw error;
-                await pause(backoff.next(error.retryAfter), options.signal);
+                if (again !== 'safe' || attempt > this.#retries || !isTransient(error)) throw error;
+                const delayMs = backoff.next(error.retryAfter);
+                this.tellRetry(method, path, attempt, delayMs, error);
+                await pause(delayMs, options.signal);
             }
         }
     }
 
     /** The JSON of the answer; null if it has none. */
     async json(method, path, options = {}) {
-        const response = await this.request(method, path, options);
-        const text = await this.whole(response.text(), options.signal);
-        if (text === '') return null;
+        const limit = this.#limit(method, path, options);
         try {
-            return JSON.parse(text);
-        } catch (cause) {
-            throw new AtollError({ status: response.status, code: 'invalid_answer', detail: `${method} ${path} was not answered with JSON`, cause });
+            const response = await this.#attempts(method, path, { ...options, signal: limit.signal });
+            const text = await this.whole(response.text(), limit.signal);
+            return text === '' ? null : parseAnswer(text, response.status, method, path);
+        } finally {
+            limit.release();
         }
     }
 
@@ -183,3 +233,4 @@ export class Transport {
 export const conversationSubject = (id) => subject('conversations', id, 'chat');
 export const filesSubject = (id) => subject('sandboxes', id, 'files');
 export const terminalSubject = (id) => subject('sandboxes', id, 'terminal');
+export const executionSubject = (id) => subject('executions', id, 'read');

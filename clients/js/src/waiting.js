@@ -69,6 +69,9 @@ export class Deadline {
     get signal() {
         return this.#stop.signal;
     }
+    end(error) {
+        this.#stop.abort(error);
+    }
     /** The time counts no more; `outer` does. */
     meet() {
         clearTimeout(this.#timer);
@@ -103,9 +106,15 @@ export class Backoff {
         const most = Math.min(MOST_MS, FIRST_MS * 2 ** Math.min(this.#failures++, 10));
         return Math.max(most * (0.5 + Math.random() / 2), (retryAfterSeconds ?? 0) * 1000);
     }
-    /** Waits until the next attempt. */
-    wait(retryAfterSeconds, signal) {
-        return pause(this.next(retryAfterSeconds), signal, { wakes: (retryAfterSeconds ?? null) === null });
+    /** Failures in a row. */
+    get failures() {
+        return this.#failures;
+    }
+    /** Waits until the next attempt after `error`; `tell(attempt, delayMs, error)` hears of it first. */
+    wait(error, signal, tell) {
+        const delayMs = this.next(error?.retryAfter);
+        tell(this.#failures, delayMs, error);
+        return pause(delayMs, signal, { wakes: (error?.retryAfter ?? null) === null });
     }
 }
 

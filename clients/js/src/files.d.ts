@@ -1,0 +1,76 @@
+import type { Abortable, Cancellable, Iteration } from './index.js';
+
+// Files. A path is relative to the workspace or begins with /workspace, and is text as it is: `50%20off` is a file of that name. A
+// name may have bytes that are not UTF-8; only `href` leads to those, so give an entry, a change or `{ href }` in place of text.
+
+export type FilePath = string | { readonly href: string };
+
+export interface ReadOptions extends Cancellable {
+    /** Bytes from `start` up to, and without, `end`; none where `end` is not behind `start`. Without `end` to the end of the file. */
+    range?: { start?: number; end?: number };
+}
+export interface WriteOptions extends Cancellable {
+    /** `0o755`, or "0755". */
+    mode?: number | string;
+    /** Truncate and write, instead of replacing the file as a whole. */
+    inplace?: boolean;
+    ifMatch?: string;
+    ifNoneMatch?: string;
+}
+export interface FileEntry {
+    /** As it is, with U+FFFD for what is not UTF-8. */
+    path: string;
+    /** The path percent-encoded, exact: what stands behind `files/` in an address. */
+    href: string;
+    name: string;
+    type: 'file' | 'directory' | 'symlink' | 'fifo' | 'socket' | 'device';
+    size: number;
+    /** Permissions in octal: "0644". */
+    mode: string;
+    mtime: string;
+    /** Of a file: of its content, for `ifMatch`. */
+    etag?: string;
+    /** Of a link: where it leads. */
+    target?: string;
+}
+/** What a body is made of. In a browser streams are collected before they are sent. */
+export type FileData = string | ArrayBuffer | Uint8Array | Blob | ReadableStream<Uint8Array> | AsyncIterable<Uint8Array | string>;
+export interface FileChange {
+    /** `created`: also in the place of what had the name before. `renamed` without `to`: away from what is watched. */
+    change: 'created' | 'modified' | 'attributes' | 'deleted' | 'renamed';
+    path: string;
+    href: string;
+    to?: string;
+    toHref?: string;
+    directory: boolean;
+}
+/** `rescan`: changes may have been missed, look again. `incomplete`: so many directories are not watched. */
+export type FileEvent =
+    | { type: 'started' | 'rescan' | 'paused' }
+    | { type: 'changes'; changes: FileChange[] }
+    | { type: 'incomplete'; directories: number };
+export interface Files {
+    read(path: FilePath, options?: ReadOptions): Promise<Uint8Array>;
+    readText(path: FilePath, options?: ReadOptions): Promise<string>;
+    readStream(path: FilePath, options?: ReadOptions): Promise<ReadableStream<Uint8Array>>;
+    /** The file is replaced as a whole, or stays as it was. Parents are made. */
+    write(path: FilePath, data: FileData, options?: WriteOptions): Promise<FileEntry>;
+    /** The entries of a directory, of the workspace by default. */
+    list(path?: FilePath, options?: { depth?: number; limit?: number } & Cancellable): Iteration<FileEntry>;
+    stat(path: FilePath, options?: Cancellable): Promise<FileEntry>;
+    /** With its parents. One that is there stays as it is. */
+    mkdir(path: FilePath, options?: Cancellable): Promise<FileEntry>;
+    /** Something at `to` gives way only with `overwrite`. */
+    move(path: FilePath, to: FilePath, options?: { overwrite?: boolean } & Cancellable): Promise<FileEntry>;
+    copy(path: FilePath, to: FilePath, options?: { overwrite?: boolean } & Cancellable): Promise<FileEntry>;
+    remove(path: FilePath, options?: { recursive?: boolean } & Cancellable): Promise<void>;
+    /** The workspace, or the directory `path` in it, as tar. */
+    archive(options?: { path?: FilePath } & Cancellable): Promise<ReadableStream<Uint8Array>>;
+    /** Unpacks a tar into the workspace, or into the directory `path` in it. */
+    unpack(data: FileData, options?: { path?: FilePath } & Cancellable): Promise<{ entries: number; bytes: number }>;
+    /**
+     * Changes as they happen, in the workspace or below the directory `path`. It starts no sandbox and keeps none running. After a
+     * connection that broke, and after a pause, comes a `rescan`.
+     */
+    watch(options?: { path?: FilePath; recursive?: boolean } & Abortable): Iteration<FileEvent>;
+}
