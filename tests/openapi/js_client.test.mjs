@@ -60,7 +60,7 @@ test('what the types declare is there', () => {
     const attachment = sandbox.processes.attach('p1');
     const objects = { Atoll: atoll, Conversations: atoll.conversations, Conversation: conversation, Sandboxes: atoll.sandboxes, Sandbox: sandbox,
         Files: sandbox.files, Processes: sandbox.processes, Attachment: attachment, Exec: sandbox.exec, Tools: sandbox.tools,
-        AtollError: new client.AtollError({ code: 'x' }) };
+        Execute: atoll.execute, Executions: atoll.executions, AtollError: new client.AtollError({ code: 'x' }) };
     for (const [name, object] of Object.entries(objects)) {
         const members = declared(name);
         assert.ok(members.length > 0, name);

@@ -109,6 +109,17 @@ export async function compiledOnly(id: string): Promise<void> {
     // @ts-expect-error
     new Atoll({ baseUrl, apiKey: 'x', token: 'y' });
     await atoll.system({ timeoutMs: 1000 });
+    const ran = await atoll.execute('return await codemode.add(1, 2)', { tools: [{ name: 'add', run: (a: number, b: number) => a + b }], timeoutMs: 5000 });
+    console.log(ran.error?.kind ?? ran.result, ran.logs[0]?.text);
+    for await (const event of sandbox.execute.stream('1', { sandboxTools: 'none' })) if (event.type === 'tool_call') console.log(event.data.args);
+    const executionId = await atoll.execute.start('1', { tools: [{ name: 'add', policy: 'ask' }] });
+    await atoll.executions.answer(executionId, 'c1', { decision: 'allow' });
+    console.log((await atoll.executions.cancel(executionId)).outcome?.durationMs, (await atoll.executions.executors())[0]?.languages);
+    await (await atoll.sandboxes.get('s1')).update({ limits: { memoryMb: 512 }, ttlSeconds: 60 });
+    // @ts-expect-error
+    await atoll.execute.stream('1', { tools: [{ name: 'add', run: () => 1 }] });
+    // @ts-expect-error
+    await atoll.executions.answer(executionId, 'c1', { decision: 'maybe' });
     new Atoll({ baseUrl, apiKey: 'x', timeoutMs: 10_000, onRetry: ({ path, attempt, error }) => console.log(path, attempt, error.code) });
     // @ts-expect-error
     sandbox.files.watch({ timeoutMs: 1000 });

@@ -1,8 +1,10 @@
 // The types of the client. Every call throws AtollError, or the reason of its `signal` once that is aborted.
 import type { AtollEvent, StatusReason, ToolWord } from './events.js';
+import type { Execute, Executions } from './executions.js';
 import type { Files } from './files.js';
 
 export type { AtollEvent, StatusReason };
+export * from './executions.js';
 
 /** What is told of an error by the server (docs/errors.md) or, with status 0, by the client or the end of a stream. */
 export class AtollError extends Error {
@@ -41,7 +43,8 @@ export interface Cancellable extends Abortable {
 export interface TokenRequest {
     conversationId?: string;
     sandboxId?: string;
-    scope: 'chat' | 'files' | 'terminal';
+    executionId?: string;
+    scope: 'chat' | 'files' | 'terminal' | 'read';
     signal?: AbortSignal | undefined;
 }
 /**
@@ -92,6 +95,9 @@ export class Atoll {
     constructor(options: AtollOptions);
     readonly conversations: Conversations;
     readonly sandboxes: Sandboxes;
+    /** Runs a program that a model wrote, in a sandbox made for it alone. */
+    readonly execute: Execute;
+    readonly executions: Executions;
     /** A conversation that exists; sends no request. */
     conversation(id: string): Conversation;
     /** A sandbox that exists; sends no request. */
@@ -311,6 +317,11 @@ export interface SandboxInfo {
     createdAt: string;
     enforcement: Record<string, string>;
 }
+export interface SandboxChanges {
+    limits?: Partial<Limits>;
+    preview?: Partial<Preview>;
+    ttlSeconds?: number;
+}
 export interface NewSandbox {
     userId?: string;
     metadata?: Record<string, unknown>;
@@ -440,12 +451,16 @@ export interface Sandbox {
     readonly id: string;
     info: SandboxInfo | null;
     readonly exec: Exec;
+    /** The same as that of the client, with the filesystem tools of this sandbox. The program does not run in it. */
+    readonly execute: Execute;
     readonly files: Files;
     readonly processes: Processes;
     readonly tools: Tools;
     /** A shell on a terminal. */
     terminal(options?: TerminalOptions): Promise<Terminal>;
     refresh(options?: Cancellable): Promise<this>;
+    /** Of one without a conversation; that of a conversation is changed by `conversation.update()`. */
+    update(changes: SandboxChanges, options?: Cancellable): Promise<this>;
     delete(options?: Cancellable): Promise<void>;
     metrics(options?: Cancellable): Promise<SandboxMetrics>;
     /** The end of what the sandbox wrote, and the server's notes of its life. */

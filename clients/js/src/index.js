@@ -1,5 +1,6 @@
 // The client of an Atoll server. index.d.ts has the types and what each call does.
 import { Conversation, Conversations } from './conversation.js';
+import { executeOver, Executions } from './executions.js';
 import { listTools, Sandbox, Sandboxes } from './sandbox.js';
 import { Transport } from './transport.js';
 
@@ -12,6 +13,8 @@ export class Atoll {
         this.#transport = new Transport(options ?? {});
         this.conversations = new Conversations(this.#transport);
         this.sandboxes = new Sandboxes(this.#transport);
+        this.executions = new Executions(this.#transport);
+        this.execute = executeOver(this.#transport, '/v1/execute');
     }
     conversation(id) {
         return new Conversation(this.#transport, id);

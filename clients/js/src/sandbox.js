@@ -1,6 +1,7 @@
 // A sandbox: commands, tools, and ways to its files and processes.
 import { Output, toBase64 } from './bytes.js';
 import { AtollError, connectionFailed } from './errors.js';
+import { executeOver } from './executions.js';
 import { Files } from './files.js';
 import { pages } from './pages.js';
 import { Processes } from './processes.js';
@@ -67,6 +68,7 @@ export class Sandbox {
         this.exec = Object.assign((program, options = {}) => this.#exec(program, options), {
             stream: (program, options = {}) => new Iteration((signal) => this.#execStream(program, options, signal), options.signal),
         });
+        this.execute = executeOver(transport, `${this.#path}/execute`);
         this.tools = Object.assign((format, options = {}) => listTools(transport, format, options), {
             call: (name, args, context, options = {}) => this.#callTool(name, args, context, options),
             stream: (name, args, context, options = {}) => new Iteration((signal) => this.#streamTool(name, args, context, signal), options.signal),
@@ -75,6 +77,10 @@ export class Sandbox {
 
     async refresh({ signal, timeoutMs } = {}) {
         this.info = await this.#transport.json('GET', this.#path, { signal, timeoutMs });
+        return this;
+    }
+    async update(changes, { signal, timeoutMs } = {}) {
+        this.info = await this.#transport.json('PATCH', this.#path, { json: changes, signal, timeoutMs });
         return this;
     }
     async delete({ signal, timeoutMs } = {}) {
