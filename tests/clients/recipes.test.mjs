@@ -1,4 +1,5 @@
-// The Node and Python programs of docs/streaming.md: every event once, over connections that break and servers that end.
+// The Node and Python programs of docs/streaming.md: every event once, over connections that break and servers that end. And refusals
+// that connect.js, the browser's, hears of; tests/browser has the rest of it.
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,7 +9,9 @@ import { after, before, test } from 'node:test';
 
 import { spawnTied } from '../node_support/child.mjs';
 import { recipe } from '../node_support/recipes.mjs';
+import { errorOf, SOCKETS } from './js_lab.mjs';
 import { assertComplete, assertLines, call, createConversation, Events, LINES, removeConversation, startPlace } from './lab.mjs';
+import { startStub } from './sandbox_stub.mjs';
 
 const PROGRAMS = [
     ['follow.mjs', process.execPath],
@@ -91,3 +94,44 @@ for (const program of PROGRAMS) {
         assert.deepEqual(unknown, { status: 0, said: '' });
     });
 }
+
+/** connect.js as a page has it, with what it needs of a browser. */
+function connect(options) {
+    return new Function('WebSocket', `${recipe('connect.js')}; return connect;`)(SOCKETS.ws)(options);
+}
+
+test('connect.js: a message that is too long is refused, and the next one is sent', async () => {
+    const conversation = await createConversation(place.direct);
+    const events = new Events();
+    const running = connect({ url: `${place.direct.http}${conversation.path}`, getToken: () => conversation.token, onEvent: (event) => events.add(event) });
+    try {
+        await events.until('the first event', ({ list }) => list.length > 0);
+        assert.equal((await errorOf(running.send('x'.repeat(1_200_000)))).code, 'message_too_big');
+        assert.equal((await running.send('echo hi')).turn, 't1');
+        await events.turnEnd();
+        await assertComplete(place.direct, conversation, events.list);
+    } finally {
+        running.stop();
+    }
+});
+
+test('connect.js: a refusal without an id is of the oldest long message', async () => {
+    const onSocket = (socket) =>
+        socket.on('message', (data) => {
+            const { id, content } = JSON.parse(data);
+            if (content.length < 10_000) return;
+            socket.send(JSON.stringify({ type: 'rejected', code: 'too_many_requests', detail: 'd' }));
+            socket.send(JSON.stringify({ type: 'accepted', id, turn: 't1', after: 0 }));
+        });
+    const stub = await startStub({ onSocket, answers: { 'GET /v1/conversations/c1/events': () => ({ logEpoch: 'e1', events: [], next: 0 }) } });
+    const running = connect({ url: `http://${stub.address}/v1/conversations/c1`, getToken: () => 't', onEvent() {} });
+    try {
+        const short = errorOf(running.send('short'));
+        const first = errorOf(running.send('é'.repeat(10_000)));
+        assert.equal((await first).code, 'too_many_requests');
+        running.stop();
+        assert.equal((await short).code, 'stopped');
+    } finally {
+        await stub.stop();
+    }
+});
