@@ -253,3 +253,18 @@ test('a browser that is online again asks the WebSocket for a sign of life at on
         });
     });
 });
+
+test('a message over a connection that tells nothing is sent again with its key', async () => {
+    const keys = [];
+    const post = ({ headers }) => {
+        keys.push(headers['idempotency-key']);
+        return keys.length === 1 ? new Promise(() => {}) : { turn: 't1', after: 3 };
+    };
+    await withStub({ answers: { [`POST ${ROOT}/messages`]: post } }, async (_, stub) => {
+        const told = [];
+        const conversation = keyed(stub, { silenceMs: 1000, onRetry: ({ error }) => told.push(error.detail) }).conversation('c1');
+        assert.deepEqual(await conversation.send('once'), { turn: 't1', after: 3 });
+        assert.deepEqual([keys.length, new Set(keys).size], [told.length + 1, 1]);
+        assert.equal(told[0], `POST ${ROOT}/messages: no answer within 1000 ms`);
+    });
+});

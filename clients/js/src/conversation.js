@@ -104,9 +104,10 @@ export class Conversation {
     send(content, { idempotencyKey = uniqueId(), getToken, signal, timeoutMs } = {}) {
         return this.#transport.json('POST', `${this.#path}/messages`, { ...this.#message(content, idempotencyKey), getToken, signal, timeoutMs });
     }
-    /** A message as it is posted. Its key makes sending it again safe. */
+    /** A message as it is posted. Its key makes sending it again safe, also over a connection that is dead and does not tell. */
     #message(content, idempotencyKey) {
-        return { about: conversationSubject(this.id), json: { content }, headers: { 'Idempotency-Key': idempotencyKey }, again: 'safe' };
+        const headers = { 'Idempotency-Key': idempotencyKey };
+        return { about: conversationSubject(this.id), json: { content }, headers, again: 'safe', attemptMs: this.#transport.silenceMs };
     }
 
     stream(content, { idempotencyKey = uniqueId(), signal, ...options } = {}) {

@@ -139,8 +139,8 @@ export class Transport {
 
     /**
      * One request; its Response, whose status is a success and for whose body there is no time limit. `about` is what a token may
-     * open of it (access.js); without one the request needs an API key. `again: 'safe'` allows more attempts. Throws AtollError, or
-     * the reason of an aborted signal.
+     * open of it (access.js); without one the request needs an API key. `again: 'safe'` allows more attempts, each of which has
+     * `attemptMs` for its answer. Throws AtollError, or the reason of an aborted signal.
      */
     async request(method, path, options = {}) {
         const limit = this.#limit(method, path, options);
@@ -158,7 +158,7 @@ export class Transport {
         const backoff = new Backoff();
         for (let attempt = 1; ; ++attempt) {
             try {
-                return await this.#authorized(method, path, options);
+                return await this.#attempt(method, path, options);
             } catch (error) {
                 throwIfAborted(options.signal);
                 if (again !== 'safe' || attempt > this.#retries || !isTransient(error)) throw error;
@@ -166,6 +166,18 @@ export class Transport {
                 this.tellRetry(method, path, attempt, delayMs, error);
                 await pause(delayMs, options.signal);
             }
+        }
+    }
+
+    async #attempt(method, path, { attemptMs = Infinity, ...options }) {
+        const limit = new Deadline(attemptMs, options.signal, () => connectionFailed(`${method} ${path}: no answer within ${attemptMs} ms`));
+        try {
+            const response = await this.#authorized(method, path, { ...options, signal: limit.signal });
+            limit.meet();
+            return response;
+        } catch (error) {
+            limit.release();
+            throw error;
         }
     }
 
