@@ -1,14 +1,14 @@
 """Client of Atoll: `Atoll` blocks, `AsyncAtoll` is for asyncio. Python 3.9 or later, standard library only."""
 
 from .async_client import AsyncAtoll
-from .conversations import AsyncConversation
+from .conversations import AsyncConversation, EventStream
 from .core import VERSION as __version__
 from .core import Stream
 from .errors import AtollConnectionError, AtollError
 from .models import ConversationInfo, Event, ExecOutput, ExecResult, FileEntry, ProcessFrame, Token, ToolResult, Turn
 from .processes import AsyncAttachment, AsyncTerminal
 from .sandboxes import AsyncSandbox
-from .sync_client import Atoll, Conversation
+from .sync_client import Atoll, Conversation, SyncEventStream
 from .sync_sandbox import Attachment, Sandbox, SyncStream, Terminal
 from .websocket import WebSocketClosed
 
@@ -25,12 +25,14 @@ __all__ = [
     "Conversation",
     "ConversationInfo",
     "Event",
+    "EventStream",
     "ExecOutput",
     "ExecResult",
     "FileEntry",
     "ProcessFrame",
     "Sandbox",
     "Stream",
+    "SyncEventStream",
     "SyncStream",
     "Terminal",
     "Token",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, AsyncGenerator, Callable, Dict, Mapping, Optional, Union
 
-from .asking import Asker
 from .core import Core, Request, Stream, aclosing, frames_of, prepare
 from .encoding import given, new_idempotency_key, segment
 from .errors import AtollConnectionError, AtollError
@@ -21,11 +20,11 @@ def route(conversation_id: str, *rest: str) -> str:
     return "/".join([ROUTE, segment(conversation_id), *rest])
 
 
-async def _follow(core: Core, follower: Follower, request: Callable[[str], Request], until_done: bool) -> AsyncGenerator[Event, None]:
+async def _follow(core: Core, follower: Follower, request: Callable[[], Request], turn: Optional["_Turn"] = None) -> AsyncGenerator[Event, None]:
     while True:
         error: AtollError = AtollConnectionError("connection_lost", "the stream ended without a word")
         try:
-            response = await core.open_events(request(follower.cursor), 0)
+            response = await core.open_events(request(), 0)
             follower.opened()
             async with aclosing(frames_of(response, follower.take_id)) as frames:
                 async for frame in frames:
@@ -33,57 +32,89 @@ async def _follow(core: Core, follower: Follower, request: Callable[[str], Reque
                         error = closed_error(frame)
                         continue
                     event = follower.accept(frame)
-                    if event is not None:
+                    if event is not None and (turn is None or turn.has(event)):
                         yield event
-                        if until_done and event.type == "done":
+                        if turn is not None and event.type == "done":
                             return
         except AtollError as failure:
             error = failure
-            is_refused = failure.status >= 500 and not may_repeat(Repeatable.YES, failure)
-            if until_done and is_refused and not follower.is_known:
-                raise  # the turn has not begun, and will not
+        if turn is not None and turn.is_lost(follower, error):
+            raise error
         step = follower.ended(error)
         if step is Step.STOP:
-            if until_done:
+            if turn is not None:
                 raise error
             return
         await prepare(core, follower, step, error)
 
 
-def _events_request(conversation_id: str) -> Callable[[str], Request]:
-    return lambda seen: Request("GET", route(conversation_id, "events"), {"after": seen})
+class _Turn:
+    """The turn that a stream is of. It is known with its first event."""
+
+    def __init__(self) -> None:
+        self.name: Optional[str] = None
+
+    def has(self, event: Event) -> bool:
+        """Whether an event is of it: behind a break there are others, too."""
+        if self.name is None:
+            self.name = event.turn
+        return event.turn == self.name
+
+    def is_lost(self, follower: Follower, error: AtollError) -> bool:
+        """Whether it has not begun and will not, or its events are gone."""
+        if error.code == "seq_expired" and self.name is not None:
+            return True
+        return error.status >= 500 and not may_repeat(Repeatable.YES, error) and not follower.is_known
+
+
+class EventStream(Stream[Event]):
+    """A Stream of events that knows its place in the log."""
+
+    def __init__(self, source: AsyncGenerator[Event, None], follower: Follower) -> None:
+        super().__init__(source)
+        self._follower = follower
+
+    @property
+    def cursor(self) -> str:
+        """The last event's number, and of which log it is. Keep it, and give it as `after` next time."""
+        return self._follower.cursor
 
 
 def follow_stream(
     core: Core, conversation_id: str, after: Union[int, str], max_failures: Optional[int], on_reset: Optional[Callable[[], Any]]
-) -> Stream[Event]:
+) -> EventStream:
     follower = Follower(after, core.credentials.can_renew, max_failures, on_reset=on_reset)
-    return Stream(_follow(core, follower, _events_request(conversation_id), until_done=False))
+
+    def request() -> Request:
+        return Request("GET", route(conversation_id, "events"), {"after": follower.cursor})
+
+    return EventStream(_follow(core, follower, request), follower)
 
 
-def turn_stream(core: Core, conversation_id: str, content: Content, idempotency_key: Optional[str]) -> Stream[Event]:
+def turn_stream(core: Core, conversation_id: str, content: Content, idempotency_key: Optional[str]) -> EventStream:
     key = idempotency_key or new_idempotency_key()
     follower = Follower(0, core.credentials.can_renew, TURN_FAILURES)
 
-    def request(_: str) -> Request:
-        # With the same key the server gives the same turn again, from its beginning.
+    def request() -> Request:
+        if follower.after:
+            return Request("GET", route(conversation_id, "events"), {"after": follower.cursor})
+        # With the same key the server gives the same turn again.
         return Request("POST", route(conversation_id, "messages"), json={"content": content}, idempotency_key=key)
 
-    return Stream(_follow(core, follower, request, until_done=True))
+    return EventStream(_follow(core, follower, request, _Turn()), follower)
 
 
 class AsyncConversation:
     """One conversation. `info` is what the server said last; `await refresh()` asks again.
 
-    A client with a token and no key sends messages and interrupts over the conversation's WebSocket (scope `chat`) and follows
-    events. No token opens the other calls.
+    A token opens `follow`, `events` and `transcript`, and one of scope `chat` also `send`, `send_stream` and `interrupt`. The other
+    calls need a key.
     """
 
     def __init__(self, core: Core, conversation_id: str, info: Optional[ConversationInfo] = None) -> None:
         self._core = core
         self.id = conversation_id
         self.info: ConversationInfo = info or {}
-        self._asker = Asker(core, route(conversation_id, "ws"))
 
     async def refresh(self) -> ConversationInfo:
         self.info = await self._core.call("GET", route(self.id))
@@ -98,31 +129,19 @@ class AsyncConversation:
     async def send(self, content: Content, idempotency_key: Optional[str] = None) -> Turn:
         """Starts a turn and does not wait for it. Sent again, with the same key, where the answer was lost."""
         key = idempotency_key or new_idempotency_key()
-        if self._core.credentials.has_key:
-            answer = await self._core.call("POST", route(self.id, "messages"), json={"content": content}, idempotency_key=key)
-        else:
-            answer = await self._asker.ask({"type": "message", "content": content, "idempotencyKey": key})
+        answer = await self._core.call("POST", route(self.id, "messages"), json={"content": content}, idempotency_key=key)
         return Turn(answer["turn"], answer["after"])
 
-    def send_stream(self, content: Content, idempotency_key: Optional[str] = None) -> Stream[Event]:
+    def send_stream(self, content: Content, idempotency_key: Optional[str] = None) -> EventStream:
         """Starts a turn: its events, each once, up to `done`, also over connections that break."""
-        if self._core.credentials.has_key:
-            return turn_stream(self._core, self.id, content, idempotency_key)
-        return Stream(self._asked_turn(content, idempotency_key))
-
-    async def _asked_turn(self, content: Content, idempotency_key: Optional[str]) -> AsyncGenerator[Event, None]:
-        turn = await self.send(content, idempotency_key)
-        follower = Follower(turn.after, self._core.credentials.can_renew, TURN_FAILURES)
-        async with aclosing(_follow(self._core, follower, _events_request(self.id), until_done=True)) as events:
-            async for event in events:
-                if event.turn == turn.turn:
-                    yield event
+        return turn_stream(self._core, self.id, content, idempotency_key)
 
     def follow(
         self, after: Union[int, str] = 0, max_failures: Optional[int] = None, on_reset: Optional[Callable[[], Any]] = None
-    ) -> Stream[Event]:
-        """Every event after the number `after`, each once, until the conversation is over. `after` may say of which log it is:
-        f"{seq}-{epoch}", where `info["logEpoch"]` and the data of `session_start` have the epoch.
+    ) -> EventStream:
+        """Every event after `after`, each once, until the conversation is over. `after` is the `cursor` of a stream or an event,
+        which says of which log it is. A plain number is taken to be of the present log: after a restored backup, events may be
+        skipped in silence.
 
         Connects again after whatever ended a connection. `max_failures` bounds how often in a row it does in vain; the
         error is raised then. Where the log begins later than `after`, the numbers have a gap. Where it is another log, as after
@@ -139,21 +158,19 @@ class AsyncConversation:
         while True:
             page = await self._core.call("GET", route(self.id, "events"), {"after": after, "limit": limit})
             for frame in page["events"]:
-                yield Event.parse(frame)
+                yield Event.parse(frame, page["logEpoch"])
             if not page["events"]:
                 return
             after = f"{page['next']}-{page['logEpoch']}"
 
     async def _post(self, action: str, body: Optional[Dict[str, Any]] = None) -> "AsyncConversation":
-        self.info = await self._core.call("POST", route(self.id, action), json=body)
+        # A token is answered without a body.
+        self.info = await self._core.call("POST", route(self.id, action), json=body) or self.info
         return self
 
     async def interrupt(self) -> "AsyncConversation":
         """Asks the open turn to end; AtollError `no_turn` where there is none. With a token `info` stays as it was."""
-        if self._core.credentials.has_key:
-            return await self._post("interrupt")
-        await self._asker.ask({"type": "interrupt"})
-        return self
+        return await self._post("interrupt")
 
     async def pause(self, mode: Optional[str] = None) -> "AsyncConversation":
         """`mode` is `cold` (the sandbox ends, its files stay) or `warm` (it is frozen)."""
@@ -180,11 +197,6 @@ class AsyncConversation:
         """The log as a text to keep; `format` is `markdown` or `jsonl`."""
         request = Request("GET", route(self.id, "transcript"), {"format": format}, {"Accept": "*/*"})
         return (await (await self._core.open(request)).read_all()).decode("utf-8")
-
-    async def answer_permission(self, permission_id: str, option_id: Optional[str] = None) -> Any:
-        """Answers a `permission_request`; without an option it is cancelled."""
-        body = {"outcome": "cancelled"} if option_id is None else {"optionId": option_id}
-        return await self._core.call("POST", route(self.id, "permissions", segment(permission_id)), json=body)
 
 
 class AsyncConversations:

@@ -11,7 +11,7 @@ from typing import Any, AsyncGenerator, Callable, Dict, Generic, List, Mapping, 
 from . import encoding, http1
 from .bodies import Body
 from .errors import AtollConnectionError, AtollError, error_of_response, protocol_error
-from .retry import Backoff, Follower, Repeatable, Step, may_repeat
+from .retry import TOKEN_CODES, Backoff, Follower, Repeatable, Step, may_repeat
 from .sse import SseParser
 from .transport import Connection, Network
 
@@ -162,22 +162,29 @@ class Credentials:
         self._renew = renew
         self.can_renew = renew is not None
 
-    @property
-    def has_key(self) -> bool:
-        return self._api_key is not None
-
     async def apply(self, fields: Dict[str, str]) -> Dict[str, str]:
         """Adds the key to the head; gives what the token adds to the query."""
         if self._api_key is not None:
             fields["Authorization"] = f"Bearer {self._api_key}"
-        if self._token is None and self.can_renew:
-            await self.renew()
-        return {} if self._token is None else {"token": self._token}
+        token = self._token
+        if token is None and self._renew is not None:
+            token = self._token = await self._ask(self._renew)
+        return {} if token is None else {"token": token}
 
-    async def renew(self) -> None:
-        assert self._renew is not None
-        token = self._renew()
-        self._token = await token if inspect.isawaitable(token) else token
+    def forget(self) -> None:
+        """The server refused the token: the next request asks for a new one."""
+        self._token = None
+
+    async def _ask(self, renew: Callable[[], Any]) -> str:
+        """What the callback gives. Whatever it raises is `no_token`: its backend may be back in a moment."""
+        try:
+            answer = renew()
+            token = await answer if inspect.isawaitable(answer) else answer
+        except Exception as failure:
+            raise AtollError(0, "no_token", f"renew_token: {failure or type(failure).__name__}") from failure
+        if not isinstance(token, str) or not token:
+            raise AtollError(0, "no_token", "renew_token returned no token")
+        return token
 
 
 class Core:
@@ -286,15 +293,15 @@ class Core:
         while True:
             try:
                 response = await self.exchange(request)
-                if response.status < 400:
+                if 200 <= response.status < 300:
                     return response
-                error: AtollError = error_of_response(response.status, response.headers, await response.read_all(MAX_PROBLEM_BYTES))
-            except AtollConnectionError as broken:
-                error = broken
+                error = error_of_response(response.status, response.headers, await response.read_all(MAX_PROBLEM_BYTES))
+            except AtollError as failure:
+                error = failure
             kind = request.repeatable()
-            if error.code == "token_expired" and self.credentials.can_renew and not renewed and kind is not Repeatable.NO:
+            if error.code in TOKEN_CODES and self.credentials.can_renew and not renewed and kind is not Repeatable.NO:
                 renewed = True
-                await self.credentials.renew()
+                self.credentials.forget()
                 continue
             if left <= 0 or not may_repeat(kind, error):
                 raise error
@@ -359,9 +366,6 @@ async def prepare(core: Core, follower: Follower, step: Step, error: AtollError)
     """Does what a Follower asks for before the next connection; raises `error` where there is none."""
     if step is Step.RAISE:
         raise error
-    await core.network.sleep(follower.wait_s)
     if step is Step.RENEW:
-        try:
-            await core.credentials.renew()
-        except (AtollConnectionError, OSError):
-            pass  # the old token is refused, then this is tried again
+        core.credentials.forget()
+    await core.network.sleep(follower.wait_s)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
-from typing import Any, Mapping, Optional
+from typing import Any, Dict, Mapping, Optional, Tuple, Type
 
 
 class AtollError(Exception):
@@ -33,6 +33,17 @@ class AtollError(Exception):
         self.request_id = request_id
         self.retry_after = retry_after
         self.log_epoch = log_epoch
+
+    def __reduce__(self) -> Any:
+        # Subclasses are made from other arguments than the exception's own.
+        return _restored, (type(self), self.args, self.__dict__.copy())
+
+
+def _restored(kind: Type[AtollError], arguments: Tuple[Any, ...], members: Dict[str, Any]) -> AtollError:
+    error = kind.__new__(kind, *arguments)
+    error.args = arguments
+    error.__dict__.update(members)
+    return error
 
 
 class AtollConnectionError(AtollError, ConnectionError):
@@ -81,10 +92,14 @@ def error_of_response(status: int, headers: Mapping[str, str], body: bytes) -> A
     code = problem.get("code")
     detail = problem.get("detail")
     pointer = problem.get("pointer")
+    if not isinstance(detail, str):
+        detail = body[:200].decode("utf-8", "replace")
+        if 300 <= status < 400:
+            detail = f"the answer leads to {headers.get('location', 'nowhere')}: give the address of the server itself"
     return AtollError(
         status,
         code if isinstance(code, str) else f"http_{status}",
-        detail if isinstance(detail, str) else body[:200].decode("utf-8", "replace"),
+        detail,
         text_or_none(pointer),
         headers.get("x-request-id"),
         retry_after_seconds(headers.get("retry-after")),

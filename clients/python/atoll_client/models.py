@@ -22,13 +22,19 @@ class Event:
     at: str
     turn: Optional[str]
     data: Dict[str, Any]
+    epoch: str = field(default="", repr=False, compare=False)  # of the log; empty where that is not known
 
     @classmethod
-    def parse(cls, frame: Dict[str, Any]) -> "Event":
+    def parse(cls, frame: Dict[str, Any], epoch: str = "") -> "Event":
         seq, data = frame.get("seq"), frame.get("data")
         if not isinstance(seq, int) or not isinstance(data, dict):
             raise protocol_error("an event has no seq or no data")
-        return cls(seq, str(frame.get("type")), str(frame.get("at")), frame.get("turn"), data)
+        return cls(seq, str(frame.get("type")), str(frame.get("at")), frame.get("turn"), data, epoch)
+
+    @property
+    def cursor(self) -> str:
+        """What `after` takes to go on behind this event."""
+        return f"{self.seq}-{self.epoch}" if self.epoch else str(self.seq)
 
     @property
     def text(self) -> str:

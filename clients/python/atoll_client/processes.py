@@ -17,8 +17,8 @@ STDIN, STDOUT, STDERR = 0, 1, 2
 INPUT_BYTES = 32 * 1024
 # An attached process is connected to again so often in a row.
 ATTACH_FAILURES = 8
-# Close codes after which the process can be attached again.
-_BROKEN = (1001, 1006, 1011)
+# Close codes after which the process can be attached again: the server ends, failed, or was full.
+_BROKEN = (1001, 1006, 1011, 1013)
 
 
 class AsyncAttachment:
@@ -48,7 +48,7 @@ class AsyncAttachment:
             except AtollError as error:
                 if error.code != "token_expired" or not may_renew:
                     raise
-                await self._core.credentials.renew()
+                self._core.credentials.forget()
         raise AssertionError
 
     async def _reconnect(self, backoff: Backoff, error: AtollError) -> None:
@@ -57,7 +57,7 @@ class AsyncAttachment:
             self._socket.abandon()
         self._socket = None
         if isinstance(error, WebSocketClosed) and error.code == "token_expired" and self._core.credentials.can_renew:
-            await self._core.credentials.renew()
+            self._core.credentials.forget()
         elif isinstance(error, WebSocketClosed) and error.number not in _BROKEN:
             raise error
         while self._socket is None:
@@ -67,7 +67,7 @@ class AsyncAttachment:
             try:
                 self._socket = await self._open()
             except AtollError as failure:
-                if 400 <= failure.status < 500 and failure.status not in (408, 429):
+                if 300 <= failure.status < 500 and failure.status not in (408, 429):
                     raise
                 error = failure
 

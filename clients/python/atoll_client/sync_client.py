@@ -7,17 +7,28 @@ from typing import Any, Callable, Dict, Mapping, Optional, Union
 
 from .async_client import make_core
 from .blocking import BlockingNetwork, run
-from .conversations import AsyncConversation, AsyncConversations
+from .conversations import AsyncConversation, AsyncConversations, EventStream
 from .models import Content, ConversationInfo, Event, Token, Turn
 from .sandboxes import AsyncSandbox, AsyncSandboxes, AsyncTools
 from .sync_sandbox import Sandbox, Sandboxes, SyncStream, Tools
 
 
+class SyncEventStream(SyncStream[Event]):
+    """A SyncStream of events that knows its place in the log."""
+
+    _source: EventStream
+
+    @property
+    def cursor(self) -> str:
+        """The last event's number, and of which log it is. Keep it, and give it as `after` next time."""
+        return self._source.cursor
+
+
 class Conversation:
     """One conversation. `info` is what the server said last; `refresh()` asks again.
 
-    A client with a token and no key sends messages and interrupts over the conversation's WebSocket (scope `chat`) and follows
-    events. No token opens the other calls.
+    A token opens `follow`, `events` and `transcript`, and one of scope `chat` also `send`, `send_stream` and `interrupt`. The other
+    calls need a key.
     """
 
     def __init__(self, inner: AsyncConversation) -> None:
@@ -39,22 +50,23 @@ class Conversation:
         """Starts a turn and does not wait for it. Sent again, with the same key, where the answer was lost."""
         return run(self._inner.send(content, idempotency_key))
 
-    def send_stream(self, content: Content, idempotency_key: Optional[str] = None) -> SyncStream[Event]:
+    def send_stream(self, content: Content, idempotency_key: Optional[str] = None) -> SyncEventStream:
         """Starts a turn: its events, each once, up to `done`, also over connections that break."""
-        return SyncStream(self._inner.send_stream(content, idempotency_key))
+        return SyncEventStream(self._inner.send_stream(content, idempotency_key))
 
     def follow(
         self, after: Union[int, str] = 0, max_failures: Optional[int] = None, on_reset: Optional[Callable[[], Any]] = None
-    ) -> SyncStream[Event]:
-        """Every event after the number `after`, each once, until the conversation is over. `after` may say of which log it is:
-        f"{seq}-{epoch}", where `info["logEpoch"]` and the data of `session_start` have the epoch.
+    ) -> SyncEventStream:
+        """Every event after `after`, each once, until the conversation is over. `after` is the `cursor` of a stream or an event,
+        which says of which log it is. A plain number is taken to be of the present log: after a restored backup, events may be
+        skipped in silence.
 
         Connects again after whatever ended a connection. `max_failures` bounds how often in a row it does in vain; the
         error is raised then. Where the log begins later than `after`, the numbers have a gap. Where it is another log, as after
         a restored backup, `on_reset` is called and it follows from its beginning; without `on_reset` that is AtollError
         `log_replaced`.
         """
-        return SyncStream(self._inner.follow(after, max_failures, on_reset))
+        return SyncEventStream(self._inner.follow(after, max_failures, on_reset))
 
     def events(self, after: Union[int, str] = 0, limit: Optional[int] = None) -> SyncStream[Event]:
         """The events that are there now; `limit` is of a page."""
@@ -90,10 +102,6 @@ class Conversation:
     def transcript(self, format: str = "markdown") -> str:
         """The log as a text to keep; `format` is `markdown` or `jsonl`."""
         return run(self._inner.transcript(format))
-
-    def answer_permission(self, permission_id: str, option_id: Optional[str] = None) -> Any:
-        """Answers a `permission_request`; without an option it is cancelled."""
-        return run(self._inner.answer_permission(permission_id, option_id))
 
 
 class Conversations:

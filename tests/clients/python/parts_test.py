@@ -1,11 +1,13 @@
 """The parts of the Python client that do no I/O: parsers of what a server sends, encoders, and when to try again."""
 
+import copy
+import pickle
 import random
 import unittest
 
 import lab  # noqa: F401: makes the client importable
 
-from atoll_client import AtollConnectionError, AtollError, FileEntry
+from atoll_client import AtollConnectionError, AtollError, FileEntry, WebSocketClosed
 from atoll_client.encoding import encode_path, parse_address, target, target_members
 from atoll_client.errors import error_of_response, retry_after_seconds
 from atoll_client.frames import FrameDecoder, Opcode, encode_frame, handshake_answer
@@ -155,6 +157,17 @@ class Encoding(unittest.TestCase):
         self.assertEqual(retry_after_seconds("Mon, 01 Jan 2001 00:00:00 GMT"), 0.0)
         self.assertIsNone(retry_after_seconds("soon"))
 
+    def test_errors_are_copied_and_pickled_whole(self):
+        given = [
+            AtollError(429, "too_many_requests", "d", "/a", "r", 7.0, "e1"),
+            AtollConnectionError("timeout", "late", was_sent=False),
+            WebSocketClosed(4410, '{"code":"log_replaced","detail":"d","logEpoch":"e2"}'),
+        ]
+        for error in given:
+            for same in (copy.copy(error), copy.deepcopy(error), pickle.loads(pickle.dumps(error))):
+                self.assertIs(type(same), type(error))
+                self.assertEqual((same.__dict__, same.args, str(same)), (error.__dict__, error.args, str(error)))
+
 
 def event(seq):
     return {"seq": seq, "type": "text_delta", "at": "", "turn": None, "data": {}}
@@ -171,6 +184,14 @@ class Retrying(unittest.TestCase):
         backoff.succeeded()
         self.assertLessEqual(backoff.next_wait(), 0.5)
 
+    def test_a_connection_that_stood_for_some_time_ends_a_row_of_failures(self):
+        now = [0.0]
+        follower = Follower(0, can_renew=False, max_failures=3, clock=lambda: now[0])
+        for seconds, step in [(10, Step.RECONNECT)] * 20 + [(1, Step.RECONNECT)] * 2 + [(1, Step.RAISE)]:
+            follower.opened()
+            now[0] += seconds
+            self.assertIs(follower.ended(AtollConnectionError("connection_lost")), step)
+
     def test_a_request_is_repeated_only_where_it_cannot_take_effect_twice(self):
         lost = AtollConnectionError("connection_lost")
         unsent = AtollConnectionError("connection_failed", was_sent=False)
@@ -179,6 +200,13 @@ class Retrying(unittest.TestCase):
             (lost, True, False, False),
             (unsent, True, True, True),
             (busy, True, True, False),
+            (AtollError(503, "too_many_processes", retry_after=5), True, True, False),
+            (AtollError(429, "too_many_streams", retry_after=5), True, True, False),
+            (AtollError(503, "shutting_down", retry_after=5), True, False, False),
+            (AtollError(503, "http_503", retry_after=5), True, False, False),
+            (AtollError(502, "http_502"), True, False, False),
+            (AtollError(0, "no_token"), True, True, True),
+            (AtollError(502, "agent_failed"), False, False, False),
             (AtollError(503, "sandbox_failed"), False, False, False),
             (AtollError(429, "too_many_requests", retry_after=3600), False, False, False),
             (AtollError(409, "turn_in_progress", retry_after=1), False, False, False),
@@ -241,7 +269,7 @@ class Retrying(unittest.TestCase):
         follower = Follower(0, can_renew=True)
         steps = [follower.ended(AtollError(401, "unauthorized")) for _ in range(4)]
         self.assertEqual(steps, [Step.RENEW, Step.RENEW, Step.RENEW, Step.RAISE])
-        follower.accept(event(1))
+        follower.opened()
         self.assertIs(follower.ended(AtollError(0, "token_expired")), Step.RENEW)
         self.assertEqual(follower.wait_s, 0.0)
 

@@ -51,7 +51,7 @@ class Exchange(BaseHTTPRequestHandler):
         if value is not None:
             self.send(200, value)
 
-    do_GET = do_PUT = do_POST = do_DELETE = handle_one
+    do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = handle_one
 
     def send(self, status, value, media_type="application/json", **fields):
         body = value if isinstance(value, bytes) else json.dumps(value).encode()
@@ -64,14 +64,16 @@ class Exchange(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body if status != 204 else b"")
 
-    def send_events(self, *events):
-        """A stream that ends with its connection."""
+    def send_events(self, *events, epoch=None):
+        """A stream that ends with its connection. With an epoch, what has a seq has an id."""
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
         for event in events:
-            self.wfile.write(b": heartbeat\n\ndata: " + json.dumps(event).encode() + b"\n\n")
+            if epoch is not None and "seq" in event:
+                self.wfile.write(f"id: {event['seq']}-{epoch}\n".encode())
+            self.wfile.write(b": heartbeat\ndata: " + json.dumps(event).encode() + b"\n\n")
 
     def json(self):
         return json.loads(self.body)

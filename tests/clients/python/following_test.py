@@ -1,0 +1,228 @@
+"""Streams and repeated requests of the Python client where a real server is hard to bring to it: a stub stands in for it."""
+
+import asyncio
+import unittest
+from unittest import mock
+
+import lab
+from stub import Stub
+
+from atoll_client import AsyncAtoll, Atoll, AtollError, Turn, retry
+
+CHAT = "/v1/conversations/c1"
+SANDBOX = "/v1/sandboxes/s1"
+EXPIRED = {"type": "stream_closed", "code": "token_expired", "detail": "d", "after": 0}
+
+
+def event(seq, kind="text_delta", turn="t1", **data):
+    return {"seq": seq, "type": kind, "at": "", "turn": turn, "data": data}
+
+
+def refuse(status, code, **fields):
+    return lambda exchange: exchange.send(status, {"code": code, "detail": "d"}, "application/problem+json", **fields)
+
+
+def events(*frames, epoch="e1"):
+    """An answer: these frames, those with a seq under an id."""
+    return lambda exchange: exchange.send_events(*frames, epoch=epoch)
+
+
+def drop(exchange):
+    exchange.close_connection = True
+
+
+class Rounds:
+    """An answer for each request in turn; the last one for all that follow. `cursors` has the `after` of each."""
+
+    def __init__(self, *answers):
+        self._answers = list(answers)
+        self.cursors = []
+        self.tokens = []
+
+    def __call__(self, exchange):
+        self.cursors.append(exchange.query.get("after"))
+        self.tokens.append(exchange.query.get("token"))
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        return answer(exchange) if callable(answer) else answer
+
+
+class WithStub(unittest.TestCase):
+    def setUp(self):
+        # No case waits for the time that passes.
+        for name in ("FIRST_WAIT_S", "LONGEST_WAIT_S"):
+            patch = mock.patch.object(retry, name, 0.001)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def client(self, answers, **more):
+        self.stub = Stub(answers)
+        self.addCleanup(self.stub.close)
+        client = Atoll(self.stub.url, **(more or {"api_key": "key"}))
+        self.addCleanup(client.close)
+        return client
+
+    def sent(self):
+        return [name for name, *_ in self.stub.requests]
+
+
+class Tokens(WithStub):
+    def renewing(self, answers, renew):
+        return self.client(answers, renew_token=renew).conversation("c1")
+
+    def test_a_quiet_stream_outlives_any_number_of_tokens(self):
+        made = iter(range(100))
+        rounds = Rounds(*[events(EXPIRED)] * 9, events(event(1, "done")))
+        stream = self.renewing({f"GET {CHAT}/events": rounds}, lambda: f"k{next(made)}").follow()
+        self.assertEqual(next(stream).type, "done")
+        self.assertEqual(rounds.tokens, [f"k{number}" for number in range(10)])
+
+    def test_tokens_that_the_server_refuses_are_an_error_soon(self):
+        rounds = Rounds(refuse(401, "token_expired"))
+        with self.assertRaises(AtollError) as refused:
+            next(self.renewing({f"GET {CHAT}/events": rounds}, lambda: "stale").follow())
+        self.assertEqual(refused.exception.code, "token_expired")
+        self.assertLess(len(rounds.tokens), 10)
+
+    def test_a_backend_that_is_away_for_some_time_is_waited_for(self):
+        answers = [OSError("away"), KeyError("user"), None, AtollError(404, "not_found"), "", OSError("away"), "k2"]
+        given = iter(["k1", *answers])
+
+        def renew():
+            answer = next(given)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        rounds = Rounds(events(event(1), EXPIRED), events(event(2, "done")))
+        stream = self.renewing({f"GET {CHAT}/events": rounds}, renew).follow()
+        self.assertEqual([next(stream).seq, next(stream).seq], [1, 2])
+        self.assertEqual((rounds.tokens, rounds.cursors), (["k1", "k2"], ["0", "1-e1"]))
+
+    def test_a_callback_that_fails_for_good_is_an_error_within_max_failures(self):
+        def renew():
+            raise OSError("away")
+
+        client = self.client({}, renew_token=renew)
+        for attempt in (lambda: next(client.conversation("c1").follow(max_failures=3)), client.sandbox("s1").info):
+            with self.assertRaises(AtollError) as failed:
+                attempt()
+            self.assertEqual((failed.exception.code, type(failed.exception.__cause__)), ("no_token", OSError))
+        self.assertEqual(self.stub.requests, [])
+
+    def test_the_asynchronous_client_waits_for_its_backend_too(self):
+        given = iter([OSError("away"), "k1"])
+
+        async def renew():
+            answer = next(given)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        async def body():
+            async with AsyncAtoll(self.stub.url, renew_token=renew) as client:
+                async with client.conversation("c1").follow() as stream:
+                    return (await stream.__anext__()).seq
+
+        self.client({f"GET {CHAT}/events": events(event(1))})
+        self.assertEqual(asyncio.run(asyncio.wait_for(body(), lab.DEADLINE_SECONDS)), 1)
+
+    def test_with_a_token_messages_and_interrupts_are_posted(self):
+        answers = {
+            f"POST {CHAT}/messages": Rounds(drop, {"turn": "t1", "after": 7}),
+            f"POST {CHAT}/interrupt": Rounds(lambda exchange: exchange.send(204, b""), drop),
+        }
+        conversation = self.client(answers, token="k").conversation("c1")
+        self.assertEqual(conversation.send("hi"), Turn("t1", 7))
+        (_, query, first, body), (_, _, second, again) = self.stub.requests
+        self.assertEqual((query, body, first["Idempotency-Key"]), ({"token": "k"}, again, second["Idempotency-Key"]))
+        conversation.interrupt()
+        # Sent again, it might stop a later turn.
+        with self.assertRaises(AtollError):
+            conversation.interrupt()
+        self.assertEqual(self.sent()[2:], [f"POST {CHAT}/interrupt"] * 2)
+
+
+class Places(WithStub):
+    """Where a stream goes on, and which log it is of."""
+
+    def test_the_stream_of_a_turn_goes_on_behind_its_last_event_and_leaves_out_other_turns(self):
+        rounds = Rounds(events(event(5), event(6, turn="t0"), event(7, "done", turn="t0"), event(8), epoch="e1"), events(event(9, "done")))
+        post = Rounds(drop, events(event(3, "turn_start"), event(4)))
+        conversation = self.client({f"POST {CHAT}/messages": post, f"GET {CHAT}/events": rounds}).conversation("c1")
+        stream = conversation.send_stream("hi")
+        self.assertEqual([each.seq for each in stream], [3, 4, 5, 8, 9])
+        self.assertEqual((rounds.cursors, len(post.cursors), stream.cursor), (["4-e1", "8-e1"], 2, "9-e1"))
+
+    def test_the_turn_of_a_log_that_was_replaced_is_an_error(self):
+        closed = {"type": "stream_closed", "code": "log_replaced", "detail": "d", "after": 0, "logEpoch": "e2"}
+        for answer in (refuse(410, "log_replaced"), events(closed), events(event(5), epoch="e2"), refuse(410, "seq_expired")):
+            answers = {f"POST {CHAT}/messages": events(event(3, "turn_start")), f"GET {CHAT}/events": answer}
+            stream = self.client(answers).conversation("c1").send_stream("hi")
+            self.assertEqual(next(stream).seq, 3)
+            with self.assertRaises(AtollError) as ended:
+                next(stream)
+            self.assertIn(ended.exception.code, ("log_replaced", "seq_expired"))
+            self.assertEqual(self.sent(), [f"POST {CHAT}/messages", f"GET {CHAT}/events"])
+
+    def test_what_comes_again_is_no_success(self):
+        answers = {f"GET {CHAT}/events": events(event(1), event(2))}
+        stream = self.client(answers).conversation("c1").follow("2-e1", max_failures=3)
+        with self.assertRaises(AtollError) as ended:
+            next(stream)
+        self.assertEqual((ended.exception.code, len(self.stub.requests)), ("connection_lost", 4))
+
+    def test_streams_and_events_tell_their_cursor(self):
+        page = Rounds({"events": [event(1)], "next": 1, "logEpoch": "e1"}, {"events": [], "next": 1, "logEpoch": "e1"})
+        conversation = self.client({f"GET {CHAT}/events": page}).conversation("c1")
+        self.assertEqual([each.cursor for each in conversation.events()], ["1-e1"])
+        rounds = Rounds(events(event(1, "session_start", logEpoch="e1")), events(event(2)), events(event(3)))
+        stream = self.client({f"GET {CHAT}/events": rounds}).conversation("c1").follow()
+        seen = [(stream.cursor, next(stream).cursor, stream.cursor) for _ in range(3)]
+        self.assertEqual(seen, [("0", "1-e1", "1-e1"), ("1-e1", "2-e1", "2-e1"), ("2-e1", "3-e1", "3-e1")])
+        self.assertEqual(rounds.cursors, ["0", "1-e1", "2-e1"])
+
+
+class Repeats(WithStub):
+    def test_what_the_end_of_a_server_interrupts_is_not_sent_again(self):
+        def work(client):
+            sandbox = client.sandbox("s1")
+            return [
+                lambda: sandbox.exec("rm note"),
+                lambda: list(sandbox.exec_stream("rm note")),
+                lambda: sandbox.tools.call("write_file", {}),
+                lambda: sandbox.files.move("a", "b"),
+                lambda: sandbox.files.copy("a", "b"),
+                lambda: sandbox.processes.start("serve"),
+                client.sandboxes.create,
+            ]
+
+        routes = ("exec", "files/a", "processes")
+        for code, fields in (("shutting_down", {"Retry_After": "0"}), (None, {"Retry_After": "0"}), (None, {})):
+            refusal = refuse(503, code, **fields)
+            answers = {f"POST {SANDBOX}/{name}": refusal for name in routes}
+            answers.update({"POST /v1/tools/write_file": refusal, "POST /v1/sandboxes": refusal})
+            client = self.client(answers)
+            for number, call in enumerate(work(client), 1):
+                with self.assertRaises(AtollError) as ended:
+                    call()
+                self.assertEqual((ended.exception.code, len(self.stub.requests)), (code or "http_503", number))
+
+    def test_what_cannot_take_effect_twice_is_sent_again_to_a_server_that_comes_back(self):
+        for refusal in (refuse(503, "shutting_down", Retry_After="0"), refuse(502, None), refuse(504, None)):
+            client = self.client({f"GET {SANDBOX}": Rounds(refusal, refusal, {"id": "s1"})})
+            self.assertEqual(client.sandbox("s1").info(), {"id": "s1"})
+
+    def test_an_answer_that_leads_elsewhere_is_an_error_that_says_where(self):
+        def redirect(exchange):
+            exchange.send(302, b"", "text/html", Location="https://login.example/")
+
+        client = self.client({f"GET {SANDBOX}": redirect, f"GET {CHAT}/events": redirect})
+        for call in (client.sandbox("s1").info, lambda: next(client.conversation("c1").follow())):
+            with self.assertRaises(AtollError) as refused:
+                call()
+            self.assertEqual((refused.exception.status, refused.exception.code), (302, "http_302"))
+            self.assertIn("https://login.example/", refused.exception.detail)
+
+
+if __name__ == "__main__":
+    unittest.main()
