@@ -24,7 +24,8 @@ class AsyncAtoll:
 
     `base_url` is `http://…`, `https://…` or `unix:/path/of/socket`. Give `api_key`, or the `token` of a conversation or
     sandbox; `renew_token()`, which may be a coroutine function, returns a new token when one has expired, and the first
-    one where none is given. `timeout` is in seconds of silence. `retries` bounds how often a request is tried again, which
+    one where none is given. `timeout` is in seconds of silence; each call takes one of its own, too, and those
+    that may take the server's 15 minutes have 16 by default. `retries` bounds how often a request is tried again, which
     happens only where it cannot take effect twice.
     """
 
@@ -50,12 +51,12 @@ class AsyncAtoll:
     def sandbox(self, sandbox_id: str) -> AsyncSandbox:
         return AsyncSandbox(self._core, sandbox_id)
 
-    async def system(self) -> Dict[str, Any]:
+    async def system(self, timeout: Optional[float] = None) -> Dict[str, Any]:
         """What the server is, and what its host enforces."""
-        return await self._core.call("GET", "/v1/system")
+        return await self._core.call("GET", "/v1/system", timeout=timeout)
 
     async def aclose(self) -> None:
-        """Closes idle connections; streams that are open go on."""
+        """Closes idle connections. Streams that are open go on: cancel the tasks that read them."""
         self._core.close()
 
     async def __aenter__(self) -> "AsyncAtoll":

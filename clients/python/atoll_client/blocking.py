@@ -2,18 +2,93 @@
 
 from __future__ import annotations
 
-import select
+import contextlib
+import selectors
 import socket
 import ssl
 import threading
 import time
-from typing import Any, Callable, Coroutine, Optional, TypeVar
+from typing import Any, Callable, Coroutine, Iterator, Optional, TypeVar
 
 from .encoding import Address
 from .errors import AtollConnectionError
 from .transport import READ_BYTES, Connection
 
 T = TypeVar("T")
+READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+# Windows has no poll.
+_Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
+
+
+class Stopped(BaseException):
+    """Another thread stopped what this one does. No handler of errors takes it."""
+
+
+class Stopper:
+    """Lets a thread end what another one waits for in `guarding()`: bytes of a connection, or the time until the next try."""
+
+    _current = threading.local()
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._connection: Optional["BlockingConnection"] = None
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._wake.is_set()
+
+    def stop(self) -> None:
+        with self._lock:
+            self._wake.set()
+            connection = self._connection
+        if connection is not None:
+            connection.shut()
+
+    @contextlib.contextmanager
+    def guarding(self) -> Iterator[None]:
+        """What this thread does in the block can be stopped; it raises Stopped then."""
+        outer = getattr(self._current, "stopper", None)
+        self._current.stopper = self
+        try:
+            yield
+        finally:
+            self._current.stopper = outer
+
+    @contextlib.contextmanager
+    def _at(self, connection: "BlockingConnection") -> Iterator[None]:
+        with self._lock:
+            self._connection = connection
+        try:
+            self.check()
+            yield
+        finally:
+            with self._lock:
+                self._connection = None
+        self.check()
+
+    def check(self) -> None:
+        if self._wake.is_set():
+            raise Stopped
+
+    @classmethod
+    def waiting_for(cls, connection: "BlockingConnection") -> "contextlib.AbstractContextManager[None]":
+        stopper = getattr(cls._current, "stopper", None)
+        return contextlib.nullcontext() if stopper is None else stopper._at(connection)
+
+    @classmethod
+    def sleep(cls, seconds: float) -> None:
+        stopper = getattr(cls._current, "stopper", None)
+        if stopper is None:
+            time.sleep(seconds)
+        elif stopper._wake.wait(seconds):
+            raise Stopped
+
+    @classmethod
+    def check_current(cls) -> None:
+        stopper = getattr(cls._current, "stopper", None)
+        if stopper is not None:
+            stopper.check()
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
@@ -37,12 +112,13 @@ class BlockingConnection:
         self._ahead = b""  # read while writing
 
     def _wait(self, events: int, timeout: Optional[float]) -> None:
-        poll = select.poll()
-        if self._socket.fileno() < 0:
-            raise AtollConnectionError("connection_lost", "the connection is closed")
-        poll.register(self._socket, events)
-        if not poll.poll(None if timeout is None else timeout * 1000):
-            raise AtollConnectionError("timeout", f"nothing happened for {timeout} s")
+        with Stopper.waiting_for(self), _Selector() as selector:
+            try:
+                selector.register(self._socket, events)
+            except (ValueError, OSError):
+                raise AtollConnectionError("connection_lost", "the connection is closed") from None
+            if not selector.select(timeout):
+                raise AtollConnectionError("timeout", f"nothing happened for {timeout} s")
 
     def _try_read(self) -> "bytes | int":
         """Bytes, or which event to wait for."""
@@ -50,9 +126,9 @@ class BlockingConnection:
             with self._lock:
                 return self._socket.recv(READ_BYTES)
         except (BlockingIOError, ssl.SSLWantReadError):
-            return select.POLLIN
+            return READ
         except ssl.SSLWantWriteError:
-            return select.POLLOUT
+            return WRITE
         except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
             return b""
         except OSError as error:
@@ -74,9 +150,9 @@ class BlockingConnection:
             with self._lock:
                 return self._socket.send(data), 0
         except (BlockingIOError, ssl.SSLWantWriteError):
-            return 0, select.POLLOUT
+            return 0, WRITE
         except ssl.SSLWantReadError:
-            return 0, select.POLLIN
+            return 0, READ
         except OSError as error:
             raise AtollConnectionError("connection_lost", str(error)) from error
 
@@ -99,7 +175,7 @@ class BlockingConnection:
             written, event = self._try_write(view)
             view = view[written:]
             if event:
-                self._wait(select.POLLIN | event, timeout)
+                self._wait(READ | event, timeout)
         return True
 
     def is_stale(self) -> bool:
@@ -108,12 +184,16 @@ class BlockingConnection:
         except AtollConnectionError:
             return True
 
-    def close(self) -> None:
+    def shut(self) -> None:
+        """Wakes a thread that waits on it, which finds its end."""
         try:
-            # Wakes a thread that waits on it.
-            self._socket.shutdown(socket.SHUT_RDWR)
+            # Not that of ssl, which takes the TLS state away from a thread that reads.
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
         except OSError:
             pass
+
+    def close(self) -> None:
+        self.shut()
         with self._lock:
             self._socket.close()
 
@@ -123,6 +203,7 @@ class BlockingNetwork:
         self._ssl_context = ssl_context
 
     async def connect(self, address: Address, timeout: float) -> Connection:
+        Stopper.check_current()
         sock: Optional[socket.socket] = None
         try:
             if address.unix_path is not None:
@@ -146,7 +227,7 @@ class BlockingNetwork:
             raise
 
     async def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
+        Stopper.sleep(seconds)
 
     async def run_blocking(self, function: Callable[..., T], *arguments: Any) -> T:
         return function(*arguments)

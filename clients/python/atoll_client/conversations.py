@@ -70,8 +70,8 @@ class _Turn:
 class EventStream(Stream[Event]):
     """A Stream of events that knows its place in the log."""
 
-    def __init__(self, source: AsyncGenerator[Event, None], follower: Follower) -> None:
-        super().__init__(source)
+    def __init__(self, core: Core, source: AsyncGenerator[Event, None], follower: Follower) -> None:
+        super().__init__(core, source)
         self._follower = follower
 
     @property
@@ -81,27 +81,30 @@ class EventStream(Stream[Event]):
 
 
 def follow_stream(
-    core: Core, conversation_id: str, after: Union[int, str], max_failures: Optional[int], on_reset: Optional[Callable[[], Any]]
+    core: Core, conversation_id: str, after: Union[int, str], max_failures: Optional[int], on_reset: Optional[Callable[[], Any]],
+    timeout: Optional[float],
 ) -> EventStream:
     follower = Follower(after, core.credentials.can_renew, max_failures, on_reset=on_reset)
 
     def request() -> Request:
-        return Request("GET", route(conversation_id, "events"), {"after": follower.cursor})
+        return Request("GET", route(conversation_id, "events"), {"after": follower.cursor}, timeout=timeout)
 
-    return EventStream(_follow(core, follower, request), follower)
+    return EventStream(core, _follow(core, follower, request), follower)
 
 
-def turn_stream(core: Core, conversation_id: str, content: Content, idempotency_key: Optional[str]) -> EventStream:
+def turn_stream(
+    core: Core, conversation_id: str, content: Content, idempotency_key: Optional[str], timeout: Optional[float]
+) -> EventStream:
     key = idempotency_key or new_idempotency_key()
     follower = Follower(0, core.credentials.can_renew, TURN_FAILURES)
 
     def request() -> Request:
         if follower.after:
-            return Request("GET", route(conversation_id, "events"), {"after": follower.cursor})
+            return Request("GET", route(conversation_id, "events"), {"after": follower.cursor}, timeout=timeout)
         # With the same key the server gives the same turn again.
-        return Request("POST", route(conversation_id, "messages"), json={"content": content}, idempotency_key=key)
+        return Request("POST", route(conversation_id, "messages"), json={"content": content}, idempotency_key=key, timeout=timeout)
 
-    return EventStream(_follow(core, follower, request, _Turn()), follower)
+    return EventStream(core, _follow(core, follower, request, _Turn()), follower)
 
 
 class AsyncConversation:
@@ -116,28 +119,32 @@ class AsyncConversation:
         self.id = conversation_id
         self.info: ConversationInfo = info or {}
 
-    async def refresh(self) -> ConversationInfo:
-        self.info = await self._core.call("GET", route(self.id))
+    async def refresh(self, timeout: Optional[float] = None) -> ConversationInfo:
+        self.info = await self._core.call("GET", route(self.id), timeout=timeout)
         return self.info
 
-    async def sandbox(self) -> AsyncSandbox:
+    async def sandbox(self, timeout: Optional[float] = None) -> AsyncSandbox:
         """The sandbox of this conversation: commands, files, processes, tools."""
         if "sandboxId" not in self.info:
-            await self.refresh()
+            await self.refresh(timeout=timeout)
         return AsyncSandbox(self._core, self.info["sandboxId"])
 
-    async def send(self, content: Content, idempotency_key: Optional[str] = None) -> Turn:
+    async def send(self, content: Content, idempotency_key: Optional[str] = None, timeout: Optional[float] = None) -> Turn:
         """Starts a turn and does not wait for it. Sent again, with the same key, where the answer was lost."""
         key = idempotency_key or new_idempotency_key()
-        answer = await self._core.call("POST", route(self.id, "messages"), json={"content": content}, idempotency_key=key)
+        answer = await self._core.call("POST", route(self.id, "messages"), json={"content": content}, idempotency_key=key, timeout=timeout)
         return Turn(answer["turn"], answer["after"])
 
-    def send_stream(self, content: Content, idempotency_key: Optional[str] = None) -> EventStream:
+    def send_stream(self, content: Content, idempotency_key: Optional[str] = None, timeout: Optional[float] = None) -> EventStream:
         """Starts a turn: its events, each once, up to `done`, also over connections that break."""
-        return turn_stream(self._core, self.id, content, idempotency_key)
+        return turn_stream(self._core, self.id, content, idempotency_key, timeout=timeout)
 
     def follow(
-        self, after: Union[int, str] = 0, max_failures: Optional[int] = None, on_reset: Optional[Callable[[], Any]] = None
+        self,
+        after: Union[int, str] = 0,
+        max_failures: Optional[int] = None,
+        on_reset: Optional[Callable[[], Any]] = None,
+        timeout: Optional[float] = None,
     ) -> EventStream:
         """Every event after `after`, each once, until the conversation is over. `after` is the `cursor` of a stream or an event,
         which says of which log it is. A plain number is taken to be of the present log: after a restored backup, events may be
@@ -148,54 +155,54 @@ class AsyncConversation:
         a restored backup, `on_reset` is called and it follows from its beginning; without `on_reset` that is AtollError
         `log_replaced`.
         """
-        return follow_stream(self._core, self.id, after, max_failures, on_reset)
+        return follow_stream(self._core, self.id, after, max_failures, on_reset, timeout=timeout)
 
-    def events(self, after: Union[int, str] = 0, limit: Optional[int] = None) -> Stream[Event]:
+    def events(self, after: Union[int, str] = 0, limit: Optional[int] = None, timeout: Optional[float] = None) -> Stream[Event]:
         """The events that are there now; `limit` is of a page."""
-        return Stream(self._events(after, limit))
+        return Stream(self._core, self._events(after, limit, timeout=timeout))
 
-    async def _events(self, after: Union[int, str], limit: Optional[int]) -> AsyncGenerator[Event, None]:
+    async def _events(self, after: Union[int, str], limit: Optional[int], timeout: Optional[float]) -> AsyncGenerator[Event, None]:
         while True:
-            page = await self._core.call("GET", route(self.id, "events"), {"after": after, "limit": limit})
+            page = await self._core.call("GET", route(self.id, "events"), {"after": after, "limit": limit}, timeout=timeout)
             for frame in page["events"]:
                 yield Event.parse(frame, page["logEpoch"])
             if not page["events"]:
                 return
             after = f"{page['next']}-{page['logEpoch']}"
 
-    async def _post(self, action: str, body: Optional[Dict[str, Any]] = None) -> "AsyncConversation":
+    async def _post(self, action: str, body: Optional[Dict[str, Any]] = None, timeout: Optional[float] = None) -> "AsyncConversation":
         # A token is answered without a body.
-        self.info = await self._core.call("POST", route(self.id, action), json=body) or self.info
+        self.info = await self._core.call("POST", route(self.id, action), json=body, timeout=timeout) or self.info
         return self
 
-    async def interrupt(self) -> "AsyncConversation":
+    async def interrupt(self, timeout: Optional[float] = None) -> "AsyncConversation":
         """Asks the open turn to end; AtollError `no_turn` where there is none. With a token `info` stays as it was."""
-        return await self._post("interrupt")
+        return await self._post("interrupt", timeout=timeout)
 
-    async def pause(self, mode: Optional[str] = None) -> "AsyncConversation":
+    async def pause(self, mode: Optional[str] = None, timeout: Optional[float] = None) -> "AsyncConversation":
         """`mode` is `cold` (the sandbox ends, its files stay) or `warm` (it is frozen)."""
-        return await self._post("pause", None if mode is None else {"mode": mode})
+        return await self._post("pause", None if mode is None else {"mode": mode}, timeout=timeout)
 
-    async def resume(self) -> "AsyncConversation":
-        return await self._post("resume")
+    async def resume(self, timeout: Optional[float] = None) -> "AsyncConversation":
+        return await self._post("resume", timeout=timeout)
 
-    async def update(self, **changes: Any) -> "AsyncConversation":
+    async def update(self, *, timeout: Optional[float] = None, **changes: Any) -> "AsyncConversation":
         """Changes members by their names in the API; `title=None` removes the title, `metadata` is a merge patch."""
-        self.info = await self._core.call("PATCH", route(self.id), json=changes)
+        self.info = await self._core.call("PATCH", route(self.id), json=changes, timeout=timeout)
         return self
 
-    async def delete(self) -> None:
+    async def delete(self, timeout: Optional[float] = None) -> None:
         """The conversation with its sandbox, its files and its log."""
-        await self._core.call("DELETE", route(self.id))
+        await self._core.call("DELETE", route(self.id), timeout=timeout)
 
-    async def create_token(self, scope: str = "read", ttl_seconds: Optional[int] = None) -> Token:
+    async def create_token(self, scope: str = "read", ttl_seconds: Optional[int] = None, timeout: Optional[float] = None) -> Token:
         """A token of this conversation for a browser or another client; `scope` is `read`, `chat`, `files`, …"""
-        answer = await self._core.call("POST", route(self.id, "tokens"), json=given(scope=scope, ttl_seconds=ttl_seconds))
+        answer = await self._core.call("POST", route(self.id, "tokens"), json=given(scope=scope, ttl_seconds=ttl_seconds), timeout=timeout)
         return Token(answer["token"], answer["expiresAt"], answer.get("url"))
 
-    async def transcript(self, format: str = "markdown") -> str:
+    async def transcript(self, format: str = "markdown", timeout: Optional[float] = None) -> str:
         """The log as a text to keep; `format` is `markdown` or `jsonl`."""
-        request = Request("GET", route(self.id, "transcript"), {"format": format}, {"Accept": "*/*"})
+        request = Request("GET", route(self.id, "transcript"), {"format": format}, {"Accept": "*/*"}, timeout=timeout)
         return (await (await self._core.open(request)).read_all()).decode("utf-8")
 
 
@@ -215,6 +222,7 @@ class AsyncConversations:
         idle_seconds: Optional[int] = None,
         ttl_seconds: Optional[int] = None,
         idempotency_key: Optional[str] = None,
+        timeout: Optional[float] = None,
         **more: Any,
     ) -> AsyncConversation:
         """A conversation whose sandbox is ready. `more` are members of the request by their names in the API."""
@@ -223,11 +231,11 @@ class AsyncConversations:
             idle_seconds=idle_seconds, ttl_seconds=ttl_seconds,
         )
         key = idempotency_key or new_idempotency_key()
-        info = await self._core.call("POST", ROUTE, json={**body, **more}, idempotency_key=key)
+        info = await self._core.call("POST", ROUTE, json={**body, **more}, idempotency_key=key, timeout=timeout)
         return AsyncConversation(self._core, info["id"], info)
 
-    async def get(self, conversation_id: str) -> AsyncConversation:
-        info = await self._core.call("GET", route(conversation_id))
+    async def get(self, conversation_id: str, timeout: Optional[float] = None) -> AsyncConversation:
+        info = await self._core.call("GET", route(conversation_id), timeout=timeout)
         return AsyncConversation(self._core, info["id"], info)
 
     def list(
@@ -239,32 +247,35 @@ class AsyncConversations:
         metadata: Optional[Mapping[str, Any]] = None,
         order: Optional[str] = None,
         limit: Optional[int] = None,
+        timeout: Optional[float] = None,
         **more: Any,
     ) -> Stream[AsyncConversation]:
         """All that fit, over all pages; `limit` is of a page. `more`: `createdAfter` and the like, as in the API."""
         query = {**given(status=status, user_id=user_id, sandbox_id=sandbox_id, agent=agent, order=order, limit=limit), **more}
         for name, value in (metadata or {}).items():
             query[f"metadata.{name}"] = ("true" if value else "false") if isinstance(value, bool) else value
-        return Stream(self._list(query))
+        return Stream(self._core, self._list(query, timeout=timeout))
 
-    async def _list(self, query: Dict[str, Any]) -> AsyncGenerator[AsyncConversation, None]:
-        async for info in self._core.pages(ROUTE, query, "conversations"):
+    async def _list(self, query: Dict[str, Any], timeout: Optional[float]) -> AsyncGenerator[AsyncConversation, None]:
+        async for info in self._core.pages(ROUTE, query, "conversations", timeout):
             yield AsyncConversation(self._core, info["id"], info)  # type: ignore[arg-type]
 
-    async def update(self, conversation_id: str, **changes: Any) -> AsyncConversation:
-        return await AsyncConversation(self._core, conversation_id).update(**changes)
+    async def update(self, conversation_id: str, *, timeout: Optional[float] = None, **changes: Any) -> AsyncConversation:
+        return await AsyncConversation(self._core, conversation_id).update(timeout=timeout, **changes)
 
-    async def delete(self, conversation_id: str) -> None:
-        await AsyncConversation(self._core, conversation_id).delete()
+    async def delete(self, conversation_id: str, timeout: Optional[float] = None) -> None:
+        await AsyncConversation(self._core, conversation_id).delete(timeout=timeout)
 
-    async def erase_user(self, user_id: str) -> Dict[str, int]:
+    async def erase_user(self, user_id: str, timeout: Optional[float] = None) -> Dict[str, int]:
         """Removes all that the server keeps of a user; how many `conversations` and `sandboxes` that were."""
         if not user_id:
             raise ValueError("a user's id is not empty")
-        return await self._core.call("DELETE", ROUTE, {"userId": user_id})
+        return await self._core.call("DELETE", ROUTE, {"userId": user_id}, timeout=self._core.long(timeout))
 
-    async def create_token(self, conversation_id: str, scope: str = "read", ttl_seconds: Optional[int] = None) -> Token:
-        return await AsyncConversation(self._core, conversation_id).create_token(scope, ttl_seconds)
+    async def create_token(
+        self, conversation_id: str, scope: str = "read", ttl_seconds: Optional[int] = None, timeout: Optional[float] = None
+    ) -> Token:
+        return await AsyncConversation(self._core, conversation_id).create_token(scope, ttl_seconds, timeout=timeout)
 
-    async def transcript(self, conversation_id: str, format: str = "markdown") -> str:
-        return await AsyncConversation(self._core, conversation_id).transcript(format)
+    async def transcript(self, conversation_id: str, format: str = "markdown", timeout: Optional[float] = None) -> str:
+        return await AsyncConversation(self._core, conversation_id).transcript(format, timeout=timeout)

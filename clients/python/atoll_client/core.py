@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 import json
+import threading
 import time
+import weakref
 from dataclasses import dataclass, field
-from typing import Any, AsyncGenerator, Callable, Dict, Generic, List, Mapping, Optional, Tuple, TypeVar
+from typing import Any, AsyncGenerator, Callable, Dict, Generic, List, Mapping, Optional, Protocol, Tuple, TypeVar
 
 from . import encoding, http1
 from .bodies import Body
@@ -27,6 +29,8 @@ MAX_PROBLEM_BYTES = 1024 * 1024
 MAX_IDLE_CONNECTIONS = 8
 # The server closes idle connections after 75 s.
 MAX_IDLE_S = 30.0
+# The server's own time for a copy, a removal, an unpacking (docs/files.md), and a margin.
+LONG_S = 16 * 60.0
 # What must not be sent twice takes a connection that is surely still there.
 MAX_IDLE_ONCE_S = 3.0
 
@@ -34,7 +38,8 @@ MAX_IDLE_ONCE_S = 3.0
 class Stream(Generic[T]):
     """An asynchronous iterator that holds a connection: leave it by `async with`, or close it with `aclose()`."""
 
-    def __init__(self, source: AsyncGenerator[T, None]) -> None:
+    def __init__(self, core: "Core", source: AsyncGenerator[T, None]) -> None:
+        self.core = core
         self._source = source
 
     def __aiter__(self) -> "Stream[T]":
@@ -151,6 +156,10 @@ class Response:
             self._connection = None
 
 
+class Closer(Protocol):
+    def close(self) -> None: ...
+
+
 class Credentials:
     """An API key, or a token of one conversation or sandbox that a callback renews."""
 
@@ -196,9 +205,22 @@ class Core:
         self._retries = retries
         self._idle: List[Tuple[Connection, float]] = []
         self._is_closed = False
+        self._closers: "weakref.WeakSet[Closer]" = weakref.WeakSet()
+        self._lock = threading.Lock()
+
+    def ends_with_me(self, closer: "Closer") -> None:
+        """close() closes it, too."""
+        with self._lock:
+            self._closers.add(closer)
+        if self._is_closed:
+            closer.close()
 
     def close(self) -> None:
         self._is_closed = True
+        with self._lock:
+            closers = list(self._closers)
+        for closer in closers:
+            closer.close()
         while self._idle:
             self._idle.pop()[0].close()
 
@@ -317,11 +339,17 @@ class Core:
         except ValueError:
             raise protocol_error("the answer is not JSON") from None
 
-    async def pages(self, path: str, query: Mapping[str, Any], name: str) -> AsyncGenerator[Dict[str, Any], None]:
+    def long(self, timeout: Optional[float]) -> float:
+        """The timeout of an operation that may take the server's whole time before its answer begins."""
+        return max(LONG_S, self._timeout) if timeout is None else timeout
+
+    async def pages(
+        self, path: str, query: Mapping[str, Any], name: str, timeout: Optional[float] = None
+    ) -> AsyncGenerator[Dict[str, Any], None]:
         """The items of a list over all its pages."""
         cursor = query.get("cursor")
         while True:
-            page = await self.call("GET", path, {**query, "cursor": cursor})
+            page = await self.call("GET", path, {**query, "cursor": cursor}, timeout=timeout)
             for item in page[name]:
                 yield item
             cursor = page.get("next")

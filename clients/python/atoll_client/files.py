@@ -12,6 +12,7 @@ from .models import FileEntry, closed_error
 from .retry import Follower, Step
 
 BYTES = {"Accept": "*/*"}
+NOTHING = "bytes="
 
 
 class AsyncFiles:
@@ -26,35 +27,38 @@ class AsyncFiles:
     def _path(self, path: FilePath) -> str:
         return f"{self._route}/files/{encode_path(path)}"
 
-    async def _open(self, path: FilePath, start: Optional[int], end: Optional[int]) -> Response:
-        headers = dict(BYTES)
-        if start is not None or end is not None:
-            # A negative start is counted from the file's end.
-            first = start or 0
-            headers["Range"] = f"bytes={first}" if first < 0 else f"bytes={first}-{'' if end is None else end - 1}"
-        return await self._core.open(Request("GET", self._path(path), headers=headers))
+    async def _open(self, path: FilePath, wanted: Optional[str], timeout: Optional[float]) -> Response:
+        headers = dict(BYTES) if wanted is None else {**BYTES, "Range": wanted}
+        return await self._core.open(Request("GET", self._path(path), headers=headers, timeout=timeout))
 
-    async def read(self, path: FilePath, start: Optional[int] = None, end: Optional[int] = None) -> bytes:
-        """The bytes from `start` up to, but without, `end`. A `start` below 0 means that many at the file's end.
+    async def read(self, path: FilePath, start: Optional[int] = None, end: Optional[int] = None, timeout: Optional[float] = None) -> bytes:
+        """The bytes from `start` up to, but without, `end`; none where that is not behind `start`. A `start` below 0 means that many
+        at the file's end, and takes no `end`.
 
         For what fits into memory, at most 256 MiB; `download` and `stream` take any size.
         """
-        return await (await self._open(path, start, end)).read_all()
+        wanted = _range(start, end)
+        return b"" if wanted == NOTHING else await (await self._open(path, wanted, timeout)).read_all()
 
-    async def read_text(self, path: FilePath, encoding: str = "utf-8", errors: str = "strict") -> str:
-        return (await self.read(path)).decode(encoding, errors)
+    async def read_text(self, path: FilePath, encoding: str = "utf-8", errors: str = "strict", timeout: Optional[float] = None) -> str:
+        return (await self.read(path, timeout=timeout)).decode(encoding, errors)
 
-    def stream(self, path: FilePath, start: Optional[int] = None, end: Optional[int] = None) -> Stream[bytes]:
+    def stream(
+        self, path: FilePath, start: Optional[int] = None, end: Optional[int] = None, timeout: Optional[float] = None
+    ) -> Stream[bytes]:
         """The same in pieces."""
-        return Stream(self._stream(path, start, end))
+        return Stream(self._core, self._stream(path, _range(start, end), timeout))
 
-    async def _stream(self, path: FilePath, start: Optional[int], end: Optional[int]) -> AsyncGenerator[bytes, None]:
-        async for piece in pieces_of(await self._open(path, start, end)):
-            yield piece
+    async def _stream(self, path: FilePath, wanted: Optional[str], timeout: Optional[float]) -> AsyncGenerator[bytes, None]:
+        if wanted == NOTHING:
+            return
+        async with aclosing(pieces_of(await self._open(path, wanted, timeout))) as pieces:
+            async for piece in pieces:
+                yield piece
 
-    async def download(self, path: FilePath, to: BinaryIO) -> int:
+    async def download(self, path: FilePath, to: BinaryIO, timeout: Optional[float] = None) -> int:
         """Writes a file of the sandbox to a file object; how many bytes."""
-        return await self._save(pieces_of(await self._open(path, None, None)), to)
+        return await self._save(pieces_of(await self._open(path, None, timeout)), to)
 
     async def _save(self, pieces: AsyncIterator[bytes], to: BinaryIO) -> int:
         size = 0
@@ -71,6 +75,7 @@ class AsyncFiles:
         inplace: bool = False,
         if_match: Optional[str] = None,
         if_none_match: Optional[str] = None,
+        timeout: Optional[float] = None,
     ) -> FileEntry:
         """Replaces a file as a whole, or makes it with its parents. `data`: bytes, text, a file object opened with "rb", or an
         iterable of bytes. `inplace` writes into the file that is there. `if_none_match="*"`: only where there is none.
@@ -80,63 +85,68 @@ class AsyncFiles:
         # A condition that held for a first try does not hold for a second one.
         once = if_match is not None or if_none_match is not None
         body = Body(data, self._core.network)
-        return FileEntry.parse(await self._core.call("PUT", self._path(path), query, headers=headers, body=body, is_once=once))
+        request = {"headers": headers, "body": body, "is_once": once, "timeout": timeout}
+        return FileEntry.parse(await self._core.call("PUT", self._path(path), query, **request))
 
-    async def stat(self, path: FilePath) -> FileEntry:
-        return FileEntry.parse(await self._core.call("GET", self._path(path), {"stat": 1}))
+    async def stat(self, path: FilePath, timeout: Optional[float] = None) -> FileEntry:
+        return FileEntry.parse(await self._core.call("GET", self._path(path), {"stat": 1}, timeout=timeout))
 
-    def list(self, path: FilePath = "", depth: Optional[int] = None, limit: Optional[int] = None) -> Stream[FileEntry]:
+    def list(
+        self, path: FilePath = "", depth: Optional[int] = None, limit: Optional[int] = None, timeout: Optional[float] = None
+    ) -> Stream[FileEntry]:
         """What is in a directory, over all pages; `depth` goes below, `limit` is of a page."""
-        return Stream(self._list(path, {"list": 1, "depth": depth, "limit": limit}))
+        return Stream(self._core, self._list(path, {"list": 1, "depth": depth, "limit": limit}, timeout=timeout))
 
-    async def _list(self, path: FilePath, query: Dict[str, Any]) -> AsyncGenerator[FileEntry, None]:
-        async for entry in self._core.pages(self._path(path), query, "entries"):
+    async def _list(self, path: FilePath, query: Dict[str, Any], timeout: Optional[float]) -> AsyncGenerator[FileEntry, None]:
+        async for entry in self._core.pages(self._path(path), query, "entries", timeout):
             yield FileEntry.parse(entry)
 
-    async def _change(self, path: FilePath, op: str, to: FilePath, overwrite: bool) -> FileEntry:
+    async def _change(self, path: FilePath, op: str, to: FilePath, overwrite: bool, timeout: Optional[float]) -> FileEntry:
         body = {"op": op, **target_members(to), **given(overwrite=True if overwrite else None)}
-        return FileEntry.parse(await self._core.call("POST", self._path(path), json=body))
+        return FileEntry.parse(await self._core.call("POST", self._path(path), json=body, timeout=self._core.long(timeout)))
 
-    async def mkdir(self, path: FilePath) -> FileEntry:
+    async def mkdir(self, path: FilePath, timeout: Optional[float] = None) -> FileEntry:
         """With its parents. One that is there stays as it is."""
-        return FileEntry.parse(await self._core.call("POST", self._path(path), json={"op": "mkdir"}))
+        return FileEntry.parse(await self._core.call("POST", self._path(path), json={"op": "mkdir"}, timeout=timeout))
 
-    async def move(self, path: FilePath, to: FilePath, overwrite: bool = False) -> FileEntry:
-        return await self._change(path, "move", to, overwrite)
+    async def move(self, path: FilePath, to: FilePath, overwrite: bool = False, timeout: Optional[float] = None) -> FileEntry:
+        return await self._change(path, "move", to, overwrite, timeout=timeout)
 
-    async def copy(self, path: FilePath, to: FilePath, overwrite: bool = False) -> FileEntry:
-        return await self._change(path, "copy", to, overwrite)
+    async def copy(self, path: FilePath, to: FilePath, overwrite: bool = False, timeout: Optional[float] = None) -> FileEntry:
+        return await self._change(path, "copy", to, overwrite, timeout=timeout)
 
-    async def remove(self, path: FilePath, recursive: bool = False) -> None:
-        await self._core.call("DELETE", self._path(path), {"recursive": True if recursive else None})
+    async def remove(self, path: FilePath, recursive: bool = False, timeout: Optional[float] = None) -> None:
+        seconds = self._core.long(timeout) if recursive else timeout
+        await self._core.call("DELETE", self._path(path), {"recursive": True if recursive else None}, timeout=seconds)
 
-    async def archive(self, to: BinaryIO, path: Optional[FilePath] = None) -> int:
+    async def archive(self, to: BinaryIO, path: Optional[FilePath] = None, timeout: Optional[float] = None) -> int:
         """Writes the workspace, or the directory `path` in it, as a tar archive to a file object; how many bytes."""
-        response = await self._core.open(Request("GET", f"{self._route}/archive", _folder(path), headers=dict(BYTES)))
+        response = await self._core.open(Request("GET", f"{self._route}/archive", _folder(path), headers=dict(BYTES), timeout=timeout))
         return await self._save(pieces_of(response), to)
 
-    async def unpack(self, archive: BodySource, path: Optional[FilePath] = None) -> Dict[str, int]:
+    async def unpack(self, archive: BodySource, path: Optional[FilePath] = None, timeout: Optional[float] = None) -> Dict[str, int]:
         """Unpacks a tar archive into the workspace, or into the directory `path` in it; how many `entries` and `bytes`."""
         headers = {"Content-Type": "application/x-tar"}
         body = Body(archive, self._core.network)
-        return await self._core.call("PUT", f"{self._route}/archive", _folder(path), headers=headers, body=body, is_once=True)
+        request = {"headers": headers, "body": body, "is_once": True, "timeout": self._core.long(timeout)}
+        return await self._core.call("PUT", f"{self._route}/archive", _folder(path), **request)
 
-    def watch(self, path: Optional[FilePath] = None, recursive: bool = True) -> Stream[Dict[str, Any]]:
+    def watch(self, path: Optional[FilePath] = None, recursive: bool = True, timeout: Optional[float] = None) -> Stream[Dict[str, Any]]:
         """Changes of files, as they happen, in the workspace or below the directory `path`, until the sandbox is gone:
         `{"type": "changes", "changes": [{"change", "path", "href", "to"?, "toHref"?, "directory"}]}`. It starts no sandbox and keeps
         none running. `urllib.parse.unquote_to_bytes(change["href"])` is the path of the file, whatever bytes its name has.
         `started` comes first. After a connection that broke, and after `paused`, comes `rescan`, as where changes were lost:
         look at what you know again.
         """
-        return Stream(self._watch({**_folder(path), "recursive": None if recursive else False}))
+        return Stream(self._core, self._watch({**_folder(path), "recursive": None if recursive else False}, timeout=timeout))
 
-    async def _watch(self, query: Dict[str, Any]) -> AsyncGenerator[Dict[str, Any], None]:
+    async def _watch(self, query: Dict[str, Any], timeout: Optional[float] = None) -> AsyncGenerator[Dict[str, Any], None]:
         follower = Follower(0, self._core.credentials.can_renew)
         is_first = True
         while True:
             error: AtollError = AtollConnectionError("connection_lost", "the stream ended without a word")
             try:
-                response = await self._core.open_events(Request("GET", f"{self._route}/watch", query), 0)
+                response = await self._core.open_events(Request("GET", f"{self._route}/watch", query, timeout=timeout), 0)
                 follower.opened()
                 is_again, is_first = not is_first, False
                 async with aclosing(frames_of(response)) as frames:
@@ -152,6 +162,18 @@ class AsyncFiles:
             if step is Step.STOP:
                 return
             await prepare(self._core, follower, step, error)
+
+
+def _range(start: Optional[int], end: Optional[int]) -> Optional[str]:
+    """The field Range; None for the whole file, NOTHING where no byte is asked for."""
+    if start is None and end is None:
+        return None
+    first = start or 0
+    if end is not None and (end < 0 or first < 0):
+        raise ValueError("an end is 0 or more, and no end is taken with a start below 0")
+    if end is not None and end <= first:
+        return NOTHING
+    return f"bytes={first}" if first < 0 else f"bytes={first}-{'' if end is None else end - 1}"
 
 
 def _folder(path: Optional[FilePath]) -> Dict[str, Any]:

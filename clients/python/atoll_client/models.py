@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import base64
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, TypedDict, Union
+from typing import Any, Dict, List, Literal, Optional, TypedDict, Union
 from urllib.parse import unquote_to_bytes
 
 from .encoding import encode_path
 from .errors import AtollError, protocol_error, text_or_none
 
 Content = Union[str, List[Dict[str, str]]]
+ToolFormat = Literal["json-schema", "openai", "anthropic", "gemini"]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, AsyncGenerator, Dict, List, Optional, Sequence
 
 from .bodies import Body, BodySource
-from .core import Core, Stream
+from .core import Core
 from .encoding import given, segment
 from .errors import AtollConnectionError, AtollError
 from .models import ProcessFrame
@@ -28,8 +28,9 @@ class AsyncAttachment:
     is none, input is refused with an AtollConnectionError. `offset` counts the bytes of output that have come or were dropped.
     """
 
-    def __init__(self, core: Core, path: str, after: int) -> None:
-        self._core = core
+    def __init__(self, core: Core, path: str, after: int, timeout: Optional[float] = None) -> None:
+        self.core = self._core = core
+        self._timeout = timeout
         self._path = path
         self.offset = after
         self.exit: Optional[Dict[str, Any]] = None
@@ -44,7 +45,7 @@ class AsyncAttachment:
     async def _open(self) -> WebSocket:
         for may_renew in (self._core.credentials.can_renew, False):
             try:
-                return await WebSocket.open(self._core, self._path, {"after": self.offset})
+                return await WebSocket.open(self._core, self._path, {"after": self.offset}, self._timeout)
             except AtollError as error:
                 if error.code != "token_expired" or not may_renew:
                     raise
@@ -165,6 +166,7 @@ class AsyncProcesses:
         restart: Optional[str] = None,
         stdin: Optional[str] = None,
         timeout_ms: Optional[int] = None,
+        timeout: Optional[float] = None,
     ) -> Dict[str, Any]:
         """Starts a process that lives on unattended; the answer has `processId`. `pty` is `{"cols": …, "rows": …}`. Without one
         `stdin` is `pipe`, which stays open, or `null`.
@@ -174,32 +176,32 @@ class AsyncProcesses:
         """
         body = given(command=command, argv=None if argv is None else list(argv), cwd=cwd, env=env, pty=pty, tag=tag, restart=restart)
         body.update(given(stdin=stdin, timeout_ms=timeout_ms))
-        return await self._core.call("POST", self._route, json=body)
+        return await self._core.call("POST", self._route, json=body, timeout=timeout)
 
-    async def list(self, tag: Optional[str] = None) -> List[Dict[str, Any]]:
+    async def list(self, tag: Optional[str] = None, timeout: Optional[float] = None) -> List[Dict[str, Any]]:
         """All of them, or those with a tag."""
-        return [process async for process in Stream(self._core.pages(self._route, {"tag": tag}, "processes"))]
+        return [process async for process in self._core.pages(self._route, {"tag": tag}, "processes", timeout)]
 
-    async def get(self, process_id: str) -> Dict[str, Any]:
-        return await self._core.call("GET", self._one(process_id))
+    async def get(self, process_id: str, timeout: Optional[float] = None) -> Dict[str, Any]:
+        return await self._core.call("GET", self._one(process_id), timeout=timeout)
 
-    async def signal(self, process_id: str, signal: str) -> Any:
+    async def signal(self, process_id: str, signal: str, timeout: Optional[float] = None) -> Any:
         """`signal` is a name: `SIGTERM`."""
-        return await self._core.call("POST", self._one(process_id, "signal"), json={"signal": signal})
+        return await self._core.call("POST", self._one(process_id, "signal"), json={"signal": signal}, timeout=timeout)
 
-    async def stdin(self, process_id: str, data: BodySource, eof: bool = False) -> Any:
+    async def stdin(self, process_id: str, data: BodySource, eof: bool = False, timeout: Optional[float] = None) -> Any:
         """Writes bytes to the process's input; `eof` ends it behind them."""
         headers = {"Content-Type": "application/octet-stream"}
         body = Body(data, self._core.network)
         query = {"eof": True if eof else None}
-        return await self._core.call("POST", self._one(process_id, "stdin"), query, headers=headers, body=body)
+        return await self._core.call("POST", self._one(process_id, "stdin"), query, headers=headers, body=body, timeout=timeout)
 
-    async def resize(self, process_id: str, cols: int, rows: int) -> Any:
-        return await self._core.call("POST", self._one(process_id, "resize"), json={"cols": cols, "rows": rows})
+    async def resize(self, process_id: str, cols: int, rows: int, timeout: Optional[float] = None) -> Any:
+        return await self._core.call("POST", self._one(process_id, "resize"), json={"cols": cols, "rows": rows}, timeout=timeout)
 
-    async def attach(self, process_id: str, after: int = 0) -> AsyncAttachment:
+    async def attach(self, process_id: str, after: int = 0, timeout: Optional[float] = None) -> AsyncAttachment:
         """Output from byte `after` on, as far as it is kept, and input."""
-        return await AsyncAttachment(self._core, self._one(process_id, "ws"), after).connect()
+        return await AsyncAttachment(self._core, self._one(process_id, "ws"), after, timeout=timeout).connect()
 
 
 class AsyncTerminal(AsyncAttachment):

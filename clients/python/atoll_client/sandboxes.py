@@ -9,7 +9,7 @@ from .core import Core, Request, Stream, aclosing, frames_of
 from .encoding import given, segment
 from .errors import AtollConnectionError
 from .files import AsyncFiles
-from .models import ExecOutput, ExecResult, Token, ToolResult, closed_error
+from .models import ExecOutput, ExecResult, Token, ToolFormat, ToolResult, closed_error
 from .processes import AsyncProcesses, AsyncTerminal
 
 ROUTE = "/v1/sandboxes"
@@ -45,17 +45,22 @@ class AsyncTools:
         self._core = core
         self._sandbox_id = sandbox_id
 
-    async def __call__(self, format: str = "json-schema") -> List[Dict[str, Any]]:
-        """As a model's API wants them: `format` is `json-schema`, `openai`, `anthropic` or `gemini`."""
-        return (await self._core.call("GET", "/v1/tools", {"format": format}))["tools"]
+    async def __call__(self, format: ToolFormat = "json-schema", timeout: Optional[float] = None) -> List[Dict[str, Any]]:
+        """The list that a model's API takes as its `tools`: `format` is `json-schema`, `openai`, `anthropic` or `gemini`."""
+        return (await self._core.call("GET", "/v1/tools", {"format": format}, timeout=timeout))["tools"]
 
-    async def call(self, name: str, args: Dict[str, Any], context: Optional[Dict[str, Any]] = None) -> ToolResult:
+    async def call(
+        self, name: str, args: Dict[str, Any], context: Optional[Dict[str, Any]] = None, timeout: Optional[float] = None
+    ) -> ToolResult:
         """Runs a tool. A tool that fails is a result with `success` false, and no exception."""
-        return await self._core.call("POST", f"/v1/tools/{segment(name)}", json=self._body(args, context))
+        return await self._core.call("POST", f"/v1/tools/{segment(name)}", json=self._body(args, context), timeout=self._core.long(timeout))
 
-    def stream(self, name: str, args: Dict[str, Any], context: Optional[Dict[str, Any]] = None) -> Stream[Dict[str, Any]]:
+    def stream(
+        self, name: str, args: Dict[str, Any], context: Optional[Dict[str, Any]] = None, timeout: Optional[float] = None
+    ) -> Stream[Dict[str, Any]]:
         """The same with its progress: frames of `type` `tool_progress`, then one `tool_result` with the `result`."""
-        return Stream(self._stream(Request("POST", f"/v1/tools/{segment(name)}", json=self._body(args, context))))
+        request = Request("POST", f"/v1/tools/{segment(name)}", json=self._body(args, context), timeout=timeout)
+        return Stream(self._core, self._stream(request))
 
     def _body(self, args: Dict[str, Any], context: Optional[Dict[str, Any]]) -> Dict[str, Any]:
         return {**given(sandbox_id=self._sandbox_id, context=context), "args": args}
@@ -90,6 +95,7 @@ class AsyncSandbox:
         stdin: "str | bytes | None" = None,
         timeout_ms: Optional[int] = None,
         max_output_bytes: Optional[int] = None,
+        timeout: Optional[float] = None,
     ) -> ExecResult:
         """Runs `command` by bash, or the program `argv`, to its end. Never run twice: a connection that breaks is an error.
 
@@ -97,7 +103,7 @@ class AsyncSandbox:
         exec_stream() for longer ones.
         """
         body = exec_body(command, argv, cwd, env, stdin, timeout_ms, max_output_bytes)
-        seconds = (timeout_ms or DEFAULT_EXEC_MS) / 1000 + EXEC_MARGIN_S
+        seconds = (timeout_ms or DEFAULT_EXEC_MS) / 1000 + EXEC_MARGIN_S if timeout is None else timeout
         return ExecResult.parse(await self._core.call("POST", f"{self._route}/exec", json=body, timeout=seconds))
 
     def exec_stream(
@@ -109,12 +115,14 @@ class AsyncSandbox:
         stdin: "str | bytes | None" = None,
         timeout_ms: Optional[int] = None,
         max_output_bytes: Optional[int] = None,
+        timeout: Optional[float] = None,
     ) -> Stream[ExecOutput]:
         """The same with the output as it comes; the last piece is of type `exit`. `max_output_bytes` bounds it, too (1 MiB by default)."""
-        return Stream(self._exec_stream(exec_body(command, argv, cwd, env, stdin, timeout_ms, max_output_bytes)))
+        body = exec_body(command, argv, cwd, env, stdin, timeout_ms, max_output_bytes)
+        return Stream(self._core, self._exec_stream(body, timeout))
 
-    async def _exec_stream(self, body: Dict[str, Any]) -> AsyncGenerator[ExecOutput, None]:
-        response = await self._core.open_events(Request("POST", f"{self._route}/exec", json=body))
+    async def _exec_stream(self, body: Dict[str, Any], timeout: Optional[float]) -> AsyncGenerator[ExecOutput, None]:
+        response = await self._core.open_events(Request("POST", f"{self._route}/exec", json=body, timeout=timeout))
         async with aclosing(frames_of(response)) as frames:
             async for frame in frames:
                 if frame["type"] == "stream_closed":
@@ -133,32 +141,33 @@ class AsyncSandbox:
         cwd: Optional[str] = None,
         env: Optional[Dict[str, str]] = None,
         tag: Optional[str] = None,
+        timeout: Optional[float] = None,
     ) -> AsyncTerminal:
         """A shell, or the program `argv`, on a pseudo-terminal."""
         program = ["bash", "-i"] if argv is None else argv
-        process = await self.processes.start(argv=program, cwd=cwd, env=env, pty={"cols": cols, "rows": rows}, tag=tag)
+        process = await self.processes.start(argv=program, cwd=cwd, env=env, pty={"cols": cols, "rows": rows}, tag=tag, timeout=timeout)
         return await AsyncTerminal.start(self._core, self.processes, process)
 
-    async def info(self) -> Dict[str, Any]:
-        return await self._core.call("GET", self._route)
+    async def info(self, timeout: Optional[float] = None) -> Dict[str, Any]:
+        return await self._core.call("GET", self._route, timeout=timeout)
 
-    async def metrics(self) -> Dict[str, Any]:
-        return await self._core.call("GET", f"{self._route}/metrics")
+    async def metrics(self, timeout: Optional[float] = None) -> Dict[str, Any]:
+        return await self._core.call("GET", f"{self._route}/metrics", timeout=timeout)
 
-    async def logs(self, after: int = 0, stream: Optional[str] = None) -> Dict[str, Any]:
+    async def logs(self, after: int = 0, stream: Optional[str] = None, timeout: Optional[float] = None) -> Dict[str, Any]:
         """The end of what the sandbox wrote (`stream` is `output`), and the server's notes of its life (`system`): `entries`
         after the number `after`, and `next`, the `after` of the next call.
         """
-        return await self._core.call("GET", f"{self._route}/logs", {"after": after, "stream": stream})
+        return await self._core.call("GET", f"{self._route}/logs", {"after": after, "stream": stream}, timeout=timeout)
 
-    async def create_token(self, scope: str, ttl_seconds: Optional[int] = None) -> Token:
+    async def create_token(self, scope: str, ttl_seconds: Optional[int] = None, timeout: Optional[float] = None) -> Token:
         """A token for a browser or another client; `scope` is `files`, `terminal` or `preview`."""
-        answer = await self._core.call("POST", f"{self._route}/tokens", json=given(scope=scope, ttl_seconds=ttl_seconds))
+        answer = await self._core.call("POST", f"{self._route}/tokens", json=given(scope=scope, ttl_seconds=ttl_seconds), timeout=timeout)
         return Token(answer["token"], answer["expiresAt"], answer.get("url"))
 
-    async def delete(self) -> None:
+    async def delete(self, timeout: Optional[float] = None) -> None:
         """For a sandbox without a conversation."""
-        await self._core.call("DELETE", self._route)
+        await self._core.call("DELETE", self._route, timeout=timeout)
 
 
 class AsyncSandboxes:
@@ -176,15 +185,16 @@ class AsyncSandboxes:
         network: Any = None,
         ttl_seconds: Optional[int] = None,
         preview: Optional[Dict[str, Any]] = None,
+        timeout: Optional[float] = None,
     ) -> AsyncSandbox:
         body = given(user_id=user_id, metadata=metadata, env=env, limits=limits, network=network, ttl_seconds=ttl_seconds, preview=preview)
-        return AsyncSandbox(self._core, (await self._core.call("POST", ROUTE, json=body))["id"])
+        return AsyncSandbox(self._core, (await self._core.call("POST", ROUTE, json=body, timeout=timeout))["id"])
 
-    async def get(self, sandbox_id: str) -> AsyncSandbox:
+    async def get(self, sandbox_id: str, timeout: Optional[float] = None) -> AsyncSandbox:
         """A sandbox that the server knows, also a conversation's; `await info()` of it tells more."""
         sandbox = AsyncSandbox(self._core, sandbox_id)
-        await sandbox.info()
+        await sandbox.info(timeout=timeout)
         return sandbox
 
-    def list(self, user_id: Optional[str] = None, limit: Optional[int] = None) -> Stream[Dict[str, Any]]:
-        return Stream(self._core.pages(ROUTE, given(user_id=user_id, limit=limit), "sandboxes"))
+    def list(self, user_id: Optional[str] = None, limit: Optional[int] = None, timeout: Optional[float] = None) -> Stream[Dict[str, Any]]:
+        return Stream(self._core, self._core.pages(ROUTE, given(user_id=user_id, limit=limit), "sandboxes", timeout=timeout))

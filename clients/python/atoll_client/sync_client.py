@@ -39,23 +39,27 @@ class Conversation:
     def info(self) -> ConversationInfo:
         return self._inner.info
 
-    def refresh(self) -> ConversationInfo:
-        return run(self._inner.refresh())
+    def refresh(self, timeout: Optional[float] = None) -> ConversationInfo:
+        return run(self._inner.refresh(timeout=timeout))
 
-    def sandbox(self) -> Sandbox:
+    def sandbox(self, timeout: Optional[float] = None) -> Sandbox:
         """The sandbox of this conversation: commands, files, processes, tools."""
-        return Sandbox(run(self._inner.sandbox()))
+        return Sandbox(run(self._inner.sandbox(timeout=timeout)))
 
-    def send(self, content: Content, idempotency_key: Optional[str] = None) -> Turn:
+    def send(self, content: Content, idempotency_key: Optional[str] = None, timeout: Optional[float] = None) -> Turn:
         """Starts a turn and does not wait for it. Sent again, with the same key, where the answer was lost."""
-        return run(self._inner.send(content, idempotency_key))
+        return run(self._inner.send(content, idempotency_key, timeout=timeout))
 
-    def send_stream(self, content: Content, idempotency_key: Optional[str] = None) -> SyncEventStream:
+    def send_stream(self, content: Content, idempotency_key: Optional[str] = None, timeout: Optional[float] = None) -> SyncEventStream:
         """Starts a turn: its events, each once, up to `done`, also over connections that break."""
-        return SyncEventStream(self._inner.send_stream(content, idempotency_key))
+        return SyncEventStream(self._inner.send_stream(content, idempotency_key, timeout=timeout))
 
     def follow(
-        self, after: Union[int, str] = 0, max_failures: Optional[int] = None, on_reset: Optional[Callable[[], Any]] = None
+        self,
+        after: Union[int, str] = 0,
+        max_failures: Optional[int] = None,
+        on_reset: Optional[Callable[[], Any]] = None,
+        timeout: Optional[float] = None,
     ) -> SyncEventStream:
         """Every event after `after`, each once, until the conversation is over. `after` is the `cursor` of a stream or an event,
         which says of which log it is. A plain number is taken to be of the present log: after a restored backup, events may be
@@ -66,42 +70,42 @@ class Conversation:
         a restored backup, `on_reset` is called and it follows from its beginning; without `on_reset` that is AtollError
         `log_replaced`.
         """
-        return SyncEventStream(self._inner.follow(after, max_failures, on_reset))
+        return SyncEventStream(self._inner.follow(after, max_failures, on_reset, timeout=timeout))
 
-    def events(self, after: Union[int, str] = 0, limit: Optional[int] = None) -> SyncStream[Event]:
+    def events(self, after: Union[int, str] = 0, limit: Optional[int] = None, timeout: Optional[float] = None) -> SyncStream[Event]:
         """The events that are there now; `limit` is of a page."""
-        return SyncStream(self._inner.events(after, limit))
+        return SyncStream(self._inner.events(after, limit, timeout=timeout))
 
-    def interrupt(self) -> "Conversation":
+    def interrupt(self, timeout: Optional[float] = None) -> "Conversation":
         """Asks the open turn to end; AtollError `no_turn` where there is none. With a token `info` stays as it was."""
-        run(self._inner.interrupt())
+        run(self._inner.interrupt(timeout=timeout))
         return self
 
-    def pause(self, mode: Optional[str] = None) -> "Conversation":
+    def pause(self, mode: Optional[str] = None, timeout: Optional[float] = None) -> "Conversation":
         """`mode` is `cold` (the sandbox ends, its files stay) or `warm` (it is frozen)."""
-        run(self._inner.pause(mode))
+        run(self._inner.pause(mode, timeout=timeout))
         return self
 
-    def resume(self) -> "Conversation":
-        run(self._inner.resume())
+    def resume(self, timeout: Optional[float] = None) -> "Conversation":
+        run(self._inner.resume(timeout=timeout))
         return self
 
-    def update(self, **changes: Any) -> "Conversation":
+    def update(self, *, timeout: Optional[float] = None, **changes: Any) -> "Conversation":
         """Changes members by their names in the API; `title=None` removes the title, `metadata` is a merge patch."""
-        run(self._inner.update(**changes))
+        run(self._inner.update(timeout=timeout, **changes))
         return self
 
-    def delete(self) -> None:
+    def delete(self, timeout: Optional[float] = None) -> None:
         """The conversation with its sandbox, its files and its log."""
-        run(self._inner.delete())
+        run(self._inner.delete(timeout=timeout))
 
-    def create_token(self, scope: str = "read", ttl_seconds: Optional[int] = None) -> Token:
+    def create_token(self, scope: str = "read", ttl_seconds: Optional[int] = None, timeout: Optional[float] = None) -> Token:
         """A token of this conversation for a browser or another client; `scope` is `read`, `chat`, `files`, …"""
-        return run(self._inner.create_token(scope, ttl_seconds))
+        return run(self._inner.create_token(scope, ttl_seconds, timeout=timeout))
 
-    def transcript(self, format: str = "markdown") -> str:
+    def transcript(self, format: str = "markdown", timeout: Optional[float] = None) -> str:
         """The log as a text to keep; `format` is `markdown` or `jsonl`."""
-        return run(self._inner.transcript(format))
+        return run(self._inner.transcript(format, timeout=timeout))
 
 
 class Conversations:
@@ -120,19 +124,20 @@ class Conversations:
         idle_seconds: Optional[int] = None,
         ttl_seconds: Optional[int] = None,
         idempotency_key: Optional[str] = None,
+        timeout: Optional[float] = None,
         **more: Any,
     ) -> Conversation:
         """A conversation whose sandbox is ready. `more` are members of the request by their names in the API."""
         return Conversation(
             run(
                 self._inner.create(
-                    agent, title, user_id, metadata, env, limits, network, idle_seconds, ttl_seconds, idempotency_key, **more
+                    agent, title, user_id, metadata, env, limits, network, idle_seconds, ttl_seconds, idempotency_key, timeout, **more
                 )
             )
         )
 
-    def get(self, conversation_id: str) -> Conversation:
-        return Conversation(run(self._inner.get(conversation_id)))
+    def get(self, conversation_id: str, timeout: Optional[float] = None) -> Conversation:
+        return Conversation(run(self._inner.get(conversation_id, timeout=timeout)))
 
     def list(
         self,
@@ -143,26 +148,29 @@ class Conversations:
         metadata: Optional[Mapping[str, Any]] = None,
         order: Optional[str] = None,
         limit: Optional[int] = None,
+        timeout: Optional[float] = None,
         **more: Any,
     ) -> SyncStream[Conversation]:
         """All that fit, over all pages; `limit` is of a page. `more`: `createdAfter` and the like, as in the API."""
-        return SyncStream(self._inner.list(status, user_id, sandbox_id, agent, metadata, order, limit, **more), Conversation)
+        return SyncStream(self._inner.list(status, user_id, sandbox_id, agent, metadata, order, limit, timeout, **more), Conversation)
 
-    def update(self, conversation_id: str, **changes: Any) -> Conversation:
-        return Conversation(run(self._inner.update(conversation_id, **changes)))
+    def update(self, conversation_id: str, *, timeout: Optional[float] = None, **changes: Any) -> Conversation:
+        return Conversation(run(self._inner.update(conversation_id, timeout=timeout, **changes)))
 
-    def delete(self, conversation_id: str) -> None:
-        run(self._inner.delete(conversation_id))
+    def delete(self, conversation_id: str, timeout: Optional[float] = None) -> None:
+        run(self._inner.delete(conversation_id, timeout=timeout))
 
-    def erase_user(self, user_id: str) -> Dict[str, int]:
+    def erase_user(self, user_id: str, timeout: Optional[float] = None) -> Dict[str, int]:
         """Removes all that the server keeps of a user; how many `conversations` and `sandboxes` that were."""
-        return run(self._inner.erase_user(user_id))
+        return run(self._inner.erase_user(user_id, timeout=timeout))
 
-    def create_token(self, conversation_id: str, scope: str = "read", ttl_seconds: Optional[int] = None) -> Token:
-        return run(self._inner.create_token(conversation_id, scope, ttl_seconds))
+    def create_token(
+        self, conversation_id: str, scope: str = "read", ttl_seconds: Optional[int] = None, timeout: Optional[float] = None
+    ) -> Token:
+        return run(self._inner.create_token(conversation_id, scope, ttl_seconds, timeout=timeout))
 
-    def transcript(self, conversation_id: str, format: str = "markdown") -> str:
-        return run(self._inner.transcript(conversation_id, format))
+    def transcript(self, conversation_id: str, format: str = "markdown", timeout: Optional[float] = None) -> str:
+        return run(self._inner.transcript(conversation_id, format, timeout=timeout))
 
 
 class Atoll:
@@ -170,7 +178,7 @@ class Atoll:
 
     `base_url` is `http://…`, `https://…` or `unix:/path/of/socket`. Give `api_key`, or the `token` of a conversation or
     sandbox; `renew_token()` returns a new token when one has expired, and the first one where none is given. `timeout` is in
-    seconds of silence. `retries` bounds how often a request is tried again, which happens only where it cannot take effect
+    seconds of silence; each call takes one of its own, too, and those that may take the server's 15 minutes have 16 by default. `retries` bounds how often a request is tried again, which happens only where it cannot take effect
     twice.
     """
 
@@ -196,12 +204,14 @@ class Atoll:
     def sandbox(self, sandbox_id: str) -> Sandbox:
         return Sandbox(AsyncSandbox(self._core, sandbox_id))
 
-    def system(self) -> Dict[str, Any]:
+    def system(self, timeout: Optional[float] = None) -> Dict[str, Any]:
         """What the server is, and what its host enforces."""
-        return run(self._core.call("GET", "/v1/system"))
+        return run(self._core.call("GET", "/v1/system", timeout=timeout))
 
     def close(self) -> None:
-        """Closes idle connections; streams that are open go on."""
+        """Closes idle connections, and ends streams and attached processes that are open, also where another thread waits for them. A
+        request in another thread goes on to its end.
+        """
         self._core.close()
 
     def __enter__(self) -> "Atoll":

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, BinaryIO, Callable, Dict, Generic, List, Optional, Sequence, TypeVar
 
-from .blocking import run
+from .blocking import Stopped, Stopper, run
 from .bodies import BodySource
 from .core import Stream
 from .encoding import FilePath
 from .files import AsyncFiles
-from .models import ExecOutput, ExecResult, FileEntry, ProcessFrame, Token, ToolResult
+from .models import ExecOutput, ExecResult, FileEntry, ProcessFrame, Token, ToolFormat, ToolResult
 from .processes import AsyncAttachment, AsyncProcesses, AsyncTerminal
 from .sandboxes import AsyncSandbox, AsyncSandboxes, AsyncTools
 
@@ -17,23 +18,41 @@ T = TypeVar("T")
 
 
 class SyncStream(Generic[T]):
-    """An iterator that holds a connection: leave it by `with`, or close it with `close()`."""
+    """An iterator that holds a connection: leave it by `with`, or close it with `close()`, which any thread may call."""
 
     def __init__(self, source: "Stream[Any]", convert: Callable[[Any], T] = lambda item: item) -> None:
         self._source = source
         self._convert = convert
+        self._stopper = Stopper()
+        self._busy = threading.Lock()  # a thread is in the generator
+        source.core.ends_with_me(self)
 
     def __iter__(self) -> "SyncStream[T]":
         return self
 
     def __next__(self) -> T:
         try:
-            return self._convert(run(self._source.__anext__()))
-        except StopAsyncIteration:
+            with self._busy, self._stopper.guarding():
+                self._stopper.check()
+                return self._convert(run(self._source.__anext__()))
+        except (StopAsyncIteration, Stopped):
             raise StopIteration from None
+        finally:
+            if self._stopper.is_stopped:
+                self._end()
 
     def close(self) -> None:
-        run(self._source.aclose())
+        """Ends the iteration, also one that waits in another thread."""
+        self._stopper.stop()
+        self._end()
+
+    def _end(self) -> None:
+        if self._busy.acquire(blocking=False):
+            try:
+                run(self._source.aclose())
+            finally:
+                self._busy.release()
+        # Else the thread that is in the generator ends it when it leaves.
 
     def __enter__(self) -> "SyncStream[T]":
         return self
@@ -48,17 +67,19 @@ class Files:
     def __init__(self, inner: AsyncFiles) -> None:
         self._inner = inner
 
-    def read(self, path: FilePath, start: Optional[int] = None, end: Optional[int] = None) -> bytes:
-        return run(self._inner.read(path, start, end))
+    def read(self, path: FilePath, start: Optional[int] = None, end: Optional[int] = None, timeout: Optional[float] = None) -> bytes:
+        return run(self._inner.read(path, start, end, timeout=timeout))
 
-    def read_text(self, path: FilePath, encoding: str = "utf-8", errors: str = "strict") -> str:
-        return run(self._inner.read_text(path, encoding, errors))
+    def read_text(self, path: FilePath, encoding: str = "utf-8", errors: str = "strict", timeout: Optional[float] = None) -> str:
+        return run(self._inner.read_text(path, encoding, errors, timeout=timeout))
 
-    def stream(self, path: FilePath, start: Optional[int] = None, end: Optional[int] = None) -> SyncStream[bytes]:
-        return SyncStream(self._inner.stream(path, start, end))
+    def stream(
+        self, path: FilePath, start: Optional[int] = None, end: Optional[int] = None, timeout: Optional[float] = None
+    ) -> SyncStream[bytes]:
+        return SyncStream(self._inner.stream(path, start, end, timeout=timeout))
 
-    def download(self, path: FilePath, to: BinaryIO) -> int:
-        return run(self._inner.download(path, to))
+    def download(self, path: FilePath, to: BinaryIO, timeout: Optional[float] = None) -> int:
+        return run(self._inner.download(path, to, timeout=timeout))
 
     def write(
         self,
@@ -68,35 +89,38 @@ class Files:
         inplace: bool = False,
         if_match: Optional[str] = None,
         if_none_match: Optional[str] = None,
+        timeout: Optional[float] = None,
     ) -> FileEntry:
-        return run(self._inner.write(path, data, mode, inplace, if_match, if_none_match))
+        return run(self._inner.write(path, data, mode, inplace, if_match, if_none_match, timeout=timeout))
 
-    def stat(self, path: FilePath) -> FileEntry:
-        return run(self._inner.stat(path))
+    def stat(self, path: FilePath, timeout: Optional[float] = None) -> FileEntry:
+        return run(self._inner.stat(path, timeout=timeout))
 
-    def list(self, path: FilePath = "", depth: Optional[int] = None, limit: Optional[int] = None) -> SyncStream[FileEntry]:
-        return SyncStream(self._inner.list(path, depth, limit))
+    def list(
+        self, path: FilePath = "", depth: Optional[int] = None, limit: Optional[int] = None, timeout: Optional[float] = None
+    ) -> SyncStream[FileEntry]:
+        return SyncStream(self._inner.list(path, depth, limit, timeout=timeout))
 
-    def mkdir(self, path: FilePath) -> FileEntry:
-        return run(self._inner.mkdir(path))
+    def mkdir(self, path: FilePath, timeout: Optional[float] = None) -> FileEntry:
+        return run(self._inner.mkdir(path, timeout=timeout))
 
-    def move(self, path: FilePath, to: FilePath, overwrite: bool = False) -> FileEntry:
-        return run(self._inner.move(path, to, overwrite))
+    def move(self, path: FilePath, to: FilePath, overwrite: bool = False, timeout: Optional[float] = None) -> FileEntry:
+        return run(self._inner.move(path, to, overwrite, timeout=timeout))
 
-    def copy(self, path: FilePath, to: FilePath, overwrite: bool = False) -> FileEntry:
-        return run(self._inner.copy(path, to, overwrite))
+    def copy(self, path: FilePath, to: FilePath, overwrite: bool = False, timeout: Optional[float] = None) -> FileEntry:
+        return run(self._inner.copy(path, to, overwrite, timeout=timeout))
 
-    def remove(self, path: FilePath, recursive: bool = False) -> None:
-        run(self._inner.remove(path, recursive))
+    def remove(self, path: FilePath, recursive: bool = False, timeout: Optional[float] = None) -> None:
+        run(self._inner.remove(path, recursive, timeout=timeout))
 
-    def archive(self, to: BinaryIO, path: Optional[FilePath] = None) -> int:
-        return run(self._inner.archive(to, path))
+    def archive(self, to: BinaryIO, path: Optional[FilePath] = None, timeout: Optional[float] = None) -> int:
+        return run(self._inner.archive(to, path, timeout=timeout))
 
-    def unpack(self, archive: BodySource, path: Optional[FilePath] = None) -> Dict[str, int]:
-        return run(self._inner.unpack(archive, path))
+    def unpack(self, archive: BodySource, path: Optional[FilePath] = None, timeout: Optional[float] = None) -> Dict[str, int]:
+        return run(self._inner.unpack(archive, path, timeout=timeout))
 
-    def watch(self, path: Optional[FilePath] = None, recursive: bool = True) -> SyncStream[Dict[str, Any]]:
-        return SyncStream(self._inner.watch(path, recursive))
+    def watch(self, path: Optional[FilePath] = None, recursive: bool = True, timeout: Optional[float] = None) -> SyncStream[Dict[str, Any]]:
+        return SyncStream(self._inner.watch(path, recursive, timeout=timeout))
 
 
 class Attachment:
@@ -104,6 +128,8 @@ class Attachment:
 
     def __init__(self, inner: AsyncAttachment) -> None:
         self._inner = inner
+        self._stopper = Stopper()
+        inner.core.ends_with_me(self)
 
     @property
     def offset(self) -> int:
@@ -118,8 +144,10 @@ class Attachment:
 
     def __next__(self) -> ProcessFrame:
         try:
-            return run(self._inner.__anext__())
-        except StopAsyncIteration:
+            with self._stopper.guarding():
+                self._stopper.check()
+                return run(self._inner.__anext__())
+        except (StopAsyncIteration, Stopped):
             raise StopIteration from None
 
     def write(self, data: "bytes | str") -> None:
@@ -135,7 +163,9 @@ class Attachment:
         run(self._inner.signal(signal))
 
     def close(self) -> None:
+        """Detaches, and ends an iteration that waits in another thread; the process goes on."""
         run(self._inner.aclose())
+        self._stopper.stop()
 
     def __enter__(self) -> "Attachment":
         return self
@@ -167,26 +197,27 @@ class Processes:
         restart: Optional[str] = None,
         stdin: Optional[str] = None,
         timeout_ms: Optional[int] = None,
+        timeout: Optional[float] = None,
     ) -> Dict[str, Any]:
-        return run(self._inner.start(command, argv, cwd, env, pty, tag, restart, stdin, timeout_ms))
+        return run(self._inner.start(command, argv, cwd, env, pty, tag, restart, stdin, timeout_ms, timeout=timeout))
 
-    def list(self, tag: Optional[str] = None) -> "List[Dict[str, Any]]":
-        return run(self._inner.list(tag))
+    def list(self, tag: Optional[str] = None, timeout: Optional[float] = None) -> "List[Dict[str, Any]]":
+        return run(self._inner.list(tag, timeout=timeout))
 
-    def get(self, process_id: str) -> Dict[str, Any]:
-        return run(self._inner.get(process_id))
+    def get(self, process_id: str, timeout: Optional[float] = None) -> Dict[str, Any]:
+        return run(self._inner.get(process_id, timeout=timeout))
 
-    def signal(self, process_id: str, signal: str) -> Any:
-        return run(self._inner.signal(process_id, signal))
+    def signal(self, process_id: str, signal: str, timeout: Optional[float] = None) -> Any:
+        return run(self._inner.signal(process_id, signal, timeout=timeout))
 
-    def stdin(self, process_id: str, data: BodySource, eof: bool = False) -> Any:
-        return run(self._inner.stdin(process_id, data, eof))
+    def stdin(self, process_id: str, data: BodySource, eof: bool = False, timeout: Optional[float] = None) -> Any:
+        return run(self._inner.stdin(process_id, data, eof, timeout=timeout))
 
-    def resize(self, process_id: str, cols: int, rows: int) -> Any:
-        return run(self._inner.resize(process_id, cols, rows))
+    def resize(self, process_id: str, cols: int, rows: int, timeout: Optional[float] = None) -> Any:
+        return run(self._inner.resize(process_id, cols, rows, timeout=timeout))
 
-    def attach(self, process_id: str, after: int = 0) -> Attachment:
-        return Attachment(run(self._inner.attach(process_id, after)))
+    def attach(self, process_id: str, after: int = 0, timeout: Optional[float] = None) -> Attachment:
+        return Attachment(run(self._inner.attach(process_id, after, timeout=timeout)))
 
 
 class Tools:
@@ -195,14 +226,18 @@ class Tools:
     def __init__(self, inner: AsyncTools) -> None:
         self._inner = inner
 
-    def __call__(self, format: str = "json-schema") -> List[Dict[str, Any]]:
-        return run(self._inner(format))
+    def __call__(self, format: ToolFormat = "json-schema", timeout: Optional[float] = None) -> List[Dict[str, Any]]:
+        return run(self._inner(format, timeout=timeout))
 
-    def call(self, name: str, args: Dict[str, Any], context: Optional[Dict[str, Any]] = None) -> ToolResult:
-        return run(self._inner.call(name, args, context))
+    def call(
+        self, name: str, args: Dict[str, Any], context: Optional[Dict[str, Any]] = None, timeout: Optional[float] = None
+    ) -> ToolResult:
+        return run(self._inner.call(name, args, context, timeout=timeout))
 
-    def stream(self, name: str, args: Dict[str, Any], context: Optional[Dict[str, Any]] = None) -> SyncStream[Dict[str, Any]]:
-        return SyncStream(self._inner.stream(name, args, context))
+    def stream(
+        self, name: str, args: Dict[str, Any], context: Optional[Dict[str, Any]] = None, timeout: Optional[float] = None
+    ) -> SyncStream[Dict[str, Any]]:
+        return SyncStream(self._inner.stream(name, args, context, timeout=timeout))
 
 
 class Sandbox:
@@ -222,8 +257,9 @@ class Sandbox:
         stdin: "str | bytes | None" = None,
         timeout_ms: Optional[int] = None,
         max_output_bytes: Optional[int] = None,
+        timeout: Optional[float] = None,
     ) -> ExecResult:
-        return run(self._inner.exec(command, argv, cwd, env, stdin, timeout_ms, max_output_bytes))
+        return run(self._inner.exec(command, argv, cwd, env, stdin, timeout_ms, max_output_bytes, timeout=timeout))
 
     def exec_stream(
         self,
@@ -234,8 +270,9 @@ class Sandbox:
         stdin: "str | bytes | None" = None,
         timeout_ms: Optional[int] = None,
         max_output_bytes: Optional[int] = None,
+        timeout: Optional[float] = None,
     ) -> SyncStream[ExecOutput]:
-        return SyncStream(self._inner.exec_stream(command, argv, cwd, env, stdin, timeout_ms, max_output_bytes))
+        return SyncStream(self._inner.exec_stream(command, argv, cwd, env, stdin, timeout_ms, max_output_bytes, timeout=timeout))
 
     def terminal(
         self,
@@ -245,23 +282,24 @@ class Sandbox:
         cwd: Optional[str] = None,
         env: Optional[Dict[str, str]] = None,
         tag: Optional[str] = None,
+        timeout: Optional[float] = None,
     ) -> Terminal:
-        return Terminal(run(self._inner.terminal(cols, rows, argv, cwd, env, tag)))
+        return Terminal(run(self._inner.terminal(cols, rows, argv, cwd, env, tag, timeout=timeout)))
 
-    def info(self) -> Dict[str, Any]:
-        return run(self._inner.info())
+    def info(self, timeout: Optional[float] = None) -> Dict[str, Any]:
+        return run(self._inner.info(timeout=timeout))
 
-    def metrics(self) -> Dict[str, Any]:
-        return run(self._inner.metrics())
+    def metrics(self, timeout: Optional[float] = None) -> Dict[str, Any]:
+        return run(self._inner.metrics(timeout=timeout))
 
-    def logs(self, after: int = 0, stream: Optional[str] = None) -> Dict[str, Any]:
-        return run(self._inner.logs(after, stream))
+    def logs(self, after: int = 0, stream: Optional[str] = None, timeout: Optional[float] = None) -> Dict[str, Any]:
+        return run(self._inner.logs(after, stream, timeout=timeout))
 
-    def create_token(self, scope: str, ttl_seconds: Optional[int] = None) -> Token:
-        return run(self._inner.create_token(scope, ttl_seconds))
+    def create_token(self, scope: str, ttl_seconds: Optional[int] = None, timeout: Optional[float] = None) -> Token:
+        return run(self._inner.create_token(scope, ttl_seconds, timeout=timeout))
 
-    def delete(self) -> None:
-        run(self._inner.delete())
+    def delete(self, timeout: Optional[float] = None) -> None:
+        run(self._inner.delete(timeout=timeout))
 
 
 class Sandboxes:
@@ -279,11 +317,12 @@ class Sandboxes:
         network: Any = None,
         ttl_seconds: Optional[int] = None,
         preview: Optional[Dict[str, Any]] = None,
+        timeout: Optional[float] = None,
     ) -> Sandbox:
-        return Sandbox(run(self._inner.create(user_id, metadata, env, limits, network, ttl_seconds, preview)))
+        return Sandbox(run(self._inner.create(user_id, metadata, env, limits, network, ttl_seconds, preview, timeout=timeout)))
 
-    def get(self, sandbox_id: str) -> Sandbox:
-        return Sandbox(run(self._inner.get(sandbox_id)))
+    def get(self, sandbox_id: str, timeout: Optional[float] = None) -> Sandbox:
+        return Sandbox(run(self._inner.get(sandbox_id, timeout=timeout)))
 
-    def list(self, user_id: Optional[str] = None, limit: Optional[int] = None) -> SyncStream[Dict[str, Any]]:
-        return SyncStream(self._inner.list(user_id, limit))
+    def list(self, user_id: Optional[str] = None, limit: Optional[int] = None, timeout: Optional[float] = None) -> SyncStream[Dict[str, Any]]:
+        return SyncStream(self._inner.list(user_id, limit, timeout=timeout))

@@ -39,10 +39,11 @@ class WebSocket:
         self._closed: Optional[AtollError] = None
 
     @classmethod
-    async def open(cls, core: Core, path: str, query: Mapping[str, Any]) -> "WebSocket":
+    async def open(cls, core: Core, path: str, query: Mapping[str, Any], timeout: Optional[float] = None) -> "WebSocket":
+        """`timeout` is the handshake's."""
         key = frames.new_handshake_key()
         upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": key}
-        response = await core.exchange(Request("GET", path, query, upgrade))
+        response = await core.exchange(Request("GET", path, query, upgrade, timeout=timeout))
         if response.status != 101:
             raise error_of_response(response.status, response.headers, await response.read_all(MAX_PROBLEM_BYTES))
         if response.headers.get("sec-websocket-accept") != frames.handshake_answer(key):

@@ -1,13 +1,16 @@
 """Streams and repeated requests of the Python client where a real server is hard to bring to it: a stub stands in for it."""
 
 import asyncio
+import json
+import selectors
+import threading
 import unittest
 from unittest import mock
 
 import lab
 from stub import Stub
 
-from atoll_client import AsyncAtoll, Atoll, AtollError, Turn, retry
+from atoll_client import AsyncAtoll, Atoll, AtollError, Turn, blocking, retry
 
 CHAT = "/v1/conversations/c1"
 SANDBOX = "/v1/sandboxes/s1"
@@ -222,6 +225,114 @@ class Repeats(WithStub):
                 call()
             self.assertEqual((refused.exception.status, refused.exception.code), (302, "http_302"))
             self.assertIn("https://login.example/", refused.exception.detail)
+
+
+class Stops(WithStub):
+    """A stream that waits in one thread is ended by another one."""
+
+    def waiting(self):
+        """An answer that begins and then says nothing; `is_open` is set when it has begun."""
+        self.is_open, self.is_over = threading.Event(), threading.Event()
+        self.addCleanup(self.is_over.set)
+
+        def answer(exchange):
+            exchange.send_response(200)
+            exchange.send_header("Content-Type", "text/event-stream")
+            exchange.end_headers()
+            exchange.wfile.write(b"data: " + json.dumps(event(1)).encode() + b"\n\n")
+            self.is_open.set()
+            self.is_over.wait(lab.DEADLINE_SECONDS)
+
+        return answer
+
+    def ended(self, stream, end):
+        """What a thread that waits for the second event gets, once `end` was called."""
+        seen = []
+        reading = lab.InThread(lambda: [seen.append(each) for each in stream])
+        self.assertTrue(self.is_open.wait(lab.DEADLINE_SECONDS))
+        end()
+        reading.result()
+        self.assertLessEqual(len(seen), 1)
+        self.assertEqual(list(stream), [])
+
+    def test_a_stream_that_is_closed_ends_its_iteration(self):
+        stream = self.client({f"GET {CHAT}/events": self.waiting()}).conversation("c1").follow()
+        self.ended(stream, stream.close)
+
+    def test_a_client_that_is_closed_ends_its_streams(self):
+        client = self.client({f"GET {CHAT}/events": self.waiting()})
+        self.ended(client.conversation("c1").follow(), client.close)
+        self.assertEqual(list(client.conversation("c1").follow()), [])
+
+    def test_a_stream_that_waits_for_the_next_try_ends_at_once(self):
+        self.is_open = threading.Event()
+
+        def busy(exchange):
+            self.is_open.set()
+            return refuse(503, "capacity", Retry_After="3600")(exchange)
+
+        stream = self.client({f"GET {CHAT}/events": busy}).conversation("c1").follow()
+        self.ended(stream, stream.close)
+
+    def test_a_stream_may_be_closed_by_what_it_calls(self):
+        closed = {"type": "stream_closed", "code": "log_replaced", "detail": "d", "after": 0, "logEpoch": "e2"}
+        answers = {f"GET {CHAT}/events": Rounds(events(event(6), closed), events(event(1)))}
+        stream = self.client(answers).conversation("c1").follow("5-e1", on_reset=lambda: stream.close())
+        self.assertEqual([each.seq for each in stream], [6])
+
+    def test_a_machine_without_poll_does_the_same(self):
+        with mock.patch.object(blocking, "_Selector", selectors.SelectSelector):
+            self.test_a_stream_that_is_closed_ends_its_iteration()
+
+
+class Times(WithStub):
+    def test_each_call_takes_a_time_and_what_may_be_long_has_the_servers(self):
+        seconds = []
+        client = self.client({})
+
+        def exchange(request):
+            seconds.append(request.timeout)
+            raise AtollError(404, "not_found")
+
+        sandbox, chat = client.sandbox("s1"), client.conversation("c1")
+        long_ones = [
+            lambda **more: sandbox.files.copy("a", "b", **more),
+            lambda **more: sandbox.files.move("a", "b", **more),
+            lambda **more: sandbox.files.remove("a", recursive=True, **more),
+            lambda **more: sandbox.files.unpack(b"", **more),
+            lambda **more: sandbox.tools.call("glob", {}, **more),
+            lambda **more: client.conversations.erase_user("u", **more),
+        ]
+        others = [
+            lambda **more: sandbox.files.remove("a", **more),
+            lambda **more: sandbox.files.read("a", **more),
+            lambda **more: next(sandbox.files.stream("a", **more)),
+            lambda **more: list(sandbox.files.list(**more)),
+            lambda **more: sandbox.processes.start("a", **more),
+            lambda **more: sandbox.processes.attach("a", **more),
+            lambda **more: client.conversations.create(**more),
+            lambda **more: client.conversations.update("c1", title=None, **more),
+            lambda **more: list(client.conversations.list(**more)),
+            lambda **more: chat.send("a", **more),
+            lambda **more: chat.update(title=None, **more),
+            lambda **more: list(chat.events(**more)),
+            lambda **more: client.system(**more),
+        ]
+        streams = [
+            lambda **more: next(chat.follow(**more)),
+            lambda **more: next(chat.send_stream("a", **more)),
+            lambda **more: next(sandbox.exec_stream("a", **more)),
+            lambda **more: next(sandbox.files.watch(**more)),
+            lambda **more: next(sandbox.tools.stream("glob", {}, **more)),
+        ]
+        with mock.patch.object(client._core, "exchange", exchange):
+            for calls, by_default in ((long_ones, 960.0), (others, None), (streams, 45.0)):
+                for call in calls:
+                    for more in ({}, {"timeout": 7.5}):
+                        with self.assertRaises(AtollError):
+                            call(**more)
+                self.assertEqual(seconds, [by_default, 7.5] * len(calls))
+                seconds.clear()
 
 
 if __name__ == "__main__":

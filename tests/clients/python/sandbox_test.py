@@ -163,6 +163,18 @@ class Files(WithStub):
         self.assertEqual(sandbox.files.read("f", 2, 5), b"bytes=2-4")
         self.assertEqual(sandbox.files.read("f", 2), b"bytes=2-")
         self.assertEqual(sandbox.files.read("f", -3), b"bytes=-3")
+        self.assertEqual(sandbox.files.read("f", end=1), b"bytes=0-0")
+
+    def test_a_range_without_a_byte_is_empty_and_nonsense_is_refused(self):
+        sandbox = self.sandbox({f"GET {BASE}/files/f": lambda exchange: exchange.send(200, b"all of it")})
+        for start, end in ((None, 0), (0, 0), (3, 3), (5, 2)):
+            self.assertEqual((sandbox.files.read("f", start, end), list(sandbox.files.stream("f", start, end))), (b"", []))
+        for start, end in ((-3, 2), (-3, -1), (None, -1), (2, -1)):
+            with self.assertRaises(ValueError):
+                sandbox.files.read("f", start, end)
+            with self.assertRaises(ValueError):
+                sandbox.files.stream("f", start, end)
+        self.assertEqual(self.stub.requests, [])
 
     def test_every_kind_of_source_arrives_whole(self):
         arrived = []
