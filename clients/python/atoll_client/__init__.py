@@ -1,21 +1,26 @@
 """Client of Atoll: `Atoll` blocks, `AsyncAtoll` is for asyncio. Python 3.9 or later, standard library only."""
 
 from .async_client import AsyncAtoll
-from .conversations import AsyncConversation, EventStream
+from .conversations import AsyncConversation
 from .core import VERSION as __version__
 from .core import Stream
 from .errors import AtollConnectionError, AtollError
+from .executions import AsyncExecution, ExecutionCall, ExecutionResult
+from .following import EventStream
 from .models import ConversationInfo, Event, ExecOutput, ExecResult, FileEntry, ProcessFrame, Token, ToolResult, Turn
 from .processes import AsyncAttachment, AsyncTerminal
 from .sandboxes import AsyncSandbox
-from .sync_client import Atoll, Conversation, SyncEventStream
-from .sync_sandbox import Attachment, Sandbox, SyncStream, Terminal
+from .sync_client import Atoll, Conversation
+from .sync_executions import Execution
+from .sync_sandbox import Attachment, Sandbox, Terminal
+from .sync_stream import SyncEventStream, SyncStream
 from .websocket import WebSocketClosed
 
 __all__ = [
     "AsyncAtoll",
     "AsyncAttachment",
     "AsyncConversation",
+    "AsyncExecution",
     "AsyncSandbox",
     "AsyncTerminal",
     "Atoll",
@@ -28,6 +33,9 @@ __all__ = [
     "EventStream",
     "ExecOutput",
     "ExecResult",
+    "Execution",
+    "ExecutionCall",
+    "ExecutionResult",
     "FileEntry",
     "ProcessFrame",
     "Sandbox",

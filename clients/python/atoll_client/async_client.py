@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, Optional
 from .conversations import AsyncConversation, AsyncConversations
 from .core import Core, Credentials
 from .encoding import parse_address
+from .executions import AsyncExecutes, AsyncExecution, AsyncExecutions
 from .on_asyncio import AsyncNetwork
 from .sandboxes import AsyncSandbox, AsyncSandboxes, AsyncTools
 from .transport import Network
@@ -19,7 +20,7 @@ def make_core(
     return Core(parse_address(base_url), Credentials(api_key, token, renew), network, timeout, retries)
 
 
-class AsyncAtoll:
+class AsyncAtoll(AsyncExecutes):
     """A server, for one event loop.
 
     `base_url` is `http://…`, `https://…` or `unix:/path/of/socket`. Give `api_key`, or the `token` of a conversation or
@@ -39,10 +40,12 @@ class AsyncAtoll:
         retries: int = 2,
         ssl_context: Optional[ssl.SSLContext] = None,
     ) -> None:
-        self._core = make_core(AsyncNetwork(ssl_context), base_url, api_key, token, renew_token, timeout, retries)
+        core = make_core(AsyncNetwork(ssl_context), base_url, api_key, token, renew_token, timeout, retries)
+        super().__init__(core, "/v1/execute")
         self.conversations = AsyncConversations(self._core)
         self.sandboxes = AsyncSandboxes(self._core)
         self.tools = AsyncTools(self._core, None)
+        self.executions = AsyncExecutions(self._core)
 
     def conversation(self, conversation_id: str) -> AsyncConversation:
         """A conversation by its id, without asking the server: what a token opens."""
@@ -50,6 +53,10 @@ class AsyncAtoll:
 
     def sandbox(self, sandbox_id: str) -> AsyncSandbox:
         return AsyncSandbox(self._core, sandbox_id)
+
+    def execution(self, execution_id: str) -> AsyncExecution:
+        """A run of a program by its id, without asking the server."""
+        return AsyncExecution(self._core, execution_id)
 
     async def system(self, timeout: Optional[float] = None) -> Dict[str, Any]:
         """What the server is, and what its host enforces."""

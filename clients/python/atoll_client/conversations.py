@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, AsyncGenerator, Callable, Dict, Mapping, Optional, Union
 
-from .core import Core, Request, Stream, aclosing, frames_of, prepare
+from .core import Core, Request, Stream
 from .encoding import given, new_idempotency_key, segment
-from .errors import AtollConnectionError, AtollError
-from .models import Content, ConversationInfo, Event, Token, Turn, closed_error
-from .retry import Follower, Repeatable, Step, may_repeat
+from .following import EventStream, OneTurn, follow_events
+from .models import Content, ConversationInfo, Event, Token, Turn
+from .retry import Follower
 from .sandboxes import AsyncSandbox
 
 ROUTE = "/v1/conversations"
@@ -20,66 +20,6 @@ def route(conversation_id: str, *rest: str) -> str:
     return "/".join([ROUTE, segment(conversation_id), *rest])
 
 
-async def _follow(core: Core, follower: Follower, request: Callable[[], Request], turn: Optional["_Turn"] = None) -> AsyncGenerator[Event, None]:
-    while True:
-        error: AtollError = AtollConnectionError("connection_lost", "the stream ended without a word")
-        try:
-            response = await core.open_events(request(), 0)
-            follower.opened()
-            async with aclosing(frames_of(response, follower.take_id)) as frames:
-                async for frame in frames:
-                    if frame["type"] == "stream_closed":
-                        error = closed_error(frame)
-                        continue
-                    event = follower.accept(frame)
-                    if event is not None and (turn is None or turn.has(event)):
-                        yield event
-                        if turn is not None and event.type == "done":
-                            return
-        except AtollError as failure:
-            error = failure
-        if turn is not None and turn.is_lost(follower, error):
-            raise error
-        step = follower.ended(error)
-        if step is Step.STOP:
-            if turn is not None:
-                raise error
-            return
-        await prepare(core, follower, step, error)
-
-
-class _Turn:
-    """The turn that a stream is of. It is known with its first event."""
-
-    def __init__(self) -> None:
-        self.name: Optional[str] = None
-
-    def has(self, event: Event) -> bool:
-        """Whether an event is of it: behind a break there are others, too."""
-        if self.name is None:
-            self.name = event.turn
-        return event.turn == self.name
-
-    def is_lost(self, follower: Follower, error: AtollError) -> bool:
-        """Whether it has not begun and will not, or its events are gone."""
-        if error.code == "seq_expired" and self.name is not None:
-            return True
-        return error.status >= 500 and not may_repeat(Repeatable.YES, error) and not follower.is_known
-
-
-class EventStream(Stream[Event]):
-    """A Stream of events that knows its place in the log."""
-
-    def __init__(self, core: Core, source: AsyncGenerator[Event, None], follower: Follower) -> None:
-        super().__init__(core, source)
-        self._follower = follower
-
-    @property
-    def cursor(self) -> str:
-        """The last event's number, and of which log it is. Keep it, and give it as `after` next time."""
-        return self._follower.cursor
-
-
 def follow_stream(
     core: Core, conversation_id: str, after: Union[int, str], max_failures: Optional[int], on_reset: Optional[Callable[[], Any]],
     timeout: Optional[float],
@@ -89,7 +29,7 @@ def follow_stream(
     def request() -> Request:
         return Request("GET", route(conversation_id, "events"), {"after": follower.cursor}, timeout=timeout)
 
-    return EventStream(core, _follow(core, follower, request), follower)
+    return EventStream(core, follow_events(core, follower, request), follower)
 
 
 def turn_stream(
@@ -104,7 +44,7 @@ def turn_stream(
         # With the same key the server gives the same turn again.
         return Request("POST", route(conversation_id, "messages"), json={"content": content}, idempotency_key=key, timeout=timeout)
 
-    return EventStream(core, _follow(core, follower, request, _Turn()), follower)
+    return EventStream(core, follow_events(core, follower, request, OneTurn()), follower)
 
 
 class AsyncConversation:

@@ -81,12 +81,14 @@ class Request:
     body: Optional[Body] = None
     idempotency_key: Optional[str] = None
     is_once: bool = False  # it must not take effect twice
+    is_safe: bool = False  # done twice it does the same
     timeout: Optional[float] = None  # seconds without any byte; None: the client's
+    body_timeout: Optional[float] = None  # the same once the answer has begun; None: no other one
 
     def repeatable(self) -> Repeatable:
         if self.body is not None and not self.body.is_repeatable:
             return Repeatable.NO
-        if self.idempotency_key is not None:
+        if self.idempotency_key is not None or self.is_safe:
             return Repeatable.YES
         is_safe = self.method in ("GET", "HEAD", "PUT") and not self.is_once
         return Repeatable.YES if is_safe else Repeatable.IF_REFUSED
@@ -305,7 +307,8 @@ class Core:
                 raise cause or AtollConnectionError("connection_lost", "the server closed the connection without an answer")
             found = parser.feed(piece)
             if found is not None:
-                return Response(self, connection, request, found[0], found[1], timeout)
+                left = timeout if request.body_timeout is None else request.body_timeout
+                return Response(self, connection, request, found[0], found[1], left)
 
     async def open(self, request: Request, retries: Optional[int] = None) -> Response:
         """The answer of a request that succeeded, tried again where that is safe. Raises AtollError."""

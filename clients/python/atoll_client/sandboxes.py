@@ -8,6 +8,7 @@ from typing import Any, AsyncGenerator, Dict, List, Optional, Sequence
 from .core import Core, Request, Stream, aclosing, frames_of
 from .encoding import given, segment
 from .errors import AtollConnectionError
+from .executions import AsyncExecutes
 from .files import AsyncFiles
 from .models import ExecOutput, ExecResult, Token, ToolFormat, ToolResult, closed_error
 from .processes import AsyncProcesses, AsyncTerminal
@@ -77,11 +78,11 @@ class AsyncTools:
         raise AtollConnectionError("connection_lost", "the stream ended before the result")
 
 
-class AsyncSandbox:
+class AsyncSandbox(AsyncExecutes):
     def __init__(self, core: Core, sandbox_id: str) -> None:
-        self._core = core
         self.id = sandbox_id
         self._route = f"{ROUTE}/{segment(sandbox_id)}"
+        super().__init__(core, f"{self._route}/execute")
         self.files = AsyncFiles(core, sandbox_id)
         self.processes = AsyncProcesses(core, sandbox_id)
         self.tools = AsyncTools(core, sandbox_id)
@@ -150,6 +151,10 @@ class AsyncSandbox:
 
     async def info(self, timeout: Optional[float] = None) -> Dict[str, Any]:
         return await self._core.call("GET", self._route, timeout=timeout)
+
+    async def update(self, *, timeout: Optional[float] = None, **changes: Any) -> Dict[str, Any]:
+        """Changes `limits`, `preview` or `ttlSeconds` of a sandbox without a conversation; the sandbox as it is then."""
+        return await self._core.call("PATCH", self._route, json=changes, timeout=timeout)
 
     async def metrics(self, timeout: Optional[float] = None) -> Dict[str, Any]:
         return await self._core.call("GET", f"{self._route}/metrics", timeout=timeout)

@@ -7,21 +7,13 @@ from typing import Any, Callable, Dict, Mapping, Optional, Union
 
 from .async_client import make_core
 from .blocking import BlockingNetwork, run
-from .conversations import AsyncConversation, AsyncConversations, EventStream
+from .conversations import AsyncConversation, AsyncConversations
+from .executions import AsyncExecutes, AsyncExecution, AsyncExecutions
 from .models import Content, ConversationInfo, Event, Token, Turn
 from .sandboxes import AsyncSandbox, AsyncSandboxes, AsyncTools
-from .sync_sandbox import Sandbox, Sandboxes, SyncStream, Tools
-
-
-class SyncEventStream(SyncStream[Event]):
-    """A SyncStream of events that knows its place in the log."""
-
-    _source: EventStream
-
-    @property
-    def cursor(self) -> str:
-        """The last event's number, and of which log it is. Keep it, and give it as `after` next time."""
-        return self._source.cursor
+from .sync_executions import Executes, Execution, Executions
+from .sync_sandbox import Sandbox, Sandboxes, Tools
+from .sync_stream import SyncEventStream, SyncStream
 
 
 class Conversation:
@@ -173,13 +165,13 @@ class Conversations:
         return run(self._inner.transcript(conversation_id, format, timeout=timeout))
 
 
-class Atoll:
+class Atoll(Executes):
     """A server; threads may share it.
 
     `base_url` is `http://…`, `https://…` or `unix:/path/of/socket`. Give `api_key`, or the `token` of a conversation or
     sandbox; `renew_token()` returns a new token when one has expired, and the first one where none is given. `timeout` is in
-    seconds of silence; each call takes one of its own, too, and those that may take the server's 15 minutes have 16 by default. `retries` bounds how often a request is tried again, which happens only where it cannot take effect
-    twice.
+    seconds of silence; each call takes one of its own, too, and those that may take the server's 15 minutes have 16 by default.
+    `retries` bounds how often a request is tried again, which happens only where it cannot take effect twice.
     """
 
     def __init__(
@@ -196,6 +188,8 @@ class Atoll:
         self.conversations = Conversations(AsyncConversations(self._core))
         self.sandboxes = Sandboxes(AsyncSandboxes(self._core))
         self.tools = Tools(AsyncTools(self._core, None))
+        self.executions = Executions(AsyncExecutions(self._core))
+        self._executes = AsyncExecutes(self._core, "/v1/execute")
 
     def conversation(self, conversation_id: str) -> Conversation:
         """A conversation by its id, without asking the server: what a token opens."""
@@ -203,6 +197,10 @@ class Atoll:
 
     def sandbox(self, sandbox_id: str) -> Sandbox:
         return Sandbox(AsyncSandbox(self._core, sandbox_id))
+
+    def execution(self, execution_id: str) -> Execution:
+        """A run of a program by its id, without asking the server."""
+        return Execution(AsyncExecution(self._core, execution_id))
 
     def system(self, timeout: Optional[float] = None) -> Dict[str, Any]:
         """What the server is, and what its host enforces."""

@@ -2,64 +2,17 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Any, BinaryIO, Callable, Dict, Generic, List, Optional, Sequence, TypeVar
+from typing import Any, BinaryIO, Dict, List, Optional, Sequence
 
 from .blocking import Stopped, Stopper, run
 from .bodies import BodySource
-from .core import Stream
 from .encoding import FilePath
 from .files import AsyncFiles
 from .models import ExecOutput, ExecResult, FileEntry, ProcessFrame, Token, ToolFormat, ToolResult
 from .processes import AsyncAttachment, AsyncProcesses, AsyncTerminal
 from .sandboxes import AsyncSandbox, AsyncSandboxes, AsyncTools
-
-T = TypeVar("T")
-
-
-class SyncStream(Generic[T]):
-    """An iterator that holds a connection: leave it by `with`, or close it with `close()`, which any thread may call."""
-
-    def __init__(self, source: "Stream[Any]", convert: Callable[[Any], T] = lambda item: item) -> None:
-        self._source = source
-        self._convert = convert
-        self._stopper = Stopper()
-        self._busy = threading.Lock()  # a thread is in the generator
-        source.core.ends_with_me(self)
-
-    def __iter__(self) -> "SyncStream[T]":
-        return self
-
-    def __next__(self) -> T:
-        try:
-            with self._busy, self._stopper.guarding():
-                self._stopper.check()
-                return self._convert(run(self._source.__anext__()))
-        except (StopAsyncIteration, Stopped):
-            raise StopIteration from None
-        finally:
-            if self._stopper.is_stopped:
-                self._end()
-
-    def close(self) -> None:
-        """Ends the iteration, also one that waits in another thread."""
-        self._stopper.stop()
-        self._end()
-
-    def _end(self) -> None:
-        if self._busy.acquire(blocking=False):
-            try:
-                run(self._source.aclose())
-            finally:
-                self._busy.release()
-        # Else the thread that is in the generator ends it when it leaves.
-
-    def __enter__(self) -> "SyncStream[T]":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
+from .sync_executions import Executes
+from .sync_stream import SyncStream
 
 class Files:
     """Paths are relative to the workspace, or begin with /workspace/. A `FileEntry` is a path, too."""
@@ -240,9 +193,9 @@ class Tools:
         return SyncStream(self._inner.stream(name, args, context, timeout=timeout))
 
 
-class Sandbox:
+class Sandbox(Executes):
     def __init__(self, inner: AsyncSandbox) -> None:
-        self._inner = inner
+        self._inner = self._executes = inner
         self.id = inner.id
         self.files = Files(inner.files)
         self.processes = Processes(inner.processes)
@@ -288,6 +241,10 @@ class Sandbox:
 
     def info(self, timeout: Optional[float] = None) -> Dict[str, Any]:
         return run(self._inner.info(timeout=timeout))
+
+    def update(self, *, timeout: Optional[float] = None, **changes: Any) -> Dict[str, Any]:
+        """Changes `limits`, `preview` or `ttlSeconds` of a sandbox without a conversation; the sandbox as it is then."""
+        return run(self._inner.update(timeout=timeout, **changes))
 
     def metrics(self, timeout: Optional[float] = None) -> Dict[str, Any]:
         return run(self._inner.metrics(timeout=timeout))

@@ -1,0 +1,84 @@
+"""Streams of numbered events that go on over connections that end."""
+
+from __future__ import annotations
+
+from typing import AsyncGenerator, Callable, Optional
+
+from .core import Core, Request, Stream, aclosing, frames_of, prepare
+from .errors import AtollConnectionError, AtollError
+from .models import Event, closed_error
+from .retry import Follower, Repeatable, Step, may_repeat
+
+
+async def follow_events(
+    core: Core, follower: Follower, request: Callable[[], Request], part: Optional["Part"] = None
+) -> AsyncGenerator[Event, None]:
+    """Events as they come, over connections that end. Without a part to the end of the conversation, else to `done`."""
+    while True:
+        error: AtollError = AtollConnectionError("connection_lost", "the stream ended without a word")
+        try:
+            response = await core.open_events(request(), 0)
+            follower.opened()
+            async with aclosing(frames_of(response, follower.take_id)) as frames:
+                async for frame in frames:
+                    if frame["type"] == "stream_closed":
+                        error = closed_error(frame)
+                        continue
+                    event = follower.accept(frame)
+                    if event is not None and (part is None or part.has(event)):
+                        yield event
+                        if part is not None and event.type == "done":
+                            return
+        except AtollError as failure:
+            error = failure
+        if part is not None and part.is_lost(follower, error):
+            raise error
+        step = follower.ended(error)
+        if step is Step.STOP:
+            if part is not None:
+                raise error
+            return
+        await prepare(core, follower, step, error)
+
+
+class Part:
+    """What a stream is of that ends with `done`: all of it, unless a subclass says otherwise."""
+
+    def has(self, event: Event) -> bool:
+        return True
+
+    def is_lost(self, follower: Follower, error: AtollError) -> bool:
+        """Whether another connection is in vain."""
+        return False
+
+
+class OneTurn(Part):
+    """The events of one turn. It is known with the first one."""
+
+    def __init__(self) -> None:
+        self.name: Optional[str] = None
+
+    def has(self, event: Event) -> bool:
+        """Whether an event is of it: behind a break there are others, too."""
+        if self.name is None:
+            self.name = event.turn
+        return event.turn == self.name
+
+    def is_lost(self, follower: Follower, error: AtollError) -> bool:
+        """Whether it has not begun and will not, or its events are gone."""
+        if error.code == "seq_expired" and self.name is not None:
+            return True
+        return error.status >= 500 and not may_repeat(Repeatable.YES, error) and not follower.is_known
+
+
+class EventStream(Stream[Event]):
+    """A Stream of events that knows its place in the log."""
+
+    def __init__(self, core: Core, source: AsyncGenerator[Event, None], follower: Follower) -> None:
+        super().__init__(core, source)
+        self._follower = follower
+
+    @property
+    def cursor(self) -> str:
+        """The last event's number, and of which log it is. Keep it, and give it as `after` next time."""
+        return self._follower.cursor
