@@ -7,8 +7,9 @@ from .core import Stream
 from .errors import AtollConnectionError, AtollError
 from .executions import AsyncExecution, ExecutionCall, ExecutionResult
 from .following import EventStream
-from .models import ConversationInfo, Event, ExecOutput, ExecResult, FileEntry, ProcessFrame, Token, ToolResult, Turn
+from .models import Answer, ConversationInfo, Event, ExecOutput, ExecResult, FileEntry, ProcessFrame, Token, ToolResult, Turn
 from .processes import AsyncAttachment, AsyncTerminal
+from .retry import StreamStatus
 from .sandboxes import AsyncSandbox
 from .sync_client import Atoll, Conversation
 from .sync_executions import Execution
@@ -17,6 +18,7 @@ from .sync_stream import SyncEventStream, SyncStream
 from .websocket import WebSocketClosed
 
 __all__ = [
+    "Answer",
     "AsyncAtoll",
     "AsyncAttachment",
     "AsyncConversation",
@@ -40,6 +42,7 @@ __all__ = [
     "ProcessFrame",
     "Sandbox",
     "Stream",
+    "StreamStatus",
     "SyncEventStream",
     "SyncStream",
     "Terminal",

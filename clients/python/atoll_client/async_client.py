@@ -6,7 +6,7 @@ import ssl
 from typing import Any, Callable, Dict, Optional
 
 from .conversations import AsyncConversation, AsyncConversations
-from .core import Core, Credentials
+from .core import Core, Credentials, OnRetry
 from .encoding import parse_address
 from .executions import AsyncExecutes, AsyncExecution, AsyncExecutions
 from .on_asyncio import AsyncNetwork
@@ -15,9 +15,16 @@ from .transport import Network
 
 
 def make_core(
-    network: Network, base_url: str, api_key: Optional[str], token: Optional[str], renew: Optional[Callable[[], Any]], timeout: float, retries: int
+    network: Network,
+    base_url: str,
+    api_key: Optional[str],
+    token: Optional[str],
+    renew: Optional[Callable[[], Any]],
+    timeout: float,
+    retries: int,
+    on_retry: Optional[OnRetry],
 ) -> Core:
-    return Core(parse_address(base_url), Credentials(api_key, token, renew), network, timeout, retries)
+    return Core(parse_address(base_url), Credentials(api_key, token, renew), network, timeout, retries, on_retry)
 
 
 class AsyncAtoll(AsyncExecutes):
@@ -27,7 +34,8 @@ class AsyncAtoll(AsyncExecutes):
     sandbox; `renew_token()`, which may be a coroutine function, returns a new token when one has expired, and the first
     one where none is given. `timeout` is in seconds of silence; each call takes one of its own, too, and those
     that may take the server's 15 minutes have 16 by default. `retries` bounds how often a request is tried again, which
-    happens only where it cannot take effect twice.
+    happens only where it cannot take effect twice. `on_retry(error, seconds)` is told before each wait for another try, of
+    streams, too; the logger `atoll_client` tells the same.
     """
 
     def __init__(
@@ -39,8 +47,9 @@ class AsyncAtoll(AsyncExecutes):
         timeout: float = 60.0,
         retries: int = 2,
         ssl_context: Optional[ssl.SSLContext] = None,
+        on_retry: Optional[OnRetry] = None,
     ) -> None:
-        core = make_core(AsyncNetwork(ssl_context), base_url, api_key, token, renew_token, timeout, retries)
+        core = make_core(AsyncNetwork(ssl_context), base_url, api_key, token, renew_token, timeout, retries, on_retry)
         super().__init__(core, "/v1/execute")
         self.conversations = AsyncConversations(self._core)
         self.sandboxes = AsyncSandboxes(self._core)

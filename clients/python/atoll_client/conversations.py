@@ -7,8 +7,8 @@ from typing import Any, AsyncGenerator, Callable, Dict, Mapping, Optional, Union
 from .core import Core, Request, Stream
 from .encoding import given, new_idempotency_key, segment
 from .following import EventStream, OneTurn, follow_events
-from .models import Content, ConversationInfo, Event, Token, Turn
-from .retry import Follower
+from .models import Answer, Content, ConversationInfo, Event, Gathering, Token, Turn
+from .retry import Follower, StreamStatus
 from .sandboxes import AsyncSandbox
 
 ROUTE = "/v1/conversations"
@@ -18,18 +18,6 @@ TURN_FAILURES = 8
 
 def route(conversation_id: str, *rest: str) -> str:
     return "/".join([ROUTE, segment(conversation_id), *rest])
-
-
-def follow_stream(
-    core: Core, conversation_id: str, after: Union[int, str], max_failures: Optional[int], on_reset: Optional[Callable[[], Any]],
-    timeout: Optional[float],
-) -> EventStream:
-    follower = Follower(after, core.credentials.can_renew, max_failures, on_reset=on_reset)
-
-    def request() -> Request:
-        return Request("GET", route(conversation_id, "events"), {"after": follower.cursor}, timeout=timeout)
-
-    return EventStream(core, follow_events(core, follower, request), follower)
 
 
 def turn_stream(
@@ -85,21 +73,41 @@ class AsyncConversation:
         max_failures: Optional[int] = None,
         on_reset: Optional[Callable[[], Any]] = None,
         timeout: Optional[float] = None,
+        on_gap: Optional[Callable[[int, int], Any]] = None,
+        on_status: Optional[Callable[[StreamStatus], Any]] = None,
     ) -> EventStream:
         """Every event after `after`, each once, until the conversation is over. `after` is the `cursor` of a stream or an event,
         which says of which log it is. A plain number is taken to be of the present log: after a restored backup, events may be
         skipped in silence.
 
-        Connects again after whatever ended a connection. `max_failures` bounds how often in a row it does in vain; the
-        error is raised then. Where the log begins later than `after`, the numbers have a gap. Where it is another log, as after
-        a restored backup, `on_reset` is called and it follows from its beginning; without `on_reset` that is AtollError
+        Connects again after whatever ended a connection. `max_failures` bounds how often in a row it does in vain; the error is
+        raised then. `on_status` is told when the stream is live, and when it waits for the next try, and why. Where the log begins
+        later than `after`, the numbers have a gap: `on_gap(last, next)` is told those before and behind it. Where it is another log,
+        as after a restored backup, `on_reset` is called and it follows from its beginning; without `on_reset` that is AtollError
         `log_replaced`.
         """
-        return follow_stream(self._core, self.id, after, max_failures, on_reset, timeout=timeout)
+        can_renew = self._core.credentials.can_renew
+        follower = Follower(after, can_renew, max_failures, on_reset=on_reset, on_gap=on_gap, on_status=on_status)
+
+        def request() -> Request:
+            return Request("GET", route(self.id, "events"), {"after": follower.cursor}, timeout=timeout)
+
+        return EventStream(self._core, follow_events(self._core, follower, request), follower)
 
     def events(self, after: Union[int, str] = 0, limit: Optional[int] = None, timeout: Optional[float] = None) -> Stream[Event]:
         """The events that are there now; `limit` is of a page."""
         return Stream(self._core, self._events(after, limit, timeout=timeout))
+
+    async def ask(self, content: Content, idempotency_key: Optional[str] = None, timeout: Optional[float] = None) -> Answer:
+        """Starts a turn and waits for its end, also over connections that break. With a key of your own, asked again after whatever
+        failed, it joins the turn that is there, and starts no second one.
+        """
+        gathering = Gathering()
+        stream = self.send_stream(content, idempotency_key, timeout)
+        async with stream as events:
+            async for event in events:
+                gathering.take(event)
+        return gathering.answer(stream.cursor)
 
     async def _events(self, after: Union[int, str], limit: Optional[int], timeout: Optional[float]) -> AsyncGenerator[Event, None]:
         while True:

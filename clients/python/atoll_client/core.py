@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import logging
 import threading
 import time
 import weakref
@@ -20,6 +21,7 @@ from .transport import Connection, Network
 T = TypeVar("T")
 G = TypeVar("G")
 
+LOG = logging.getLogger("atoll_client")
 VERSION = "0.1.0"
 SSE = "text/event-stream"
 # Three of the server's heartbeats: a stream that is silent for so long is dead.
@@ -158,6 +160,9 @@ class Response:
             self._connection = None
 
 
+OnRetry = Callable[[AtollError, float], Any]
+
+
 class Closer(Protocol):
     def close(self) -> None: ...
 
@@ -199,8 +204,17 @@ class Credentials:
 
 
 class Core:
-    def __init__(self, address: encoding.Address, credentials: Credentials, network: Network, timeout: float, retries: int) -> None:
+    def __init__(
+        self,
+        address: encoding.Address,
+        credentials: Credentials,
+        network: Network,
+        timeout: float,
+        retries: int,
+        on_retry: Optional[OnRetry] = None,
+    ) -> None:
         self.network = network
+        self._on_retry = on_retry
         self.credentials = credentials
         self._address = address
         self._timeout = timeout
@@ -331,7 +345,14 @@ class Core:
             if left <= 0 or not may_repeat(kind, error):
                 raise error
             left -= 1
-            await self.network.sleep(backoff.next_wait(error.retry_after))
+            await self.wait_after(error, backoff.next_wait(error.retry_after), f"{request.method} {request.path}")
+
+    async def wait_after(self, error: AtollError, seconds: float, what: str, level: int = logging.WARNING) -> None:
+        """Tells of what goes on after `error`, and waits."""
+        LOG.log(level, "%s: %s; tried again in %.1f s", what, error, seconds)
+        if self._on_retry is not None:
+            self._on_retry(error, seconds)
+        await self.network.sleep(seconds)
 
     async def call(self, method: str, path: str, query: Optional[Mapping[str, Any]] = None, **more: Any) -> Any:
         """The JSON of an answer; None where it has no body."""
@@ -393,10 +414,15 @@ async def pieces_of(response: Response) -> AsyncGenerator[bytes, None]:
         response.close()
 
 
-async def prepare(core: Core, follower: Follower, step: Step, error: AtollError) -> None:
+async def prepare(core: Core, follower: Follower, step: Step, error: AtollError, what: str) -> None:
     """Does what a Follower asks for before the next connection; raises `error` where there is none."""
     if step is Step.RAISE:
         raise error
     if step is Step.RENEW:
         core.credentials.forget()
-    await core.network.sleep(follower.wait_s)
+    if follower.wait_s == 0:
+        LOG.debug("%s: %s; goes on at once", what, error)
+        return
+    follower.waiting(error)
+    # That a connection ends is no trouble, that there is none is.
+    await core.wait_after(error, follower.wait_s, what, logging.INFO if follower.was_live else logging.WARNING)

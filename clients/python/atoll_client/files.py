@@ -161,7 +161,7 @@ class AsyncFiles:
             step = follower.ended(error)
             if step is Step.STOP:
                 return
-            await prepare(self._core, follower, step, error)
+            await prepare(self._core, follower, step, error, f"{self._route}/watch")
 
 
 def _range(start: Optional[int], end: Optional[int]) -> Optional[str]:

@@ -17,7 +17,8 @@ async def follow_events(
     while True:
         error: AtollError = AtollConnectionError("connection_lost", "the stream ended without a word")
         try:
-            response = await core.open_events(request(), 0)
+            asked = request()
+            response = await core.open_events(asked, 0)
             follower.opened()
             async with aclosing(frames_of(response, follower.take_id)) as frames:
                 async for frame in frames:
@@ -38,7 +39,7 @@ async def follow_events(
             if part is not None:
                 raise error
             return
-        await prepare(core, follower, step, error)
+        await prepare(core, follower, step, error, asked.path)
 
 
 class Part:

@@ -52,6 +52,44 @@ class Turn:
 
 
 @dataclass(frozen=True)
+class Answer:
+    """A turn that is over. `text` is all that was answered. `outcome` is the agent's own word for how it ended (`success`, `error`,
+    `interrupted`, …), else the code of the last error, else None. `errors` are the data of its events `error`.
+    """
+
+    turn: Optional[str]
+    text: str
+    outcome: Optional[str]
+    exit_code: Optional[int]
+    errors: List[Dict[str, Any]]
+    cursor: str  # what `after` takes to go on behind it
+
+
+class Gathering:
+    """Makes an Answer of a turn's events."""
+
+    def __init__(self) -> None:
+        self._text: List[str] = []
+        self._errors: List[Dict[str, Any]] = []
+        self._ending: Dict[str, Any] = {}
+        self._turn: Optional[str] = None
+
+    def take(self, event: Event) -> None:
+        self._turn = event.turn
+        self._text.append(event.text)
+        if event.type == "error":
+            self._errors.append(event.data)
+        elif event.type == "turn_complete":
+            self._ending = event.data
+
+    def answer(self, cursor: str) -> Answer:
+        outcome = self._ending.get("result")
+        if outcome is None and self._errors:
+            outcome = self._errors[-1].get("code")
+        return Answer(self._turn, "".join(self._text), text_or_none(outcome), self._ending.get("exitCode"), self._errors, cursor)
+
+
+@dataclass(frozen=True)
 class Token:
     token: str
     expires_at: str

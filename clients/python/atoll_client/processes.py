@@ -64,7 +64,7 @@ class AsyncAttachment:
         while self._socket is None:
             if error.code == "protocol_error" or backoff.failures >= ATTACH_FAILURES:
                 raise error
-            await self._core.network.sleep(backoff.next_wait(error.retry_after))
+            await self._core.wait_after(error, backoff.next_wait(error.retry_after), self._path)
             try:
                 self._socket = await self._open()
             except AtollError as failure:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import random
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Callable, Dict, Optional, Union
 
 from .errors import AtollConnectionError, AtollError
@@ -87,6 +87,15 @@ class Step(enum.Enum):
     RAISE = 4  # the error is for the caller
 
 
+@dataclass(frozen=True)
+class StreamStatus:
+    """How a stream is: `live`, or `waiting` for the next try, for `wait_s` seconds, after `error`."""
+
+    state: str
+    error: Optional[AtollError] = None
+    wait_s: float = 0.0
+
+
 class Follower:
     """Follows numbered events over connections that end: which of them are new, and what to do after each end."""
 
@@ -97,11 +106,18 @@ class Follower:
         max_failures: Optional[int] = None,
         rng: Optional[random.Random] = None,
         on_reset: Optional[Callable[[], Any]] = None,
+        on_gap: Optional[Callable[[int, int], Any]] = None,
+        on_status: Optional[Callable[[StreamStatus], Any]] = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         seq, _, self.epoch = str(after).partition("-")
         self.after = int(seq)
         self._on_reset = on_reset
+        self._on_gap = on_gap
+        self._on_status = on_status
+        self._lost: Optional[int] = None  # what came last before a gap
+        self.was_live = False  # the connection that ended last had been accepted
+        self._is_live = False
         self.wait_s = 0.0
         self.is_known = False  # a connection was accepted
         self._can_renew = can_renew
@@ -124,8 +140,11 @@ class Follower:
     def opened(self) -> None:
         """The server accepted a connection: the conversation is there, and so is the token good."""
         self.is_known = True
+        self._is_live = True
         self._refused_tokens = 0
         self._backoff.opened()
+        if self._on_status is not None:
+            self._on_status(StreamStatus("live"))
 
     def succeeded(self) -> None:
         """Something new came: what failed before is over."""
@@ -141,11 +160,20 @@ class Follower:
             return None
         self.succeeded()
         self.after = event.seq
+        lost, self._lost = self._lost, None
+        if lost is not None and self._on_gap is not None and event.seq > lost + 1:
+            self._on_gap(lost, event.seq)
         return event
+
+    def waiting(self, error: AtollError) -> None:
+        """The next try comes after `wait_s`."""
+        if self._on_status is not None:
+            self._on_status(StreamStatus("waiting", error, self.wait_s))
 
     def ended(self, error: AtollError) -> Step:
         """A connection ended, by a refusal, by `stream_closed`, or since it broke."""
         self._backoff.ended()
+        self.was_live, self._is_live = self._is_live, False
         if error.code in _OVER:
             return Step.STOP if self.is_known else Step.RAISE
         if error.code in TOKEN_CODES:
@@ -160,10 +188,12 @@ class Follower:
                 return Step.RAISE
             # What was seen is of another log: this one follows from its beginning.
             self.after = 0
+            self._lost = None
             self.epoch = error.log_epoch or self.epoch
             self._on_reset()
         elif error.code == "seq_expired" and self.after > 0:
             # The log begins later than `after`: none of its events was seen.
+            self._lost = self.after
             self.after = 0
         elif error.code == "protocol_error" or 300 <= error.status < 500 and error.status not in (408, 429):
             return Step.RAISE

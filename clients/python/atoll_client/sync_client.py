@@ -8,8 +8,10 @@ from typing import Any, Callable, Dict, Mapping, Optional, Union
 from .async_client import make_core
 from .blocking import BlockingNetwork, run
 from .conversations import AsyncConversation, AsyncConversations
+from .core import OnRetry
 from .executions import AsyncExecutes, AsyncExecution, AsyncExecutions
-from .models import Content, ConversationInfo, Event, Token, Turn
+from .models import Answer, Content, ConversationInfo, Event, Token, Turn
+from .retry import StreamStatus
 from .sandboxes import AsyncSandbox, AsyncSandboxes, AsyncTools
 from .sync_executions import Executes, Execution, Executions
 from .sync_sandbox import Sandbox, Sandboxes, Tools
@@ -42,6 +44,12 @@ class Conversation:
         """Starts a turn and does not wait for it. Sent again, with the same key, where the answer was lost."""
         return run(self._inner.send(content, idempotency_key, timeout=timeout))
 
+    def ask(self, content: Content, idempotency_key: Optional[str] = None, timeout: Optional[float] = None) -> Answer:
+        """Starts a turn and waits for its end, also over connections that break. With a key of your own, asked again after whatever
+        failed, it joins the turn that is there, and starts no second one.
+        """
+        return run(self._inner.ask(content, idempotency_key, timeout))
+
     def send_stream(self, content: Content, idempotency_key: Optional[str] = None, timeout: Optional[float] = None) -> SyncEventStream:
         """Starts a turn: its events, each once, up to `done`, also over connections that break."""
         return SyncEventStream(self._inner.send_stream(content, idempotency_key, timeout=timeout))
@@ -52,17 +60,20 @@ class Conversation:
         max_failures: Optional[int] = None,
         on_reset: Optional[Callable[[], Any]] = None,
         timeout: Optional[float] = None,
+        on_gap: Optional[Callable[[int, int], Any]] = None,
+        on_status: Optional[Callable[[StreamStatus], Any]] = None,
     ) -> SyncEventStream:
         """Every event after `after`, each once, until the conversation is over. `after` is the `cursor` of a stream or an event,
         which says of which log it is. A plain number is taken to be of the present log: after a restored backup, events may be
         skipped in silence.
 
-        Connects again after whatever ended a connection. `max_failures` bounds how often in a row it does in vain; the
-        error is raised then. Where the log begins later than `after`, the numbers have a gap. Where it is another log, as after
-        a restored backup, `on_reset` is called and it follows from its beginning; without `on_reset` that is AtollError
+        Connects again after whatever ended a connection. `max_failures` bounds how often in a row it does in vain; the error is
+        raised then. `on_status` is told when the stream is live, and when it waits for the next try, and why. Where the log begins
+        later than `after`, the numbers have a gap: `on_gap(last, next)` is told those before and behind it. Where it is another log,
+        as after a restored backup, `on_reset` is called and it follows from its beginning; without `on_reset` that is AtollError
         `log_replaced`.
         """
-        return SyncEventStream(self._inner.follow(after, max_failures, on_reset, timeout=timeout))
+        return SyncEventStream(self._inner.follow(after, max_failures, on_reset, timeout, on_gap, on_status))
 
     def events(self, after: Union[int, str] = 0, limit: Optional[int] = None, timeout: Optional[float] = None) -> SyncStream[Event]:
         """The events that are there now; `limit` is of a page."""
@@ -172,6 +183,7 @@ class Atoll(Executes):
     sandbox; `renew_token()` returns a new token when one has expired, and the first one where none is given. `timeout` is in
     seconds of silence; each call takes one of its own, too, and those that may take the server's 15 minutes have 16 by default.
     `retries` bounds how often a request is tried again, which happens only where it cannot take effect twice.
+    `on_retry(error, seconds)` is told before each wait for another try, of streams, too; the logger `atoll_client` tells the same.
     """
 
     def __init__(
@@ -183,8 +195,9 @@ class Atoll(Executes):
         timeout: float = 60.0,
         retries: int = 2,
         ssl_context: Optional[ssl.SSLContext] = None,
+        on_retry: Optional[OnRetry] = None,
     ) -> None:
-        self._core = make_core(BlockingNetwork(ssl_context), base_url, api_key, token, renew_token, timeout, retries)
+        self._core = make_core(BlockingNetwork(ssl_context), base_url, api_key, token, renew_token, timeout, retries, on_retry)
         self.conversations = Conversations(AsyncConversations(self._core))
         self.sandboxes = Sandboxes(AsyncSandboxes(self._core))
         self.tools = Tools(AsyncTools(self._core, None))

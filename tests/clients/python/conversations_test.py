@@ -83,6 +83,14 @@ class Conversations(WithServer):
         first = list(conversation.send_stream("echo once", idempotency_key="k2"))
         self.assertEqual(list(conversation.send_stream("echo once", idempotency_key="k2")), first)
 
+    def test_a_question_is_asked_and_its_answer_joined_again_with_its_key(self):
+        conversation = self.client().conversations.create()
+        answer = conversation.ask("echo hello; exit 3", idempotency_key="k3")
+        self.assertEqual((answer.text, answer.outcome, answer.exit_code, answer.errors), ("hello\n", "error", 3, []))
+        self.assertEqual(conversation.ask("echo hello; exit 3", idempotency_key="k3"), answer)
+        self.assertEqual(conversation.ask("true").outcome, "success")
+        self.assertEqual([event.data["content"] for event in conversation.events(answer.cursor) if event.type == "turn_start"], ["true"])
+
     def test_events_are_read_over_many_pages(self):
         conversation = self.client().conversations.create()
         list(conversation.send_stream("echo page"))
@@ -276,6 +284,7 @@ class Asynchronous(WithServer):
                 conversation = await client.conversations.create(user_id="async", title="t")
                 events = [event async for event in conversation.send_stream("echo hello")]
                 self.assertEqual("".join(event.text for event in events), "hello\n")
+                self.assertEqual((await conversation.ask("echo asked")).text, "asked\n")
                 turn = await conversation.send(COUNT)
                 is_asked = False
                 async with conversation.follow(turn.after) as stream:

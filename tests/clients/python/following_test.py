@@ -185,6 +185,60 @@ class Places(WithStub):
         self.assertEqual(rounds.cursors, ["0", "1-e1", "2-e1"])
 
 
+class Told(WithStub):
+    """What a program hears of tries that fail."""
+
+    def test_a_stream_tells_how_it_is_and_what_it_lacks(self):
+        told = []
+        rounds = Rounds(events(event(5)), refuse(503, "capacity", Retry_After="0"), refuse(410, "seq_expired"), events(event(8)), events(event(9)))
+        conversation = self.client({f"GET {CHAT}/events": rounds}).conversation("c1")
+        stream = conversation.follow(
+            4, on_gap=lambda last, following: told.append((last, following)), on_status=lambda status: told.append((status.state, status.error and status.error.code))
+        )
+        with self.assertLogs("atoll_client", "INFO") as logged:
+            self.assertEqual([next(stream).seq for _ in range(3)], [5, 8, 9])
+        waits = [("waiting", code) for code in ("connection_lost", "capacity", "seq_expired", "connection_lost")]
+        self.assertEqual(told, [("live", None), *waits[:3], ("live", None), (5, 8), waits[3], ("live", None)])
+        self.assertEqual([record.levelname for record in logged.records], ["INFO", "WARNING", "WARNING", "INFO"])
+        self.assertIn(f"{CHAT}/events: capacity: d; tried again in", logged.output[1])
+
+    def test_a_client_tells_of_each_wait_for_another_try(self):
+        told = []
+        busy = refuse(503, "capacity", Retry_After="0")
+        answers = {f"GET {SANDBOX}": Rounds(busy, drop, {"id": "s1"}), f"GET {CHAT}/events": Rounds(busy, events(event(1)))}
+        client = self.client(answers, api_key="key", on_retry=lambda error, seconds: told.append((error.code, seconds >= 0)))
+        with self.assertLogs("atoll_client", "WARNING"):
+            client.sandbox("s1").info()
+            next(client.conversation("c1").follow())
+        self.assertEqual(told, [("capacity", True), ("connection_lost", True), ("capacity", True)])
+
+    def test_a_server_that_is_not_there_is_told(self):
+        told = []
+        client = Atoll("http://127.0.0.1:1", api_key="key", on_retry=lambda error, _: told.append(error.code))
+        self.addCleanup(client.close)
+        with self.assertLogs("atoll_client", "WARNING"), self.assertRaises(AtollError):
+            next(client.conversation("c1").follow(max_failures=2))
+        self.assertEqual(told, ["connection_failed"] * 2)
+
+
+class Answers(WithStub):
+    def test_a_question_is_answered_over_a_break_with_the_same_key(self):
+        post = Rounds(drop, events(event(3, "turn_start"), event(4, delta="a")))
+        ending = [event(5, turn="t0", delta="no"), event(6, delta="b"), event(7, "turn_complete", result="success", exitCode=0), event(8, "done")]
+        client = self.client({f"POST {CHAT}/messages": post, f"GET {CHAT}/events": events(*ending)})
+        answer = client.conversation("c1").ask("hi", idempotency_key="k1")
+        self.assertEqual((answer.turn, answer.text, answer.outcome, answer.exit_code, answer.errors), ("t1", "ab", "success", 0, []))
+        self.assertEqual(answer.cursor, "8-e1")
+        self.assertEqual([fields.get("Idempotency-Key") for _, _, fields, _ in self.stub.requests], ["k1", "k1", None])
+
+    def test_a_turn_without_an_ending_of_the_agent_has_its_last_error_as_outcome(self):
+        told = [event(1, "error", code="oom", message="m"), event(2, "error", code="agent_crashed", message="m"), event(3, "done")]
+        answer = self.client({f"POST {CHAT}/messages": events(*told)}).conversation("c1").ask("hi")
+        self.assertEqual((answer.outcome, answer.text, [error["code"] for error in answer.errors]), ("agent_crashed", "", ["oom", "agent_crashed"]))
+        answer = self.client({f"POST {CHAT}/messages": events(event(1, "done"))}).conversation("c1").ask("hi")
+        self.assertIsNone(answer.outcome)
+
+
 class Repeats(WithStub):
     def test_what_the_end_of_a_server_interrupts_is_not_sent_again(self):
         def work(client):
