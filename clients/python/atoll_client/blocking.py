@@ -30,7 +30,8 @@ class Stopper:
     _current = threading.local()
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # A handler of a signal may call stop() in the thread that waits.
+        self._lock = threading.RLock()
         self._wake = threading.Event()
         self._connection: Optional["BlockingConnection"] = None
 

@@ -5,6 +5,7 @@ import json
 import shutil
 import ssl
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 
@@ -265,6 +266,20 @@ class Restarts(WithServer):
         self.assertEqual("".join(event.text for event in seen), "back\n")
 
 
+    def test_a_command_that_the_end_of_a_server_interrupts_is_not_run_again(self):
+        client = self.client()
+        sandbox = client.conversations.create().sandbox()
+        with sandbox.files.watch() as watch:
+            next(watch)
+            running = InThread(lambda: sandbox.exec("echo run >> runs; exec sleep 1000", timeout_ms=1_000_000))
+            next(watch)
+        self.server.terminate()
+        self.server.restart()
+        with self.assertRaises(AtollError):
+            running.result()
+        self.assertEqual(sandbox.files.read_text("runs"), "run\n")
+
+
 class Asynchronous(WithServer):
     def async_client(self, url=None, **more):
         return AsyncAtoll(url or self.server.url, timeout=DEADLINE_SECONDS, **(more or {"api_key": self.server.key}))
@@ -405,6 +420,7 @@ class Tls(unittest.TestCase):
         with Atoll(url, api_key=server.key, ssl_context=trusting) as client:
             events = list(client.conversations.create().send_stream("echo tls"))
             self.assertEqual("".join(event.text for event in events), "tls\n")
+            self.end_from_another_thread(client.conversations.create())
 
         async def body():
             async with AsyncAtoll(url, api_key=server.key, ssl_context=trusting) as client:
@@ -415,6 +431,14 @@ class Tls(unittest.TestCase):
         with Atoll(url, api_key=server.key, retries=0) as client, self.assertRaises(AtollConnectionError) as refused:
             client.system()
         self.assertIn("certificate", str(refused.exception).lower())
+
+    def end_from_another_thread(self, conversation):
+        is_live = threading.Event()
+        stream = conversation.follow(conversation.refresh()["lastSeq"], on_status=lambda status: is_live.set())
+        reading = InThread(lambda: list(stream))
+        self.assertTrue(is_live.wait(DEADLINE_SECONDS))
+        stream.close()
+        self.assertEqual(reading.result(), [])
 
 
 async def _drain(stream):
