@@ -328,6 +328,25 @@ class Stops(WithStub):
         stream = self.client({f"GET {CHAT}/events": busy}).conversation("c1").follow()
         self.ended(stream, stream.close)
 
+    def test_a_process_is_attached_again_where_the_server_was_full_and_let_go_while_it_waits(self):
+        self.is_open = threading.Event()
+
+        def closes(exchange):
+            exchange.upgrade()
+            exchange.send_frame(1, {"type": "started", "pid": 7, "after": 0})
+            exchange.send_frame(8, (1013).to_bytes(2, "big") + b'{"code":"capacity"}')
+            exchange.receive_frame()
+
+        def busy(exchange):
+            self.is_open.set()
+            return refuse(503, "capacity", Retry_After="3600")(exchange)
+
+        for end in ("process", "client"):
+            self.is_open.clear()
+            client = self.client({f"GET {SANDBOX}/processes/p1/ws": Rounds(closes, busy)})
+            process = client.sandbox("s1").processes.attach("p1")
+            self.ended(process, {"process": process, "client": client}[end].close)
+
     def test_a_stream_may_be_closed_by_what_it_calls(self):
         closed = {"type": "stream_closed", "code": "log_replaced", "detail": "d", "after": 0, "logEpoch": "e2"}
         answers = {f"GET {CHAT}/events": Rounds(events(event(6), closed), events(event(1)))}
