@@ -38,8 +38,8 @@ def turn_stream(
 class AsyncConversation:
     """One conversation. `info` is what the server said last; `await refresh()` asks again.
 
-    A token opens `follow`, `events` and `transcript`, and one of scope `chat` also `send`, `send_stream` and `interrupt`. The other
-    calls need a key.
+    A token opens `follow`, `events` and `transcript`, and one of scope `chat` also `ask`, `send`, `send_stream` and `interrupt`.
+    The other calls need a key.
     """
 
     def __init__(self, core: Core, conversation_id: str, info: Optional[ConversationInfo] = None) -> None:

@@ -21,8 +21,8 @@ from .sync_stream import SyncEventStream, SyncStream
 class Conversation:
     """One conversation. `info` is what the server said last; `refresh()` asks again.
 
-    A token opens `follow`, `events` and `transcript`, and one of scope `chat` also `send`, `send_stream` and `interrupt`. The other
-    calls need a key.
+    A token opens `follow`, `events` and `transcript`, and one of scope `chat` also `ask`, `send`, `send_stream` and `interrupt`.
+    The other calls need a key.
     """
 
     def __init__(self, inner: AsyncConversation) -> None:
