@@ -204,7 +204,7 @@ test('a backend that gives no token for some time is asked again, until it does'
 });
 
 test('a connection that tells nothing, opening or open, is given up for another one', async () => {
-    const silenceMs = 300;
+    const silenceMs = 1000;
     const hang = new Promise(() => {});
     let asked = 0;
     const events = ({ query, response }) => {
@@ -215,7 +215,7 @@ test('a connection that tells nothing, opening or open, is given up for another 
         const details = [];
         const onStatus = (status, { detail }) => status === 'waiting' && details.push(detail);
         assertOnce(await until(paged(stub, { silenceMs }).conversation('c1').follow({ transport: 'sse', onStatus }), isDone));
-        assert.equal(details[0], 'no answer within 300 ms');
+        assert.equal(details[0], 'no answer within 1000 ms');
     });
     let handshakes = 0;
     let opened = 0;
@@ -228,7 +228,7 @@ test('a connection that tells nothing, opening or open, is given up for another 
         const onStatus = (status, { detail }) => status === 'waiting' && details.push(detail);
         assertOnce(await until(paged(stub, { silenceMs }).conversation('c1').follow({ onStatus }), isDone));
         refuseFirst();
-        assert.deepEqual(details.slice(0, 2), ['the WebSocket was not open within 300 ms', 'the WebSocket was silent for 300 ms']);
+        assert.deepEqual(details.slice(0, 2), ['the WebSocket was not open within 1000 ms', 'the WebSocket was silent for 1000 ms']);
     });
 });
 

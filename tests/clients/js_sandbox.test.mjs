@@ -462,7 +462,7 @@ test('a process that does not read its input holds up probes, and keeps its conn
     };
     const stub = await startStub({ onSocket });
     try {
-        const attached = keyed(stub, { silenceMs: 150 }).sandbox('s1').processes.attach('p1');
+        const attached = keyed(stub, { silenceMs: 900 }).sandbox('s1').processes.attach('p1');
         const frames = await until(attached, ({ type }) => type === 'exit', ({ type }) => type === 'started' && attached.write(new Uint8Array(100_000)));
         assert.deepEqual(frames.map(({ type }) => type), ['started', 'exit']);
         assert.deepEqual([opened, probes], [1, 3]);
