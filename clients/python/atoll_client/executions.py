@@ -21,6 +21,8 @@ ROUTE = "/v1/executions"
 MAX_MESSAGE_CHARACTERS = 4000
 # What somebody else was faster with, or what came too late.
 _SETTLED = ("call_answered", "execution_ended")
+# Between two looks at a call that waits for the decision of somebody else.
+DECISION_WAIT_S = 0.5
 
 
 class ProgramTool(TypedDict, total=False):
@@ -219,10 +221,19 @@ class AsyncExecution:
         return EventStream(self._core, follow_events(self._core, follower, request, Part()), follower)
 
     async def result(
-        self, handlers: Optional[Handlers] = None, decide: Optional[Decide] = None, max_failures: Optional[int] = None
+        self,
+        handlers: Optional[Handlers] = None,
+        decide: Optional[Decide] = None,
+        max_failures: Optional[int] = None,
+        timeout: Optional[float] = None,
     ) -> ExecutionResult:
-        """Waits for its end. `handlers` and `decide` are those of `execute`; other calls are left to whoever else answers them."""
-        return await _outcome(self._core, self.follow(max_failures=max_failures), self, handlers or {}, decide, is_alone=False)
+        """Waits for its end. `handlers` and `decide` are those of `execute`; other calls are left to whoever else answers them.
+
+        A handler is called for what is open, and not for what has its answer. Without `decide` it waits until somebody else has
+        allowed the call, and calls behind that one wait, too.
+        """
+        events = self.follow(max_failures=max_failures, timeout=timeout)
+        return await _outcome(self._core, events, self, handlers or {}, decide, is_alone=False, timeout=timeout)
 
     async def _say(self, call_id: str, answer: Dict[str, Any], timeout: Optional[float]) -> None:
         # The first answer counts.
@@ -234,7 +245,9 @@ class AsyncExecution:
 
     async def fail(self, call_id: str, message: str, timeout: Optional[float] = None) -> None:
         """The call is an exception in the program."""
-        await self._say(call_id, {"error": {"message": message}}, timeout)
+        # JSON in UTF-8 has no lone surrogates.
+        text = message.encode("utf-8", "replace").decode()
+        await self._say(call_id, {"error": {"message": text}}, timeout)
 
     async def decide(self, call_id: str, is_allowed: bool, timeout: Optional[float] = None) -> None:
         """Whether a call with policy `ask` may go on. It then still waits for its answer."""
@@ -289,20 +302,22 @@ async def _outcome(
     handlers: Handlers,
     decide: Optional[Decide],
     is_alone: bool,
+    timeout: Optional[float] = None,
 ) -> ExecutionResult:
     """Answers calls until the program has ended. `is_alone`: nobody else answers."""
     logs: List[Dict[str, str]] = []
     outcome: Optional[Dict[str, Any]] = None
+    attendant: Optional[_Attendant] = None if execution is None else _Attendant(core, execution, handlers, decide, is_alone, timeout)
     async with events:
         async for event in events:
-            if event.type == "start" and execution is None:
+            if event.type == "start" and attendant is None:
                 execution = AsyncExecution(core, event.data["executionId"])
+                attendant = _Attendant(core, execution, handlers, decide, is_alone, timeout)
             elif event.type == "log":
                 logs.append(event.data)
-            elif event.type == "tool_call" and execution is not None:
-                call = ExecutionCall.parse(event.data)
+            elif event.type == "tool_call" and attendant is not None:
                 try:
-                    await _take_call(execution, call, handlers, decide, is_alone)
+                    await attendant.take(event.seq, ExecutionCall.parse(event.data))
                 except AtollError as error:
                     if error.code not in _SETTLED:
                         raise
@@ -313,23 +328,85 @@ async def _outcome(
     return ExecutionResult.parse({**outcome, "logs": logs})
 
 
-async def _take_call(
-    execution: AsyncExecution, call: ExecutionCall, handlers: Handlers, decide: Optional[Decide], is_alone: bool
-) -> None:
-    if call.policy == "ask" and (decide is not None or is_alone):
-        is_allowed = decide is not None and bool(await _settled(decide(call)))
-        await execution.decide(call.call_id, is_allowed)
-        if not is_allowed:
+class _Attendant:
+    """Decides about the calls of a run and answers them. Where it is not alone, a call may have its decision or its answer already."""
+
+    def __init__(
+        self,
+        core: Core,
+        execution: AsyncExecution,
+        handlers: Handlers,
+        decide: Optional[Decide],
+        is_alone: bool,
+        timeout: Optional[float],
+    ) -> None:
+        self._core = core
+        self._execution = execution
+        self._handlers = handlers
+        self._decide = decide
+        self._is_alone = is_alone
+        self._timeout = timeout
+        self._seen_seq = 0  # the run's last event when its open calls were read last
+        self._open: Dict[str, str] = {}  # their states
+
+    async def take(self, seq: int, call: ExecutionCall) -> None:
+        is_asked = call.policy == "ask"
+        if not self._is_mine(call):
             return
-    handler = handlers.get(call.name)
-    if call.answered_by != "caller" or handler is None and not is_alone:
-        return
-    try:
-        if handler is None:
-            raise LookupError(f"nobody answers {call.name}")
-        value = await _settled(handler(*call.args))
-        to_json(value)
-    except Exception as failure:
-        await execution.fail(call.call_id, (str(failure) or type(failure).__name__)[:MAX_MESSAGE_CHARACTERS])
-    else:
-        await execution.answer(call.call_id, value)
+        if not self._is_alone:
+            is_settled = seq <= self._seen_seq and call.call_id not in self._open
+            state = None if is_settled else await self._state(call)
+            if state is None:
+                return
+            is_asked = state == "asked"
+        if is_asked and not await self._is_allowed(call):
+            return
+        if call.answered_by == "caller" and (call.name in self._handlers or self._is_alone):
+            await self._answer(call)
+
+    def _is_mine(self, call: ExecutionCall) -> bool:
+        if self._is_alone or call.policy == "ask" and self._decide is not None:
+            return True
+        return call.answered_by == "caller" and call.name in self._handlers
+
+    async def _state(self, call: ExecutionCall) -> Optional[str]:
+        """`asked`, `open`, or None for a call that is settled."""
+        info = await self._execution.refresh(self._timeout)
+        self._seen_seq = info["lastSeq"]
+        self._open = {each["callId"]: each["status"] for each in info["openCalls"]}
+        return self._open.get(call.call_id)
+
+    async def _is_allowed(self, call: ExecutionCall) -> bool:
+        """Decides, or waits until somebody else has; False for a call that needs no answer then."""
+        if self._decide is None and not self._is_alone:
+            while (state := await self._state(call)) == "asked":
+                await self._core.network.sleep(DECISION_WAIT_S)
+            return state == "open"
+        is_allowed = self._decide is not None and bool(await _settled(self._decide(call)))
+        try:
+            await self._execution.decide(call.call_id, is_allowed, self._timeout)
+        except AtollError as error:
+            if error.code != "call_answered":
+                raise
+            # Somebody else decided, or this decision had come, and its answer was lost.
+            return is_allowed and await self._state(call) == "open"
+        return is_allowed
+
+    async def _answer(self, call: ExecutionCall) -> None:
+        try:
+            if call.name not in self._handlers:
+                raise LookupError(f"nobody answers {call.name}")
+            value = await _settled(self._handlers[call.name](*call.args))
+            to_json(value)
+        except Exception as failure:
+            return await self._fail(call, str(failure) or type(failure).__name__)
+        try:
+            await self._execution.answer(call.call_id, value, self._timeout)
+        except AtollError as error:
+            # Too long, or too deep: the program hears of it.
+            if error.status not in (400, 413, 422):
+                raise
+            await self._fail(call, error.detail or error.code)
+
+    async def _fail(self, call: ExecutionCall, message: str) -> None:
+        await self._execution.fail(call.call_id, message[:MAX_MESSAGE_CHARACTERS], self._timeout)

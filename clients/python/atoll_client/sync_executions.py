@@ -79,10 +79,18 @@ class Execution:
         return SyncEventStream(self._inner.follow(after, max_failures, timeout))
 
     def result(
-        self, handlers: Optional[Handlers] = None, decide: Optional[Decide] = None, max_failures: Optional[int] = None
+        self,
+        handlers: Optional[Handlers] = None,
+        decide: Optional[Decide] = None,
+        max_failures: Optional[int] = None,
+        timeout: Optional[float] = None,
     ) -> ExecutionResult:
-        """Waits for its end. `handlers` and `decide` are those of `execute`; other calls are left to whoever else answers them."""
-        return run(self._inner.result(handlers, decide, max_failures))
+        """Waits for its end. `handlers` and `decide` are those of `execute`; other calls are left to whoever else answers them.
+
+        A handler is called for what is open, and not for what has its answer. Without `decide` it waits until somebody else has
+        allowed the call, and calls behind that one wait, too.
+        """
+        return run(self._inner.result(handlers, decide, max_failures, timeout))
 
     def answer(self, call_id: str, result: "Any", timeout: Optional[float] = None) -> None:
         """What the call gives to the program. AtollError `call_answered` where it has its answer."""

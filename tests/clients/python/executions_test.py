@@ -2,11 +2,12 @@
 
 import asyncio
 import unittest
+from unittest import mock
 
-from lab import DEADLINE_SECONDS, Server
+from lab import DEADLINE_SECONDS, InThread, Server
 from stub import Stub
 
-from atoll_client import AsyncAtoll, Atoll, AtollError, ExecutionCall
+from atoll_client import AsyncAtoll, Atoll, AtollError, ExecutionCall, executions
 
 ADD = {"name": "add", "description": "adds", "inputSchema": {"type": "array", "items": {"type": "number"}, "minItems": 2}}
 
@@ -84,12 +85,18 @@ class Programs(WithServer):
     def test_a_detached_run_is_found_followed_answered_and_cancelled(self):
         execution = self.client.execute_detached("print(1)\nreturn await codemode.add(2, 3)", language="python", tools=[ADD], user_id="d")
         self.assertIn(execution.id, [found.id for found in self.client.executions.list(user_id="d", limit=1)])
-        self.assertEqual(execution.result(handlers={"add": add}).result, 5)
+        added = []
+
+        def counted(left, right):
+            added.append(left)
+            return left + right
+
+        self.assertEqual(execution.result(handlers={"add": counted}).result, 5)
         # Its end is there for whoever asks later, with a call that has its answer.
         again = self.client.executions.get(execution.id)
         self.assertEqual((again.info["status"], again.info["outcome"]["result"]), ("ended", 5))
-        done = again.result(handlers={"add": add})
-        self.assertEqual((done.result, done.logs[0]["text"]), (5, "1"))
+        done = again.result(handlers={"add": counted})
+        self.assertEqual((done.result, done.logs[0]["text"], added), (5, "1", [2]))
         types = [event.type for event in again.follow()]
         self.assertEqual([event.type for event in again.follow(after=2)], types[2:])
         with Atoll(self.server.url, token=again.create_token("read", ttl_seconds=60).token) as page:
@@ -97,6 +104,43 @@ class Programs(WithServer):
         endless = self.client.execute_detached("while True: pass", language="python")
         endless.cancel()
         self.assertEqual(endless.result().error["kind"], "cancelled")
+
+    def test_a_handler_of_a_tool_that_asks_is_called_when_somebody_has_allowed_it(self):
+        code = "first = await codemode.add(1, 2)\ntry:\n    await codemode.add(5, 6)\nexcept Exception:\n    return first"
+        execution = self.client.execute_detached(code, language="python", tools=[{**ADD, "policy": "ask"}])
+        told = []
+
+        def counted(left, right):
+            told.append("called")
+            return left + right
+
+        def decide():
+            for event in self.client.execution(execution.id).follow():
+                if event.type == "tool_call":
+                    told.append("decided")
+                    execution.decide(event.data["callId"], event.data["args"][0] == 1)
+
+        with mock.patch.object(executions, "DECISION_WAIT_S", 0.001):
+            deciding = InThread(decide)
+            self.assertEqual(execution.result(handlers={"add": counted}).result, 3)
+            deciding.result()
+        self.assertEqual(told, ["decided", "called", "decided"])
+
+    def test_what_a_handler_gives_that_cannot_be_taken_is_an_exception_in_the_program(self):
+        deep = []
+        for _ in range(500):
+            deep = [deep]
+
+        def broken():
+            raise ValueError("a \ud800 b")
+
+        handlers = {"long": lambda: "x" * (1 << 20), "longer": lambda: "x" * (20 << 20), "deep": lambda: deep, "odd": lambda: "\ud800", "broken": broken}
+        code = "\n".join(f"try:\n    await codemode.{name}()\nexcept Exception as error:\n    print(error)" for name in handlers)
+        done = self.client.execute(code, handlers=handlers, language="python", timeout_ms=60_000)
+        self.assertTrue(done.ok, done.error)
+        texts = [log["text"] for log in done.logs]
+        self.assertEqual(len(texts), len(handlers), texts)
+        self.assertEqual(texts[-1], "a ? b")
 
     def test_engines_and_declarations_are_told(self):
         names = {executor["name"]: executor["available"] for executor in self.client.executions.executors()}
@@ -193,9 +237,41 @@ class Breaks(unittest.TestCase):
             at = int(cursors[-1])
             exchange.send_events(*self.EVENTS[at : at + 2])
 
-        client = self.client({"GET /v1/executions/e1/events": follow, "POST /v1/executions/e1/calls/c1": lambda exchange: said.pop(0)(exchange)})
-        self.assertEqual(client.execution("e1").result(handlers={"add": add}).result, 3)
+        answers = {
+            "GET /v1/executions/e1/events": follow,
+            "GET /v1/executions/e1": {"status": "running", "lastSeq": 2, "openCalls": [{"callId": "c1", "name": "add", "status": "open"}]},
+            "POST /v1/executions/e1/calls/c1": lambda exchange: said.pop(0)(exchange),
+        }
+        self.assertEqual(self.client(answers).execution("e1").result(handlers={"add": add}).result, 3)
         self.assertEqual((cursors, said), (["0", "2"], []))
+
+    def test_a_decision_whose_answer_was_lost_is_followed_by_the_answer(self):
+        said, states = [], ["asked"]
+
+        def call(exchange):
+            said.append(exchange.json())
+            if len(said) == 1:
+                states[0] = "open"
+                exchange.close_connection = True
+            elif len(said) == 2:
+                exchange.send(409, {"code": "call_answered"}, "application/problem+json")
+            else:
+                exchange.send(200, {})
+
+        asks = {**self.EVENTS[1], "data": {**self.EVENTS[1]["data"], "policy": "ask"}}
+        events = [self.EVENTS[0], asks, *self.EVENTS[2:]]
+        answers = {
+            "POST /v1/execute": lambda exchange: exchange.send_events(*events),
+            "GET /v1/executions/e1/events": lambda exchange: exchange.send_events(*events),
+            "GET /v1/executions/e1": lambda _: {"status": "running", "lastSeq": 2, "openCalls": [{"callId": "c1", "name": "add", "status": states[0]}]},
+            "POST /v1/executions/e1/calls/c1": call,
+        }
+        client = self.client(answers)
+        for run in (lambda **more: client.execute("1", **more), client.execution("e1").result):
+            said.clear()
+            states[0] = "asked"
+            self.assertEqual(run(handlers={"add": add}, decide=lambda call: True).result, 3)
+            self.assertEqual(said, [{"decision": "allow"}, {"decision": "allow"}, {"result": 3}])
 
 
 if __name__ == "__main__":
