@@ -166,6 +166,13 @@ class BlockingConnection:
                 if event:
                     self._wait(event, timeout)
 
+    async def write_last(self, data: bytes, timeout: Optional[float]) -> None:
+        if self._write_lock.acquire(blocking=False):
+            try:
+                self._try_write(memoryview(data))
+            finally:
+                self._write_lock.release()
+
     async def write_unless_answered(self, data: bytes, timeout: Optional[float]) -> bool:
         view = memoryview(data)
         while view:

@@ -13,7 +13,7 @@ from typing import Any, AsyncGenerator, Callable, Dict, Generic, List, Mapping, 
 
 from . import encoding, http1
 from .bodies import Body
-from .errors import AtollConnectionError, AtollError, error_of_response, protocol_error
+from .errors import AtollConnectionError, AtollError, closed_client, error_of_response, protocol_error
 from .retry import TOKEN_CODES, Backoff, Follower, Repeatable, Step, may_repeat
 from .sse import SseParser
 from .transport import Connection, Network
@@ -164,7 +164,9 @@ OnRetry = Callable[[AtollError, float], Any]
 
 
 class Closer(Protocol):
-    def close(self) -> None: ...
+    def end_with_client(self) -> None:
+        """The client is closed, perhaps by another thread. What is cut short by that is an error for who waits for it."""
+        ...
 
 
 class Credentials:
@@ -225,18 +227,21 @@ class Core:
         self._lock = threading.Lock()
 
     def ends_with_me(self, closer: "Closer") -> None:
-        """close() closes it, too."""
+        """close() ends it, too. AtollError `closed` where the client is closed already."""
         with self._lock:
+            if self._is_closed:
+                raise closed_client()
             self._closers.add(closer)
-        if self._is_closed:
-            closer.close()
 
     def close(self) -> None:
-        self._is_closed = True
         with self._lock:
+            self._is_closed = True
             closers = list(self._closers)
         for closer in closers:
-            closer.close()
+            try:
+                closer.end_with_client()
+            except Exception:
+                LOG.warning("a stream or a process could not be closed", exc_info=True)
         while self._idle:
             self._idle.pop()[0].close()
 

@@ -62,6 +62,11 @@ def protocol_error(detail: str) -> AtollConnectionError:
     return AtollConnectionError("protocol_error", detail)
 
 
+def closed_client() -> AtollError:
+    """What was asked of the client is not complete, and will not be."""
+    return AtollError(0, "closed", "the client is closed")
+
+
 def retry_after_seconds(value: Optional[str]) -> Optional[float]:
     """The field Retry-After in seconds from now: a number, or a date (RFC 9110, section 10.2.3)."""
     if value is None:

@@ -69,6 +69,9 @@ class AsyncConnection:
         self._writer.write(data)
         await self._drain(timeout)
 
+    async def write_last(self, data: bytes, timeout: Optional[float]) -> None:
+        await self.write(data, timeout)
+
     async def write_unless_answered(self, data: bytes, timeout: Optional[float]) -> bool:
         if self._ahead is None:
             self._ahead = asyncio.ensure_future(self._read())

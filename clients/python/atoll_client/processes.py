@@ -114,9 +114,10 @@ class AsyncAttachment:
         return await self._frames.__anext__()
 
     def _connected(self) -> WebSocket:
-        if self._socket is None:
+        socket = self._socket
+        if socket is None:
             raise AtollConnectionError("connection_lost", "the process is not attached now", was_sent=False)
-        return self._socket
+        return socket
 
     async def write(self, data: "bytes | str") -> None:
         """Bytes for stdin or the terminal."""
@@ -137,8 +138,10 @@ class AsyncAttachment:
     async def aclose(self) -> None:
         """Detaches; the process goes on."""
         self._is_closed = True
-        if self._socket is not None:
-            await self._socket.aclose()
+        # Another thread may give up the connection meanwhile.
+        socket = self._socket
+        if socket is not None:
+            await socket.aclose()
 
     async def __aenter__(self) -> "AsyncAttachment":
         return self
@@ -210,8 +213,8 @@ class AsyncTerminal(AsyncAttachment):
     process_id: str
 
     @classmethod
-    async def start(cls, core: Core, processes: AsyncProcesses, process: Dict[str, Any]) -> "AsyncTerminal":
-        terminal = cls(core, processes._one(process["processId"], "ws"), 0)
+    async def start(cls, core: Core, processes: AsyncProcesses, process: Dict[str, Any], timeout: Optional[float] = None) -> "AsyncTerminal":
+        terminal = cls(core, processes._one(process["processId"], "ws"), 0, timeout)
         terminal.process_id = process["processId"]
         await terminal.connect()
         return terminal

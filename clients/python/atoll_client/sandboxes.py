@@ -147,7 +147,7 @@ class AsyncSandbox(AsyncExecutes):
         """A shell, or the program `argv`, on a pseudo-terminal."""
         program = ["bash", "-i"] if argv is None else argv
         process = await self.processes.start(argv=program, cwd=cwd, env=env, pty={"cols": cols, "rows": rows}, tag=tag, timeout=timeout)
-        return await AsyncTerminal.start(self._core, self.processes, process)
+        return await AsyncTerminal.start(self._core, self.processes, process, timeout)
 
     async def info(self, timeout: Optional[float] = None) -> Dict[str, Any]:
         return await self._core.call("GET", self._route, timeout=timeout)

@@ -73,7 +73,7 @@ class Conversation:
         as after a restored backup, `on_reset` is called and it follows from its beginning; without `on_reset` that is AtollError
         `log_replaced`.
         """
-        return SyncEventStream(self._inner.follow(after, max_failures, on_reset, timeout, on_gap, on_status))
+        return SyncEventStream(self._inner.follow(after, max_failures, on_reset, timeout, on_gap, on_status), is_endless=True)
 
     def events(self, after: Union[int, str] = 0, limit: Optional[int] = None, timeout: Optional[float] = None) -> SyncStream[Event]:
         """The events that are there now; `limit` is of a page."""
@@ -220,8 +220,9 @@ class Atoll(Executes):
         return run(self._core.call("GET", "/v1/system", timeout=timeout))
 
     def close(self) -> None:
-        """Closes idle connections, and ends streams and attached processes that are open, also where another thread waits for them. A
-        request in another thread goes on to its end.
+        """Closes idle connections, and ends streams and attached processes that are open, also where another thread waits for them:
+        what is incomplete then (a list, a file, the output of a command, a turn) is AtollError `closed`, and so is a stream that is begun
+        later. A request in another thread goes on to its end.
         """
         self._core.close()
 

@@ -7,6 +7,7 @@ from typing import Any, BinaryIO, Dict, List, Optional, Sequence
 from .blocking import Stopped, Stopper, run
 from .bodies import BodySource
 from .encoding import FilePath
+from .errors import AtollError, closed_client
 from .files import AsyncFiles
 from .models import ExecOutput, ExecResult, FileEntry, ProcessFrame, Token, ToolFormat, ToolResult
 from .processes import AsyncAttachment, AsyncProcesses, AsyncTerminal
@@ -73,16 +74,24 @@ class Files:
         return run(self._inner.unpack(archive, path, timeout=timeout))
 
     def watch(self, path: Optional[FilePath] = None, recursive: bool = True, timeout: Optional[float] = None) -> SyncStream[Dict[str, Any]]:
-        return SyncStream(self._inner.watch(path, recursive, timeout=timeout))
+        return SyncStream(self._inner.watch(path, recursive, timeout=timeout), is_endless=True)
 
 
 class Attachment:
-    """A process as its output comes, and its input. One thread may iterate while another one writes."""
+    """A process as its output comes, and its input. One thread may iterate while another one writes. Where the client is closed before
+    its exit, the iteration is AtollError `closed`.
+    """
 
     def __init__(self, inner: AsyncAttachment) -> None:
         self._inner = inner
         self._stopper = Stopper()
-        inner.core.ends_with_me(self)
+        self._is_over = False  # closed by its user
+        self._is_cut = False  # closed with the client
+        try:
+            inner.core.ends_with_me(self)
+        except AtollError:
+            self.close()
+            raise
 
     @property
     def offset(self) -> int:
@@ -100,8 +109,19 @@ class Attachment:
             with self._stopper.guarding():
                 self._stopper.check()
                 return run(self._inner.__anext__())
-        except (StopAsyncIteration, Stopped):
+        except StopAsyncIteration:
+            self._check_whole()
             raise StopIteration from None
+        except Stopped:
+            # The connection may be one that was opened meanwhile.
+            run(self._inner.aclose())
+            self._check_whole()
+            raise StopIteration from None
+
+    def _check_whole(self) -> None:
+        """AtollError `closed` where the client's end cut the output short."""
+        if self._is_cut and not self._is_over and self._inner.exit is None:
+            raise closed_client()
 
     def write(self, data: "bytes | str") -> None:
         run(self._inner.write(data))
@@ -117,8 +137,18 @@ class Attachment:
 
     def close(self) -> None:
         """Detaches, and ends an iteration that waits in another thread; the process goes on."""
-        run(self._inner.aclose())
-        self._stopper.stop()
+        self._is_over = True
+        self._end()
+
+    def end_with_client(self) -> None:
+        self._is_cut = True
+        self._end()
+
+    def _end(self) -> None:
+        try:
+            run(self._inner.aclose())
+        finally:
+            self._stopper.stop()
 
     def __enter__(self) -> "Attachment":
         return self

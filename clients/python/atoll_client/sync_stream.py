@@ -7,6 +7,7 @@ from typing import Any, Callable, Generic, TypeVar
 
 from .blocking import Stopped, Stopper, run
 from .core import Stream
+from .errors import closed_client
 from .following import EventStream
 from .models import Event
 
@@ -14,12 +15,17 @@ T = TypeVar("T")
 
 
 class SyncStream(Generic[T]):
-    """An iterator that holds a connection: leave it by `with`, or close it with `close()`, which any thread may call."""
+    """An iterator that holds a connection: leave it by `with`, or close it with `close()`, which any thread may call.
 
-    def __init__(self, source: "Stream[Any]", convert: Callable[[Any], T] = lambda item: item) -> None:
+    Where the client is closed instead, an iteration that would have had an end is AtollError `closed`, since a part is missing;
+    one that is endless (`follow` of a conversation, `watch`) ends.
+    """
+
+    def __init__(self, source: "Stream[Any]", convert: Callable[[Any], T] = lambda item: item, is_endless: bool = False) -> None:
         self._source = source
         self._convert = convert
         self._stopper = Stopper()
+        self._is_over = is_endless  # to be stopped is no loss: it had its end, or is closed by who reads it
         self._busy = threading.Lock()  # a thread is in the generator
         source.core.ends_with_me(self)
 
@@ -31,14 +37,23 @@ class SyncStream(Generic[T]):
             with self._busy, self._stopper.guarding():
                 self._stopper.check()
                 return self._convert(run(self._source.__anext__()))
-        except (StopAsyncIteration, Stopped):
+        except StopAsyncIteration:
+            self._is_over = True
             raise StopIteration from None
+        except Stopped:
+            if self._is_over:
+                raise StopIteration from None
+            raise closed_client() from None
         finally:
             if self._stopper.is_stopped:
                 self._end()
 
     def close(self) -> None:
         """Ends the iteration, also one that waits in another thread."""
+        self._is_over = True
+        self.end_with_client()
+
+    def end_with_client(self) -> None:
         self._stopper.stop()
         self._end()
 

@@ -26,6 +26,10 @@ class Connection(Protocol):
         """As write; false, with an unknown part of `data` written, once there is something to read."""
         ...
 
+    async def write_last(self, data: bytes, timeout: "float | None") -> None:
+        """As write, before close(). The blocking one does not wait, and writes nothing where another thread is writing."""
+        ...
+
     def is_stale(self) -> bool:
         """Whether an idle connection has ended or has bytes that nobody asked for."""
         ...

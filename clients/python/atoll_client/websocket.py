@@ -106,11 +106,11 @@ class WebSocket:
         self._connection.close()
 
     async def aclose(self) -> None:
-        """Says so and leaves; does not wait for the server's answer."""
+        """Says so, where that can be done at once, and leaves; does not wait for the server's answer."""
         if self._closed is None:
             self._closed = AtollError(0, "closed", "this end closed it")
             try:
-                await self._write(frames.encode_close(1000))
+                await self._connection.write_last(frames.encode_close(1000), WRITE_TIMEOUT_S)
             except AtollConnectionError:
                 pass
             self._connection.close()

@@ -284,7 +284,7 @@ class Repeats(WithStub):
 class Stops(WithStub):
     """A stream that waits in one thread is ended by another one."""
 
-    def waiting(self):
+    def waiting(self, first=event(1)):
         """An answer that begins and then says nothing; `is_open` is set when it has begun."""
         self.is_open, self.is_over = threading.Event(), threading.Event()
         self.addCleanup(self.is_over.set)
@@ -293,7 +293,7 @@ class Stops(WithStub):
             exchange.send_response(200)
             exchange.send_header("Content-Type", "text/event-stream")
             exchange.end_headers()
-            exchange.wfile.write(b"data: " + json.dumps(event(1)).encode() + b"\n\n")
+            exchange.wfile.write(b"data: " + json.dumps(first).encode() + b"\n\n")
             self.is_open.set()
             self.is_over.wait(lab.DEADLINE_SECONDS)
 
@@ -316,7 +316,81 @@ class Stops(WithStub):
     def test_a_client_that_is_closed_ends_its_streams(self):
         client = self.client({f"GET {CHAT}/events": self.waiting()})
         self.ended(client.conversation("c1").follow(), client.close)
-        self.assertEqual(list(client.conversation("c1").follow()), [])
+        with self.assertRaises(AtollError) as refused:
+            client.conversation("c1").follow()
+        self.assertEqual(refused.exception.code, "closed")
+
+    def test_what_a_closed_client_cuts_short_is_an_error(self):
+        frame = {"type": "stdout", "text": "a"}
+        calls = [
+            (lambda client: client.sandbox("s1").exec_stream("ls"), f"POST {SANDBOX}/exec"),
+            (lambda client: client.sandbox("s1").files.stream("a"), f"GET {SANDBOX}/files/a"),
+            (lambda client: client.conversation("c1").send_stream("hi"), f"POST {CHAT}/messages"),
+            (lambda client: client.execution("e1").follow(), "GET /v1/executions/e1/events"),
+        ]
+        for begin, route in calls:
+            client = self.client({route: self.waiting(frame if "exec" in route else event(1))})
+            stream = begin(client)
+            reading = lab.InThread(lambda: list(stream))
+            self.assertTrue(self.is_open.wait(lab.DEADLINE_SECONDS))
+            client.close()
+            for attempt in (reading.result, lambda: next(stream)):
+                with self.assertRaises(AtollError) as ended:
+                    attempt()
+                self.assertEqual(ended.exception.code, "closed")
+        client = self.client({"GET /v1/conversations": {"conversations": [{"id": "c1"}], "next": "n"}})
+        found = client.conversations.list()
+        next(found)
+        client.close()
+        with self.assertRaises(AtollError) as ended:
+            list(found)
+        self.assertEqual(ended.exception.code, "closed")
+
+    def test_a_list_that_was_read_stays_at_its_end_when_its_client_is_closed(self):
+        client = self.client({"GET /v1/conversations": {"conversations": [], "next": None}})
+        found, left = client.conversations.list(), client.conversations.list()
+        self.assertEqual(list(found), [])
+        left.close()
+        client.close()
+        self.assertEqual((list(found), list(left)), ([], []))
+
+    def attached(self):
+        """A process that says nothing."""
+        is_over = threading.Event()
+        self.addCleanup(is_over.set)
+
+        def begins(exchange):
+            exchange.upgrade()
+            exchange.send_frame(1, {"type": "started", "pid": 7, "after": 0})
+            is_over.wait(lab.DEADLINE_SECONDS)
+
+        client = self.client({f"GET {SANDBOX}/processes/p1/ws": begins})
+        return client, client.sandbox("s1").processes.attach("p1")
+
+    def test_a_process_is_let_go_while_another_thread_writes(self):
+        _, process = self.attached()
+        # As where the server takes no more.
+        with process._inner._socket._connection._write_lock:
+            lab.InThread(process.close).result()
+        self.assertIsNone(process.exit)
+
+    def test_a_closed_client_begins_nothing_and_lets_all_go_though_one_fails(self):
+        class Failing:
+            def end_with_client(self):
+                raise OSError("no")
+
+            close = end_with_client
+
+        client, process = self.attached()
+        failing = [Failing() for _ in range(8)]
+        for one in failing:
+            client._core.ends_with_me(one)
+        with self.assertLogs("atoll_client", "WARNING"):
+            client.close()
+        for attempt in (lambda: list(process), lambda: client.sandbox("s1").processes.attach("p1"), client.conversations.list):
+            with self.assertRaises(AtollError) as ended:
+                attempt()
+            self.assertEqual(ended.exception.code, "closed")
 
     def test_a_stream_that_waits_for_the_next_try_ends_at_once(self):
         self.is_open = threading.Event()
@@ -345,7 +419,12 @@ class Stops(WithStub):
             self.is_open.clear()
             client = self.client({f"GET {SANDBOX}/processes/p1/ws": Rounds(closes, busy)})
             process = client.sandbox("s1").processes.attach("p1")
-            self.ended(process, {"process": process, "client": client}[end].close)
+            if end == "process":
+                self.ended(process, process.close)
+                continue
+            with self.assertRaises(AtollError) as ended:
+                self.ended(process, client.close)
+            self.assertEqual(ended.exception.code, "closed")
 
     def test_a_stream_may_be_closed_by_what_it_calls(self):
         closed = {"type": "stream_closed", "code": "log_replaced", "detail": "d", "after": 0, "logEpoch": "e2"}
