@@ -194,10 +194,19 @@ class Credentials:
         self._token = None
 
     async def _ask(self, renew: Callable[[], Any]) -> str:
-        """What the callback gives. Whatever it raises is `no_token`: its backend may be back in a moment."""
+        """What the callback gives. What it raises is `no_token`, since its backend may be back in a moment, unless it is a refusal of
+        the server, or an error in the program.
+        """
         try:
             answer = renew()
             token = await answer if inspect.isawaitable(answer) else answer
+        except (TypeError, AttributeError, NameError):
+            raise
+        except AtollError as failure:
+            if 400 <= failure.status < 500 and failure.status not in (408, 429):
+                failure.is_final = True
+                raise
+            raise AtollError(0, "no_token", f"renew_token: {failure}") from failure
         except Exception as failure:
             raise AtollError(0, "no_token", f"renew_token: {failure or type(failure).__name__}") from failure
         if not isinstance(token, str) or not token:
@@ -343,6 +352,8 @@ class Core:
             except AtollError as failure:
                 error = failure
             kind = request.repeatable()
+            if error.is_final:
+                raise error
             if error.code in TOKEN_CODES and self.credentials.can_renew and not renewed and kind is not Repeatable.NO:
                 renewed = True
                 self.credentials.forget()

@@ -15,6 +15,8 @@ class AtollError(Exception):
     `retry_after` is in seconds, where the server named a time. `log_epoch` is that of the log that is there, for `log_replaced`.
     """
 
+    is_final = False  # what renew_token met: whoever asked for the token hears of it, whatever its code says
+
     def __init__(
         self,
         status: int,

@@ -218,7 +218,11 @@ class AsyncExecution:
         def request() -> Request:
             return Request("GET", f"{self._route}/events", {"after": follower.cursor}, timeout=timeout)
 
-        return EventStream(self._core, follow_events(self._core, follower, request, Part()), follower)
+        return EventStream(self._core, follow_events(self._core, follower, request, _OneRun(self)), follower)
+
+    async def _page(self, after: int) -> List[Dict[str, Any]]:
+        """The first of its events after the number `after` that are there now."""
+        return (await self._core.call("GET", f"{self._route}/events", {"after": after}))["events"]
 
     async def result(
         self,
@@ -262,6 +266,23 @@ class AsyncExecution:
         body = given(scope=scope, ttl_seconds=ttl_seconds)
         answer = await self._core.call("POST", f"{self._route}/tokens", json=body, timeout=timeout)
         return Token(answer["token"], answer["expiresAt"])
+
+
+class _OneRun(Part):
+    """The events of a run. The server ends a stream from behind the last one without a word."""
+
+    def __init__(self, execution: AsyncExecution) -> None:
+        self._execution = execution
+
+    async def is_over(self, follower: Follower) -> bool:
+        if follower.after == 0:
+            return False
+        # A token opens the events alone, so the last event is looked for first.
+        events = await self._execution._page(follower.after - 1)
+        if events:
+            return any(event["type"] == "done" and event["seq"] <= follower.after for event in events)
+        info = await self._execution.refresh()
+        return info["status"] == "ended" and info["lastSeq"] <= follower.after
 
 
 class AsyncExecutions:

@@ -20,8 +20,10 @@ async def follow_events(
             asked = request()
             response = await core.open_events(asked, 0)
             follower.opened()
+            is_silent = True
             async with aclosing(frames_of(response, follower.take_id)) as frames:
                 async for frame in frames:
+                    is_silent = False
                     if frame["type"] == "stream_closed":
                         error = closed_error(frame)
                         continue
@@ -30,6 +32,8 @@ async def follow_events(
                         yield event
                         if part is not None and event.type == "done":
                             return
+            if is_silent and part is not None and await part.is_over(follower):
+                return
         except AtollError as failure:
             error = failure
         if part is not None and part.is_lost(follower, error):
@@ -50,6 +54,10 @@ class Part:
 
     def is_lost(self, follower: Follower, error: AtollError) -> bool:
         """Whether another connection is in vain."""
+        return False
+
+    async def is_over(self, follower: Follower) -> bool:
+        """Whether there is nothing behind the follower's place. Asked where a connection ended without a word."""
         return False
 
 

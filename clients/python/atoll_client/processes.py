@@ -47,7 +47,7 @@ class AsyncAttachment:
             try:
                 return await WebSocket.open(self._core, self._path, {"after": self.offset}, self._timeout)
             except AtollError as error:
-                if error.code != "token_expired" or not may_renew:
+                if error.is_final or error.code != "token_expired" or not may_renew:
                     raise
                 self._core.credentials.forget()
         raise AssertionError

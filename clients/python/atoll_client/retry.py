@@ -174,6 +174,8 @@ class Follower:
         """A connection ended, by a refusal, by `stream_closed`, or since it broke."""
         self._backoff.ended()
         self.was_live, self._is_live = self._is_live, False
+        if error.is_final:
+            return Step.RAISE
         if error.code in _OVER:
             return Step.STOP if self.is_known else Step.RAISE
         if error.code in TOKEN_CODES:

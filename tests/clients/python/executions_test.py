@@ -99,8 +99,10 @@ class Programs(WithServer):
         self.assertEqual((done.result, done.logs[0]["text"], added), (5, "1", [2]))
         types = [event.type for event in again.follow()]
         self.assertEqual([event.type for event in again.follow(after=2)], types[2:])
+        self.assertEqual([list(again.follow(after=last, max_failures=3)) for last in (len(types), len(types) + 5)], [[], []])
         with Atoll(self.server.url, token=again.create_token("read", ttl_seconds=60).token) as page:
             self.assertEqual([event.type for event in page.execution(again.id).follow()], types)
+            self.assertEqual(list(page.execution(again.id).follow(after=len(types), max_failures=3)), [])
         endless = self.client.execute_detached("while True: pass", language="python")
         endless.cancel()
         self.assertEqual(endless.result().error["kind"], "cancelled")
@@ -244,6 +246,17 @@ class Breaks(unittest.TestCase):
         }
         self.assertEqual(self.client(answers).execution("e1").result(handlers={"add": add}).result, 3)
         self.assertEqual((cursors, said), (["0", "2"], []))
+
+    def test_a_quiet_stream_of_a_run_that_goes_on_is_followed_further(self):
+        rounds = [[], self.EVENTS[2:]]
+
+        def follow(exchange):
+            if "text/event-stream" in exchange.headers["Accept"]:
+                return exchange.send_events(*rounds.pop(0))
+            return {"events": self.EVENTS[int(exchange.query["after"]) : 2], "next": 2}
+
+        client = self.client({"GET /v1/executions/e1/events": follow})
+        self.assertEqual([event.type for event in client.execution("e1").follow(after=2)], ["result", "done"])
 
     def test_a_decision_whose_answer_was_lost_is_followed_by_the_answer(self):
         said, states = [], ["asked"]

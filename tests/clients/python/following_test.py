@@ -10,7 +10,7 @@ from unittest import mock
 import lab
 from stub import Stub
 
-from atoll_client import AsyncAtoll, Atoll, AtollError, Turn, blocking, retry
+from atoll_client import AsyncAtoll, Atoll, AtollConnectionError, AtollError, Turn, blocking, retry
 
 CHAT = "/v1/conversations/c1"
 SANDBOX = "/v1/sandboxes/s1"
@@ -87,7 +87,7 @@ class Tokens(WithStub):
         self.assertLess(len(rounds.tokens), 10)
 
     def test_a_backend_that_is_away_for_some_time_is_waited_for(self):
-        answers = [OSError("away"), KeyError("user"), None, AtollError(404, "not_found"), "", OSError("away"), "k2"]
+        answers = [OSError("away"), KeyError("user"), None, AtollError(503, "capacity"), AtollError(429, "too_many_requests"), "", AtollConnectionError("timeout"), OSError("away"), "k2"]
         given = iter(["k1", *answers])
 
         def renew():
@@ -100,6 +100,26 @@ class Tokens(WithStub):
         stream = self.renewing({f"GET {CHAT}/events": rounds}, renew).follow()
         self.assertEqual([next(stream).seq, next(stream).seq], [1, 2])
         self.assertEqual((rounds.tokens, rounds.cursors), (["k1", "k2"], ["0", "1-e1"]))
+
+    def test_a_refusal_in_the_callback_and_an_error_in_its_code_end_a_stream(self):
+        answers = {f"GET {CHAT}/events": events(event(1), EXPIRED), f"GET {SANDBOX}": refuse(401, "token_expired")}
+        for failure in (AtollError(401, "unauthorized"), AtollError(403, "token_scope"), AtollError(404, "not_found"), TypeError("no")):
+            for count, begin in ((1, self.first_event_and_next), (0, lambda client: client.sandbox("s1").info())):
+                given = iter(["k1"] * count)
+
+                def renew():
+                    for token in given:
+                        return token
+                    raise failure
+
+                with self.assertRaises(type(failure)) as raised:
+                    begin(self.client(answers, renew_token=renew))
+                self.assertIs(raised.exception, failure)
+
+    def first_event_and_next(self, client):
+        with client.conversation("c1").follow(max_failures=5) as stream:
+            self.assertEqual(next(stream).seq, 1)
+            next(stream)
 
     def test_a_callback_that_fails_for_good_is_an_error_within_max_failures(self):
         def renew():
