@@ -15,6 +15,15 @@ from .retry import Follower
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+else:
+    # So that typing.get_type_hints works at run time, too.
+    try:
+        from typing import Unpack
+    except ImportError:  # before Python 3.11
+
+        class Unpack:
+            def __class_getitem__(cls, item: Any) -> Any:
+                return item
 
 ROUTE = "/v1/executions"
 # Of the text of an exception, for a program; the server takes 16 KiB.

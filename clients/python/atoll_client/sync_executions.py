@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, List, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Union
 
 from .blocking import run
 from .executions import (
@@ -21,9 +21,9 @@ from .models import Event, Token
 from .sync_stream import SyncEventStream, SyncStream
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from typing_extensions import Unpack
+else:
+    from .executions import Unpack
 
 
 class Executes:
@@ -92,7 +92,7 @@ class Execution:
         """
         return run(self._inner.result(handlers, decide, max_failures, timeout))
 
-    def answer(self, call_id: str, result: "Any", timeout: Optional[float] = None) -> None:
+    def answer(self, call_id: str, result: Any, timeout: Optional[float] = None) -> None:
         """What the call gives to the program. AtollError `call_answered` where it has its answer."""
         run(self._inner.answer(call_id, result, timeout))
 

@@ -492,6 +492,7 @@ class Times(WithStub):
         ]
         streams = [
             lambda **more: next(chat.follow(**more)),
+            lambda **more: client.execution("e1").result(**more),
             lambda **more: next(chat.send_stream("a", **more)),
             lambda **more: next(sandbox.exec_stream("a", **more)),
             lambda **more: next(sandbox.files.watch(**more)),
@@ -505,6 +506,13 @@ class Times(WithStub):
                             call(**more)
                 self.assertEqual(seconds, [by_default, 7.5] * len(calls))
                 seconds.clear()
+
+            async def start(method, path, **_):
+                return {"processId": "p1"}
+
+            with mock.patch.object(client._core, "call", start), self.assertRaises(AtollError):
+                sandbox.terminal(timeout=7.5)
+            self.assertEqual(seconds, [7.5])
 
 
 if __name__ == "__main__":

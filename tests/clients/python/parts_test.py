@@ -3,11 +3,12 @@
 import copy
 import pickle
 import random
+import typing
 import unittest
 
 import lab  # noqa: F401: makes the client importable
 
-from atoll_client import AtollConnectionError, AtollError, FileEntry, WebSocketClosed
+from atoll_client import AsyncAtoll, Atoll, AtollConnectionError, AtollError, Execution, FileEntry, WebSocketClosed
 from atoll_client.encoding import encode_path, parse_address, target, target_members
 from atoll_client.errors import error_of_response, retry_after_seconds
 from atoll_client.frames import FrameDecoder, Opcode, encode_frame, handshake_answer
@@ -277,6 +278,14 @@ class Retrying(unittest.TestCase):
         follower = Follower(0, can_renew=False)
         follower.ended(AtollError(503, "capacity", retry_after=20))
         self.assertGreaterEqual(follower.wait_s, 20)
+
+
+class Types(unittest.TestCase):
+    def test_the_types_of_code_mode_are_found_at_run_time(self):
+        for kind in (Atoll, AsyncAtoll):
+            for name in ("execute", "execute_stream", "execute_detached"):
+                self.assertIn("options", typing.get_type_hints(getattr(kind, name)))
+        self.assertIn("result", typing.get_type_hints(Execution.answer))
 
 
 if __name__ == "__main__":
