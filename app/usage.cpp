@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <string_view>
 
@@ -18,6 +19,20 @@ std::string percent_encoded(const std::string& text) {
             out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
     }
     return out;
+}
+
+/// As a word of a shell's command line; quoted only where it holds more than such a word may.
+std::string shell_word(const std::string& text) {
+    static constexpr std::string_view k_plain = "/._-+,:@%=";
+    const bool is_plain = std::all_of(text.begin(), text.end(), [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 || k_plain.find(c) != std::string_view::npos;
+    });
+    if (is_plain && !text.empty())
+        return text;
+    std::string quoted = "'";
+    for (const char c : text)
+        quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return quoted + "'";
 }
 
 bool is_unix(std::string_view address) {
@@ -82,8 +97,8 @@ std::string usage_text(const UsageFacts& facts) {
     text += warnings(facts);
     // A key file that was written by hand may end in CR LF; the server takes that, too.
     text += "\nTry it in another terminal (curl and jq):\n\n" +
-            walk(url, generated ? "$(tr -d '\\r\\n' < " + key_file + ")" : "$ATOLL_API_KEY",
-                 is_unix(address) ? "curl -sN --unix-socket " + address.substr(5) : "curl -sN") +
+            walk(url, generated ? "$(tr -d '\\r\\n' < " + shell_word(key_file) + ")" : "$ATOLL_API_KEY",
+                 is_unix(address) ? "curl -sN --unix-socket " + shell_word(address.substr(5)) : "curl -sN") +
             "\n";
     text += "GET " + url + "/openapi.json describes every route. Ctrl-C ends the server.\n";
     return text;

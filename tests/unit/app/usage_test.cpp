@@ -56,4 +56,17 @@ TEST_CASE(
     CHECK_FALSE(has(usage_text(facts), "#key"));
 }
 
+TEST_CASE("A path that a shell would split or change is quoted in the commands, and no other") {
+    UsageFacts facts{
+        {"unix:/srv/my data/http.sock"}, "/srv/my data", "/srv/my data/api-key", "k", Scheme::http};
+    const auto printed = usage_text(facts);
+    CHECK(has(printed, "  key=$(tr -d '\\r\\n' < '/srv/my data/api-key')\n"));
+    CHECK(has(printed, "curl -sN --unix-socket '/srv/my data/http.sock' -H"));
+    CHECK(has(printed, "  data directory  /srv/my data\n"));
+    facts.api_key_file = "/a'b$c/api-key";
+    facts.addresses = {"unix:/run/atoll-1/a_b.sock"};
+    CHECK(has(usage_text(facts), "< '/a'\\''b$c/api-key')\n"));
+    CHECK(has(usage_text(facts), "--unix-socket /run/atoll-1/a_b.sock -H"));
+}
+
 }  // namespace usage_test
