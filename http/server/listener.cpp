@@ -15,6 +15,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 
 #include "http/wire/text.hpp"
@@ -45,7 +46,8 @@ std::string_view remedy_for(int error_number) {
         case EACCES:
             return "This port or path needs more rights: choose a port from 1024 up with --listen.";
         case EADDRNOTAVAIL:
-            return "This host has no such address: choose one of its own with --listen.";
+            return "No interface of this host has this address: choose another with --listen, or start the "
+                   "server once one has it.";
         default:
             return "Choose another address with --listen.";
     }
@@ -154,6 +156,16 @@ int free_unix_path(const sockaddr_un& address) {
     return ::unlink(address.sun_path) == 0 ? 0 : errno;
 }
 
+/// As remedy_for(), of a socket's file.
+std::string remedy_for_path(int error_number, const std::string& path) {
+    const std::string folder = std::filesystem::path(path).parent_path().string();
+    if (error_number == ENOENT)
+        return "The folder " + folder + " does not exist: create it, or choose another path with --listen.";
+    if (error_number == ENOTDIR)
+        return folder + " is no folder: choose another path with --listen.";
+    return std::string(remedy_for(error_number));
+}
+
 base::Result<UniqueFd> listen_unix(const std::string& spec, const std::string& path,
                                    std::optional<gid_t> group) {
     sockaddr_un address{};
@@ -169,7 +181,7 @@ base::Result<UniqueFd> listen_unix(const std::string& spec, const std::string& p
     const int error = errno;
     ::umask(old_mask);
     if (code != 0)
-        return failure(spec, "bind", error, remedy_for(error));
+        return failure(spec, "bind", error, remedy_for_path(error, path));
     // Connecting needs write permission on the file (unix(7)). The group first: until then 0660 is another's.
     if (group &&
         (::lchown(address.sun_path, k_same_owner, *group) != 0 || ::chmod(address.sun_path, 0660) != 0)) {

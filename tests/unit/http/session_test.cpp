@@ -520,7 +520,14 @@ TEST_CASE("an address that cannot be listened on is told with its remedy") {
     CHECK(refusal("127.0.0.1:99999").find("HOST:PORT") != std::string::npos);
     CHECK(refusal("::1:80").find("HOST:PORT") != std::string::npos);
     CHECK(refusal("192.0.2.1:0").find("EADDRNOTAVAIL") != std::string::npos);
+    CHECK(refusal("192.0.2.1:0").find("No interface of this host has this address") != std::string::npos);
     CHECK(refusal("unix:" + std::string(200, 'a')).find("107") != std::string::npos);
+    const auto folder = refusal("unix:/no/such folder/http.sock");
+    CHECK(folder.find("ENOENT") != std::string::npos);
+    CHECK(folder.find("The folder /no/such folder does not exist: create it") != std::string::npos);
+    CHECK(refusal("unix:no-such-folder/s").find("The folder no-such-folder does not exist") !=
+          std::string::npos);
+    CHECK(refusal("unix:/etc/passwd/s").find("/etc/passwd is no folder") != std::string::npos);
 }
 
 TEST_CASE("of the addresses of a name the first that the host has is listened on") {
