@@ -12,6 +12,7 @@
 #include "app/data_dir.hpp"
 #include "app/database_watch.hpp"
 #include "app/descriptors.hpp"
+#include "app/hangups.hpp"
 #include "app/host.hpp"
 #include "app/host_gaps.hpp"
 #include "app/host_memory.hpp"
@@ -85,7 +86,8 @@ struct Application::Parts {
           timers(with.get_executor()),
           meter(with, configured.measure_loop ? base::LoopMeter::Detail::handlers
                                               : base::LoopMeter::Detail::stalls),
-          signals(with, SIGTERM, SIGINT) {}
+          signals(with, SIGTERM, SIGINT),
+          hangups(with) {}
 
     Result<void> open();
     Result<void> open_host();
@@ -114,6 +116,7 @@ struct Application::Parts {
     base::AsioTimers timers;
     base::LoopMeter meter;
     boost::asio::basic_signal_set<base::Executor> signals;
+    Hangups hangups;
     std::vector<sandbox::AgentSpec> agents;
     std::unique_ptr<store::SqliteStore> store;
     std::optional<store::MeteredStore> metered_store;
@@ -423,7 +426,7 @@ Result<void> Application::Parts::open_http() {
                           *server, meter, *checker, helpers->by_work(), disk_root});
     if (!config.tls_cert.empty()) {
         auto loaded = TlsCertificate::open(
-            loop.get_executor(), {config.tls_cert, config.tls_key},
+            {config.tls_cert, config.tls_key},
             [this](std::shared_ptr<const http::TlsContext> tls) { server->use_tls(std::move(tls)); });
         if (!loaded)
             return loaded.error();
@@ -520,8 +523,7 @@ void Application::Parts::let_go() {
     timers.stop();
     meter.stop();
     signals.cancel();
-    if (certificate)
-        certificate->stop();
+    hangups.stop();
     LogLine(evt::server_stopped).info();
 }
 
@@ -564,6 +566,7 @@ void Application::start() {
     parts_->database_watch.emplace(parts_->timers, *parts_->store, parts_->data.backup_lock());
     parts_->memory_trim.emplace(parts_->timers);
     parts_->await_signal();
+    parts_->hangups.await(parts_->certificate.get());
 }
 
 void Application::run() {

@@ -1,7 +1,5 @@
 #include "app/tls_certificate.hpp"
 
-#include <csignal>
-
 #include "core/base/log.hpp"
 #include "core/base/log_events.hpp"
 
@@ -12,15 +10,13 @@ using base::LogLine;
 using base::Result;
 namespace evt = base::evt;
 
-TlsCertificate::TlsCertificate(base::Executor executor, http::CertificateFiles files, Use use)
-    : signals_(executor, SIGHUP), files_(std::move(files)), use_(std::move(use)) {}
+TlsCertificate::TlsCertificate(http::CertificateFiles files, Use use)
+    : files_(std::move(files)), use_(std::move(use)) {}
 
-Result<std::unique_ptr<TlsCertificate>> TlsCertificate::open(base::Executor executor,
-                                                             http::CertificateFiles files, Use use) {
-    std::unique_ptr<TlsCertificate> made(new TlsCertificate(executor, std::move(files), std::move(use)));
+Result<std::unique_ptr<TlsCertificate>> TlsCertificate::open(http::CertificateFiles files, Use use) {
+    std::unique_ptr<TlsCertificate> made(new TlsCertificate(std::move(files), std::move(use)));
     if (auto loaded = made->load(); !loaded)
         return Error(loaded.error().code(), loaded.error().detail() + " (--tls-cert, --tls-key)");
-    made->await_signal();
     return made;
 }
 
@@ -41,17 +37,12 @@ Result<void> TlsCertificate::load() {
     return {};
 }
 
-void TlsCertificate::await_signal() {
-    signals_.async_wait([this](const boost::system::error_code& error, int) {
-        if (error)
-            return;
-        if (auto loaded = load(); !loaded)
-            LogLine(evt::tls_refused)
-                .field("err", loaded.error().detail())
-                .field("detail", "the former certificate stays in use")
-                .error();
-        await_signal();
-    });
+void TlsCertificate::reload() {
+    if (auto loaded = load(); !loaded)
+        LogLine(evt::tls_refused)
+            .field("err", loaded.error().detail())
+            .field("detail", "the former certificate stays in use")
+            .error();
 }
 
 }  // namespace atl::app

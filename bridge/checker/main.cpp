@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -91,6 +92,8 @@ bool write_all(std::string_view bytes) {
 }  // namespace
 
 int main() {
+    // It is for the server (signal(7)), and may be sent to all processes of its unit.
+    std::signal(SIGHUP, SIG_IGN);
     if (k_is_confined && !confine()) {
         static constexpr char k_text[] = "atoll-checker: this host offers no seccomp filter\n";
         (void)!::write(STDERR_FILENO, k_text, sizeof k_text - 1);

@@ -17,6 +17,7 @@ inline constexpr std::string_view priority_refused = "priority_refused";
 inline constexpr std::string_view limit_reached = "limit_reached";
 inline constexpr std::string_view socket_refused = "socket_refused";
 inline constexpr std::string_view keys_refused = "keys_refused";
+inline constexpr std::string_view nothing_to_reload = "nothing_to_reload";
 inline constexpr std::string_view tls_loaded = "tls_loaded";
 inline constexpr std::string_view tls_refused = "tls_refused";
 inline constexpr std::string_view tls_warning = "tls_warning";

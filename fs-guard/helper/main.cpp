@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -130,6 +131,8 @@ json handle(const std::string& line) {
 }  // namespace
 
 int main() {
+    // It is for the server (signal(7)), and may be sent to all processes of its unit.
+    std::signal(SIGHUP, SIG_IGN);
     std::string line;
     while (std::getline(std::cin, line))
         std::cout << handle(line).dump(-1, ' ', true, json::error_handler_t::replace) << '\n' << std::flush;

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -79,6 +80,9 @@ std::optional<ZygoteRequest> receive() {
 
 int main(int argc, char** argv) {
     const pid_t parent = ::getppid();
+    // It is for the server (signal(7)), and may be sent to all processes of its unit. What this becomes has
+    // the default again (ChildSetup).
+    std::signal(SIGHUP, SIG_IGN);
     if (argc >= 4 && std::string_view(argv[1]) == "epoll-count") {
         count_epoll(static_cast<unsigned>(std::atoi(argv[2])), std::strtoull(argv[3], nullptr, 10),
                     {argv + 4, argv + argc});

@@ -210,6 +210,10 @@ TEST_CASE("checker: its process starts with the first work and has no system cal
     CHECK(refused.error().code() == base::Errc::invalid_field);
     CHECK(refused.error().detail().find("t: args/0") != std::string::npos);
     CHECK(bench.checker->pid() == first);
+    // Meant for the server, sent to all of its unit.
+    REQUIRE(signal_to(first, SIGHUP) == 0);
+    CHECK(bench.check("[1]").has_value());
+    CHECK(bench.checker->pid() == first);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     CHECK(state_of(first, "Seccomp:") == "2");
     CHECK(state_of(first, "NoNewPrivs:") == "1");
