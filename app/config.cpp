@@ -1,6 +1,5 @@
 #include "app/config.hpp"
 
-#include <grp.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,7 +10,8 @@
 #include "app/config_file.hpp"
 #include "app/preview_options.hpp"
 #include "app/required_limits.hpp"
-#include "http/access/access.hpp"
+#include "app/server_options.hpp"
+#include "app/variables.hpp"
 #include "http/access/limit_ceilings.hpp"
 #include "http/access/limit_ranges.hpp"
 
@@ -42,55 +42,6 @@ std::filesystem::path program_dir() {
     return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
 }
 
-std::string check_origin_text(const std::string& origin) {
-    if (!http::is_web_origin(origin))
-        return "must be http(s)://HOST or http(s)://HOST:PORT without a path, not " + origin;
-    return {};
-}
-
-// A Host field is compared with it without its port: with more than a name no request would match.
-std::string check_host_text(const std::string& host) {
-    const bool is_address = host.starts_with('[') && host.ends_with(']');
-    const auto allowed = [&](char c) {
-        return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_' ||
-               (is_address && (c == ':' || c == '[' || c == ']'));
-    };
-    if (host.empty() || !std::all_of(host.begin(), host.end(), allowed))
-        return "must be a name as atoll.example, without a scheme, a port or a path, not " + host;
-    return {};
-}
-
-void add_limit_options(CLI::App& cli, Config& config) {
-    constexpr std::size_t k_most = 1'000'000;
-    const auto add = [&](const std::string& flag, std::size_t& value, const char* what, const char* name) {
-        cli.add_option(flag, value, std::string(what) + "; 0: no limit")
-            ->envname(name)
-            ->check(CLI::Range(std::size_t{0}, k_most))
-            ->capture_default_str();
-    };
-    http::LimitSettings& limits = config.limits;
-    add("--max-connections-per-address", limits.connections_per_address,
-        "Connections that an address may have; behind a trusted proxy, streams",
-        "ATOLL_MAX_CONNECTIONS_PER_ADDRESS");
-    add("--requests-per-second-per-address", limits.requests_per_second_per_address,
-        "Requests and WebSocket frames of an address", "ATOLL_REQUESTS_PER_SECOND_PER_ADDRESS");
-    add("--requests-per-second-per-key", limits.requests_per_second_per_key,
-        "Requests and WebSocket frames with a key or token, the server's own key excepted",
-        "ATOLL_REQUESTS_PER_SECOND_PER_KEY");
-    add("--failed-logins-per-minute", limits.failed_logins_per_minute,
-        "Wrong keys and tokens of an address that are answered 401", "ATOLL_FAILED_LOGINS_PER_MINUTE");
-    add("--max-streams-per-conversation", limits.streams_per_conversation,
-        "Event streams and WebSockets of a conversation, those with the server's own key excepted",
-        "ATOLL_MAX_STREAMS_PER_CONVERSATION");
-    add("--max-streams-per-key", limits.streams_per_key,
-        "Event streams and WebSockets with a key or token, the server's own key excepted",
-        "ATOLL_MAX_STREAMS_PER_KEY");
-    cli.add_flag_callback(
-           "--limit-loopback", [&limits] { limits.loopback = http::LoopbackLimits::as_others; },
-           "Holds the loopback and Unix sockets to the limits of an address, too")
-        ->envname("ATOLL_LIMIT_LOOPBACK");
-}
-
 /// Adds a flag for the ceiling of each limit. CLI11 keeps references: `ceilings` must stay where it is.
 CLI::Option* add_ceiling(CLI::App& cli, const std::string& flag, const http::LimitName& limit,
                          http::LimitChanges& ceilings, const std::string& what) {
@@ -117,88 +68,6 @@ void add_ceiling_options(CLI::App& cli, Config& config) {
                                     : "for a key with a user " + std::to_string(limit.user_ceiling) +
                                           ", for others none");
     }
-}
-
-gid_t group_named(const std::string& name) {
-    // Not from many threads: this is the only one (getgrnam(3)).
-    if (const struct group* found = ::getgrnam(name.c_str()); found != nullptr)
-        return found->gr_gid;
-    throw CLI::ValidationError("--unix-socket-group", "there is no group " + name);
-}
-
-void add_server_options(CLI::App& cli, Config& config) {
-    cli.add_option("--listen", config.listen,
-                   "Address to serve on: HOST:PORT, [V6]:PORT or unix:PATH; may be repeated")
-        ->envname("ATOLL_LISTEN")
-        ->capture_default_str();
-    cli.add_option("--tls-cert", config.tls_cert,
-                   "PEM file with the certificate chain: TCP listeners serve HTTPS; read again at SIGHUP")
-        ->type_name("FILE")
-        ->envname("ATOLL_TLS_CERT");
-    cli.add_option("--tls-key", config.tls_key, "PEM file with the certificate's private key")
-        ->type_name("FILE")
-        ->envname("ATOLL_TLS_KEY");
-    cli.add_option_function<std::string>(
-           "--unix-socket-group",
-           [&config](const std::string& name) { config.unix_socket_group = group_named(name); },
-           "A group whose members may connect to Unix sockets, as a proxy's; otherwise only this user may")
-        ->envname("ATOLL_UNIX_SOCKET_GROUP");
-    cli.add_option(
-           "--data-dir", config.data_dir,
-           "Folder of the database, the workspaces and the keys, for one server; made if it is not there")
-        ->envname("ATOLL_DATA_DIR")
-        ->type_name("DIRECTORY")
-        ->default_str("/var/lib/atoll/data, not as root ~/.local/state/atoll");
-    cli.add_option("--allowed-host", config.allowed_hosts,
-                   "A name that clients may use in Host besides localhost")
-        ->envname("ATOLL_ALLOWED_HOSTS")
-        ->check(check_host_text);
-    cli.add_option("--allowed-origin", config.allowed_origins, "An origin whose web pages may use the API")
-        ->envname("ATOLL_ALLOWED_ORIGINS")
-        ->check(check_origin_text);
-    add_preview_options(cli, config);
-    cli.add_option_function<std::vector<std::string>>(
-           "--trusted-proxy",
-           [&config](const std::vector<std::string>& texts) {
-               for (const auto& text : texts) {
-                   if (!config.trusted_proxies.add(text))
-                       throw CLI::ValidationError(
-                           "--trusted-proxy",
-                           "must be an address, a prefix as 10.0.0.0/8 or fd00::/8, or unix, not " + text);
-               }
-           },
-           "A proxy whose X-Forwarded-For, -Proto and -Host count, and that has no limits itself: an "
-           "address, a prefix, or unix for whoever connects to a Unix socket; may be repeated")
-        ->envname("ATOLL_TRUSTED_PROXIES");
-    cli.add_option(
-           "--body-memory-mb", config.body_memory_mb,
-           "Memory in MB for request bodies and WebSocket messages that are not complete; above it long ones "
-           "wait")
-        ->envname("ATOLL_BODY_MEMORY_MB")
-        ->check(CLI::Range(1, 1024 * 1024))
-        ->capture_default_str();
-    cli.add_option("--websocket-compression", config.websocket_compression,
-                   "Whether WebSockets are compressed where a client offers it: on or off")
-        ->envname("ATOLL_WEBSOCKET_COMPRESSION")
-        ->check(CLI::IsMember({"on", "off"}))
-        ->capture_default_str();
-    cli.add_option("--log-level", config.log_level, "debug, info, warn or error")
-        ->envname("ATOLL_LOG_LEVEL")
-        ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
-        ->capture_default_str();
-    cli.add_option("--access-log", config.access_log, "Requests to log at level info: failures or all")
-        ->envname("ATOLL_ACCESS_LOG")
-        ->check(CLI::IsMember({"failures", "all"}))
-        ->capture_default_str();
-    // A peer that is silent for two of them, at first one and a half, is cut off; the writes to it have their
-    // own deadline above that.
-    cli.add_option(
-           "--heartbeat", config.heartbeat_seconds,
-           "Seconds of silence after which a stream is sent a ping or comment; keep it below the idle "
-           "timeout of every proxy")
-        ->envname("ATOLL_HEARTBEAT")
-        ->check(CLI::Range(1, static_cast<int>(base::k_write_deadline.count()) - 1))
-        ->capture_default_str();
 }
 
 /// NAME=N, of the option `flag`, whose help calls the name `word`.
@@ -423,12 +292,12 @@ void add_host_options(CLI::App& cli, Config& config) {
         "and what this host offers");
 }
 
-void add_keys_command(CLI::App& cli, Config& config, KeysCommand& command) {
+void add_keys_command(CLI::App& cli, Config& config, KeysCommand& command, std::filesystem::path& data_dir) {
     CLI::App* keys = cli.add_subcommand("keys", "Adds, lists and revokes API keys; also while a server runs");
     keys->require_subcommand(1);
     const auto add_action = [&](const char* name, const char* what, KeysCommand::Action action) {
         CLI::App* made = keys->add_subcommand(name, what);
-        made->add_option("--data-dir", config.data_dir, "The server's data directory");
+        made->add_option("--data-dir", data_dir, "The server's data directory");
         made->callback([&config, &command, action] {
             command.action = action;
             config.keys = command;
@@ -446,7 +315,8 @@ void add_keys_command(CLI::App& cli, Config& config, KeysCommand& command) {
     revoke->add_option("id", command.id, "The key's id, from `keys list`")->required();
 }
 
-void add_orphans_command(CLI::App& cli, Config& config, OrphansCommand& command) {
+void add_orphans_command(CLI::App& cli, Config& config, OrphansCommand& command,
+                         std::filesystem::path& data_dir) {
     CLI::App* orphans = cli.add_subcommand(
         "orphans",
         "Lists, adopts and removes workspaces that no record of the database names, kept in "
@@ -454,7 +324,7 @@ void add_orphans_command(CLI::App& cli, Config& config, OrphansCommand& command)
     orphans->require_subcommand(1);
     const auto add_action = [&](const char* name, const char* what, OrphansCommand::Action action) {
         CLI::App* made = orphans->add_subcommand(name, what);
-        made->add_option("--data-dir", config.data_dir, "The server's data directory");
+        made->add_option("--data-dir", data_dir, "The server's data directory");
         made->callback([&config, &command, action] {
             command.action = action;
             config.orphans = command;
@@ -476,12 +346,13 @@ void add_orphans_command(CLI::App& cli, Config& config, OrphansCommand& command)
         action->add_option("id", command.name, "ID or DATE/ID, from `orphans list`")->required();
 }
 
-void add_backup_command(CLI::App& cli, Config& config, BackupCommand& command) {
+void add_backup_command(CLI::App& cli, Config& config, BackupCommand& command,
+                        std::filesystem::path& data_dir) {
     CLI::App* backup = cli.add_subcommand(
         "backup",
         "Writes the database as it is now to a file, checked, in place of what that file was; also while the "
         "server runs. Exit status: 0, or 1 with what is wrong on stderr");
-    backup->add_option("--data-dir", config.data_dir, "The server's data directory");
+    backup->add_option("--data-dir", data_dir, "The server's data directory");
     backup->add_option("file", command.file, "Where to; appears only when it is whole")->required();
     backup->callback([&config, &command] { config.backup = command; });
 }
@@ -541,25 +412,31 @@ ParsedConfig parse_config(int argc, const char* const* argv) {
     cli.set_config("--config", "",
                    "A configuration file, INI or TOML, with the names of these flags without dashes")
         ->type_name("FILE");
-    cli.config_formatter(std::make_shared<CheckedConfigFile>(cli));
     cli.footer("The API key comes from ATOLL_API_KEY, or is made at the first start in <data-dir>/api-key.");
     add_server_options(cli, config);
-    add_limit_options(cli, config);
     add_sandbox_options(cli, config);
     add_execution_options(cli, config);
     add_conversation_options(cli, config);
     add_ceiling_options(cli, config);
     add_default_limit_options(cli, config);
     add_host_options(cli, config);
+    std::filesystem::path command_data_dir;
     KeysCommand keys;
-    add_keys_command(cli, config, keys);
+    add_keys_command(cli, config, keys, command_data_dir);
     OrphansCommand orphans;
-    add_orphans_command(cli, config, orphans);
+    add_orphans_command(cli, config, orphans, command_data_dir);
     BackupCommand backup;
-    add_backup_command(cli, config, backup);
+    add_backup_command(cli, config, backup, command_data_dir);
     ParsedConfig parsed;
     try {
-        cli.parse(argc, argv);
+        {
+            Variables variables(cli);
+            cli.config_formatter(std::make_shared<CheckedConfigFile>(cli, variables.overridden_keys()));
+            cli.parse(argc, argv);
+            variables.apply();
+        }
+        if (!command_data_dir.empty())
+            config.data_dir = command_data_dir;
         check_together(config);
         name_previews(config);
         config.data_dir = std::filesystem::absolute(config.data_dir).lexically_normal();

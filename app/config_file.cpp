@@ -91,6 +91,9 @@ std::vector<CLI::ConfigItem> CheckedConfigFile::from_config(std::istream& input)
     }
     if (!complaints.empty())
         throw CLI::ConfigError(complaints, CLI::ExitCodes::ConfigError);
+    std::erase_if(read, [this](const CLI::ConfigItem& item) {
+        return std::find(overridden_.begin(), overridden_.end(), item.name) != overridden_.end();
+    });
     return read;
 }
 

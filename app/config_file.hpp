@@ -5,14 +5,17 @@
 #include <CLI/CLI.hpp>
 #include <istream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace atl::app {
 
 class CheckedConfigFile final : public CLI::ConfigTOML {
   public:
-    /// `cli` has all its options by the time the file is read, and outlives this.
-    explicit CheckedConfigFile(const CLI::App& cli) : cli_(cli) {}
+    /// `cli` has all its options by the time the file is read, and outlives this. Keys of `overridden` are
+    /// left out.
+    CheckedConfigFile(const CLI::App& cli, std::vector<std::string> overridden)
+        : cli_(cli), overridden_(std::move(overridden)) {}
 
     /// Throws CLI::ConfigError for keys that are no flags, for sections, and for flags that a file cannot
     /// set: a line for each, with the file, the line and the nearest key.
@@ -20,6 +23,7 @@ class CheckedConfigFile final : public CLI::ConfigTOML {
 
   private:
     const CLI::App& cli_;
+    std::vector<std::string> overridden_;
 };
 
 /// The long names of the flags of `cli`, with their dashes.

@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "core/base/log.hpp"
+#include "http/access/ip_address.hpp"
 #include "http/wire/text.hpp"
 
 namespace atl::http {
@@ -117,13 +118,22 @@ std::string_view credential(const Request& request) noexcept {
     return request.header("X-API-Key");
 }
 
+std::string comparable_host(std::string_view host) {
+    if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+        const auto address = parse_address(host.substr(1, host.size() - 2));
+        if (address)
+            return address->is_v6() ? '[' + address->to_string() + ']' : address->to_string();
+    }
+    return std::string(host);
+}
+
 base::Result<void> check_host(std::string_view authority, Reach reach,
                               const std::vector<std::string>& allowed) {
     if (reach == Reach::unix_socket || (reach == Reach::network && allowed.empty()))
         return {};
     const auto host = host_without_port(authority);
     const bool absent = authority.empty();  // HTTP/1.0; a browser always sends it
-    if (absent || (host && contains(allowed, *host)))
+    if (absent || (host && (contains(allowed, *host) || contains(allowed, comparable_host(*host)))))
         return {};
     if (host) {
         const Literal literal = ip_literal(*host);

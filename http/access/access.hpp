@@ -120,9 +120,14 @@ enum class Reach : std::uint8_t { loopback, network, unix_socket };
 /// Whether `host`, without port, is "localhost" or a name below it (RFC 6761 section 6.3).
 bool is_localhost(std::string_view host) noexcept;
 
+/// `host`, without port, as check_host() compares it: an IPv6 address in brackets in its shortest form, any
+/// other text as it is.
+std::string comparable_host(std::string_view host);
+
 /// DNS rebinding makes a browser send requests for the attacker's name to this server. On the loopback only
 /// the loopback's names, its IP addresses, and `allowed` are served; on a network `allowed` and IP addresses
-/// if `allowed` is not empty; on a Unix socket anything. Errors: host_not_allowed.
+/// if `allowed` is not empty; on a Unix socket anything. Each of `allowed` is a comparable_host(). Errors:
+/// host_not_allowed.
 base::Result<void> check_host(std::string_view authority, Reach reach,
                               const std::vector<std::string>& allowed);
 

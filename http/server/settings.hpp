@@ -33,7 +33,7 @@ struct Settings : WireSettings {
 struct GateSettings {
     LimitSettings limits;                      // of one client
     TrustedProxies trusted_proxies;            // whose X-Forwarded fields count
-    std::vector<std::string> allowed_hosts;    // names in Host beyond those of the loopback; without port
+    std::vector<std::string> allowed_hosts;    // beyond those of the loopback; each a comparable_host()
     std::vector<std::string> allowed_origins;  // "https://app.example": pages of other sites that may ask
     std::size_t max_body_bytes = base::k_max_body_bytes;  // of a body that does not stream
 };

@@ -134,7 +134,7 @@ TEST_CASE("A value outside its range is refused with the flag's name") {
         CHECK(parsed.text.find(arguments[0]) != std::string::npos);
     }
     for (const char* origin : {"*", "null", "app.example", "https://", "https://app.example/",
-                               "https://app.example/path", "https://a.example,https://b.example", "://x",
+                               "https://app.example/path", "https://a.example,b.example", "://x",
                                "ftp://app.example", "chrome-extension://abc", "https://app.example:"}) {
         INFO(origin);
         CHECK(parse({"--allowed-origin", origin}).exit_code == 2);

@@ -91,6 +91,11 @@ TEST_CASE("a loopback listener answers to its own names only") {
           "192.168.1.1", "[::2]", "127.0.0.1.evil.example", "localhost:x", "a@localhost:1:2"})
         CHECK(check_host(host, Reach::loopback, none).error().code() == Errc::host_not_allowed);
     CHECK(check_host("Atoll.example:443", Reach::loopback, {"atoll.example"}).has_value());
+    // An address is the same one however it is written.
+    for (const char* host : {"[2001:db8::5]:4100", "[2001:db8::5]", "[2001:DB8:0:0::5]:80"})
+        CHECK(check_host(host, Reach::loopback, {"[2001:db8::5]"}).has_value());
+    for (const char* host : {"[2001:db8::6]:4100", "2001:db8::5", "[2001:db8::5", "[]", "["})
+        CHECK_FALSE(check_host(host, Reach::loopback, {"[2001:db8::5]"}).has_value());
 }
 
 TEST_CASE("a network listener with configured names answers to those and to addresses") {
